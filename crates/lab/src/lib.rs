@@ -1,0 +1,2 @@
+//! Experiments, one file each.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! Core: what a network link does to packets.
+#![forbid(unsafe_code)]

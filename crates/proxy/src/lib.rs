@@ -1,0 +1,2 @@
+//! SIP proxy and registrar: decisions as a core, and the driver that carries them.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! Tables, JSON, plots and self-contained HTML pages.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! Core: the SCTP protocol engine (RFC 9260).
+#![forbid(unsafe_code)]

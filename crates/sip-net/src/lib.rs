@@ -1,0 +1,2 @@
+//! Driver: SIP transports UDP, TCP and SCTP.
+#![deny(unsafe_code)]

@@ -1,0 +1,4 @@
+//! The command line, nothing else.
+#![forbid(unsafe_code)]
+
+fn main() {}
