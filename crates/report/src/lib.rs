@@ -1,2 +1,46 @@
-//! Tables, JSON, plots and self-contained HTML pages.
+//! One look for everything that Tandem shows: tables for the terminal and for pages, plots as SVG,
+//! self-contained HTML pages, and the JSON documents that programs read.
+//!
+//! A command fills plain data structures ([`Table`], [`Plot`], [`Page`], [`Document`]) and asks each for
+//! its rendering; nothing here knows what was measured, reads a clock, or opens a socket.
+//!
+//! ```
+//! use report::{Axis, Cell, Colour, Column, Page, Plot, Row, Section, Series, Table};
+//!
+//! let mut table = Table::new("Calls")
+//!     .column(Column::text("Transport").key())
+//!     .column(Column::number("Loss").unit("%").key())
+//!     .column(Column::number("p50").unit("ms").group("Session request delay"));
+//! table.push(Row::new([Cell::from("sctp"), Cell::from(10), Cell::milliseconds(3.52)]));
+//! println!("{}", table.to_terminal(80));
+//!
+//! let plot = Plot::new(
+//!     "Completed calls against loss",
+//!     Axis::new("Packet loss", "%"),
+//!     Axis::new("Completed calls", "calls/s"),
+//! )
+//! .series(Series::new("SCTP", Colour::Orange).points([(0.0, Some(950.0)), (10.0, Some(31.0))]));
+//!
+//! let page = Page::new("Tandem demo")
+//!     .section(Section::new("Results").plot(plot).table(table))
+//!     .to_html();
+//! assert!(page.starts_with("<!DOCTYPE html>"));
+//! ```
 #![forbid(unsafe_code)]
+
+mod document;
+mod format;
+mod machine;
+mod page;
+mod plot;
+mod summary;
+mod table;
+mod text;
+
+pub use document::{Document, SCHEMA, WriteError, write_file};
+pub use format::{format_count, format_milliseconds, format_number};
+pub use machine::Machine;
+pub use page::{Page, Provenance, Section};
+pub use plot::{Axis, Colour, Plot, Point, Series};
+pub use summary::Summary;
+pub use table::{Alignment, Cell, Column, Row, Table};

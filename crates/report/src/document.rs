@@ -1,0 +1,77 @@
+//! The JSON that programs read, and files written whole or not at all.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Machine;
+
+/// The version of the JSON documents' layout; it grows when a member changes its meaning or goes away.
+pub const SCHEMA: u32 = 1;
+
+/// The envelope of every JSON document of the project: who measured, where, with what, and the runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Document<Parameters, Run> {
+    /// [`SCHEMA`] of the writer.
+    pub schema: u32,
+    /// Version of the program that measured.
+    pub version: String,
+    /// Where it ran.
+    pub machine: Machine,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// What was asked for.
+    pub parameters: Parameters,
+    /// What was measured, a run each.
+    pub runs: Vec<Run>,
+}
+
+impl<Parameters, Run> Document<Parameters, Run> {
+    /// Wraps the runs of this program on this machine.
+    pub fn new(machine: Machine, seed: u64, parameters: Parameters, runs: Vec<Run>) -> Self {
+        Document {
+            schema: SCHEMA,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            machine,
+            seed,
+            parameters,
+            runs,
+        }
+    }
+}
+
+impl<Parameters: Serialize, Run: Serialize> Document<Parameters, Run> {
+    /// The document as indented JSON that ends in a line end; numbers that are not finite become `null`.
+    ///
+    /// # Errors
+    ///
+    /// When a parameter or a run does not serialise, as a map with keys that are no strings.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        let mut json = serde_json::to_string_pretty(self)?;
+        json.push('\n');
+        Ok(json)
+    }
+}
+
+/// A file could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write {}: {source}", path.display())]
+pub struct WriteError {
+    path: PathBuf,
+    source: io::Error,
+}
+
+/// Writes a document or page to a file, replacing what was there.
+///
+/// # Errors
+///
+/// When the file cannot be created or written; the message names it.
+pub fn write_file(path: impl AsRef<Path>, contents: &str) -> Result<(), WriteError> {
+    let path = path.as_ref();
+    fs::write(path, contents).map_err(|source| WriteError {
+        path: path.to_owned(),
+        source,
+    })
+}

@@ -1,0 +1,173 @@
+//! Line plots with markers: axes with units, a legend, gaps where there is no value.
+
+use crate::table::Table;
+
+/// A line plot.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plot {
+    pub(crate) title: String,
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
+    pub(crate) series: Vec<Series>,
+    pub(crate) note: Option<String>,
+}
+
+impl Plot {
+    /// A plot without series.
+    pub fn new(title: impl Into<String>, x: Axis, y: Axis) -> Plot {
+        Plot {
+            title: title.into(),
+            x,
+            y,
+            series: Vec::new(),
+            note: None,
+        }
+    }
+
+    /// Adds a line.
+    #[must_use]
+    pub fn series(mut self, series: Series) -> Plot {
+        self.series.push(series);
+        self
+    }
+
+    /// Adds a remark beneath the plot.
+    #[must_use]
+    pub fn note(mut self, note: impl Into<String>) -> Plot {
+        self.note = Some(note.into());
+        self
+    }
+
+    /// The plot as an SVG of this size in CSS pixels. It is drawn for light ground and carries the style
+    /// sheet that turns it for readers who prefer dark.
+    pub fn to_svg(&self, width: u32, height: u32) -> String {
+        todo!("{width} {height}")
+    }
+
+    /// The numbers behind the plot: a row an x, a column a series.
+    pub fn numbers(&self) -> Table {
+        todo!()
+    }
+}
+
+/// An axis of a [`Plot`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Axis {
+    pub(crate) label: String,
+    pub(crate) unit: String,
+    pub(crate) is_logarithmic: bool,
+}
+
+impl Axis {
+    /// A linear axis: what it shows, and in which unit (empty for a plain number).
+    pub fn new(label: impl Into<String>, unit: impl Into<String>) -> Axis {
+        Axis {
+            label: label.into(),
+            unit: unit.into(),
+            is_logarithmic: false,
+        }
+    }
+
+    /// Makes equal distances equal ratios; values that are not positive have no place on it and are left out.
+    #[must_use]
+    pub fn logarithmic(mut self) -> Axis {
+        self.is_logarithmic = true;
+        self
+    }
+}
+
+/// A line of a [`Plot`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    pub(crate) name: String,
+    pub(crate) colour: Colour,
+    pub(crate) is_dashed: bool,
+    pub(crate) points: Vec<Point>,
+}
+
+impl Series {
+    /// A line without points. Its colour also chooses the shape of its markers.
+    pub fn new(name: impl Into<String>, colour: Colour) -> Series {
+        Series {
+            name: name.into(),
+            colour,
+            is_dashed: false,
+            points: Vec::new(),
+        }
+    }
+
+    /// Dashes the line and hollows its markers: a second statistic of the same thing, in the same colour.
+    #[must_use]
+    pub fn dashed(mut self) -> Series {
+        self.is_dashed = true;
+        self
+    }
+
+    /// Adds points in the order in which the line joins them; a missing y leaves a gap.
+    #[must_use]
+    pub fn points(mut self, points: impl IntoIterator<Item = impl Into<Point>>) -> Series {
+        self.points.extend(points.into_iter().map(Into::into));
+        self
+    }
+}
+
+/// A point of a [`Series`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Point {
+    /// Where on the x axis.
+    pub x: f64,
+    /// Where on the y axis, if there is a value.
+    pub y: Option<f64>,
+    /// Ends of the error bar, such as those of a confidence interval.
+    pub interval: Option<(f64, f64)>,
+}
+
+impl From<(f64, Option<f64>)> for Point {
+    fn from((x, y): (f64, Option<f64>)) -> Point {
+        Point {
+            x,
+            y,
+            interval: None,
+        }
+    }
+}
+
+impl From<(f64, f64)> for Point {
+    fn from((x, y): (f64, f64)) -> Point {
+        Point {
+            x,
+            y: Some(y),
+            interval: None,
+        }
+    }
+}
+
+/// The colours of lines, told apart by readers with any kind of colour vision (the set of Okabe and Ito).
+/// Each has its own marker, so that the colour is never the only difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Colour {
+    /// Blue, a disc.
+    Blue,
+    /// Vermilion, a square.
+    Orange,
+    /// Bluish green, a triangle.
+    Green,
+    /// Reddish purple, a diamond.
+    Purple,
+    /// Sky blue, a triangle on its tip.
+    Sky,
+    /// Grey, a cross: for references.
+    Grey,
+}
+
+impl Colour {
+    /// All colours, in the order in which to use them when nothing speaks for another.
+    pub const ALL: [Colour; 6] = [
+        Colour::Blue,
+        Colour::Orange,
+        Colour::Green,
+        Colour::Purple,
+        Colour::Sky,
+        Colour::Grey,
+    ];
+}

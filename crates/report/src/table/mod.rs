@@ -1,0 +1,243 @@
+//! Tables: columns with units under grouped headers, rows of cells, notes beneath.
+
+use crate::format::milliseconds_decimals;
+
+/// A table, to be shown in a terminal, on a page, or written as CSV.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    pub(crate) title: String,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) rows: Vec<Row>,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Table {
+    /// A table without columns, under a title (which may be empty).
+    pub fn new(title: impl Into<String>) -> Table {
+        Table {
+            title: title.into(),
+            columns: Vec::new(),
+            rows: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Adds a column to the right.
+    #[must_use]
+    pub fn column(mut self, column: Column) -> Table {
+        self.columns.push(column);
+        self
+    }
+
+    /// Adds several columns to the right.
+    #[must_use]
+    pub fn columns(mut self, columns: impl IntoIterator<Item = Column>) -> Table {
+        self.columns.extend(columns);
+        self
+    }
+
+    /// Adds a row at the bottom; cells that it lacks at its end are absent.
+    ///
+    /// # Panics
+    ///
+    /// When the row has more cells than the table has columns.
+    pub fn push(&mut self, mut row: Row) {
+        assert!(
+            row.cells.len() <= self.columns.len(),
+            "a row has more cells than the table has columns"
+        );
+        row.cells.resize(self.columns.len(), Cell::Absent);
+        self.rows.push(row);
+    }
+
+    /// Adds a remark beneath the table.
+    pub fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
+    }
+
+    /// The table in a terminal of this many columns. What is too wide is split into tables one below the
+    /// other, each with the key columns again; a group of columns stays together where it fits.
+    pub fn to_terminal(&self, width: usize) -> String {
+        todo!("{width}")
+    }
+
+    /// The table as HTML, for a [`Page`](crate::Page).
+    pub fn to_html(&self) -> String {
+        todo!()
+    }
+
+    /// The table as CSV (RFC 4180): one header line, numbers in full and without thousands separators,
+    /// nothing for absent cells.
+    pub fn to_csv(&self) -> String {
+        todo!()
+    }
+}
+
+/// A column of a [`Table`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    pub(crate) header: String,
+    pub(crate) unit: Option<String>,
+    pub(crate) group: Option<String>,
+    pub(crate) alignment: Alignment,
+    pub(crate) is_key: bool,
+}
+
+impl Column {
+    /// A column of text, aligned left.
+    pub fn text(header: impl Into<String>) -> Column {
+        Column {
+            header: header.into(),
+            unit: None,
+            group: None,
+            alignment: Alignment::Left,
+            is_key: false,
+        }
+    }
+
+    /// A column of numbers, aligned right.
+    pub fn number(header: impl Into<String>) -> Column {
+        Column {
+            alignment: Alignment::Right,
+            ..Column::text(header)
+        }
+    }
+
+    /// States the unit of the column's numbers.
+    #[must_use]
+    pub fn unit(mut self, unit: impl Into<String>) -> Column {
+        self.unit = Some(unit.into());
+        self
+    }
+
+    /// Puts the column under a common header with those beside it that name the same group.
+    #[must_use]
+    pub fn group(mut self, group: impl Into<String>) -> Column {
+        self.group = Some(group.into());
+        self
+    }
+
+    /// Marks a column that says what a row is about: it is repeated when a wide table is split and stays in
+    /// sight when a page is scrolled sideways. Key columns stand first.
+    #[must_use]
+    pub fn key(mut self) -> Column {
+        self.is_key = true;
+        self
+    }
+
+    /// Aligns the column's cells otherwise.
+    #[must_use]
+    pub fn align(mut self, alignment: Alignment) -> Column {
+        self.alignment = alignment;
+        self
+    }
+}
+
+/// Where a column's cells stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Alignment {
+    /// At the left edge.
+    Left,
+    /// In the middle.
+    Centre,
+    /// At the right edge.
+    Right,
+}
+
+/// A row of a [`Table`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    pub(crate) cells: Vec<Cell>,
+    pub(crate) is_reference: bool,
+    pub(crate) begins_block: bool,
+}
+
+impl Row {
+    /// A row of cells, from the left.
+    pub fn new(cells: impl IntoIterator<Item = Cell>) -> Row {
+        Row {
+            cells: cells.into_iter().collect(),
+            is_reference: false,
+            begins_block: false,
+        }
+    }
+
+    /// Marks figures that were not measured here (published ones), shown fainter.
+    #[must_use]
+    pub fn reference(mut self) -> Row {
+        self.is_reference = true;
+        self
+    }
+
+    /// Draws a line above the row: a new block of rows begins.
+    #[must_use]
+    pub fn begins_block(mut self) -> Row {
+        self.begins_block = true;
+        self
+    }
+}
+
+/// A cell of a [`Row`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cell {
+    /// A text.
+    Text(String),
+    /// A whole number.
+    Count(u64),
+    /// A number shown with so many decimals.
+    Number {
+        /// The number itself; CSV holds it in full.
+        value: f64,
+        /// Decimals to show.
+        decimals: u8,
+    },
+    /// A remark instead of a value, shown fainter.
+    Note(String),
+    /// No value: `–`.
+    Absent,
+}
+
+impl Cell {
+    /// A number with decimals, absent when there is none or it is not finite.
+    pub fn number(value: impl Into<Option<f64>>, decimals: u8) -> Cell {
+        match value.into() {
+            Some(value) if value.is_finite() => Cell::Number { value, decimals },
+            _ => Cell::Absent,
+        }
+    }
+
+    /// A duration in milliseconds with three significant figures, absent when there is none.
+    pub fn milliseconds(milliseconds: impl Into<Option<f64>>) -> Cell {
+        let milliseconds = milliseconds.into();
+        Cell::number(milliseconds, milliseconds.map_or(0, milliseconds_decimals))
+    }
+
+    /// A remark instead of a value.
+    pub fn note(text: impl Into<String>) -> Cell {
+        Cell::Note(text.into())
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Cell {
+        Cell::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Cell {
+        Cell::Text(text)
+    }
+}
+
+impl From<u64> for Cell {
+    fn from(count: u64) -> Cell {
+        Cell::Count(count)
+    }
+}
+
+impl From<Option<u64>> for Cell {
+    fn from(count: Option<u64>) -> Cell {
+        count.map_or(Cell::Absent, Cell::Count)
+    }
+}

@@ -1,0 +1,63 @@
+//! Text from elsewhere made safe for where it is shown.
+//!
+//! Cells and headings may hold what came from the network (a Call-ID, a display name), so every
+//! renderer passes all text through here.
+
+/// The text without control characters, each replaced by U+FFFD.
+///
+/// They could drive a terminal (escape sequences), and XML, hence SVG, cannot hold most of them at all.
+/// Line ends and tabs become a space: every text of a report is a single line.
+pub(crate) fn one_line(text: &str) -> String {
+    text.chars()
+        .map(|character| match character {
+            '\n' | '\r' | '\t' => ' ',
+            '\u{fffe}' | '\u{ffff}' => '\u{fffd}',
+            // Bidirectional controls would let a cell reorder the text around it.
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
+            other if other.is_control() => '\u{fffd}',
+            other => other,
+        })
+        .collect()
+}
+
+/// The text as it may stand in HTML or XML, between tags and within quoted attribute values.
+pub(crate) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in one_line(text).chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markup_is_escaped() {
+        assert_eq!(
+            escape(r#"<a href="x">Tom & 'Jerry'</a>"#),
+            "&lt;a href=&quot;x&quot;&gt;Tom &amp; &#39;Jerry&#39;&lt;/a&gt;"
+        );
+    }
+
+    #[test]
+    fn control_characters_cannot_drive_a_terminal() {
+        assert_eq!(
+            one_line("a\u{1b}[2Jb\u{0}\r\nc"),
+            "a\u{fffd}[2Jb\u{fffd}  c"
+        );
+    }
+
+    #[test]
+    fn bidirectional_controls_cannot_reorder_what_stands_beside() {
+        assert_eq!(one_line("a\u{202e}b"), "a\u{fffd}b");
+    }
+}
