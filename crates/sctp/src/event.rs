@@ -1,0 +1,144 @@
+//! What an endpoint tells its user (RFC 9260 section 11.2), named as RFC 6458 names it.
+
+use bytes::Bytes;
+
+use crate::{AssociationId, PathAddress};
+
+/// Something that happened to an association.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// The association can carry messages (RFC 6458 `SCTP_COMM_UP`).
+    CommunicationUp {
+        /// The association.
+        id: AssociationId,
+        /// Streams that we may send on.
+        outbound_streams: u16,
+        /// Streams that the peer may send on.
+        inbound_streams: u16,
+        /// Where the peer is: its first path.
+        peer: PathAddress,
+        /// The peer's SCTP port.
+        peer_port: u16,
+        /// Whether the peer asked for it (its COOKIE ECHO made it), not our `connect`.
+        incoming: bool,
+    },
+    /// Messages can be received. Said once; again only after `receive` has returned `None`.
+    Readable {
+        /// The association.
+        id: AssociationId,
+    },
+    /// The send buffer fell below half after a `send` was refused with `BufferFull`.
+    Writable {
+        /// The association.
+        id: AssociationId,
+    },
+    /// The peer restarted (RFC 6458 `SCTP_RESTART`): messages in either direction that were not
+    /// delivered yet are gone, streams begin anew.
+    Restart {
+        /// The association.
+        id: AssociationId,
+        /// Streams that we may send on from now on.
+        outbound_streams: u16,
+        /// Streams that the peer may send on from now on.
+        inbound_streams: u16,
+    },
+    /// The peer began to shut down: it sends no new messages, and takes none
+    /// (RFC 6458 `SCTP_SHUTDOWN_EVENT`).
+    PeerShutdown {
+        /// The association.
+        id: AssociationId,
+    },
+    /// The association ended in good order; everything sent was acknowledged. Messages that were
+    /// received but not pulled yet can still be pulled with `receive` until it returns `None`.
+    ShutdownComplete {
+        /// The association.
+        id: AssociationId,
+    },
+    /// The association is lost (RFC 6458 `SCTP_COMM_LOST`). Messages received before can still be
+    /// pulled with `receive` until it returns `None`.
+    CommunicationLost {
+        /// The association.
+        id: AssociationId,
+        /// Why.
+        cause: LostCause,
+        /// User messages that were not sent at all, or not completely.
+        unsent: usize,
+        /// DATA chunks that were sent and not acknowledged.
+        unacknowledged: usize,
+    },
+    /// `connect` did not lead to an association (RFC 6458 `SCTP_CANT_STR_ASSOC`).
+    CannotStart {
+        /// The association that was to be.
+        id: AssociationId,
+        /// Why.
+        cause: CannotStartCause,
+    },
+    /// A path became usable or unusable (RFC 6458 `SCTP_PEER_ADDR_CHANGE`).
+    PathStateChanged {
+        /// The association.
+        id: AssociationId,
+        /// The path.
+        path: PathAddress,
+        /// What it is now.
+        state: PathState,
+    },
+    /// The peer reported an error that does not end the association (section 3.3.10;
+    /// RFC 6458 `SCTP_REMOTE_ERROR`).
+    RemoteError {
+        /// The association.
+        id: AssociationId,
+        /// The error causes as they came: code, length and value of each.
+        causes: Bytes,
+    },
+}
+
+/// Why an association was lost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LostCause {
+    /// The peer sent ABORT; its error causes as they came.
+    AbortedByPeer {
+        /// Code, length and value of each cause.
+        causes: Bytes,
+    },
+    /// We were told to by `abort`.
+    AbortedLocally,
+    /// The peer did not answer: Association.Max.Retrans was exceeded (section 8.1).
+    TimedOut,
+    /// The shutdown did not end in time: T5-shutdown-guard (section 9.2).
+    ShutdownTimedOut,
+    /// The peer broke the protocol, and we sent ABORT.
+    ProtocolViolation {
+        /// What it did.
+        reason: &'static str,
+    },
+}
+
+/// Why a `connect` failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CannotStartCause {
+    /// The peer refused with ABORT; its error causes as they came.
+    Refused {
+        /// Code, length and value of each cause.
+        causes: Bytes,
+    },
+    /// The peer did not answer: Max.Init.Retransmits was exceeded.
+    TimedOut,
+    /// The user aborted it before it was up.
+    AbortedLocally,
+    /// The peer's answer broke the protocol, and we sent ABORT.
+    ProtocolViolation {
+        /// What it did.
+        reason: &'static str,
+    },
+}
+
+/// Whether a path is usable (sections 5.4 and 8.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathState {
+    /// The address is not proved to be the peer's yet: it carries HEARTBEATs, no data.
+    Unconfirmed,
+    /// Usable.
+    Active,
+    /// It failed Path.Max.Retrans times in a row.
+    Inactive,
+}

@@ -1,0 +1,115 @@
+//! What an endpoint and its associations tell about themselves on request (RFC 9260 section 11.1,
+//! STATUS) and what they count.
+
+use std::time::Duration;
+
+use crate::{PathAddress, PathState};
+
+/// State of an association (RFC 9260 section 4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AssociationState {
+    /// It ended; only received messages may still be pulled.
+    Closed,
+    /// INIT sent.
+    CookieWait,
+    /// COOKIE ECHO sent.
+    CookieEchoed,
+    /// Up.
+    Established,
+    /// Our user wants to end it; our data is not all acknowledged yet.
+    ShutdownPending,
+    /// SHUTDOWN sent.
+    ShutdownSent,
+    /// SHUTDOWN received; our data is not all acknowledged yet.
+    ShutdownReceived,
+    /// SHUTDOWN ACK sent.
+    ShutdownAckSent,
+}
+
+/// A snapshot of an association.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AssociationStatus {
+    /// Its state.
+    pub state: AssociationState,
+    /// The peer's SCTP port.
+    pub peer_port: u16,
+    /// Streams that we may send on.
+    pub outbound_streams: u16,
+    /// Streams that the peer may send on.
+    pub inbound_streams: u16,
+    /// The peer's receive window as we know it, in bytes.
+    pub peer_rwnd: u32,
+    /// Bytes of DATA chunks in flight, on all paths.
+    pub outstanding_bytes: usize,
+    /// Bytes of user messages in the send buffer: waiting or not acknowledged.
+    pub send_buffer_bytes: usize,
+    /// Bytes of user data received and not pulled yet.
+    pub receive_buffer_bytes: usize,
+    /// Its paths; the first one is the primary.
+    pub paths: Vec<PathStatus>,
+}
+
+/// A snapshot of one path.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PathStatus {
+    /// The path.
+    pub address: PathAddress,
+    /// Whether it is usable.
+    pub state: PathState,
+    /// Smoothed round-trip time; `None` before the first measurement.
+    pub srtt: Option<Duration>,
+    /// Retransmission timeout.
+    pub rto: Duration,
+    /// Congestion window, in bytes.
+    pub cwnd: usize,
+    /// Slow-start threshold, in bytes.
+    pub ssthresh: usize,
+    /// Largest SCTP packet, from the common header on, in bytes.
+    pub mtu: usize,
+    /// Consecutive errors (section 8.2).
+    pub error_count: u32,
+    /// Bytes of DATA chunks in flight on this path.
+    pub outstanding_bytes: usize,
+}
+
+/// Counters of one association.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AssociationStatistics {
+    /// Packets handed out to be sent.
+    pub packets_sent: u64,
+    /// Packets taken in.
+    pub packets_received: u64,
+    /// DATA chunks sent, retransmissions included.
+    pub data_chunks_sent: u64,
+    /// DATA chunks received, duplicates included.
+    pub data_chunks_received: u64,
+    /// DATA chunks retransmitted after T3-rtx expired.
+    pub retransmitted_by_timeout: u64,
+    /// DATA chunks retransmitted by fast retransmit.
+    pub retransmitted_fast: u64,
+    /// DATA chunks received that had been received before.
+    pub duplicates_received: u64,
+    /// User messages given to `send`.
+    pub messages_sent: u64,
+    /// User messages handed out by `receive`.
+    pub messages_received: u64,
+}
+
+/// Counters of an endpoint, over all its associations since it was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EndpointStatistics {
+    /// Packets handed out to be sent.
+    pub packets_sent: u64,
+    /// Bytes of them, from the SCTP common header on.
+    pub bytes_sent: u64,
+    /// Packets taken in, dropped ones included.
+    pub packets_received: u64,
+    /// Bytes of them, from the SCTP common header on.
+    pub bytes_received: u64,
+    /// DATA chunks retransmitted after T3-rtx expired.
+    pub retransmitted_by_timeout: u64,
+    /// DATA chunks retransmitted by fast retransmit.
+    pub retransmitted_fast: u64,
+    /// DATA chunks received that had been received before.
+    pub duplicates_received: u64,
+}
