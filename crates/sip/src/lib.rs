@@ -1,2 +1,31 @@
 //! Core: SIP messages, transactions and dialogs (RFC 3261).
+//!
+//! Nothing here touches a socket, a clock or a random source: messages are read from and written to
+//! [`bytes::Bytes`], and a [`Transmit`] says where the driver is to send them.
+//!
+//! A [`Message`] is one buffer with an index of its header fields. Values are parsed when they are
+//! asked for ([`NameAddr`], [`Via`], [`Uri`]), and an edit leaves every octet alone that it is not
+//! about.
 #![forbid(unsafe_code)]
+
+pub mod dialog;
+mod flow;
+mod framing;
+mod message;
+mod method;
+mod name;
+mod name_addr;
+mod parameters;
+pub mod transaction;
+mod uri;
+mod via;
+
+pub use flow::{ConnectionId, Flow, Target, Transmit, Transport, UnknownTransport};
+pub use framing::{Frame, FramingError, FramingLimits, StreamReader};
+pub use message::{MAXIMUM_FIELDS, Message, ReadError, Values, Violation};
+pub use method::Method;
+pub use name::Name;
+pub use name_addr::{Contact, Contacts, NameAddr, NameAddrError};
+pub use parameters::{Parameter, Parameters};
+pub use uri::{Host, Scheme, SipUri, TelUri, Uri, UriError};
+pub use via::{Via, ViaError};

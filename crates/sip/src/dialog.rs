@@ -1,0 +1,1 @@
+//! Dialogs (RFC 3261 section 12).

@@ -1,0 +1,171 @@
+//! Where messages come from and go to, in plain data: what a core says to the driver that owns the
+//! sockets.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
+
+use bytes::Bytes;
+
+use crate::transaction::TransactionKey;
+
+/// A transport protocol that carries SIP (RFC 3261 section 18, RFC 4168, RFC 7118).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Transport {
+    /// UDP.
+    Udp,
+    /// TCP.
+    Tcp,
+    /// TLS over TCP.
+    Tls,
+    /// SCTP (RFC 4168).
+    Sctp,
+    /// TLS over SCTP (RFC 4168, RFC 3436).
+    TlsSctp,
+    /// WebSocket (RFC 7118).
+    Ws,
+    /// WebSocket over TLS (RFC 7118).
+    Wss,
+}
+
+impl Transport {
+    /// Every transport, in the order in which listings show them.
+    pub const ALL: [Transport; 7] = [
+        Transport::Udp,
+        Transport::Tcp,
+        Transport::Tls,
+        Transport::Sctp,
+        Transport::TlsSctp,
+        Transport::Ws,
+        Transport::Wss,
+    ];
+
+    /// Whether the transport delivers without help of SIP's retransmissions: all but UDP
+    /// (RFC 3261 section 17).
+    pub fn is_reliable(self) -> bool {
+        self != Transport::Udp
+    }
+
+    /// Whether the hop is encrypted, as a `sips:` URI demands (RFC 3261 section 26.2.2).
+    pub fn is_secure(self) -> bool {
+        matches!(self, Transport::Tls | Transport::TlsSctp | Transport::Wss)
+    }
+
+    /// The port used when none is named: 5060, 5061 over TLS (RFC 3261 section 18.1.1, RFC 4168
+    /// section 3), 80 and 443 for WebSocket (RFC 7118 section 5.2.4, RFC 6455 section 3).
+    pub fn default_port(self) -> u16 {
+        match self {
+            Transport::Udp | Transport::Tcp | Transport::Sctp => 5060,
+            Transport::Tls | Transport::TlsSctp => 5061,
+            Transport::Ws => 80,
+            Transport::Wss => 443,
+        }
+    }
+
+    /// The name in a Via's sent-protocol (RFC 3261 section 20.42, RFC 4168 section 5, RFC 7118
+    /// section 5.2.1).
+    pub fn via_name(self) -> &'static str {
+        match self {
+            Transport::Udp => "UDP",
+            Transport::Tcp => "TCP",
+            Transport::Tls => "TLS",
+            Transport::Sctp => "SCTP",
+            Transport::TlsSctp => "TLS-SCTP",
+            Transport::Ws => "WS",
+            Transport::Wss => "WSS",
+        }
+    }
+
+    /// The transport that a Via's sent-protocol names, in any case.
+    pub fn from_via_name(name: &str) -> Option<Transport> {
+        Transport::ALL
+            .into_iter()
+            .find(|transport| transport.via_name().eq_ignore_ascii_case(name))
+    }
+
+    /// The value of a URI's `transport` parameter that leads to this transport (RFC 3261 section
+    /// 19.1.1, RFC 4168 section 5, RFC 7118 section 5.2.4).
+    pub fn uri_parameter(self) -> &'static str {
+        match self {
+            Transport::Udp => "udp",
+            Transport::Tcp => "tcp",
+            Transport::Tls => "tls",
+            Transport::Sctp => "sctp",
+            Transport::TlsSctp => "tls-sctp",
+            // There is no `transport=wss`: the scheme `sips:` makes it secure.
+            Transport::Ws | Transport::Wss => "ws",
+        }
+    }
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Transport::Udp => "udp",
+            Transport::Tcp => "tcp",
+            Transport::Tls => "tls",
+            Transport::Sctp => "sctp",
+            Transport::TlsSctp => "tls-sctp",
+            Transport::Ws => "ws",
+            Transport::Wss => "wss",
+        })
+    }
+}
+
+/// A name that is none of the transports' names.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown transport \"{0}\": one of udp, tcp, tls, sctp, tls-sctp, ws, wss is expected")]
+pub struct UnknownTransport(pub String);
+
+impl FromStr for Transport {
+    type Err = UnknownTransport;
+
+    /// Reads the name that [`Display`](fmt::Display) writes, in any case.
+    fn from_str(name: &str) -> Result<Transport, UnknownTransport> {
+        Transport::from_via_name(name).ok_or_else(|| UnknownTransport(name.to_owned()))
+    }
+}
+
+/// Names a socket (UDP), a connection or an association of the driver, for as long as it lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConnectionId(pub u64);
+
+/// The way along which a message came, and along which others can go back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Flow {
+    /// The transport protocol.
+    pub transport: Transport,
+    /// Our address and port: where the message arrived.
+    pub local: SocketAddr,
+    /// The peer's address and port as we see them.
+    pub remote: SocketAddr,
+    /// The driver's socket, connection or association.
+    pub connection: ConnectionId,
+    /// The SCTP stream; 0 on every other transport.
+    pub stream: u16,
+}
+
+/// Where a message is to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// Along this flow and no other way.
+    Flow(Flow),
+    /// Along this flow; where that is gone, to the address over the same transport (responses,
+    /// RFC 3261 section 18.2.2).
+    FlowOrAddress(Flow, SocketAddr),
+    /// To the address, over a connection that is there or a new one.
+    Address(Transport, SocketAddr),
+}
+
+/// A message that is to be sent.
+#[derive(Clone, Debug)]
+pub struct Transmit {
+    /// Where to.
+    pub target: Target,
+    /// The whole SIP message.
+    pub payload: Bytes,
+    /// A hash of the Call-ID: what a stream is chosen by where each call has its own.
+    pub call: u32,
+    /// Which transaction to tell when sending fails.
+    pub transaction: Option<TransactionKey>,
+}
