@@ -1,2 +1,24 @@
 //! Driver: SIP transports UDP, TCP and SCTP.
+//!
+//! [`Transports`] joins the SIP cores to the network (RFC 3261 section 18). What arrives comes out
+//! of one bounded queue as [`Incoming`], each message with the [`Flow`](sip::Flow) that it came
+//! along; what is to go out is handed to [`Transports::send`], which finds the connection or opens
+//! one and never waits. TCP is cut into messages by Content-Length, SCTP carries one message a user
+//! message (RFC 4168), UDP one a datagram.
+//!
+//! Every queue, table and wait has a bound in [`Limits`]; what goes beyond it is refused and
+//! counted in [`WireStatistics`].
 #![deny(unsafe_code)]
+
+mod config;
+mod incoming;
+mod listen;
+mod statistics;
+mod transports;
+
+pub use config::{Limits, SipNetConfig, StreamPolicy};
+pub use incoming::{CloseReason, Incoming, MalformedReason, SendError};
+pub use listen::{Listen, ListenParseError, StartError, StartProblem};
+pub use statistics::WireStatistics;
+pub use transports::Transports;
+pub use udp_net::Impairment;

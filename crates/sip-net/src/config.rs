@@ -1,0 +1,112 @@
+//! The settings of the transports and the bounds on everything that a peer can make them hold.
+
+use std::time::Duration;
+
+use udp_net::Impairment;
+
+use crate::listen::Listen;
+
+/// What [`Transports::start`](crate::Transports::start) is told.
+#[derive(Clone, Debug)]
+pub struct SipNetConfig {
+    /// The addresses to listen on. A program that only opens connections needs none.
+    pub listeners: Vec<Listen>,
+    /// The local UDP port under our SCTP (RFC 6951): one socket on it for each local IP address,
+    /// shared by all SCTP ports. 0 lets the system choose.
+    pub encapsulation_port: u16,
+    /// The UDP port under the SCTP of a peer that we connect to.
+    pub peer_encapsulation_port: u16,
+    /// Which SCTP stream a message goes on.
+    pub stream_policy: StreamPolicy,
+    /// The protocol parameters of our SCTP endpoints.
+    pub sctp: sctp::EndpointConfig,
+    /// A bad network inside the UDP sockets, those under SCTP included. Each socket draws from a
+    /// sequence of its own, which the seed and the order of opening fix.
+    pub impairment: Option<Impairment>,
+    /// Bounds.
+    pub limits: Limits,
+}
+
+impl Default for SipNetConfig {
+    /// No listeners; encapsulation ports 9899 (RFC 6951 section 5.1); 64 outbound SCTP streams, so
+    /// that a stream per call or per user has some to choose from.
+    fn default() -> SipNetConfig {
+        SipNetConfig {
+            listeners: Vec::new(),
+            encapsulation_port: ENCAPSULATION_PORT,
+            peer_encapsulation_port: ENCAPSULATION_PORT,
+            stream_policy: StreamPolicy::default(),
+            sctp: sctp::EndpointConfig {
+                outbound_streams: 64,
+                ..Default::default()
+            },
+            impairment: None,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// Which stream of an association a message is sent on. Messages are accepted on any
+/// (RFC 4168 section 5.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StreamPolicy {
+    /// Unordered on stream 0, as RFC 4168 section 5.1 recommends: no message waits for another.
+    #[default]
+    Unordered,
+    /// Ordered, each call on the stream that its Call-ID hashes to.
+    PerCall,
+    /// Ordered, on the stream that the target's flow names; 0 where the target is an address.
+    PerFlow,
+}
+
+/// Bounds on time and memory. A limit reached is an error to the sender or a counted drop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of the start line and header section of a message on a stream transport.
+    pub max_header_bytes: usize,
+    /// Bytes of the body of a message on a stream transport.
+    pub max_body_bytes: usize,
+    /// How long a peer may take from the first byte of a message on a stream transport to its last.
+    pub partial_message_timeout: Duration,
+    /// A connection without a message in either direction for so long is closed. It should exceed
+    /// the registration interval of phones behind NAT, which are reached by their connection alone.
+    pub idle_timeout: Duration,
+    /// A connection whose peer takes nothing of what we send for so long is closed.
+    pub stalled_write_timeout: Duration,
+    /// How long opening a connection may take. Just below Timers B and F (32 s, RFC 3261 section
+    /// 17.1.1.1), so that the transaction hears of the failure.
+    pub connect_timeout: Duration,
+    /// Connections, associations and client UDP sockets at one time. Accepted ones above it are
+    /// closed at once.
+    pub max_connections: usize,
+    /// Messages waiting to be sent on one connection.
+    pub write_queue_messages: usize,
+    /// Bytes waiting to be sent on one connection.
+    pub write_queue_bytes: usize,
+    /// Events waiting to be taken from the queue of [`Incoming`](crate::Incoming). While it is full,
+    /// connections are not read; datagrams are dropped.
+    pub incoming_queue: usize,
+    /// How long [`Transports::shutdown`](crate::Transports::shutdown) may take.
+    pub shutdown_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            max_header_bytes: 64 * 1024,
+            max_body_bytes: 256 * 1024,
+            partial_message_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(3_900),
+            stalled_write_timeout: Duration::from_secs(30),
+            connect_timeout: Duration::from_secs(30),
+            max_connections: 16_384,
+            write_queue_messages: 1_024,
+            write_queue_bytes: 4 * 1024 * 1024,
+            incoming_queue: 4_096,
+            shutdown_timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+/// The port registered for SCTP over UDP (RFC 6951 section 5.1).
+const ENCAPSULATION_PORT: u16 = 9899;

@@ -1,0 +1,130 @@
+//! What comes out of the transports, in plain data.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use bytes::Bytes;
+use sip::transaction::TransactionKey;
+use sip::{ConnectionId, Flow, Message, Transport};
+
+/// An event of the transports.
+#[derive(Clone, Debug)]
+pub enum Incoming {
+    /// A message. It could be read, which does not mean that it keeps the rules:
+    /// [`Message::validate`] tells.
+    Message {
+        /// The way it came, and by which an answer can go back.
+        flow: Flow,
+        /// The message.
+        message: Message,
+        /// When it was read from the socket.
+        received: Instant,
+    },
+    /// Octets that are no message. On a stream transport the place where the next message begins is
+    /// lost with it: an answer to it can still be sent, for a second, then the connection is closed.
+    Malformed {
+        /// The way they came.
+        flow: Flow,
+        /// The octets, on a stream transport at most the limit of a header section.
+        bytes: Bytes,
+        /// What is wrong with them.
+        reason: MalformedReason,
+    },
+    /// A connection or association, opened by either side, is gone. Flows along it are dead.
+    ConnectionClosed {
+        /// Which one.
+        connection: ConnectionId,
+        /// Its transport.
+        transport: Transport,
+        /// The far end.
+        remote: SocketAddr,
+        /// Why.
+        reason: CloseReason,
+    },
+    /// A message of this transaction was not sent (RFC 3261 section 18.4).
+    SendFailed {
+        /// The transaction that the [`Transmit`](sip::Transmit) named.
+        transaction: TransactionKey,
+        /// Why.
+        error: SendError,
+    },
+}
+
+/// What is wrong with octets that are no message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MalformedReason {
+    /// They cannot be read as a message.
+    #[error(transparent)]
+    Read(#[from] sip::ReadError),
+    /// The end of the message cannot be found in the stream (RFC 3261 section 18.3).
+    #[error(transparent)]
+    Framing(#[from] sip::FramingError),
+}
+
+/// Why a connection or association ended.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CloseReason {
+    /// The peer closed it.
+    #[error("closed by the peer")]
+    Peer,
+    /// We were asked to close it, or the transports shut down.
+    #[error("closed by us")]
+    Local,
+    /// It could not be opened.
+    #[error("not opened: {0}")]
+    NotOpened(SendError),
+    /// The stream could not be cut into messages any more.
+    #[error("no message in the stream: {0}")]
+    Framing(MalformedReason),
+    /// The peer began a message and did not finish it in time.
+    #[error("a message was not finished in time")]
+    PartialMessage,
+    /// Nothing went over it for long.
+    #[error("idle")]
+    Idle,
+    /// The peer did not take what we sent.
+    #[error("the peer does not read")]
+    Stalled,
+    /// The connection failed.
+    #[error("failed: {0}")]
+    Failed(String),
+}
+
+/// Why a message was not sent or a connection not opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// The flow's connection is gone.
+    #[error("the connection is gone")]
+    Gone,
+    /// More than the limit waits to be sent there already.
+    #[error("too much is waiting to be sent there")]
+    QueueFull,
+    /// More than a datagram or a user message of the transport holds.
+    #[error("the message is too large for the transport")]
+    TooLarge,
+    /// The connection was not opened in time.
+    #[error("no connection in time")]
+    ConnectTimeout,
+    /// As many connections are open as the limit allows.
+    #[error("too many connections")]
+    TooManyConnections,
+    /// The transport has a name but no implementation yet.
+    #[error("{0} is not built yet")]
+    NotBuilt(Transport),
+    /// The transports are shut down.
+    #[error("shut down")]
+    ShutDown,
+    /// The system refused.
+    #[error("{1}")]
+    Io(io::ErrorKind, String),
+    /// The SCTP association was not set up or was lost.
+    #[error("{0}")]
+    Sctp(String),
+}
+
+impl From<io::Error> for SendError {
+    fn from(error: io::Error) -> SendError {
+        SendError::Io(error.kind(), error.to_string())
+    }
+}

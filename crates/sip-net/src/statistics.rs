@@ -1,0 +1,92 @@
+//! What the transports count.
+
+use std::ops::AddAssign;
+
+/// What went over the wire and what was refused, of one transport or of all together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WireStatistics {
+    /// IP packets sent. With an impairment they are counted before it drops them.
+    pub packets_sent: u64,
+    /// IP packets received. With an impairment they are counted before it drops them, so that sent
+    /// and received together are what both sides put on the wire.
+    pub packets_received: u64,
+    /// Bytes sent, IP headers included. For TCP the headers are estimated: the kernel tells segments
+    /// and payload; 32 bytes of TCP header (with time stamps) are assumed and no IP options.
+    pub bytes_sent: u64,
+    /// Bytes received, IP headers included; for TCP estimated as for those sent.
+    pub bytes_received: u64,
+    /// Segments (TCP) or DATA chunks (SCTP) that our side sent again.
+    pub transport_retransmissions: u64,
+
+    /// SIP messages handed to the transport.
+    pub messages_sent: u64,
+    /// SIP messages delivered to the user.
+    pub messages_received: u64,
+    /// Keep-alives received: CRLF on any transport (RFC 5626 section 3.5.1).
+    pub keep_alives: u64,
+    /// Datagrams, user messages or streams that were no SIP message.
+    pub malformed: u64,
+    /// Datagrams dropped because the queue of incoming events was full.
+    pub incoming_dropped: u64,
+    /// Messages not sent, for whatever reason.
+    pub sends_failed: u64,
+    /// Failures that were not reported because the queue of incoming events was full.
+    pub reports_dropped: u64,
+
+    /// Connections, associations and client UDP sockets that are open or being opened.
+    pub connections: u64,
+    /// Connections that peers opened to us.
+    pub connections_accepted: u64,
+    /// Connections that we opened.
+    pub connections_opened: u64,
+    /// Connections that peers tried to open to us beyond the limit.
+    pub connections_refused: u64,
+    /// Attempts to open a connection that failed.
+    pub connects_failed: u64,
+    /// Connections whose acceptance the system refused (out of descriptors, reset at once).
+    pub accept_errors: u64,
+    /// Connections closed because a message was not finished in time.
+    pub partial_message_timeouts: u64,
+    /// Connections closed because they were idle.
+    pub idle_timeouts: u64,
+    /// Connections closed because their peer did not read.
+    pub stalled_write_timeouts: u64,
+}
+
+impl WireStatistics {
+    /// IP packets in both directions.
+    pub fn packets(&self) -> u64 {
+        self.packets_sent + self.packets_received
+    }
+
+    /// Bytes in both directions, IP headers included.
+    pub fn bytes(&self) -> u64 {
+        self.bytes_sent + self.bytes_received
+    }
+}
+
+impl AddAssign for WireStatistics {
+    fn add_assign(&mut self, other: WireStatistics) {
+        self.packets_sent += other.packets_sent;
+        self.packets_received += other.packets_received;
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_received += other.bytes_received;
+        self.transport_retransmissions += other.transport_retransmissions;
+        self.messages_sent += other.messages_sent;
+        self.messages_received += other.messages_received;
+        self.keep_alives += other.keep_alives;
+        self.malformed += other.malformed;
+        self.incoming_dropped += other.incoming_dropped;
+        self.sends_failed += other.sends_failed;
+        self.reports_dropped += other.reports_dropped;
+        self.connections += other.connections;
+        self.connections_accepted += other.connections_accepted;
+        self.connections_opened += other.connections_opened;
+        self.connections_refused += other.connections_refused;
+        self.connects_failed += other.connects_failed;
+        self.accept_errors += other.accept_errors;
+        self.partial_message_timeouts += other.partial_message_timeouts;
+        self.idle_timeouts += other.idle_timeouts;
+        self.stalled_write_timeouts += other.stalled_write_timeouts;
+    }
+}
