@@ -1,2 +1,14 @@
 //! What the tests share: real peers from Debian's packages.
+//!
+//! A test against a real peer asks for what it needs ([`require_command`], [`require_file`]); what
+//! is missing is installed when that is possible, else the test prints why it is skipped. Peers run
+//! as [`Peer`]s, which end with the test and show what they printed when it fails.
 #![forbid(unsafe_code)]
+
+mod packages;
+mod peer;
+mod wait;
+
+pub use packages::{require_command, require_file};
+pub use peer::Peer;
+pub use wait::{free_udp_port, wait_until};

@@ -1,0 +1,113 @@
+//! Programs and files of Debian packages, installed when they are missing.
+
+use std::env;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The program `command` in the search path; when it is missing, the Debian package `package` is
+/// installed. `None`, and a line with the reason, when it cannot be had: the test then ends early.
+///
+/// ```no_run
+/// let Some(sipp) = test_support::require_command("sipp", "sip-tester") else { return };
+/// ```
+pub fn require_command(command: &str, package: &str) -> Option<PathBuf> {
+    require(&format!("command {command}"), package, || {
+        find_command(command)
+    })
+}
+
+/// The file `path`; when it is missing, the Debian package `package` is installed. `None`, and a
+/// line with the reason, when it cannot be had: the test then ends early.
+pub fn require_file(path: impl AsRef<Path>, package: &str) -> Option<PathBuf> {
+    let path = path.as_ref();
+    require(&format!("file {}", path.display()), package, || {
+        path.exists().then(|| path.to_path_buf())
+    })
+}
+
+fn require(what: &str, package: &str, find: impl Fn() -> Option<PathBuf>) -> Option<PathBuf> {
+    if let Some(path) = find() {
+        return Some(path);
+    }
+    let reason = match install(package, &find) {
+        Ok(()) => match find() {
+            Some(path) => return Some(path),
+            None => format!("package {package} does not bring it"),
+        },
+        Err(reason) => reason,
+    };
+    // Not by `eprintln!`, whose text the test harness keeps to itself when the test passes.
+    writeln!(io::stderr(), "skipped: {what} is missing: {reason}").ok();
+    None
+}
+
+fn find_command(command: &str) -> Option<PathBuf> {
+    // Some packages install into directories that only root's search path has.
+    let path = env::var_os("PATH").unwrap_or_default();
+    let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    env::split_paths(&path)
+        .chain(system)
+        .map(|directory| directory.join(command))
+        .find(|candidate| candidate.is_file())
+}
+
+/// Installs a package. Tests run side by side: one installs at a time, and who has waited looks
+/// first whether another has installed what it wants.
+fn install(package: &str, find: &impl Fn() -> Option<PathBuf>) -> Result<(), String> {
+    let lock_path = env::temp_dir().join("tandem-tests-apt.lock");
+    let lock = File::create(&lock_path)
+        .map_err(|error| format!("cannot create {}: {error}", lock_path.display()))?;
+    lock.lock()
+        .map_err(|error| format!("cannot lock {}: {error}", lock_path.display()))?;
+    if find().is_some() {
+        return Ok(());
+    }
+    if find_command("apt-get").is_none() {
+        return Err(format!("no apt-get here; install {package} by hand"));
+    }
+    if !is_root() {
+        return Err(format!("not root; run: sudo apt-get install {package}"));
+    }
+    apt_get(&["update"])?;
+    apt_get(&["install", "-y", "--no-install-recommends", package])
+}
+
+fn apt_get(arguments: &[&str]) -> Result<(), String> {
+    let output = Command::new("apt-get")
+        .args(arguments)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .output()
+        .map_err(|error| format!("apt-get: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let Output { status, stderr, .. } = output;
+    let text = String::from_utf8_lossy(&stderr);
+    let last_line = text.lines().rfind(|line| !line.trim().is_empty());
+    Err(format!(
+        "apt-get {} failed ({status}): {}",
+        arguments.join(" "),
+        last_line.unwrap_or("no message")
+    ))
+}
+
+/// Asked of `id`, because the standard library does not tell.
+fn is_root() -> bool {
+    Command::new("id")
+        .arg("-u")
+        .output()
+        .is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_is_found_without_installing() {
+        assert!(require_command("sh", "dash").is_some());
+        assert!(require_file("/dev/null", "no-such-package").is_some());
+    }
+}

@@ -1,0 +1,191 @@
+//! A program that a test runs as its peer.
+
+use std::fmt;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::wait::wait_until;
+
+/// How much of a program's output is kept.
+const MAX_OUTPUT_BYTES: usize = 1 << 20;
+
+/// A running program. Its output is collected while it runs. Dropping it ends the program, and
+/// prints the output when the test is failing.
+pub struct Peer {
+    name: String,
+    child: Child,
+    input: Option<ChildStdin>,
+    output: Arc<Mutex<String>>,
+    readers: Vec<JoinHandle<()>>,
+}
+
+impl Peer {
+    /// Starts `command` with its standard input, output and error connected to the test.
+    ///
+    /// # Panics
+    ///
+    /// When the program cannot be started.
+    pub fn spawn(command: &mut Command) -> Peer {
+        let name = command.get_program().to_string_lossy().into_owned();
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {name}: {error}"));
+        let output = Arc::new(Mutex::new(String::new()));
+        let mut readers = Vec::new();
+        if let Some(stdout) = child.stdout.take() {
+            readers.push(collect(stdout, Arc::clone(&output)));
+        }
+        if let Some(stderr) = child.stderr.take() {
+            readers.push(collect(stderr, Arc::clone(&output)));
+        }
+        Peer {
+            name,
+            input: child.stdin.take(),
+            child,
+            output,
+            readers,
+        }
+    }
+
+    /// The process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What the program has printed until now, standard output and error as they came.
+    pub fn output(&self) -> String {
+        self.output.lock().expect("reader panicked").clone()
+    }
+
+    /// Writes to the program's standard input.
+    ///
+    /// # Panics
+    ///
+    /// When the program does not take it.
+    pub fn write(&mut self, text: &str) {
+        let input = self.input.as_mut().expect("standard input is open");
+        input
+            .write_all(text.as_bytes())
+            .and_then(|()| input.flush())
+            .unwrap_or_else(|error| panic!("{} does not read: {error}", self.name));
+    }
+
+    /// Closes the program's standard input.
+    pub fn close_input(&mut self) {
+        self.input = None;
+    }
+
+    /// Waits until the program has printed `text`.
+    ///
+    /// # Panics
+    ///
+    /// When it has not within `limit`.
+    pub fn wait_for_output(&mut self, text: &str, limit: Duration) {
+        let output = Arc::clone(&self.output);
+        let printed = wait_until(limit, || {
+            output.lock().expect("reader panicked").contains(text)
+        });
+        assert!(
+            printed,
+            "{} has not printed {text:?} within {limit:?}",
+            self.name
+        );
+    }
+
+    /// Waits until the program ends by itself, and gives its status.
+    ///
+    /// # Panics
+    ///
+    /// When it has not ended within `limit`.
+    pub fn wait(&mut self, limit: Duration) -> ExitStatus {
+        let mut status = None;
+        wait_until(limit, || {
+            status = self
+                .child
+                .try_wait()
+                .expect("the program can be waited for");
+            status.is_some()
+        });
+        let status =
+            status.unwrap_or_else(|| panic!("{} has not ended within {limit:?}", self.name));
+        for reader in self.readers.drain(..) {
+            reader.join().expect("reader panicked");
+        }
+        status
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // It may have ended already; then there is nothing to kill.
+        self.child.kill().ok();
+        self.child.wait().ok();
+        if std::thread::panicking() {
+            let output = self.output.lock().map(|output| output.clone());
+            eprintln!(
+                "--- output of {} ---\n{}--- end of output ---",
+                self.name,
+                output.unwrap_or_default()
+            );
+        }
+    }
+}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Peer")
+            .field("name", &self.name)
+            .field("id", &self.id())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Appends what the program prints, line by line, to `output`. Reads on when the output is full,
+/// so that the program is not stopped by it.
+fn collect(source: impl Read + Send + 'static, output: Arc<Mutex<String>>) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        let mut source = BufReader::new(source);
+        let mut line = Vec::new();
+        while source
+            .read_until(b'\n', &mut line)
+            .is_ok_and(|bytes| bytes > 0)
+        {
+            let mut output = output.lock().expect("another reader panicked");
+            if output.len() < MAX_OUTPUT_BYTES {
+                output.push_str(&String::from_utf8_lossy(&line));
+            }
+            line.clear();
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn input_and_output_go_through() {
+        let mut peer = Peer::spawn(&mut Command::new("cat"));
+        peer.write("hello\n");
+        peer.wait_for_output("hello", Duration::from_secs(5));
+        peer.close_input();
+        assert!(peer.wait(Duration::from_secs(5)).success());
+        assert_eq!(peer.output(), "hello\n");
+    }
+
+    #[test]
+    fn dropping_ends_the_program() {
+        let peer = Peer::spawn(Command::new("sleep").arg("600"));
+        let process = format!("/proc/{}", peer.id());
+        assert!(std::path::Path::new(&process).exists());
+        drop(peer);
+        assert!(!std::path::Path::new(&process).exists());
+    }
+}
