@@ -18,3 +18,5 @@ pub use event::{CannotStartCause, Event, LostCause, PathState};
 pub use status::{
     AssociationState, AssociationStatistics, AssociationStatus, EndpointStatistics, PathStatus,
 };
+
+pub mod packet;

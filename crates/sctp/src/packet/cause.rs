@@ -1,0 +1,286 @@
+//! The error causes of ERROR and ABORT chunks (RFC 9260, section 3.3.10).
+
+use super::fields::Fields;
+use super::parameter::push_tlv;
+use super::tlv::{Tlv, Tlvs};
+use super::{DoesNotFit, FormatError, FormatErrorKind, Parameters, Tsn, TypeList};
+use bytes::{BufMut, BytesMut};
+use std::fmt;
+use std::iter::FusedIterator;
+
+/// The code of an error cause.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CauseCode(pub u16);
+
+/// One error cause.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cause<'a> {
+    /// A DATA chunk came on a stream that does not exist (section 3.3.10.1).
+    InvalidStreamIdentifier {
+        /// The stream.
+        stream: u16,
+    },
+    /// An INIT or INIT ACK lacks mandatory parameters (section 3.3.10.2).
+    MissingMandatoryParameter(TypeList<'a>),
+    /// A valid State Cookie has expired (section 3.3.10.3).
+    StaleCookie {
+        /// Measure of Staleness: how long ago it expired, in microseconds; 0 does not say.
+        staleness: u32,
+    },
+    /// The sender is out of resource (section 3.3.10.4).
+    OutOfResource,
+    /// An address parameter cannot be resolved; holds that parameter with type and length
+    /// (section 3.3.10.5).
+    UnresolvableAddress(&'a [u8]),
+    /// A chunk was not recognized; holds that chunk with type, flags, and length
+    /// (section 3.3.10.6).
+    UnrecognizedChunkType(&'a [u8]),
+    /// A mandatory parameter has an invalid value (section 3.3.10.7).
+    InvalidMandatoryParameter,
+    /// Parameters of an INIT ACK were not recognized (section 3.3.10.8).
+    UnrecognizedParameters(Parameters<'a>),
+    /// A DATA chunk had no user data (section 3.3.10.9).
+    NoUserData {
+        /// The TSN of that chunk.
+        tsn: Tsn,
+    },
+    /// A COOKIE ECHO came in the SHUTDOWN-ACK-SENT state (section 3.3.10.10).
+    CookieReceivedWhileShuttingDown,
+    /// An INIT for an existing association brought new addresses; holds these
+    /// (section 3.3.10.11).
+    RestartWithNewAddresses(Parameters<'a>),
+    /// The upper layer aborted; holds its reason (section 3.3.10.12).
+    UserInitiatedAbort(&'a [u8]),
+    /// The peer violated the protocol in a way that no other cause covers; may hold an explanation
+    /// (section 3.3.10.13).
+    ProtocolViolation(&'a [u8]),
+    /// A cause with a code that is not known here.
+    Other(Tlv<'a>),
+}
+
+/// The error causes of a chunk, as they lie in the packet.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Causes<'a>(&'a [u8]);
+
+/// Walks error causes. After one whose framing is broken there are no more; after one whose fields
+/// do not fit its code the walk goes on.
+#[derive(Clone, Debug)]
+pub struct CauseIterator<'a>(Tlvs<'a>);
+
+/// Collects error causes to be written into a chunk.
+#[derive(Clone, Default, Debug)]
+pub struct CauseBuffer(BytesMut);
+
+impl CauseCode {
+    /// Invalid Stream Identifier.
+    pub const INVALID_STREAM_IDENTIFIER: CauseCode = CauseCode(1);
+    /// Missing Mandatory Parameter.
+    pub const MISSING_MANDATORY_PARAMETER: CauseCode = CauseCode(2);
+    /// Stale Cookie.
+    pub const STALE_COOKIE: CauseCode = CauseCode(3);
+    /// Out of Resource.
+    pub const OUT_OF_RESOURCE: CauseCode = CauseCode(4);
+    /// Unresolvable Address.
+    pub const UNRESOLVABLE_ADDRESS: CauseCode = CauseCode(5);
+    /// Unrecognized Chunk Type.
+    pub const UNRECOGNIZED_CHUNK_TYPE: CauseCode = CauseCode(6);
+    /// Invalid Mandatory Parameter.
+    pub const INVALID_MANDATORY_PARAMETER: CauseCode = CauseCode(7);
+    /// Unrecognized Parameters.
+    pub const UNRECOGNIZED_PARAMETERS: CauseCode = CauseCode(8);
+    /// No User Data.
+    pub const NO_USER_DATA: CauseCode = CauseCode(9);
+    /// Cookie Received While Shutting Down.
+    pub const COOKIE_RECEIVED_WHILE_SHUTTING_DOWN: CauseCode = CauseCode(10);
+    /// Restart of an Association with New Addresses.
+    pub const RESTART_WITH_NEW_ADDRESSES: CauseCode = CauseCode(11);
+    /// User-Initiated Abort.
+    pub const USER_INITIATED_ABORT: CauseCode = CauseCode(12);
+    /// Protocol Violation.
+    pub const PROTOCOL_VIOLATION: CauseCode = CauseCode(13);
+}
+
+impl fmt::Display for CauseCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match *self {
+            CauseCode::INVALID_STREAM_IDENTIFIER => "Invalid Stream Identifier",
+            CauseCode::MISSING_MANDATORY_PARAMETER => "Missing Mandatory Parameter",
+            CauseCode::STALE_COOKIE => "Stale Cookie",
+            CauseCode::OUT_OF_RESOURCE => "Out of Resource",
+            CauseCode::UNRESOLVABLE_ADDRESS => "Unresolvable Address",
+            CauseCode::UNRECOGNIZED_CHUNK_TYPE => "Unrecognized Chunk Type",
+            CauseCode::INVALID_MANDATORY_PARAMETER => "Invalid Mandatory Parameter",
+            CauseCode::UNRECOGNIZED_PARAMETERS => "Unrecognized Parameters",
+            CauseCode::NO_USER_DATA => "No User Data",
+            CauseCode::COOKIE_RECEIVED_WHILE_SHUTTING_DOWN => "Cookie Received While Shutting Down",
+            CauseCode::RESTART_WITH_NEW_ADDRESSES => "Restart of an Association with New Addresses",
+            CauseCode::USER_INITIATED_ABORT => "User-Initiated Abort",
+            CauseCode::PROTOCOL_VIOLATION => "Protocol Violation",
+            CauseCode(other) => return write!(f, "error cause {other}"),
+        })
+    }
+}
+
+impl fmt::Debug for CauseCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CauseCode({})", self.0)
+    }
+}
+
+impl<'a> Cause<'a> {
+    /// Reads the cause-specific information by the code.
+    ///
+    /// # Errors
+    ///
+    /// When it does not hold the fields that the code prescribes.
+    pub fn read(tlv: Tlv<'a>) -> Result<Cause<'a>, FormatError<'a>> {
+        let value = tlv.value();
+        let mut fields = Fields::new(value);
+        let cause = match CauseCode(tlv.type_field()) {
+            CauseCode::INVALID_STREAM_IDENTIFIER => fields
+                .u16()
+                .map(|stream| Cause::InvalidStreamIdentifier { stream }),
+            CauseCode::MISSING_MANDATORY_PARAMETER => {
+                missing_types(&mut fields).map(Cause::MissingMandatoryParameter)
+            }
+            CauseCode::STALE_COOKIE => fields
+                .u32()
+                .map(|staleness| Cause::StaleCookie { staleness }),
+            CauseCode::OUT_OF_RESOURCE => Some(Cause::OutOfResource),
+            CauseCode::UNRESOLVABLE_ADDRESS => Some(Cause::UnresolvableAddress(value)),
+            CauseCode::UNRECOGNIZED_CHUNK_TYPE => Some(Cause::UnrecognizedChunkType(value)),
+            CauseCode::INVALID_MANDATORY_PARAMETER => Some(Cause::InvalidMandatoryParameter),
+            CauseCode::UNRECOGNIZED_PARAMETERS => {
+                Some(Cause::UnrecognizedParameters(Parameters::new(value)))
+            }
+            CauseCode::NO_USER_DATA => fields.u32().map(|tsn| Cause::NoUserData { tsn: Tsn(tsn) }),
+            CauseCode::COOKIE_RECEIVED_WHILE_SHUTTING_DOWN => {
+                Some(Cause::CookieReceivedWhileShuttingDown)
+            }
+            CauseCode::RESTART_WITH_NEW_ADDRESSES => {
+                Some(Cause::RestartWithNewAddresses(Parameters::new(value)))
+            }
+            CauseCode::USER_INITIATED_ABORT => Some(Cause::UserInitiatedAbort(value)),
+            CauseCode::PROTOCOL_VIOLATION => Some(Cause::ProtocolViolation(value)),
+            _ => Some(Cause::Other(tlv)),
+        };
+        cause.ok_or(FormatError::new(
+            FormatErrorKind::MalformedValue,
+            tlv.bytes(),
+        ))
+    }
+
+    /// The code of this cause.
+    pub fn code(&self) -> CauseCode {
+        match self {
+            Cause::InvalidStreamIdentifier { .. } => CauseCode::INVALID_STREAM_IDENTIFIER,
+            Cause::MissingMandatoryParameter(_) => CauseCode::MISSING_MANDATORY_PARAMETER,
+            Cause::StaleCookie { .. } => CauseCode::STALE_COOKIE,
+            Cause::OutOfResource => CauseCode::OUT_OF_RESOURCE,
+            Cause::UnresolvableAddress(_) => CauseCode::UNRESOLVABLE_ADDRESS,
+            Cause::UnrecognizedChunkType(_) => CauseCode::UNRECOGNIZED_CHUNK_TYPE,
+            Cause::InvalidMandatoryParameter => CauseCode::INVALID_MANDATORY_PARAMETER,
+            Cause::UnrecognizedParameters(_) => CauseCode::UNRECOGNIZED_PARAMETERS,
+            Cause::NoUserData { .. } => CauseCode::NO_USER_DATA,
+            Cause::CookieReceivedWhileShuttingDown => {
+                CauseCode::COOKIE_RECEIVED_WHILE_SHUTTING_DOWN
+            }
+            Cause::RestartWithNewAddresses(_) => CauseCode::RESTART_WITH_NEW_ADDRESSES,
+            Cause::UserInitiatedAbort(_) => CauseCode::USER_INITIATED_ABORT,
+            Cause::ProtocolViolation(_) => CauseCode::PROTOCOL_VIOLATION,
+            Cause::Other(tlv) => CauseCode(tlv.type_field()),
+        }
+    }
+
+    fn write_value(&self, buffer: &mut BytesMut) {
+        match self {
+            Cause::InvalidStreamIdentifier { stream } => {
+                buffer.put_u16(*stream);
+                buffer.put_u16(0);
+            }
+            Cause::MissingMandatoryParameter(types) => {
+                buffer.put_u32(types.len() as u32);
+                buffer.put_slice(types.as_bytes());
+            }
+            Cause::StaleCookie { staleness } => buffer.put_u32(*staleness),
+            Cause::OutOfResource
+            | Cause::InvalidMandatoryParameter
+            | Cause::CookieReceivedWhileShuttingDown => {}
+            Cause::UnresolvableAddress(bytes)
+            | Cause::UnrecognizedChunkType(bytes)
+            | Cause::UserInitiatedAbort(bytes)
+            | Cause::ProtocolViolation(bytes) => buffer.put_slice(bytes),
+            Cause::UnrecognizedParameters(parameters)
+            | Cause::RestartWithNewAddresses(parameters) => {
+                buffer.put_slice(parameters.as_bytes());
+            }
+            Cause::NoUserData { tsn } => buffer.put_u32(tsn.0),
+            Cause::Other(tlv) => buffer.put_slice(tlv.value()),
+        }
+    }
+}
+
+impl<'a> Causes<'a> {
+    /// Error causes that lie in `bytes` one after another.
+    pub fn new(bytes: &'a [u8]) -> Causes<'a> {
+        Causes(bytes)
+    }
+
+    /// The bytes in which they lie.
+    pub fn as_bytes(&self) -> &'a [u8] {
+        self.0
+    }
+
+    /// Walks them in order.
+    pub fn iter(&self) -> CauseIterator<'a> {
+        CauseIterator(Tlvs::new(self.0))
+    }
+}
+
+impl<'a> IntoIterator for Causes<'a> {
+    type Item = Result<Cause<'a>, FormatError<'a>>;
+    type IntoIter = CauseIterator<'a>;
+
+    fn into_iter(self) -> CauseIterator<'a> {
+        self.iter()
+    }
+}
+
+impl<'a> Iterator for CauseIterator<'a> {
+    type Item = Result<Cause<'a>, FormatError<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next().map(|item| item.and_then(Cause::read))
+    }
+}
+
+impl FusedIterator for CauseIterator<'_> {}
+
+impl CauseBuffer {
+    /// An empty buffer.
+    pub fn new() -> CauseBuffer {
+        CauseBuffer::default()
+    }
+
+    /// Appends a cause.
+    ///
+    /// # Errors
+    ///
+    /// When its information is longer than a length field can tell; nothing is appended then.
+    pub fn push(&mut self, cause: &Cause<'_>) -> Result<(), DoesNotFit> {
+        push_tlv(&mut self.0, cause.code().0, |buffer| {
+            cause.write_value(buffer)
+        })
+    }
+
+    /// What has been collected. The last cause is not padded: its chunk's padding does that.
+    pub fn causes(&self) -> Causes<'_> {
+        Causes(&self.0)
+    }
+}
+
+/// The list of missing types behind its 32-bit count (section 3.3.10.2).
+fn missing_types<'a>(fields: &mut Fields<'a>) -> Option<TypeList<'a>> {
+    let count = usize::try_from(fields.u32()?).ok()?;
+    TypeList::read(fields.bytes(count.checked_mul(2)?)?)
+}

@@ -1,0 +1,89 @@
+//! Payload Data (RFC 9260, section 3.3.1).
+
+use super::ChunkType;
+use crate::packet::fields::Fields;
+use crate::packet::tlv::HEADER_LENGTH;
+use crate::packet::{DoesNotFit, PacketWriter, Ssn, Tsn};
+use bytes::{BufMut, Bytes};
+
+/// A user message, or a fragment of one.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Data<'a> {
+    /// I bit: the sender would like a SACK without delay (RFC 7053).
+    pub immediate: bool,
+    /// U bit: the message is unordered and `ssn` means nothing.
+    pub unordered: bool,
+    /// B bit: this is the first fragment.
+    pub beginning: bool,
+    /// E bit: this is the last fragment. A message in one piece has both bits set.
+    pub ending: bool,
+    /// The number of this chunk.
+    pub tsn: Tsn,
+    /// Stream Identifier.
+    pub stream: u16,
+    /// Stream Sequence Number, the same in all fragments of a message.
+    pub ssn: Ssn,
+    /// Payload Protocol Identifier: the upper layer's business; 0 says nothing.
+    pub ppid: u32,
+    /// The user data. The RFC forbids it to be empty, but it can be read so: the answer is an
+    /// ABORT with the cause No User Data.
+    pub user_data: &'a [u8],
+}
+
+impl<'a> Data<'a> {
+    /// Bytes that a DATA chunk takes beside the user data and padding.
+    pub const OVERHEAD: usize = 16;
+
+    /// The user data as a part of the packet's own buffer, without copying.
+    ///
+    /// # Panics
+    ///
+    /// When this chunk was not read from `packet`.
+    pub fn user_data_in(&self, packet: &Bytes) -> Bytes {
+        packet.slice_ref(self.user_data)
+    }
+
+    pub(super) fn read(flags: u8, value: &'a [u8]) -> Option<Data<'a>> {
+        let mut fields = Fields::new(value);
+        Some(Data {
+            immediate: flags & IMMEDIATE != 0,
+            unordered: flags & UNORDERED != 0,
+            beginning: flags & BEGINNING != 0,
+            ending: flags & ENDING != 0,
+            tsn: Tsn(fields.u32()?),
+            stream: fields.u16()?,
+            ssn: Ssn(fields.u16()?),
+            ppid: fields.u32()?,
+            user_data: fields.rest(),
+        })
+    }
+}
+
+impl PacketWriter<'_> {
+    /// Appends a DATA chunk. This is the one copy that user data goes through.
+    ///
+    /// # Errors
+    ///
+    /// When the chunk does not fit.
+    pub fn data(&mut self, data: &Data<'_>) -> Result<(), DoesNotFit> {
+        let flag = |set, bit| if set { bit } else { 0 };
+        let flags = flag(data.immediate, IMMEDIATE)
+            | flag(data.unordered, UNORDERED)
+            | flag(data.beginning, BEGINNING)
+            | flag(data.ending, ENDING);
+        let fields_length = Data::OVERHEAD - HEADER_LENGTH;
+        let value_length = fields_length + data.user_data.len();
+        self.append(ChunkType::DATA, flags, value_length, |buffer| {
+            buffer.put_u32(data.tsn.0);
+            buffer.put_u16(data.stream);
+            buffer.put_u16(data.ssn.0);
+            buffer.put_u32(data.ppid);
+            buffer.put_slice(data.user_data);
+        })
+    }
+}
+
+const IMMEDIATE: u8 = 0x08;
+const UNORDERED: u8 = 0x04;
+const BEGINNING: u8 = 0x02;
+const ENDING: u8 = 0x01;

@@ -1,0 +1,287 @@
+//! The chunks (RFC 9260, sections 3.2 and 3.3), one file for each that has fields.
+
+mod abort;
+mod cookie_echo;
+mod data;
+mod heartbeat;
+mod init;
+mod operation_error;
+mod sack;
+mod shutdown;
+
+pub use abort::Abort;
+pub use cookie_echo::CookieEcho;
+pub use data::Data;
+pub use heartbeat::Heartbeat;
+pub use init::Init;
+pub use operation_error::OperationError;
+pub use sack::{GapAckBlock, GapAckBlocks, Sack, TsnList};
+pub use shutdown::{Shutdown, ShutdownComplete};
+
+use super::tlv::{Tlv, Tlvs, UnrecognizedAction};
+use super::{DoesNotFit, FormatError, FormatErrorKind, PacketWriter};
+use bytes::BufMut;
+use std::fmt;
+use std::iter::FusedIterator;
+
+/// The type of a chunk.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ChunkType(pub u8);
+
+/// One chunk, read. Flag bits that RFC 9260 reserves are left out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Chunk<'a> {
+    /// Payload Data (section 3.3.1).
+    Data(Data<'a>),
+    /// Initiation (section 3.3.2).
+    Init(Init<'a>),
+    /// Initiation Acknowledgement (section 3.3.3): the same fields as INIT.
+    InitAck(Init<'a>),
+    /// Selective Acknowledgement (section 3.3.4).
+    Sack(Sack<'a>),
+    /// Heartbeat Request (section 3.3.5).
+    Heartbeat(Heartbeat<'a>),
+    /// Heartbeat Acknowledgement (section 3.3.6).
+    HeartbeatAck(Heartbeat<'a>),
+    /// Abort Association (section 3.3.7).
+    Abort(Abort<'a>),
+    /// Shutdown Association (section 3.3.8).
+    Shutdown(Shutdown),
+    /// Shutdown Acknowledgement (section 3.3.9).
+    ShutdownAck,
+    /// Operation Error (section 3.3.10).
+    Error(OperationError<'a>),
+    /// Cookie Echo (section 3.3.11).
+    CookieEcho(CookieEcho<'a>),
+    /// Cookie Acknowledgement (section 3.3.12).
+    CookieAck,
+    /// Shutdown Complete (section 3.3.13).
+    ShutdownComplete(ShutdownComplete),
+    /// A chunk of a type that is not known here.
+    Other(RawChunk<'a>),
+}
+
+/// A chunk as it lies in the packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RawChunk<'a>(Tlv<'a>);
+
+/// Walks the chunks of a packet.
+#[derive(Clone, Debug)]
+pub struct ChunkIterator<'a>(Tlvs<'a>);
+
+impl ChunkType {
+    /// Payload Data.
+    pub const DATA: ChunkType = ChunkType(0);
+    /// Initiation.
+    pub const INIT: ChunkType = ChunkType(1);
+    /// Initiation Acknowledgement.
+    pub const INIT_ACK: ChunkType = ChunkType(2);
+    /// Selective Acknowledgement.
+    pub const SACK: ChunkType = ChunkType(3);
+    /// Heartbeat Request.
+    pub const HEARTBEAT: ChunkType = ChunkType(4);
+    /// Heartbeat Acknowledgement.
+    pub const HEARTBEAT_ACK: ChunkType = ChunkType(5);
+    /// Abort.
+    pub const ABORT: ChunkType = ChunkType(6);
+    /// Shutdown.
+    pub const SHUTDOWN: ChunkType = ChunkType(7);
+    /// Shutdown Acknowledgement.
+    pub const SHUTDOWN_ACK: ChunkType = ChunkType(8);
+    /// Operation Error.
+    pub const ERROR: ChunkType = ChunkType(9);
+    /// State Cookie.
+    pub const COOKIE_ECHO: ChunkType = ChunkType(10);
+    /// Cookie Acknowledgement.
+    pub const COOKIE_ACK: ChunkType = ChunkType(11);
+    /// Shutdown Complete.
+    pub const SHUTDOWN_COMPLETE: ChunkType = ChunkType(14);
+
+    /// What to do with a chunk of this type by someone who does not recognize it.
+    pub fn unrecognized_action(self) -> UnrecognizedAction {
+        UnrecognizedAction::of_highest_bits(self.0)
+    }
+
+    /// Whether the chunk must not share its packet with another one (section 3).
+    pub fn travels_alone(self) -> bool {
+        matches!(
+            self,
+            ChunkType::INIT | ChunkType::INIT_ACK | ChunkType::SHUTDOWN_COMPLETE
+        )
+    }
+}
+
+impl fmt::Display for ChunkType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match *self {
+            ChunkType::DATA => "DATA",
+            ChunkType::INIT => "INIT",
+            ChunkType::INIT_ACK => "INIT ACK",
+            ChunkType::SACK => "SACK",
+            ChunkType::HEARTBEAT => "HEARTBEAT",
+            ChunkType::HEARTBEAT_ACK => "HEARTBEAT ACK",
+            ChunkType::ABORT => "ABORT",
+            ChunkType::SHUTDOWN => "SHUTDOWN",
+            ChunkType::SHUTDOWN_ACK => "SHUTDOWN ACK",
+            ChunkType::ERROR => "ERROR",
+            ChunkType::COOKIE_ECHO => "COOKIE ECHO",
+            ChunkType::COOKIE_ACK => "COOKIE ACK",
+            ChunkType::SHUTDOWN_COMPLETE => "SHUTDOWN COMPLETE",
+            ChunkType(other) => return write!(f, "chunk type {other}"),
+        })
+    }
+}
+
+impl fmt::Debug for ChunkType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ChunkType({})", self.0)
+    }
+}
+
+impl<'a> Chunk<'a> {
+    /// Reads the value by its type.
+    ///
+    /// # Errors
+    ///
+    /// When the value does not hold the fields that the type prescribes. What follows the
+    /// prescribed fields of a type without variable part is ignored.
+    pub fn read(raw: RawChunk<'a>) -> Result<Chunk<'a>, FormatError<'a>> {
+        let (flags, value) = (raw.flags(), raw.value());
+        let chunk = match raw.chunk_type() {
+            ChunkType::DATA => Data::read(flags, value).map(Chunk::Data),
+            ChunkType::INIT => Init::read(value).map(Chunk::Init),
+            ChunkType::INIT_ACK => Init::read(value).map(Chunk::InitAck),
+            ChunkType::SACK => Sack::read(value).map(Chunk::Sack),
+            ChunkType::HEARTBEAT => Some(Chunk::Heartbeat(Heartbeat::read(value))),
+            ChunkType::HEARTBEAT_ACK => Some(Chunk::HeartbeatAck(Heartbeat::read(value))),
+            ChunkType::ABORT => Some(Chunk::Abort(Abort::read(flags, value))),
+            ChunkType::SHUTDOWN => Shutdown::read(value).map(Chunk::Shutdown),
+            ChunkType::SHUTDOWN_ACK => Some(Chunk::ShutdownAck),
+            ChunkType::ERROR => Some(Chunk::Error(OperationError::read(value))),
+            ChunkType::COOKIE_ECHO => Some(Chunk::CookieEcho(CookieEcho { cookie: value })),
+            ChunkType::COOKIE_ACK => Some(Chunk::CookieAck),
+            ChunkType::SHUTDOWN_COMPLETE => {
+                Some(Chunk::ShutdownComplete(ShutdownComplete::read(flags)))
+            }
+            _ => Some(Chunk::Other(raw)),
+        };
+        chunk.ok_or(FormatError::new(
+            FormatErrorKind::MalformedValue,
+            raw.bytes(),
+        ))
+    }
+
+    /// The type of this chunk.
+    pub fn chunk_type(&self) -> ChunkType {
+        match self {
+            Chunk::Data(_) => ChunkType::DATA,
+            Chunk::Init(_) => ChunkType::INIT,
+            Chunk::InitAck(_) => ChunkType::INIT_ACK,
+            Chunk::Sack(_) => ChunkType::SACK,
+            Chunk::Heartbeat(_) => ChunkType::HEARTBEAT,
+            Chunk::HeartbeatAck(_) => ChunkType::HEARTBEAT_ACK,
+            Chunk::Abort(_) => ChunkType::ABORT,
+            Chunk::Shutdown(_) => ChunkType::SHUTDOWN,
+            Chunk::ShutdownAck => ChunkType::SHUTDOWN_ACK,
+            Chunk::Error(_) => ChunkType::ERROR,
+            Chunk::CookieEcho(_) => ChunkType::COOKIE_ECHO,
+            Chunk::CookieAck => ChunkType::COOKIE_ACK,
+            Chunk::ShutdownComplete(_) => ChunkType::SHUTDOWN_COMPLETE,
+            Chunk::Other(raw) => raw.chunk_type(),
+        }
+    }
+
+    pub(super) fn write(&self, writer: &mut PacketWriter<'_>) -> Result<(), DoesNotFit> {
+        match self {
+            Chunk::Data(data) => writer.data(data),
+            Chunk::Init(init) => init.write(ChunkType::INIT, writer),
+            Chunk::InitAck(init) => init.write(ChunkType::INIT_ACK, writer),
+            Chunk::Sack(sack) => writer.sack(
+                sack.cumulative_tsn_ack,
+                sack.a_rwnd,
+                sack.gap_ack_blocks.iter(),
+                sack.duplicate_tsns.iter(),
+            ),
+            Chunk::Heartbeat(heartbeat) => heartbeat.write(ChunkType::HEARTBEAT, writer),
+            Chunk::HeartbeatAck(heartbeat) => heartbeat.write(ChunkType::HEARTBEAT_ACK, writer),
+            Chunk::Abort(abort) => abort.write(writer),
+            Chunk::Shutdown(shutdown) => shutdown.write(writer),
+            Chunk::ShutdownAck => writer.append(ChunkType::SHUTDOWN_ACK, 0, 0, |_| {}),
+            Chunk::Error(error) => error.write(writer),
+            Chunk::CookieEcho(cookie_echo) => cookie_echo.write(writer),
+            Chunk::CookieAck => writer.append(ChunkType::COOKIE_ACK, 0, 0, |_| {}),
+            Chunk::ShutdownComplete(complete) => complete.write(writer),
+            Chunk::Other(raw) => raw.write(writer),
+        }
+    }
+}
+
+impl<'a> RawChunk<'a> {
+    /// Takes the item as a chunk.
+    pub fn new(tlv: Tlv<'a>) -> RawChunk<'a> {
+        RawChunk(tlv)
+    }
+
+    /// The type.
+    pub fn chunk_type(&self) -> ChunkType {
+        let [chunk_type, _] = self.0.type_field().to_be_bytes();
+        ChunkType(chunk_type)
+    }
+
+    /// The flags, with the reserved bits.
+    pub fn flags(&self) -> u8 {
+        let [_, flags] = self.0.type_field().to_be_bytes();
+        flags
+    }
+
+    /// What the length field says: header and value, without padding.
+    pub fn length(&self) -> u16 {
+        self.0.length()
+    }
+
+    /// The value, without padding.
+    pub fn value(&self) -> &'a [u8] {
+        self.0.value()
+    }
+
+    /// Header and value, without padding: what an Unrecognized Chunk Type cause sends back.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.0.bytes()
+    }
+
+    fn write(&self, writer: &mut PacketWriter<'_>) -> Result<(), DoesNotFit> {
+        writer.append(
+            self.chunk_type(),
+            self.flags(),
+            self.value().len(),
+            |buffer| buffer.put_slice(self.value()),
+        )
+    }
+}
+
+impl<'a> ChunkIterator<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> ChunkIterator<'a> {
+        ChunkIterator(Tlvs::new(bytes))
+    }
+
+    /// Walks the rest without looking into the values.
+    pub fn raw(
+        self,
+    ) -> impl FusedIterator<Item = Result<RawChunk<'a>, FormatError<'a>>> + Clone + use<'a> {
+        self.0.map(|item| item.map(RawChunk))
+    }
+}
+
+impl<'a> Iterator for ChunkIterator<'a> {
+    type Item = Result<Chunk<'a>, FormatError<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let item = self.0.next()?;
+        Some(item.and_then(|tlv| Chunk::read(RawChunk(tlv))))
+    }
+}
+
+impl FusedIterator for ChunkIterator<'_> {}
+
+/// T bit of ABORT and SHUTDOWN COMPLETE (sections 3.3.7 and 3.3.13).
+const TAG_REFLECTED: u8 = 0x01;

@@ -1,0 +1,118 @@
+//! Writes packets: chunk after chunk into one buffer, never beyond a given size.
+
+use super::chunk::{Chunk, ChunkType};
+use super::tlv::{HEADER_LENGTH, MAXIMUM_VALUE_LENGTH, padding_of};
+use super::{CommonHeader, checksum};
+use bytes::{BufMut, Bytes, BytesMut};
+use std::fmt;
+
+/// A packet being written.
+///
+/// A chunk that does not fit leaves the packet as it was, so that a sender can try what comes next
+/// or finish. Give every packet the same buffer: memory is then allocated once for many packets.
+#[derive(Debug)]
+pub struct PacketWriter<'b> {
+    buffer: &'b mut BytesMut,
+    maximum_size: usize,
+}
+
+/// The chunk does not fit into what is left of the packet, or is longer than a length field can
+/// tell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DoesNotFit;
+
+impl<'b> PacketWriter<'b> {
+    /// Starts a packet of at most `maximum_size` bytes, common header and padding included.
+    /// What `buffer` held is discarded.
+    ///
+    /// # Panics
+    ///
+    /// When `maximum_size` has no room for the common header.
+    pub fn new(
+        buffer: &'b mut BytesMut,
+        source_port: u16,
+        destination_port: u16,
+        verification_tag: u32,
+        maximum_size: usize,
+    ) -> PacketWriter<'b> {
+        assert!(
+            maximum_size >= CommonHeader::LENGTH,
+            "no room for a common header"
+        );
+        buffer.clear();
+        buffer.reserve(maximum_size);
+        buffer.put_u16(source_port);
+        buffer.put_u16(destination_port);
+        buffer.put_u32(verification_tag);
+        buffer.put_u32(0);
+        PacketWriter {
+            buffer,
+            maximum_size,
+        }
+    }
+
+    /// Bytes of the packet so far.
+    pub fn len(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Whether no chunk has been written.
+    pub fn is_empty(&self) -> bool {
+        self.buffer.len() == CommonHeader::LENGTH
+    }
+
+    /// Bytes that are left for further chunks, each with its header and padding.
+    pub fn remaining(&self) -> usize {
+        // A maximum that is no multiple of four cannot be reached, as chunks are padded.
+        (self.maximum_size - self.buffer.len()) & !3
+    }
+
+    /// Appends a chunk. The engine's frequent chunks have methods of their own beside their type.
+    ///
+    /// # Errors
+    ///
+    /// When the chunk does not fit.
+    pub fn chunk(&mut self, chunk: &Chunk<'_>) -> Result<(), DoesNotFit> {
+        chunk.write(self)
+    }
+
+    /// Fills in the checksum and hands over the packet.
+    pub fn finish(self) -> Bytes {
+        checksum::fill(self.buffer);
+        self.buffer.split().freeze()
+    }
+
+    /// Appends a chunk whose value of exactly `value_length` bytes is written by `value`.
+    pub(super) fn append(
+        &mut self,
+        chunk_type: ChunkType,
+        flags: u8,
+        value_length: usize,
+        value: impl FnOnce(&mut BytesMut),
+    ) -> Result<(), DoesNotFit> {
+        if value_length > MAXIMUM_VALUE_LENGTH {
+            return Err(DoesNotFit);
+        }
+        let length = HEADER_LENGTH + value_length;
+        let padding = padding_of(length);
+        if length + padding > self.remaining() {
+            return Err(DoesNotFit);
+        }
+        let start = self.buffer.len();
+        self.buffer.put_u8(chunk_type.0);
+        self.buffer.put_u8(flags);
+        self.buffer.put_u16(length as u16);
+        value(self.buffer);
+        debug_assert_eq!(self.buffer.len(), start + length);
+        self.buffer.put_bytes(0, padding);
+        Ok(())
+    }
+}
+
+impl fmt::Display for DoesNotFit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the chunk does not fit into the packet")
+    }
+}
+
+impl std::error::Error for DoesNotFit {}
