@@ -1,2 +1,13 @@
 //! SIP proxy and registrar: decisions as a core, and the driver that carries them.
+//!
+//! [`Server`] is what a program starts: it joins the [`core`](crate::core) to sockets, to a location
+//! store in memory and to name resolution.
 #![forbid(unsafe_code)]
+
+#[cfg(feature = "driver")]
+mod driver;
+mod host_port;
+
+#[cfg(feature = "driver")]
+pub use driver::{ProxyConfig, Server, ServerStatistics, StartError};
+pub use host_port::{HostPort, HostPortError};
