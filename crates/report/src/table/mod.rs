@@ -1,6 +1,13 @@
 //! Tables: columns with units under grouped headers, rows of cells, notes beneath.
 
-use crate::format::milliseconds_decimals;
+mod csv;
+mod html;
+mod terminal;
+
+use std::ops::Range;
+
+use crate::format::{format_count, format_number, milliseconds_decimals};
+use crate::text::one_line;
 
 /// A table, to be shown in a terminal, on a page, or written as CSV.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,19 +65,66 @@ impl Table {
     /// The table in a terminal of this many columns. What is too wide is split into tables one below the
     /// other, each with the key columns again; a group of columns stays together where it fits.
     pub fn to_terminal(&self, width: usize) -> String {
-        todo!("{width}")
+        terminal::render(self, width)
     }
 
     /// The table as HTML, for a [`Page`](crate::Page).
     pub fn to_html(&self) -> String {
-        todo!()
+        html::render(self)
     }
 
     /// The table as CSV (RFC 4180): one header line, numbers in full and without thousands separators,
     /// nothing for absent cells.
     pub fn to_csv(&self) -> String {
-        todo!()
+        csv::render(self)
     }
+
+    /// Whether the table is better printed across a sheet than down it.
+    pub(crate) fn is_wide(&self) -> bool {
+        html::characters_across(self) > html::WIDE
+    }
+
+    /// Neighbouring columns with a common header.
+    fn column_groups(&self) -> Vec<ColumnGroup> {
+        let mut groups: Vec<ColumnGroup> = Vec::new();
+        let belong_together = |one: &Column, other: &Column| {
+            one.group.is_some() && one.group == other.group && one.is_key == other.is_key
+        };
+        for (index, column) in self.columns.iter().enumerate() {
+            match groups.last_mut() {
+                Some(group) if belong_together(&self.columns[index - 1], column) => {
+                    group.columns.end = index + 1
+                }
+                _ => groups.push(ColumnGroup {
+                    label: column.group.clone(),
+                    unit: None,
+                    columns: index..index + 1,
+                }),
+            }
+        }
+        for group in groups.iter_mut().filter(|group| group.label.is_some()) {
+            let columns = &self.columns[group.columns.clone()];
+            let unit = columns[0].unit.clone().filter(|unit| {
+                columns
+                    .iter()
+                    .all(|other| other.unit.as_ref() == Some(unit))
+            });
+            if let (Some(label), Some(unit)) = (&mut group.label, &unit) {
+                *label = format!("{label}, {unit}");
+            }
+            group.unit = unit;
+        }
+        groups
+    }
+}
+
+/// Neighbouring columns with a common header, or a single column without one.
+struct ColumnGroup {
+    /// The common header, with the unit where all columns have the same.
+    label: Option<String>,
+    /// The unit that the label already says.
+    unit: Option<String>,
+    columns: Range<usize>,
 }
 
 /// A column of a [`Table`].
@@ -210,6 +264,16 @@ impl Cell {
     pub fn milliseconds(milliseconds: impl Into<Option<f64>>) -> Cell {
         let milliseconds = milliseconds.into();
         Cell::number(milliseconds, milliseconds.map_or(0, milliseconds_decimals))
+    }
+
+    /// What a reader sees.
+    fn display(&self) -> String {
+        match self {
+            Cell::Text(text) | Cell::Note(text) => one_line(text),
+            Cell::Count(count) => format_count(*count),
+            Cell::Number { value, decimals } => format_number(*value, *decimals),
+            Cell::Absent => "–".to_owned(),
+        }
     }
 
     /// A remark instead of a value.
