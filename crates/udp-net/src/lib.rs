@@ -1,2 +1,24 @@
 //! Driver: UDP sockets in batches, with the link model inside them when asked.
-#![forbid(unsafe_code)]
+//!
+//! A [`UdpSocket`] reads and writes datagrams many at a time (`recvmmsg`, and segmentation and
+//! receive offload where the kernel has them), tells for each datagram which local address it was
+//! sent to, so that a socket bound to a wildcard address can answer from there, and counts what
+//! goes over the wire. With an [`Impairment`] the socket loses, delays and duplicates datagrams
+//! in both directions as a seeded [`link::Link`] says, which lets a program on one host see a bad
+//! network without help from the kernel.
+//!
+//! Everything works on `&UdpSocket`: one task can wait in [`UdpSocket::recv`] while others send.
+#![deny(unsafe_code)]
+
+mod batch;
+mod delay;
+mod impairment;
+mod options;
+mod socket;
+mod statistics;
+
+pub use batch::{Batch, Received};
+pub use impairment::Impairment;
+pub use link::LinkConfig;
+pub use socket::{Datagram, Flushed, SendOutcome, SendQueue, UdpConfig, UdpSocket};
+pub use statistics::UdpStatistics;

@@ -1,0 +1,50 @@
+//! Socket options that no safe wrapper offers.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Lets the kernel fragment datagrams that are larger than the path takes (`IP_PMTUDISC_WANT`,
+/// the kernel's default), where quinn-udp has asked it to refuse them.
+pub(crate) fn allow_fragmentation(socket: BorrowedFd<'_>, ipv6: bool) -> io::Result<()> {
+    if ipv6 {
+        set(socket, libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG, 0)?;
+        set(
+            socket,
+            libc::IPPROTO_IPV6,
+            libc::IPV6_MTU_DISCOVER,
+            libc::IPV6_PMTUDISC_WANT,
+        )
+    } else {
+        set(
+            socket,
+            libc::IPPROTO_IP,
+            libc::IP_MTU_DISCOVER,
+            libc::IP_PMTUDISC_WANT,
+        )
+    }
+}
+
+fn set(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
+    // SAFETY: the descriptor is borrowed and so open, and the kernel reads `size_of(c_int)` bytes
+    // from a pointer to a live c_int.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            (&raw const value).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}

@@ -1,0 +1,462 @@
+//! The socket: datagrams in, datagrams out.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use quinn_udp::{Transmit, UdpSockRef, UdpSocketState};
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::io::Interest;
+use tokio::sync::Notify;
+
+use crate::batch::Batch;
+use crate::impairment::{Impaired, Impairment};
+use crate::statistics::{Counters, UdpStatistics, bytes_on_wire};
+
+/// How a socket is set up. The default has no impairment and asks the kernel for large buffers.
+#[derive(Clone, Debug)]
+pub struct UdpConfig {
+    /// A bad network inside the socket; none by default.
+    pub impairment: Option<Impairment>,
+    /// Bytes of the kernel's receive buffer to ask for. The kernel may grant less.
+    pub receive_buffer: usize,
+    /// Bytes of the kernel's send buffer to ask for. The kernel may grant less.
+    pub send_buffer: usize,
+    /// Whether the IP layer may fragment datagrams that are larger than the path takes. False
+    /// suits a protocol that keeps to the path MTU itself, such as SCTP; such a datagram is then
+    /// refused. True suits SIP over UDP, whose messages are as large as they are.
+    pub allow_fragmentation: bool,
+}
+
+impl Default for UdpConfig {
+    fn default() -> Self {
+        Self {
+            impairment: None,
+            receive_buffer: 4 << 20,
+            send_buffer: 4 << 20,
+            allow_fragmentation: false,
+        }
+    }
+}
+
+/// A datagram to send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Datagram {
+    /// Where it goes.
+    pub destination: SocketAddr,
+    /// The local address that it shall come from; the kernel chooses when `None`.
+    pub source_ip: Option<IpAddr>,
+    /// Its content.
+    pub payload: Bytes,
+}
+
+/// What became of a datagram given to [`UdpSocket::try_send`].
+#[derive(Debug)]
+pub enum SendOutcome {
+    /// It is on its way (or an impairment lost it there).
+    Sent,
+    /// The kernel's send buffer is full: try again after [`UdpSocket::writable`].
+    Blocked,
+    /// The kernel refused it, for instance because there is no route or it is too large.
+    Failed(io::Error),
+}
+
+/// How far [`UdpSocket::flush`] came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flushed {
+    /// The queue is empty.
+    All,
+    /// The kernel's send buffer is full: go on after [`UdpSocket::writable`].
+    Blocked,
+}
+
+/// Datagrams that are sent together. Consecutive ones of one size to one destination share a
+/// system call where the kernel segments them itself.
+///
+/// The queue does not limit itself: whoever fills it flushes it before it grows.
+#[derive(Debug, Default)]
+pub struct SendQueue {
+    datagrams: VecDeque<Datagram>,
+    gathered: Vec<u8>,
+}
+
+impl SendQueue {
+    /// An empty queue.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Appends a datagram.
+    pub fn push(&mut self, datagram: Datagram) {
+        self.datagrams.push_back(datagram);
+    }
+
+    /// How many datagrams are waiting.
+    pub fn len(&self) -> usize {
+        self.datagrams.len()
+    }
+
+    /// Whether nothing is waiting.
+    pub fn is_empty(&self) -> bool {
+        self.datagrams.is_empty()
+    }
+}
+
+/// A UDP socket on tokio; see the crate's documentation.
+#[derive(Debug)]
+pub struct UdpSocket {
+    io: tokio::net::UdpSocket,
+    state: UdpSocketState,
+    local_addr: SocketAddr,
+    counters: Counters,
+    impaired: Option<Impaired>,
+    /// Tells the task in `recv` that the next datagram to release changed.
+    rescheduled: Notify,
+}
+
+/// The kernel fails this many receive calls in a row before `recv` gives up on the socket.
+const MAX_RECEIVE_ERRORS: usize = 1000;
+
+/// The largest train of datagrams given to the kernel at once: what fits into a UDP/IPv4 packet.
+const MAX_TRAIN_BYTES: usize = 65_507;
+
+/// How long a released datagram waits when the kernel's send buffer is full.
+const RELEASE_RETRY: Duration = Duration::from_millis(1);
+
+impl UdpSocket {
+    /// Binds a socket to `address`; port 0 lets the kernel choose one. A socket bound to an IPv6
+    /// address, the wildcard included, carries IPv6 only.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's, with the address in its text; and when it is not called within a tokio runtime.
+    pub fn bind(address: SocketAddr, config: UdpConfig) -> io::Result<Self> {
+        tokio::runtime::Handle::try_current().map_err(io::Error::other)?;
+        Self::open(address, config)
+            .map_err(|error| io::Error::new(error.kind(), format!("UDP {address}: {error}")))
+    }
+
+    /// The address that the socket is bound to, with its real port.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    /// What the socket has counted until now.
+    pub fn statistics(&self) -> UdpStatistics {
+        self.counters.snapshot()
+    }
+
+    /// Waits until datagrams have arrived and puts them into `batch`; returns at once when the
+    /// batch still holds some. It also releases the datagrams that an impairment delays, incoming
+    /// and outgoing: someone must wait here for them to leave. Dropping the future loses nothing.
+    ///
+    /// Errors that belong to a datagram sent earlier (such as an ICMP error) are counted and
+    /// do not end the wait.
+    ///
+    /// # Errors
+    ///
+    /// When the socket itself has failed for good.
+    pub async fn recv(&self, batch: &mut Batch) -> io::Result<()> {
+        let mut errors = 0;
+        loop {
+            let next_release = self.release(batch);
+            if !batch.is_empty() {
+                return Ok(());
+            }
+            tokio::select! {
+                ready = self.io.readable() => ready?,
+                () = wait_until(next_release) => continue,
+                () = self.rescheduled.notified() => continue,
+            }
+            match self.receive(batch) {
+                Ok(()) => errors = 0,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => {
+                    self.counters.receive_error();
+                    tracing::debug!(local = %self.local_addr, %error, "receiving failed");
+                    errors += 1;
+                    if errors == MAX_RECEIVE_ERRORS {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends one datagram without waiting.
+    pub fn try_send(&self, datagram: &Datagram) -> SendOutcome {
+        if let Some(impaired) = &self.impaired {
+            let mut ready = VecDeque::new();
+            self.offer(impaired, datagram.clone(), Instant::now(), &mut ready);
+            self.send_or_hold(impaired, &mut ready, &mut Vec::new());
+            return SendOutcome::Sent;
+        }
+        match self.put_on_wire(datagram, &datagram.payload, None) {
+            Ok(()) => {
+                self.count_sent(std::iter::once(datagram));
+                SendOutcome::Sent
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => SendOutcome::Blocked,
+            Err(error) => {
+                self.counters.send_error();
+                SendOutcome::Failed(error)
+            }
+        }
+    }
+
+    /// Sends what is in `queue` until it is empty or the kernel's buffer is full. What the kernel
+    /// refuses is counted and dropped, as a network might.
+    pub fn flush(&self, queue: &mut SendQueue) -> Flushed {
+        let Some(impaired) = &self.impaired else {
+            return self.send_all(&mut queue.datagrams, &mut queue.gathered, true);
+        };
+        let now = Instant::now();
+        let mut ready = VecDeque::with_capacity(queue.datagrams.len());
+        for datagram in queue.datagrams.drain(..) {
+            self.offer(impaired, datagram, now, &mut ready);
+        }
+        self.send_or_hold(impaired, &mut ready, &mut queue.gathered);
+        Flushed::All
+    }
+
+    /// Waits until the kernel's send buffer has room.
+    ///
+    /// # Errors
+    ///
+    /// When the socket itself has failed.
+    pub async fn writable(&self) -> io::Result<()> {
+        self.io.writable().await
+    }
+
+    fn open(address: SocketAddr, config: UdpConfig) -> io::Result<Self> {
+        let socket = Socket::new(
+            Domain::for_address(address),
+            Type::DGRAM,
+            Some(Protocol::UDP),
+        )?;
+        if address.is_ipv6() {
+            socket.set_only_v6(true)?;
+        }
+        // The kernel caps these silently; what it grants is enough to work.
+        socket.set_recv_buffer_size(config.receive_buffer).ok();
+        socket.set_send_buffer_size(config.send_buffer).ok();
+        socket.bind(&address.into())?;
+        let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+        if config.allow_fragmentation {
+            crate::options::allow_fragmentation(socket.as_fd(), address.is_ipv6())?;
+        }
+        let io = tokio::net::UdpSocket::from_std(socket.into())?;
+        Ok(Self {
+            local_addr: io.local_addr()?,
+            io,
+            state,
+            counters: Counters::default(),
+            impaired: config.impairment.map(Impaired::new),
+            rescheduled: Notify::new(),
+        })
+    }
+
+    /// One receive call; datagrams that the inbound link delays go to its queue.
+    fn receive(&self, batch: &mut Batch) -> io::Result<()> {
+        let now = Instant::now();
+        let result = batch.fill(
+            |buffers, metas| {
+                self.io.try_io(Interest::READABLE, || {
+                    self.state.recv(UdpSockRef::from(&self.io), buffers, metas)
+                })
+            },
+            |received, datagram| {
+                let bytes = bytes_on_wire(&datagram.source, datagram.payload.len());
+                self.counters.received(1, bytes);
+                match &self.impaired {
+                    None => received.push_back(datagram),
+                    Some(impaired) => {
+                        impaired.offer_inbound(now, datagram, bytes, &self.counters, received)
+                    }
+                }
+            },
+        );
+        result
+    }
+
+    /// Delivers and sends the delayed datagrams that are due; returns when the next one is.
+    fn release(&self, batch: &mut Batch) -> Option<Instant> {
+        let impaired = self.impaired.as_ref()?;
+        let now = Instant::now();
+        while let Some(datagram) = impaired.due_inbound(now) {
+            batch.push(datagram);
+        }
+        let mut ready = VecDeque::new();
+        while let Some(datagram) = impaired.due_outbound(now) {
+            ready.push_back(datagram);
+        }
+        if !ready.is_empty() {
+            self.send_or_hold(impaired, &mut ready, &mut Vec::new());
+        }
+        impaired.next_due()
+    }
+
+    /// Puts a datagram on the impaired wire; what arrives at once goes to `ready`.
+    fn offer(
+        &self,
+        impaired: &Impaired,
+        datagram: Datagram,
+        now: Instant,
+        ready: &mut VecDeque<Datagram>,
+    ) {
+        let bytes = bytes_on_wire(&datagram.destination, datagram.payload.len());
+        self.counters.sent(1, bytes);
+        if impaired.offer_outbound(now, datagram, bytes, &self.counters, ready) {
+            self.rescheduled.notify_one();
+        }
+    }
+
+    /// Sends what has passed the link; what the kernel has no room for waits in the delay queue.
+    fn send_or_hold(
+        &self,
+        impaired: &Impaired,
+        ready: &mut VecDeque<Datagram>,
+        gathered: &mut Vec<u8>,
+    ) {
+        if self.send_all(ready, gathered, false) == Flushed::All {
+            return;
+        }
+        let again = Instant::now() + RELEASE_RETRY;
+        for datagram in ready.drain(..) {
+            impaired.hold_outbound(again, datagram, &self.counters);
+        }
+        self.rescheduled.notify_one();
+    }
+
+    fn send_all(
+        &self,
+        datagrams: &mut VecDeque<Datagram>,
+        gathered: &mut Vec<u8>,
+        count: bool,
+    ) -> Flushed {
+        while let Some(first) = datagrams.front() {
+            let length = train_length(datagrams, self.state.max_gso_segments());
+            let sent = if length > 1 {
+                gathered.clear();
+                for datagram in datagrams.iter().take(length) {
+                    gathered.extend_from_slice(&datagram.payload);
+                }
+                self.put_on_wire(first, gathered, Some(first.payload.len()))
+            } else {
+                self.put_on_wire(first, &first.payload, None)
+            };
+            match sent {
+                Ok(()) => {
+                    if count {
+                        self.count_sent(datagrams.iter().take(length));
+                    }
+                    datagrams.drain(..length);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Flushed::Blocked,
+                // The kernel may refuse a train but not its datagrams one by one.
+                Err(_) if length > 1 => {
+                    for datagram in datagrams.drain(..length).collect::<Vec<_>>() {
+                        self.send_alone(&datagram, count);
+                    }
+                }
+                Err(error) => {
+                    self.refused(first, &error);
+                    datagrams.pop_front();
+                }
+            }
+        }
+        Flushed::All
+    }
+
+    /// Sends one datagram of a train that the kernel did not take as a whole.
+    fn send_alone(&self, datagram: &Datagram, count: bool) {
+        match self.put_on_wire(datagram, &datagram.payload, None) {
+            Ok(()) if count => self.count_sent(std::iter::once(datagram)),
+            Ok(()) => {}
+            Err(error) => self.refused(datagram, &error),
+        }
+    }
+
+    fn refused(&self, datagram: &Datagram, error: &io::Error) {
+        self.counters.send_error();
+        tracing::debug!(
+            local = %self.local_addr,
+            destination = %datagram.destination,
+            bytes = datagram.payload.len(),
+            %error,
+            "sending failed"
+        );
+    }
+
+    fn count_sent<'a>(&self, datagrams: impl Iterator<Item = &'a Datagram>) {
+        let (packets, bytes) = datagrams.fold((0, 0), |(packets, bytes), datagram| {
+            let size = bytes_on_wire(&datagram.destination, datagram.payload.len());
+            (packets + 1, bytes + size)
+        });
+        self.counters.sent(packets, bytes);
+    }
+
+    /// One call to the kernel. It is tried before tokio is asked whether the socket is writable:
+    /// it nearly always is, and a new socket's readiness is not known yet.
+    fn put_on_wire(
+        &self,
+        datagram: &Datagram,
+        contents: &[u8],
+        segment_size: Option<usize>,
+    ) -> io::Result<()> {
+        let transmit = Transmit {
+            destination: datagram.destination,
+            ecn: None,
+            contents,
+            segment_size,
+            src_ip: datagram.source_ip,
+        };
+        let send = || self.state.try_send(UdpSockRef::from(&self.io), &transmit);
+        match send() {
+            // Once more through tokio, which then knows to wait for room.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.io.try_io(Interest::WRITABLE, send)
+            }
+            result => result,
+        }
+    }
+}
+
+/// How many datagrams at the front of the queue the kernel can take as one train: same
+/// destination, same source, same size, of which only the last may be smaller.
+fn train_length(datagrams: &VecDeque<Datagram>, max_segments: usize) -> usize {
+    let Some(first) = datagrams.front() else {
+        return 0;
+    };
+    let size = first.payload.len();
+    if size == 0 || max_segments < 2 {
+        return 1;
+    }
+    let mut bytes = size;
+    let mut length = 1;
+    for datagram in datagrams.iter().skip(1).take(max_segments - 1) {
+        let next = datagram.payload.len();
+        let fits = next > 0 && next <= size && bytes + next <= MAX_TRAIN_BYTES;
+        let alike =
+            datagram.destination == first.destination && datagram.source_ip == first.source_ip;
+        if !fits || !alike {
+            break;
+        }
+        bytes += next;
+        length += 1;
+        if next < size {
+            break;
+        }
+    }
+    length
+}
+
+async fn wait_until(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time.into()).await,
+        None => std::future::pending().await,
+    }
+}
