@@ -100,9 +100,13 @@ impl Impaired {
 
     /// When the next datagram is due, in either direction.
     pub(crate) fn next_due(&self) -> Option<Instant> {
-        let outbound = lock(&self.outbound).delayed.next_due();
         let inbound = lock(&self.inbound).delayed.next_due();
-        outbound.into_iter().chain(inbound).min()
+        self.next_due_outbound().into_iter().chain(inbound).min()
+    }
+
+    /// When the next outgoing datagram is due.
+    pub(crate) fn next_due_outbound(&self) -> Option<Instant> {
+        lock(&self.outbound).delayed.next_due()
     }
 }
 

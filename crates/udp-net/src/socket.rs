@@ -222,6 +222,21 @@ impl UdpSocket {
         Flushed::All
     }
 
+    /// Waits until no outgoing datagram is held back by an impairment any more: what was sent last
+    /// before the socket is closed then leaves too.
+    pub async fn drained(&self) {
+        let Some(impaired) = &self.impaired else {
+            return;
+        };
+        loop {
+            self.release_outbound(impaired, Instant::now());
+            let Some(due) = impaired.next_due_outbound() else {
+                return;
+            };
+            wait_until(Some(due)).await;
+        }
+    }
+
     /// Waits until the kernel's send buffer has room.
     ///
     /// # Errors
@@ -262,7 +277,7 @@ impl UdpSocket {
     /// One receive call; datagrams that the inbound link delays go to its queue.
     fn receive(&self, batch: &mut Batch) -> io::Result<()> {
         let now = Instant::now();
-        let result = batch.fill(
+        batch.fill(
             |buffers, metas| {
                 self.io.try_io(Interest::READABLE, || {
                     self.state.recv(UdpSockRef::from(&self.io), buffers, metas)
@@ -278,8 +293,7 @@ impl UdpSocket {
                     }
                 }
             },
-        );
-        result
+        )
     }
 
     /// Delivers and sends the delayed datagrams that are due; returns when the next one is.
@@ -289,6 +303,11 @@ impl UdpSocket {
         while let Some(datagram) = impaired.due_inbound(now) {
             batch.push(datagram);
         }
+        self.release_outbound(impaired, now);
+        impaired.next_due()
+    }
+
+    fn release_outbound(&self, impaired: &Impaired, now: Instant) {
         let mut ready = VecDeque::new();
         while let Some(datagram) = impaired.due_outbound(now) {
             ready.push_back(datagram);
@@ -296,7 +315,6 @@ impl UdpSocket {
         if !ready.is_empty() {
             self.send_or_hold(impaired, &mut ready, &mut Vec::new());
         }
-        impaired.next_due()
     }
 
     /// Puts a datagram on the impaired wire; what arrives at once goes to `ready`.
