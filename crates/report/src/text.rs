@@ -3,6 +3,8 @@
 //! Cells and headings may hold what came from the network (a Call-ID, a display name), so every
 //! renderer passes all text through here.
 
+use unicode_width::UnicodeWidthStr as _;
+
 /// The text without control characters, each replaced by U+FFFD.
 ///
 /// They could drive a terminal (escape sequences), and XML, hence SVG, cannot hold most of them at all.
@@ -36,6 +38,32 @@ pub(crate) fn escape(text: &str) -> String {
     escaped
 }
 
+/// Breaks a text at spaces into lines of at most this width; a longer word is broken where it must be.
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        if !line.is_empty() && line.width() + 1 + word.width() > width {
+            lines.push(std::mem::take(&mut line));
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        for character in word.chars() {
+            let mut longer = line.clone();
+            longer.push(character);
+            if longer.width() > width && !line.is_empty() {
+                lines.push(std::mem::take(&mut line));
+            }
+            line.push(character);
+        }
+    }
+    if !line.is_empty() {
+        lines.push(line);
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,5 +87,13 @@ mod tests {
     #[test]
     fn bidirectional_controls_cannot_reorder_what_stands_beside() {
         assert_eq!(one_line("a\u{202e}b"), "a\u{fffd}b");
+    }
+
+    #[test]
+    fn lines_break_at_spaces_or_where_they_must() {
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("incomprehensible", 6), ["incomp", "rehens", "ible"]);
+        assert_eq!(wrap("日本語", 4), ["日本", "語"]);
+        assert!(wrap("  ", 5).is_empty());
     }
 }

@@ -1,8 +1,21 @@
 //! Self-contained HTML pages.
 
+use std::fmt::Write as _;
+
 use crate::machine::Machine;
-use crate::plot::Plot;
+use crate::plot::{Plot, style_sheet};
 use crate::table::Table;
+use crate::text::escape;
+
+/// The look of every page, but for the colours of plots.
+const STYLE: &str = include_str!("style.css");
+
+/// What a browser may load for a page: nothing. Styles stand in the page itself.
+const CONTENT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
+
+/// Sizes of a plot in CSS pixels, on screens with room and on a phone.
+const PLOT_SIZE: (u32, u32) = (600, 400);
+const NARROW_PLOT_SIZE: (u32, u32) = (380, 360);
 
 /// A page: a title, what there is to say first, sections, and where the figures come from.
 ///
@@ -50,7 +63,52 @@ impl Page {
 
     /// The page as one HTML document.
     pub fn to_html(&self) -> String {
-        todo!("{self:?}")
+        let title = escape(&self.title);
+        let mut out =
+            String::from("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
+        let _ = writeln!(
+            out,
+            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
+        );
+        let _ = writeln!(out, "<meta name=\"color-scheme\" content=\"light dark\">");
+        let _ = writeln!(
+            out,
+            "<meta http-equiv=\"Content-Security-Policy\" content=\"{CONTENT_POLICY}\">"
+        );
+        // Without an icon of its own a browser asks the host for one.
+        let _ = writeln!(
+            out,
+            "<link rel=\"icon\" href=\"data:,\">\n<title>{title}</title>"
+        );
+        let _ = writeln!(
+            out,
+            "<style>\n{STYLE}{}{}</style>\n</head>\n<body>",
+            style_sheet(),
+            self.sheet()
+        );
+        let _ = writeln!(out, "<header>\n<h1>{title}</h1>");
+        push_paragraphs(&mut out, &self.paragraphs);
+        let _ = writeln!(out, "</header>\n<main>");
+        for section in &self.sections {
+            section.render(&mut out);
+        }
+        let _ = writeln!(out, "</main>");
+        if let Some(provenance) = &self.provenance {
+            provenance.render(&mut out);
+        }
+        out.push_str("</body>\n</html>\n");
+        out
+    }
+
+    /// The rule that turns the paper for wide tables.
+    fn sheet(&self) -> &'static str {
+        let tables = self.sections.iter().flat_map(|section| &section.parts);
+        let is_wide = |part: &Part| matches!(part, Part::Table(table) if table.is_wide());
+        if tables.into_iter().any(is_wide) {
+            "@page{size:landscape}\n"
+        } else {
+            ""
+        }
     }
 }
 
@@ -97,6 +155,88 @@ impl Section {
         self.parts.push(Part::Plot(plot));
         self
     }
+}
+
+impl Section {
+    fn render(&self, out: &mut String) {
+        let _ = writeln!(out, "<section>\n<h2>{}</h2>", escape(&self.heading));
+        let mut parts = self.parts.as_slice();
+        while let Some((part, rest)) = parts.split_first() {
+            match part {
+                Part::Paragraph(text) => push_paragraphs(out, [text]),
+                Part::Table(table) => out.push_str(&table.to_html()),
+                Part::Plot(_) => {
+                    // Plots that follow each other stand side by side where there is room.
+                    let count = parts
+                        .iter()
+                        .take_while(|part| matches!(part, Part::Plot(_)))
+                        .count();
+                    let (plots, rest) = parts.split_at(count);
+                    let _ = writeln!(
+                        out,
+                        "<div class=\"plots{}\">",
+                        if count == 1 { " single" } else { "" }
+                    );
+                    for plot in plots {
+                        if let Part::Plot(plot) = plot {
+                            push_plot(out, plot);
+                        }
+                    }
+                    let _ = writeln!(out, "</div>");
+                    parts = rest;
+                    continue;
+                }
+            }
+            parts = rest;
+        }
+        let _ = writeln!(out, "</section>");
+    }
+}
+
+impl Provenance {
+    fn render(&self, out: &mut String) {
+        let _ = writeln!(out, "<footer>\n<dl>");
+        let mut push = |name: &str, value: &str| {
+            let _ = writeln!(out, "<dt>{}</dt><dd>{value}</dd>", escape(name));
+        };
+        push("Measured by", &escape(&self.program));
+        push("Machine", &escape(&self.machine.to_string()));
+        push(
+            "Repeat with",
+            &format!("<code>{}</code>", escape(&self.command)),
+        );
+        push("Seed", &self.seed.to_string());
+        for (name, value) in &self.parameters {
+            push(name, &escape(value));
+        }
+        let _ = writeln!(out, "</dl>\n</footer>");
+    }
+}
+
+fn push_paragraphs(out: &mut String, paragraphs: impl IntoIterator<Item = impl AsRef<str>>) {
+    for paragraph in paragraphs {
+        let _ = writeln!(out, "<p>{}</p>", escape(paragraph.as_ref()));
+    }
+}
+
+/// A plot twice, for wide and for narrow screens (text in a picture shrinks with it, so one will not do),
+/// and its numbers.
+fn push_plot(out: &mut String, plot: &Plot) {
+    let _ = writeln!(
+        out,
+        "<figure>\n<figcaption>{}</figcaption>",
+        escape(&plot.title)
+    );
+    let _ = writeln!(out, "{}", plot.to_page_svg(PLOT_SIZE, "plot wide"));
+    let _ = writeln!(out, "{}", plot.to_page_svg(NARROW_PLOT_SIZE, "plot narrow"));
+    if let Some(note) = &plot.note {
+        let _ = writeln!(out, "<p class=\"note\">{}</p>", escape(note));
+    }
+    let _ = writeln!(
+        out,
+        "<details><summary>Numbers behind this plot</summary>\n{}</details>\n</figure>",
+        plot.numbers().to_html()
+    );
 }
 
 /// Where the figures of a [`Page`] come from, and how to get them again.

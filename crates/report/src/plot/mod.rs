@@ -1,6 +1,14 @@
 //! Line plots with markers: axes with units, a legend, gaps where there is no value.
 
-use crate::table::Table;
+mod palette;
+mod scale;
+mod svg;
+
+use std::collections::VecDeque;
+
+use crate::table::{Cell, Column, Row, Table};
+
+pub(crate) use palette::style_sheet;
 
 /// A line plot.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,13 +49,57 @@ impl Plot {
     /// The plot as an SVG of this size in CSS pixels. It is drawn for light ground and carries the style
     /// sheet that turns it for readers who prefer dark.
     pub fn to_svg(&self, width: u32, height: u32) -> String {
-        todo!("{width} {height}")
+        svg::render(self, width, height, svg::Setting::Alone)
     }
 
-    /// The numbers behind the plot: a row an x, a column a series.
-    pub fn numbers(&self) -> Table {
-        todo!()
+    /// The plot for a page, which shows its title and carries [`style_sheet`].
+    pub(crate) fn to_page_svg(&self, (width, height): (u32, u32), class: &str) -> String {
+        svg::render(self, width, height, svg::Setting::OnPage { class })
     }
+
+    /// The numbers behind the plot: a row an x, a column a series (three with the ends of error bars).
+    pub fn numbers(&self) -> Table {
+        let mut table = Table::new(self.title.clone()).column(self.x.column(&self.x.label).key());
+        for series in &self.series {
+            table = if series.has_intervals() {
+                table.columns(
+                    ["value", "from", "to"].map(|header| self.y.column(header).group(&series.name)),
+                )
+            } else {
+                table.column(self.y.column(&series.name))
+            };
+        }
+        let mut remaining: Vec<VecDeque<Point>> =
+            self.series.iter().map(Series::sorted_points).collect();
+        while let Some(x) = remaining
+            .iter()
+            .filter_map(|points| Some(points.front()?.x))
+            .min_by(f64::total_cmp)
+        {
+            let mut cells = vec![exact(x)];
+            for (series, points) in self.series.iter().zip(&mut remaining) {
+                let point = points.pop_front_if(|point| point.x.total_cmp(&x).is_eq());
+                cells.push(point.and_then(|point| point.y).map_or(Cell::Absent, exact));
+                if series.has_intervals() {
+                    let interval = point.and_then(|point| point.interval);
+                    cells.push(interval.map_or(Cell::Absent, |(low, _)| exact(low)));
+                    cells.push(interval.map_or(Cell::Absent, |(_, high)| exact(high)));
+                }
+            }
+            table.push(Row::new(cells));
+        }
+        table
+    }
+}
+
+/// A number with the decimals that it has, but not more than six figures of them.
+fn exact(value: f64) -> Cell {
+    let most = if value.abs() < 1.0 { 6 } else { 3 };
+    let is_exact = |decimals: &u8| {
+        let scale = 10f64.powi(i32::from(*decimals));
+        ((value * scale).round() / scale - value).abs() <= 1e-9 * value.abs()
+    };
+    Cell::number(value, (0..most).find(is_exact).unwrap_or(most))
 }
 
 /// An axis of a [`Plot`].
@@ -73,6 +125,16 @@ impl Axis {
     pub fn logarithmic(mut self) -> Axis {
         self.is_logarithmic = true;
         self
+    }
+
+    /// A column for values of this axis.
+    fn column(&self, header: &str) -> Column {
+        let column = Column::number(header);
+        if self.unit.is_empty() {
+            column
+        } else {
+            column.unit(&self.unit)
+        }
     }
 }
 
@@ -108,6 +170,16 @@ impl Series {
     pub fn points(mut self, points: impl IntoIterator<Item = impl Into<Point>>) -> Series {
         self.points.extend(points.into_iter().map(Into::into));
         self
+    }
+
+    fn has_intervals(&self) -> bool {
+        self.points.iter().any(|point| point.interval.is_some())
+    }
+
+    fn sorted_points(&self) -> VecDeque<Point> {
+        let mut points: Vec<Point> = self.points.clone();
+        points.sort_by(|one, other| one.x.total_cmp(&other.x));
+        points.into()
     }
 }
 

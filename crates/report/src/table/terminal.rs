@@ -9,7 +9,7 @@ use comfy_table::{
 use unicode_width::UnicodeWidthStr;
 
 use super::{Alignment, Cell, Column, ColumnGroup, Row, Table};
-use crate::text::one_line;
+use crate::text::{one_line, wrap};
 
 /// Spaces between two columns of a group, and before a group.
 const COLUMN_GAP: usize = 2;
@@ -387,32 +387,6 @@ fn width_of_columns(
         .zip(&table.columns)
         .filter(|(_, column)| counts(column));
     counted.map(|(laid, _)| laid.width + GROUP_GAP).sum()
-}
-
-/// Breaks a text at spaces into lines of at most this width; a longer word is broken where it must be.
-fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    let mut line = String::new();
-    for word in text.split_whitespace() {
-        if !line.is_empty() && line.width() + 1 + word.width() > width {
-            lines.push(std::mem::take(&mut line));
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        for character in word.chars() {
-            let mut longer = line.clone();
-            longer.push(character);
-            if longer.width() > width && !line.is_empty() {
-                lines.push(std::mem::take(&mut line));
-            }
-            line.push(character);
-        }
-    }
-    if !line.is_empty() {
-        lines.push(line);
-    }
-    lines
 }
 
 fn longest_word(text: &str) -> usize {

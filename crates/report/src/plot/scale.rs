@@ -1,0 +1,333 @@
+//! From values to places on an axis: its range, its ticks, and what stands beside them.
+
+use std::ops::Range;
+
+use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
+
+use crate::format::format_number;
+
+/// Larger values are left out: nothing that is measured here comes near, and no label could show them.
+const LARGEST: f64 = 1e15;
+
+/// The smallest positive value that a logarithmic axis shows, for the same reason.
+const SMALLEST: f64 = 1e-15;
+
+/// An axis with its range fixed. Places are the values themselves, or their decimal logarithms.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Scale {
+    is_logarithmic: bool,
+    /// Place of the axis' lower end.
+    pub(super) low: f64,
+    /// Place of the axis' upper end, above the lower.
+    pub(super) high: f64,
+    /// Places of the ticks, upward, and their labels.
+    pub(super) ticks: Vec<(f64, String)>,
+}
+
+impl Scale {
+    /// A scale from zero (or the least negative value) to a tick at or above the largest value, with
+    /// about so many ticks.
+    pub(super) fn linear(values: impl IntoIterator<Item = f64>, ticks: usize) -> Scale {
+        let (low, high) = extent(values, |value| value.abs() <= LARGEST).unwrap_or((0.0, 1.0));
+        let (low, high) = (low.min(0.0), high.max(0.0));
+        let high = if high > low { high } else { 1.0 };
+        let step = round_step((high - low) / ticks.max(1) as f64);
+        let (first, last) = (
+            (low / step).floor() as i64,
+            (high / step - 1e-9).ceil() as i64,
+        );
+        let decimals = decimals_of(step);
+        Scale {
+            is_logarithmic: false,
+            low: first as f64 * step,
+            high: last as f64 * step,
+            ticks: (first..=last)
+                .map(|tick| tick as f64 * step)
+                .map(|tick| (tick, label(tick, decimals)))
+                .collect(),
+        }
+    }
+
+    /// A linear scale that fits the values closely, for the axis along which a plot is read: it starts
+    /// at zero only when the values start near it, and ticks need not stand at its ends.
+    pub(super) fn close(values: impl IntoIterator<Item = f64>, ticks: usize) -> Scale {
+        let (low, high) = extent(values, |value| value.abs() <= LARGEST).unwrap_or((0.0, 1.0));
+        let low = if low > 0.0 && low <= 0.3 * high {
+            0.0
+        } else {
+            low
+        };
+        // A single value stands in the middle; its neighbours must differ from it as numbers.
+        let margin = low.abs().max(1.0) * 0.5;
+        let (low, high) = if high > low {
+            (low, high)
+        } else {
+            (low - margin, high + margin)
+        };
+        let step = round_step((high - low) / ticks.max(1) as f64);
+        let (first, last) = (
+            (low / step - 1e-9).ceil() as i64,
+            (high / step + 1e-9).floor() as i64,
+        );
+        let decimals = decimals_of(step);
+        let ticks = (first..=last)
+            .map(|tick| tick as f64 * step)
+            .map(|tick| (tick, label(tick, decimals)))
+            .collect();
+        Scale {
+            is_logarithmic: false,
+            low,
+            high,
+            ticks,
+        }
+    }
+
+    /// A logarithmic scale between round values (1, 2, 5 times a power of ten) around the positive values.
+    pub(super) fn logarithmic(values: impl IntoIterator<Item = f64>, ticks: usize) -> Scale {
+        let (low, high) =
+            extent(values, |value| (SMALLEST..=LARGEST).contains(&value)).unwrap_or((1.0, 10.0));
+        let first = rung_below(low);
+        let last = rung_above(high).max(first + 1);
+        let rungs = (last - first) as usize;
+        let decades: Vec<i32> = (first..=last)
+            .filter(|rung| rung.rem_euclid(3) == 0)
+            .collect();
+        let shown: Vec<i32> = if rungs <= ticks.max(3) || decades.len() < 2 {
+            (first..=last).collect()
+        } else {
+            let every = decades.len().div_ceil(ticks.max(2));
+            decades.into_iter().step_by(every).collect()
+        };
+        Scale {
+            is_logarithmic: true,
+            low: rung_value(first).log10(),
+            high: rung_value(last).log10(),
+            ticks: shown
+                .into_iter()
+                .map(|rung| {
+                    (
+                        rung_value(rung).log10(),
+                        label(rung_value(rung), rung_decimals(rung)),
+                    )
+                })
+                .collect(),
+        }
+    }
+
+    /// Where a value stands, if it has a place on this axis.
+    pub(super) fn place(&self, value: f64) -> Option<f64> {
+        let place = if self.is_logarithmic {
+            value.log10()
+        } else {
+            value
+        };
+        (place.is_finite() && place >= self.low - 1e-9 && place <= self.high + 1e-9)
+            .then_some(place)
+    }
+
+    /// The label of the tick at this place.
+    pub(super) fn label_at(&self, place: f64) -> String {
+        self.ticks
+            .iter()
+            .find(|(tick, _)| *tick == place)
+            .map_or_else(String::new, |(_, label)| label.clone())
+    }
+}
+
+/// How the plotting library sees a scale: it knows places, not values.
+impl Ranged for Scale {
+    type ValueType = f64;
+    type FormatOption = DefaultFormatting;
+
+    fn map(&self, place: &f64, (from, to): (i32, i32)) -> i32 {
+        let share = (place - self.low) / (self.high - self.low);
+        from + (f64::from(to - from) * share).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        // Without light points there are no grid lines between ticks.
+        if hint.weight().allow_light_points() {
+            Vec::new()
+        } else {
+            self.ticks.iter().map(|(place, _)| *place).collect()
+        }
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.low..self.high
+    }
+}
+
+/// Smallest and largest of the values that count.
+fn extent(
+    values: impl IntoIterator<Item = f64>,
+    counts: impl Fn(f64) -> bool,
+) -> Option<(f64, f64)> {
+    values
+        .into_iter()
+        .filter(|&value| counts(value))
+        .fold(None, |extent, value| match extent {
+            None => Some((value, value)),
+            Some((low, high)) => Some((low.min(value), high.max(value))),
+        })
+}
+
+/// The least of 1, 2, 5 times a power of ten that is not below this step.
+fn round_step(step: f64) -> f64 {
+    let step = step.max(SMALLEST);
+    let power = 10f64.powf(step.log10().floor());
+    let factor = [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .find(|factor| factor * power >= step * (1.0 - 1e-9))
+        .unwrap_or(10.0);
+    factor * power
+}
+
+fn decimals_of(step: f64) -> u8 {
+    (-(step.log10() + 1e-9).floor()).clamp(0.0, 15.0) as u8
+}
+
+/// Rungs number the values 1, 2, 5, 10, 20, 50, …: rung 0 is 1.
+fn rung_value(rung: i32) -> f64 {
+    [1.0, 2.0, 5.0][rung.rem_euclid(3) as usize] * 10f64.powi(rung.div_euclid(3))
+}
+
+fn rung_decimals(rung: i32) -> u8 {
+    (-rung.div_euclid(3)).clamp(0, 15) as u8
+}
+
+fn rung_below(value: f64) -> i32 {
+    let decade = value.log10().floor() as i32 * 3;
+    (decade - 1..=decade + 3)
+        .rev()
+        .find(|&rung| rung_value(rung) <= value * (1.0 + 1e-9))
+        .unwrap_or(decade)
+}
+
+fn rung_above(value: f64) -> i32 {
+    let decade = value.log10().floor() as i32 * 3;
+    (decade..=decade + 4)
+        .find(|&rung| rung_value(rung) >= value * (1.0 - 1e-9))
+        .unwrap_or(decade + 3)
+}
+
+/// Numbers of ten digits and more are shown by their power of ten.
+fn label(value: f64, decimals: u8) -> String {
+    if value.abs() >= 1e9 || decimals > 6 {
+        format!("{value:e}")
+    } else {
+        format_number(value, decimals)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(scale: &Scale) -> Vec<&str> {
+        scale
+            .ticks
+            .iter()
+            .map(|(_, label)| label.as_str())
+            .collect()
+    }
+
+    #[test]
+    fn a_linear_axis_runs_from_zero_to_a_round_value() {
+        let scale = Scale::linear([3.1, 31.4], 5);
+        assert_eq!((scale.low, scale.high), (0.0, 40.0));
+        assert_eq!(labels(&scale), ["0", "10", "20", "30", "40"]);
+        assert_eq!(
+            labels(&Scale::linear([0.3], 3)),
+            ["0.0", "0.1", "0.2", "0.3"]
+        );
+    }
+
+    #[test]
+    fn negative_values_have_room() {
+        assert_eq!(
+            labels(&Scale::linear([-15.0, 12.0], 3)),
+            ["−20", "−10", "0", "10", "20"]
+        );
+    }
+
+    #[test]
+    fn without_values_there_is_still_an_axis() {
+        for scale in [
+            Scale::linear([], 5),
+            Scale::close([], 5),
+            Scale::logarithmic([], 5),
+            Scale::linear([0.0], 5),
+        ] {
+            assert!(
+                scale.low < scale.high && scale.ticks.len() >= 2,
+                "{scale:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_close_axis_has_ticks_within() {
+        let scale = Scale::close([0.0, 5.0, 10.0, 20.0, 30.0], 6);
+        assert_eq!((scale.low, scale.high), (0.0, 30.0));
+        assert_eq!(labels(&scale), ["0", "5", "10", "15", "20", "25", "30"]);
+        assert_eq!(
+            labels(&Scale::close([1995.0, 2024.0], 3)),
+            ["2,000", "2,010", "2,020"]
+        );
+    }
+
+    #[test]
+    fn a_logarithmic_axis_labels_decades_or_between() {
+        assert_eq!(
+            labels(&Scale::logarithmic([1.8, 3120.4], 6)),
+            ["1", "10", "100", "1,000"]
+        );
+        assert_eq!(
+            labels(&Scale::logarithmic([0.3, 4.0], 6)),
+            ["0.2", "0.5", "1", "2", "5"]
+        );
+        assert_eq!(labels(&Scale::logarithmic([7.0], 6)), ["5", "10"]);
+    }
+
+    #[test]
+    fn what_is_not_positive_has_no_place_on_a_logarithmic_axis() {
+        let scale = Scale::logarithmic([0.0, -3.0, 10.0, 1000.0], 6);
+        assert_eq!(scale.place(100.0), Some(2.0));
+        assert_eq!(scale.place(0.0), None);
+        assert_eq!(scale.place(-3.0), None);
+        assert_eq!(scale.place(f64::NAN), None);
+    }
+
+    #[test]
+    fn extreme_values_neither_hang_nor_spread() {
+        let extremes = [
+            0.0,
+            -0.0,
+            f64::MAX,
+            f64::MIN,
+            f64::MIN_POSITIVE,
+            f64::EPSILON,
+            f64::INFINITY,
+            f64::NAN,
+            1e15,
+        ];
+        for one in extremes {
+            for other in extremes {
+                for ticks in [0, 1, 8] {
+                    for scale in [
+                        Scale::linear([one, other], ticks),
+                        Scale::close([one, other], ticks),
+                        Scale::logarithmic([one, other], ticks),
+                    ] {
+                        assert!(scale.low < scale.high, "{one} {other} {scale:?}");
+                        assert!(
+                            scale.ticks.len() <= 3 * ticks.max(2) + 4,
+                            "{one} {other} {scale:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}

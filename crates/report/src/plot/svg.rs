@@ -1,0 +1,387 @@
+//! Drawing a plot as SVG.
+
+use plotters::coord::Shift;
+use plotters::element::{Circle, DashedPathElement, PathElement, Polygon};
+use plotters::prelude::{
+    ChartBuilder, DrawingArea, DrawingAreaErrorKind, IntoDrawingArea as _, SVGBackend,
+};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::{Color as _, FontStyle, IntoFont as _, RGBColor, ShapeStyle, TextStyle};
+use unicode_width::UnicodeWidthStr as _;
+
+use super::palette::{AXIS, GRID, GROUND, INK, style_sheet};
+use super::scale::Scale;
+use super::{Axis, Colour, Plot, Series};
+use crate::text::{escape, one_line, wrap};
+
+/// The backend knows whole units only: that many of them make a CSS pixel.
+const UNITS: i32 = 4;
+
+/// A plot is not drawn smaller, in CSS pixels.
+const SMALLEST: (u32, u32) = (240, 200);
+/// Nor larger.
+const LARGEST: (u32, u32) = (8_000, 8_000);
+
+/// Sizes in CSS pixels.
+const TITLE_SIZE: i32 = 16;
+const TEXT_SIZE: i32 = 13;
+const MARGIN: i32 = 8;
+const LINE: i32 = 20;
+const KEY_WIDTH: i32 = 28;
+
+/// A line of more points goes without markers, which would hide it.
+const MOST_MARKERS: usize = 60;
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Drawn<T = ()> = Result<T, DrawingAreaErrorKind<std::io::Error>>;
+type Place = (i32, i32);
+
+/// Whether the drawing must do without the page around it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Setting<'a> {
+    /// A file of its own, with title and style sheet.
+    Alone,
+    /// Part of a page, which shows the title and has the style sheet.
+    OnPage {
+        /// The drawing's classes, `plot` among them.
+        class: &'a str,
+    },
+}
+
+pub(super) fn render(plot: &Plot, width: u32, height: u32, setting: Setting<'_>) -> String {
+    let width = width.clamp(SMALLEST.0, LARGEST.0);
+    let height = height.clamp(SMALLEST.1, LARGEST.1);
+    let mut drawing = String::new();
+    {
+        let size = (width * UNITS as u32, height * UNITS as u32);
+        let area = SVGBackend::with_string(&mut drawing, size).into_drawing_area();
+        let canvas = Canvas {
+            area: &area,
+            width: width as i32,
+            height: height as i32,
+        };
+        canvas
+            .draw_plot(plot, setting)
+            .and_then(|()| area.present())
+            .expect("drawing into memory does not fail");
+    }
+    // The backend's root element knows neither classes nor a name for those who do not see.
+    let shapes = drawing.split_once('>').map_or("", |(_, shapes)| shapes);
+    let (class, style) = match setting {
+        Setting::Alone => ("plot", format!("<style>\n{}</style>", style_sheet())),
+        Setting::OnPage { class } => (class, String::new()),
+    };
+    format!(
+        "<svg class=\"{class}\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" width=\"{width}\" \
+         height=\"{height}\" role=\"img\" aria-label=\"{}\">{style}{}",
+        width * UNITS as u32,
+        height * UNITS as u32,
+        escape(&plot.title),
+        shapes.trim_start()
+    )
+}
+
+/// The drawing area and its size in CSS pixels.
+struct Canvas<'a, 'b> {
+    area: &'b Area<'a>,
+    width: i32,
+    height: i32,
+}
+
+impl Canvas<'_, '_> {
+    fn draw_plot(&self, plot: &Plot, setting: Setting<'_>) -> Drawn {
+        self.area.fill(&GROUND.light)?;
+        let mut top = MARGIN;
+        if setting == Setting::Alone {
+            top = self.draw_title(&plot.title, top)?;
+        }
+        top = self.draw_legend(&plot.series, top)?;
+        let style = text_style(TEXT_SIZE, INK.light).pos(Pos::new(HPos::Left, VPos::Top));
+        self.draw_text(
+            &shorten(&plot.y.caption(), self.width - 2 * MARGIN),
+            &style,
+            (MARGIN, top),
+        )?;
+        self.draw_chart(plot, top + LINE + MARGIN / 2)
+    }
+
+    /// Draws the title from this height on; returns where it ends.
+    fn draw_title(&self, title: &str, top: i32) -> Drawn<i32> {
+        let style = text_style(TITLE_SIZE, INK.light).pos(Pos::new(HPos::Left, VPos::Top));
+        let characters =
+            (f64::from(self.width - 2 * MARGIN) / character_width(TITLE_SIZE)) as usize;
+        let mut top = top;
+        for line in wrap(&one_line(title), characters) {
+            self.draw_text(&line, &style, (MARGIN, top))?;
+            top += LINE + 2;
+        }
+        Ok(top + MARGIN / 2)
+    }
+
+    /// Draws a key for each series, in lines; returns where they end.
+    fn draw_legend(&self, series: &[Series], top: i32) -> Drawn<i32> {
+        let style = text_style(TEXT_SIZE, INK.light).pos(Pos::new(HPos::Left, VPos::Center));
+        let (mut left, mut middle) = (MARGIN, top + LINE / 2);
+        for series in series {
+            let name = shorten(&series.name, self.width - 2 * MARGIN - KEY_WIDTH - 6);
+            let width = KEY_WIDTH + 6 + text_width(&name);
+            if left > MARGIN && left + width > self.width - MARGIN {
+                left = MARGIN;
+                middle += LINE;
+            }
+            let line = [
+                (left * UNITS, middle * UNITS),
+                ((left + KEY_WIDTH) * UNITS, middle * UNITS),
+            ];
+            self.draw_line(&line, series)?;
+            self.draw_marker(((left + KEY_WIDTH / 2) * UNITS, middle * UNITS), series)?;
+            self.draw_text(&name, &style, (left + KEY_WIDTH + 6, middle))?;
+            left += width + 18;
+        }
+        let used = if series.is_empty() { 0 } else { LINE + MARGIN };
+        Ok(middle - LINE / 2 + used)
+    }
+
+    fn draw_chart(&self, plot: &Plot, top: i32) -> Drawn {
+        let bottom = 2 * LINE + MARGIN;
+        let y_ticks = (self.height - top - bottom) / 44;
+        let y = plot.y.scale(
+            plot.series.iter().flat_map(Series::ys),
+            y_ticks,
+            Scale::linear,
+        );
+        let widest_label = y
+            .ticks
+            .iter()
+            .map(|(_, label)| text_width(label))
+            .max()
+            .unwrap_or(0);
+        let left = widest_label + 12;
+        let x_ticks = (self.width - left - 2 * MARGIN) / 72;
+        let x = plot.x.scale(
+            plot.series.iter().flat_map(Series::xs),
+            x_ticks,
+            Scale::close,
+        );
+
+        let label_style = text_style(TEXT_SIZE, AXIS.light);
+        let mut chart = ChartBuilder::on(self.area)
+            .margin_top(top * UNITS)
+            // The last number beside the x axis reaches beyond the axis' end.
+            .margin_right(3 * MARGIN * UNITS)
+            .margin_bottom((LINE + MARGIN) * UNITS)
+            .x_label_area_size(LINE * UNITS)
+            .y_label_area_size((left + MARGIN) * UNITS)
+            .build_cartesian_2d(x.clone(), y.clone())?;
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .bold_line_style(stroke(GRID.light, 1))
+            .light_line_style(stroke(GRID.light, 0))
+            .axis_style(stroke(AXIS.light, 1))
+            .label_style(label_style.clone())
+            .set_all_tick_mark_size(4 * UNITS)
+            .x_label_formatter(&|place| x.label_at(*place))
+            .y_label_formatter(&|place| y.label_at(*place))
+            .draw()?;
+
+        let plotting_area = chart.plotting_area();
+        let caption_style =
+            text_style(TEXT_SIZE, INK.light).pos(Pos::new(HPos::Center, VPos::Bottom));
+        let (columns, rows) = (
+            plotting_area.get_x_axis_pixel_range(),
+            plotting_area.get_y_axis_pixel_range(),
+        );
+        let centre = (columns.start + columns.end) / 2 / UNITS;
+        let caption = shorten(&plot.x.caption(), self.width - 2 * MARGIN);
+        self.draw_text(&caption, &caption_style, (centre, self.height - MARGIN))?;
+
+        let place = |x_value: f64, y_value: f64| {
+            let place = (x.place(x_value)?, y.place(y_value)?);
+            Some(plotting_area.map_coordinate(&place))
+        };
+        let mut is_empty = true;
+        for series in &plot.series {
+            let places: Vec<Option<Place>> = series
+                .points
+                .iter()
+                .map(|point| place(point.x, point.y?))
+                .collect();
+            for line in places.split(Option::is_none) {
+                let line: Vec<Place> = line.iter().copied().flatten().collect();
+                self.draw_line(&line, series)?;
+            }
+            for point in &series.points {
+                let ends = point
+                    .interval
+                    .and_then(|(low, high)| Some((place(point.x, low)?, place(point.x, high)?)));
+                if let Some((low, high)) = ends {
+                    self.draw_interval(low, high, series)?;
+                }
+            }
+            let has_markers = series.points.len() <= MOST_MARKERS;
+            for marker in places.into_iter().flatten() {
+                is_empty = false;
+                if has_markers {
+                    self.draw_marker(marker, series)?;
+                }
+            }
+        }
+        if is_empty {
+            let style = label_style.pos(Pos::new(HPos::Center, VPos::Center));
+            self.draw_text(
+                "no values",
+                &style,
+                (centre, (rows.start + rows.end) / 2 / UNITS),
+            )?;
+        }
+        Ok(())
+    }
+
+    fn draw_line(&self, places: &[Place], series: &Series) -> Drawn {
+        let style = stroke(series.colour.shade().light, 2);
+        if places.len() < 2 {
+            return Ok(());
+        }
+        if series.is_dashed {
+            self.area.draw(&DashedPathElement::new(
+                places.iter().copied(),
+                6 * UNITS,
+                4 * UNITS,
+                style,
+            ))
+        } else {
+            self.area.draw(&PathElement::new(places.to_vec(), style))
+        }
+    }
+
+    /// Draws an error bar.
+    fn draw_interval(&self, low: Place, high: Place, series: &Series) -> Drawn {
+        let style = stroke(series.colour.shade().light, 1);
+        let cap = 4 * UNITS;
+        self.area.draw(&PathElement::new(vec![low, high], style))?;
+        for (x, y) in [low, high] {
+            self.area
+                .draw(&PathElement::new(vec![(x - cap, y), (x + cap, y)], style))?;
+        }
+        Ok(())
+    }
+
+    fn draw_marker(&self, (x, y): Place, series: &Series) -> Drawn {
+        let colour = series.colour.shade().light;
+        let outline = stroke(colour, 2);
+        let inside = if series.is_dashed {
+            GROUND.light
+        } else {
+            colour
+        };
+        // Corners in eighths of a CSS pixel, such that all markers look about equally large.
+        let corners: &[(i32, i32)] = match series.colour {
+            Colour::Blue => {
+                self.area
+                    .draw(&Circle::new((x, y), 4 * UNITS, inside.filled()))?;
+                return self.area.draw(&Circle::new((x, y), 4 * UNITS, outline));
+            }
+            Colour::Grey => {
+                let arm = 4 * UNITS;
+                self.area.draw(&PathElement::new(
+                    vec![(x - arm, y - arm), (x + arm, y + arm)],
+                    outline,
+                ))?;
+                return self.area.draw(&PathElement::new(
+                    vec![(x - arm, y + arm), (x + arm, y - arm)],
+                    outline,
+                ));
+            }
+            Colour::Orange => &[(-28, -28), (28, -28), (28, 28), (-28, 28)],
+            Colour::Green => &[(0, -38), (36, 25), (-36, 25)],
+            Colour::Purple => &[(0, -40), (40, 0), (0, 40), (-40, 0)],
+            Colour::Sky => &[(0, 38), (36, -25), (-36, -25)],
+        };
+        let corners: Vec<Place> = corners
+            .iter()
+            .map(|(right, down)| (x + right * UNITS / 8, y + down * UNITS / 8))
+            .collect();
+        self.area
+            .draw(&Polygon::new(corners.clone(), inside.filled()))?;
+        let closed: Vec<Place> = corners.iter().chain(&corners[..2]).copied().collect();
+        self.area.draw(&PathElement::new(closed, outline))
+    }
+
+    fn draw_text(&self, text: &str, style: &TextStyle<'_>, (x, y): Place) -> Drawn {
+        self.area.draw_text(text, style, (x * UNITS, y * UNITS))
+    }
+}
+
+impl Axis {
+    /// What stands beside the axis.
+    fn caption(&self) -> String {
+        let (label, unit) = (one_line(&self.label), one_line(&self.unit));
+        if unit.is_empty() {
+            label
+        } else {
+            format!("{label} ({unit})")
+        }
+    }
+
+    fn scale<Values: Iterator<Item = f64>>(
+        &self,
+        values: Values,
+        ticks: i32,
+        linear: impl Fn(Values, usize) -> Scale,
+    ) -> Scale {
+        let ticks = usize::try_from(ticks).unwrap_or(0).max(2);
+        if self.is_logarithmic {
+            Scale::logarithmic(values, ticks)
+        } else {
+            linear(values, ticks)
+        }
+    }
+}
+
+impl Series {
+    fn xs(&self) -> impl Iterator<Item = f64> {
+        self.points.iter().map(|point| point.x)
+    }
+
+    /// All values that must have room: those of the points and the ends of their intervals.
+    fn ys(&self) -> impl Iterator<Item = f64> {
+        self.points.iter().flat_map(|point| {
+            let (low, high) = point.interval.unzip();
+            [point.y, low, high].into_iter().flatten()
+        })
+    }
+}
+
+fn stroke(colour: RGBColor, width: i32) -> ShapeStyle {
+    colour.stroke_width((width * UNITS) as u32)
+}
+
+fn text_style(size: i32, colour: RGBColor) -> TextStyle<'static> {
+    // The backend writes 1/1.24 of the size that it is given.
+    ("system-ui, sans-serif", f64::from(size * UNITS) * 1.24)
+        .into_font()
+        .style(FontStyle::Normal)
+        .color(&colour)
+}
+
+/// About how wide a character is, in CSS pixels: the reader's font is not known here.
+fn character_width(size: i32) -> f64 {
+    f64::from(size) * 0.56
+}
+
+fn text_width(text: &str) -> i32 {
+    (text.width() as f64 * character_width(TEXT_SIZE)).ceil() as i32
+}
+
+/// The text, cut where it would be wider than this.
+fn shorten(text: &str, width: i32) -> String {
+    let mut short = one_line(text);
+    if text_width(&short) <= width {
+        return short;
+    }
+    while !short.is_empty() && text_width(&short) + text_width("…") > width {
+        short.pop();
+    }
+    short + "…"
+}
