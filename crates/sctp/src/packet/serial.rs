@@ -94,3 +94,51 @@ serial_number!(
     u16,
     i16
 );
+
+#[cfg(test)]
+mod tests {
+    use super::{Ssn, Tsn};
+
+    #[test]
+    fn numbers_near_each_other_compare_as_numbers_do() {
+        assert!(Tsn(4) < Tsn(5));
+        assert!(Tsn(5) <= Tsn(5));
+        assert!(Ssn(6) > Ssn(5));
+    }
+
+    #[test]
+    fn comparison_wraps_around() {
+        assert!(Tsn(u32::MAX) < Tsn(0));
+        assert!(Tsn(3) > Tsn(u32::MAX - 3));
+        assert!(Ssn(u16::MAX) < Ssn(0));
+    }
+
+    #[test]
+    fn comparison_reaches_to_half_of_the_space() {
+        assert!(Tsn(0) < Tsn((1 << 31) - 1));
+        assert!(Tsn(0) > Tsn((1 << 31) + 1));
+        assert!(Ssn(7) < Ssn(7 + (1 << 15) - 1));
+        assert!(Ssn(7) > Ssn(7 + (1 << 15) + 1));
+    }
+
+    /// RFC 1982, section 3.2, leaves this undefined.
+    #[test]
+    fn numbers_half_of_the_space_apart_do_not_compare() {
+        let (a, b) = (Tsn(1), Tsn(1 + (1 << 31)));
+        assert_eq!(a.partial_cmp(&b), None);
+        assert_eq!(b.partial_cmp(&a), None);
+        assert_eq!(Ssn(0).partial_cmp(&Ssn(1 << 15)), None);
+    }
+
+    #[test]
+    fn arithmetic_wraps_around() {
+        assert_eq!(Tsn(u32::MAX).next(), Tsn(0));
+        assert_eq!(Tsn(0).previous(), Tsn(u32::MAX));
+        assert_eq!(Tsn(u32::MAX) + 3, Tsn(2));
+        assert_eq!(Tsn(2) - 3, Tsn(u32::MAX));
+        assert_eq!(Tsn(2).distance_from(Tsn(u32::MAX)), 3);
+        let mut ssn = Ssn(u16::MAX);
+        ssn += 2;
+        assert_eq!(ssn, Ssn(1));
+    }
+}
