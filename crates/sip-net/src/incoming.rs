@@ -71,9 +71,6 @@ pub enum CloseReason {
     /// We were asked to close it, or the transports shut down.
     #[error("closed by us")]
     Local,
-    /// It could not be opened.
-    #[error("not opened: {0}")]
-    NotOpened(SendError),
     /// The stream could not be cut into messages any more.
     #[error("no message in the stream: {0}")]
     Framing(MalformedReason),

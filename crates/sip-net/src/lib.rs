@@ -10,11 +10,23 @@
 //! counted in [`WireStatistics`].
 #![deny(unsafe_code)]
 
+mod activity;
 mod config;
+mod connections;
+mod impairments;
 mod incoming;
+mod keep_alive;
 mod listen;
+mod routes;
+mod sctp;
+mod shared;
 mod statistics;
+mod tasks;
+mod tcp;
+mod tcp_info;
+mod trace;
 mod transports;
+mod udp;
 
 pub use config::{Limits, SipNetConfig, StreamPolicy};
 pub use incoming::{CloseReason, Incoming, MalformedReason, SendError};

@@ -1,6 +1,9 @@
 //! What the transports count.
 
 use std::ops::AddAssign;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use sip::Transport;
 
 /// What went over the wire and what was refused, of one transport or of all together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,5 +91,84 @@ impl AddAssign for WireStatistics {
         self.partial_message_timeouts += other.partial_message_timeouts;
         self.idle_timeouts += other.idle_timeouts;
         self.stalled_write_timeouts += other.stalled_write_timeouts;
+    }
+}
+
+/// A counter that only grows.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn increment(&self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// The counters behind [`WireStatistics`] that this crate itself counts; those of the wire come
+/// from the sockets.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) messages_sent: Counter,
+    pub(crate) messages_received: Counter,
+    pub(crate) keep_alives: Counter,
+    pub(crate) malformed: Counter,
+    pub(crate) incoming_dropped: Counter,
+    pub(crate) sends_failed: Counter,
+    pub(crate) reports_dropped: Counter,
+    pub(crate) connections_accepted: Counter,
+    pub(crate) connections_opened: Counter,
+    pub(crate) connections_refused: Counter,
+    pub(crate) connects_failed: Counter,
+    pub(crate) accept_errors: Counter,
+    pub(crate) partial_message_timeouts: Counter,
+    pub(crate) idle_timeouts: Counter,
+    pub(crate) stalled_write_timeouts: Counter,
+}
+
+impl Counters {
+    pub(crate) fn snapshot(&self) -> WireStatistics {
+        WireStatistics {
+            messages_sent: self.messages_sent.get(),
+            messages_received: self.messages_received.get(),
+            keep_alives: self.keep_alives.get(),
+            malformed: self.malformed.get(),
+            incoming_dropped: self.incoming_dropped.get(),
+            sends_failed: self.sends_failed.get(),
+            reports_dropped: self.reports_dropped.get(),
+            connections_accepted: self.connections_accepted.get(),
+            connections_opened: self.connections_opened.get(),
+            connections_refused: self.connections_refused.get(),
+            connects_failed: self.connects_failed.get(),
+            accept_errors: self.accept_errors.get(),
+            partial_message_timeouts: self.partial_message_timeouts.get(),
+            idle_timeouts: self.idle_timeouts.get(),
+            stalled_write_timeouts: self.stalled_write_timeouts.get(),
+            ..WireStatistics::default()
+        }
+    }
+}
+
+/// A set of counters for each transport.
+#[derive(Debug, Default)]
+pub(crate) struct AllCounters {
+    udp: Counters,
+    tcp: Counters,
+    sctp: Counters,
+    /// For what was asked of transports that are not built.
+    other: Counters,
+}
+
+impl AllCounters {
+    pub(crate) fn of(&self, transport: Transport) -> &Counters {
+        match transport {
+            Transport::Udp => &self.udp,
+            Transport::Tcp => &self.tcp,
+            Transport::Sctp => &self.sctp,
+            Transport::Tls | Transport::TlsSctp | Transport::Ws | Transport::Wss => &self.other,
+        }
     }
 }

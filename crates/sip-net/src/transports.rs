@@ -1,96 +1,316 @@
 //! The handle: start, send, connect, shut down.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
 
 use sip::{ConnectionId, Flow, Transmit, Transport};
+use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 use crate::config::SipNetConfig;
+use crate::connections::Connections;
+use crate::impairments::Impairments;
 use crate::incoming::{Incoming, SendError};
-use crate::listen::{Listen, StartError};
-use crate::statistics::WireStatistics;
+use crate::listen::{Listen, StartError, StartProblem};
+use crate::routes::Routes;
+use crate::sctp::{self, SctpListener, SctpStacks};
+use crate::shared::Shared;
+use crate::statistics::{AllCounters, WireStatistics};
+use crate::tasks::Tasks;
+use crate::tcp;
+use crate::tcp_info::TcpCounts;
+use crate::udp::{self, UdpPorts};
 
 /// The SIP transports of a program; a handle that is cheap to clone.
 ///
 /// Everything stops when [`shutdown`](Transports::shutdown) is called, when the last handle is
 /// dropped, or when the receiver of [`Incoming`] is dropped.
 #[derive(Clone, Debug)]
-pub struct Transports {}
+pub struct Transports {
+    handle: Arc<Handle>,
+}
+
+/// Dropped with the last clone of [`Transports`]: then everything stops.
+#[derive(Debug)]
+struct Handle {
+    shared: Arc<Shared>,
+    listening: Vec<Listen>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shared.tasks.stop();
+    }
+}
 
 impl Transports {
-    /// Opens all listeners. What arrives comes out of the receiver; several events can be taken at a
-    /// time with [`mpsc::Receiver::recv_many`].
+    /// Opens all listeners. What arrives comes out of the receiver; several events can be taken at
+    /// a time with [`mpsc::Receiver::recv_many`]. It must be called within a tokio runtime.
     ///
     /// # Errors
     /// The first listener that cannot be opened; those opened before it are closed.
     pub fn start(
-        _config: SipNetConfig,
+        config: SipNetConfig,
     ) -> Result<(Transports, mpsc::Receiver<Incoming>), StartError> {
-        todo!()
+        let impairments = Arc::new(Impairments::new(config.impairment));
+        let listeners = Listeners::open(&config, &impairments)?;
+        let (incoming, receiver) = mpsc::channel(config.limits.incoming_queue.max(1));
+        let udp = listeners
+            .udp
+            .iter()
+            .map(|bound| bound.port.clone())
+            .collect();
+        let shared = Arc::new(Shared {
+            incoming,
+            counters: AllCounters::default(),
+            routes: Routes::default(),
+            tasks: Tasks::new(),
+            connections: Connections::new(listeners.udp.len() as u64, &config.limits),
+            udp: UdpPorts::new(udp, impairments, &config),
+            sctp: listeners.stacks,
+            config,
+        });
+        for bound in listeners.udp {
+            shared.tasks.spawn(udp::run_listener(shared.clone(), bound));
+        }
+        for listener in listeners.tcp {
+            shared.tasks.spawn(tcp::accept(shared.clone(), listener));
+        }
+        for listener in listeners.sctp {
+            shared.tasks.spawn(sctp::accept(shared.clone(), listener));
+        }
+        shared.tasks.spawn(stop_when_nobody_listens(shared.clone()));
+        let handle = Arc::new(Handle {
+            shared,
+            listening: listeners.addresses,
+        });
+        Ok((Transports { handle }, receiver))
     }
 
     /// Sends a message without waiting: it is handed to the kernel or put into the bounded queue of
     /// its connection. Where the transmit names a transaction, a failure, now or later, comes back
     /// as [`Incoming::SendFailed`].
-    pub fn send(&self, _transmit: Transmit) {
-        todo!()
+    pub fn send(&self, transmit: Transmit) {
+        self.shared().send(transmit);
     }
 
     /// Gives a flow to an address, over the connection that is there or a new one. With `new` the
-    /// connection (UDP: the socket; SCTP: the association from an SCTP port of its own) is opened in
-    /// any case and serves this flow alone: messages to the bare address do not use it.
+    /// connection (UDP: the socket; SCTP: the association, from an SCTP port of its own) is opened
+    /// in any case and serves this flow alone: messages to the bare address do not use it.
     ///
     /// # Errors
     /// Why there is no connection.
     pub async fn connect(
         &self,
-        _transport: Transport,
-        _remote: SocketAddr,
-        _new: bool,
+        transport: Transport,
+        remote: SocketAddr,
+        new: bool,
     ) -> Result<Flow, SendError> {
-        todo!()
+        let shared = self.shared();
+        match transport {
+            Transport::Udp => {
+                let port = if new {
+                    shared.udp.private(shared, remote)?
+                } else {
+                    shared.udp.toward(shared, remote)?
+                };
+                Ok(port.flow(shared.routes.specific(port.local, remote), remote))
+            }
+            Transport::Tcp | Transport::Sctp => {
+                let connection = if new {
+                    shared.private_connection_to(transport, remote)?
+                } else {
+                    shared.connection_to(transport, remote)?
+                };
+                connection.flow().await
+            }
+            other => Err(SendError::NotBuilt(other)),
+        }
     }
 
-    /// Closes a connection, association or client UDP socket, after what is queued on it has been
-    /// sent. Listening UDP sockets and unknown connections stay as they are.
-    pub fn close(&self, _connection: ConnectionId) {
-        todo!()
+    /// Closes a connection, association or client UDP socket; what is queued on it is sent first,
+    /// as far as the peer takes it within a second. Listening UDP sockets stay as they are, as does
+    /// what is gone already.
+    pub fn close(&self, connection: ConnectionId) {
+        let shared = self.shared();
+        if let Some(connection) = shared.connections.get(connection) {
+            connection.close();
+        } else if let Some(port) = shared.udp.get(connection) {
+            port.close();
+        }
     }
 
-    /// The listeners, with the ports that the system chose.
+    /// The listeners, in the order of the settings, with the ports that the system chose.
     pub fn listening(&self) -> Vec<Listen> {
-        todo!()
+        self.handle.listening.clone()
     }
 
-    /// The UDP ports under our SCTP listeners (RFC 6951), with the address that each is bound to.
+    /// The local UDP addresses under our SCTP (RFC 6951): those of the listeners, and those opened
+    /// since to begin associations from.
     pub fn encapsulation_addresses(&self) -> Vec<SocketAddr> {
-        todo!()
+        self.shared().sctp.encapsulation_addresses()
     }
 
     /// The address that a peer should send to so that it reaches one of our listeners: what belongs
-    /// into Via and Record-Route. On a wildcard listener it is the local address of the route to the
-    /// peer. `None` where no listener of this transport and address family exists.
+    /// into Via and Record-Route (RFC 3261 section 18.1.1). On a wildcard listener it is the local
+    /// address of the route to the peer. `None` where no listener of this transport and address
+    /// family exists.
     pub fn local_address_for(
         &self,
-        _transport: Transport,
-        _remote: SocketAddr,
+        transport: Transport,
+        remote: SocketAddr,
     ) -> Option<SocketAddr> {
-        todo!()
+        let listeners = self.handle.listening.iter();
+        let same = listeners.filter(|listen| listen.transport == transport);
+        let routes = &self.shared().routes;
+        let (local, _) = routes.choose(remote, same.map(|listen| (listen.address, listen)))?;
+        Some(routes.specific(local, remote))
     }
 
     /// What went over the wire and what was refused, all transports together.
-    pub fn statistics(&self) -> WireStatistics {
-        todo!()
+    pub async fn statistics(&self) -> WireStatistics {
+        let mut sum = WireStatistics::default();
+        for transport in Transport::ALL {
+            // The transports that are not built have nothing to tell but what was asked of them.
+            sum += self.statistics_of(transport).await;
+        }
+        sum
     }
 
     /// What went over the wire and what was refused, of one transport.
-    pub fn statistics_of(&self, _transport: Transport) -> WireStatistics {
-        todo!()
+    pub async fn statistics_of(&self, transport: Transport) -> WireStatistics {
+        let shared = self.shared();
+        let mut statistics = shared.counters(transport).snapshot();
+        match transport {
+            Transport::Udp => {
+                let (clients, udp) = shared.udp.statistics();
+                statistics.connections = clients as u64;
+                statistics.packets_sent = udp.packets_sent;
+                statistics.packets_received = udp.packets_received;
+                statistics.bytes_sent = udp.bytes_sent;
+                statistics.bytes_received = udp.bytes_received;
+            }
+            Transport::Tcp => {
+                statistics.connections = shared.connections.count(transport) as u64;
+                let traffic = shared.connections.tcp_traffic();
+                add_tcp(&mut statistics, traffic.ipv4, IPV4_HEADER);
+                add_tcp(&mut statistics, traffic.ipv6, IPV6_HEADER);
+            }
+            Transport::Sctp => {
+                statistics.connections = shared.connections.count(transport) as u64;
+                statistics += shared.sctp.statistics().await;
+            }
+            _ => {}
+        }
+        statistics
     }
 
     /// Stops accepting, sends what is queued, ends connections (FIN) and associations (SHUTDOWN,
     /// RFC 9260 section 9.2), and returns when all is closed or the time limit is reached.
     pub async fn shutdown(&self) {
-        todo!()
+        let shared = self.shared();
+        let limit = shared.config.limits.shutdown_timeout;
+        let began = Instant::now();
+        shared.tasks.stop();
+        if !shared.tasks.ended(limit).await {
+            tracing::warn!("some connections did not close in time");
+        }
+        let left = limit.saturating_sub(began.elapsed());
+        if tokio::time::timeout(left, shared.sctp.close())
+            .await
+            .is_err()
+        {
+            tracing::warn!("some associations did not shut down in time");
+        }
     }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.handle.shared
+    }
+}
+
+/// Without a receiver nothing that comes can be delivered.
+async fn stop_when_nobody_listens(shared: Arc<Shared>) {
+    tokio::select! {
+        () = shared.incoming.closed() => shared.tasks.stop(),
+        () = shared.tasks.stopped() => {}
+    }
+}
+
+/// The listening sockets, before anything runs on them.
+struct Listeners {
+    udp: Vec<udp::Bound>,
+    tcp: Vec<TcpListener>,
+    sctp: Vec<SctpListener>,
+    stacks: SctpStacks,
+    addresses: Vec<Listen>,
+}
+
+impl Listeners {
+    fn open(config: &SipNetConfig, impairments: &Arc<Impairments>) -> Result<Self, StartError> {
+        let mut listeners = Listeners {
+            udp: Vec::new(),
+            tcp: Vec::new(),
+            sctp: Vec::new(),
+            stacks: SctpStacks::new(config, impairments.clone()),
+            addresses: Vec::new(),
+        };
+        let queue_messages = config.limits.write_queue_messages.max(1);
+        for &listen in &config.listeners {
+            let address = listeners
+                .open_one(listen, impairments, queue_messages)
+                .map_err(|problem| StartError { listen, problem })?;
+            listeners.addresses.push(Listen { address, ..listen });
+        }
+        Ok(listeners)
+    }
+
+    /// Opens one; gives its address with the real port.
+    fn open_one(
+        &mut self,
+        listen: Listen,
+        impairments: &Impairments,
+        queue_messages: usize,
+    ) -> Result<SocketAddr, StartProblem> {
+        match listen.transport {
+            Transport::Udp => {
+                let id = ConnectionId(self.udp.len() as u64);
+                let bound = udp::bind(listen.address, id, impairments, queue_messages)
+                    .map_err(StartProblem::from_io)?;
+                let address = bound.port.local;
+                self.udp.push(bound);
+                Ok(address)
+            }
+            Transport::Tcp => {
+                let listener = tcp::bind(listen.address).map_err(StartProblem::from_io)?;
+                let address = listener.local_addr().map_err(StartProblem::from_io)?;
+                self.tcp.push(listener);
+                Ok(address)
+            }
+            Transport::Sctp => {
+                let listener = self.stacks.listen(listen.address)?;
+                let address = listener.address;
+                self.sctp.push(listener);
+                Ok(address)
+            }
+            other => Err(StartProblem::NotBuilt(other)),
+        }
+    }
+}
+
+/// Bytes of an IPv4 header without options.
+const IPV4_HEADER: u64 = 20;
+/// Bytes of an IPv6 header without extension headers.
+const IPV6_HEADER: u64 = 40;
+/// Bytes of a TCP header with the time stamp option, which Linux has on by default.
+const TCP_HEADER: u64 = 32;
+
+fn add_tcp(statistics: &mut WireStatistics, counts: TcpCounts, ip_header: u64) {
+    let header = ip_header + TCP_HEADER;
+    statistics.packets_sent += counts.segments_sent;
+    statistics.packets_received += counts.segments_received;
+    statistics.bytes_sent += counts.payload_bytes_sent + header * counts.segments_sent;
+    statistics.bytes_received += counts.payload_bytes_received + header * counts.segments_received;
+    statistics.transport_retransmissions += counts.retransmissions;
 }

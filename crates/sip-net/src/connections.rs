@@ -1,0 +1,448 @@
+//! The table of connections and associations: by name, and by far end (RFC 3261 section 18).
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use bytes::Bytes;
+use sip::transaction::TransactionKey;
+use sip::{ConnectionId, Flow, Transport};
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, mpsc, watch};
+
+use crate::config::Limits;
+use crate::incoming::SendError;
+use crate::tcp_info::{TcpCounts, tcp_counts};
+
+/// A message on its way out.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) payload: Bytes,
+    /// The stream that the target's flow names.
+    pub(crate) stream: u16,
+    /// Hash of the Call-ID.
+    pub(crate) call: u32,
+    pub(crate) transaction: Option<TransactionKey>,
+    /// Where to send it when the connection turns out to be gone (RFC 3261 section 18.2.2).
+    pub(crate) fallback: Option<SocketAddr>,
+}
+
+/// One connection or association: what everyone but its own task knows of it.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) id: ConnectionId,
+    pub(crate) transport: Transport,
+    pub(crate) remote: SocketAddr,
+    queue: mpsc::Sender<Outgoing>,
+    queued_bytes: AtomicUsize,
+    max_queued_bytes: usize,
+    state: watch::Sender<State>,
+    close: Notify,
+    socket: OnceLock<Arc<TcpStream>>,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    Opening,
+    Open(Flow),
+    Failed(SendError),
+}
+
+impl Connection {
+    /// Puts a message into the queue; gives it back with the reason where that fails.
+    pub(crate) fn push(&self, outgoing: Outgoing) -> Result<(), (Outgoing, SendError)> {
+        let bytes = outgoing.payload.len();
+        if self.queued_bytes.fetch_add(bytes, Relaxed) + bytes > self.max_queued_bytes {
+            self.queued_bytes.fetch_sub(bytes, Relaxed);
+            return Err((outgoing, SendError::QueueFull));
+        }
+        self.queue.try_send(outgoing).map_err(|error| {
+            self.queued_bytes.fetch_sub(bytes, Relaxed);
+            match error {
+                mpsc::error::TrySendError::Full(outgoing) => (outgoing, SendError::QueueFull),
+                mpsc::error::TrySendError::Closed(outgoing) => (outgoing, SendError::Gone),
+            }
+        })
+    }
+
+    /// Makes room in the queue: a message of so many bytes has left it.
+    pub(crate) fn popped(&self, bytes: usize) {
+        self.queued_bytes.fetch_sub(bytes, Relaxed);
+    }
+
+    /// It is open: whoever waits for it gets this flow.
+    pub(crate) fn opened(&self, flow: Flow) {
+        self.state.send_replace(State::Open(flow));
+    }
+
+    /// It is gone, or was never opened.
+    pub(crate) fn failed(&self, error: SendError) {
+        self.state.send_replace(State::Failed(error));
+    }
+
+    /// Waits until it is open.
+    pub(crate) async fn flow(&self) -> Result<Flow, SendError> {
+        let mut state = self.state.subscribe();
+        match state
+            .wait_for(|state| !matches!(state, State::Opening))
+            .await
+            .as_deref()
+        {
+            Ok(State::Open(flow)) => Ok(*flow),
+            Ok(State::Failed(error)) => Err(error.clone()),
+            Ok(State::Opening) | Err(_) => Err(SendError::Gone),
+        }
+    }
+
+    /// Lets the kernel be asked about this TCP connection for as long as it is in the table.
+    pub(crate) fn counted_by(&self, socket: Arc<TcpStream>) {
+        // Each connection has one socket in its life, so the cell is empty.
+        let _ = self.socket.set(socket);
+    }
+
+    /// Asks the connection's task to end it.
+    pub(crate) fn close(&self) {
+        self.close.notify_one();
+    }
+
+    /// Ends when [`close`](Connection::close) is called.
+    pub(crate) async fn close_requested(&self) {
+        self.close.notified().await;
+    }
+
+    fn tcp_counts(&self) -> TcpCounts {
+        self.socket
+            .get()
+            .and_then(|socket| tcp_counts(socket.as_fd()))
+            .unwrap_or_default()
+    }
+}
+
+/// A new connection and the end of its queue that its task takes from.
+pub(crate) type Opening = (Arc<Connection>, mpsc::Receiver<Outgoing>);
+
+/// What [`Connections::find_or_open`] found.
+pub(crate) enum Found {
+    Existing(Arc<Connection>),
+    New(Opening),
+}
+
+/// All connections and associations.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    table: RwLock<Table>,
+    next_id: AtomicU64,
+    max_connections: usize,
+    queue_messages: usize,
+    queue_bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    by_id: HashMap<ConnectionId, Arc<Connection>>,
+    /// The connection that messages to a bare address use: the one that was opened last.
+    by_remote: HashMap<(Transport, SocketAddr), ConnectionId>,
+    /// What the kernel counted on TCP connections that are gone.
+    closed: Traffic,
+}
+
+/// What TCP connections carried, by the size of their IP header.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Traffic {
+    pub(crate) ipv4: TcpCounts,
+    pub(crate) ipv6: TcpCounts,
+}
+
+impl Traffic {
+    fn add(&mut self, connection: &Connection) {
+        let counts = connection.tcp_counts();
+        match connection.remote {
+            SocketAddr::V4(_) => self.ipv4 += counts,
+            SocketAddr::V6(_) => self.ipv6 += counts,
+        }
+    }
+}
+
+impl Connections {
+    /// An empty table that gives out names from `first_id` on.
+    pub(crate) fn new(first_id: u64, limits: &Limits) -> Connections {
+        Connections {
+            table: RwLock::default(),
+            next_id: AtomicU64::new(first_id),
+            max_connections: limits.max_connections,
+            queue_messages: limits.write_queue_messages.max(1),
+            queue_bytes: limits.write_queue_bytes,
+        }
+    }
+
+    /// A name that nothing else has had.
+    pub(crate) fn new_id(&self) -> ConnectionId {
+        ConnectionId(self.next_id.fetch_add(1, Relaxed))
+    }
+
+    pub(crate) fn get(&self, id: ConnectionId) -> Option<Arc<Connection>> {
+        self.read().by_id.get(&id).cloned()
+    }
+
+    /// The connection to an address, or a new one that waits to be opened.
+    pub(crate) fn find_or_open(
+        &self,
+        transport: Transport,
+        remote: SocketAddr,
+    ) -> Result<Found, SendError> {
+        if let Some(connection) = self.read().find(transport, remote) {
+            return Ok(Found::Existing(connection));
+        }
+        let mut table = self.write();
+        // Another may have opened it between the two locks.
+        if let Some(connection) = table.find(transport, remote) {
+            return Ok(Found::Existing(connection));
+        }
+        let opening = self.insert(&mut table, transport, remote)?;
+        table.by_remote.insert((transport, remote), opening.0.id);
+        Ok(Found::New(opening))
+    }
+
+    /// A new connection that messages to the bare address do not use.
+    pub(crate) fn open_private(
+        &self,
+        transport: Transport,
+        remote: SocketAddr,
+    ) -> Result<Opening, SendError> {
+        self.insert(&mut self.write(), transport, remote)
+    }
+
+    /// A connection that a peer opened.
+    pub(crate) fn accepted(
+        &self,
+        transport: Transport,
+        remote: SocketAddr,
+    ) -> Result<Opening, SendError> {
+        let mut table = self.write();
+        let opening = self.insert(&mut table, transport, remote)?;
+        table.by_remote.insert((transport, remote), opening.0.id);
+        Ok(opening)
+    }
+
+    /// Keeps messages to the bare address off a connection that is about to end.
+    pub(crate) fn retire(&self, connection: &Connection) {
+        self.write().retire(connection);
+    }
+
+    /// Takes a connection out of the table; what it carried stays counted.
+    pub(crate) fn remove(&self, connection: &Connection) {
+        let mut table = self.write();
+        table.retire(connection);
+        if table.by_id.remove(&connection.id).is_some() {
+            table.closed.add(connection);
+        }
+    }
+
+    /// How many connections of a transport there are.
+    pub(crate) fn count(&self, transport: Transport) -> usize {
+        self.read()
+            .by_id
+            .values()
+            .filter(|connection| connection.transport == transport)
+            .count()
+    }
+
+    /// What all TCP connections have carried until now.
+    pub(crate) fn tcp_traffic(&self) -> Traffic {
+        let table = self.read();
+        let mut traffic = table.closed;
+        table
+            .by_id
+            .values()
+            .for_each(|connection| traffic.add(connection));
+        traffic
+    }
+
+    fn insert(
+        &self,
+        table: &mut Table,
+        transport: Transport,
+        remote: SocketAddr,
+    ) -> Result<Opening, SendError> {
+        if table.by_id.len() >= self.max_connections {
+            return Err(SendError::TooManyConnections);
+        }
+        let (queue, receiver) = mpsc::channel(self.queue_messages);
+        let connection = Arc::new(Connection {
+            id: self.new_id(),
+            transport,
+            remote,
+            queue,
+            queued_bytes: AtomicUsize::new(0),
+            max_queued_bytes: self.queue_bytes,
+            state: watch::Sender::new(State::Opening),
+            close: Notify::new(),
+            socket: OnceLock::new(),
+        });
+        table.by_id.insert(connection.id, connection.clone());
+        Ok((connection, receiver))
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Table> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Table> {
+        self.table.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    fn find(&self, transport: Transport, remote: SocketAddr) -> Option<Arc<Connection>> {
+        let id = self.by_remote.get(&(transport, remote))?;
+        self.by_id.get(id).cloned()
+    }
+
+    fn retire(&mut self, connection: &Connection) {
+        let far_end = (connection.transport, connection.remote);
+        if self.by_remote.get(&far_end) == Some(&connection.id) {
+            self.by_remote.remove(&far_end);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connections(limits: Limits) -> Connections {
+        Connections::new(3, &limits)
+    }
+
+    fn remote(port: u16) -> SocketAddr {
+        SocketAddr::from(([192, 0, 2, 1], port))
+    }
+
+    fn outgoing(bytes: usize) -> Outgoing {
+        let payload = Bytes::from(vec![b'x'; bytes]);
+        Outgoing {
+            payload,
+            stream: 0,
+            call: 0,
+            transaction: None,
+            fallback: None,
+        }
+    }
+
+    fn new(found: Result<Found, SendError>) -> Opening {
+        match found {
+            Ok(Found::New(opening)) => opening,
+            Ok(Found::Existing(connection)) => panic!("{connection:?} was there"),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn existing(found: Result<Found, SendError>) -> ConnectionId {
+        match found {
+            Ok(Found::Existing(connection)) => connection.id,
+            Ok(Found::New(_)) => panic!("nothing was there"),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn an_address_leads_to_the_connection_opened_last() {
+        let table = connections(Limits::default());
+        let (first, _first) = new(table.find_or_open(Transport::Tcp, remote(1)));
+        assert_eq!(
+            existing(table.find_or_open(Transport::Tcp, remote(1))),
+            first.id
+        );
+        let (second, _second) = table.accepted(Transport::Tcp, remote(1)).expect("room");
+        assert_eq!(
+            existing(table.find_or_open(Transport::Tcp, remote(1))),
+            second.id
+        );
+        // The end of the older one leaves the newer one in its place.
+        table.remove(&first);
+        assert_eq!(
+            existing(table.find_or_open(Transport::Tcp, remote(1))),
+            second.id
+        );
+        table.retire(&second);
+        assert!(table.get(second.id).is_some());
+        let (third, _third) = new(table.find_or_open(Transport::Tcp, remote(1)));
+        assert_ne!(third.id, second.id);
+    }
+
+    #[test]
+    fn transports_and_private_connections_are_apart() {
+        let table = connections(Limits::default());
+        let (private, _private) = table.open_private(Transport::Tcp, remote(1)).expect("room");
+        let (tcp, _tcp) = new(table.find_or_open(Transport::Tcp, remote(1)));
+        let (sctp, _sctp) = new(table.find_or_open(Transport::Sctp, remote(1)));
+        assert!(private.id != tcp.id && tcp.id != sctp.id);
+        assert_eq!(table.count(Transport::Tcp), 2);
+        assert_eq!(table.count(Transport::Sctp), 1);
+        assert_eq!(
+            table.get(private.id).map(|found| found.id),
+            Some(private.id)
+        );
+        table.remove(&private);
+        assert!(table.get(private.id).is_none());
+    }
+
+    #[test]
+    fn the_table_is_bounded() {
+        let table = connections(Limits {
+            max_connections: 1,
+            ..Limits::default()
+        });
+        let (only, _queue) = table.accepted(Transport::Tcp, remote(1)).expect("room");
+        let refused = table.find_or_open(Transport::Tcp, remote(2)).err();
+        assert_eq!(refused, Some(SendError::TooManyConnections));
+        table.remove(&only);
+        assert!(table.find_or_open(Transport::Tcp, remote(2)).is_ok());
+    }
+
+    #[test]
+    fn a_queue_is_bounded_in_messages_and_bytes() {
+        let limits = Limits {
+            write_queue_messages: 2,
+            write_queue_bytes: 100,
+            ..Limits::default()
+        };
+        let table = connections(limits);
+        let (connection, mut queue) = new(table.find_or_open(Transport::Tcp, remote(1)));
+        let refusal = |bytes| {
+            connection
+                .push(outgoing(bytes))
+                .err()
+                .map(|(_, error)| error)
+        };
+
+        assert_eq!(refusal(101), Some(SendError::QueueFull));
+        assert_eq!(refusal(60), None);
+        assert_eq!(refusal(60), Some(SendError::QueueFull));
+        assert_eq!(refusal(20), None);
+        assert_eq!(refusal(1), Some(SendError::QueueFull));
+        let first = queue.try_recv().expect("the first message");
+        connection.popped(first.payload.len());
+        assert_eq!(refusal(60), None);
+        queue.close();
+        assert_eq!(refusal(1), Some(SendError::Gone));
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_for_a_connection_hears_how_it_went() {
+        let table = connections(Limits::default());
+        let (connection, _queue) = new(table.find_or_open(Transport::Tcp, remote(1)));
+        let waiting = tokio::spawn({
+            let connection = connection.clone();
+            async move { connection.flow().await }
+        });
+        tokio::task::yield_now().await;
+        connection.failed(SendError::ConnectTimeout);
+        assert_eq!(
+            waiting.await.expect("no panic"),
+            Err(SendError::ConnectTimeout)
+        );
+    }
+}

@@ -1,0 +1,331 @@
+//! What all tasks of the transports share, and the two ways through it: in and out.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use sip::transaction::TransactionKey;
+use sip::{Flow, Message, Target, Transmit, Transport};
+use tokio::sync::mpsc;
+
+use crate::config::SipNetConfig;
+use crate::connections::{Connection, Connections, Found, Outgoing};
+use crate::incoming::{CloseReason, Incoming, MalformedReason, SendError};
+use crate::routes::Routes;
+use crate::sctp::SctpStacks;
+use crate::statistics::{AllCounters, Counters};
+use crate::tasks::Tasks;
+use crate::udp::UdpPorts;
+use crate::{sctp, tcp, trace};
+
+/// The state behind a [`Transports`](crate::Transports) handle.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) config: SipNetConfig,
+    pub(crate) incoming: mpsc::Sender<Incoming>,
+    pub(crate) counters: AllCounters,
+    pub(crate) routes: Routes,
+    pub(crate) tasks: Tasks,
+    pub(crate) connections: Connections,
+    pub(crate) udp: UdpPorts,
+    pub(crate) sctp: SctpStacks,
+}
+
+/// The owner of the receiver of [`Incoming`] has dropped it: there is nobody to work for.
+#[derive(Debug)]
+pub(crate) struct NobodyListens;
+
+impl Shared {
+    pub(crate) fn counters(&self, transport: Transport) -> &Counters {
+        self.counters.of(transport)
+    }
+
+    // The way in.
+
+    /// Hands a message from a connection to the user; waits while the queue is full, so that the
+    /// connection is not read meanwhile.
+    pub(crate) async fn deliver(
+        &self,
+        flow: Flow,
+        message: Message,
+        received: Instant,
+    ) -> Result<(), NobodyListens> {
+        let event = Incoming::Message {
+            flow,
+            message,
+            received,
+        };
+        self.incoming.send(event).await.map_err(|_| NobodyListens)?;
+        self.counters(flow.transport).messages_received.increment();
+        Ok(())
+    }
+
+    /// Hands octets that are no message from a connection to the user; waits while the queue is
+    /// full.
+    pub(crate) async fn deliver_malformed(
+        &self,
+        flow: Flow,
+        bytes: Bytes,
+        reason: MalformedReason,
+    ) -> Result<(), NobodyListens> {
+        self.counters(flow.transport).malformed.increment();
+        trace::malformed(&flow, &bytes, reason);
+        let event = Incoming::Malformed {
+            flow,
+            bytes,
+            reason,
+        };
+        self.incoming.send(event).await.map_err(|_| NobodyListens)
+    }
+
+    /// Hands what came in a datagram to the user; drops it where the queue is full. SIP repeats
+    /// it, and by then the queue is shorter.
+    pub(crate) fn deliver_datagram(&self, flow: Flow, payload: Bytes, received: Instant) {
+        let counters = self.counters(flow.transport);
+        let event = match Message::read(payload.clone()) {
+            Ok(message) => {
+                trace::received(&flow, &payload);
+                Incoming::Message {
+                    flow,
+                    message,
+                    received,
+                }
+            }
+            Err(error) => {
+                let reason = MalformedReason::Read(error);
+                counters.malformed.increment();
+                trace::malformed(&flow, &payload, reason);
+                Incoming::Malformed {
+                    flow,
+                    bytes: payload,
+                    reason,
+                }
+            }
+        };
+        let is_message = matches!(event, Incoming::Message { .. });
+        match self.incoming.try_send(event) {
+            Ok(()) if is_message => counters.messages_received.increment(),
+            Ok(()) => {}
+            Err(_) => counters.incoming_dropped.increment(),
+        }
+    }
+
+    // The way out.
+
+    /// Sends a message to its target without waiting.
+    pub(crate) fn send(self: &Arc<Self>, transmit: Transmit) {
+        trace::sending(&transmit);
+        let Transmit {
+            target,
+            payload,
+            call,
+            transaction,
+        } = transmit;
+        let outgoing = |stream, fallback| Outgoing {
+            payload,
+            stream,
+            call,
+            transaction,
+            fallback,
+        };
+        match target {
+            Target::Flow(flow) => self.send_along(flow, outgoing(flow.stream, None)),
+            Target::FlowOrAddress(flow, address) => {
+                self.send_along(flow, outgoing(flow.stream, Some(address)));
+            }
+            Target::Address(transport, remote) => {
+                self.send_to(transport, remote, outgoing(0, None));
+            }
+        }
+    }
+
+    fn send_along(self: &Arc<Self>, flow: Flow, outgoing: Outgoing) {
+        let sent = match flow.transport {
+            Transport::Udp => match self.udp.get(flow.connection) {
+                Some(port) => port.send(self, flow.remote, Some(flow.local.ip()), outgoing),
+                None => Err((outgoing, SendError::Gone)),
+            },
+            Transport::Tcp | Transport::Sctp => match self.connections.get(flow.connection) {
+                Some(connection) => connection.push(outgoing),
+                None => Err((outgoing, SendError::Gone)),
+            },
+            other => Err((outgoing, SendError::NotBuilt(other))),
+        };
+        if let Err((outgoing, error)) = sent {
+            self.not_sent(flow.transport, outgoing, error);
+        }
+    }
+
+    fn send_to(self: &Arc<Self>, transport: Transport, remote: SocketAddr, outgoing: Outgoing) {
+        let sent = match transport {
+            Transport::Udp => match self.udp.toward(self, remote) {
+                Ok(port) => port.send(self, remote, None, outgoing),
+                Err(error) => Err((outgoing, error)),
+            },
+            Transport::Tcp | Transport::Sctp => match self.connection_to(transport, remote) {
+                Ok(connection) => connection.push(outgoing),
+                Err(error) => Err((outgoing, error)),
+            },
+            other => Err((outgoing, SendError::NotBuilt(other))),
+        };
+        if let Err((outgoing, error)) = sent {
+            self.not_sent(transport, outgoing, error);
+        }
+    }
+
+    /// The connection to an address (RFC 3261 section 18.1.1: one that is open is used), or a new
+    /// one that is being opened.
+    pub(crate) fn connection_to(
+        self: &Arc<Self>,
+        transport: Transport,
+        remote: SocketAddr,
+    ) -> Result<Arc<Connection>, SendError> {
+        if self.tasks.is_stopping() {
+            return Err(SendError::ShutDown);
+        }
+        match self.connections.find_or_open(transport, remote)? {
+            Found::Existing(connection) => Ok(connection),
+            Found::New(opening) => Ok(self.open(opening, false)),
+        }
+    }
+
+    /// A connection of one's own to an address, which is being opened.
+    pub(crate) fn private_connection_to(
+        self: &Arc<Self>,
+        transport: Transport,
+        remote: SocketAddr,
+    ) -> Result<Arc<Connection>, SendError> {
+        if self.tasks.is_stopping() {
+            return Err(SendError::ShutDown);
+        }
+        let opening = self.connections.open_private(transport, remote)?;
+        Ok(self.open(opening, true))
+    }
+
+    fn open(
+        self: &Arc<Self>,
+        (connection, queue): (Arc<Connection>, mpsc::Receiver<Outgoing>),
+        private: bool,
+    ) -> Arc<Connection> {
+        let shared = self.clone();
+        let opening = connection.clone();
+        if connection.transport == Transport::Sctp {
+            self.tasks
+                .spawn(sctp::open(shared, opening, queue, private));
+        } else {
+            self.tasks.spawn(tcp::open(shared, opening, queue));
+        }
+        connection
+    }
+
+    // When it fails.
+
+    /// A message did not go out: it takes the other way that it may have, or its transaction is
+    /// told.
+    pub(crate) fn not_sent(
+        self: &Arc<Self>,
+        transport: Transport,
+        mut outgoing: Outgoing,
+        error: SendError,
+    ) {
+        match outgoing.fallback.take() {
+            Some(address) if error == SendError::Gone => {
+                outgoing.stream = 0;
+                self.send_to(transport, address, outgoing);
+            }
+            _ => self.send_failed(transport, outgoing.transaction, error),
+        }
+    }
+
+    /// Counts a message that was not sent and tells its transaction. This is called by the user's
+    /// own task, which cannot be waited for here: where the queue is full the transaction learns
+    /// of the failure by its timer.
+    pub(crate) fn send_failed(
+        &self,
+        transport: Transport,
+        transaction: Option<TransactionKey>,
+        error: SendError,
+    ) {
+        let counters = self.counters(transport);
+        counters.sends_failed.increment();
+        tracing::debug!(%transport, ?transaction, %error, "not sent");
+        let Some(transaction) = transaction else {
+            return;
+        };
+        let event = Incoming::SendFailed { transaction, error };
+        if self.incoming.try_send(event).is_err() {
+            counters.reports_dropped.increment();
+        }
+    }
+
+    /// The end of every connection: out of the table, what was not sent reported, then its end.
+    pub(crate) async fn connection_ended(
+        self: &Arc<Self>,
+        connection: &Connection,
+        mut queue: mpsc::Receiver<Outgoing>,
+        unsent: impl Iterator<Item = Outgoing>,
+        reason: CloseReason,
+    ) {
+        let transport = connection.transport;
+        self.connections.remove(connection);
+        connection.failed(SendError::Gone);
+        queue.close();
+        for outgoing in unsent {
+            self.not_sent(transport, outgoing, SendError::Gone);
+        }
+        while let Some(outgoing) = queue.recv().await {
+            self.not_sent(transport, outgoing, SendError::Gone);
+        }
+        let counters = self.counters(transport);
+        match reason {
+            CloseReason::PartialMessage => counters.partial_message_timeouts.increment(),
+            CloseReason::Idle => counters.idle_timeouts.increment(),
+            CloseReason::Stalled => counters.stalled_write_timeouts.increment(),
+            _ => {}
+        }
+        tracing::debug!(%transport, remote = %connection.remote, %reason, "connection closed");
+        self.report_closed(connection, reason).await;
+    }
+
+    /// The end of a connection that was never open.
+    pub(crate) async fn connect_failed(
+        self: &Arc<Self>,
+        connection: &Connection,
+        mut queue: mpsc::Receiver<Outgoing>,
+        error: SendError,
+    ) {
+        let transport = connection.transport;
+        self.connections.remove(connection);
+        connection.failed(error.clone());
+        self.counters(transport).connects_failed.increment();
+        tracing::debug!(%transport, remote = %connection.remote, %error, "not connected");
+        queue.close();
+        while let Some(outgoing) = queue.recv().await {
+            self.send_failed(transport, outgoing.transaction, error.clone());
+        }
+    }
+
+    /// Waits for room in the queue, but not once everything is to stop.
+    async fn report_closed(&self, connection: &Connection, reason: CloseReason) {
+        let event = Incoming::ConnectionClosed {
+            connection: connection.id,
+            transport: connection.transport,
+            remote: connection.remote,
+            reason,
+        };
+        let reported = if self.tasks.is_stopping() {
+            self.incoming.try_send(event).is_ok()
+        } else {
+            tokio::select! {
+                sent = self.incoming.send(event) => sent.is_ok(),
+                () = self.tasks.stopped() => false,
+            }
+        };
+        if !reported {
+            self.counters(connection.transport)
+                .reports_dropped
+                .increment();
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The tasks of the transports: told to stop together, and waited for.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+/// Starts tasks, tells them to stop, waits until they have.
+#[derive(Debug)]
+pub(crate) struct Tasks {
+    stopping: watch::Sender<bool>,
+    running: watch::Sender<usize>,
+}
+
+impl Tasks {
+    pub(crate) fn new() -> Tasks {
+        Tasks {
+            stopping: watch::Sender::new(false),
+            running: watch::Sender::new(0),
+        }
+    }
+
+    /// Starts a task. It is not cut off: it has to end by itself soon after
+    /// [`stopped`](Tasks::stopped) has.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let running = Running::new(&self.running);
+        tokio::spawn(async move {
+            let _running = running;
+            task.await;
+        });
+    }
+
+    /// Tells everyone to stop.
+    pub(crate) fn stop(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        *self.stopping.borrow()
+    }
+
+    /// Ends when everyone is told to stop.
+    pub(crate) fn stopped(&self) -> impl Future<Output = ()> + use<> {
+        let mut stopping = self.stopping.subscribe();
+        async move {
+            // An error means that the sender is gone, and with it everything there was to run for.
+            let _ = stopping.wait_for(|stopping| *stopping).await;
+        }
+    }
+
+    /// Waits until every task has ended, or the time is over; tells whether they have.
+    pub(crate) async fn ended(&self, within: Duration) -> bool {
+        let mut running = self.running.subscribe();
+        let ended = tokio::time::timeout(within, running.wait_for(|running| *running == 0)).await;
+        ended.is_ok()
+    }
+}
+
+/// Counts one task for as long as it lives, also where it panics.
+struct Running(watch::Sender<usize>);
+
+impl Running {
+    fn new(running: &watch::Sender<usize>) -> Running {
+        running.send_modify(|running| *running += 1);
+        Running(running.clone())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.send_modify(|running| *running -= 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn waits_for_tasks_that_heed_the_word() {
+        let tasks = Tasks::new();
+        let stopped = tasks.stopped();
+        tasks.spawn(stopped);
+        assert!(!tasks.ended(Duration::from_millis(10)).await);
+        assert!(!tasks.is_stopping());
+        tasks.stop();
+        assert!(tasks.is_stopping());
+        assert!(tasks.ended(Duration::from_secs(5)).await);
+        tasks.stopped().await;
+    }
+}

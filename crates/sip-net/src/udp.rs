@@ -1,0 +1,378 @@
+//! SIP over UDP: a datagram is a message (RFC 3261 section 18.3).
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Instant;
+
+use sip::{ConnectionId, Flow, Transport};
+use tokio::sync::{Notify, mpsc};
+use udp_net::{Batch, Datagram, Received, SendOutcome, UdpConfig, UdpSocket, UdpStatistics};
+
+use crate::config::SipNetConfig;
+use crate::connections::Outgoing;
+use crate::impairments::Impairments;
+use crate::incoming::{CloseReason, SendError};
+use crate::keep_alive::is_keep_alive;
+use crate::shared::Shared;
+
+/// All UDP sockets of SIP: those that listen, which stay, and those that were opened to send from.
+#[derive(Debug)]
+pub(crate) struct UdpPorts {
+    listeners: Vec<Arc<UdpPort>>,
+    clients: RwLock<Clients>,
+    impairments: Arc<Impairments>,
+    max_clients: usize,
+    queue_messages: usize,
+}
+
+#[derive(Debug, Default)]
+struct Clients {
+    by_id: HashMap<ConnectionId, Arc<UdpPort>>,
+    /// Where no socket listens, one of each address family serves all who send to a bare address.
+    common: [Option<Arc<UdpPort>>; 2],
+    /// What was counted by sockets that are closed.
+    closed: UdpStatistics,
+}
+
+/// One UDP socket.
+#[derive(Debug)]
+pub(crate) struct UdpPort {
+    pub(crate) id: ConnectionId,
+    pub(crate) local: SocketAddr,
+    socket: UdpSocket,
+    /// What waits for room in the kernel's send buffer.
+    queue: mpsc::Sender<Waiting>,
+    close: Notify,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    datagram: Datagram,
+    outgoing: Outgoing,
+}
+
+/// A socket and the end of its queue that its task takes from.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    pub(crate) port: Arc<UdpPort>,
+    queue: mpsc::Receiver<Waiting>,
+}
+
+/// Binds one socket. `id` names it from now on.
+pub(crate) fn bind(
+    address: SocketAddr,
+    id: ConnectionId,
+    impairments: &Impairments,
+    queue_messages: usize,
+) -> io::Result<Bound> {
+    let config = UdpConfig {
+        impairment: impairments.next(),
+        // SIP messages are as large as they are.
+        allow_fragmentation: true,
+        ..UdpConfig::default()
+    };
+    let socket = UdpSocket::bind(address, config)?;
+    let (sender, queue) = mpsc::channel(queue_messages);
+    let local = socket.local_addr();
+    let port = Arc::new(UdpPort {
+        id,
+        local,
+        socket,
+        queue: sender,
+        close: Notify::new(),
+    });
+    Ok(Bound { port, queue })
+}
+
+impl UdpPorts {
+    /// The sockets that listen, named 0, 1, 2, ...: they are found without a lock.
+    pub(crate) fn new(
+        listeners: Vec<Arc<UdpPort>>,
+        impairments: Arc<Impairments>,
+        config: &SipNetConfig,
+    ) -> UdpPorts {
+        UdpPorts {
+            listeners,
+            clients: RwLock::default(),
+            impairments,
+            max_clients: config.limits.max_connections,
+            queue_messages: config.limits.write_queue_messages.max(1),
+        }
+    }
+
+    pub(crate) fn get(&self, id: ConnectionId) -> Option<Arc<UdpPort>> {
+        let listener = usize::try_from(id.0)
+            .ok()
+            .and_then(|index| self.listeners.get(index));
+        match listener {
+            Some(port) => Some(port.clone()),
+            None => {
+                let clients = self.clients.read().unwrap_or_else(PoisonError::into_inner);
+                clients.by_id.get(&id).cloned()
+            }
+        }
+    }
+
+    /// The socket for sending to an address: the listener that suits it best, or one that was
+    /// opened for such addresses.
+    pub(crate) fn toward(
+        &self,
+        shared: &Arc<Shared>,
+        remote: SocketAddr,
+    ) -> Result<Arc<UdpPort>, SendError> {
+        let listeners = self.listeners.iter().map(|port| (port.local, port));
+        if let Some((_, port)) = shared.routes.choose(remote, listeners) {
+            return Ok(port.clone());
+        }
+        let family = usize::from(remote.is_ipv6());
+        {
+            let clients = self.clients.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(port) = &clients.common[family] {
+                return Ok(port.clone());
+            }
+        }
+        let any: IpAddr = match remote {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        self.open(shared, any, Some(family))
+    }
+
+    /// A socket of one's own for talking to an address.
+    pub(crate) fn private(
+        &self,
+        shared: &Arc<Shared>,
+        remote: SocketAddr,
+    ) -> Result<Arc<UdpPort>, SendError> {
+        let source = shared.routes.source(remote.ip())?;
+        self.open(shared, source, None)
+    }
+
+    /// How many client sockets are open, and what all sockets have counted.
+    pub(crate) fn statistics(&self) -> (usize, UdpStatistics) {
+        let clients = self.clients.read().unwrap_or_else(PoisonError::into_inner);
+        let mut sum = clients.closed;
+        for port in self.listeners.iter().chain(clients.by_id.values()) {
+            sum.add(&port.socket.statistics());
+        }
+        (clients.by_id.len(), sum)
+    }
+
+    fn open(
+        &self,
+        shared: &Arc<Shared>,
+        ip: IpAddr,
+        common: Option<usize>,
+    ) -> Result<Arc<UdpPort>, SendError> {
+        if shared.tasks.is_stopping() {
+            return Err(SendError::ShutDown);
+        }
+        let mut clients = self.clients.write().unwrap_or_else(PoisonError::into_inner);
+        // Another may have opened the common one meanwhile.
+        if let Some(port) = common.and_then(|family| clients.common[family].as_ref()) {
+            return Ok(port.clone());
+        }
+        if clients.by_id.len() >= self.max_clients {
+            return Err(SendError::TooManyConnections);
+        }
+        let id = shared.connections.new_id();
+        let bound = bind(
+            SocketAddr::new(ip, 0),
+            id,
+            &self.impairments,
+            self.queue_messages,
+        )?;
+        let port = bound.port.clone();
+        clients.by_id.insert(id, port.clone());
+        if let Some(family) = common {
+            clients.common[family] = Some(port.clone());
+        }
+        shared
+            .counters(Transport::Udp)
+            .connections_opened
+            .increment();
+        shared.tasks.spawn(run_client(shared.clone(), bound));
+        Ok(port)
+    }
+
+    fn remove(&self, port: &UdpPort) {
+        let mut clients = self.clients.write().unwrap_or_else(PoisonError::into_inner);
+        if clients.by_id.remove(&port.id).is_some() {
+            clients.closed.add(&port.socket.statistics());
+        }
+        for common in &mut clients.common {
+            common.take_if(|other| other.id == port.id);
+        }
+    }
+}
+
+impl UdpPort {
+    /// The flow between this socket and a remote address.
+    pub(crate) fn flow(&self, local: SocketAddr, remote: SocketAddr) -> Flow {
+        Flow {
+            transport: Transport::Udp,
+            local,
+            remote,
+            connection: self.id,
+            stream: 0,
+        }
+    }
+
+    /// Sends a datagram at once, or queues it where the kernel has no room. An unspecified
+    /// `source_ip` leaves the choice to the kernel.
+    pub(crate) fn send(
+        &self,
+        shared: &Shared,
+        remote: SocketAddr,
+        source_ip: Option<IpAddr>,
+        outgoing: Outgoing,
+    ) -> Result<(), (Outgoing, SendError)> {
+        if outgoing.payload.len() > max_payload(remote) {
+            return Err((outgoing, SendError::TooLarge));
+        }
+        let datagram = Datagram {
+            destination: remote,
+            source_ip: source_ip.filter(|ip| !ip.is_unspecified()),
+            payload: outgoing.payload.clone(),
+        };
+        match self.socket.try_send(&datagram) {
+            SendOutcome::Sent => {
+                shared.counters(Transport::Udp).messages_sent.increment();
+                Ok(())
+            }
+            SendOutcome::Failed(error) => Err((outgoing, send_error(error))),
+            SendOutcome::Blocked => {
+                self.queue
+                    .try_send(Waiting { datagram, outgoing })
+                    .map_err(|error| match error {
+                        mpsc::error::TrySendError::Full(waiting) => {
+                            (waiting.outgoing, SendError::QueueFull)
+                        }
+                        mpsc::error::TrySendError::Closed(waiting) => {
+                            (waiting.outgoing, SendError::Gone)
+                        }
+                    })
+            }
+        }
+    }
+
+    /// Asks the socket's task to close it. Listening sockets do not heed it.
+    pub(crate) fn close(&self) {
+        self.close.notify_one();
+    }
+}
+
+/// Serves a socket that listens until everything stops.
+pub(crate) async fn run_listener(shared: Arc<Shared>, bound: Bound) {
+    let Bound { port, mut queue } = bound;
+    let reason = tokio::select! {
+        reason = serve(&shared, &port, &mut queue) => reason,
+        () = shared.tasks.stopped() => CloseReason::Local,
+    };
+    if reason != CloseReason::Local {
+        tracing::error!(local = %port.local, %reason, "UDP listener failed");
+    }
+}
+
+/// Serves a client socket until it is closed.
+async fn run_client(shared: Arc<Shared>, bound: Bound) {
+    let Bound { port, mut queue } = bound;
+    let reason = tokio::select! {
+        reason = serve(&shared, &port, &mut queue) => reason,
+        () = shared.tasks.stopped() => CloseReason::Local,
+        () = port.close.notified() => CloseReason::Local,
+    };
+    shared.udp.remove(&port);
+    queue.close();
+    while let Some(waiting) = queue.recv().await {
+        shared.not_sent(Transport::Udp, waiting.outgoing, SendError::Gone);
+    }
+    tracing::debug!(local = %port.local, %reason, "UDP socket closed");
+}
+
+async fn serve(
+    shared: &Arc<Shared>,
+    port: &UdpPort,
+    queue: &mut mpsc::Receiver<Waiting>,
+) -> CloseReason {
+    tokio::select! {
+        reason = receive(shared, port) => reason,
+        reason = send_waiting(shared, port, queue) => reason,
+    }
+}
+
+async fn receive(shared: &Shared, port: &UdpPort) -> CloseReason {
+    let mut batch = Batch::new();
+    loop {
+        if let Err(error) = port.socket.recv(&mut batch).await {
+            return CloseReason::Failed(error.to_string());
+        }
+        let now = Instant::now();
+        for datagram in batch.drain() {
+            take(shared, port, datagram, now);
+        }
+    }
+}
+
+fn take(shared: &Shared, port: &UdpPort, datagram: Received, now: Instant) {
+    let Received {
+        source,
+        destination_ip,
+        payload,
+    } = datagram;
+    if is_keep_alive(&payload) {
+        // No answer: RFC 5626 section 4.4.1 keeps this technique off UDP.
+        shared.counters(Transport::Udp).keep_alives.increment();
+        return;
+    }
+    let ip = destination_ip.unwrap_or(port.local.ip());
+    let flow = port.flow(SocketAddr::new(ip, port.local.port()), source);
+    shared.deliver_datagram(flow, payload, now);
+}
+
+/// Sends what found no room in the kernel's buffer, in its order.
+async fn send_waiting(
+    shared: &Arc<Shared>,
+    port: &UdpPort,
+    queue: &mut mpsc::Receiver<Waiting>,
+) -> CloseReason {
+    while let Some(Waiting { datagram, outgoing }) = queue.recv().await {
+        loop {
+            match port.socket.try_send(&datagram) {
+                SendOutcome::Sent => {
+                    shared.counters(Transport::Udp).messages_sent.increment();
+                    break;
+                }
+                SendOutcome::Failed(error) => {
+                    shared.not_sent(Transport::Udp, outgoing, send_error(error));
+                    break;
+                }
+                SendOutcome::Blocked => {
+                    if let Err(error) = port.socket.writable().await {
+                        return CloseReason::Failed(error.to_string());
+                    }
+                }
+            }
+        }
+    }
+    CloseReason::Local
+}
+
+/// The largest UDP payload: 65,535 bytes less the headers that count among them (RFC 768, RFC 791,
+/// RFC 8200 section 3).
+fn max_payload(remote: SocketAddr) -> usize {
+    match remote {
+        SocketAddr::V4(_) => 65_535 - 20 - 8,
+        SocketAddr::V6(_) => 65_535 - 8,
+    }
+}
+
+fn send_error(error: io::Error) -> SendError {
+    if error.raw_os_error() == Some(libc::EMSGSIZE) {
+        SendError::TooLarge
+    } else {
+        SendError::from(error)
+    }
+}
