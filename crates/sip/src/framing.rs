@@ -1,6 +1,11 @@
 //! Messages in a stream of octets (RFC 3261 sections 7.5 and 18.3).
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
+
+use crate::Name;
+use crate::line::line_end;
+use crate::name::NameCode;
+use crate::syntax;
 
 /// How much of a stream is held while a message is incomplete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +35,7 @@ pub enum FramingError {
     /// The body is longer than the limit.
     #[error("body longer than the limit")]
     BodyTooLarge,
-    /// Content-Length is missing, is not a number, or is there twice with different values.
+    /// Content-Length is missing, is not a number, or is there twice (RFC 3261 section 18.3).
     #[error("no usable Content-Length")]
     ContentLength,
 }
@@ -40,27 +45,159 @@ pub enum FramingError {
 pub enum Frame {
     /// One whole message.
     Message(Bytes),
-    /// A keep-alive ping: CRLF CRLF, to be answered with one CRLF (RFC 5626 section 3.5.1).
+    /// The second of two CRLF in a row: together they are a keep-alive ping, to be answered with one
+    /// CRLF (RFC 5626 section 3.5.1).
     Ping,
-    /// A keep-alive pong: a single CRLF (RFC 5626 section 3.5.1).
+    /// A CRLF: a keep-alive pong, or the first half of a ping (RFC 5626 section 3.5.1).
     Pong,
 }
 
-/// Cuts a stream into messages.
+/// Cuts a stream into messages by their Content-Length.
+///
+/// It knows how far it has looked into the message that is arriving, so that octets which trickle in
+/// are each looked at once.
 #[derive(Debug, Default)]
 pub struct StreamReader {
     limits: FramingLimits,
+    progress: Progress,
+    /// Whether the last frame was the first CRLF of what may become a ping.
+    after_line_end: bool,
+}
+
+/// How much of the message at the front of the buffer is known.
+#[derive(Clone, Copy, Debug)]
+enum Progress {
+    /// The header section is not complete.
+    Header {
+        /// Where the line begins that is not complete.
+        line_start: usize,
+        /// Up to where that line has been searched for its end.
+        searched: usize,
+    },
+    /// The header section is complete: the length of the message.
+    Body { message_length: usize },
+}
+
+impl Default for Progress {
+    fn default() -> Progress {
+        Progress::Header {
+            line_start: 0,
+            searched: 0,
+        }
+    }
 }
 
 impl StreamReader {
     /// A reader at the beginning of a stream.
     pub fn new(limits: FramingLimits) -> StreamReader {
-        StreamReader { limits }
+        StreamReader {
+            limits,
+            ..StreamReader::default()
+        }
     }
 
-    /// Takes the next frame off the front of what has been received. `None`: more octets are needed.
-    pub fn next(&mut self, _received: &mut BytesMut) -> Result<Option<Frame>, FramingError> {
-        let _ = self.limits;
-        todo!()
+    /// Takes the next frame off the front of what has been received and not been taken yet. `None`:
+    /// more octets are needed; never more than the limits together are waiting then.
+    ///
+    /// After an error the connection is of no more use. What could not be cut is still in the
+    /// buffer: [`Message::read`](crate::Message::read) may find a request in it that can be
+    /// answered with a 400 before the connection is closed.
+    pub fn next(&mut self, received: &mut BytesMut) -> Result<Option<Frame>, FramingError> {
+        if let Progress::Header { line_start: 0, .. } = self.progress {
+            match received[..] {
+                [b'\r', b'\n', ..] => {
+                    received.advance(2);
+                    self.progress = Progress::default();
+                    self.after_line_end = !self.after_line_end;
+                    return Ok(Some(if self.after_line_end {
+                        Frame::Pong
+                    } else {
+                        Frame::Ping
+                    }));
+                }
+                [] | [b'\r'] => return Ok(None),
+                _ => self.after_line_end = false,
+            }
+        }
+        let message_length = match self.progress {
+            Progress::Body { message_length } => message_length,
+            Progress::Header { .. } => {
+                let Some(header_length) = self.header_length(received)? else {
+                    return Ok(None);
+                };
+                let body_length = content_length(&received[..header_length])
+                    .ok_or(FramingError::ContentLength)?;
+                if body_length > self.limits.body_bytes {
+                    return Err(FramingError::BodyTooLarge);
+                }
+                let message_length = header_length + body_length;
+                self.progress = Progress::Body { message_length };
+                message_length
+            }
+        };
+        if received.len() < message_length {
+            return Ok(None);
+        }
+        self.progress = Progress::default();
+        Ok(Some(Frame::Message(
+            received.split_to(message_length).freeze(),
+        )))
     }
+
+    /// The length of the start line and the header section with the empty line, once they are there.
+    fn header_length(&mut self, received: &[u8]) -> Result<Option<usize>, FramingError> {
+        let Progress::Header {
+            mut line_start,
+            mut searched,
+        } = self.progress
+        else {
+            return Ok(None);
+        };
+        let header_length = loop {
+            match line_end(received, searched) {
+                Some(end) if end.end == line_start => break Some(end.next),
+                Some(end) => (line_start, searched) = (end.next, end.next),
+                None => {
+                    // The last octet may be the CR of a CRLF.
+                    searched = received.len().saturating_sub(1).max(line_start);
+                    break None;
+                }
+            }
+        };
+        self.progress = Progress::Header {
+            line_start,
+            searched,
+        };
+        if header_length.unwrap_or(received.len()) > self.limits.header_bytes {
+            return Err(FramingError::HeaderTooLarge);
+        }
+        Ok(header_length)
+    }
+}
+
+/// The value of the one Content-Length in a header section.
+fn content_length(header: &[u8]) -> Option<usize> {
+    let mut length = None;
+    let mut at = 0;
+    while let Some(mut end) = line_end(header, at) {
+        // What is folded belongs to the line before, as for the reader of messages.
+        while let Some(b' ' | b'\t') = header.get(end.next) {
+            end = line_end(header, end.next)?;
+        }
+        let line = &header[at..end.end];
+        at = end.next;
+        if !matches!(line.first(), Some(b'c' | b'C' | b'l' | b'L')) {
+            continue;
+        }
+        let Some(colon) = memchr::memchr(b':', line) else {
+            continue;
+        };
+        if NameCode::of(syntax::trim_end(&line[..colon])) == Name::ContentLength.code() {
+            let value = syntax::number(syntax::trim(&line[colon + 1..]))?;
+            if length.replace(value).is_some() {
+                return None;
+            }
+        }
+    }
+    length
 }

@@ -19,7 +19,7 @@ macro_rules! names {
             const KNOWN: &'static [Name<'static>] = &[$(Name::$variant),*];
 
             /// The name as this library writes it: the long form.
-            pub fn as_str(&self) -> &str {
+            pub const fn as_str(&self) -> &str {
                 match self {
                     $(Name::$variant => $name,)*
                     Name::Other(name) => name,
@@ -27,7 +27,7 @@ macro_rules! names {
             }
 
             /// The one-letter form, in lower case, where there is one.
-            fn compact(&self) -> Option<u8> {
+            const fn compact(&self) -> Option<u8> {
                 match self {
                     $(Name::$variant => $compact,)*
                     Name::Other(_) => None,
@@ -123,18 +123,80 @@ names! {
 pub(crate) struct NameCode(u8);
 
 impl NameCode {
-    /// A well-formed name without a variant of its own.
+    /// A name without a variant of its own.
     pub(crate) const OTHER: NameCode = NameCode(u8::MAX);
+    /// A line that has no name.
+    pub(crate) const MALFORMED: NameCode = NameCode(u8::MAX - 1);
 
     /// Recognises a name in any case, long or compact.
-    pub(crate) fn of(_name: &[u8]) -> NameCode {
-        NameCode::OTHER
+    pub(crate) fn of(name: &[u8]) -> NameCode {
+        let mut slot = slot(name);
+        loop {
+            match TABLE[slot] {
+                EMPTY => return NameCode::OTHER,
+                entry => {
+                    let known = Name::KNOWN[usize::from(entry >> 1)];
+                    let recognised = if entry & 1 == 0 {
+                        known.as_str().as_bytes().eq_ignore_ascii_case(name)
+                    } else {
+                        name.len() == 1 && known.compact() == Some(name[0].to_ascii_lowercase())
+                    };
+                    if recognised {
+                        return NameCode((entry >> 1) as u8);
+                    }
+                    slot = (slot + 1) % SLOTS;
+                }
+            }
+        }
     }
 
     /// The known name filed under this code.
     pub(crate) fn name(self) -> Option<Name<'static>> {
         Name::KNOWN.get(usize::from(self.0)).copied()
     }
+}
+
+/// How many slots the table of names has: enough to leave most of them empty.
+const SLOTS: usize = 512;
+const EMPTY: u16 = u16::MAX;
+
+/// A hash table, open addressing, of all long and compact names: twice the code of the name, plus
+/// one for the compact form. It is made by the compiler.
+const TABLE: [u16; SLOTS] = {
+    let mut table = [EMPTY; SLOTS];
+    let mut code = 0;
+    while code < Name::KNOWN.len() {
+        let name = &Name::KNOWN[code];
+        insert(&mut table, name.as_str().as_bytes(), (code as u16) << 1);
+        if let Some(letter) = name.compact() {
+            insert(&mut table, &[letter], (code as u16) << 1 | 1);
+        }
+        code += 1;
+    }
+    table
+};
+
+const fn insert(table: &mut [u16; SLOTS], name: &[u8], entry: u16) {
+    let mut slot = slot(name);
+    while table[slot] != EMPTY {
+        slot = (slot + 1) % SLOTS;
+    }
+    table[slot] = entry;
+}
+
+/// Where the search for a name begins: its length and four of its letters tell the known ones apart
+/// well enough.
+const fn slot(name: &[u8]) -> usize {
+    let length = name.len();
+    if length == 0 {
+        return 0;
+    }
+    // Setting this bit puts letters in lower case.
+    let first = (name[0] | 0x20) as usize;
+    let middle = (name[length / 2] | 0x20) as usize;
+    let late = (name[length - length.div_ceil(4)] | 0x20) as usize;
+    let last = (name[length - 1] | 0x20) as usize;
+    (length * 7 + first * 31 + middle * 5 + late * 11 + last * 3) % SLOTS
 }
 
 impl<'a> Name<'a> {
@@ -145,16 +207,49 @@ impl<'a> Name<'a> {
             .unwrap_or(Name::Other(text))
     }
 
-    /// Whether the values of several fields of this name form one list, so that they may also stand
-    /// in one field, separated by commas (RFC 3261 section 7.3.1).
+    /// Whether one field may hold several values, separated by commas, in the place of several fields
+    /// (RFC 3261 section 7.3.1). Names that are not known are taken for such lists.
     pub fn is_list(&self) -> bool {
-        todo!()
+        match self {
+            Name::Accept
+            | Name::AcceptEncoding
+            | Name::AcceptLanguage
+            | Name::AlertInfo
+            | Name::Allow
+            | Name::AllowEvents
+            | Name::CallInfo
+            | Name::Contact
+            | Name::ContentEncoding
+            | Name::ContentLanguage
+            | Name::ErrorInfo
+            | Name::InReplyTo
+            | Name::PAssertedIdentity
+            | Name::PPreferredIdentity
+            | Name::Path
+            | Name::ProxyRequire
+            | Name::Reason
+            | Name::RecordRoute
+            | Name::Require
+            | Name::Route
+            | Name::ServiceRoute
+            | Name::Supported
+            | Name::Unsupported
+            | Name::Via
+            | Name::Warning => true,
+            Name::Other(text) => match NameCode::of(text.as_bytes()).name() {
+                Some(known) => known.is_list(),
+                None => true,
+            },
+            _ => false,
+        }
     }
 }
 
 impl PartialEq for Name<'_> {
     fn eq(&self, other: &Name<'_>) -> bool {
-        self.as_str().eq_ignore_ascii_case(other.as_str())
+        let code = self.code();
+        code == other.code()
+            && (code != NameCode::OTHER || self.as_str().eq_ignore_ascii_case(other.as_str()))
     }
 }
 
@@ -163,5 +258,42 @@ impl Eq for Name<'_> {}
 impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_known_name_is_recognised_in_any_case() {
+        for name in Name::KNOWN {
+            let long = name.as_str();
+            for text in [long.to_owned(), long.to_lowercase(), long.to_uppercase()] {
+                assert_eq!(NameCode::of(text.as_bytes()), name.code(), "{text}");
+                assert_eq!(NameCode::of(text.as_bytes()).name(), Some(*name), "{text}");
+            }
+            if let Some(letter) = name.compact() {
+                assert_eq!(NameCode::of(&[letter]), name.code());
+                assert_eq!(NameCode::of(&[letter.to_ascii_uppercase()]), name.code());
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_found_in_few_steps() {
+        let longest_run = TABLE.split(|&entry| entry == EMPTY).map(<[u16]>::len).max();
+        assert!(longest_run <= Some(4), "{longest_run:?}");
+    }
+
+    #[test]
+    fn unknown_names_stay_as_they_are() {
+        assert_eq!(NameCode::of(b""), NameCode::OTHER);
+        assert_eq!(NameCode::of(b"C%6Fntact"), NameCode::OTHER);
+        assert_eq!(Name::parse("X-Mine").as_str(), "X-Mine");
+        assert_eq!(Name::parse("X-Mine"), Name::Other("x-mine"));
+        assert_ne!(Name::parse("X-Mine"), Name::Other("X-Yours"));
+        assert_eq!(Name::Other("v"), Name::Via);
+        assert!(Name::Other("v").is_list());
     }
 }

@@ -2,32 +2,119 @@
 
 use std::borrow::Cow;
 
-use crate::{Parameters, Uri, UriError};
+use crate::syntax::{self, is_lws, trim, trim_end, trim_start};
+use crate::{Parameters, Uri, UriError, Values};
 
 /// Why a value is not an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("malformed address")]
-pub struct NameAddrError;
+pub enum NameAddrError {
+    /// A quotation mark or an angle bracket that is never closed.
+    #[error("address with an open quotation mark or angle bracket")]
+    Unbalanced,
+    /// Something between the parts that belongs to none.
+    #[error("address with stray characters")]
+    Stray,
+    /// No URI.
+    #[error("address without a URI")]
+    NoUri,
+}
 
-/// A `name-addr` or `addr-spec` with the header parameters that follow it (RFC 3261 section 20.10):
-/// parameters outside angle brackets belong to the header, not to the URI.
+/// A `name-addr` or `addr-spec` with the header parameters that follow it (RFC 3261 section 20.10).
 #[derive(Clone, Copy, Debug)]
 pub struct NameAddr<'a> {
+    /// With its quotation marks; empty where there is none.
     display_name: &'a [u8],
     uri: &'a str,
+    in_brackets: bool,
     parameters: Parameters<'a>,
 }
 
 impl<'a> NameAddr<'a> {
-    /// Parses one value.
-    pub fn parse(_value: &'a [u8]) -> Result<NameAddr<'a>, NameAddrError> {
-        todo!()
+    /// Parses one value. Parameters outside angle brackets belong to the header field, not to the
+    /// URI (RFC 3261 section 20.10). The URI itself is not looked at.
+    pub fn parse(value: &'a [u8]) -> Result<NameAddr<'a>, NameAddrError> {
+        let value = trim(value);
+        let display_name_length = if value.first() == Some(&b'"') {
+            syntax::quoted_string_length(value).ok_or(NameAddrError::Unbalanced)?
+        } else {
+            // What ends a display name, or tells that there is none.
+            value
+                .iter()
+                .position(|octet| matches!(octet, b'<' | b';' | b'"'))
+                .unwrap_or(value.len())
+        };
+        let (before, rest) = value.split_at(display_name_length);
+        let rest = trim_start(rest);
+        let Some(bracketed) = rest.strip_prefix(b"<") else {
+            return NameAddr::parse_addr_spec(value, display_name_length);
+        };
+        let uri_length = memchr::memchr(b'>', bracketed).ok_or(NameAddrError::Unbalanced)?;
+        let uri =
+            std::str::from_utf8(&bracketed[..uri_length]).map_err(|_| NameAddrError::NoUri)?;
+        let parameters = trim_start(&bracketed[uri_length + 1..]);
+        if !matches!(parameters.first(), None | Some(b';')) {
+            return Err(NameAddrError::Stray);
+        }
+        Ok(NameAddr {
+            display_name: trim_end(before),
+            uri,
+            in_brackets: true,
+            parameters: Parameters::new(parameters),
+        })
     }
 
-    /// The display name, without quotation marks and escapes; octets that are not UTF-8 replaced.
+    /// Parses a value without angle brackets: a URI up to the first semicolon.
+    fn parse_addr_spec(value: &'a [u8], length: usize) -> Result<NameAddr<'a>, NameAddrError> {
+        let (uri, parameters) = value.split_at(length);
+        if value.first() == Some(&b'"') || !matches!(parameters.first(), None | Some(b';')) {
+            return Err(NameAddrError::Stray);
+        }
+        let uri = std::str::from_utf8(trim_end(uri)).map_err(|_| NameAddrError::NoUri)?;
+        if uri.is_empty() {
+            return Err(NameAddrError::NoUri);
+        }
+        Ok(NameAddr {
+            display_name: b"",
+            uri,
+            in_brackets: false,
+            parameters: Parameters::new(parameters),
+        })
+    }
+
+    /// The display name without quotation marks and escapes, folds and runs of white space read as
+    /// one space. Octets that are not UTF-8 are replaced. `None` where there is none.
     pub fn display_name(&self) -> Option<Cow<'a, str>> {
-        let _ = self.display_name;
-        todo!()
+        if self.display_name.is_empty() {
+            return None;
+        }
+        let inner = match self.display_name {
+            [b'"', inner @ .., b'"'] => inner,
+            bare => bare,
+        };
+        if !inner
+            .iter()
+            .any(|&octet| matches!(octet, b'\\' | b'\r' | b'\n'))
+        {
+            return Some(String::from_utf8_lossy(inner));
+        }
+        let mut octets = Vec::with_capacity(inner.len());
+        let mut rest = inner;
+        while let [octet, tail @ ..] = rest {
+            rest = tail;
+            match (octet, tail) {
+                (b'\\', [escaped, tail @ ..]) => {
+                    octets.push(*escaped);
+                    rest = tail;
+                }
+                (b'\r' | b'\n', _) => {
+                    rest = trim_start(tail);
+                    octets.truncate(trim_end(&octets).len());
+                    octets.push(b' ');
+                }
+                _ => octets.push(*octet),
+            }
+        }
+        Some(Cow::Owned(String::from_utf8_lossy(&octets).into_owned()))
     }
 
     /// The URI as written.
@@ -55,23 +142,58 @@ impl<'a> NameAddr<'a> {
         self.parameters.get(name)
     }
 
-    /// The preference of a contact, in thousandths: 1000 where it is not given (RFC 3261 section
-    /// 20.10). `None` where it is malformed.
-    pub fn q(&self) -> Option<u16> {
-        todo!()
+    /// The preference of a contact in thousandths; 1000 where it is not given or malformed
+    /// (RFC 3261 section 20.10).
+    pub fn q(&self) -> u16 {
+        self.parameters.get("q").and_then(parse_q).unwrap_or(1000)
     }
 
-    /// The expires parameter of a contact, in seconds; malformed values are `None` (RFC 3261 section
-    /// 10.2.1.1), those too large for the type are its maximum.
+    /// The expires parameter of a contact in seconds. `None` where it is missing, malformed or
+    /// larger than 2^32-1, all of which mean the registrar's default (RFC 3261 section 10.2.1.1,
+    /// RFC 4475 section 3.1.2.4).
     pub fn expires(&self) -> Option<u32> {
-        todo!()
+        syntax::number(self.parameters.get("expires")?.as_bytes())
     }
+
+    /// Whether the URI stands in angle brackets.
+    pub(crate) fn is_in_brackets(&self) -> bool {
+        self.in_brackets
+    }
+
+    /// Whether all parts keep to the grammar: a display name of tokens or one quoted string, a URI,
+    /// which stands in angle brackets when it has a comma or a question mark, and parameters.
+    /// Octets beyond ASCII in a bare display name are let through, since phones send them.
+    pub(crate) fn is_well_formed(&self) -> bool {
+        let display_name_is_well_formed = self.display_name.first() == Some(&b'"')
+            || self
+                .display_name
+                .iter()
+                .all(|&octet| octet >= 0x80 || syntax::is(octet, syntax::TOKEN) || is_lws(octet));
+        display_name_is_well_formed
+            && (self.in_brackets || !self.uri.contains([',', '?']))
+            && self.parse_uri().is_ok()
+            && self.parameters.are_well_formed()
+    }
+}
+
+/// `qvalue` (RFC 3261 section 25.1), in thousandths.
+fn parse_q(text: &str) -> Option<u16> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let whole: u16 = syntax::number(whole.as_bytes())?;
+    if fraction.len() > 3 || whole > 1 {
+        return None;
+    }
+    let mut thousandths = whole * 1000;
+    for (digit, weight) in fraction.bytes().zip([100, 10, 1]) {
+        thousandths += syntax::number::<u16>(&[digit])? * weight;
+    }
+    (thousandths <= 1000).then_some(thousandths)
 }
 
 /// A value of a Contact header field.
 #[derive(Clone, Copy, Debug)]
 pub enum Contact<'a> {
-    /// `*`: all of an address of record's bindings (RFC 3261 section 10.2.2).
+    /// `*`: all bindings of an address of record (RFC 3261 section 10.2.2).
     All,
     /// An address.
     Address(NameAddr<'a>),
@@ -80,14 +202,145 @@ pub enum Contact<'a> {
 /// The values of a message's Contact fields.
 #[derive(Clone, Debug)]
 pub struct Contacts<'a> {
-    pub(crate) values: crate::Values<'a>,
+    pub(crate) values: Values<'a>,
 }
 
 impl<'a> Iterator for Contacts<'a> {
     type Item = Result<Contact<'a>, NameAddrError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let _ = &self.values;
-        todo!()
+        match self.values.next()? {
+            b"*" => Some(Ok(Contact::All)),
+            value => Some(NameAddr::parse(value).map(Contact::Address)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> NameAddr<'_> {
+        NameAddr::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    /// RFC 3261 sections 20.10, 20.20 and 20.39.
+    #[test]
+    fn examples_of_addresses() {
+        let contact =
+            parse("\"Mr. Watson\" <sip:watson@worcester.bell-telephone.com> ;q=0.7; expires=3600");
+        assert_eq!(contact.display_name().as_deref(), Some("Mr. Watson"));
+        assert_eq!(contact.uri(), "sip:watson@worcester.bell-telephone.com");
+        assert_eq!((contact.q(), contact.expires()), (700, Some(3600)));
+
+        let from = parse("\"A. G. Bell\" <sip:agb@bell-telephone.com> ;tag=a48s");
+        assert_eq!(from.tag(), Some("a48s"));
+
+        let from = parse("sip:+12125551212@server.phone2net.com;tag=887s");
+        assert_eq!(
+            (from.uri(), from.tag()),
+            ("sip:+12125551212@server.phone2net.com", Some("887s"))
+        );
+
+        let from = parse("Anonymous <sip:c8oqz84zk7z@privacy.org>;tag=hyh8");
+        assert_eq!(from.display_name().as_deref(), Some("Anonymous"));
+
+        let to = parse("The Operator <sip:operator@cs.columbia.edu>;tag=287447");
+        assert_eq!(to.display_name().as_deref(), Some("The Operator"));
+        for address in [contact, from, to] {
+            assert!(address.is_well_formed());
+        }
+    }
+
+    #[test]
+    fn parameters_belong_to_what_the_brackets_say() {
+        let outside = parse("sip:bob@example.com;expires=5");
+        assert_eq!(
+            (outside.uri(), outside.expires()),
+            ("sip:bob@example.com", Some(5))
+        );
+        let inside = parse("<sip:bob@example.com;expires=5>;x");
+        assert_eq!(
+            (inside.uri(), inside.expires()),
+            ("sip:bob@example.com;expires=5", None)
+        );
+        assert_eq!(inside.parameter("x"), Some(""));
+    }
+
+    #[test]
+    fn display_names_are_unquoted() {
+        for (text, name) in [
+            (r#""J Rosenberg \\\"" <sip:a@b>"#, r#"J Rosenberg \""#),
+            ("caller<sip:a@b>", "caller"),
+            ("\"a <b>, c;d\" <sip:a@b>", "a <b>, c;d"),
+            ("\"a\r\n  b\"<sip:a@b>", "a b"),
+            ("\"\" <sip:a@b>", ""),
+        ] {
+            assert_eq!(parse(text).display_name().as_deref(), Some(name));
+        }
+        assert_eq!(parse("<sip:a@b>").display_name(), None);
+    }
+
+    #[test]
+    fn octets_that_are_not_utf8_hide_nothing() {
+        let from = NameAddr::parse(b"\"J\xfcrgen\" <sip:j@example.com>;tag=1").expect("an address");
+        assert_eq!(from.display_name().as_deref(), Some("J\u{fffd}rgen"));
+        assert_eq!((from.uri(), from.tag()), ("sip:j@example.com", Some("1")));
+        assert!(from.is_well_formed());
+    }
+
+    #[test]
+    fn values_that_are_no_addresses() {
+        for text in [
+            "",
+            ";tag=1",
+            "\"a <sip:a@b>",
+            "<sip:a@b",
+            "\"a\" sip:a@b",
+            "<sip:a@b> <sip:c@d>",
+            "<sip:a@b>x",
+            "a \"b\" <sip:a@b>",
+        ] {
+            assert!(NameAddr::parse(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn addresses_that_break_a_rule() {
+        for text in [
+            "Bell, Alexander <sip:a@b>",
+            "< sip:a@b >",
+            "sip:a@b?x=y",
+            "sip:a,b@c",
+            "<>",
+            "\"Joe\" <sip:joe@example.org>;;;;",
+            "<a@b>",
+        ] {
+            assert!(!parse(text).is_well_formed(), "{text}");
+        }
+    }
+
+    #[test]
+    fn preferences_are_thousandths() {
+        for (q, thousandths) in [
+            ("1", 1000),
+            ("1.000", 1000),
+            ("0", 0),
+            ("0.", 0),
+            ("0.5", 500),
+            ("0.33", 330),
+            ("0.001", 1),
+            // Malformed: the default.
+            ("1.1", 1000),
+            ("2", 1000),
+            ("0.5555", 1000),
+            ("-1", 1000),
+            ("x", 1000),
+            ("", 1000),
+        ] {
+            assert_eq!(parse(&format!("<sip:a@b>;q={q}")).q(), thousandths, "{q}");
+        }
+        assert_eq!(parse("<sip:a@b>").q(), 1000);
+        assert_eq!(parse("<sip:a@b>;expires=280297596632815").expires(), None);
     }
 }

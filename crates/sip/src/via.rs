@@ -1,10 +1,12 @@
-//! Via values (RFC 3261 section 20.42).
+//! Via values: the way that a request took (RFC 3261 section 20.42).
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
+use crate::syntax::{self, trim};
+use crate::uri::parse_host_and_port;
 use crate::{Host, Parameters, Transport};
 
-/// Why a value is not a Via's.
+/// Why a value is not a Via's: no protocol, or no host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed Via")]
 pub struct ViaError;
@@ -19,9 +21,30 @@ pub struct Via<'a> {
 }
 
 impl<'a> Via<'a> {
-    /// Parses one value.
-    pub fn parse(_value: &'a [u8]) -> Result<Via<'a>, ViaError> {
-        todo!()
+    /// Parses one value. Nothing is demanded of the parameters, nor of the protocol's name and
+    /// version: a request of another version is still to be answered.
+    pub fn parse(value: &'a [u8]) -> Result<Via<'a>, ViaError> {
+        let value = trim(value);
+        let parameters_start = memchr::memchr(b';', value).unwrap_or(value.len());
+        let (protocol_and_host, parameters) = value.split_at(parameters_start);
+        let text = std::str::from_utf8(protocol_and_host).map_err(|_| ViaError)?;
+        let (protocol, rest) = text.split_once('/').ok_or(ViaError)?;
+        let (version, rest) = rest.split_once('/').ok_or(ViaError)?;
+        let rest = rest.trim_start();
+        let transport_end = rest.find([' ', '\t', '\r', '\n']).ok_or(ViaError)?;
+        let (transport, sent_by) = rest.split_at(transport_end);
+        for token in [protocol.trim_end(), version.trim(), transport] {
+            if !syntax::is_token(token.as_bytes()) {
+                return Err(ViaError);
+            }
+        }
+        let (host, port) = parse_host_and_port(sent_by.trim(), str::trim).map_err(|_| ViaError)?;
+        Ok(Via {
+            transport,
+            host,
+            port,
+            parameters: Parameters::new(parameters),
+        })
     }
 
     /// The transport's name as written.
@@ -50,8 +73,17 @@ impl<'a> Via<'a> {
     }
 
     /// The received parameter: the address that the request came from (RFC 3261 section 18.2.1).
+    /// IPv6 addresses are written without brackets, but are read with them too (RFC 5118 section
+    /// 4.5).
     pub fn received(&self) -> Option<IpAddr> {
-        todo!()
+        let text = self.parameters.get("received")?;
+        match text
+            .strip_prefix('[')
+            .and_then(|text| text.strip_suffix(']'))
+        {
+            Some(text) => text.parse::<Ipv6Addr>().ok().map(IpAddr::from),
+            None => text.parse().ok(),
+        }
     }
 
     /// Whether there is an rport parameter, with or without a value (RFC 3581).
@@ -61,12 +93,17 @@ impl<'a> Via<'a> {
 
     /// The value of the rport parameter: the port that the request came from (RFC 3581).
     pub fn rport(&self) -> Option<u16> {
-        self.parameters.get("rport")?.parse().ok()
+        syntax::number(self.parameters.get("rport")?.as_bytes())
     }
 
-    /// The maddr parameter as written.
-    pub fn maddr(&self) -> Option<&'a str> {
-        self.parameters.get("maddr")
+    /// The maddr parameter.
+    pub fn maddr(&self) -> Option<Host<'a>> {
+        Host::parse(self.parameters.get("maddr")?)
+    }
+
+    /// The ttl parameter.
+    pub fn ttl(&self) -> Option<u8> {
+        syntax::number(self.parameters.get("ttl")?.as_bytes())
     }
 
     /// All parameters.
@@ -77,5 +114,149 @@ impl<'a> Via<'a> {
     /// The value of a parameter, "" where it has none; `None` where it is not there.
     pub fn parameter(&self, name: &str) -> Option<&'a str> {
         self.parameters.get(name)
+    }
+}
+
+/// A value with a parameter set: in the place of the one that it has, or else behind all others.
+pub(crate) fn with_parameter(value: &[u8], name: &str, new: Option<&str>) -> Vec<u8> {
+    let parameters_start = memchr::memchr(b';', value).unwrap_or(value.len());
+    let mut parameters = Parameters::new(&value[parameters_start..]);
+    let mut edited = Vec::with_capacity(value.len() + name.len() + 48);
+    let mut behind = &b""[..];
+    loop {
+        let Some(parameter) = parameters.next_raw() else {
+            edited.extend_from_slice(value);
+            edited.push(b';');
+            break;
+        };
+        if parameter.name.eq_ignore_ascii_case(name.as_bytes()) {
+            let start = value.len() - parameter.remaining;
+            edited.extend_from_slice(&value[..start]);
+            behind = &value[start + parameter.text.len()..];
+            break;
+        }
+    }
+    edited.extend_from_slice(name.as_bytes());
+    if let Some(new) = new {
+        edited.push(b'=');
+        edited.extend_from_slice(new.as_bytes());
+    }
+    edited.extend_from_slice(behind);
+    edited
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Via<'_> {
+        Via::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    /// RFC 3261 section 20.42.
+    #[test]
+    fn examples_of_via_values() {
+        let via = parse("SIP/2.0/UDP erlang.bell-telephone.com:5060;branch=z9hG4bK87asdks7");
+        assert_eq!(via.transport(), Some(Transport::Udp));
+        assert_eq!(via.host(), Host::Name("erlang.bell-telephone.com"));
+        assert_eq!(
+            (via.port(), via.branch()),
+            (Some(5060), Some("z9hG4bK87asdks7"))
+        );
+
+        let via =
+            parse("SIP/2.0/UDP 192.0.2.1:5060 ;received=192.0.2.207\r\n ;branch=z9hG4bK77asjd");
+        assert_eq!(via.received(), Some(IpAddr::from([192, 0, 2, 207])));
+        assert_eq!(via.branch(), Some("z9hG4bK77asjd"));
+
+        let via = parse(
+            "SIP / 2.0 / UDP first.example.com: 4000;ttl=16\r\n  ;maddr=224.2.0.1 ;branch=z9hG4bKa7c6a8dlze.1",
+        );
+        assert_eq!(
+            (via.host(), via.port()),
+            (Host::Name("first.example.com"), Some(4000))
+        );
+        assert_eq!(via.ttl(), Some(16));
+        assert_eq!(
+            via.maddr().and_then(|host| host.address()),
+            Some(IpAddr::from([224, 2, 0, 1]))
+        );
+    }
+
+    #[test]
+    fn rport_and_received() {
+        let via = parse("SIP/2.0/UDP 10.1.1.1:4540;rport;branch=z9hG4bKkjshdyff");
+        assert!(via.has_rport());
+        assert_eq!((via.rport(), via.received()), (None, None));
+        let via = parse("SIP/2.0/UDP 10.1.1.1:4540;received=192.0.2.1;rport=9988");
+        assert_eq!(
+            (via.rport(), via.received()),
+            (Some(9988), Some(IpAddr::from([192, 0, 2, 1])))
+        );
+        for received in ["2001:db8::9:255", "[2001:db8::9:255]"] {
+            let text = format!("SIP/2.0/UDP [2001:db8::9:1]:6050 ; received={received}");
+            let via = parse(&text);
+            assert_eq!(via.received(), "2001:db8::9:255".parse().ok());
+            assert_eq!(
+                (via.host().to_string(), via.port()),
+                ("[2001:db8::9:1]".to_owned(), Some(6050))
+            );
+        }
+    }
+
+    /// RFC 4168 section 4.
+    #[test]
+    fn transports_of_rfc_4168_and_unknown_ones() {
+        assert_eq!(
+            parse("SIP/2.0/SCTP ws1234.example.com:5060").transport(),
+            Some(Transport::Sctp)
+        );
+        assert_eq!(
+            parse("SIP/2.0/tls-sctp ws1234.example.com:5060").transport(),
+            Some(Transport::TlsSctp)
+        );
+        let via = parse("SIP/2.0/UNKNOWN t4.example.com;branch=z9hG4bKasd0f3en");
+        assert_eq!((via.transport(), via.transport_name()), (None, "UNKNOWN"));
+    }
+
+    #[test]
+    fn values_that_are_no_vias() {
+        for text in [
+            "",
+            ";",
+            "SIP/2.0/UDP",
+            "SIP/2.0/UDP ",
+            "SIP/2.0 host",
+            "SIP/2.0/ host",
+            "/2.0/UDP host",
+            "SIP/2.0/UDP host:",
+            "SIP/2.0/UDP host:x",
+            "SIP/2.0/UDP ho st",
+            "SIP/2.0/UDP [::1",
+            "SIP/2.0/UDP :5060",
+            "SIP/2.0/U DP",
+        ] {
+            assert!(Via::parse(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn parameters_are_set_where_they_stand_or_at_the_end() {
+        let set = |value: &str, name, new| {
+            String::from_utf8(with_parameter(value.as_bytes(), name, new)).unwrap_or_default()
+        };
+        assert_eq!(set("SIP/2.0/UDP a", "rport", None), "SIP/2.0/UDP a;rport");
+        assert_eq!(
+            set("SIP/2.0/UDP a ; RPORT ;x", "rport", Some("5")),
+            "SIP/2.0/UDP a ; rport=5 ;x"
+        );
+        assert_eq!(
+            set(
+                "SIP/2.0/UDP a;received=1;branch=b",
+                "received",
+                Some("192.0.2.1")
+            ),
+            "SIP/2.0/UDP a;received=192.0.2.1;branch=b"
+        );
     }
 }

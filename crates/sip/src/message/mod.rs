@@ -1,148 +1,169 @@
 //! Messages: one buffer with an index of its header fields (RFC 3261 section 7).
 
+mod build;
+mod edit;
+mod index;
+mod validate;
+mod values;
+
+use std::fmt;
+
 use bytes::Bytes;
 
+use crate::name::NameCode;
 use crate::name_addr::Contacts;
+use crate::syntax::{self, is_lws, trim_start};
 use crate::{Method, Name, NameAddr, NameAddrError, Via, ViaError};
 
-/// How many header fields a message may have.
-pub const MAXIMUM_FIELDS: usize = 512;
+pub use index::{MAXIMUM_FIELDS, ReadError};
+pub use validate::Violation;
+pub use values::Values;
 
-/// Why octets are not a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReadError {
-    /// Nothing but line ends: a keep-alive.
-    #[error("empty")]
-    Empty,
-    /// The start line is neither a request line nor a status line.
-    #[error("no SIP start line")]
-    StartLine,
-    /// More header fields than [`MAXIMUM_FIELDS`].
-    #[error("too many header fields")]
-    TooManyFields,
-    /// 4 GiB or more.
-    #[error("too large")]
-    TooLarge,
-}
-
-/// What is wrong with a message that could be read, and how a request is to be answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{status} {reason}")]
-pub struct Violation {
-    /// The status code: 400, 505, ...
-    pub status: u16,
-    /// The reason phrase.
-    pub reason: &'static str,
-}
-
-/// A SIP message.
-#[derive(Clone, Debug)]
+/// A SIP message: what was received, an index of its header fields, and the edits made since.
+///
+/// Values are parsed when they are asked for. Edits are written to a buffer of their own and replace
+/// entries of the index, so [`to_bytes`](Message::to_bytes) gathers what it finds: each line that no
+/// edit is about goes out as it came, with its spelling, folding and place.
+#[derive(Clone)]
 pub struct Message {
-    buffer: Bytes,
+    start: Start,
+    start_line: Span,
+    fields: Vec<Field>,
+    /// The whole message as it came, from the start line on; empty for one that was built here.
+    received: Bytes,
+    /// Lines that edits have written, one behind the other.
+    written: Vec<u8>,
+    body: Bytes,
+    /// Whether anything differs from `received`.
+    edited: bool,
+    /// What the reader let pass.
+    flaws: Flaws,
 }
 
-/// The values of all fields of one name, comma-separated lists taken apart.
-#[derive(Clone, Debug)]
-pub struct Values<'a> {
-    message: &'a Message,
+/// What the start line says.
+#[derive(Clone)]
+enum Start {
+    Request { method: Method, uri: Span },
+    Response { status: u16, reason: Span },
 }
 
-impl<'a> Iterator for Values<'a> {
-    type Item = &'a [u8];
+/// Which of a message's buffers a text is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Received,
+    Written,
+}
 
-    fn next(&mut self) -> Option<&'a [u8]> {
-        let _ = self.message;
-        todo!()
-    }
+/// A text in one of a message's buffers.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    start: u32,
+    end: u32,
+    source: Source,
+}
+
+/// A header field: where its line is, folds and line end included, and its parts in it.
+#[derive(Clone, Copy, Debug)]
+struct Field {
+    line: Span,
+    value_start: u32,
+    value_end: u32,
+    name_length: u16,
+    name: NameCode,
+}
+
+/// Breaches of the rules that the index would otherwise not remember.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flaws {
+    /// A line that does not end with CRLF, or a CR within a line.
+    line_ends: bool,
+    /// The message ends before the empty line.
+    unterminated: bool,
 }
 
 impl Message {
-    /// Reads a message that came as a datagram, or was cut out of a stream. Lenient: whatever has a
-    /// recognisable start line is read; [`validate`](Message::validate) tells what is wrong with it.
-    pub fn read(buffer: Bytes) -> Result<Message, ReadError> {
-        Ok(Message { buffer })
-    }
-
-    /// Checks the rules that a message has to keep before it is processed.
-    pub fn validate(&self) -> Result<(), Violation> {
-        todo!()
-    }
-
-    /// A request without header fields.
-    pub fn request(_method: Method, _uri: &str) -> Message {
-        todo!()
-    }
-
-    /// The response to a request (RFC 3261 section 8.2.6): with the request's Via, From, To, Call-ID
-    /// and CSeq, an empty body, and for a 100 also the Timestamp.
-    pub fn response_to(_request: &Message, _status: u16, _reason: &str) -> Message {
-        todo!()
-    }
-
-    /// The answer to a request that broke a rule, where enough of it can be read and it is not an
-    /// ACK.
-    pub fn rejection(_request: &Message, _violation: &Violation) -> Option<Message> {
-        todo!()
-    }
-
     /// Whether it is a request.
     pub fn is_request(&self) -> bool {
-        todo!()
+        matches!(self.start, Start::Request { .. })
     }
 
     /// The method of a request; `None` for a response.
     pub fn method(&self) -> Option<&Method> {
-        todo!()
+        match &self.start {
+            Start::Request { method, .. } => Some(method),
+            Start::Response { .. } => None,
+        }
     }
 
-    /// The Request-URI as written; `None` for a response or where it is not UTF-8.
+    /// The Request-URI as written; `None` for a response, or where it is not UTF-8.
     pub fn request_uri(&self) -> Option<&str> {
-        todo!()
+        match &self.start {
+            Start::Request { uri, .. } => std::str::from_utf8(self.text(*uri)).ok(),
+            Start::Response { .. } => None,
+        }
     }
 
     /// The status code of a response; `None` for a request.
     pub fn status(&self) -> Option<u16> {
-        todo!()
+        match &self.start {
+            Start::Request { .. } => None,
+            Start::Response { status, .. } => Some(*status),
+        }
     }
 
-    /// The reason phrase of a response; `None` for a request or where it is not UTF-8.
+    /// The reason phrase of a response; `None` for a request, or where it is not UTF-8.
     pub fn reason(&self) -> Option<&str> {
-        todo!()
+        match &self.start {
+            Start::Request { .. } => None,
+            Start::Response { reason, .. } => std::str::from_utf8(self.text(*reason)).ok(),
+        }
     }
 
     /// The body.
     pub fn body(&self) -> &[u8] {
-        todo!()
+        &self.body
     }
 
     /// The body as shared octets.
     pub fn body_bytes(&self) -> Bytes {
-        todo!()
+        self.body.clone()
     }
 
-    /// Call-ID.
+    /// Call-ID (RFC 3261 section 20.8).
     pub fn call_id(&self) -> Option<&str> {
-        todo!()
+        self.header(Name::CallId)
     }
 
-    /// CSeq: number and method.
+    /// CSeq: the sequence number and the method (RFC 3261 section 20.16).
     pub fn cseq(&self) -> Option<(u32, Method)> {
-        todo!()
+        let (number, method) = self.raw_cseq()?;
+        Some((
+            syntax::number(number)?,
+            Method::from_name(std::str::from_utf8(method).ok()?),
+        ))
     }
 
-    /// From.
+    /// The two parts of CSeq.
+    fn raw_cseq(&self) -> Option<(&[u8], &[u8])> {
+        let value = self.header_bytes(Name::CSeq)?;
+        let number_length = value.iter().position(|&octet| is_lws(octet))?;
+        let (number, method) = value.split_at(number_length);
+        Some((number, trim_start(method)))
+    }
+
+    /// From; `None` where it is missing or malformed.
     pub fn from(&self) -> Option<NameAddr<'_>> {
-        todo!()
+        NameAddr::parse(self.header_bytes(Name::From)?).ok()
     }
 
-    /// To.
+    /// To; `None` where it is missing or malformed.
     pub fn to(&self) -> Option<NameAddr<'_>> {
-        todo!()
+        NameAddr::parse(self.header_bytes(Name::To)?).ok()
     }
 
-    /// The topmost Via value.
+    /// The topmost Via value; `None` where it is missing or malformed.
     pub fn top_via(&self) -> Option<Via<'_>> {
-        todo!()
+        Via::parse(self.values(Name::Via).next()?).ok()
     }
 
     /// All Via values, topmost first.
@@ -152,7 +173,9 @@ impl Message {
 
     /// All Contact values.
     pub fn contacts(&self) -> Contacts<'_> {
-        todo!()
+        Contacts {
+            values: self.values(Name::Contact),
+        }
     }
 
     /// All Route values, topmost first.
@@ -165,135 +188,125 @@ impl Message {
         self.values(Name::RecordRoute).map(NameAddr::parse)
     }
 
-    /// Max-Forwards.
+    /// Max-Forwards (RFC 3261 section 20.22); `None` where it is missing or not a number up to 255.
     pub fn max_forwards(&self) -> Option<u8> {
-        todo!()
+        syntax::number(self.header_bytes(Name::MaxForwards)?)
     }
 
-    /// Expires, in seconds.
+    /// Expires in seconds (RFC 3261 section 20.19); `None` where it is missing or not a number below
+    /// 2^32, which mean the same (section 10.2.1.1).
     pub fn expires(&self) -> Option<u32> {
-        todo!()
+        syntax::number(self.header_bytes(Name::Expires)?)
     }
 
-    /// Content-Length as written.
+    /// Content-Length as written; `None` where it is missing or not a number.
     pub fn content_length(&self) -> Option<usize> {
-        todo!()
+        syntax::number(self.header_bytes(Name::ContentLength)?)
     }
 
     /// Whether there is a field of this name.
     pub fn contains(&self, name: Name<'_>) -> bool {
-        self.header_bytes(name).is_some()
+        self.position(name).is_some()
     }
 
-    /// The value of the first field of this name, where it is UTF-8.
+    /// The value of the first field of this name, where it is UTF-8. It may be folded.
     pub fn header(&self, name: Name<'_>) -> Option<&str> {
         std::str::from_utf8(self.header_bytes(name)?).ok()
     }
 
-    /// The value of the first field of this name.
-    pub fn header_bytes(&self, _name: Name<'_>) -> Option<&[u8]> {
-        todo!()
+    /// The value of the first field of this name. It may be folded.
+    pub fn header_bytes(&self, name: Name<'_>) -> Option<&[u8]> {
+        self.position(name)
+            .map(|at| self.value_of(&self.fields[at]))
     }
 
     /// The values of all fields of this name, a field each.
-    pub fn headers(&self, _name: Name<'_>) -> impl Iterator<Item = &[u8]> {
-        std::iter::empty()
+    pub fn headers<'a>(&'a self, name: Name<'a>) -> impl Iterator<Item = &'a [u8]> {
+        self.fields_named(name).map(|field| self.value_of(field))
     }
 
-    /// The values of all fields of this name, comma-separated lists taken apart.
-    pub fn values(&self, _name: Name<'_>) -> Values<'_> {
-        Values { message: self }
+    /// The values of all fields of this name, comma-separated lists taken apart where the name is
+    /// that of a list ([`Name::is_list`]). Empty values are passed over.
+    pub fn values<'a>(&'a self, name: Name<'a>) -> Values<'a> {
+        Values::new(self, name)
     }
 
     /// As [`values`](Message::values), those that are UTF-8: option tags, methods and the like.
-    pub fn text_values(&self, name: Name<'_>) -> impl Iterator<Item = &str> {
+    pub fn text_values<'a>(&'a self, name: Name<'a>) -> impl Iterator<Item = &'a str> {
         self.values(name)
             .filter_map(|value| std::str::from_utf8(value).ok())
     }
 
-    /// All fields in order: name and value.
+    /// All fields in order: name and value. Lines without a name have an empty one.
     pub fn fields(&self) -> impl Iterator<Item = (Name<'_>, &[u8])> {
-        std::iter::empty()
+        self.fields.iter().map(|field| {
+            let name = field.name.name().unwrap_or_else(|| {
+                Name::Other(std::str::from_utf8(self.name_of(field)).unwrap_or_default())
+            });
+            (name, self.value_of(field))
+        })
     }
 
-    /// Adds a field before the first of the same name, or else before all others.
-    pub fn push_front(&mut self, _name: Name<'_>, _value: impl AsRef<[u8]>) {
-        todo!()
+    /// The index of the first field of a name.
+    fn position(&self, name: Name<'_>) -> Option<usize> {
+        let code = name.code();
+        self.fields
+            .iter()
+            .position(|field| self.is_named(field, code, name))
     }
 
-    /// Adds a field behind the last of the same name, or else behind all others.
-    pub fn push_back(&mut self, _name: Name<'_>, _value: impl AsRef<[u8]>) {
-        todo!()
+    fn fields_named<'a>(&'a self, name: Name<'a>) -> impl Iterator<Item = &'a Field> {
+        let code = name.code();
+        self.fields
+            .iter()
+            .filter(move |field| self.is_named(field, code, name))
     }
 
-    /// [`push_back`](Message::push_back), to be chained.
-    #[must_use]
-    pub fn with(mut self, name: Name<'_>, value: impl AsRef<[u8]>) -> Message {
-        self.push_back(name, value);
-        self
+    fn is_named(&self, field: &Field, code: NameCode, name: Name<'_>) -> bool {
+        field.name == code
+            && (code != NameCode::OTHER
+                || self
+                    .name_of(field)
+                    .eq_ignore_ascii_case(name.as_str().as_bytes()))
     }
 
-    /// Takes away the first value of this name: one value of a comma-separated list, or a field.
-    /// Returns whether there was one.
-    pub fn remove_first_value(&mut self, _name: Name<'_>) -> bool {
-        todo!()
+    /// A field's name as written.
+    fn name_of(&self, field: &Field) -> &[u8] {
+        &self.text(field.line)[..usize::from(field.name_length)]
     }
 
-    /// Takes away all fields of this name. Returns how many there were.
-    pub fn remove_all(&mut self, _name: Name<'_>) -> usize {
-        todo!()
+    /// A field's value without the white space around it.
+    fn value_of(&self, field: &Field) -> &[u8] {
+        self.text(Span {
+            start: field.value_start,
+            end: field.value_end,
+            ..field.line
+        })
     }
 
-    /// Puts a value in the place of the first field of this name and takes the others away; adds it
-    /// where there is none.
-    pub fn replace(&mut self, _name: Name<'_>, _value: impl AsRef<[u8]>) {
-        todo!()
-    }
-
-    /// Adds the fields of this name of another message behind those that are here, as written.
-    pub fn copy_fields(&mut self, _other: &Message, _name: Name<'_>) {
-        todo!()
-    }
-
-    /// Changes the Request-URI. Nothing happens to a response.
-    pub fn set_request_uri(&mut self, _uri: &str) {
-        todo!()
-    }
-
-    /// Sets a parameter of the topmost Via value, or adds it.
-    pub fn set_top_via_parameter(&mut self, _name: &str, _value: Option<&str>) {
-        todo!()
-    }
-
-    /// Gives To a tag, unless it has one (RFC 3261 section 8.2.6.2).
-    pub fn set_to_tag(&mut self, _tag: &str) {
-        todo!()
-    }
-
-    /// Changes the body and its Content-Length; Content-Type too, which goes where it is `None`.
-    pub fn set_body(&mut self, _content_type: Option<&str>, _body: Bytes) {
-        todo!()
-    }
-
-    /// [`set_body`](Message::set_body), to be chained.
-    #[must_use]
-    pub fn with_body(mut self, content_type: &str, body: impl Into<Bytes>) -> Message {
-        self.set_body(Some(content_type), body.into());
-        self
-    }
-
-    /// Adds Content-Length where it is missing, as a stream demands it (RFC 3261 section 18.3).
-    pub fn ensure_content_length(&mut self) {
-        todo!()
-    }
-
-    /// The message as it goes on the wire.
-    pub fn to_bytes(&self) -> Bytes {
-        self.buffer.clone()
-    }
-
-    /// How many octets [`to_bytes`](Message::to_bytes) has.
-    pub fn wire_length(&self) -> usize {
-        todo!()
+    fn text(&self, span: Span) -> &[u8] {
+        let buffer: &[u8] = match span.source {
+            Source::Received => &self.received,
+            Source::Written => &self.written,
+        };
+        &buffer[span.start as usize..span.end as usize]
     }
 }
+
+/// The message as text, octets that are not UTF-8 replaced: for logs.
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.to_bytes()))
+    }
+}
+
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Message")
+            .field(&String::from_utf8_lossy(&self.to_bytes()))
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

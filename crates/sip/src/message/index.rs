@@ -1,0 +1,212 @@
+//! Reading: one pass over the octets makes the index.
+
+use bytes::Bytes;
+
+use crate::line::{LineEnd, line_end};
+use crate::name::NameCode;
+use crate::syntax::{self, is_lws, trim_end};
+use crate::{Message, Method, Name};
+
+use super::{Field, Flaws, Source, Span, Start};
+
+/// How many header fields a message may have.
+pub const MAXIMUM_FIELDS: usize = 512;
+
+/// Why octets are not a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// Nothing but line ends: a keep-alive (RFC 5626 section 3.5.1).
+    #[error("empty")]
+    Empty,
+    /// The start line is neither a request line nor a status line of SIP.
+    #[error("no SIP start line")]
+    StartLine,
+    /// More header fields than [`MAXIMUM_FIELDS`].
+    #[error("too many header fields")]
+    TooManyFields,
+    /// 4 GiB or more.
+    #[error("too large")]
+    TooLarge,
+}
+
+impl Message {
+    /// Reads a message that came as a datagram, or was cut out of a stream.
+    ///
+    /// The reader is lenient: whatever has a recognisable start line is read, so that it can be
+    /// shown, and answered; [`validate`](Message::validate) tells what is wrong with it. Line ends
+    /// before the start line are left out (RFC 3261 section 7.5), and so is what follows the body
+    /// that Content-Length delimits (section 18.3). Where Content-Length is missing, malformed or
+    /// too large, the body is what there is.
+    pub fn read(octets: Bytes) -> Result<Message, ReadError> {
+        if u32::try_from(octets.len()).is_err() {
+            return Err(ReadError::TooLarge);
+        }
+        let start = octets
+            .iter()
+            .position(|octet| !matches!(octet, b'\r' | b'\n'))
+            .ok_or(ReadError::Empty)?;
+        let mut received = octets.slice(start..);
+
+        let mut flaws = Flaws::default();
+        let end = next_line(&received, 0, &mut flaws);
+        let start_line = received_span(0, end.next);
+        let start = read_start_line(&received[..end.end]).ok_or(ReadError::StartLine)?;
+        let (fields, body_start) = read_fields(&received, end.next, &mut flaws)?;
+
+        let body_length = single_content_length(&received, &fields)
+            .unwrap_or(usize::MAX)
+            .min(received.len() - body_start);
+        received.truncate(body_start + body_length);
+        let body = received.slice(body_start..);
+        let written = Vec::new();
+        Ok(Message {
+            start,
+            start_line,
+            fields,
+            received,
+            written,
+            body,
+            edited: false,
+            flaws,
+        })
+    }
+}
+
+/// Reads the fields up to the empty line. Returns them and where the body begins.
+fn read_fields(
+    received: &[u8],
+    mut at: usize,
+    flaws: &mut Flaws,
+) -> Result<(Vec<Field>, usize), ReadError> {
+    let mut fields = Vec::with_capacity(24);
+    while at < received.len() {
+        let mut end = next_line(received, at, flaws);
+        if end.end == at {
+            return Ok((fields, end.next));
+        }
+        // A line that begins with white space continues the one before (section 7.3.1).
+        while matches!(received.get(end.next), Some(b' ' | b'\t')) {
+            end = next_line(received, end.next, flaws);
+        }
+        if fields.len() == MAXIMUM_FIELDS {
+            return Err(ReadError::TooManyFields);
+        }
+        fields.push(read_field(received, at, end));
+        at = end.next;
+    }
+    flaws.unterminated = true;
+    Ok((fields, received.len()))
+}
+
+/// The line that begins at `at`; the rest of the message where it has no end.
+fn next_line(received: &[u8], at: usize, flaws: &mut Flaws) -> LineEnd {
+    match line_end(received, at) {
+        Some(end) => {
+            flaws.line_ends |= !end.proper;
+            end
+        }
+        None => {
+            flaws.unterminated = true;
+            LineEnd {
+                end: received.len(),
+                next: received.len(),
+                proper: false,
+            }
+        }
+    }
+}
+
+/// Takes a line apart: `header-name HCOLON header-value` (section 25.1).
+fn read_field(received: &[u8], start: usize, end: LineEnd) -> Field {
+    let line = &received[start..end.end];
+    let colon = memchr::memchr(b':', line);
+    let name = trim_end(&line[..colon.unwrap_or(0)]);
+    let (name_length, code) = match u16::try_from(name.len()) {
+        Ok(length) if length > 0 => (length, NameCode::of(name)),
+        _ => (0, NameCode::MALFORMED),
+    };
+    let code = if code == NameCode::OTHER && !syntax::is_token(name) {
+        NameCode::MALFORMED
+    } else {
+        code
+    };
+    let value_start = line[colon.map_or(0, |colon| colon + 1)..]
+        .iter()
+        .position(|&octet| !is_lws(octet))
+        .map_or(line.len(), |space| {
+            space + colon.map_or(0, |colon| colon + 1)
+        });
+    let value_end = value_start + trim_end(&line[value_start..]).len();
+    let line = received_span(start, end.next);
+    Field {
+        line,
+        value_start: line.start + value_start as u32,
+        value_end: line.start + value_end as u32,
+        name_length,
+        name: code,
+    }
+}
+
+/// Recognises a start line: the version is what tells SIP from other protocols. Too much white space
+/// is let through here, so that the request can be answered (RFC 4475 section 3.1.2.9).
+fn read_start_line(line: &[u8]) -> Option<Start> {
+    if is_version(line.split(|&octet| octet == b' ').next()?) {
+        let mut at = memchr::memchr(b' ', line)?;
+        at += line[at..].iter().position(|&octet| octet != b' ')?;
+        let code_length = memchr::memchr(b' ', &line[at..]).unwrap_or(line.len() - at);
+        let code = &line[at..at + code_length];
+        if !code.iter().all(u8::is_ascii_digit) {
+            return None;
+        }
+        // A code too large for the type is no better than the largest one.
+        let status = syntax::number(code).unwrap_or(u16::MAX);
+        let reason = received_span((at + code_length + 1).min(line.len()), line.len());
+        return Some(Start::Response { status, reason });
+    }
+    let method_length = memchr::memchr(b' ', line)?;
+    let method = std::str::from_utf8(&line[..method_length]).ok()?;
+    let trimmed = trim_end(line);
+    let version_start = memchr::memrchr(b' ', trimmed)? + 1;
+    if method.is_empty() || version_start <= method_length || !is_version(&trimmed[version_start..])
+    {
+        return None;
+    }
+    let between = &line[method_length..version_start];
+    let uri_start = method_length + between.iter().position(|&octet| octet != b' ')?;
+    let uri_end = method_length + trim_end(between).len();
+    Some(Start::Request {
+        method: Method::from_name(method),
+        uri: received_span(uri_start, uri_end),
+    })
+}
+
+/// Whether a text is `SIP-Version` of any number (section 25.1).
+pub(super) fn is_version(text: &[u8]) -> bool {
+    let Some((name, number)) = text.split_at_checked(4) else {
+        return false;
+    };
+    let is_number = |digits: &[u8]| !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    name.eq_ignore_ascii_case(b"SIP/")
+        && memchr::memchr(b'.', number)
+            .is_some_and(|dot| is_number(&number[..dot]) && is_number(&number[dot + 1..]))
+}
+
+/// The value of Content-Length, where there is one such field.
+fn single_content_length(received: &[u8], fields: &[Field]) -> Option<usize> {
+    let code = Name::ContentLength.code();
+    let mut lengths = fields.iter().filter(|field| field.name == code);
+    let field = lengths.next()?;
+    match lengths.next() {
+        Some(_) => None,
+        None => syntax::number(&received[field.value_start as usize..field.value_end as usize]),
+    }
+}
+
+/// A span of what was received; its length was found to fit before anything is read.
+fn received_span(start: usize, end: usize) -> Span {
+    Span {
+        start: start as u32,
+        end: end as u32,
+        source: Source::Received,
+    }
+}

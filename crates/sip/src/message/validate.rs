@@ -1,0 +1,256 @@
+//! The rules that a message has to keep before it is processed (RFC 3261 sections 7, 8.1.1, 8.2,
+//! 16.3 and 18.3).
+
+use crate::name::NameCode;
+use crate::syntax;
+use crate::{Message, Method, Name, NameAddr, Uri, Via};
+
+use super::Start;
+use super::index::is_version;
+use super::values::value_length;
+
+/// What is wrong with a message that could be read, and how a request is to be answered. A response
+/// that breaks a rule is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{status} {reason}")]
+pub struct Violation {
+    /// The status code: 400, 501 or 505.
+    pub status: u16,
+    /// The reason phrase.
+    pub reason: &'static str,
+}
+
+/// A 400 with a reason that says what is wrong.
+const fn bad_request(reason: &'static str) -> Violation {
+    Violation {
+        status: 400,
+        reason,
+    }
+}
+
+/// The prefix that makes a branch a transaction's name (RFC 3261 section 8.1.1.7).
+const MAGIC_COOKIE: &str = "z9hG4bK";
+
+/// The fields that every request and response has once (RFC 3261 section 8.1.1), with what to say of
+/// one that has not. Max-Forwards is missing where a client of RFC 2543 sends (section 16.3).
+const MANDATORY: [(Name<'static>, &str); 5] = [
+    (Name::Via, "Missing Via"),
+    (Name::From, "Missing From"),
+    (Name::To, "Missing To"),
+    (Name::CallId, "Missing Call-ID"),
+    (Name::CSeq, "Missing CSeq"),
+];
+
+/// The fields that are acted upon and must not be there twice (RFC 3261 section 7.3.1).
+const SINGLE: [(Name<'static>, &str); 8] = [
+    (Name::From, "Repeated From"),
+    (Name::To, "Repeated To"),
+    (Name::CallId, "Repeated Call-ID"),
+    (Name::CSeq, "Repeated CSeq"),
+    (Name::MaxForwards, "Repeated Max-Forwards"),
+    (Name::ContentLength, "Repeated Content-Length"),
+    (Name::ContentType, "Repeated Content-Type"),
+    (Name::Expires, "Repeated Expires"),
+];
+
+impl Message {
+    /// Checks the rules that a message has to keep before it is processed. What is somebody's
+    /// decision is not looked at: schemes, extensions, media types, the time of day.
+    pub fn validate(&self) -> Result<(), Violation> {
+        self.validate_start_line()?;
+        self.validate_lines()?;
+        self.validate_numbers_of_fields()?;
+        self.validate_transaction()?;
+        for (name, reason) in [(Name::From, "Malformed From"), (Name::To, "Malformed To")] {
+            let value = self.header_bytes(name).unwrap_or_default();
+            if !NameAddr::parse(value).is_ok_and(|address| address.is_well_formed()) {
+                return Err(bad_request(reason));
+            }
+        }
+        for name in [Name::Route, Name::RecordRoute] {
+            for field in self.fields_named(name) {
+                if !list_is_well_formed(self.value_of(field), is_route) {
+                    return Err(bad_request("Malformed Route"));
+                }
+            }
+        }
+        self.validate_contacts()?;
+        self.validate_body()
+    }
+
+    /// `Method SP Request-URI SP SIP-Version CRLF` or `SIP-Version SP Status-Code SP Reason-Phrase
+    /// CRLF` (section 7.1 and 7.2), the version being ours.
+    fn validate_start_line(&self) -> Result<(), Violation> {
+        let line = without_line_end(self.text(self.start_line));
+        let mut words = line.split(|&octet| octet == b' ');
+        let version = match self.start {
+            Start::Request { .. } => words.clone().rfind(|word| is_version(word)),
+            Start::Response { .. } => words.next(),
+        };
+        if !version.is_some_and(|version| version.eq_ignore_ascii_case(b"SIP/2.0")) {
+            return Err(Violation {
+                status: 505,
+                reason: "Version Not Supported",
+            });
+        }
+        match &self.start {
+            Start::Response { status, .. } => {
+                if !(100..=699).contains(status) {
+                    return Err(bad_request("Status Code Out Of Range"));
+                }
+            }
+            Start::Request { method, .. } => {
+                if words.count() != 3 || !syntax::is_token(method.as_str().as_bytes()) {
+                    return Err(bad_request("Malformed Request-Line"));
+                }
+                let uri = self.request_uri().and_then(|uri| Uri::parse(uri).ok());
+                match uri {
+                    None => return Err(bad_request("Malformed Request-URI")),
+                    Some(Uri::Sip(uri)) if uri.headers().is_some() => {
+                        // Section 19.1.1, Table 1.
+                        return Err(bad_request("Headers In Request-URI"));
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_lines(&self) -> Result<(), Violation> {
+        if self.flaws.unterminated {
+            return Err(bad_request("Header Section Not Ended"));
+        }
+        if self.flaws.line_ends {
+            return Err(bad_request("Line Not Ended By CRLF"));
+        }
+        if self
+            .fields
+            .iter()
+            .any(|field| field.name == NameCode::MALFORMED)
+        {
+            return Err(bad_request("Malformed Header Field"));
+        }
+        Ok(())
+    }
+
+    fn validate_numbers_of_fields(&self) -> Result<(), Violation> {
+        for (name, reason) in MANDATORY {
+            if !self.contains(name) {
+                return Err(bad_request(reason));
+            }
+        }
+        for (name, reason) in SINGLE {
+            if self.fields_named(name).nth(1).is_some() {
+                return Err(bad_request(reason));
+            }
+        }
+        Ok(())
+    }
+
+    /// What names the transaction and the dialog: Via, CSeq, Call-ID; and Max-Forwards.
+    fn validate_transaction(&self) -> Result<(), Violation> {
+        for field in self.fields_named(Name::Via) {
+            if !list_is_well_formed(self.value_of(field), is_via) {
+                return Err(bad_request("Malformed Via"));
+            }
+        }
+        if self.is_request() && self.top_via().and_then(|via| via.branch()) == Some(MAGIC_COOKIE) {
+            return Err(bad_request("Empty Branch"));
+        }
+
+        let (number, cseq_method) = self.raw_cseq().ok_or(bad_request("Malformed CSeq"))?;
+        // Section 8.1.1.5: less than 2^31.
+        let number: Option<u32> = syntax::number(number);
+        if !number.is_some_and(|number| number < 1 << 31) || !syntax::is_token(cseq_method) {
+            return Err(bad_request("Malformed CSeq"));
+        }
+        match self.method() {
+            Some(method) if method.as_str().as_bytes() != cseq_method => {
+                return Err(match method {
+                    // RFC 4475 section 3.1.2.18 prefers this to a 400.
+                    Method::Other(_) => Violation {
+                        status: 501,
+                        reason: "Not Implemented",
+                    },
+                    _ => bad_request("CSeq Method Does Not Match"),
+                });
+            }
+            _ => {}
+        }
+
+        let call_id = self.header_bytes(Name::CallId).unwrap_or_default();
+        if call_id.is_empty() || !syntax::all(call_id, syntax::CALL_ID) {
+            return Err(bad_request("Malformed Call-ID"));
+        }
+        if self.contains(Name::MaxForwards) && self.max_forwards().is_none() {
+            return Err(bad_request("Malformed Max-Forwards"));
+        }
+        Ok(())
+    }
+
+    /// Addresses, or one `*` in a REGISTER (section 10.2.2).
+    fn validate_contacts(&self) -> Result<(), Violation> {
+        let mut count = 0;
+        let mut all = false;
+        for field in self.fields_named(Name::Contact) {
+            let value = self.value_of(field);
+            count += 1;
+            if value == b"*" {
+                all = true;
+            } else if !list_is_well_formed(value, is_contact) {
+                return Err(bad_request("Malformed Contact"));
+            }
+        }
+        if all && (count > 1 || self.method() != Some(&Method::Register)) {
+            return Err(bad_request("Misplaced * In Contact"));
+        }
+        Ok(())
+    }
+
+    /// Content-Length is what arrived (section 18.3).
+    fn validate_body(&self) -> Result<(), Violation> {
+        if !self.contains(Name::ContentLength) {
+            return Ok(());
+        }
+        match self.content_length() {
+            None => Err(bad_request("Malformed Content-Length")),
+            Some(length) if length != self.body.len() => {
+                Err(bad_request("Body Shorter Than Content-Length"))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+fn without_line_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// Whether a list has at least one value, none of them empty, and each keeps to a rule.
+fn list_is_well_formed(list: &[u8], is_well_formed: impl Fn(&[u8]) -> bool) -> bool {
+    let mut rest = list;
+    loop {
+        let (value, behind) = rest.split_at(value_length(rest));
+        if !is_well_formed(syntax::trim(value)) {
+            return false;
+        }
+        match behind {
+            [_comma, behind @ ..] => rest = behind,
+            [] => return true,
+        }
+    }
+}
+
+fn is_via(value: &[u8]) -> bool {
+    Via::parse(value).is_ok_and(|via| via.parameters().are_well_formed())
+}
+
+fn is_route(value: &[u8]) -> bool {
+    NameAddr::parse(value).is_ok_and(|route| route.is_in_brackets() && route.is_well_formed())
+}
+
+fn is_contact(value: &[u8]) -> bool {
+    NameAddr::parse(value).is_ok_and(|contact| contact.is_well_formed())
+}

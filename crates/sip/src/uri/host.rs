@@ -1,0 +1,156 @@
+//! Hosts in URIs and Via values.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// The host in a URI or a Via.
+#[derive(Clone, Copy, Debug)]
+pub enum Host<'a> {
+    /// A domain name.
+    Name(&'a str),
+    /// An IPv4 address, or an IPv6 reference (in brackets when written).
+    Address(IpAddr),
+}
+
+impl<'a> Host<'a> {
+    /// Parses a host: a domain name, an IPv4 address or an IPv6 reference in brackets, the grammar
+    /// being that of RFC 5954. Escapes do not belong in a host (RFC 3261 section 19.1.2).
+    pub fn parse(text: &'a str) -> Option<Host<'a>> {
+        if let Some(reference) = text.strip_prefix('[') {
+            let address: Ipv6Addr = reference.strip_suffix(']')?.parse().ok()?;
+            return Some(Host::Address(address.into()));
+        }
+        let last_label = text.strip_suffix('.').unwrap_or(text).rsplit('.').next()?;
+        if last_label.bytes().all(|octet| octet.is_ascii_digit()) {
+            // No top-level domain is a number: this must be an address (RFC 5954 section 4.1).
+            return text
+                .parse::<Ipv4Addr>()
+                .ok()
+                .map(|address| Host::Address(address.into()));
+        }
+        is_domain_name(text).then_some(Host::Name(text))
+    }
+
+    /// The address, where it is one.
+    pub fn address(&self) -> Option<IpAddr> {
+        match self {
+            Host::Name(_) => None,
+            Host::Address(address) => Some(*address),
+        }
+    }
+}
+
+/// Whether a text is made of labels of letters, digits, hyphens, and the underscores that the
+/// grammar forbids but names in use have.
+fn is_domain_name(text: &str) -> bool {
+    let text = text.strip_suffix('.').unwrap_or(text);
+    text.split('.').all(|label| {
+        !label.is_empty()
+            && label
+                .bytes()
+                .all(|octet| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_'))
+    })
+}
+
+/// Names are the same without regard to case, addresses when their octets are, however they are
+/// written (RFC 3261 section 19.1.4, RFC 5954 section 4.2). A name and an address never are.
+impl PartialEq for Host<'_> {
+    fn eq(&self, other: &Host<'_>) -> bool {
+        match (self, other) {
+            (Host::Name(one), Host::Name(other)) => one.eq_ignore_ascii_case(other),
+            (Host::Address(one), Host::Address(other)) => one == other,
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Host<'_> {}
+
+/// As in a URI: IPv6 addresses in brackets.
+impl fmt::Display for Host<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Host::Name(name) => f.write_str(name),
+            Host::Address(IpAddr::V4(address)) => write!(f, "{address}"),
+            Host::Address(IpAddr::V6(address)) => write!(f, "[{address}]"),
+        }
+    }
+}
+
+/// Splits `host:port` and parses both. The port may be absent; white space around the colon, which
+/// a Via may have (RFC 3261 section 25.1, `COLON`), is left out by the caller's choice of `trim`.
+pub(crate) fn parse_host_and_port<'a>(
+    text: &'a str,
+    trim: fn(&'a str) -> &'a str,
+) -> Result<(Host<'a>, Option<u16>), HostPortError> {
+    let host_length = match text.strip_prefix('[') {
+        Some(reference) => reference.find(']').ok_or(HostPortError::Host)? + 2,
+        None => text.find(':').unwrap_or(text.len()),
+    };
+    let (host, port) = text.split_at(host_length);
+    let host = Host::parse(trim(host)).ok_or(HostPortError::Host)?;
+    let port = trim(port);
+    if port.is_empty() {
+        return Ok((host, None));
+    }
+    let digits = trim(port.strip_prefix(':').ok_or(HostPortError::Host)?);
+    let port = crate::syntax::number(digits.as_bytes()).ok_or(HostPortError::Port)?;
+    Ok((host, Some(port)))
+}
+
+/// Which half of `host:port` is malformed.
+pub(crate) enum HostPortError {
+    Host,
+    Port,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_addresses_and_what_is_neither() {
+        assert_eq!(Host::parse("AtLanTa.CoM"), Some(Host::Name("atlanta.com")));
+        assert!(matches!(Host::parse("atlanta.com."), Some(Host::Name(_))));
+        assert!(matches!(Host::parse("3f2a9c.my_net"), Some(Host::Name(_))));
+        assert_eq!(
+            Host::parse("192.0.2.4").and_then(|host| host.address()),
+            Some(IpAddr::from([192, 0, 2, 4]))
+        );
+        for text in [
+            "",
+            ".",
+            "a..b",
+            "a b",
+            "444.555.666.777",
+            "1.2.3",
+            "[::1",
+            "[1.2.3.4]",
+            "a%41",
+            "::1",
+        ] {
+            assert_eq!(Host::parse(text), None, "{text}");
+        }
+    }
+
+    /// RFC 5954 section 4.2.
+    #[test]
+    fn addresses_are_compared_by_their_octets() {
+        for (one, other) in [
+            ("[::ffff:192.0.2.128]", "[::ffff:c000:280]"),
+            ("[2001:db8::9:1]", "[2001:db8::9:01]"),
+            ("[0:0:0:0:0:FFFF:129.144.52.38]", "[::FFFF:129.144.52.38]"),
+        ] {
+            assert!(Host::parse(one).is_some());
+            assert_eq!(Host::parse(one), Host::parse(other));
+        }
+        // RFC 5954 section 3.1: the extra colon that the old grammar allowed.
+        assert_eq!(Host::parse("[2001:db8:::192.0.2.1]"), None);
+    }
+
+    #[test]
+    fn display_puts_ipv6_in_brackets() {
+        let host = Host::parse("[2001:DB8:0::9:01]").map(|host| host.to_string());
+        assert_eq!(host.as_deref(), Some("[2001:db8::9:1]"));
+    }
+}
