@@ -1,0 +1,316 @@
+//! Associations: the handle that the application holds, and what it shares with the driver.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use sctp::{
+    AssociationId, AssociationStatistics, AssociationStatus, ReceivedMessage, SendError, SendInfo,
+};
+use tokio::sync::{Notify, oneshot};
+
+use crate::error::CloseCause;
+use crate::inbox::Inbox;
+use crate::mailbox::{Command, Key, Mailbox};
+use crate::outbox::{Ending, Outbox, Outgoing, Refused};
+use crate::stack::StackHandle;
+
+/// An association with a peer. Cheap to clone; all clones are the same association.
+///
+/// An association of an [`Endpoint`](crate::Endpoint) is shut down in good order when its last
+/// handle is dropped, as a socket is when it is closed: what was sent is still delivered, what was
+/// not received is discarded. An association of a [`OneToMany`](crate::OneToMany) endpoint lives on
+/// without handles.
+#[derive(Clone, Debug)]
+pub struct Association {
+    shared: Arc<AssociationShared>,
+    stack: Arc<StackHandle>,
+    _guard: Option<Arc<Guard>>,
+}
+
+impl Association {
+    pub(crate) fn new(established: Established, stack: Arc<StackHandle>) -> Self {
+        Self {
+            shared: established.shared,
+            stack,
+            _guard: established.guard.map(Arc::new),
+        }
+    }
+
+    /// The association's name, which its endpoint never gives again.
+    pub fn id(&self) -> AssociationId {
+        self.shared.key.id
+    }
+
+    /// The peer's address and SCTP port.
+    pub fn peer(&self) -> SocketAddr {
+        self.shared.peer
+    }
+
+    /// The peer's UDP encapsulation port when the association came up.
+    pub fn peer_encapsulation_port(&self) -> u16 {
+        self.shared.peer_encapsulation_port
+    }
+
+    /// Our address, as far as it is known, and our SCTP port.
+    pub fn local(&self) -> SocketAddr {
+        self.shared.local
+    }
+
+    /// How many streams messages can be sent on; the first one is stream 0.
+    pub fn outbound_streams(&self) -> u16 {
+        self.shared.outbound_streams.load(Ordering::Relaxed)
+    }
+
+    /// Sends a message. Waits while much is waiting to be sent already; those who wait go first
+    /// come first served. A message is on its way when this returns, not at the peer: how the
+    /// association ends ([`closed`](Self::closed)) tells whether everything arrived.
+    ///
+    /// Dropping the future before it is ready sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// When the message can never be sent on this association, or the association is ending.
+    pub async fn send(&self, info: SendInfo, payload: Bytes) -> Result<(), SendError> {
+        self.check(info, &payload)?;
+        let message = Outgoing { info, payload };
+        let result = self.shared.outbox.push(message).await;
+        self.after_push(result)
+    }
+
+    /// Sends a message without waiting.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`send`](Self::send), and [`SendError::BufferFull`] where `send` would wait.
+    pub fn try_send(&self, info: SendInfo, payload: Bytes) -> Result<(), SendError> {
+        self.check(info, &payload)?;
+        let message = Outgoing { info, payload };
+        let result = self.shared.outbox.try_push(message);
+        self.after_push(result)
+    }
+
+    /// Waits for the next message; `None` when the association has ended and all messages have been
+    /// taken. Each message goes to one caller. What is not taken fills the window that the
+    /// peer sees, and finally stops it.
+    ///
+    /// The messages of a one-to-many endpoint come from [`OneToMany::next`](crate::OneToMany::next)
+    /// instead: here is only the end.
+    pub async fn receive(&self) -> Option<ReceivedMessage> {
+        let taken = self.shared.inbox.next().await?;
+        if taken.driver_waits {
+            self.shared.call_driver();
+        }
+        Some(taken.item)
+    }
+
+    /// Ends the association in good order (RFC 9260 section 9.2): sends what is waiting, takes no
+    /// further message, and returns how the association ended.
+    pub async fn shutdown(&self) -> CloseCause {
+        self.begin_shutdown();
+        self.closed().await
+    }
+
+    /// Begins [`shutdown`](Self::shutdown) without waiting for its end.
+    pub fn begin_shutdown(&self) {
+        self.shared.end(Ending::Shutdown);
+    }
+
+    /// Ends the association at once (RFC 9260 section 9.1). `reason` goes to the peer.
+    pub fn abort(&self, reason: &[u8]) {
+        self.shared
+            .end(Ending::Abort(Bytes::copy_from_slice(reason)));
+    }
+
+    /// Waits until the association has ended.
+    pub async fn closed(&self) -> CloseCause {
+        loop {
+            let ended = self.shared.ended.notified();
+            if let Some(cause) = self.shared.cause.get() {
+                return cause.clone();
+            }
+            ended.await;
+        }
+    }
+
+    /// How the association has ended, if it has.
+    pub fn close_cause(&self) -> Option<CloseCause> {
+        self.shared.cause.get().cloned()
+    }
+
+    /// A snapshot (RFC 9260 section 11.1, STATUS); `None` when it has ended.
+    pub async fn status(&self) -> Option<AssociationStatus> {
+        let (reply, answer) = oneshot::channel();
+        let key = self.shared.key;
+        self.stack.ask(Command::Status { key, reply }).await?;
+        answer.await.ok()?
+    }
+
+    /// The association's counters; `None` when it has ended.
+    pub async fn statistics(&self) -> Option<AssociationStatistics> {
+        let (reply, answer) = oneshot::channel();
+        let key = self.shared.key;
+        let command = Command::AssociationStatistics { key, reply };
+        self.stack.ask(command).await?;
+        answer.await.ok()?
+    }
+
+    /// What can be refused without asking the engine.
+    fn check(&self, info: SendInfo, payload: &Bytes) -> Result<(), SendError> {
+        if self.shared.cause.get().is_some() {
+            return Err(SendError::UnknownAssociation);
+        }
+        if info.stream >= self.outbound_streams() {
+            return Err(SendError::InvalidStream);
+        }
+        if payload.is_empty() {
+            return Err(SendError::Empty);
+        }
+        if payload.len() > self.shared.max_message_size {
+            return Err(SendError::TooLarge);
+        }
+        Ok(())
+    }
+
+    fn after_push(&self, result: Result<(), Refused>) -> Result<(), SendError> {
+        match result {
+            Ok(()) => {
+                self.shared.call_driver();
+                Ok(())
+            }
+            Err(Refused::Full) => Err(SendError::BufferFull),
+            Err(Refused::Ending) if self.shared.cause.get().is_some() => {
+                Err(SendError::UnknownAssociation)
+            }
+            Err(Refused::Ending) => Err(SendError::ShuttingDown),
+        }
+    }
+}
+
+/// What the handles of an association and the driver share.
+#[derive(Debug)]
+pub(crate) struct AssociationShared {
+    pub(crate) key: Key,
+    pub(crate) local: SocketAddr,
+    pub(crate) peer: SocketAddr,
+    pub(crate) peer_encapsulation_port: u16,
+    pub(crate) max_message_size: usize,
+    pub(crate) outbox: Outbox,
+    pub(crate) inbox: Inbox<ReceivedMessage>,
+    outbound_streams: AtomicU16,
+    cause: OnceLock<CloseCause>,
+    ended: Notify,
+    /// Nobody will receive any more: the driver discards what arrives.
+    released: AtomicBool,
+    /// The driver's list has our name already.
+    listed: AtomicBool,
+    mailbox: Arc<Mailbox>,
+}
+
+/// What is known about an association when it comes up.
+#[derive(Debug)]
+pub(crate) struct Introduction {
+    pub(crate) key: Key,
+    pub(crate) local: SocketAddr,
+    pub(crate) peer: SocketAddr,
+    pub(crate) peer_encapsulation_port: u16,
+    pub(crate) outbound_streams: u16,
+    pub(crate) max_message_size: usize,
+}
+
+impl AssociationShared {
+    pub(crate) fn new(introduction: Introduction, mailbox: Arc<Mailbox>) -> Self {
+        Self {
+            key: introduction.key,
+            local: introduction.local,
+            peer: introduction.peer,
+            peer_encapsulation_port: introduction.peer_encapsulation_port,
+            max_message_size: introduction.max_message_size,
+            outbox: Outbox::new(),
+            inbox: Inbox::new(),
+            outbound_streams: AtomicU16::new(introduction.outbound_streams),
+            cause: OnceLock::new(),
+            ended: Notify::new(),
+            released: AtomicBool::new(false),
+            listed: AtomicBool::new(false),
+            mailbox,
+        }
+    }
+
+    /// Puts the association on the driver's list, unless it is there already.
+    pub(crate) fn call_driver(&self) {
+        if !self.listed.swap(true, Ordering::AcqRel) {
+            self.mailbox.attend_association(self.key);
+        }
+    }
+
+    /// The driver has taken the association from its list, and looks at it after this.
+    pub(crate) fn unlist(&self) {
+        self.listed.swap(false, Ordering::AcqRel);
+    }
+
+    pub(crate) fn end(&self, ending: Ending) {
+        self.outbox.end(ending);
+        self.call_driver();
+    }
+
+    /// Nobody will receive any more.
+    pub(crate) fn release(&self) {
+        self.released.store(true, Ordering::Release);
+        self.end(Ending::Shutdown);
+    }
+
+    pub(crate) fn is_released(&self) -> bool {
+        self.released.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_outbound_streams(&self, streams: u16) {
+        self.outbound_streams.store(streams, Ordering::Relaxed);
+    }
+
+    /// The driver tells that the association has ended.
+    pub(crate) fn set_ended(&self, cause: CloseCause) {
+        // The first cause is the true one.
+        self.cause.set(cause).ok();
+        self.outbox.close();
+        self.inbox.end();
+        self.ended.notify_waiters();
+    }
+}
+
+/// A new association on its way from the driver to the application.
+#[derive(Debug)]
+pub(crate) struct Established {
+    pub(crate) shared: Arc<AssociationShared>,
+    /// Missing where the association is to outlive its handles.
+    pub(crate) guard: Option<Guard>,
+}
+
+impl Established {
+    /// Lets the association outlive its handles.
+    pub(crate) fn without_guard(mut self) -> Self {
+        if let Some(mut guard) = self.guard.take() {
+            guard.0 = None;
+        }
+        self
+    }
+}
+
+/// Releases an association when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Guard(Option<Arc<AssociationShared>>);
+
+impl Guard {
+    pub(crate) fn new(shared: &Arc<AssociationShared>) -> Self {
+        Self(Some(Arc::clone(shared)))
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(shared) = &self.0 {
+            shared.release();
+        }
+    }
+}

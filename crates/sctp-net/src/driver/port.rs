@@ -1,0 +1,531 @@
+//! One local SCTP port: its engine, and where the events and messages of its associations go.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use sctp::{
+    AssociationId, AssociationStatistics, AssociationStatus, EndpointStatistics, Event, LostCause,
+    PathAddress, SendError, Transmit,
+};
+use tokio::sync::oneshot;
+
+use crate::association::{AssociationShared, Established, Guard, Introduction};
+use crate::endpoint::Item;
+use crate::error::{CloseCause, ConnectError};
+use crate::inbox::Filled;
+use crate::mailbox::{Key, Mailbox, NewEndpoint, Style};
+use crate::outbox::Ending;
+
+/// An endpoint as the driver sees it.
+pub(super) struct Port {
+    number: u16,
+    engine: sctp::Endpoint,
+    style: Style,
+    surroundings: Surroundings,
+    connecting: BTreeMap<AssociationId, Connecting>,
+    associations: BTreeMap<AssociationId, Known>,
+    /// One-to-many: associations with something for the inbox, served in turns.
+    turns: VecDeque<AssociationId>,
+    /// Whether new associations are welcome.
+    open: bool,
+    closing: Option<Closing>,
+    accept_overflows: u64,
+}
+
+/// What a port needs to know of the stack.
+#[derive(Clone, Debug)]
+pub(super) struct Surroundings {
+    pub(super) local_addr: SocketAddr,
+    pub(super) accept_backlog: usize,
+    pub(super) mailbox: Arc<Mailbox>,
+}
+
+type ConnectReply = oneshot::Sender<Result<Established, ConnectError>>;
+
+/// An association that `connect` has begun.
+struct Connecting {
+    to: PathAddress,
+    remote_port: u16,
+    reply: ConnectReply,
+}
+
+/// An association that is or was up, until its last message is delivered.
+struct Known {
+    shared: Arc<AssociationShared>,
+    /// There may be something to deliver: it has a turn, where there are turns.
+    readable: bool,
+    /// The peer has restarted, and the application is to be told.
+    restarted: bool,
+    /// The engine has been told to shut down.
+    shutting_down: bool,
+    ended: Option<CloseCause>,
+}
+
+struct Closing {
+    deadline: Instant,
+    replies: Vec<oneshot::Sender<()>>,
+}
+
+impl Port {
+    pub(super) fn new(endpoint: NewEndpoint, surroundings: Surroundings) -> Self {
+        Self {
+            number: endpoint.port,
+            engine: sctp::Endpoint::new(endpoint.port, endpoint.config, rand::make_rng()),
+            style: endpoint.style,
+            surroundings,
+            connecting: BTreeMap::new(),
+            associations: BTreeMap::new(),
+            turns: VecDeque::new(),
+            open: true,
+            closing: None,
+            accept_overflows: 0,
+        }
+    }
+
+    pub(super) fn handle_packet(&mut self, now: Instant, from: PathAddress, packet: bytes::Bytes) {
+        self.engine.handle_packet(now, from, packet);
+    }
+
+    pub(super) fn connect(
+        &mut self,
+        now: Instant,
+        to: PathAddress,
+        remote_port: u16,
+        reply: ConnectReply,
+    ) {
+        if !self.open {
+            reply.send(Err(ConnectError::Closed)).ok();
+            return;
+        }
+        match self.engine.connect(now, to, remote_port) {
+            Ok(id) => {
+                let connecting = Connecting {
+                    to,
+                    remote_port,
+                    reply,
+                };
+                self.connecting.insert(id, connecting);
+            }
+            Err(error) => {
+                let remote = SocketAddr::new(to.remote, remote_port);
+                let refused = ConnectError::Refused { remote, error };
+                // The one who asked may have gone meanwhile.
+                reply.send(Err(refused)).ok();
+            }
+        }
+    }
+
+    pub(super) fn status(&self, id: AssociationId) -> Option<AssociationStatus> {
+        self.engine.status(id)
+    }
+
+    pub(super) fn association_statistics(
+        &self,
+        id: AssociationId,
+    ) -> Option<AssociationStatistics> {
+        self.engine.association_statistics(id)
+    }
+
+    pub(super) fn statistics(&self) -> &EndpointStatistics {
+        self.engine.statistics()
+    }
+
+    pub(super) fn accept_overflows(&self) -> u64 {
+        self.accept_overflows
+    }
+
+    /// The handles of an association want something.
+    pub(super) fn attend_association(&mut self, now: Instant, id: AssociationId) {
+        if let Some(known) = self.associations.get(&id) {
+            known.shared.unlist();
+            self.send_from(now, id);
+            if self
+                .associations
+                .get(&id)
+                .is_some_and(|known| known.readable)
+            {
+                self.deliver_from(now, id);
+            }
+        }
+    }
+
+    /// The inbox of a one-to-many endpoint has room again.
+    pub(super) fn attend_inbox(&mut self, now: Instant) {
+        self.deliver_in_turns(now);
+    }
+
+    /// The last handle of the endpoint is gone.
+    pub(super) fn handles_dropped(&mut self, now: Instant, close_deadline: Instant) {
+        match &self.style {
+            Style::OneToOne(accepts) => {
+                self.open = false;
+                // Those that nobody will accept are released by this.
+                accepts.inbox.clear();
+            }
+            Style::OneToMany(_) => self.close(now, close_deadline, None),
+        }
+    }
+
+    /// Begins to shut everything down; what is left at `deadline` is aborted.
+    pub(super) fn close(
+        &mut self,
+        now: Instant,
+        deadline: Instant,
+        reply: Option<oneshot::Sender<()>>,
+    ) {
+        self.open = false;
+        let closing = self.closing.get_or_insert_with(|| Closing {
+            deadline,
+            replies: Vec::new(),
+        });
+        closing.replies.extend(reply);
+        if let Style::OneToOne(accepts) = &self.style {
+            accepts.inbox.clear();
+            accepts.inbox.end();
+        }
+        for (id, _) in std::mem::take(&mut self.connecting) {
+            // It is gone already when its failure has not been polled yet.
+            self.engine.abort(now, id, b"").ok();
+        }
+        for id in self.ids() {
+            if let Some(known) = self.associations.get(&id) {
+                known.shared.outbox.end(Ending::Shutdown);
+            }
+            self.send_from(now, id);
+            self.deliver_from(now, id);
+        }
+    }
+
+    /// Whether nothing is left to do, now or later.
+    pub(super) fn is_finished(&self) -> bool {
+        !self.open && self.associations.is_empty() && self.connecting.is_empty()
+    }
+
+    /// The port is given up: everyone who waits for it is told.
+    pub(super) fn finish(mut self) -> EndpointStatistics {
+        for known in self.associations.values() {
+            known.shared.set_ended(CloseCause::StackClosed);
+            known.shared.inbox.end();
+        }
+        match &self.style {
+            Style::OneToOne(accepts) => accepts.inbox.end(),
+            Style::OneToMany(events) => events.inbox.end(),
+        }
+        for reply in self
+            .closing
+            .take()
+            .into_iter()
+            .flat_map(|closing| closing.replies)
+        {
+            reply.send(()).ok();
+        }
+        *self.engine.statistics()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) wants to be called.
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        let closing = self.closing.as_ref().map(|closing| closing.deadline);
+        let closing = closing.filter(|_| !self.associations.is_empty());
+        self.engine.next_timeout().into_iter().chain(closing).min()
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        self.engine.handle_timeout(now);
+        if self
+            .closing
+            .as_ref()
+            .is_some_and(|closing| closing.deadline <= now)
+        {
+            for id in self.ids() {
+                // It is refused for one that has just ended.
+                self.engine.abort(now, id, b"shutdown took too long").ok();
+                self.ended(now, id, CloseCause::Lost(LostCause::AbortedLocally));
+            }
+        }
+    }
+
+    pub(super) fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+        self.engine.poll_transmit(now)
+    }
+
+    /// Does what the engine's events ask for.
+    pub(super) fn handle_events(&mut self, now: Instant) {
+        self.abandon_connects(now);
+        while let Some(event) = self.engine.poll_event() {
+            self.handle_event(now, event);
+        }
+    }
+
+    /// Gives up the associations that nobody waits for any more.
+    fn abandon_connects(&mut self, now: Instant) {
+        let abandoned = self
+            .connecting
+            .extract_if(.., |_, connecting| connecting.reply.is_closed());
+        for (id, _) in abandoned {
+            // It is gone already when its failure has not been polled yet.
+            self.engine.abort(now, id, b"").ok();
+        }
+    }
+
+    fn handle_event(&mut self, now: Instant, event: Event) {
+        match event {
+            Event::CommunicationUp {
+                id,
+                outbound_streams,
+                peer,
+                peer_port,
+                ..
+            } => self.communication_up(now, id, outbound_streams, peer, peer_port),
+            Event::Readable { id } => self.deliver_from(now, id),
+            Event::Writable { id } => self.send_from(now, id),
+            Event::Restart {
+                id,
+                outbound_streams,
+                ..
+            } => {
+                if let Some(known) = self.associations.get_mut(&id) {
+                    known.shared.set_outbound_streams(outbound_streams);
+                    known.restarted = true;
+                    self.deliver_from(now, id);
+                }
+            }
+            Event::PeerShutdown { id } => {
+                if let Some(known) = self.associations.get(&id) {
+                    known.shared.outbox.close();
+                }
+            }
+            Event::ShutdownComplete { id } => self.ended(now, id, CloseCause::Shutdown),
+            Event::CommunicationLost { id, cause, .. } => {
+                self.ended(now, id, CloseCause::Lost(cause));
+            }
+            Event::CannotStart { id, cause } => {
+                if let Some(connecting) = self.connecting.remove(&id) {
+                    let error = ConnectError::CannotStart {
+                        remote: SocketAddr::new(connecting.to.remote, connecting.remote_port),
+                        encapsulation_port: connecting.to.encapsulation_port.unwrap_or_default(),
+                        cause,
+                    };
+                    // The one who asked may have gone meanwhile.
+                    connecting.reply.send(Err(error)).ok();
+                }
+            }
+            Event::PathStateChanged { id, path, state } => {
+                tracing::debug!(port = self.number, %id, ?path, ?state, "path state changed");
+            }
+            Event::RemoteError { id, causes } => {
+                tracing::debug!(port = self.number, %id, ?causes, "the peer reported an error");
+            }
+        }
+    }
+
+    fn communication_up(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        outbound_streams: u16,
+        peer: PathAddress,
+        peer_port: u16,
+    ) {
+        let connecting = self.connecting.remove(&id);
+        if connecting.is_none() && !self.has_room_to_accept() {
+            self.engine.abort(now, id, b"not accepted").ok();
+            return;
+        }
+        let local_ip = peer.local.unwrap_or(self.surroundings.local_addr.ip());
+        let introduction = Introduction {
+            key: Key {
+                port: self.number,
+                id,
+            },
+            local: SocketAddr::new(local_ip, self.number),
+            peer: SocketAddr::new(peer.remote, peer_port),
+            peer_encapsulation_port: peer.encapsulation_port.unwrap_or_default(),
+            outbound_streams,
+            max_message_size: self.engine.config().max_message_size,
+        };
+        let mailbox = Arc::clone(&self.surroundings.mailbox);
+        let shared = Arc::new(AssociationShared::new(introduction, mailbox));
+        self.associations.insert(id, Known::new(&shared));
+        let established = Established {
+            shared: Arc::clone(&shared),
+            guard: Some(Guard::new(&shared)),
+        };
+        match (connecting, &self.style) {
+            // When the one who asked has gone, the guard comes back and shuts down.
+            (Some(connecting), _) => drop(connecting.reply.send(Ok(established))),
+            (None, Style::OneToOne(accepts)) => {
+                accepts.waiting.fetch_add(1, Ordering::Relaxed);
+                accepts.inbox.push(established);
+            }
+            (None, Style::OneToMany(events)) => {
+                drop(established.without_guard());
+                events.waiting.fetch_add(1, Ordering::Relaxed);
+                events.inbox.push(Item::Accepted(shared));
+            }
+        }
+    }
+
+    fn has_room_to_accept(&mut self) -> bool {
+        let waiting = match &self.style {
+            Style::OneToOne(accepts) => &accepts.waiting,
+            Style::OneToMany(events) => &events.waiting,
+        };
+        if !self.open {
+            return false;
+        }
+        let room = waiting.load(Ordering::Relaxed) < self.surroundings.accept_backlog;
+        if !room {
+            self.accept_overflows += 1;
+        }
+        room
+    }
+
+    fn ended(&mut self, now: Instant, id: AssociationId, cause: CloseCause) {
+        if let Some(known) = self.associations.get_mut(&id) {
+            known.shared.set_ended(cause.clone());
+            known.ended = Some(cause);
+            self.deliver_from(now, id);
+        }
+    }
+
+    /// Gives what an association's handles have left for the engine to the engine.
+    fn send_from(&mut self, now: Instant, id: AssociationId) {
+        let Some(known) = self.associations.get_mut(&id) else {
+            return;
+        };
+        if known.ended.is_some() {
+            return;
+        }
+        let engine = &mut self.engine;
+        let ending = known.shared.outbox.drain(|message| {
+            match engine.send(now, id, message.info, message.payload.clone()) {
+                Ok(()) => true,
+                Err(SendError::BufferFull) => false,
+                Err(error) => {
+                    // Such as a message for a stream that a restart has taken away.
+                    tracing::debug!(%id, %error, "a message cannot be sent");
+                    true
+                }
+            }
+        });
+        // Either fails only when the association has ended, which its event will tell.
+        match ending {
+            Some(Ending::Shutdown) if !known.shutting_down => {
+                known.shutting_down = true;
+                engine.shutdown(now, id).ok();
+            }
+            Some(Ending::Abort(reason)) => drop(engine.abort(now, id, &reason)),
+            _ => {}
+        }
+    }
+
+    /// Gives what an association has received to the application, as far as there is room.
+    fn deliver_from(&mut self, now: Instant, id: AssociationId) {
+        let Some(known) = self.associations.get_mut(&id) else {
+            return;
+        };
+        let was_readable = std::mem::replace(&mut known.readable, true);
+        match self.style {
+            Style::OneToOne(_) => self.deliver_to_association(now, id),
+            Style::OneToMany(_) => {
+                if !was_readable {
+                    self.turns.push_back(id);
+                }
+                self.deliver_in_turns(now);
+            }
+        }
+    }
+
+    fn deliver_to_association(&mut self, now: Instant, id: AssociationId) {
+        let Some(known) = self.associations.get_mut(&id) else {
+            return;
+        };
+        let engine = &mut self.engine;
+        let filled = if self.closing.is_some() || known.shared.is_released() {
+            while engine.receive(now, id).is_some() {}
+            Filled::Exhausted
+        } else {
+            known.shared.inbox.fill(|| {
+                let message = engine.receive(now, id)?;
+                let bytes = message.payload.len();
+                Some((message, bytes))
+            })
+        };
+        if filled == Filled::Full {
+            return;
+        }
+        known.readable = false;
+        if known.ended.is_some() {
+            known.shared.inbox.end();
+            self.associations.remove(&id);
+        }
+    }
+
+    fn deliver_in_turns(&mut self, now: Instant) {
+        let Style::OneToMany(events) = &self.style else {
+            return;
+        };
+        let events = Arc::clone(events);
+        if self.closing.is_some() {
+            // Only ends are left to tell: one for each association.
+            while let Some((item, _)) = self.next_item(now) {
+                events.inbox.push(item);
+            }
+        } else {
+            // When the inbox is full, who takes from it calls for the rest.
+            events.inbox.fill(|| self.next_item(now));
+        }
+    }
+
+    /// The next item for the inbox of a one-to-many endpoint, and the bytes of its payload.
+    fn next_item(&mut self, now: Instant) -> Option<(Item, usize)> {
+        loop {
+            let id = self.turns.pop_front()?;
+            let Some(known) = self.associations.get_mut(&id) else {
+                continue;
+            };
+            let shared = Arc::clone(&known.shared);
+            let unwanted = self.closing.is_some() || shared.is_released();
+            if std::mem::take(&mut known.restarted) && !unwanted {
+                self.turns.push_back(id);
+                return Some((Item::Restarted(shared), 0));
+            }
+            if let Some(message) = self.engine.receive(now, id) {
+                self.turns.push_back(id);
+                if unwanted {
+                    continue;
+                }
+                let bytes = message.payload.len();
+                return Some((Item::Message(shared, message), bytes));
+            }
+            known.readable = false;
+            let Some(cause) = known.ended.take() else {
+                continue;
+            };
+            self.associations.remove(&id);
+            shared.inbox.end();
+            if !shared.is_released() {
+                return Some((Item::Closed(shared, cause), 0));
+            }
+        }
+    }
+
+    fn ids(&self) -> Vec<AssociationId> {
+        self.associations.keys().copied().collect()
+    }
+}
+
+impl Known {
+    fn new(shared: &Arc<AssociationShared>) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            readable: false,
+            restarted: false,
+            shutting_down: false,
+            ended: None,
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Endpoints: local SCTP ports, in the two styles of RFC 6458.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use sctp::{PathAddress, ReceivedMessage};
+use tokio::sync::oneshot;
+
+use crate::association::{Association, AssociationShared, Established};
+use crate::error::{CloseCause, ConnectError};
+use crate::inbox::Inbox;
+use crate::mailbox::Command;
+use crate::stack::StackHandle;
+
+/// A local SCTP port in one-to-one style (RFC 6458 section 4): associations are accepted and
+/// connected one by one, and each is received from by itself. Cheap to clone.
+///
+/// When the last handle is dropped, no further association is accepted and those not accepted yet
+/// are shut down; the others live on, and the port is free again when the last of them has ended.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    handle: EndpointHandle,
+    accepts: Arc<AcceptInbox>,
+}
+
+impl Endpoint {
+    pub(crate) fn new(port: u16, stack: Arc<StackHandle>, accepts: Arc<AcceptInbox>) -> Self {
+        Self {
+            handle: EndpointHandle::new(port, stack),
+            accepts,
+        }
+    }
+
+    /// The local SCTP port.
+    pub fn port(&self) -> u16 {
+        self.handle.port
+    }
+
+    /// Associates with the peer at `remote` and SCTP port `port`, and waits until the association
+    /// is up. `encapsulation_port` is the peer's UDP port; the stack's setting when `None`.
+    ///
+    /// An association whose future is dropped before it is ready is given up.
+    ///
+    /// # Errors
+    ///
+    /// When the peer refuses or does not answer, or this endpoint cannot begin an association.
+    pub async fn connect(
+        &self,
+        remote: IpAddr,
+        port: u16,
+        encapsulation_port: Option<u16>,
+    ) -> Result<Association, ConnectError> {
+        let established = self.handle.connect(remote, port, encapsulation_port);
+        let stack = Arc::clone(&self.handle.stack);
+        Ok(Association::new(established.await?, stack))
+    }
+
+    /// Waits for the next association that a peer began; `None` when the endpoint is closed. Each
+    /// association goes to one caller.
+    pub async fn accept(&self) -> Option<Association> {
+        let taken = self.accepts.inbox.next().await?;
+        self.accepts.waiting.fetch_sub(1, Ordering::Relaxed);
+        let stack = Arc::clone(&self.handle.stack);
+        Some(Association::new(taken.item, stack))
+    }
+
+    /// Closes the endpoint: shuts down all its associations, waits for them at most the stack's
+    /// `close_timeout`, and aborts the rest. What has not been received by then is discarded.
+    pub async fn close(&self) {
+        self.handle.close().await;
+    }
+}
+
+/// A local SCTP port in one-to-many style (RFC 6458 section 3): one place to receive from for all
+/// its associations. Cheap to clone.
+///
+/// Its associations live until they are shut down or aborted by either side, whether or not a
+/// handle of them exists. What is not taken by [`next`](Self::next) fills the windows that
+/// the peers see; associations are served in turns. When the last handle is dropped, the endpoint
+/// is closed.
+#[derive(Clone, Debug)]
+pub struct OneToMany {
+    handle: EndpointHandle,
+    events: Arc<EventInbox>,
+}
+
+/// What happens on a [`OneToMany`] endpoint.
+#[derive(Clone, Debug)]
+pub enum EndpointEvent {
+    /// A peer began an association, which is up.
+    Accepted(Association),
+    /// A message arrived. Messages of an association that `connect` began may be taken before
+    /// `connect` has returned.
+    Message {
+        /// Where it came from.
+        association: Association,
+        /// The message.
+        message: ReceivedMessage,
+    },
+    /// The peer restarted its side of the association (RFC 9260 section 5.2.2): what was under way
+    /// in either direction may be lost, and streams begin anew.
+    Restarted(Association),
+    /// An association ended. It is the last event of that association.
+    Closed {
+        /// Which one.
+        association: Association,
+        /// How.
+        cause: CloseCause,
+    },
+}
+
+impl OneToMany {
+    pub(crate) fn new(port: u16, stack: Arc<StackHandle>, events: Arc<EventInbox>) -> Self {
+        Self {
+            handle: EndpointHandle::new(port, stack),
+            events,
+        }
+    }
+
+    /// The local SCTP port.
+    pub fn port(&self) -> u16 {
+        self.handle.port
+    }
+
+    /// As [`Endpoint::connect`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Endpoint::connect`].
+    pub async fn connect(
+        &self,
+        remote: IpAddr,
+        port: u16,
+        encapsulation_port: Option<u16>,
+    ) -> Result<Association, ConnectError> {
+        let established = self.handle.connect(remote, port, encapsulation_port);
+        let stack = Arc::clone(&self.handle.stack);
+        Ok(Association::new(established.await?.without_guard(), stack))
+    }
+
+    /// Waits for the next event; `None` when the endpoint is closed. Each event goes to one caller.
+    pub async fn next(&self) -> Option<EndpointEvent> {
+        let taken = self.events.inbox.next().await?;
+        if taken.driver_waits {
+            self.handle.stack.mailbox.attend_endpoint(self.handle.port);
+        }
+        let stack = &self.handle.stack;
+        let handle = |shared: Arc<AssociationShared>| {
+            let established = Established {
+                shared,
+                guard: None,
+            };
+            Association::new(established, Arc::clone(stack))
+        };
+        Some(match taken.item {
+            Item::Accepted(shared) => {
+                self.events.waiting.fetch_sub(1, Ordering::Relaxed);
+                EndpointEvent::Accepted(handle(shared))
+            }
+            Item::Message(shared, message) => EndpointEvent::Message {
+                association: handle(shared),
+                message,
+            },
+            Item::Restarted(shared) => EndpointEvent::Restarted(handle(shared)),
+            Item::Closed(shared, cause) => EndpointEvent::Closed {
+                association: handle(shared),
+                cause,
+            },
+        })
+    }
+
+    /// Closes the endpoint: shuts down all its associations, waits for them at most the stack's
+    /// `close_timeout`, and aborts the rest. What has not been received by then is discarded.
+    pub async fn close(&self) {
+        self.handle.close().await;
+    }
+}
+
+/// The associations that wait to be accepted.
+pub(crate) type AcceptInbox = CountedInbox<Established>;
+
+/// The events that wait to be taken.
+pub(crate) type EventInbox = CountedInbox<Item>;
+
+/// An inbox that knows how many of its items are new associations.
+#[derive(Debug)]
+pub(crate) struct CountedInbox<T> {
+    pub(crate) inbox: Inbox<T>,
+    pub(crate) waiting: AtomicUsize,
+}
+
+/// An [`EndpointEvent`] before it has handles.
+#[derive(Debug)]
+pub(crate) enum Item {
+    Accepted(Arc<AssociationShared>),
+    Message(Arc<AssociationShared>, ReceivedMessage),
+    Restarted(Arc<AssociationShared>),
+    Closed(Arc<AssociationShared>, CloseCause),
+}
+
+impl<T> CountedInbox<T> {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            inbox: Inbox::new(),
+            waiting: AtomicUsize::new(0),
+        })
+    }
+}
+
+/// What both styles have in common.
+#[derive(Clone, Debug)]
+struct EndpointHandle {
+    port: u16,
+    stack: Arc<StackHandle>,
+    _guard: Arc<EndpointGuard>,
+}
+
+impl EndpointHandle {
+    fn new(port: u16, stack: Arc<StackHandle>) -> Self {
+        let guard = EndpointGuard {
+            port,
+            stack: Arc::clone(&stack),
+        };
+        Self {
+            port,
+            stack,
+            _guard: Arc::new(guard),
+        }
+    }
+
+    async fn connect(
+        &self,
+        address: IpAddr,
+        remote_port: u16,
+        encapsulation_port: Option<u16>,
+    ) -> Result<Established, ConnectError> {
+        let local = self.stack.local_addr;
+        if address.is_ipv4() != local.is_ipv4() {
+            let remote = SocketAddr::new(address, remote_port);
+            return Err(ConnectError::OtherFamily { remote, local });
+        }
+        let default_port = self.stack.peer_encapsulation_port;
+        let to = PathAddress {
+            local: (!local.ip().is_unspecified()).then_some(local.ip()),
+            remote: address,
+            encapsulation_port: Some(encapsulation_port.unwrap_or(default_port)),
+        };
+        let (reply, answer) = oneshot::channel();
+        let command = Command::Connect {
+            port: self.port,
+            to,
+            remote_port,
+            reply,
+        };
+        self.stack.ask(command).await.ok_or(ConnectError::Closed)?;
+        answer.await.map_err(|_| ConnectError::Closed)?
+    }
+
+    async fn close(&self) {
+        let (reply, answer) = oneshot::channel();
+        let port = self.port;
+        let asked = self.stack.ask(Command::CloseEndpoint { port, reply });
+        if asked.await.is_some() {
+            // No answer means that the whole stack has ended, and the endpoint with it.
+            answer.await.ok();
+        }
+    }
+}
+
+/// Tells the driver when the last handle of an endpoint is dropped.
+#[derive(Debug)]
+struct EndpointGuard {
+    port: u16,
+    stack: Arc<StackHandle>,
+}
+
+impl Drop for EndpointGuard {
+    fn drop(&mut self) {
+        self.stack.mailbox.endpoint_dropped(self.port);
+    }
+}

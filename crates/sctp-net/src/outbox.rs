@@ -1,0 +1,203 @@
+//! Where applications leave what the driver has not given to the engine yet.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use sctp::SendInfo;
+use tokio::sync::Semaphore;
+
+/// How many bytes of messages may wait for the driver. Beyond them, senders wait; the engine's
+/// own send buffer is another bound behind this one.
+const FULL_BYTES: usize = 64 * 1024;
+
+/// What a message counts for besides its payload, so that tiny ones are bounded too.
+const MESSAGE_BYTES: usize = 64;
+
+/// Messages of one association on their way from senders to the engine. Senders that find no room
+/// wait in a queue, first come first served.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    room: Semaphore,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    messages: VecDeque<Outgoing>,
+    ending: Option<Ending>,
+    closed: bool,
+}
+
+/// A message to send.
+#[derive(Clone, Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) info: SendInfo,
+    pub(crate) payload: Bytes,
+}
+
+/// What the application wants done with its association.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// SHUTDOWN after the last message.
+    Shutdown,
+    /// ABORT at once, with this reason.
+    Abort(Bytes),
+}
+
+/// Why a message was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// There is no room now.
+    Full,
+    /// The association is ending or has ended.
+    Ending,
+}
+
+impl Outbox {
+    pub(crate) fn new() -> Self {
+        Self {
+            room: Semaphore::new(FULL_BYTES),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Leaves a message, after waiting for room.
+    pub(crate) async fn push(&self, message: Outgoing) -> Result<(), Refused> {
+        let permits = message.permits();
+        let permit = self.room.acquire_many(permits).await;
+        permit.map_err(|_| Refused::Ending)?.forget();
+        self.append(message)
+    }
+
+    /// Leaves a message if there is room.
+    pub(crate) fn try_push(&self, message: Outgoing) -> Result<(), Refused> {
+        let permits = message.permits();
+        let permit = self.room.try_acquire_many(permits);
+        permit
+            .map_err(|error| match error {
+                tokio::sync::TryAcquireError::NoPermits => Refused::Full,
+                tokio::sync::TryAcquireError::Closed => Refused::Ending,
+            })?
+            .forget();
+        self.append(message)
+    }
+
+    /// No further message is taken, and the driver ends the association. An abort overrules a
+    /// shutdown.
+    pub(crate) fn end(&self, ending: Ending) {
+        self.room.close();
+        let mut state = self.state();
+        match ending {
+            Ending::Shutdown => {
+                state.ending.get_or_insert(ending);
+            }
+            Ending::Abort(_) => state.ending = Some(ending),
+        }
+    }
+
+    /// No further message is taken: the association has ended, or its peer takes none.
+    pub(crate) fn close(&self) {
+        self.room.close();
+        self.state().closed = true;
+    }
+
+    /// The driver gives messages to `send` until it refuses one, which then stays first. Returns
+    /// what the application wants done next: an abort at once, a shutdown when all is sent.
+    pub(crate) fn drain(&self, mut send: impl FnMut(&Outgoing) -> bool) -> Option<Ending> {
+        let mut state = self.state();
+        if let Some(Ending::Abort(reason)) = &state.ending {
+            let reason = reason.clone();
+            state.messages.clear();
+            return Some(Ending::Abort(reason));
+        }
+        while let Some(message) = state.messages.front() {
+            if !send(message) {
+                return None;
+            }
+            self.room.add_permits(message.permits() as usize);
+            state.messages.pop_front();
+        }
+        state.ending.clone()
+    }
+
+    fn append(&self, message: Outgoing) -> Result<(), Refused> {
+        let mut state = self.state();
+        if state.closed || state.ending.is_some() {
+            return Err(Refused::Ending);
+        }
+        state.messages.push_back(message);
+        Ok(())
+    }
+
+    /// No panic can happen while the lock is held that would leave the queue in disorder.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Outgoing {
+    /// A message larger than the outbox takes all of it.
+    fn permits(&self) -> u32 {
+        (self.payload.len() + MESSAGE_BYTES).min(FULL_BYTES) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(bytes: usize) -> Outgoing {
+        Outgoing {
+            info: SendInfo::default(),
+            payload: vec![0; bytes].into(),
+        }
+    }
+
+    #[tokio::test]
+    async fn senders_wait_for_room_in_their_order() {
+        let outbox = std::sync::Arc::new(Outbox::new());
+        outbox.push(message(FULL_BYTES * 2)).await.unwrap();
+        assert_eq!(outbox.try_push(message(1)), Err(Refused::Full));
+        let waiting: Vec<_> = [40_000, 1]
+            .map(|bytes| {
+                let outbox = std::sync::Arc::clone(&outbox);
+                tokio::spawn(async move { outbox.push(message(bytes)).await })
+            })
+            .into();
+        tokio::task::yield_now().await;
+
+        assert_eq!(outbox.drain(|_| true), None);
+        for task in waiting {
+            task.await.unwrap().unwrap();
+        }
+        let mut sizes = Vec::new();
+        outbox.drain(|message| {
+            sizes.push(message.payload.len());
+            true
+        });
+        assert_eq!(sizes, [40_000, 1]);
+    }
+
+    #[tokio::test]
+    async fn shutdown_comes_after_the_last_message() {
+        let outbox = Outbox::new();
+        outbox.push(message(10)).await.unwrap();
+        outbox.end(Ending::Shutdown);
+        assert_eq!(outbox.push(message(1)).await, Err(Refused::Ending));
+        assert_eq!(outbox.try_push(message(1)), Err(Refused::Ending));
+        assert_eq!(outbox.drain(|_| false), None, "the engine has no room yet");
+        assert_eq!(outbox.drain(|_| true), Some(Ending::Shutdown));
+    }
+
+    #[tokio::test]
+    async fn abort_does_not_wait_for_messages() {
+        let outbox = Outbox::new();
+        outbox.push(message(10)).await.unwrap();
+        outbox.end(Ending::Shutdown);
+        outbox.end(Ending::Abort("enough".into()));
+        outbox.end(Ending::Shutdown);
+        let ending = outbox.drain(|_| panic!("nothing is sent any more"));
+        assert_eq!(ending, Some(Ending::Abort("enough".into())));
+    }
+}
