@@ -3,18 +3,25 @@
 use std::future::Future;
 use std::time::Duration;
 
+use tokio::runtime::{EnterGuard, Handle};
 use tokio::sync::watch;
 
 /// Starts tasks, tells them to stop, waits until they have.
 #[derive(Debug)]
 pub(crate) struct Tasks {
+    runtime: Handle,
     stopping: watch::Sender<bool>,
     running: watch::Sender<usize>,
 }
 
 impl Tasks {
+    /// Tasks on the runtime that this is called on.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
     pub(crate) fn new() -> Tasks {
         Tasks {
+            runtime: Handle::current(),
             stopping: watch::Sender::new(false),
             running: watch::Sender::new(0),
         }
@@ -24,10 +31,15 @@ impl Tasks {
     /// [`stopped`](Tasks::stopped) has.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let running = Running::new(&self.running);
-        tokio::spawn(async move {
+        self.runtime.spawn(async move {
             let _running = running;
             task.await;
         });
+    }
+
+    /// Lets sockets be opened on the runtime by whoever calls, also from outside of it.
+    pub(crate) fn enter(&self) -> EnterGuard<'_> {
+        self.runtime.enter()
     }
 
     /// Tells everyone to stop.

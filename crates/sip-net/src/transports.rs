@@ -46,10 +46,13 @@ impl Drop for Handle {
 
 impl Transports {
     /// Opens all listeners. What arrives comes out of the receiver; several events can be taken at
-    /// a time with [`mpsc::Receiver::recv_many`]. It must be called within a tokio runtime.
+    /// a time with [`mpsc::Receiver::recv_many`].
     ///
     /// # Errors
     /// The first listener that cannot be opened; those opened before it are closed.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime: everything runs on the one that this is called on.
     pub fn start(
         config: SipNetConfig,
     ) -> Result<(Transports, mpsc::Receiver<Incoming>), StartError> {

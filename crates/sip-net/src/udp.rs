@@ -178,6 +178,7 @@ impl UdpPorts {
             return Err(SendError::TooManyConnections);
         }
         let id = shared.connections.new_id();
+        let _runtime = shared.tasks.enter();
         let bound = bind(
             SocketAddr::new(ip, 0),
             id,
