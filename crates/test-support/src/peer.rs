@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::wait::wait_until;
 
-/// How much of a program's output is kept.
+/// How much of a program's output is kept; of more, at least the last half of this.
 const MAX_OUTPUT_BYTES: usize = 1 << 20;
 
 /// A running program. Its output is collected while it runs. Dropping it ends the program, and
@@ -58,7 +58,8 @@ impl Peer {
         self.child.id()
     }
 
-    /// What the program has printed until now, standard output and error as they came.
+    /// What the program has printed until now, standard output and error as they came; the last
+    /// part when it is very much.
     pub fn output(&self) -> String {
         self.output.lock().expect("reader panicked").clone()
     }
@@ -147,8 +148,8 @@ impl fmt::Debug for Peer {
     }
 }
 
-/// Appends what the program prints, line by line, to `output`. Reads on when the output is full,
-/// so that the program is not stopped by it.
+/// Appends what the program prints, line by line, to `output`, and forgets the oldest lines when
+/// they become too much.
 fn collect(source: impl Read + Send + 'static, output: Arc<Mutex<String>>) -> JoinHandle<()> {
     std::thread::spawn(move || {
         let mut source = BufReader::new(source);
@@ -158,10 +159,13 @@ fn collect(source: impl Read + Send + 'static, output: Arc<Mutex<String>>) -> Jo
             .is_ok_and(|bytes| bytes > 0)
         {
             let mut output = output.lock().expect("another reader panicked");
-            if output.len() < MAX_OUTPUT_BYTES {
-                output.push_str(&String::from_utf8_lossy(&line));
-            }
+            output.push_str(&String::from_utf8_lossy(&line));
             line.clear();
+            if output.len() > MAX_OUTPUT_BYTES {
+                let surplus = output.len() - MAX_OUTPUT_BYTES / 2;
+                let end = output.ceil_char_boundary(surplus);
+                output.drain(..end);
+            }
         }
     })
 }
@@ -178,6 +182,15 @@ mod tests {
         peer.close_input();
         assert!(peer.wait(Duration::from_secs(5)).success());
         assert_eq!(peer.output(), "hello\n");
+    }
+
+    #[test]
+    fn the_last_part_of_much_output_is_kept() {
+        let mut peer = Peer::spawn(Command::new("seq").arg("300000"));
+        assert!(peer.wait(Duration::from_secs(20)).success());
+        let output = peer.output();
+        assert!(output.ends_with("\n299999\n300000\n"));
+        assert!((MAX_OUTPUT_BYTES / 2..=MAX_OUTPUT_BYTES).contains(&output.len()));
     }
 
     #[test]
