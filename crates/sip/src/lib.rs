@@ -20,6 +20,7 @@ mod parameters;
 mod syntax;
 pub mod transaction;
 mod uri;
+pub mod user_agent;
 mod via;
 
 pub use flow::{ConnectionId, Flow, Target, Transmit, Transport, UnknownTransport};

@@ -1,1 +1,0 @@
-//! Dialogs (RFC 3261 section 12).

@@ -1,0 +1,18 @@
+//! The names of transactions.
+
+/// Names a client transaction of one [`Transactions`](super::Transactions); never used again for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClientId(pub(super) u64);
+
+/// Names a server transaction of one [`Transactions`](super::Transactions); never used again for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ServerId(pub(super) u64);
+
+/// Names a transaction of either kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum TransactionKey {
+    /// A transaction that we began (RFC 3261 section 17.1).
+    Client(ClientId),
+    /// A transaction that a peer began (RFC 3261 section 17.2).
+    Server(ServerId),
+}
