@@ -1,0 +1,164 @@
+//! What the tests of the transports share: messages, and waiting for events with a limit.
+#![allow(dead_code, unreachable_pub)] // Each test program uses a part of it.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use sip::transaction::{TransactionConfig, TransactionKey, Transactions};
+use sip::{Flow, Message, Target, Transmit, Transport};
+use sip_net::{Incoming, Limits, SipNetConfig, Transports};
+use tokio::sync::mpsc;
+
+/// How long anything may take on loopback before a test fails.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Transports with the receiver of their events.
+pub struct Node {
+    pub transports: Transports,
+    pub incoming: mpsc::Receiver<Incoming>,
+}
+
+/// Settings with ephemeral ports everywhere and these listeners.
+pub fn config(listeners: &[&str]) -> SipNetConfig {
+    SipNetConfig {
+        listeners: listeners
+            .iter()
+            .map(|text| text.parse().expect("a listener"))
+            .collect(),
+        encapsulation_port: 0,
+        ..SipNetConfig::default()
+    }
+}
+
+pub fn limits(limits: Limits, listeners: &[&str]) -> SipNetConfig {
+    SipNetConfig {
+        limits,
+        ..config(listeners)
+    }
+}
+
+impl Node {
+    pub fn start(config: SipNetConfig) -> Node {
+        let (transports, incoming) = Transports::start(config).expect("it starts");
+        Node {
+            transports,
+            incoming,
+        }
+    }
+
+    pub fn listen(listeners: &[&str]) -> Node {
+        Node::start(config(listeners))
+    }
+
+    /// The address of the only listener.
+    pub fn address(&self) -> SocketAddr {
+        self.transports
+            .listening()
+            .first()
+            .expect("a listener")
+            .address
+    }
+
+    pub async fn event(&mut self) -> Incoming {
+        tokio::time::timeout(PATIENCE, self.incoming.recv())
+            .await
+            .expect("an event in time")
+            .expect("the transports run")
+    }
+
+    /// The next event, which has to be a message.
+    pub async fn message(&mut self) -> (Flow, Message) {
+        match self.event().await {
+            Incoming::Message { flow, message, .. } => (flow, message),
+            other => panic!("not a message: {other:?}"),
+        }
+    }
+
+    /// The next event is this message; gives the way it came.
+    pub async fn expect(&mut self, message: &Bytes) -> Flow {
+        let (flow, received) = self.message().await;
+        assert_eq!(received.to_bytes(), message);
+        flow
+    }
+
+    /// Nothing arrives for a while.
+    pub async fn expect_silence(&mut self) {
+        let event = tokio::time::timeout(Duration::from_millis(100), self.incoming.recv()).await;
+        assert!(event.is_err(), "{event:?}");
+    }
+
+    pub fn send(&self, target: Target, payload: &Bytes) {
+        self.send_for(target, payload, None);
+    }
+
+    pub fn send_for(&self, target: Target, payload: &Bytes, transaction: Option<TransactionKey>) {
+        let payload = payload.clone();
+        self.transports.send(Transmit {
+            target,
+            payload,
+            call: 0,
+            transaction,
+        });
+    }
+
+    /// Waits until something holds that no event tells of.
+    pub async fn until(&self, mut holds: impl AsyncFnMut(&Transports) -> bool) {
+        let waited = tokio::time::timeout(PATIENCE, async {
+            while !holds(&self.transports).await {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        });
+        waited.await.expect("in time");
+    }
+}
+
+/// A request.
+pub fn request(name: &str) -> Bytes {
+    request_with_body(name, "")
+}
+
+pub fn request_with_body(name: &str, body: &str) -> Bytes {
+    format!(
+        "OPTIONS sip:{name}@127.0.0.1 SIP/2.0\r\n\
+         Via: SIP/2.0/TCP 127.0.0.1:5060;branch=z9hG4bK{name}\r\n\
+         Max-Forwards: 70\r\n\
+         From: <sip:a@127.0.0.1>;tag=1\r\n\
+         To: <sip:{name}@127.0.0.1>\r\n\
+         Call-ID: {name}\r\n\
+         CSeq: 1 OPTIONS\r\n\
+         Content-Length: {}\r\n\
+         \r\n\
+         {body}",
+        body.len()
+    )
+    .into()
+}
+
+/// A response.
+pub fn response(status: u16, name: &str) -> Bytes {
+    format!(
+        "SIP/2.0 {status} Whatever\r\n\
+         Via: SIP/2.0/TCP 127.0.0.1:5060;branch=z9hG4bK{name}\r\n\
+         From: <sip:a@127.0.0.1>;tag=1\r\n\
+         To: <sip:{name}@127.0.0.1>;tag=2\r\n\
+         Call-ID: {name}\r\n\
+         CSeq: 1 OPTIONS\r\n\
+         Content-Length: 0\r\n\
+         \r\n"
+    )
+    .into()
+}
+
+/// The name of a transaction that wants to know when sending fails.
+pub fn transaction() -> TransactionKey {
+    use rand::SeedableRng;
+    let rng = rand_chacha::ChaCha12Rng::seed_from_u64(1);
+    let mut transactions = Transactions::new(TransactionConfig::default(), rng);
+    let message = Message::read(request("a")).expect("a message");
+    let target = Target::Address(Transport::Udp, SocketAddr::from(([127, 0, 0, 1], 9)));
+    let id = transactions
+        .send_request(std::time::Instant::now(), message, target)
+        .expect("one transaction is not too many");
+    TransactionKey::Client(id)
+}

@@ -1,0 +1,66 @@
+//! Starting, and what is said when it does not work.
+
+mod common;
+
+use common::{Node, config};
+use sip_net::{Listen, Transports};
+
+fn start_error(listeners: &[&str]) -> String {
+    let error = Transports::start(config(listeners)).expect_err("it cannot start");
+    let text = error.to_string();
+    assert!(!text.contains('\n'), "{text}");
+    text
+}
+
+#[tokio::test]
+async fn listening_tells_the_real_ports_in_order() {
+    let node = Node::listen(&["tcp:127.0.0.1:0", "udp:[::1]:0", "udp:127.0.0.1:0"]);
+    let listening = node.transports.listening();
+    let kinds: Vec<String> = listening
+        .iter()
+        .map(|Listen { transport, address }| format!("{transport} {}", address.ip()))
+        .collect();
+    assert_eq!(kinds, ["tcp 127.0.0.1", "udp ::1", "udp 127.0.0.1"]);
+    assert!(listening.iter().all(|listen| listen.address.port() != 0));
+}
+
+#[tokio::test]
+async fn a_port_in_use_is_named() {
+    for transport in ["udp", "tcp"] {
+        let first = Node::listen(&[&format!("{transport}:127.0.0.1:0")]);
+        let second = format!("{transport}:{}", first.address());
+        assert_eq!(
+            start_error(&[&second]),
+            format!(
+                "cannot listen on {second}: the port is in use: \
+                 stop the program that holds it or choose another port"
+            )
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_address_of_another_host_is_named() {
+    for transport in ["udp", "tcp"] {
+        assert_eq!(
+            start_error(&[&format!("{transport}:192.0.2.1:5060")]),
+            format!(
+                "cannot listen on {transport}:192.0.2.1:5060: this host has no such address: \
+                 choose one of its own, or 0.0.0.0 or [::] for all"
+            )
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_transport_that_is_not_built_is_named() {
+    for transport in ["tls", "tls-sctp", "ws", "wss"] {
+        assert_eq!(
+            start_error(&["udp:127.0.0.1:0", &format!("{transport}:127.0.0.1:5061")]),
+            format!(
+                "cannot listen on {transport}:127.0.0.1:5061: \
+                 {transport} is not built yet: use udp, tcp or sctp"
+            )
+        );
+    }
+}
