@@ -75,3 +75,67 @@ pub fn write_file(path: impl AsRef<Path>, contents: &str) -> Result<(), WriteErr
         source,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summary::Summary;
+
+    #[derive(Serialize, Deserialize, PartialEq, Debug)]
+    struct Parameters {
+        users: u32,
+    }
+
+    #[derive(Serialize, Deserialize, PartialEq, Debug)]
+    struct Run {
+        transport: String,
+        registration_delay_ms: Summary,
+    }
+
+    fn document() -> Document<Parameters, Run> {
+        let machine = Machine {
+            kernel: "Linux 6.12".into(),
+            cpu: "Example".into(),
+            cores: 2,
+        };
+        let run = Run {
+            transport: "sctp".into(),
+            registration_delay_ms: Summary::ABSENT,
+        };
+        Document::new(machine, 7, Parameters { users: 8 }, vec![run])
+    }
+
+    #[test]
+    fn the_envelope_is_the_same_everywhere() {
+        let expected = format!(
+            concat!(
+                r#"{{"schema":1,"version":"{}","machine":{{"kernel":"Linux 6.12","cpu":"Example","cores":2}},"#,
+                r#""seed":7,"parameters":{{"users":8}},"runs":[{{"transport":"sctp","#,
+                r#""registration_delay_ms":{{"mean":null,"p50":null,"p95":null,"max":null}}}}]}}"#
+            ),
+            env!("CARGO_PKG_VERSION")
+        );
+        assert_eq!(serde_json::to_string(&document()).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let json = document().to_json().unwrap();
+        assert!(json.ends_with("}\n"));
+        assert_eq!(
+            serde_json::from_str::<Document<Parameters, Run>>(&json).unwrap(),
+            document()
+        );
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_named() {
+        let error = write_file("/no/such/directory/x.json", "{}").unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("cannot write /no/such/directory/x.json: "),
+            "{error}"
+        );
+    }
+}

@@ -64,21 +64,22 @@ impl Page {
     /// The page as one HTML document.
     pub fn to_html(&self) -> String {
         let title = escape(&self.title);
-        let mut out =
-            String::from("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
-        let _ = writeln!(
-            out,
-            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
+        let mut out = String::from(
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n",
         );
-        let _ = writeln!(out, "<meta name=\"color-scheme\" content=\"light dark\">");
         let _ = writeln!(
             out,
-            "<meta http-equiv=\"Content-Security-Policy\" content=\"{CONTENT_POLICY}\">"
+            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>"
+        );
+        let _ = writeln!(out, "<meta name=\"color-scheme\" content=\"light dark\"/>");
+        let _ = writeln!(
+            out,
+            "<meta http-equiv=\"Content-Security-Policy\" content=\"{CONTENT_POLICY}\"/>"
         );
         // Without an icon of its own a browser asks the host for one.
         let _ = writeln!(
             out,
-            "<link rel=\"icon\" href=\"data:,\">\n<title>{title}</title>"
+            "<link rel=\"icon\" href=\"data:,\"/>\n<title>{title}</title>"
         );
         let _ = writeln!(
             out,
@@ -206,8 +207,12 @@ impl Provenance {
             &format!("<code>{}</code>", escape(&self.command)),
         );
         push("Seed", &self.seed.to_string());
-        for (name, value) in &self.parameters {
-            push(name, &escape(value));
+        if !self.parameters.is_empty() {
+            let parameters = self
+                .parameters
+                .iter()
+                .map(|(name, value)| escape(&format!("{name}: {value}")));
+            push("Parameters", &parameters.collect::<Vec<_>>().join(" · "));
         }
         let _ = writeln!(out, "</dl>\n</footer>");
     }

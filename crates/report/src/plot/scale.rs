@@ -30,7 +30,11 @@ impl Scale {
     pub(super) fn linear(values: impl IntoIterator<Item = f64>, ticks: usize) -> Scale {
         let (low, high) = extent(values, |value| value.abs() <= LARGEST).unwrap_or((0.0, 1.0));
         let (low, high) = (low.min(0.0), high.max(0.0));
-        let high = if high > low { high } else { 1.0 };
+        let high = if high - low > SMALLEST {
+            high
+        } else {
+            low + 1.0
+        };
         let step = round_step((high - low) / ticks.max(1) as f64);
         let (first, last) = (
             (low / step).floor() as i64,
@@ -57,13 +61,14 @@ impl Scale {
         } else {
             low
         };
-        // A single value stands in the middle; its neighbours must differ from it as numbers.
-        let margin = low.abs().max(1.0) * 0.5;
-        let (low, high) = if high > low {
-            (low, high)
+        // A single value stands in the middle; values that only rounding tells apart are one.
+        let resolution = low.abs().max(high.abs()) * 1e-9 + SMALLEST;
+        let margin = if high - low > resolution {
+            0.0
         } else {
-            (low - margin, high + margin)
+            low.abs().max(1.0) * 0.5
         };
+        let (low, high) = (low - margin, high + margin);
         let step = round_step((high - low) / ticks.max(1) as f64);
         let (first, last) = (
             (low / step - 1e-9).ceil() as i64,

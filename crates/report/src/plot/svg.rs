@@ -96,7 +96,8 @@ impl Canvas<'_, '_> {
             top = self.draw_title(&plot.title, top)?;
         }
         top = self.draw_legend(&plot.series, top)?;
-        let style = text_style(TEXT_SIZE, INK.light).pos(Pos::new(HPos::Left, VPos::Top));
+        let style = text_style(TEXT_SIZE, FontStyle::Normal, INK.light)
+            .pos(Pos::new(HPos::Left, VPos::Top));
         self.draw_text(
             &shorten(&plot.y.caption(), self.width - 2 * MARGIN),
             &style,
@@ -107,7 +108,8 @@ impl Canvas<'_, '_> {
 
     /// Draws the title from this height on; returns where it ends.
     fn draw_title(&self, title: &str, top: i32) -> Drawn<i32> {
-        let style = text_style(TITLE_SIZE, INK.light).pos(Pos::new(HPos::Left, VPos::Top));
+        let style =
+            text_style(TITLE_SIZE, FontStyle::Bold, INK.light).pos(Pos::new(HPos::Left, VPos::Top));
         let characters =
             (f64::from(self.width - 2 * MARGIN) / character_width(TITLE_SIZE)) as usize;
         let mut top = top;
@@ -120,7 +122,8 @@ impl Canvas<'_, '_> {
 
     /// Draws a key for each series, in lines; returns where they end.
     fn draw_legend(&self, series: &[Series], top: i32) -> Drawn<i32> {
-        let style = text_style(TEXT_SIZE, INK.light).pos(Pos::new(HPos::Left, VPos::Center));
+        let style = text_style(TEXT_SIZE, FontStyle::Normal, INK.light)
+            .pos(Pos::new(HPos::Left, VPos::Center));
         let (mut left, mut middle) = (MARGIN, top + LINE / 2);
         for series in series {
             let name = shorten(&series.name, self.width - 2 * MARGIN - KEY_WIDTH - 6);
@@ -164,7 +167,7 @@ impl Canvas<'_, '_> {
             Scale::close,
         );
 
-        let label_style = text_style(TEXT_SIZE, AXIS.light);
+        let label_style = text_style(TEXT_SIZE, FontStyle::Normal, AXIS.light);
         let mut chart = ChartBuilder::on(self.area)
             .margin_top(top * UNITS)
             // The last number beside the x axis reaches beyond the axis' end.
@@ -186,8 +189,8 @@ impl Canvas<'_, '_> {
             .draw()?;
 
         let plotting_area = chart.plotting_area();
-        let caption_style =
-            text_style(TEXT_SIZE, INK.light).pos(Pos::new(HPos::Center, VPos::Bottom));
+        let caption_style = text_style(TEXT_SIZE, FontStyle::Normal, INK.light)
+            .pos(Pos::new(HPos::Center, VPos::Bottom));
         let (columns, rows) = (
             plotting_area.get_x_axis_pixel_range(),
             plotting_area.get_y_axis_pixel_range(),
@@ -357,11 +360,11 @@ fn stroke(colour: RGBColor, width: i32) -> ShapeStyle {
     colour.stroke_width((width * UNITS) as u32)
 }
 
-fn text_style(size: i32, colour: RGBColor) -> TextStyle<'static> {
+fn text_style(size: i32, weight: FontStyle, colour: RGBColor) -> TextStyle<'static> {
     // The backend writes 1/1.24 of the size that it is given.
     ("system-ui, sans-serif", f64::from(size * UNITS) * 1.24)
         .into_font()
-        .style(FontStyle::Normal)
+        .style(weight)
         .color(&colour)
 }
 

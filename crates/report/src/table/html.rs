@@ -6,10 +6,14 @@ use super::{Alignment, Cell, Column, Row, Table};
 use crate::text::{escape, one_line};
 
 /// Together no wider than this many characters, key columns stay in sight when the frame is scrolled.
-const WIDEST_STICKY_KEYS: usize = 22;
+const WIDEST_STICKY_KEYS: usize = 26;
 
 /// Type for print is shrunk until this many characters of a table fit across a sheet in landscape.
 const CHARACTERS_ACROSS_A_SHEET: usize = 150;
+
+/// The style sheet has a class for the first, second and third key column.
+const STICKY_CLASSES: [&str; MOST_STICKY_KEYS] = ["sticky key-0", "sticky key-1", "sticky key-2"];
+const MOST_STICKY_KEYS: usize = 3;
 
 /// A table from which a page is better printed in landscape, characters across.
 pub(super) const WIDE: usize = 90;
@@ -18,7 +22,15 @@ pub(super) fn render(table: &Table) -> String {
     let title = escape(&table.title);
     let keys = KeyColumns::of(table);
     let mut out = String::new();
-    let _ = write!(out, "<figure class=\"table\">");
+    let _ = write!(
+        out,
+        "<figure class=\"table{}\">",
+        if characters_across(table) > WIDE {
+            " wide"
+        } else {
+            ""
+        }
+    );
     if !title.is_empty() {
         let _ = write!(out, "<figcaption>{title}</figcaption>");
     }
@@ -29,7 +41,8 @@ pub(super) fn render(table: &Table) -> String {
     let _ = write!(
         out,
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{title}\">\
-         <table style=\"--print-size:{print_size:.1}pt\">\n<thead>\n"
+         <table style=\"--print-size:{print_size:.1}pt{}\">\n<thead>\n",
+        keys.properties()
     );
     render_header(table, &keys, &mut out);
     let _ = writeln!(out, "</thead>");
@@ -151,26 +164,36 @@ fn render_row(table: &Table, row: &Row, keys: &KeyColumns, out: &mut String) {
     let _ = writeln!(out, "</tr>");
 }
 
-/// Where the key columns stay when the rest is scrolled away under them.
+/// Key columns that stay where they are when the rest is scrolled away under them.
 struct KeyColumns {
-    /// Distance from the left edge and width of each, in characters; none when they would cover too much.
-    places: Vec<(usize, usize)>,
+    /// Width of each, in characters; none when they would cover too much.
+    widths: Vec<usize>,
 }
 
 impl KeyColumns {
     fn of(table: &Table) -> KeyColumns {
-        let mut places = Vec::new();
-        let mut left = 0;
-        for index in (0..table.columns.len()).take_while(|&index| table.columns[index].is_key) {
-            // The padding of the style sheet is about two characters.
-            let width = column_width(table, index) + 2;
-            places.push((left, width));
-            left += width;
+        let keys = table
+            .columns
+            .iter()
+            .take_while(|column| column.is_key)
+            .count();
+        // The padding of the style sheet is about two characters.
+        let widths: Vec<usize> = (0..keys)
+            .map(|index| column_width(table, index) + 2)
+            .collect();
+        let fits = keys <= MOST_STICKY_KEYS && widths.iter().sum::<usize>() <= WIDEST_STICKY_KEYS;
+        KeyColumns {
+            widths: if fits { widths } else { Vec::new() },
         }
-        if left > WIDEST_STICKY_KEYS {
-            places.clear();
-        }
-        KeyColumns { places }
+    }
+
+    /// The widths as properties for the style sheet, which knows where that puts each column.
+    fn properties(&self) -> String {
+        self.widths
+            .iter()
+            .enumerate()
+            .map(|(index, width)| format!(";--key-{index}:{width}ch"))
+            .collect()
     }
 
     fn attributes(&self, table: &Table, index: usize) -> String {
@@ -183,18 +206,14 @@ impl KeyColumns {
         if starts_group(&table.columns, index) {
             classes.push("start");
         }
-        let place = self.places.get(index);
-        if place.is_some() {
-            classes.push("sticky");
+        if index < self.widths.len() {
+            classes.push(STICKY_CLASSES[index]);
         }
-        let mut attributes = String::new();
-        if !classes.is_empty() {
-            attributes = format!(" class=\"{}\"", classes.join(" "));
+        if classes.is_empty() {
+            String::new()
+        } else {
+            format!(" class=\"{}\"", classes.join(" "))
         }
-        if let Some((left, width)) = place {
-            let _ = write!(attributes, " style=\"left:{left}ch;min-width:{width}ch\"");
-        }
-        attributes
     }
 }
 

@@ -96,7 +96,7 @@ impl Table {
                     group.columns.end = index + 1
                 }
                 _ => groups.push(ColumnGroup {
-                    label: column.group.clone(),
+                    label: column.group.as_deref().map(one_line),
                     unit: None,
                     columns: index..index + 1,
                 }),
@@ -110,7 +110,7 @@ impl Table {
                     .all(|other| other.unit.as_ref() == Some(unit))
             });
             if let (Some(label), Some(unit)) = (&mut group.label, &unit) {
-                *label = format!("{label}, {unit}");
+                *label = format!("{label}, {}", one_line(unit));
             }
             group.unit = unit;
         }
@@ -120,7 +120,7 @@ impl Table {
 
 /// Neighbouring columns with a common header, or a single column without one.
 struct ColumnGroup {
-    /// The common header, with the unit where all columns have the same.
+    /// The common header on one line, with the unit where all columns have the same.
     label: Option<String>,
     /// The unit that the label already says.
     unit: Option<String>,

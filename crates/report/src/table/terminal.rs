@@ -18,6 +18,9 @@ const GROUP_GAP: usize = 3;
 /// A header is not broken into lines narrower than this for the sake of narrow cells.
 const COMFORTABLE_HEADER: usize = 8;
 
+/// A column that wraps its text has room for the widest character at least.
+const NARROWEST_COLUMN: usize = 2;
+
 /// No terminal is taken to be narrower.
 const NARROWEST: usize = 40;
 
@@ -73,7 +76,9 @@ impl<'a> Layout<'a> {
         let groups = table.column_groups();
         let keys = table.columns.iter().filter(|column| column.is_key).count();
         // Long texts are wrapped: the keys together get half of the width, another column what is left.
-        let widest_key = (width / 2 / keys.max(1)).saturating_sub(GROUP_GAP);
+        let widest_key = (width / 2 / keys.max(1))
+            .saturating_sub(GROUP_GAP)
+            .max(NARROWEST_COLUMN);
         let mut columns: Vec<LaidColumn> = Vec::with_capacity(table.columns.len());
         for group in &groups {
             for index in group.columns.clone() {
@@ -87,7 +92,7 @@ impl<'a> Layout<'a> {
             }
         }
         let key_width: usize = width_of_columns(&columns, table, |column| column.is_key);
-        let widest = width.saturating_sub(key_width + GROUP_GAP).max(1);
+        let widest = width.saturating_sub(key_width).max(NARROWEST_COLUMN);
         for (laid, column) in columns.iter_mut().zip(&table.columns) {
             if !column.is_key {
                 laid.width = laid.width.min(widest);
@@ -98,22 +103,21 @@ impl<'a> Layout<'a> {
             columns,
             groups,
         };
-        layout.make_room_for_labels();
+        layout.make_room_for_labels(widest);
         layout
     }
 
     /// Widens groups whose label has a word wider than all their columns, or would only just not fit.
-    fn make_room_for_labels(&mut self) {
-        for group in &self.groups {
+    fn make_room_for_labels(&mut self, widest: usize) {
+        let is_key = |group: &&ColumnGroup| self.table.columns[group.columns.start].is_key;
+        for group in self.groups.iter().filter(|group| !is_key(group)) {
             let Some(label) = &group.label else { continue };
             let span = self.span(&group.columns);
-            let comfortable = label
-                .width()
-                .min(2 * COMFORTABLE_HEADER)
-                .max(longest_word(label));
-            if let Some(first) = self.columns.get_mut(group.columns.start) {
-                first.width += comfortable.saturating_sub(span);
-            }
+            let comfortable = match label.width() {
+                width if width <= span + COMFORTABLE_HEADER / 2 => width,
+                _ => longest_word(label),
+            };
+            self.columns[group.columns.start].width += comfortable.min(widest).saturating_sub(span);
         }
     }
 
@@ -224,7 +228,7 @@ impl<'a> Layout<'a> {
         let labels: Vec<Vec<String>> = part
             .iter()
             .map(|fragment| match &fragment.label {
-                Some(label) => wrap(label, self.span(&fragment.columns).max(longest_word(label))),
+                Some(label) => wrap(label, self.span(&fragment.columns)),
                 None => Vec::new(),
             })
             .collect();
@@ -335,31 +339,29 @@ impl LaidColumn {
             .as_ref()
             .filter(|_| shows_unit)
             .map(|unit| one_line(unit));
-        let header = match unit {
-            None => wrap(&label, comfortable),
-            Some(unit) if label.width() + 2 + unit.width() <= comfortable => {
-                vec![format!("{label}, {unit}")]
+        let mut header = wrap(&label, comfortable);
+        if let Some(unit) = unit {
+            match header.last_mut() {
+                Some(last) if last.width() + 2 + unit.width() <= comfortable => {
+                    last.push_str(", ");
+                    last.push_str(&unit);
+                }
+                _ => header.push(unit),
             }
-            Some(unit) => {
-                let mut lines = wrap(&label, comfortable);
-                lines.push(unit);
-                lines
-            }
-        };
+        }
         let widest_line = header.iter().map(|line| line.width()).max().unwrap_or(0);
         LaidColumn {
             header,
             cells,
-            width: contents.max(widest_line).max(1),
+            width: contents.max(widest_line).max(NARROWEST_COLUMN),
         }
     }
 }
 
 impl Fragment {
     fn whole(group: &ColumnGroup) -> Fragment {
-        let label = group.label.as_ref().map(|label| one_line(label));
         Fragment {
-            label,
+            label: group.label.clone(),
             columns: group.columns.clone(),
         }
     }

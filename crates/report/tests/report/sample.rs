@@ -4,17 +4,47 @@ use report::{
     Axis, Cell, Colour, Column, Machine, Page, Plot, Provenance, Row, Section, Series, Table,
 };
 
-/// Loss in percent; completed calls per second over UDP and SCTP; p50 and p95 of the delay over both.
-const FIGURES: [(f64, f64, f64, [f64; 2], [f64; 2]); 5] = [
-    (0.0, 3120.4, 2764.9, [0.412, 0.961], [0.523, 1.204]),
-    (5.0, 21.7, 43.1, [0.431, 502.3], [0.611, 204.6]),
-    (10.0, 10.2, 24.8, [0.448, 1503.9], [1.07, 611.5]),
-    (20.0, 3.9, 9.6, [501.2, 3504.0], [203.1, 1240.0]),
-    (30.0, 1.8, 3.1, [1502.7, 7507.7], [418.8, 3071.3]),
+/// What a transport did at one loss.
+struct Figures {
+    /// Completed calls per second.
+    rate: f64,
+    /// Session request delay, milliseconds.
+    p50: f64,
+    p95: f64,
+}
+
+const LOSSES: [f64; 5] = [0.0, 5.0, 10.0, 20.0, 30.0];
+
+const fn figures(rate: f64, p50: f64, p95: f64) -> Figures {
+    Figures { rate, p50, p95 }
+}
+
+static UDP: [Figures; 5] = [
+    figures(3120.4, 0.412, 0.961),
+    figures(21.7, 0.431, 502.3),
+    figures(10.2, 0.448, 1503.9),
+    figures(3.9, 501.2, 3504.0),
+    figures(1.8, 1502.7, 7507.7),
 ];
 
+static SCTP: [Figures; 5] = [
+    figures(2764.9, 0.523, 1.204),
+    figures(43.1, 0.611, 204.6),
+    figures(24.8, 1.07, 611.5),
+    figures(9.6, 203.1, 1240.0),
+    figures(3.1, 418.8, 3071.3),
+];
+
+/// A line of a plot: something of the figures at each loss.
+fn by_loss(
+    figures: &'static [Figures; 5],
+    of: fn(&Figures) -> f64,
+) -> impl Iterator<Item = (f64, f64)> {
+    LOSSES.into_iter().zip(figures.iter().map(of))
+}
+
 /// The demo's table: 23 columns, a block of rows a transport, published figures beside the measured ones.
-pub fn table() -> Table {
+pub(crate) fn table() -> Table {
     let delays = |group: &str| {
         ["mean", "p50", "p95", "max"]
             .map(|statistic| Column::number(statistic).unit("ms").group(group))
@@ -34,13 +64,10 @@ pub fn table() -> Table {
         .columns(
             ["SIP", "transport"].map(|header| Column::number(header).group("Retransmissions")),
         );
-    for (transport, is_sctp) in [("udp", false), ("sctp", true)] {
-        for (index, (loss, udp_rate, sctp_rate, udp, sctp)) in FIGURES.into_iter().enumerate() {
-            let (rate, [p50, p95]) = if is_sctp {
-                (sctp_rate, sctp)
-            } else {
-                (udp_rate, udp)
-            };
+    for (transport, is_sctp, figures) in [("udp", false, &UDP), ("sctp", true, &SCTP)] {
+        for (index, (loss, &Figures { rate, p50, p95 })) in
+            LOSSES.into_iter().zip(figures).enumerate()
+        {
             let completed = (rate * 8.0) as u64;
             let row = Row::new([
                 Cell::from(transport),
@@ -96,47 +123,41 @@ pub fn table() -> Table {
 }
 
 /// Completed calls per second against loss.
-pub fn rate_plot() -> Plot {
-    let points = |is_sctp: bool| {
-        FIGURES.map(|(loss, udp, sctp, ..)| (loss, if is_sctp { sctp } else { udp }))
-    };
+pub(crate) fn rate_plot() -> Plot {
     Plot::new(
         "Completed calls per second against loss",
         Axis::new("Packet loss", "%"),
         Axis::new("Completed calls", "calls/s").logarithmic(),
     )
-    .series(Series::new("UDP", Colour::Blue).points(points(false)))
-    .series(Series::new("SCTP", Colour::Orange).points(points(true)))
+    .series(Series::new("UDP", Colour::Blue).points(by_loss(&UDP, |udp| udp.rate)))
+    .series(Series::new("SCTP", Colour::Orange).points(by_loss(&SCTP, |sctp| sctp.rate)))
     .series(Series::new("TCP", Colour::Green).points([(0.0, Some(2538.0)), (5.0, None)]))
     .note("TCP runs at 0 % only.")
 }
 
 /// Session request delay against loss, two statistics a transport.
-pub fn delay_plot() -> Plot {
-    let points = |is_sctp: bool, statistic: usize| {
-        FIGURES.map(|(loss, _, _, udp, sctp)| (loss, if is_sctp { sctp } else { udp }[statistic]))
-    };
+pub(crate) fn delay_plot() -> Plot {
     Plot::new(
         "Session request delay against loss",
         Axis::new("Packet loss", "%"),
         Axis::new("Session request delay", "ms"),
     )
-    .series(Series::new("UDP p50", Colour::Blue).points(points(false, 0)))
+    .series(Series::new("UDP p50", Colour::Blue).points(by_loss(&UDP, |figures| figures.p50)))
     .series(
         Series::new("UDP p95", Colour::Blue)
             .dashed()
-            .points(points(false, 1)),
+            .points(by_loss(&UDP, |figures| figures.p95)),
     )
-    .series(Series::new("SCTP p50", Colour::Orange).points(points(true, 0)))
+    .series(Series::new("SCTP p50", Colour::Orange).points(by_loss(&SCTP, |figures| figures.p50)))
     .series(
         Series::new("SCTP p95", Colour::Orange)
             .dashed()
-            .points(points(true, 1)),
+            .points(by_loss(&SCTP, |figures| figures.p95)),
     )
 }
 
 /// The whole page.
-pub fn page() -> Page {
+pub(crate) fn page() -> Page {
     let machine = Machine {
         kernel: "Linux 6.12.4".into(),
         cpu: "Example CPU @ 2.60GHz".into(),
