@@ -234,7 +234,6 @@ mod tests {
             "SIP/2.0/UDP ho st",
             "SIP/2.0/UDP [::1",
             "SIP/2.0/UDP :5060",
-            "SIP/2.0/U DP",
         ] {
             assert!(Via::parse(text.as_bytes()).is_err(), "{text}");
         }
