@@ -1,9 +1,10 @@
 //! SIP proxy and registrar: decisions as a core, and the driver that carries them.
 //!
-//! [`Server`] is what a program starts: it joins the [`core`](crate::core) to sockets, to a location
+//! [`Server`] is what a program starts: it joins the [`core`](mod@crate::core) to sockets, to a location
 //! store in memory and to name resolution.
 #![forbid(unsafe_code)]
 
+pub mod core;
 #[cfg(feature = "driver")]
 mod driver;
 mod host_port;

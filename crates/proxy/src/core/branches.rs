@@ -1,0 +1,385 @@
+//! Forwarding: a response context tries its targets, the ways to each, and cancels what is not
+//! wanted any more (RFC 3261 sections 16.6, 16.8 to 16.10).
+
+use std::mem;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Instant;
+
+use sip::transaction::ServerId;
+use sip::{Message, Transport, Uri};
+
+use super::best_response::Candidate;
+use super::context::{BranchState, Cancel, Context, Forwarded};
+use super::forward::{Forwarding, Side, forwarded, is_record_routed, needed_flow};
+use super::identity::Source;
+use super::proxy::{BranchName, Proxy, Timer, Waiting};
+use super::query::{Answer, NextHop, Query};
+use super::rejection::Rejection;
+use super::target::{Target, Way};
+use super::{route, uri};
+use crate::HostPort;
+
+/// A way that has been looked at.
+pub(super) enum Resolved {
+    /// The request can go.
+    Send { to: sip::Target, side: Side },
+    /// This has to be known first.
+    Ask(Query),
+}
+
+/// How many addresses of a next hop are tried.
+const MAXIMUM_NEXT_HOPS: usize = 8;
+
+impl Proxy {
+    /// Brings a response context as far as it can go: begins branches, and answers when none is left.
+    /// Keeps it for as long as anything is to come.
+    pub(super) fn drive(&mut self, now: Instant, server: ServerId, mut context: Box<Context>) {
+        loop {
+            self.try_ready_branches(now, server, &mut context);
+            if context.is_answered || context.is_pending() {
+                break;
+            }
+            if !(context.may_go_on() && context.begin_next_group()) {
+                self.answer_with_best(now, server, &mut context);
+            }
+        }
+        if context.is_answered && !context.is_pending() {
+            self.disarm_trying(server, &mut context);
+        } else {
+            self.contexts.insert(server, context);
+        }
+    }
+
+    /// Ends a response context without having forwarded anything.
+    pub(super) fn abandon(
+        &mut self,
+        now: Instant,
+        server: ServerId,
+        mut context: Box<Context>,
+        rejection: &Rejection,
+    ) {
+        self.disarm_trying(server, &mut context);
+        self.report_final(&context, rejection.status, rejection.reason);
+        self.refuse(now, server, &context.request, rejection);
+    }
+
+    /// Goes on with a branch when the addresses of its next hop are known.
+    pub(super) fn complete_resolution(
+        &mut self,
+        now: Instant,
+        (server, index): BranchName,
+        answer: Answer,
+    ) {
+        let Some(mut context) = self.contexts.remove(&server) else {
+            return;
+        };
+        if let Some(branch) = context.branches.get_mut(index) {
+            add_next_hops(&mut branch.target, answer);
+            branch.state = BranchState::Ready;
+        }
+        self.drive(now, server, context);
+    }
+
+    /// Timer C, or the end of the time that a CANCEL may take to have its effect (RFC 3261 sections
+    /// 9.1 and 16.8).
+    pub(super) fn handle_branch_timeout(&mut self, now: Instant, (server, index): BranchName) {
+        let Some(mut context) = self.contexts.remove(&server) else {
+            return;
+        };
+        if let Some(branch) = context.forwarded_mut(index) {
+            branch.deadline = None;
+            if branch.is_proceeding && branch.cancel != Cancel::Sent {
+                self.cancel_branch(now, (server, index), &mut context);
+            } else {
+                let client = branch.client;
+                self.transactions.abandon(now, client);
+                self.end_branch(
+                    (server, index),
+                    &mut context,
+                    Some(Candidate::Presumed(408)),
+                );
+            }
+        }
+        self.drive(now, server, context);
+    }
+
+    /// Cancels all branches that have no final response (RFC 3261 section 16.7 step 10).
+    pub(super) fn cancel_branches(
+        &mut self,
+        now: Instant,
+        server: ServerId,
+        context: &mut Context,
+    ) {
+        for index in 0..context.branches.len() {
+            self.cancel_branch(now, (server, index), context);
+        }
+    }
+
+    /// Takes a branch out of service, with the response that it has brought, if it has.
+    pub(super) fn end_branch(
+        &mut self,
+        (server, index): BranchName,
+        context: &mut Context,
+        candidate: Option<Candidate>,
+    ) {
+        let Some(branch) = context.branches.get_mut(index) else {
+            return;
+        };
+        match mem::replace(&mut branch.state, BranchState::Ended) {
+            BranchState::Forwarded(mut forwarded) => {
+                self.clients.remove(&forwarded.client);
+                self.arm((server, index), &mut forwarded, None);
+            }
+            BranchState::Resolving(id) => {
+                self.questions.take(id);
+            }
+            BranchState::Ready | BranchState::Ended => {}
+        }
+        if let Some(candidate) = candidate {
+            context.finals.add(candidate);
+        }
+    }
+
+    /// Sets the time at which a branch is looked at again.
+    pub(super) fn arm(
+        &mut self,
+        name: BranchName,
+        forwarded: &mut Forwarded,
+        deadline: Option<Instant>,
+    ) {
+        if let Some(old) = mem::replace(&mut forwarded.deadline, deadline) {
+            self.timers.remove(&(old, Timer::Branch(name)));
+        }
+        if let Some(new) = deadline {
+            self.timers.insert((new, Timer::Branch(name)));
+        }
+    }
+
+    /// What a way means for a request. `None`: it leads nowhere.
+    pub(super) fn resolve(&self, request: &Message, target: &str, way: &Way) -> Option<Resolved> {
+        match way {
+            Way::Flow {
+                flow,
+                address,
+                is_needed,
+            } => {
+                let source = self.source(flow.transport, flow.remote.ip(), Some(flow.local))?;
+                let to = match address {
+                    Some(address) => sip::Target::FlowOrAddress(*flow, *address),
+                    None => sip::Target::Flow(*flow),
+                };
+                let side = Side {
+                    transport: flow.transport,
+                    source,
+                    flow: is_needed.then_some(*flow),
+                };
+                Some(Resolved::Send { to, side })
+            }
+            Way::Address {
+                transport,
+                remote,
+                local,
+            } => {
+                let source = match self.identity.source(*transport, remote.ip(), None)? {
+                    Source::Known(source) => source,
+                    Source::Ask(_) => HostPort::from(*local),
+                };
+                Some(send_to(*transport, *remote, source))
+            }
+            Way::NextHop => self.resolve_next_hop(request, target),
+        }
+    }
+
+    /// Where the first Route, or else the URI of the target, leads (RFC 3261 section 16.6 step 7).
+    fn resolve_next_hop(&self, request: &Message, target: &str) -> Option<Resolved> {
+        let is_secure = matches!(Uri::parse(target), Ok(Uri::Sip(uri)) if uri.is_secure());
+        let next_hop = route::next_hop(request, target)?;
+        let destination = uri::destination(next_hop.as_sip()?, is_secure)?;
+        let uri::Destination {
+            host,
+            port,
+            transport,
+        } = destination;
+        if port == 0 {
+            return None;
+        }
+        if let Ok(address) = host.parse::<IpAddr>()
+            && let Source::Known(source) = self.identity.source(transport, address, None)?
+        {
+            return Some(send_to(transport, SocketAddr::new(address, port), source));
+        }
+        Some(Resolved::Ask(Query::Resolve {
+            host,
+            port,
+            transport,
+        }))
+    }
+
+    /// Our address toward a neighbour, where it needs no asking.
+    fn source(
+        &self,
+        transport: Transport,
+        remote: IpAddr,
+        local: Option<SocketAddr>,
+    ) -> Option<HostPort> {
+        match self.identity.source(transport, remote, local)? {
+            Source::Known(source) => Some(source),
+            Source::Ask(_) => None,
+        }
+    }
+
+    fn try_ready_branches(&mut self, now: Instant, server: ServerId, context: &mut Context) {
+        for index in 0..context.branches.len() {
+            while context.is_ready(index) {
+                self.try_next_way(now, (server, index), context);
+            }
+        }
+    }
+
+    /// Tries the next way to a branch's target; the branch ends where there is none.
+    fn try_next_way(&mut self, now: Instant, name: BranchName, context: &mut Context) {
+        let Some(branch) = context.branches.get_mut(name.1) else {
+            return;
+        };
+        let Some(way) = branch.target.ways.pop_front() else {
+            self.end_branch(name, context, Some(Candidate::Presumed(503)));
+            return;
+        };
+        match self.resolve(&context.request, &branch.target.uri, &way) {
+            Some(Resolved::Send { to, side }) => self.forward(now, name, context, to, &side),
+            Some(Resolved::Ask(query)) => match self.ask(now, query, Waiting::Resolve(name)) {
+                Ok(id) => branch.state = BranchState::Resolving(id),
+                Err(_) => {
+                    context.is_overloaded = true;
+                    self.end_branch(name, context, Some(Candidate::Presumed(503)));
+                }
+            },
+            // The next one, if there is one.
+            None => {}
+        }
+    }
+
+    /// Forwards the request (RFC 3261 section 16.6 steps 8 to 11).
+    fn forward(
+        &mut self,
+        now: Instant,
+        name: BranchName,
+        context: &mut Context,
+        to: sip::Target,
+        side: &Side,
+    ) {
+        let arrival = &context.arrival;
+        let from = self
+            .source(arrival.transport, arrival.remote.ip(), Some(arrival.local))
+            .map(|source| Side {
+                transport: arrival.transport,
+                source,
+                flow: needed_flow(&context.request, arrival),
+            });
+        let is_invite = context.is_invite();
+        let is_routed = context.request.method().is_some_and(is_record_routed);
+        let Some(branch) = context.branches.get_mut(name.1) else {
+            return;
+        };
+        let id = context
+            .fingerprint
+            .append_to(&self.transactions.new_branch());
+        let how = Forwarding {
+            request_uri: &branch.target.uri,
+            branch: &id,
+            record_route_from: from.as_ref().filter(|_| is_routed),
+            to: side,
+            max_breadth: Some(branch.max_breadth),
+        };
+        let copy = forwarded(&context.request, &how, &self.tokens);
+        match self.transactions.send_request(now, copy.clone(), to) {
+            Ok(client) => {
+                self.statistics.forwarded += 1;
+                self.clients.insert(client, name);
+                let mut forwarded = Forwarded {
+                    client,
+                    request: copy,
+                    sent_to: to,
+                    is_proceeding: false,
+                    cancel: Cancel::No,
+                    deadline: None,
+                };
+                if is_invite {
+                    self.arm(name, &mut forwarded, Some(now + self.timer_c));
+                }
+                branch.state = BranchState::Forwarded(Box::new(forwarded));
+            }
+            Err(_) => {
+                context.is_overloaded = true;
+                self.end_branch(name, context, Some(Candidate::Presumed(503)));
+            }
+        }
+    }
+
+    /// Cancels one branch: at once if a provisional response has come, else as soon as one does (RFC
+    /// 3261 section 9.1). Requests other than INVITE are not cancelled, but what they bring is not
+    /// waited for.
+    pub(super) fn cancel_branch(&mut self, now: Instant, name: BranchName, context: &mut Context) {
+        let is_invite = context.is_invite();
+        let is_answered = context.is_answered;
+        let Some(forwarded) = context.forwarded_mut(name.1).filter(|_| is_invite) else {
+            if is_answered || is_invite {
+                self.end_branch(name, context, None);
+            }
+            return;
+        };
+        if forwarded.cancel == Cancel::Sent {
+            return;
+        }
+        forwarded.cancel = Cancel::Wanted;
+        if !forwarded.is_proceeding {
+            return;
+        }
+        forwarded.cancel = Cancel::Sent;
+        if let Some(cancel) = forwarded.cancel_request() {
+            // Without room for its transaction the branch ends by the deadline below.
+            let _ = self
+                .transactions
+                .send_request(now, cancel, forwarded.sent_to);
+        }
+        let deadline = now + self.transaction_config.t1 * 64;
+        self.arm(name, forwarded, Some(deadline));
+    }
+
+    /// Forgets the 100 that was due if no answer came.
+    pub(super) fn disarm_trying(&mut self, server: ServerId, context: &mut Context) {
+        if let Some(due) = context.trying_at.take() {
+            self.timers.remove(&(due, Timer::Trying(server)));
+        }
+    }
+}
+
+/// Puts the addresses of a next hop before the other ways to a target.
+pub(super) fn add_next_hops(target: &mut Target, answer: Answer) {
+    let Answer::NextHops(hops) = answer else {
+        return;
+    };
+    for hop in hops.into_iter().take(MAXIMUM_NEXT_HOPS).rev() {
+        let NextHop {
+            transport,
+            remote,
+            local,
+        } = hop;
+        target.ways.push_front(Way::Address {
+            transport,
+            remote,
+            local,
+        });
+    }
+}
+
+fn send_to(transport: Transport, remote: SocketAddr, source: HostPort) -> Resolved {
+    Resolved::Send {
+        to: sip::Target::Address(transport, remote),
+        side: Side {
+            transport,
+            source,
+            flow: None,
+        },
+    }
+}

@@ -1,0 +1,75 @@
+//! What the core tells for the log: one event for a registration, a few for a call.
+
+use std::time::Duration;
+
+use sip::{Flow, Message};
+
+use super::binding::AddressOfRecord;
+
+/// Something that an operator wants to read about.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// A binding was made or refreshed.
+    Registered {
+        /// Whose.
+        address: AddressOfRecord,
+        /// The contact URI.
+        contact: String,
+        /// The flow that the REGISTER came over.
+        flow: Flow,
+        /// The interval that the registrar granted.
+        expires: Duration,
+    },
+    /// A binding was removed by its user agent.
+    Unregistered {
+        /// Whose.
+        address: AddressOfRecord,
+        /// The contact URI, or `*` for all.
+        contact: String,
+        /// The flow that the REGISTER came over.
+        flow: Flow,
+    },
+    /// An INVITE outside of a dialog was taken on.
+    CallStarted(Call),
+    /// A callee has answered it with a 2xx.
+    CallAnswered(Call),
+    /// It was refused, cancelled or not answered.
+    CallFailed {
+        /// Which call.
+        call: Call,
+        /// The status of the final response.
+        status: u16,
+        /// Its reason phrase.
+        reason: String,
+    },
+    /// A BYE was answered with a 2xx.
+    CallEnded {
+        /// The Call-ID.
+        call_id: String,
+    },
+}
+
+/// The names of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// The Call-ID.
+    pub call_id: String,
+    /// The URI in From.
+    pub caller: String,
+    /// The URI that was called.
+    pub callee: String,
+}
+
+impl Call {
+    /// The call that an INVITE begins; `None` where it is part of one that has begun.
+    pub(crate) fn of(request: &Message) -> Option<Call> {
+        if request.to()?.tag().is_some() {
+            return None;
+        }
+        Some(Call {
+            call_id: request.call_id().unwrap_or_default().to_owned(),
+            caller: request.from()?.uri().to_owned(),
+            callee: request.request_uri().unwrap_or_default().to_owned(),
+        })
+    }
+}

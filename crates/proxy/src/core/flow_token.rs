@@ -1,0 +1,236 @@
+//! Flow tokens: a flow written into the user part of a Record-Route URI, so that requests in the
+//! dialog go back along it (the way of RFC 5626 section 5.2).
+//!
+//! A user agent behind a NAT, or one that took the connection to us as its only one, cannot be
+//! reached at its Contact. The token needs no memory here: it comes back in the Route of each
+//! request. It is signed, so that nobody can make us send along a flow that we did not give out.
+
+use std::net::{IpAddr, SocketAddr};
+
+use hmac::{Hmac, KeyInit, Mac};
+use rand::Rng;
+use rand_chacha::ChaCha12Rng;
+use sha2::Sha256;
+use sip::{ConnectionId, Flow, Transport};
+
+/// Writes and reads flow tokens under one key.
+#[derive(Clone)]
+pub(crate) struct FlowTokens {
+    key: Hmac<Sha256>,
+}
+
+/// How much of the HMAC a token carries, in octets.
+const TAG_LENGTH: usize = 10;
+
+impl FlowTokens {
+    pub(crate) fn new(rng: &mut ChaCha12Rng) -> FlowTokens {
+        let mut key = [0; 64];
+        rng.fill_bytes(&mut key);
+        FlowTokens {
+            key: Hmac::new(&key.into()),
+        }
+    }
+
+    /// The token of a flow: letters and digits.
+    pub(crate) fn encode(&self, flow: &Flow) -> String {
+        let mut octets = Vec::with_capacity(64);
+        octets.push(transport_code(flow.transport));
+        push_number(&mut octets, flow.connection.0);
+        push_number(&mut octets, flow.stream.into());
+        for address in [flow.local, flow.remote] {
+            match address.ip() {
+                IpAddr::V4(ip) => {
+                    octets.push(4);
+                    octets.extend_from_slice(&ip.octets());
+                }
+                IpAddr::V6(ip) => {
+                    octets.push(6);
+                    octets.extend_from_slice(&ip.octets());
+                }
+            }
+            octets.extend_from_slice(&address.port().to_be_bytes());
+        }
+        let tag = self
+            .key
+            .clone()
+            .chain_update(&octets)
+            .finalize()
+            .into_bytes();
+        octets.extend_from_slice(&tag[..TAG_LENGTH]);
+        to_hexadecimal(&octets)
+    }
+
+    /// The flow of a token that we wrote; `None` for anything else.
+    pub(crate) fn decode(&self, token: &str) -> Option<Flow> {
+        let octets = from_hexadecimal(token)?;
+        let (signed, tag) = octets.split_at_checked(octets.len().checked_sub(TAG_LENGTH)?)?;
+        self.key
+            .clone()
+            .chain_update(signed)
+            .verify_truncated_left(tag)
+            .ok()?;
+
+        let mut reader = Reader(signed);
+        let transport = transport_of(reader.octet()?)?;
+        let connection = ConnectionId(reader.number()?);
+        let stream = u16::try_from(reader.number()?).ok()?;
+        let local = reader.address()?;
+        let remote = reader.address()?;
+        reader.0.is_empty().then_some(Flow {
+            transport,
+            local,
+            remote,
+            connection,
+            stream,
+        })
+    }
+}
+
+impl std::fmt::Debug for FlowTokens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("FlowTokens")
+    }
+}
+
+/// The place of a transport in [`Transport::ALL`].
+fn transport_code(transport: Transport) -> u8 {
+    Transport::ALL
+        .iter()
+        .zip(0..)
+        .find(|(other, _)| **other == transport)
+        .map_or(u8::MAX, |(_, code)| code)
+}
+
+fn transport_of(code: u8) -> Option<Transport> {
+    Transport::ALL.get(usize::from(code)).copied()
+}
+
+/// Appends a number, seven bits an octet, the lowest first: numbers of connections are small.
+fn push_number(octets: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        octets.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    octets.push(number as u8);
+}
+
+/// Takes values off the front of a token.
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn octet(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn octets<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (first, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let mut number = 0;
+        for shift in (0..u64::BITS).step_by(7) {
+            let octet = self.octet()?;
+            number |= u64::from(octet & 0x7f) << shift;
+            if octet & 0x80 == 0 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    fn address(&mut self) -> Option<SocketAddr> {
+        let ip: IpAddr = match self.octet()? {
+            4 => self.octets::<4>()?.into(),
+            6 => self.octets::<16>()?.into(),
+            _ => return None,
+        };
+        Some(SocketAddr::new(ip, u16::from_be_bytes(self.octets()?)))
+    }
+}
+
+fn to_hexadecimal(octets: &[u8]) -> String {
+    octets
+        .iter()
+        .flat_map(|octet| [octet >> 4, octet & 0xf])
+        .filter_map(|digit| char::from_digit(digit.into(), 16))
+        .collect()
+}
+
+fn from_hexadecimal(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    if !rest.is_empty() {
+        return None;
+    }
+    pairs
+        .iter()
+        .map(|[high, low]| u8::try_from(digit(*high)? << 4 | digit(*low)?).ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+
+    use super::*;
+
+    fn tokens(seed: u64) -> FlowTokens {
+        FlowTokens::new(&mut ChaCha12Rng::seed_from_u64(seed))
+    }
+
+    fn flow(local: &str, remote: &str) -> Flow {
+        Flow {
+            transport: Transport::Sctp,
+            local: local.parse().expect("an address"),
+            remote: remote.parse().expect("an address"),
+            connection: ConnectionId(u64::MAX - 5),
+            stream: 40_000,
+        }
+    }
+
+    #[test]
+    fn a_token_is_read_back() {
+        for flow in [
+            flow("192.0.2.1:5060", "198.51.100.9:1"),
+            flow("[2001:db8::1]:5060", "[2001:db8::2]:65535"),
+        ] {
+            let token = tokens(1).encode(&flow);
+            assert_eq!(tokens(1).decode(&token), Some(flow));
+            assert!(
+                token.bytes().all(|byte| byte.is_ascii_alphanumeric()),
+                "{token}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_token_of_a_small_connection_number_is_short() {
+        let flow = Flow {
+            connection: ConnectionId(300),
+            stream: 7,
+            ..flow("192.0.2.1:5060", "198.51.100.9:1")
+        };
+        assert!(tokens(1).encode(&flow).len() <= 60);
+    }
+
+    #[test]
+    fn a_token_under_another_key_or_changed_anywhere_is_refused() {
+        let token = tokens(1).encode(&flow("192.0.2.1:5060", "198.51.100.9:1"));
+        assert_eq!(tokens(2).decode(&token), None);
+        for position in 0..token.len() {
+            let mut changed = token.clone().into_bytes();
+            changed[position] = if changed[position] == b'0' {
+                b'1'
+            } else {
+                b'0'
+            };
+            let changed = String::from_utf8(changed).expect("ASCII");
+            assert_eq!(tokens(1).decode(&changed), None, "{changed}");
+            assert_eq!(tokens(1).decode(&token[..position]), None);
+        }
+    }
+}

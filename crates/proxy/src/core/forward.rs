@@ -1,0 +1,147 @@
+//! The copy of a request that goes to a next hop (RFC 3261 section 16.6 steps 1 to 9).
+
+use sip::{Flow, Message, Method, Name, Transport, Uri};
+
+use super::flow_token::FlowTokens;
+use super::route;
+use super::target::is_at_contact;
+use crate::HostPort;
+
+/// Our side toward one neighbour.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Side {
+    pub(crate) transport: Transport,
+    /// Our address as that neighbour sees it.
+    pub(crate) source: HostPort,
+    /// The flow to the neighbour, where it is a user agent that can be reached only along it.
+    pub(crate) flow: Option<Flow>,
+}
+
+/// What the copy says that the received request did not.
+#[derive(Clone, Debug)]
+pub(crate) struct Forwarding<'a> {
+    /// The URI of the target.
+    pub(crate) request_uri: &'a str,
+    /// The branch parameter of our Via.
+    pub(crate) branch: &'a str,
+    /// Where the request came from; `None` leaves the dialog without us.
+    pub(crate) record_route_from: Option<&'a Side>,
+    /// Where it goes to.
+    pub(crate) to: &'a Side,
+    /// Max-Breadth of this branch (RFC 5393 section 5.3.3).
+    pub(crate) max_breadth: Option<u32>,
+}
+
+/// Max-Forwards of a request that has none (RFC 3261 section 16.6 step 3).
+const DEFAULT_MAX_FORWARDS: u8 = 70;
+
+/// Makes the copy. The request is as it was received but for what routed it here.
+pub(crate) fn forwarded(request: &Message, how: &Forwarding<'_>, tokens: &FlowTokens) -> Message {
+    let mut copy = request.clone();
+    if copy.request_uri() != Some(how.request_uri) {
+        copy.set_request_uri(how.request_uri);
+    }
+    let max_forwards = match copy.max_forwards() {
+        Some(value) => value.saturating_sub(1),
+        None => DEFAULT_MAX_FORWARDS,
+    };
+    copy.replace(Name::MaxForwards, max_forwards.to_string());
+    if let Some(max_breadth) = how.max_breadth {
+        copy.replace(Name::MaxBreadth, max_breadth.to_string());
+    }
+    if let Some(from) = how.record_route_from {
+        for uri in record_routes(from, how.to, tokens) {
+            copy.push_front(Name::RecordRoute, uri);
+        }
+    }
+    route::postprocess(&mut copy);
+    // Over UDP the answer comes back to the port that we send from (RFC 3581 section 3).
+    let rport = if how.to.transport == Transport::Udp {
+        ";rport"
+    } else {
+        ""
+    };
+    copy.push_front(
+        Name::Via,
+        format!(
+            "SIP/2.0/{} {};branch={}{rport}",
+            how.to.transport.via_name(),
+            how.to.source,
+            how.branch
+        ),
+    );
+    if how.to.transport.is_reliable() {
+        copy.ensure_content_length();
+    }
+    copy
+}
+
+/// Whether we want to see the later requests of the dialog that a request begins or belongs to: all
+/// but those that are known to stand for themselves or to end a dialog.
+pub(crate) fn is_record_routed(method: &Method) -> bool {
+    !matches!(
+        method,
+        Method::Register
+            | Method::Options
+            | Method::Message
+            | Method::Publish
+            | Method::Bye
+            | Method::Cancel
+            | Method::Ack
+            | Method::Prack
+            | Method::Info
+    )
+}
+
+/// The flow of a request, where later ones to its sender must go along it: where the sender is the
+/// user agent itself, and is not at its Contact.
+pub(crate) fn needed_flow(request: &Message, arrival: &Flow) -> Option<Flow> {
+    if request.vias().nth(1).is_some() || request.contains(Name::RecordRoute) {
+        return None;
+    }
+    let Some(Ok(sip::Contact::Address(contact))) = request.contacts().next() else {
+        return None;
+    };
+    let is_reached = match contact.parse_uri() {
+        Ok(Uri::Sip(uri)) => is_at_contact(arrival, &uri),
+        _ => return None,
+    };
+    (!is_reached).then_some(*arrival)
+}
+
+/// Our Record-Route values, in the order in which they are put before those that are there. Two where
+/// the sides differ, each with the transport and address of its side (RFC 5658 section 5).
+fn record_routes(from: &Side, to: &Side, tokens: &FlowTokens) -> Vec<String> {
+    let names_transport = from.transport != to.transport;
+    if !names_transport && from.source == to.source && from.flow.is_none() && to.flow.is_none() {
+        return vec![record_route(to, false, tokens)];
+    }
+    vec![
+        record_route(from, names_transport, tokens),
+        record_route(to, names_transport, tokens),
+    ]
+}
+
+/// One Record-Route value. UDP goes without saying unless the other side is not UDP; any other
+/// transport has to be named, or requests in the dialog would come over UDP (RFC 5658 section 6).
+fn record_route(side: &Side, names_transport: bool, tokens: &FlowTokens) -> String {
+    let scheme = if side.transport.is_secure() {
+        "sips"
+    } else {
+        "sip"
+    };
+    // `transport=tls` is deprecated: the scheme says it (RFC 5658 section 6.2).
+    let transport = match side.transport {
+        Transport::Udp if !names_transport => "",
+        Transport::Udp => ";transport=udp",
+        Transport::Tcp | Transport::Tls => ";transport=tcp",
+        Transport::Sctp | Transport::TlsSctp => ";transport=sctp",
+        Transport::Ws | Transport::Wss => ";transport=ws",
+    };
+    let token = side
+        .flow
+        .as_ref()
+        .map(|flow| format!("{}@", tokens.encode(flow)))
+        .unwrap_or_default();
+    format!("<{scheme}:{token}{}{transport};lr>", side.source)
+}

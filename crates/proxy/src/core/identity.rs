@@ -1,0 +1,363 @@
+//! Who this element is: the addresses that it listens on and is known by, and the domains that it is
+//! responsible for.
+
+use std::net::{IpAddr, SocketAddr};
+
+use sip::{Host, SipUri, Transport};
+
+use crate::HostPort;
+
+/// An address that the driver listens on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listener {
+    /// The transport protocol.
+    pub transport: Transport,
+    /// The address and port; an unspecified address is a wildcard.
+    pub address: SocketAddr,
+}
+
+/// A domain under each of its names: addresses of record in all of them are the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Domain {
+    /// The name that addresses of record are filed under.
+    pub name: HostPort,
+    /// Other names of the same domain.
+    pub aliases: Vec<HostPort>,
+}
+
+/// What an outgoing message says of where it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// This belongs into Via and Record-Route.
+    Known(HostPort),
+    /// The listener is a wildcard: the route to the peer tells the address, the port is this.
+    Ask(u16),
+}
+
+/// Who this element is.
+#[derive(Clone, Debug)]
+pub(crate) struct Identity {
+    listeners: Vec<Listener>,
+    advertise: Option<HostPort>,
+    local_addresses: Vec<IpAddr>,
+    domains: Vec<Domain>,
+}
+
+impl Identity {
+    pub(crate) fn new(
+        listeners: Vec<Listener>,
+        advertise: Option<HostPort>,
+        local_addresses: Vec<IpAddr>,
+        domains: Vec<Domain>,
+    ) -> Identity {
+        Identity {
+            listeners,
+            advertise,
+            local_addresses,
+            domains,
+        }
+    }
+
+    /// What a message over a transport to an address gives as its origin: the advertised address,
+    /// or that of the listener which takes requests on this transport and address family. `local` is
+    /// our end of the flow, where the message goes along one. `None` where we do not listen there,
+    /// so that nobody could answer.
+    pub(crate) fn source(
+        &self,
+        transport: Transport,
+        remote: IpAddr,
+        local: Option<SocketAddr>,
+    ) -> Option<Source> {
+        let listener = self.listener(transport, remote, local)?;
+        let port = listener.address.port();
+        if let Some(advertise) = &self.advertise {
+            let port = advertise.port.unwrap_or(port);
+            return Some(Source::Known(HostPort {
+                host: advertise.host.clone(),
+                port: Some(port),
+            }));
+        }
+        if !listener.address.ip().is_unspecified() {
+            return Some(Source::Known(listener.address.into()));
+        }
+        Some(match local {
+            Some(local) => Source::Known(SocketAddr::new(local.ip(), port).into()),
+            None => Source::Ask(port),
+        })
+    }
+
+    /// Whether a sent-by is one that we put into requests (RFC 3261 section 18.1.2).
+    pub(crate) fn is_own_sent_by(&self, host: Host<'_>, port: Option<u16>) -> bool {
+        if let Some(advertise) = &self.advertise {
+            return is_host(host, &advertise.host)
+                && (advertise.port.is_none() || port == advertise.port);
+        }
+        let Host::Address(address) = host else {
+            return false;
+        };
+        self.listeners.iter().any(|listener| {
+            port == Some(listener.address.port()) && covers(listener.address.ip(), address)
+        })
+    }
+
+    /// Whether a URI leads to this element: to an address that it listens on or advertises, or to a
+    /// domain that it is responsible for. `arrival` is our address that the message came to, which a
+    /// wildcard listener may have got after it was opened.
+    pub(crate) fn is_own(&self, uri: &SipUri<'_>, arrival: IpAddr) -> bool {
+        self.domain(uri.host(), uri.port()).is_some() || self.is_own_address(uri, arrival)
+    }
+
+    /// Whether a URI leads to an address that this element listens on or advertises.
+    pub(crate) fn is_own_address(&self, uri: &SipUri<'_>, arrival: IpAddr) -> bool {
+        let port = uri.port().unwrap_or(if uri.is_secure() {
+            Transport::Tls.default_port()
+        } else {
+            Transport::Udp.default_port()
+        });
+        if let Some(advertise) = &self.advertise
+            && is_host(uri.host(), &advertise.host)
+        {
+            return match advertise.port {
+                Some(advertised) => port == advertised,
+                None => self.is_own_port(port),
+            };
+        }
+        let Host::Address(address) = uri.host() else {
+            return false;
+        };
+        self.listeners.iter().any(|listener| {
+            let local = listener.address.ip();
+            port == listener.address.port()
+                && (local == address
+                    || covers(local, address)
+                        && (address == arrival || self.local_addresses.contains(&address)))
+        })
+    }
+
+    /// The name of the domain that a host and port belong to, if this element is responsible for it.
+    /// A domain without a port is meant by a URI without one, and by one with a port of ours.
+    pub(crate) fn domain(&self, host: Host<'_>, port: Option<u16>) -> Option<&HostPort> {
+        let is_named = |name: &HostPort| {
+            is_host(host, &name.host)
+                && (port == name.port
+                    || name.port.is_none() && port.is_some_and(|port| self.is_own_port(port)))
+        };
+        self.domains
+            .iter()
+            .find(|domain| is_named(&domain.name) || domain.aliases.iter().any(is_named))
+            .map(|domain| &domain.name)
+    }
+
+    /// The listener whose address a message over this transport gives as its own.
+    fn listener(
+        &self,
+        transport: Transport,
+        remote: IpAddr,
+        local: Option<SocketAddr>,
+    ) -> Option<&Listener> {
+        // The more that agrees the better. A connection that we opened has a port of its own, so the
+        // port alone does not decide; and a loopback listener is of no use to a peer elsewhere.
+        let fitness = |listener: &Listener| {
+            let ip = listener.address.ip();
+            match local {
+                Some(local) => (
+                    covers(ip, local.ip()),
+                    listener.address.port() == local.port(),
+                    !ip.is_unspecified(),
+                ),
+                None => (
+                    ip.is_unspecified() || ip.is_loopback() == remote.is_loopback(),
+                    !ip.is_unspecified(),
+                    false,
+                ),
+            }
+        };
+        let mut best: Option<&Listener> = None;
+        for listener in &self.listeners {
+            if listener.transport == transport
+                && listener.address.is_ipv4() == remote.is_ipv4()
+                && best.is_none_or(|best| fitness(listener) > fitness(best))
+            {
+                best = Some(listener);
+            }
+        }
+        best
+    }
+
+    fn is_own_port(&self, port: u16) -> bool {
+        self.listeners
+            .iter()
+            .any(|listener| listener.address.port() == port)
+            || self
+                .advertise
+                .as_ref()
+                .is_some_and(|advertise| advertise.port == Some(port))
+    }
+}
+
+/// Whether a listener's address takes what is sent to an address of this host.
+fn covers(listener: IpAddr, address: IpAddr) -> bool {
+    listener == address || listener.is_unspecified() && listener.is_ipv4() == address.is_ipv4()
+}
+
+/// Whether a host in a message is the one with this name.
+fn is_host(host: Host<'_>, name: &str) -> bool {
+    match host {
+        Host::Name(host) => host
+            .strip_suffix('.')
+            .unwrap_or(host)
+            .eq_ignore_ascii_case(name),
+        Host::Address(address) => name.parse() == Ok(address),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listener(text: &str) -> Listener {
+        let (transport, address) = text.split_once(':').expect("a transport");
+        Listener {
+            transport: transport.parse().expect("a transport"),
+            address: address.parse().expect("an address"),
+        }
+    }
+
+    fn identity(listeners: &[&str], advertise: Option<&str>, domains: &[&str]) -> Identity {
+        Identity::new(
+            listeners.iter().map(|text| listener(text)).collect(),
+            advertise.map(|text| text.parse().expect("a host")),
+            vec![
+                "192.0.2.1".parse().expect("an address"),
+                "2001:db8::1".parse().expect("an address"),
+            ],
+            domains
+                .iter()
+                .map(|text| Domain {
+                    name: text.parse().expect("a host"),
+                    aliases: Vec::new(),
+                })
+                .collect(),
+        )
+    }
+
+    fn source(
+        identity: &Identity,
+        transport: Transport,
+        remote: &str,
+        local: Option<&str>,
+    ) -> Option<String> {
+        let remote = remote.parse().expect("an address");
+        let local = local.map(|text| text.parse().expect("an address"));
+        identity
+            .source(transport, remote, local)
+            .map(|source| match source {
+                Source::Known(host) => host.to_string(),
+                Source::Ask(port) => format!("?:{port}"),
+            })
+    }
+
+    #[test]
+    fn a_message_comes_from_the_listener_of_its_transport_and_family() {
+        let identity = identity(
+            &[
+                "udp:127.0.0.1:5060",
+                "udp:192.0.2.1:5070",
+                "tcp:192.0.2.1:5080",
+                "udp:[2001:db8::1]:5090",
+            ],
+            None,
+            &[],
+        );
+        assert_eq!(
+            source(&identity, Transport::Udp, "127.0.0.9", None).as_deref(),
+            Some("127.0.0.1:5060")
+        );
+        assert_eq!(
+            source(&identity, Transport::Udp, "192.0.2.9", None).as_deref(),
+            Some("192.0.2.1:5070")
+        );
+        assert_eq!(
+            source(&identity, Transport::Udp, "2001:db8::9", None).as_deref(),
+            Some("[2001:db8::1]:5090")
+        );
+        assert_eq!(source(&identity, Transport::Sctp, "192.0.2.9", None), None);
+        assert_eq!(source(&identity, Transport::Tcp, "2001:db8::9", None), None);
+        // A connection that we opened: its port is its own.
+        let local = Some("192.0.2.1:40000");
+        assert_eq!(
+            source(&identity, Transport::Tcp, "192.0.2.9", local).as_deref(),
+            Some("192.0.2.1:5080")
+        );
+    }
+
+    #[test]
+    fn a_wildcard_listener_takes_the_address_of_the_flow() {
+        let identity = identity(&["udp:0.0.0.0:5060"], None, &[]);
+        let local = Some("192.0.2.1:5060");
+        assert_eq!(
+            source(&identity, Transport::Udp, "192.0.2.9", local).as_deref(),
+            Some("192.0.2.1:5060")
+        );
+        assert_eq!(
+            source(&identity, Transport::Udp, "192.0.2.9", None).as_deref(),
+            Some("?:5060")
+        );
+    }
+
+    #[test]
+    fn what_is_advertised_takes_the_place_of_the_listener() {
+        let listeners = &["udp:0.0.0.0:5070"];
+        let with_port = identity(listeners, Some("sip.example.com:5060"), &[]);
+        let without = identity(listeners, Some("sip.example.com"), &[]);
+        assert_eq!(
+            source(&with_port, Transport::Udp, "192.0.2.9", None).as_deref(),
+            Some("sip.example.com:5060")
+        );
+        assert_eq!(
+            source(&without, Transport::Udp, "192.0.2.9", None).as_deref(),
+            Some("sip.example.com:5070")
+        );
+        assert!(with_port.is_own_sent_by(Host::Name("SIP.example.com"), Some(5060)));
+        assert!(!with_port.is_own_sent_by(Host::Name("sip.example.com"), Some(5070)));
+        assert!(!with_port.is_own_sent_by(Host::Name("sip.example.org"), Some(5060)));
+    }
+
+    #[test]
+    fn sent_by_of_others_is_not_ours() {
+        let identity = identity(&["udp:127.0.0.1:5060", "udp:[::]:5070"], None, &[]);
+        let address = |text: &str| Host::Address(text.parse().expect("an address"));
+        assert!(identity.is_own_sent_by(address("127.0.0.1"), Some(5060)));
+        assert!(!identity.is_own_sent_by(address("127.0.0.1"), Some(5070)));
+        assert!(!identity.is_own_sent_by(address("127.0.0.2"), Some(5060)));
+        assert!(identity.is_own_sent_by(address("2001:db8::77"), Some(5070)));
+        assert!(!identity.is_own_sent_by(Host::Name("localhost"), Some(5060)));
+    }
+
+    #[test]
+    fn a_domain_is_meant_without_a_port_and_with_one_of_ours() {
+        let identity = identity(
+            &["udp:127.0.0.1:5070"],
+            None,
+            &["example.com", "127.0.0.1", "other.example:5099"],
+        );
+        let domain = |host, port| identity.domain(host, port).map(ToString::to_string);
+        let loopback = Host::Address("127.0.0.1".parse().expect("an address"));
+        assert_eq!(
+            domain(Host::Name("Example.COM"), None).as_deref(),
+            Some("example.com")
+        );
+        assert_eq!(
+            domain(Host::Name("example.com."), Some(5070)).as_deref(),
+            Some("example.com")
+        );
+        assert_eq!(domain(Host::Name("example.com"), Some(5060)), None);
+        assert_eq!(domain(loopback, None).as_deref(), Some("127.0.0.1"));
+        assert_eq!(domain(loopback, Some(40000)), None);
+        assert_eq!(
+            domain(Host::Name("other.example"), Some(5099)).as_deref(),
+            Some("other.example:5099")
+        );
+        assert_eq!(domain(Host::Name("other.example"), None), None);
+    }
+}

@@ -1,0 +1,165 @@
+//! Loops told from spirals by what the branch of our Via says (RFC 5393 section 4.2).
+
+use std::hash::{BuildHasher, Hash, Hasher};
+
+use ahash::RandomState;
+use rand::Rng;
+use rand_chacha::ChaCha12Rng;
+use sip::{Message, Name};
+
+/// Computes and recognises the second part of our branch parameters.
+///
+/// The part is a hash, under a key that nobody else has, of all that decides where a request goes.
+/// That it is found again in a Via therefore also tells that the Via is ours.
+#[derive(Clone, Debug)]
+pub(crate) struct LoopDetector {
+    key: RandomState,
+}
+
+impl LoopDetector {
+    pub(crate) fn new(rng: &mut ChaCha12Rng) -> LoopDetector {
+        LoopDetector {
+            key: RandomState::with_seeds(
+                rng.next_u64(),
+                rng.next_u64(),
+                rng.next_u64(),
+                rng.next_u64(),
+            ),
+        }
+    }
+
+    /// The hash of a request as it was received: Request-URI and Route, which decide where it goes;
+    /// Proxy-Require and Proxy-Authorization, which decide whether it goes; and Call-ID, tags and
+    /// CSeq number, so that a collision does not repeat itself in the next call. The method is not
+    /// in it: a CANCEL has the branch of what it cancels (RFC 5393 section 4.2.1).
+    pub(crate) fn fingerprint(&self, request: &Message) -> Fingerprint {
+        let mut hasher = self.key.build_hasher();
+        request.request_uri().hash(&mut hasher);
+        for name in [
+            Name::Route,
+            Name::ProxyRequire,
+            Name::ProxyAuthorization,
+            Name::CallId,
+        ] {
+            for value in request.values(name) {
+                value.hash(&mut hasher);
+            }
+            hasher.write_u8(0xff);
+        }
+        request.from().and_then(|from| from.tag()).hash(&mut hasher);
+        request.to().and_then(|to| to.tag()).hash(&mut hasher);
+        request.cseq().map(|(number, _)| number).hash(&mut hasher);
+        Fingerprint(hasher.finish())
+    }
+
+    /// Whether a request has been here before with nothing changed that decides where it goes.
+    pub(crate) fn is_loop(&self, request: &Message, fingerprint: Fingerprint) -> bool {
+        let Fingerprint(hash) = fingerprint;
+        request
+            .vias()
+            .filter_map(Result::ok)
+            .filter_map(|via| Fingerprint::of_branch(via.branch()?))
+            .any(|Fingerprint(found)| found == hash)
+    }
+}
+
+/// The second part of a branch parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fingerprint(u64);
+
+impl Fingerprint {
+    /// A branch parameter of two parts from its first, which is unique.
+    pub(crate) fn append_to(self, unique: &str) -> String {
+        format!("{unique}.{:016x}", self.0)
+    }
+
+    /// The second part of a branch parameter that is built like ours.
+    fn of_branch(branch: &str) -> Option<Fingerprint> {
+        let (_, second) = branch.rsplit_once('.')?;
+        let is_ours = second.len() == 16
+            && second
+                .bytes()
+                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        is_ours.then(|| u64::from_str_radix(second, 16).ok().map(Fingerprint))?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+    use sip::Method;
+
+    use super::*;
+
+    fn request(uri: &str, method: Method) -> Message {
+        let cseq = format!("7 {method}");
+        Message::request(method, uri)
+            .with(Name::Via, "SIP/2.0/UDP 192.0.2.9;branch=z9hG4bK1")
+            .with(Name::From, "<sip:alice@example.com>;tag=1")
+            .with(Name::To, "<sip:bob@example.com>")
+            .with(Name::CallId, "a84b4c76e66710")
+            .with(Name::CSeq, cseq)
+    }
+
+    fn forwarded(mut request: Message, fingerprint: Fingerprint, uri: &str) -> Message {
+        let branch = fingerprint.append_to("z9hG4bKunique");
+        request.push_front(Name::Via, format!("SIP/2.0/UDP 192.0.2.1;branch={branch}"));
+        request.set_request_uri(uri);
+        request
+    }
+
+    #[test]
+    fn the_same_request_again_is_a_loop_and_a_changed_one_a_spiral() {
+        let detector = LoopDetector::new(&mut ChaCha12Rng::seed_from_u64(1));
+        let first = request("sip:bob@example.com", Method::Invite);
+        let fingerprint = detector.fingerprint(&first);
+        assert!(!detector.is_loop(&first, fingerprint));
+
+        let looped = forwarded(first.clone(), fingerprint, "sip:bob@example.com");
+        assert!(detector.is_loop(&looped, detector.fingerprint(&looped)));
+
+        let spiral = forwarded(first.clone(), fingerprint, "sip:robert@example.com");
+        assert!(!detector.is_loop(&spiral, detector.fingerprint(&spiral)));
+
+        let routed = forwarded(first, fingerprint, "sip:bob@example.com")
+            .with(Name::Route, "<sip:192.0.2.1;lr>");
+        assert!(!detector.is_loop(&routed, detector.fingerprint(&routed)));
+    }
+
+    #[test]
+    fn a_loop_that_leads_through_others_is_found_too() {
+        let detector = LoopDetector::new(&mut ChaCha12Rng::seed_from_u64(1));
+        let first = request("sip:bob@example.com", Method::Invite);
+        let mut looped = forwarded(
+            first.clone(),
+            detector.fingerprint(&first),
+            "sip:bob@example.com",
+        );
+        looped.push_front(
+            Name::Via,
+            "SIP/2.0/UDP 192.0.2.7;branch=z9hG4bKother.0123456789abcdef",
+        );
+        assert!(detector.is_loop(&looped, detector.fingerprint(&looped)));
+    }
+
+    #[test]
+    fn the_method_does_not_matter() {
+        let detector = LoopDetector::new(&mut ChaCha12Rng::seed_from_u64(1));
+        let invite = detector.fingerprint(&request("sip:bob@example.com", Method::Invite));
+        let cancel = detector.fingerprint(&request("sip:bob@example.com", Method::Cancel));
+        assert_eq!(invite, cancel);
+    }
+
+    #[test]
+    fn branches_of_others_are_not_taken_for_ours() {
+        for branch in [
+            "z9hG4bK",
+            "z9hG4bK.",
+            "z9hG4bK.12",
+            "z9hG4bK.+123456789abcdef",
+            "z9hG4bK.00000000000000zz",
+        ] {
+            assert_eq!(Fingerprint::of_branch(branch), None, "{branch}");
+        }
+    }
+}

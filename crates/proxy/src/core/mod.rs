@@ -1,0 +1,46 @@
+//! The core: what a proxy and registrar decides, without sockets, clocks or stores.
+//!
+//! A [`Proxy`] is fed with what arrives and polled for what it wants sent, asked and logged. A request
+//! takes this way through it, a file each:
+//!
+//! - `validation`: may it be processed (RFC 3261 section 16.3)? `loop_detection` tells loops from
+//!   spirals (RFC 5393).
+//! - `route`: what has led it here is taken off (section 16.4). `flow_token` finds the flow that a
+//!   Record-Route of ours names.
+//! - `requests`: is it for the `registrar` (section 10.3), for us, for a user of ours or for somebody
+//!   else (section 16.5)? `query` parks it while a location store or a resolver is asked.
+//! - `target`: the bindings of a user in the order in which they are tried.
+//! - `branches`: the response `context` forwards it to one target after the other (section 16.6);
+//!   `forward` makes the copy.
+//! - `responses`: what comes back (section 16.7); `best_response` chooses.
+//!
+//! `identity` knows who we are, `binding` what a location store keeps.
+
+mod best_response;
+mod binding;
+mod branches;
+mod context;
+mod event;
+mod flow_token;
+mod forward;
+mod identity;
+mod loop_detection;
+mod proxy;
+mod query;
+mod registrar;
+mod rejection;
+mod requests;
+mod responses;
+mod route;
+mod statistics;
+mod target;
+mod uri;
+mod validation;
+
+pub use binding::{AddressOfRecord, Binding, Bindings, Update, UpdateError};
+pub use event::{Call, Event};
+pub use identity::{Domain, Listener};
+pub use proxy::{Config, Proxy};
+pub use query::{Answer, NextHop, Query, QueryId, QueryLimits};
+pub use registrar::RegistrarConfig;
+pub use statistics::Statistics;

@@ -1,0 +1,413 @@
+//! The proxy and registrar as one state machine: what it is fed with, what it is polled for, and what
+//! the other files share.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use ahash::RandomState;
+use bytes::Bytes;
+use rand::Rng;
+use rand_chacha::ChaCha12Rng;
+use sip::transaction::{
+    ClientId, ServerId, TransactionConfig, TransactionEvent, TransactionKey, Transactions,
+};
+use sip::{ConnectionId, Flow, Message, Target, Transmit, Violation};
+
+use super::binding::Bindings;
+use super::context::Context;
+use super::event::Event;
+use super::flow_token::FlowTokens;
+use super::identity::{Domain, Identity, Listener};
+use super::loop_detection::LoopDetector;
+use super::query::{Answer, Query, QueryId, QueryLimits, Questions};
+use super::registrar::RegistrarConfig;
+use super::rejection::Rejection;
+use super::requests::{Acknowledgement, Registering};
+use super::statistics::Statistics;
+use crate::HostPort;
+
+/// What a proxy is told when it is made.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The addresses that the driver listens on, with their real ports.
+    pub listeners: Vec<Listener>,
+    /// What goes into Via and Record-Route in place of the listener's address; without a port the
+    /// listener's port stays.
+    pub advertise: Option<HostPort>,
+    /// The addresses of this host: those that a wildcard listener stands for.
+    pub local_addresses: Vec<IpAddr>,
+    /// The domains that the registrar and proxy are responsible for.
+    pub domains: Vec<Domain>,
+    /// The timers of transactions and the bound on their number.
+    pub transactions: TransactionConfig,
+    /// The registrar's settings.
+    pub registrar: RegistrarConfig,
+    /// The bounds on questions.
+    pub queries: QueryLimits,
+    /// How long a forwarded INVITE may go without a final response after its last provisional one;
+    /// more than three minutes (Timer C, RFC 3261 section 16.6 step 11).
+    pub timer_c: Duration,
+    /// How many events wait to be taken; those that come when so many do are dropped.
+    pub maximum_events: usize,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            listeners: Vec::new(),
+            advertise: None,
+            local_addresses: Vec::new(),
+            domains: Vec::new(),
+            transactions: TransactionConfig::default(),
+            registrar: RegistrarConfig::default(),
+            queries: QueryLimits::default(),
+            timer_c: Duration::from_secs(185),
+            maximum_events: 10_000,
+        }
+    }
+}
+
+/// A proxy and registrar.
+#[derive(Debug)]
+pub struct Proxy {
+    pub(super) identity: Identity,
+    pub(super) registrar: RegistrarConfig,
+    pub(super) transaction_config: TransactionConfig,
+    pub(super) timer_c: Duration,
+    maximum_events: usize,
+
+    pub(super) transactions: Transactions,
+    pub(super) questions: Questions<Waiting>,
+    pub(super) loops: LoopDetector,
+    pub(super) tokens: FlowTokens,
+    rng: ChaCha12Rng,
+
+    /// Requests that are being forwarded, by the transaction in which they came.
+    pub(super) contexts: HashMap<ServerId, Box<Context>, RandomState>,
+    /// Which branch a transaction of ours belongs to. It outlives the context where further 2xx
+    /// responses can come (RFC 6026).
+    pub(super) clients: HashMap<ClientId, BranchName, RandomState>,
+    pub(super) timers: BTreeSet<(Instant, Timer)>,
+    /// Connections that a REGISTER has come over and that are still open.
+    pub(super) open: BTreeSet<ConnectionId>,
+
+    events: VecDeque<Event>,
+    pub(super) statistics: Statistics,
+}
+
+/// Names a branch of a response context.
+pub(super) type BranchName = (ServerId, usize);
+
+/// What waits for the answer to a question.
+#[derive(Debug)]
+pub(super) enum Waiting {
+    /// A REGISTER, for the bindings.
+    Register(Box<Registering>),
+    /// A response context, for the bindings of its target.
+    Lookup(ServerId),
+    /// A branch, for the addresses of its next hop.
+    Resolve(BranchName),
+    /// An ACK to a 2xx, for bindings or addresses.
+    Acknowledge(Box<Acknowledgement>),
+}
+
+/// What is due at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Timer {
+    /// A 100 to a request other than INVITE (RFC 4320 section 4.1).
+    Trying(ServerId),
+    /// Timer C of a branch, or the end of waiting for what a CANCEL brings.
+    Branch(BranchName),
+}
+
+impl Proxy {
+    /// A proxy that listens where the configuration says. The generator gives branches, tags and the
+    /// keys of hash tables and flow tokens.
+    pub fn new(mut config: Config, mut rng: ChaCha12Rng) -> Proxy {
+        // The 100 is sent here, at once.
+        config.transactions.trying_after = None;
+        let mut state = || {
+            RandomState::with_seeds(
+                rng.next_u64(),
+                rng.next_u64(),
+                rng.next_u64(),
+                rng.next_u64(),
+            )
+        };
+        let contexts = HashMap::with_hasher(state());
+        let clients = HashMap::with_hasher(state());
+        let loops = LoopDetector::new(&mut rng);
+        let tokens = FlowTokens::new(&mut rng);
+        let questions = Questions::new(config.queries, &mut rng);
+        let mut seed = [0; 32];
+        rng.fill_bytes(&mut seed);
+        let transactions = Transactions::new(
+            config.transactions.clone(),
+            rand::SeedableRng::from_seed(seed),
+        );
+        Proxy {
+            identity: Identity::new(
+                config.listeners,
+                config.advertise,
+                config.local_addresses,
+                config.domains,
+            ),
+            registrar: config.registrar,
+            transaction_config: config.transactions,
+            timer_c: config.timer_c,
+            maximum_events: config.maximum_events,
+            transactions,
+            questions,
+            loops,
+            tokens,
+            rng,
+            contexts,
+            clients,
+            timers: BTreeSet::new(),
+            open: BTreeSet::new(),
+            events: VecDeque::new(),
+            statistics: Statistics::default(),
+        }
+    }
+
+    /// Takes a message that has arrived. A request that breaks a rule is answered, a response that
+    /// does is dropped.
+    pub fn handle_message(&mut self, now: Instant, flow: Flow, message: Message) {
+        if let Err(violation) = message.validate() {
+            self.reject(now, &flow, &message, &violation);
+            return;
+        }
+        if !message.is_request() {
+            let is_ours = message
+                .top_via()
+                .is_some_and(|via| self.identity.is_own_sent_by(via.host(), via.port()));
+            if !is_ours {
+                self.statistics.foreign_responses += 1;
+                return;
+            }
+        }
+        self.transactions.handle_message(now, flow, message);
+        self.process_transaction_events(now);
+    }
+
+    /// Takes octets that are no whole message: answered 400 where they are enough of a request for
+    /// that, dropped otherwise.
+    pub fn handle_malformed(&mut self, now: Instant, flow: Flow, octets: Bytes) {
+        let violation = Violation {
+            status: 400,
+            reason: "Bad Request",
+        };
+        match Message::read(octets) {
+            Ok(message) => self.reject(now, &flow, &message, &violation),
+            Err(_) => self.statistics.malformed += 1,
+        }
+    }
+
+    /// Takes notice that a message of this transaction could not be sent (RFC 3261 section 18.4).
+    pub fn handle_send_failure(&mut self, now: Instant, transaction: TransactionKey) {
+        self.transactions.handle_send_failure(now, transaction);
+        self.process_transaction_events(now);
+    }
+
+    /// Takes notice that a connection or association is gone. Bindings that came over it stay until
+    /// they expire, since the Contact may be reachable without it (see `target`), but requests do not
+    /// go along it any more.
+    pub fn handle_connection_closed(&mut self, connection: ConnectionId) {
+        self.open.remove(&connection);
+    }
+
+    /// Takes the answer to a question. One that nobody waits for any more is ignored.
+    pub fn handle_answer(&mut self, now: Instant, id: QueryId, answer: Answer) {
+        if let Some(waiting) = self.questions.take(id) {
+            self.resume(now, waiting, answer, false);
+        }
+        self.process_transaction_events(now);
+    }
+
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.transactions.handle_timeout(now);
+        self.process_transaction_events(now);
+        while let Some(waiting) = self.questions.take_expired(now) {
+            self.statistics.questions_timed_out += 1;
+            self.resume(now, waiting, Answer::Failed, true);
+        }
+        while let Some(&(due, timer)) = self.timers.first() {
+            if due > now {
+                break;
+            }
+            self.timers.remove(&(due, timer));
+            match timer {
+                Timer::Trying(server) => self.send_trying(now, server),
+                Timer::Branch(branch) => self.handle_branch_timeout(now, branch),
+            }
+        }
+        self.process_transaction_events(now);
+    }
+
+    /// The next message to send.
+    pub fn poll_transmit(&mut self) -> Option<Transmit> {
+        self.transactions.poll_transmit()
+    }
+
+    /// The next question to the location store or the resolver.
+    pub fn poll_query(&mut self) -> Option<(QueryId, Query)> {
+        self.questions.poll()
+    }
+
+    /// The next event for the log.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When [`handle_timeout`](Proxy::handle_timeout) is due next.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        [
+            self.transactions.next_timeout(),
+            self.questions.next_timeout(),
+            self.timers.first().map(|(due, _)| *due),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// The counters as they stand.
+    pub fn statistics(&self) -> Statistics {
+        Statistics {
+            transactions: *self.transactions.statistics(),
+            response_contexts: self.contexts.len() as u64,
+            questions: self.questions.len() as u64,
+            ..self.statistics
+        }
+    }
+
+    /// Adds an event for the log.
+    pub(super) fn report(&mut self, event: Event) {
+        if self.events.len() < self.maximum_events {
+            self.events.push_back(event);
+        } else {
+            self.statistics.events_dropped += 1;
+        }
+    }
+
+    /// Answers a request in its transaction, with a tag in To if there is none.
+    pub(super) fn respond(&mut self, now: Instant, server: ServerId, response: Message) {
+        let response = match response.status() {
+            Some(100) => response,
+            _ => self.with_tag(response),
+        };
+        self.transactions.respond(now, server, response);
+    }
+
+    /// Parks something until a question is answered. Where too much is parked, it comes back.
+    pub(super) fn ask(
+        &mut self,
+        now: Instant,
+        query: Query,
+        waiting: Waiting,
+    ) -> Result<QueryId, Waiting> {
+        self.questions.ask(now, query, waiting).inspect_err(|_| {
+            self.statistics.questions_refused += 1;
+        })
+    }
+
+    fn process_transaction_events(&mut self, now: Instant) {
+        while let Some(event) = self.transactions.poll_event() {
+            match event {
+                TransactionEvent::Request {
+                    transaction,
+                    flow,
+                    request,
+                    cancels,
+                } => {
+                    self.handle_request(now, transaction, flow, request, cancels);
+                }
+                TransactionEvent::Overloaded { flow, request } => {
+                    self.statistics.refused += 1;
+                    let response = Rejection::overloaded().response(&request);
+                    let response = self.with_tag(response);
+                    self.transactions.respond_stateless(now, flow, response);
+                }
+                TransactionEvent::Ack { flow, request } => {
+                    self.handle_acknowledgement(now, flow, request);
+                }
+                TransactionEvent::Response {
+                    transaction,
+                    response,
+                    ..
+                } => {
+                    self.handle_response(now, transaction, response);
+                }
+                TransactionEvent::Timeout { transaction } => {
+                    self.handle_no_response(now, transaction, 408);
+                }
+                TransactionEvent::SendFailed {
+                    transaction: TransactionKey::Client(client),
+                } => {
+                    self.handle_no_response(now, client, 503);
+                }
+                TransactionEvent::Terminated {
+                    transaction: TransactionKey::Client(client),
+                } => {
+                    self.clients.remove(&client);
+                }
+                // Responses that cannot be sent are dropped (RFC 3261 section 16.9), strays are not
+                // forwarded (RFC 6026 section 7.3), and a missing ACK is the endpoints' business.
+                _ => {}
+            }
+        }
+    }
+
+    /// Hands an answer to what waited for it.
+    fn resume(&mut self, now: Instant, waiting: Waiting, answer: Answer, is_timeout: bool) {
+        match waiting {
+            Waiting::Register(registering) => self.complete_registration(now, *registering, answer),
+            Waiting::Lookup(server) => self.complete_lookup(now, server, answer, is_timeout),
+            Waiting::Resolve(branch) => self.complete_resolution(now, branch, answer),
+            Waiting::Acknowledge(acknowledgement) => {
+                self.resume_acknowledgement(now, *acknowledgement, answer);
+            }
+        }
+    }
+
+    /// Answers a request that breaks a rule, without a transaction: its parts may not be fit for one.
+    fn reject(&mut self, now: Instant, flow: &Flow, message: &Message, violation: &Violation) {
+        self.statistics.malformed += 1;
+        if !message.is_request() {
+            return;
+        }
+        let Some(mut response) = Message::rejection(message, violation) else {
+            return;
+        };
+        // What the transaction layer does with requests that it takes (RFC 3261 section 18.2.1, RFC
+        // 3581 section 4).
+        if let Some(via) = message.top_via() {
+            let has_rport = via.has_rport();
+            let source = flow.remote.ip().to_string();
+            response.set_top_via_parameter("received", Some(&source));
+            if has_rport {
+                response.set_top_via_parameter("rport", Some(&flow.remote.port().to_string()));
+            }
+        }
+        let response = self.with_tag(response);
+        self.transactions
+            .send_stateless(now, response, Target::Flow(*flow));
+    }
+
+    /// A response of ours with a tag in To, unless it has one (RFC 3261 section 8.2.6.2).
+    fn with_tag(&mut self, mut response: Message) -> Message {
+        let tag = format!("{:016x}", self.rng.next_u64());
+        response.set_to_tag(&tag);
+        response
+    }
+}
+
+/// The bindings of an answer.
+pub(super) fn bindings_of(answer: Answer) -> Option<Bindings> {
+    match answer {
+        Answer::Bindings(bindings) => Some(bindings),
+        _ => None,
+    }
+}

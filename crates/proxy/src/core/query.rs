@@ -1,0 +1,369 @@
+//! Questions that only the world outside can answer, and what waits for the answers.
+//!
+//! The core emits a [`Query`] with an id, parks what needs the answer, and goes on. Time-out, bound
+//! and order are kept here, so that a store or resolver may answer when and in what order it likes:
+//! - as many questions wait as [`QueryLimits::maximum_parked`] says, the next one is refused;
+//! - a question without an answer in [`QueryLimits::timeout`] is given up, a later answer ignored;
+//! - of one address of record one update is asked at a time, in the order of arrival (RFC 3261
+//!   section 10.3).
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use ahash::RandomState;
+use rand::Rng;
+use rand_chacha::ChaCha12Rng;
+use sip::Transport;
+
+use super::binding::{AddressOfRecord, Bindings, Update, UpdateError};
+
+/// Names a question; never used again for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct QueryId(u64);
+
+/// A question.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Query {
+    /// The bindings of an address of record. Answered by [`Answer::Bindings`], or
+    /// [`Answer::Unknown`] where no such user exists.
+    Lookup(AddressOfRecord),
+    /// A change of the bindings of an address of record, to be made by [`Update::apply`]. Answered by
+    /// [`Answer::Bindings`] as they are when the change is safe, or by [`Answer::Refused`].
+    Update(AddressOfRecord, Update),
+    /// The addresses of a next hop, the most preferred first, each with our own address toward it.
+    /// Answered by [`Answer::NextHops`].
+    Resolve {
+        /// A domain name or an IP address; IPv6 without brackets.
+        host: String,
+        /// The port to send to.
+        port: u16,
+        /// The transport to send over.
+        transport: Transport,
+    },
+}
+
+/// The answer to a question.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// The bindings; those that have expired may be among them.
+    Bindings(Bindings),
+    /// There is no such address of record.
+    Unknown,
+    /// The change breaks a rule, and nothing has changed.
+    Refused(UpdateError),
+    /// The store holds as many addresses of record as it can.
+    Full,
+    /// The addresses of a next hop.
+    NextHops(Vec<NextHop>),
+    /// There is no answer: the store or resolver failed.
+    Failed,
+}
+
+/// One address of a next hop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NextHop {
+    /// Over which transport.
+    pub transport: Transport,
+    /// Where to send.
+    pub remote: SocketAddr,
+    /// Our own address that the peer can reach: what goes into Via and Record-Route.
+    pub local: SocketAddr,
+}
+
+/// The bounds on waiting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueryLimits {
+    /// How long an answer may take.
+    pub timeout: Duration,
+    /// How many questions may wait for their answers.
+    pub maximum_parked: usize,
+}
+
+impl Default for QueryLimits {
+    fn default() -> QueryLimits {
+        QueryLimits {
+            timeout: Duration::from_secs(10),
+            maximum_parked: 10_000,
+        }
+    }
+}
+
+/// What is asked, and what waits for it.
+#[derive(Debug)]
+pub(crate) struct Questions<W> {
+    limits: QueryLimits,
+    next_id: u64,
+    /// In the order of asking, which is that of the deadlines too: all have the same time.
+    parked: BTreeMap<QueryId, Parked<W>>,
+    /// The updates of an address of record: the first is asked, the others wait for it.
+    updates: HashMap<AddressOfRecord, VecDeque<QueryId>, RandomState>,
+    outgoing: VecDeque<(QueryId, Query)>,
+}
+
+#[derive(Debug)]
+struct Parked<W> {
+    deadline: Instant,
+    waiting: W,
+    update_of: Option<AddressOfRecord>,
+    /// An update whose turn has not come.
+    held: Option<Query>,
+}
+
+impl<W> Questions<W> {
+    pub(crate) fn new(limits: QueryLimits, rng: &mut ChaCha12Rng) -> Questions<W> {
+        let seeds = RandomState::with_seeds(
+            rng.next_u64(),
+            rng.next_u64(),
+            rng.next_u64(),
+            rng.next_u64(),
+        );
+        Questions {
+            limits,
+            next_id: 0,
+            parked: BTreeMap::new(),
+            updates: HashMap::with_hasher(seeds),
+            outgoing: VecDeque::new(),
+        }
+    }
+
+    /// Asks, and parks `waiting` until there is an answer or the time is over. Gives it back where
+    /// there is no room for another question.
+    pub(crate) fn ask(&mut self, now: Instant, query: Query, waiting: W) -> Result<QueryId, W> {
+        if self.parked.len() >= self.limits.maximum_parked {
+            return Err(waiting);
+        }
+        let id = QueryId(self.next_id);
+        self.next_id += 1;
+        let deadline = now + self.limits.timeout;
+        let mut update_of = None;
+        let mut held = None;
+        let mut query = Some(query);
+        if let Some(Query::Update(address, _)) = &query {
+            update_of = Some(address.clone());
+            let queue = self.updates.entry(address.clone()).or_default();
+            queue.push_back(id);
+            if queue.len() > 1 {
+                held = query.take();
+            }
+        }
+        self.outgoing.extend(query.map(|query| (id, query)));
+        self.parked.insert(
+            id,
+            Parked {
+                deadline,
+                waiting,
+                update_of,
+                held,
+            },
+        );
+        Ok(id)
+    }
+
+    /// The next question to the driver.
+    pub(crate) fn poll(&mut self) -> Option<(QueryId, Query)> {
+        loop {
+            let (id, query) = self.outgoing.pop_front()?;
+            // One that nobody waits for any more is not asked.
+            if self.parked.contains_key(&id) {
+                return Some((id, query));
+            }
+        }
+    }
+
+    /// What waited for a question that is answered or given up; `None` where it is not known.
+    pub(crate) fn take(&mut self, id: QueryId) -> Option<W> {
+        let parked = self.parked.remove(&id)?;
+        if let Some(address) = parked.update_of {
+            self.ask_next_update(&address, id);
+        }
+        Some(parked.waiting)
+    }
+
+    /// What waited for the next question whose time is over.
+    pub(crate) fn take_expired(&mut self, now: Instant) -> Option<W> {
+        let (&id, parked) = self.parked.first_key_value()?;
+        if parked.deadline > now {
+            return None;
+        }
+        self.take(id)
+    }
+
+    /// When the next question's time is over.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        self.parked
+            .first_key_value()
+            .map(|(_, parked)| parked.deadline)
+    }
+
+    /// How many questions wait.
+    pub(crate) fn len(&self) -> usize {
+        self.parked.len()
+    }
+
+    /// Takes an update off its queue and asks the one behind it.
+    fn ask_next_update(&mut self, address: &AddressOfRecord, ended: QueryId) {
+        let Some(queue) = self.updates.get_mut(address) else {
+            return;
+        };
+        // Nearly always it is the first; one behind it that is given up must not be asked later.
+        if queue.front() == Some(&ended) {
+            queue.pop_front();
+        } else {
+            queue.retain(|id| *id != ended);
+        }
+        let Some(next) = queue.front().copied() else {
+            self.updates.remove(address);
+            return;
+        };
+        let held = self
+            .parked
+            .get_mut(&next)
+            .and_then(|parked| parked.held.take());
+        self.outgoing.extend(held.map(|query| (next, query)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+    use sip::Uri;
+
+    use super::super::binding::Change;
+    use super::*;
+
+    fn questions(maximum_parked: usize) -> Questions<&'static str> {
+        let limits = QueryLimits {
+            maximum_parked,
+            timeout: Duration::from_secs(10),
+        };
+        Questions::new(limits, &mut ChaCha12Rng::seed_from_u64(1))
+    }
+
+    fn address(user: &str) -> AddressOfRecord {
+        let text = format!("sip:{user}@example.com");
+        let domain = "example.com".parse().expect("a host");
+        match Uri::parse(&text) {
+            Ok(Uri::Sip(uri)) => AddressOfRecord::new(&uri, &domain).expect("an address of record"),
+            _ => panic!("no SIP URI"),
+        }
+    }
+
+    fn update(user: &str, now: Instant) -> Query {
+        let update = Update {
+            change: Change::RemoveAll,
+            call_id: "1".into(),
+            cseq: 1,
+            flow: None,
+            received: now,
+            maximum_bindings: 1,
+        };
+        Query::Update(address(user), update)
+    }
+
+    fn asked(questions: &mut Questions<&'static str>) -> Vec<QueryId> {
+        std::iter::from_fn(|| questions.poll())
+            .map(|(id, _)| id)
+            .collect()
+    }
+
+    #[test]
+    fn updates_of_one_address_of_record_are_asked_one_after_the_other() {
+        let now = Instant::now();
+        let mut questions = questions(10);
+        let first = questions
+            .ask(now, update("bob", now), "first")
+            .expect("room");
+        let second = questions
+            .ask(now, update("bob", now), "second")
+            .expect("room");
+        let third = questions
+            .ask(now, update("bob", now), "third")
+            .expect("room");
+        let other = questions
+            .ask(now, update("alice", now), "other")
+            .expect("room");
+        let lookup = questions
+            .ask(now, Query::Lookup(address("bob")), "lookup")
+            .expect("room");
+        assert_eq!(asked(&mut questions), [first, other, lookup]);
+
+        assert_eq!(questions.take(first), Some("first"));
+        assert_eq!(asked(&mut questions), [second]);
+        assert_eq!(questions.take(first), None);
+        assert_eq!(asked(&mut questions), []);
+        assert_eq!(questions.take(second), Some("second"));
+        assert_eq!(asked(&mut questions), [third]);
+        assert_eq!(questions.take(third), Some("third"));
+        assert!(questions.updates.len() == 1 && questions.len() == 2);
+    }
+
+    #[test]
+    fn a_question_without_an_answer_is_given_up_and_the_next_update_asked() {
+        let now = Instant::now();
+        let later = now + Duration::from_secs(3);
+        let mut questions = questions(10);
+        questions
+            .ask(now, update("bob", now), "first")
+            .expect("room");
+        let second = questions
+            .ask(later, update("bob", now), "second")
+            .expect("room");
+        assert_eq!(
+            questions.poll().map(|(_, query)| query),
+            Some(update("bob", now))
+        );
+
+        let over = now + Duration::from_secs(10);
+        assert_eq!(questions.next_timeout(), Some(over));
+        assert_eq!(
+            questions.take_expired(over - Duration::from_millis(1)),
+            None
+        );
+        assert_eq!(questions.take_expired(over), Some("first"));
+        assert_eq!(questions.take_expired(over), None);
+        assert_eq!(asked(&mut questions), [second]);
+        assert_eq!(
+            questions.next_timeout(),
+            Some(later + Duration::from_secs(10))
+        );
+    }
+
+    #[test]
+    fn an_update_given_up_before_its_turn_is_never_asked() {
+        let now = Instant::now();
+        let mut questions = questions(10);
+        let first = questions
+            .ask(now, update("bob", now), "first")
+            .expect("room");
+        let second = questions
+            .ask(now, update("bob", now), "second")
+            .expect("room");
+        assert_eq!(questions.take(second), Some("second"));
+        assert_eq!(questions.take(first), Some("first"));
+        assert_eq!(asked(&mut questions), []);
+        assert!(questions.updates.is_empty());
+    }
+
+    #[test]
+    fn there_is_room_for_so_many_and_no_more() {
+        let now = Instant::now();
+        let mut questions = questions(2);
+        let first = questions
+            .ask(now, Query::Lookup(address("bob")), "first")
+            .expect("room");
+        questions
+            .ask(now, Query::Lookup(address("bob")), "second")
+            .expect("room");
+        assert_eq!(
+            questions.ask(now, Query::Lookup(address("bob")), "third"),
+            Err("third")
+        );
+        questions.take(first);
+        assert!(
+            questions
+                .ask(now, Query::Lookup(address("bob")), "third")
+                .is_ok()
+        );
+    }
+}

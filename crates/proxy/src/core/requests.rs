@@ -1,0 +1,515 @@
+//! What becomes of a request: refused, answered here, or forwarded (RFC 3261 sections 10.3, 16.3 to
+//! 16.5, 16.10).
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use sip::transaction::ServerId;
+use sip::{Flow, Message, Method, Name, Uri};
+
+use super::binding::{AddressOfRecord, Binding, Change, Update, UpdateError};
+use super::branches::Resolved;
+use super::context::Context;
+use super::event::{Call, Event};
+use super::forward::{Forwarding, forwarded};
+use super::loop_detection::Fingerprint;
+use super::proxy::{Proxy, Timer, Waiting, bindings_of};
+use super::query::{Answer, Query};
+use super::registrar::{self, Registration};
+use super::rejection::{ALLOWED_METHODS, Rejection};
+use super::target::{self, Target};
+use super::validation::{self, Verdict};
+use super::{branches, route};
+
+/// A REGISTER whose answer a location store has to give.
+#[derive(Debug)]
+pub(super) struct Registering {
+    server: ServerId,
+    request: Message,
+    flow: Flow,
+    address: AddressOfRecord,
+    /// The contacts that it changes, with the intervals granted; zero for those removed.
+    changes: Vec<(String, Duration)>,
+}
+
+/// An ACK to a 2xx on its way: it has no transaction (RFC 3261 section 16.11).
+#[derive(Debug)]
+pub(super) struct Acknowledgement {
+    request: Message,
+    fingerprint: Fingerprint,
+    target: Option<Target>,
+}
+
+/// Where a request is for.
+enum Addressee {
+    Registrar,
+    /// This element itself.
+    Element,
+    /// A user in a domain of ours.
+    User(AddressOfRecord),
+    /// Whoever the Route or the Request-URI says.
+    Requested(Target),
+}
+
+/// The largest Max-Breadth that is taken, and that of a request without one (RFC 5393 section 5.3.3).
+const MAXIMUM_BREADTH: u32 = 60;
+
+impl Proxy {
+    /// Takes a request that has begun a server transaction.
+    pub(super) fn handle_request(
+        &mut self,
+        now: Instant,
+        server: ServerId,
+        arrival: Flow,
+        mut request: Message,
+        cancels: Option<ServerId>,
+    ) {
+        self.statistics.requests += 1;
+        if request.method() == Some(&Method::Cancel) {
+            self.cancel(now, server, &request, cancels);
+            return;
+        }
+        let fingerprint = self.loops.fingerprint(&request);
+        match self.addressee(&mut request, &arrival, fingerprint) {
+            Ok(Addressee::Registrar) => self.register(now, server, arrival, request),
+            Ok(Addressee::Element) => self.answer(now, server, &request),
+            Ok(Addressee::User(address)) => {
+                let context = self.context(now, server, arrival, request, fingerprint);
+                self.look_up(now, server, context, address);
+            }
+            Ok(Addressee::Requested(target)) => {
+                let mut context = self.context(now, server, arrival, request, fingerprint);
+                context.groups.push_back(vec![target]);
+                self.begin(now, server, &context);
+                self.drive(now, server, context);
+            }
+            Err(rejection) => self.refuse(now, server, &request, &rejection),
+        }
+    }
+
+    /// Takes the ACK to a 2xx: forwarded without a transaction, dropped where it can go nowhere.
+    pub(super) fn handle_acknowledgement(
+        &mut self,
+        now: Instant,
+        arrival: Flow,
+        mut request: Message,
+    ) {
+        let fingerprint = self.loops.fingerprint(&request);
+        let (target, address) = match self.addressee(&mut request, &arrival, fingerprint) {
+            Ok(Addressee::Requested(target)) => (Some(target), None),
+            Ok(Addressee::User(address)) => (None, Some(address)),
+            _ => {
+                self.statistics.acknowledgements_dropped += 1;
+                return;
+            }
+        };
+        let acknowledgement = Acknowledgement {
+            request,
+            fingerprint,
+            target,
+        };
+        match address {
+            None => self.forward_acknowledgement(now, acknowledgement),
+            Some(address) => {
+                let waiting = Waiting::Acknowledge(Box::new(acknowledgement));
+                if self.ask(now, Query::Lookup(address), waiting).is_err() {
+                    self.statistics.acknowledgements_dropped += 1;
+                }
+            }
+        }
+    }
+
+    /// Goes on with a REGISTER when the store has answered: 200 only now that the change is safe.
+    pub(super) fn complete_registration(
+        &mut self,
+        now: Instant,
+        registering: Registering,
+        answer: Answer,
+    ) {
+        let Registering {
+            server,
+            request,
+            flow,
+            address,
+            changes,
+        } = registering;
+        let none = Answer::Bindings([].into());
+        let bindings = match if answer == Answer::Unknown {
+            none
+        } else {
+            answer
+        } {
+            Answer::Bindings(bindings) => bindings,
+            other => {
+                self.refuse(now, server, &request, &store_error(&other));
+                return;
+            }
+        };
+        self.statistics.registrations += 1;
+        for (contact, expires) in changes {
+            let address = address.clone();
+            self.report(if expires == Duration::ZERO {
+                Event::Unregistered {
+                    address,
+                    contact,
+                    flow,
+                }
+            } else {
+                Event::Registered {
+                    address,
+                    contact,
+                    flow,
+                    expires,
+                }
+            });
+        }
+        self.respond(now, server, registrar::registered(&request, &bindings, now));
+    }
+
+    /// Goes on with a request for a user when the store has answered.
+    pub(super) fn complete_lookup(
+        &mut self,
+        now: Instant,
+        server: ServerId,
+        answer: Answer,
+        is_timeout: bool,
+    ) {
+        let Some(mut context) = self.contexts.remove(&server) else {
+            return;
+        };
+        context.lookup = None;
+        let rejection = match answer {
+            Answer::Bindings(bindings) => {
+                context.groups = self.targets(now, &context.request, &bindings);
+                if !context.groups.is_empty() {
+                    self.drive(now, server, context);
+                    return;
+                }
+                Rejection::new(480, "Temporarily Unavailable")
+            }
+            Answer::Unknown => NOT_FOUND,
+            _ if is_timeout => Rejection::new(504, "Server Time-out"),
+            other => store_error(&other),
+        };
+        self.abandon(now, server, context, &rejection);
+    }
+
+    /// Goes on with an ACK when it is known where to.
+    pub(super) fn resume_acknowledgement(
+        &mut self,
+        now: Instant,
+        mut acknowledgement: Acknowledgement,
+        answer: Answer,
+    ) {
+        match &mut acknowledgement.target {
+            Some(target) => branches::add_next_hops(target, answer),
+            None => {
+                let bindings = bindings_of(answer).unwrap_or_default();
+                let groups = self.targets(now, &acknowledgement.request, &bindings);
+                acknowledgement.target = groups.into_iter().flatten().next();
+            }
+        }
+        self.forward_acknowledgement(now, acknowledgement);
+    }
+
+    /// Refuses a request, whether or not it is being forwarded.
+    pub(super) fn refuse(
+        &mut self,
+        now: Instant,
+        server: ServerId,
+        request: &Message,
+        rejection: &Rejection,
+    ) {
+        self.statistics.refused += 1;
+        self.respond(now, server, rejection.response(request));
+    }
+
+    /// Sends the 100 that a slow answer to a request other than INVITE needs (RFC 4320 section 4.1).
+    pub(super) fn send_trying(&mut self, now: Instant, server: ServerId) {
+        if let Some(context) = self.contexts.get_mut(&server) {
+            context.trying_at = None;
+            let trying = Message::response_to(&context.request, 100, "Trying");
+            self.respond(now, server, trying);
+        }
+    }
+
+    /// Checks a request, takes off what led it here, and finds out where it is for.
+    fn addressee(
+        &self,
+        request: &mut Message,
+        arrival: &Flow,
+        fingerprint: Fingerprint,
+    ) -> Result<Addressee, Rejection> {
+        if validation::check(request, fingerprint, &self.loops)? == Verdict::AnswerOptions {
+            return Ok(Addressee::Element);
+        }
+        let along = route::preprocess(request, arrival, &self.identity, &self.tokens)?;
+        let has_route = request.contains(Name::Route);
+        let uri = request.request_uri().unwrap_or_default();
+        if along.is_some() && !has_route {
+            return Ok(Addressee::Requested(Target::as_requested(uri, along)));
+        }
+        let requested = Ok(Addressee::Requested(Target::as_requested(uri, None)));
+        let uri = match Uri::parse(uri) {
+            Ok(Uri::Sip(uri)) => uri,
+            Ok(_) if has_route => return requested,
+            // Nobody here has a telephone number of that kind: the client may try a SIP URI (RFC
+            // 3261 section 8.1.3.5).
+            _ => return Err(validation::UNSUPPORTED_SCHEME),
+        };
+        if uri.parameters().contains("maddr") {
+            return requested;
+        }
+        let has_user = uri.user().is_some_and(|user| !user.is_empty());
+        let is_register = request.method() == Some(&Method::Register);
+        match self.identity.domain(uri.host(), uri.port()) {
+            Some(_) if is_register && has_route => requested,
+            Some(_) if is_register => Ok(Addressee::Registrar),
+            Some(domain) if has_user => AddressOfRecord::new(&uri, domain)
+                .map(Addressee::User)
+                .ok_or(NOT_FOUND),
+            Some(_) => Ok(Addressee::Element),
+            None if !self.identity.is_own_address(&uri, arrival.local.ip()) => requested,
+            // Our own address, but no domain of ours: there are no users.
+            None if has_user || is_register => Err(NOT_FOUND),
+            None => Ok(Addressee::Element),
+        }
+    }
+
+    /// Answers a request to this element itself (RFC 3261 sections 8.2.1 and 11.2).
+    fn answer(&mut self, now: Instant, server: ServerId, request: &Message) {
+        if request.method() != Some(&Method::Options) {
+            self.refuse(now, server, request, &Rejection::method_not_allowed());
+            return;
+        }
+        let response = Message::response_to(request, 200, "OK").with(Name::Allow, ALLOWED_METHODS);
+        self.respond(now, server, response);
+    }
+
+    /// Takes a CANCEL (RFC 3261 sections 9.2 and 16.10). One for a request that we do not know cannot
+    /// have been forwarded by us, since everything is forwarded with a transaction; there is nobody
+    /// that it could be passed to.
+    fn cancel(
+        &mut self,
+        now: Instant,
+        server: ServerId,
+        request: &Message,
+        cancels: Option<ServerId>,
+    ) {
+        let Some(cancelled) = cancels else {
+            self.refuse(
+                now,
+                server,
+                request,
+                &Rejection::new(481, "Call/Transaction Does Not Exist"),
+            );
+            return;
+        };
+        self.respond(now, server, Message::response_to(request, 200, "OK"));
+        let Some(mut context) = self.contexts.remove(&cancelled) else {
+            return;
+        };
+        if context.is_invite() {
+            context.is_cancelled = true;
+            if let Some(lookup) = context.lookup.take() {
+                self.questions.take(lookup);
+            }
+            self.cancel_branches(now, cancelled, &mut context);
+        }
+        self.drive(now, cancelled, context);
+    }
+
+    /// Takes a REGISTER to a domain of ours.
+    fn register(&mut self, now: Instant, server: ServerId, flow: Flow, request: Message) {
+        let (address, registration) =
+            match self.registrar.read(&request, &flow, now, &self.identity) {
+                Ok(registration) => registration,
+                Err(rejection) => {
+                    self.refuse(now, server, &request, &rejection);
+                    return;
+                }
+            };
+        if flow.transport.is_reliable() {
+            self.open.insert(flow.connection);
+        }
+        let (query, changes) = match registration {
+            Registration::Fetch => (Query::Lookup(address.clone()), Vec::new()),
+            Registration::Update(update) => {
+                let changes = changes(&update);
+                (Query::Update(address.clone(), update), changes)
+            }
+        };
+        let registering = Registering {
+            server,
+            request,
+            flow,
+            address,
+            changes,
+        };
+        if let Err(Waiting::Register(registering)) =
+            self.ask(now, query, Waiting::Register(Box::new(registering)))
+        {
+            self.refuse(now, server, &registering.request, &Rejection::overloaded());
+        }
+    }
+
+    /// A response context for a request that will be forwarded.
+    fn context(
+        &mut self,
+        now: Instant,
+        server: ServerId,
+        arrival: Flow,
+        request: Message,
+        fingerprint: Fingerprint,
+    ) -> Box<Context> {
+        let is_invite = request.method() == Some(&Method::Invite);
+        let max_breadth = match request.header(Name::MaxBreadth) {
+            Some(text) => text.trim().parse().unwrap_or(1).clamp(1, MAXIMUM_BREADTH),
+            None => MAXIMUM_BREADTH,
+        };
+        let trying_at = (!is_invite).then(|| now + self.trying_delay());
+        if let Some(due) = trying_at {
+            self.timers.insert((due, Timer::Trying(server)));
+        }
+        Box::new(Context {
+            call: is_invite.then(|| Call::of(&request)).flatten(),
+            request,
+            arrival,
+            fingerprint,
+            max_breadth,
+            lookup: None,
+            groups: VecDeque::new(),
+            branches: Vec::new(),
+            finals: Default::default(),
+            is_cancelled: false,
+            is_stopped: false,
+            is_answered: false,
+            is_overloaded: false,
+            trying_at,
+        })
+    }
+
+    /// Asks for the bindings of a user.
+    fn look_up(
+        &mut self,
+        now: Instant,
+        server: ServerId,
+        mut context: Box<Context>,
+        address: AddressOfRecord,
+    ) {
+        match self.ask(now, Query::Lookup(address), Waiting::Lookup(server)) {
+            Ok(id) => {
+                context.lookup = Some(id);
+                self.begin(now, server, &context);
+                self.contexts.insert(server, context);
+            }
+            Err(_) => self.abandon(now, server, context, &Rejection::overloaded()),
+        }
+    }
+
+    /// Tells the client of an INVITE that its request is being worked on, and the log that a call
+    /// has begun (RFC 3261 section 16.2).
+    fn begin(&mut self, now: Instant, server: ServerId, context: &Context) {
+        if context.is_invite() {
+            self.respond(
+                now,
+                server,
+                Message::response_to(&context.request, 100, "Trying"),
+            );
+        }
+        if let Some(call) = &context.call {
+            self.statistics.calls_started += 1;
+            self.report(Event::CallStarted(call.clone()));
+        }
+    }
+
+    /// The targets of a user's bindings.
+    fn targets(
+        &self,
+        now: Instant,
+        request: &Message,
+        bindings: &[Binding],
+    ) -> VecDeque<Vec<Target>> {
+        let has_route = request.contains(Name::Route);
+        target::targets(bindings, now, has_route, |connection| {
+            self.open.contains(&connection)
+        })
+    }
+
+    /// Sends an ACK on to its target by the first way that there is.
+    fn forward_acknowledgement(&mut self, now: Instant, mut acknowledgement: Acknowledgement) {
+        let Acknowledgement {
+            request,
+            fingerprint,
+            target,
+        } = &mut acknowledgement;
+        let resolved = match target
+            .as_mut()
+            .and_then(|target| target.ways.pop_front().zip(Some(target)))
+        {
+            Some((way, target)) => self
+                .resolve(request, &target.uri, &way)
+                .map(|way| (way, &target.uri)),
+            None => None,
+        };
+        match resolved {
+            Some((Resolved::Send { to, side }, uri)) => {
+                let branch = fingerprint.append_to(&self.transactions.new_branch());
+                let how = Forwarding {
+                    request_uri: uri,
+                    branch: &branch,
+                    record_route_from: None,
+                    to: &side,
+                    max_breadth: None,
+                };
+                let copy = forwarded(request, &how, &self.tokens);
+                self.statistics.acknowledgements_forwarded += 1;
+                self.transactions.send_stateless(now, copy, to);
+            }
+            Some((Resolved::Ask(query), _)) => {
+                let waiting = Waiting::Acknowledge(Box::new(acknowledgement));
+                if self.ask(now, query, waiting).is_err() {
+                    self.statistics.acknowledgements_dropped += 1;
+                }
+            }
+            None => self.statistics.acknowledgements_dropped += 1,
+        }
+    }
+
+    /// When a client over UDP has reached the longest interval between its retransmissions: not
+    /// before that may a request other than INVITE be answered 100 (RFC 4320 section 4.1).
+    fn trying_delay(&self) -> Duration {
+        let (t1, t2) = (self.transaction_config.t1, self.transaction_config.t2);
+        let mut delay = Duration::ZERO;
+        let mut interval = t1.max(Duration::from_millis(1));
+        while interval < t2 {
+            delay += interval;
+            interval *= 2;
+        }
+        delay
+    }
+}
+
+/// The contacts of an update, for the log.
+fn changes(update: &Update) -> Vec<(String, Duration)> {
+    match &update.change {
+        Change::RemoveAll => vec![("*".to_owned(), Duration::ZERO)],
+        Change::Contacts(contacts) => contacts
+            .iter()
+            .map(|contact| (contact.uri.to_string(), contact.lifetime))
+            .collect(),
+    }
+}
+
+/// What a client is told when the store has not done what it was asked.
+fn store_error(answer: &Answer) -> Rejection {
+    match answer {
+        Answer::Refused(UpdateError::TooManyBindings) => registrar::TOO_MANY_CONTACTS,
+        Answer::Refused(UpdateError::OutOfOrder) => Rejection::new(500, "CSeq Out Of Order"),
+        Answer::Full => Rejection::overloaded(),
+        // A change that is not known to be safe has failed (RFC 3261 section 10.3 step 7).
+        _ => Rejection::new(500, "Server Internal Error"),
+    }
+}
+
+const NOT_FOUND: Rejection = Rejection::new(404, "Not Found");

@@ -1,0 +1,227 @@
+//! What comes back on the branches of a forwarded request (RFC 3261 section 16.7).
+
+use std::time::Instant;
+
+use sip::transaction::{ClientId, ServerId};
+use sip::{Message, Method, Name};
+
+use super::best_response::Candidate;
+use super::context::{BranchState, Cancel, Context};
+use super::event::Event;
+use super::proxy::{BranchName, Proxy};
+use super::rejection::Rejection;
+
+impl Proxy {
+    /// Takes a response to a request that we have forwarded. Those to our CANCELs belong to no branch
+    /// and end here (step 3).
+    pub(super) fn handle_response(
+        &mut self,
+        now: Instant,
+        client: ClientId,
+        mut response: Message,
+    ) {
+        let Some(&name) = self.clients.get(&client) else {
+            return;
+        };
+        let status = response.status().unwrap_or(0);
+        response.remove_first_value(Name::Via);
+        let has_via = response.contains(Name::Via);
+        let Some(mut context) = self.contexts.remove(&name.0) else {
+            // Another 2xx, when all else is over: each goes upstream (step 5, RFC 6026).
+            if has_via && is_success(status) && is_invite(&response) {
+                self.transactions.respond(now, name.0, response);
+            }
+            return;
+        };
+        match status {
+            100..200 => {
+                self.handle_provisional(now, name, &mut context, has_via.then_some(response))
+            }
+            200..300 if has_via => self.handle_success(now, client, name, &mut context, response),
+            _ => self.handle_failure(now, name, &mut context, has_via.then_some(response)),
+        }
+        self.drive(now, name.0, context);
+    }
+
+    /// A branch has brought no response, or the request could not be sent: it counts as answered with
+    /// this status (sections 16.7 step 6 and 16.9), unless there is another way to the target.
+    pub(super) fn handle_no_response(&mut self, now: Instant, client: ClientId, status: u16) {
+        let Some(name) = self.clients.remove(&client) else {
+            return;
+        };
+        let Some(mut context) = self.contexts.remove(&name.0) else {
+            return;
+        };
+        self.fail_branch(name, &mut context, Candidate::Presumed(status));
+        self.drive(now, name.0, context);
+    }
+
+    /// Sends the best of the final responses upstream (step 6). A request other than INVITE is left
+    /// without an answer where there is none: a 408 would come too late (RFC 4320 section 4.2).
+    pub(super) fn answer_with_best(
+        &mut self,
+        now: Instant,
+        server: ServerId,
+        context: &mut Context,
+    ) {
+        context.is_answered = true;
+        let best = context.finals.take_best();
+        let status = match best.status() {
+            408 if context.is_cancelled => 487,
+            // A 503 would say that we cannot serve any request (step 6).
+            503 if !context.is_overloaded => 500,
+            status => status,
+        };
+        if status == 408 && !context.is_invite() {
+            return;
+        }
+        match best {
+            Candidate::Received(response) if response.status() == Some(status) => {
+                self.report_final(context, status, response.reason().unwrap_or_default());
+                self.respond(now, server, response);
+            }
+            _ => {
+                let rejection = rejection(status);
+                self.report_final(context, status, rejection.reason);
+                self.refuse(now, server, &context.request, &rejection);
+            }
+        }
+    }
+
+    /// Tells the log how a call has begun, if it has, or how a dialog has ended.
+    pub(super) fn report_final(&mut self, context: &Context, status: u16, reason: &str) {
+        if let Some(call) = context.call.clone() {
+            if is_success(status) {
+                self.statistics.calls_answered += 1;
+                self.report(Event::CallAnswered(call));
+            } else {
+                self.statistics.calls_failed += 1;
+                self.report(Event::CallFailed {
+                    call,
+                    status,
+                    reason: reason.to_owned(),
+                });
+            }
+        } else if is_success(status) && context.request.method() == Some(&Method::Bye) {
+            let call_id = context.request.call_id().unwrap_or_default().to_owned();
+            self.report(Event::CallEnded { call_id });
+        }
+    }
+
+    /// A provisional response: Timer C begins anew, a CANCEL that waited for it goes out, and the
+    /// response goes upstream, unless it is a 100 (steps 2 and 5) or the request is no INVITE (RFC
+    /// 4320 section 4.1).
+    fn handle_provisional(
+        &mut self,
+        now: Instant,
+        name: BranchName,
+        context: &mut Context,
+        response: Option<Message>,
+    ) {
+        let is_invite = context.is_invite();
+        let is_trying = response
+            .as_ref()
+            .is_some_and(|response| response.status() == Some(100));
+        let Some(forwarded) = context.forwarded_mut(name.1) else {
+            return;
+        };
+        forwarded.is_proceeding = true;
+        match forwarded.cancel {
+            Cancel::Wanted => self.cancel_branch(now, name, context),
+            Cancel::No if is_invite && !is_trying => {
+                let deadline = now + self.timer_c;
+                self.arm(name, forwarded, Some(deadline));
+            }
+            _ => {}
+        }
+        if let Some(response) = response
+            && is_invite
+            && !is_trying
+            && !context.is_answered
+        {
+            self.transactions.respond(now, name.0, response);
+        }
+    }
+
+    /// A 2xx goes upstream at once, and the other branches are not wanted any more (steps 5 and 10).
+    /// Of those to requests other than INVITE only the first does.
+    fn handle_success(
+        &mut self,
+        now: Instant,
+        client: ClientId,
+        name: BranchName,
+        context: &mut Context,
+        response: Message,
+    ) {
+        let is_invite = context.is_invite();
+        if !context.is_answered {
+            self.report_final(context, 200, "OK");
+        }
+        if is_invite || !context.is_answered {
+            self.transactions.respond(now, name.0, response);
+        }
+        context.is_answered = true;
+        self.end_branch(name, context, None);
+        if is_invite {
+            // More of them may follow (RFC 6026 section 7.2).
+            self.clients.insert(client, name);
+        }
+        self.cancel_branches(now, name.0, context);
+    }
+
+    /// A final response of 300 or more is kept for the choice of the best (steps 4 and 5). One whose
+    /// only Via was ours cannot be for anybody else: it counts as none that makes sense.
+    fn handle_failure(
+        &mut self,
+        now: Instant,
+        name: BranchName,
+        context: &mut Context,
+        response: Option<Message>,
+    ) {
+        let candidate = response.map_or(Candidate::Presumed(502), Candidate::Received);
+        let is_global = candidate.status() >= 600;
+        self.fail_branch(name, context, candidate);
+        if is_global {
+            context.is_stopped = true;
+            self.cancel_branches(now, name.0, context);
+        }
+    }
+
+    /// Ends a branch, or lets it try the next way to its target: where a hop is unavailable or silent
+    /// another may serve (section 16.6 step 7, RFC 3263 section 4.3).
+    fn fail_branch(&mut self, name: BranchName, context: &mut Context, candidate: Candidate) {
+        let may_go_on = context.may_go_on();
+        let is_pending = context.forwarded_mut(name.1).is_some();
+        let is_unavailable = matches!(candidate.status(), 408 | 503)
+            && (candidate.status() == 503 || matches!(candidate, Candidate::Presumed(_)));
+        self.end_branch(name, context, is_pending.then_some(candidate));
+        if let Some(branch) = context.branches.get_mut(name.1)
+            && is_pending
+            && is_unavailable
+            && may_go_on
+            && !branch.target.ways.is_empty()
+        {
+            branch.state = BranchState::Ready;
+        }
+    }
+}
+
+fn is_success(status: u16) -> bool {
+    (200..300).contains(&status)
+}
+
+/// Whether a response is one to an INVITE.
+fn is_invite(response: &Message) -> bool {
+    matches!(response.cseq(), Some((_, Method::Invite)))
+}
+
+/// Our own words for a status that no branch has brought as a response, or that we do not pass on.
+fn rejection(status: u16) -> Rejection {
+    match status {
+        408 => Rejection::new(408, "Request Timeout"),
+        487 => Rejection::new(487, "Request Terminated"),
+        502 => Rejection::new(502, "Bad Gateway"),
+        503 => Rejection::overloaded(),
+        _ => Rejection::new(500, "Next Hop Unavailable"),
+    }
+}

@@ -1,0 +1,144 @@
+//! Routes: taking those that have led here off a request (RFC 3261 section 16.4), and giving a
+//! forwarded one the form that its next hop expects (section 16.6 step 6).
+
+use sip::{Flow, Message, Name, NameAddr, SipUri, Uri};
+
+use super::flow_token::FlowTokens;
+use super::identity::Identity;
+use super::rejection::Rejection;
+use super::uri;
+
+/// Takes off a request what has led it here. Returns the flow that the last Route of ours names:
+/// along it the request goes on.
+///
+/// Several Route values of ours in a row are taken off at once: two stand for the two sides of one
+/// passage through us (RFC 5658 section 5), more for a spiral, which would only come back.
+pub(crate) fn preprocess(
+    request: &mut Message,
+    arrival: &Flow,
+    identity: &Identity,
+    tokens: &FlowTokens,
+) -> Result<Option<Flow>, Rejection> {
+    let mut named = None;
+    if let Some(flow) = undo_strict_routing(request, arrival, identity, tokens)? {
+        named = flow;
+    }
+    strip_maddr(request, arrival, identity);
+    while let Some(flow) = first_own_route(request, arrival, identity, tokens)? {
+        named = flow;
+        request.remove_first_value(Name::Route);
+    }
+    // A request that came along the flow which its Route names is on its way out.
+    Ok(named.filter(|flow| !is_same_peer(flow, arrival)))
+}
+
+/// The URI that decides where a request goes next: the first Route, else the URI of its target.
+pub(crate) fn next_hop<'a>(request: &'a Message, target: &'a str) -> Option<Uri<'a>> {
+    match request.routes().next() {
+        Some(route) => route.ok()?.parse_uri().ok(),
+        None => Uri::parse(target).ok(),
+    }
+}
+
+/// Gives a request whose first Route is a strict router the form that such a one expects: its own URI
+/// in the request line, the Request-URI as the last Route (RFC 3261 section 16.6 step 6).
+pub(crate) fn postprocess(request: &mut Message) {
+    let Some(Ok(first)) = request.routes().next() else {
+        return;
+    };
+    let is_strict =
+        matches!(first.parse_uri(), Ok(Uri::Sip(uri)) if !uri.parameters().contains("lr"));
+    if !is_strict {
+        return;
+    }
+    let router = first.uri().to_owned();
+    let Some(request_uri) = request.request_uri().map(str::to_owned) else {
+        return;
+    };
+    request.remove_first_value(Name::Route);
+    request.push_back(Name::Route, format!("<{request_uri}>"));
+    request.set_request_uri(&uri::request_uri(&router));
+}
+
+/// Whether a flow leads to where another one does.
+pub(crate) fn is_same_peer(one: &Flow, other: &Flow) -> bool {
+    one.transport == other.transport
+        && one.connection == other.connection
+        && one.remote == other.remote
+        && one.stream == other.stream
+}
+
+/// Where a strict router has put our Record-Route URI into the request line, the last Route is the
+/// Request-URI that was meant (RFC 3261 section 16.4). Returns the flow that the URI names.
+fn undo_strict_routing(
+    request: &mut Message,
+    arrival: &Flow,
+    identity: &Identity,
+    tokens: &FlowTokens,
+) -> Result<Option<Option<Flow>>, Rejection> {
+    let Some(Ok(Uri::Sip(uri))) = request.request_uri().map(Uri::parse) else {
+        return Ok(None);
+    };
+    // Only our Record-Route URIs are loose routers at our address.
+    if !uri.parameters().contains("lr") || !identity.is_own(&uri, arrival.local.ip()) {
+        return Ok(None);
+    }
+    let routes: Vec<Vec<u8>> = request.values(Name::Route).map(<[u8]>::to_vec).collect();
+    let Some((last, others)) = routes.split_last() else {
+        return Ok(None);
+    };
+    let named = flow_of(&uri, tokens);
+    let meant = NameAddr::parse(last).map_err(|_| MALFORMED_ROUTE)?.uri();
+    request.set_request_uri(&uri::request_uri(meant));
+    request.remove_all(Name::Route);
+    for route in others {
+        request.push_back(Name::Route, route);
+    }
+    Ok(Some(named))
+}
+
+/// Takes maddr off a Request-URI that it has led to us (RFC 3261 section 16.4).
+fn strip_maddr(request: &mut Message, arrival: &Flow, identity: &Identity) {
+    let Some(Ok(Uri::Sip(request_uri))) = request.request_uri().map(Uri::parse) else {
+        return;
+    };
+    let Some(maddr) = request_uri.parameter("maddr") else {
+        return;
+    };
+    let text = format!("sip:{maddr}:{}", arrival.local.port());
+    let is_ours =
+        matches!(Uri::parse(&text), Ok(Uri::Sip(uri)) if identity.is_own(&uri, arrival.local.ip()));
+    let came_as_asked = uri::destination(&request_uri, false).is_some_and(|destination| {
+        destination.port == arrival.local.port() && destination.transport == arrival.transport
+    });
+    if is_ours && came_as_asked {
+        let stripped = uri::without_maddr(&request_uri);
+        request.set_request_uri(&stripped);
+    }
+}
+
+/// The flow that the first Route names, if that Route is ours.
+fn first_own_route(
+    request: &Message,
+    arrival: &Flow,
+    identity: &Identity,
+    tokens: &FlowTokens,
+) -> Result<Option<Option<Flow>>, Rejection> {
+    let Some(route) = request.routes().next() else {
+        return Ok(None);
+    };
+    match route.map_err(|_| MALFORMED_ROUTE)?.parse_uri() {
+        Ok(Uri::Sip(uri)) if identity.is_own(&uri, arrival.local.ip()) => {
+            Ok(Some(flow_of(&uri, tokens)))
+        }
+        Ok(Uri::Sip(_)) => Ok(None),
+        _ => Err(MALFORMED_ROUTE),
+    }
+}
+
+/// The flow whose token is a URI's user part.
+fn flow_of(uri: &SipUri<'_>, tokens: &FlowTokens) -> Option<Flow> {
+    tokens.decode(uri.user()?)
+}
+
+const MALFORMED_ROUTE: Rejection = Rejection::new(400, "Malformed Route");

@@ -1,0 +1,141 @@
+//! Targets: where a request can be sent, in which order, and by which ways (RFC 3261 section 16.5).
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use sip::{ConnectionId, Flow, Host, SipUri, Transport, Uri};
+
+use super::binding::Binding;
+use super::uri;
+
+/// One target of a request, with the ways to reach it that have not been tried.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Target {
+    /// The Request-URI for this target.
+    pub(crate) uri: Box<str>,
+    pub(crate) ways: VecDeque<Way>,
+}
+
+/// A way to a target: one of the tuples of RFC 3261 section 16.6 step 7, or what leads to them.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Way {
+    /// Along a flow; where that is gone, over a new connection to the address.
+    Flow {
+        flow: Flow,
+        address: Option<SocketAddr>,
+        /// Whether requests in the dialog can reach the far end only along this flow.
+        is_needed: bool,
+    },
+    /// To where the first Route or the Request-URI leads.
+    NextHop,
+    /// To an address, which sees us at this local one.
+    Address {
+        transport: Transport,
+        remote: SocketAddr,
+        local: SocketAddr,
+    },
+}
+
+impl Target {
+    /// The target that a request names itself.
+    pub(crate) fn as_requested(uri: &str, along: Option<Flow>) -> Target {
+        let way = along.map_or(Way::NextHop, |flow| Way::Flow {
+            flow,
+            address: None,
+            is_needed: true,
+        });
+        Target {
+            uri: uri.into(),
+            ways: VecDeque::from([way]),
+        }
+    }
+}
+
+/// The targets of an address of record, those with the same preference together, the most preferred
+/// first.
+///
+/// A binding is reached along the flow that its REGISTER came over. Datagrams always go that way.
+/// When a connection is closed, the binding stays until it expires, but then it can be used only if
+/// a new connection to its Contact can be expected to arrive: if the Contact has a host name, or the
+/// very address that the REGISTER came from. A Contact with another address is behind a NAT, and is
+/// left out. `has_route`: the request goes where its Route says, not along a flow.
+pub(crate) fn targets(
+    bindings: &[Binding],
+    now: Instant,
+    has_route: bool,
+    is_open: impl Fn(ConnectionId) -> bool,
+) -> VecDeque<Vec<Target>> {
+    let mut usable: Vec<(u16, Target)> = bindings
+        .iter()
+        .filter(|binding| binding.expires > now)
+        .filter_map(|binding| Some((binding.q, target(binding, has_route, &is_open)?)))
+        .collect();
+    // A stable sort: equal ones stay in the order of their registration.
+    usable.sort_by_key(|(q, _)| std::cmp::Reverse(*q));
+    let mut groups: VecDeque<Vec<Target>> = VecDeque::new();
+    let mut last_q = None;
+    for (q, target) in usable {
+        match groups.back_mut() {
+            Some(group) if last_q == Some(q) => group.push(target),
+            _ => groups.push_back(vec![target]),
+        }
+        last_q = Some(q);
+    }
+    groups
+}
+
+/// Whether a request to this Contact arrives at the far end of the flow without the flow.
+pub(crate) fn is_at_contact(flow: &Flow, contact: &SipUri<'_>) -> bool {
+    flow.stream == 0 && contact_address(contact, flow.transport) == Some(flow.remote)
+}
+
+fn target(
+    binding: &Binding,
+    has_route: bool,
+    is_open: &impl Fn(ConnectionId) -> bool,
+) -> Option<Target> {
+    let Ok(Uri::Sip(contact)) = Uri::parse(&binding.contact) else {
+        return None;
+    };
+    let request_uri = uri::request_uri(&binding.contact).into();
+    let mut ways = VecDeque::new();
+    match &binding.flow {
+        Some(flow) if !has_route => {
+            let is_direct = match contact.host() {
+                Host::Name(_) => true,
+                Host::Address(address) => address == flow.remote.ip(),
+            };
+            if !flow.transport.is_reliable() || is_open(flow.connection) {
+                let address = contact_address(&contact, flow.transport).filter(|_| is_direct);
+                ways.push_back(Way::Flow {
+                    flow: *flow,
+                    address,
+                    is_needed: !is_at_contact(flow, &contact),
+                });
+            }
+            if is_direct {
+                ways.push_back(Way::NextHop);
+            }
+        }
+        _ => ways.push_back(Way::NextHop),
+    }
+    (!ways.is_empty()).then_some(Target {
+        uri: request_uri,
+        ways,
+    })
+}
+
+/// The address that a Contact gives for a transport, where it is an address.
+fn contact_address(contact: &SipUri<'_>, transport: Transport) -> Option<SocketAddr> {
+    if uri::transport(contact, false) != Some(transport) {
+        return None;
+    }
+    match contact.host() {
+        Host::Address(address) => Some(SocketAddr::new(
+            address,
+            contact.port().unwrap_or(transport.default_port()),
+        )),
+        Host::Name(_) => None,
+    }
+}
