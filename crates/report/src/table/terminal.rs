@@ -74,37 +74,49 @@ struct Fragment {
 impl<'a> Layout<'a> {
     fn new(table: &'a Table, width: usize) -> Layout<'a> {
         let groups = table.column_groups();
-        let keys = table.columns.iter().filter(|column| column.is_key).count();
-        // Long texts are wrapped: the keys together get half of the width, another column what is left.
-        let widest_key = (width / 2 / keys.max(1))
-            .saturating_sub(GROUP_GAP)
-            .max(NARROWEST_COLUMN);
-        let mut columns: Vec<LaidColumn> = Vec::with_capacity(table.columns.len());
-        for group in &groups {
-            for index in group.columns.clone() {
-                let shows_unit = group.unit.is_none();
-                columns.push(LaidColumn::new(table, index, shows_unit));
-            }
-        }
-        for (laid, column) in columns.iter_mut().zip(&table.columns) {
-            if column.is_key {
-                laid.width = laid.width.min(widest_key);
-            }
-        }
-        let key_width: usize = width_of_columns(&columns, table, |column| column.is_key);
-        let widest = width.saturating_sub(key_width).max(NARROWEST_COLUMN);
-        for (laid, column) in columns.iter_mut().zip(&table.columns) {
-            if !column.is_key {
-                laid.width = laid.width.min(widest);
-            }
-        }
+        let columns = groups
+            .iter()
+            .flat_map(|group| {
+                group
+                    .columns
+                    .clone()
+                    .map(|index| (index, group.unit.is_none()))
+            })
+            .map(|(index, shows_unit)| LaidColumn::new(table, index, shows_unit))
+            .collect();
         let mut layout = Layout {
             table,
             columns,
             groups,
         };
+
+        // Long texts are wrapped: the keys together get half of the width, another column what is left.
+        let keys = table.columns.iter().filter(|column| column.is_key).count();
+        let widest_key = (width / 2 / keys.max(1)).saturating_sub(GROUP_GAP);
+        layout.narrow(true, widest_key);
+        let widest = width.saturating_sub(layout.key_width());
+        layout.narrow(false, widest);
         layout.make_room_for_labels(widest);
         layout
+    }
+
+    /// Narrows the columns that are keys, or those that are not, to this width.
+    fn narrow(&mut self, keys: bool, width: usize) {
+        for (laid, column) in self.columns.iter_mut().zip(&self.table.columns) {
+            if column.is_key == keys {
+                laid.width = laid.width.min(width.max(NARROWEST_COLUMN));
+            }
+        }
+    }
+
+    /// Width of all key columns and of the gaps after them.
+    fn key_width(&self) -> usize {
+        let keys = self
+            .columns
+            .iter()
+            .zip(&self.table.columns)
+            .filter(|(_, column)| column.is_key);
+        keys.map(|(laid, _)| laid.width + GROUP_GAP).sum()
     }
 
     /// Widens groups whose label has a word wider than all their columns, or would only just not fit.
@@ -133,7 +145,7 @@ impl<'a> Layout<'a> {
     /// The fewest parts that fit, about equally wide.
     fn even_parts(&self, width: usize) -> Vec<Part> {
         let parts = self.parts(width);
-        let keys: usize = width_of_columns(&self.columns, self.table, |column| column.is_key);
+        let keys = self.key_width();
         let widest_group = self
             .groups
             .iter()
@@ -147,53 +159,48 @@ impl<'a> Layout<'a> {
             .unwrap_or(parts)
     }
 
-    /// Splits the columns so that each part fits, starting with the keys; groups are only split when one
-    /// alone does not fit.
+    /// Splits the columns so that each part fits, starting with the keys.
     fn parts(&self, width: usize) -> Vec<Part> {
-        let is_key = |group: &ColumnGroup| self.table.columns[group.columns.start].is_key;
+        let is_key = |group: &&ColumnGroup| self.table.columns[group.columns.start].is_key;
         let keys: Part = self
             .groups
             .iter()
-            .filter(|group| is_key(group))
+            .filter(is_key)
             .map(Fragment::whole)
             .collect();
-        let mut parts = vec![keys.clone()];
+        let mut finished = Vec::new();
+        let mut part = keys.clone();
         for group in self.groups.iter().filter(|group| !is_key(group)) {
-            let fits = |part: &Part, columns: &Range<usize>| {
-                self.part_width(part) + GROUP_GAP + self.span(columns) <= width
-            };
-            let last = parts.last_mut().expect("there is always a part");
-            if fits(last, &group.columns) {
-                last.push(Fragment::whole(group));
-                continue;
-            }
-            if last.len() > keys.len() {
-                parts.push(keys.clone());
-            }
-            for column in group.columns.clone() {
-                let last = parts.last_mut().expect("there is always a part");
-                match last.get_mut(keys.len()) {
-                    None => last.push(Fragment {
-                        label: group.label.clone(),
-                        columns: column..column + 1,
-                    }),
-                    Some(fragment) => {
-                        let longer = fragment.columns.start..column + 1;
-                        if fits(&keys, &longer) {
-                            fragment.columns = longer;
-                        } else {
-                            let mut part = keys.clone();
-                            part.push(Fragment {
-                                label: group.label.clone(),
-                                columns: column..column + 1,
-                            });
-                            parts.push(part);
-                        }
-                    }
+            for fragment in self.fragments(group, &keys, width) {
+                let longer = self.part_width(&part) + GROUP_GAP + self.span(&fragment.columns);
+                if part.len() > keys.len() && longer > width {
+                    finished.push(std::mem::replace(&mut part, keys.clone()));
                 }
+                part.push(fragment);
             }
         }
-        parts
+        finished.push(part);
+        finished
+    }
+
+    /// The group as it is, or in pieces where it does not fit beside the keys.
+    fn fragments(&self, group: &ColumnGroup, keys: &Part, width: usize) -> Vec<Fragment> {
+        let fits = |columns: &Range<usize>| {
+            self.part_width(keys) + GROUP_GAP + self.span(columns) <= width
+        };
+        let mut fragments: Vec<Fragment> = Vec::new();
+        for column in group.columns.clone() {
+            match fragments.last_mut() {
+                Some(last) if fits(&(last.columns.start..column + 1)) => {
+                    last.columns.end = column + 1
+                }
+                _ => fragments.push(Fragment {
+                    label: group.label.clone(),
+                    columns: column..column + 1,
+                }),
+            }
+        }
+        fragments
     }
 
     fn part_width(&self, part: &Part) -> usize {
@@ -377,18 +384,6 @@ fn alignment_of(column: &Column) -> CellAlignment {
         Alignment::Centre => CellAlignment::Center,
         Alignment::Right => CellAlignment::Right,
     }
-}
-
-fn width_of_columns(
-    columns: &[LaidColumn],
-    table: &Table,
-    counts: impl Fn(&Column) -> bool,
-) -> usize {
-    let counted = columns
-        .iter()
-        .zip(&table.columns)
-        .filter(|(_, column)| counts(column));
-    counted.map(|(laid, _)| laid.width + GROUP_GAP).sum()
 }
 
 fn longest_word(text: &str) -> usize {
