@@ -1,2 +1,13 @@
-//! Emulated SIP users as cores, and the driver that carries them.
+//! Emulated SIP users: callers that call, callees that answer, and what they measure.
+//!
+//! The [`core`] holds the users and does no I/O; [`Load`] joins it to sockets. User *i* of *n* callers
+//! (1 to n) calls user *n + i*.
 #![forbid(unsafe_code)]
+
+pub mod core;
+mod driver;
+mod statistics;
+
+pub use core::{CallPlan, Pace, Stop};
+pub use driver::{Connections, Load, LoadConfig, LoadError};
+pub use statistics::{CallResults, Delays, RegistrationResults};

@@ -1,4 +1,58 @@
-//! The command line, nothing else.
+//! The command line of Tandem, nothing else: what a command does lives in the library that bears its
+//! name.
 #![forbid(unsafe_code)]
 
-fn main() {}
+mod demo;
+mod logging;
+mod proxy;
+mod values;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// SIP over SCTP, and the instruments that measure it.
+#[derive(Debug, Parser)]
+#[command(version, propagate_version = true, max_term_width = 100, after_help = EXAMPLES)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tandem demo                                calls over UDP, TCP and SCTP on a network that loses packets
+  tandem proxy                               a proxy and registrar on 127.0.0.1:5060, until Ctrl-C
+  tandem proxy --listen udp:0.0.0.0:5060 --domain example.org --advertise sip.example.org
+
+Exit status: 0 done, 1 something failed, 2 the arguments make no sense.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Demo(demo::Arguments),
+    Proxy(proxy::Arguments),
+}
+
+fn main() -> ExitCode {
+    match Arguments::parse().command {
+        Command::Demo(arguments) => demo::run(arguments),
+        Command::Proxy(arguments) => proxy::run(arguments),
+    }
+}
+
+/// Says what went wrong in one line and fails.
+fn fail(error: &dyn std::error::Error) -> ExitCode {
+    let mut line = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let text = cause.to_string();
+        // Errors that print their cause themselves would say it twice.
+        if !line.contains(&text) {
+            line.push_str(": ");
+            line.push_str(&text);
+        }
+        source = cause.source();
+    }
+    eprintln!("tandem: {line}");
+    ExitCode::FAILURE
+}

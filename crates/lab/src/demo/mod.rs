@@ -1,0 +1,186 @@
+//! The demo: users register, call each other through a proxy and hang up, over UDP, TCP and SCTP, on a
+//! network that loses packets (document 000, section 5.4).
+
+mod options;
+mod page;
+mod results;
+mod run;
+mod table;
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use report::{Document, Machine};
+use sip::Transport;
+use tokio::task::JoinSet;
+
+pub use options::{Associations, End, Options};
+pub use results::Run;
+
+/// Everything that a demo measured.
+#[derive(Clone, Debug)]
+pub struct Results {
+    options: Options,
+    machine: Machine,
+    runs: Vec<Run>,
+}
+
+impl Results {
+    /// The table, for a terminal of this many columns.
+    pub fn to_terminal(&self, width: usize) -> String {
+        table::table(&self.options, &self.runs).to_terminal(width)
+    }
+
+    /// The self-contained page; `command` is what repeats the demo.
+    pub fn to_html(&self, command: &str) -> String {
+        page::page(&self.options, &self.runs, &self.machine, command).to_html()
+    }
+
+    /// The JSON document.
+    ///
+    /// # Errors
+    /// None that is known; serialisation could fail in principle.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        Document::new(
+            self.machine.clone(),
+            self.options.seed,
+            self.options.clone(),
+            self.runs.clone(),
+        )
+        .to_json()
+    }
+
+    /// Whether a call or a registration failed in a run that lost no packet.
+    pub fn failed_without_loss(&self) -> bool {
+        self.runs.iter().any(Run::failed_without_loss)
+    }
+}
+
+/// Runs every combination of transport and loss that can be had.
+///
+/// Runs without loss keep the processors busy and follow one another; those with loss mostly wait for
+/// timers and go side by side.
+///
+/// # Errors
+/// When a socket cannot be opened or a run breaks down.
+pub async fn run(options: &Options) -> anyhow::Result<Results> {
+    let plan = plan(options);
+    let (alone, together): (Vec<_>, Vec<_>) = plan
+        .iter()
+        .copied()
+        .partition(|(_, loss_percent)| *loss_percent == 0.0);
+    let progress = progress(options, alone.len(), together.len());
+
+    let mut runs = Vec::new();
+    for (transport, loss_percent) in alone {
+        progress.set_message(format!("{transport} without loss"));
+        runs.push(run::run(options, transport, loss_percent).await?);
+    }
+    if !together.is_empty() {
+        progress.set_message(format!("{} runs with loss side by side", together.len()));
+        let mut side_by_side = JoinSet::new();
+        for (transport, loss_percent) in together {
+            let options = options.clone();
+            side_by_side.spawn(async move { run::run(&options, transport, loss_percent).await });
+        }
+        while let Some(finished) = side_by_side.join_next().await {
+            runs.push(finished??);
+        }
+    }
+    progress.finish_and_clear();
+
+    let place = |run: &Run| {
+        plan.iter()
+            .position(|planned| *planned == (run.transport, run.loss_percent))
+    };
+    runs.sort_by_key(place);
+    Ok(Results {
+        options: options.clone(),
+        machine: Machine::detect(),
+        runs,
+    })
+}
+
+/// The runs, in the order in which they are shown.
+fn plan(options: &Options) -> Vec<(Transport, f64)> {
+    let mut plan = Vec::new();
+    for transport in &options.transports {
+        for loss_percent in &options.loss {
+            let run = (*transport, *loss_percent);
+            let can_be_had = *transport != Transport::Tcp || *loss_percent == 0.0;
+            if can_be_had && !plan.contains(&run) {
+                plan.push(run);
+            }
+        }
+    }
+    plan
+}
+
+/// A bar over the time that the runs will take, where that is known.
+fn progress(options: &Options, alone: usize, together: usize) -> ProgressBar {
+    const TICK: Duration = Duration::from_millis(100);
+    let bar = match options.end {
+        End::Seconds(seconds) => {
+            let turns = alone + usize::from(together > 0);
+            let total = Duration::from_secs_f64(seconds * turns as f64);
+            let bar = ProgressBar::new(total.as_millis() as u64);
+            bar.set_style(style("{spinner} [{wide_bar}] {msg} {elapsed}"));
+            bar
+        }
+        End::Calls(_) => {
+            let bar = ProgressBar::new_spinner();
+            bar.set_style(style("{spinner} {msg} {elapsed}"));
+            bar
+        }
+    };
+    bar.enable_steady_tick(TICK);
+    let moving = bar.downgrade();
+    let started = tokio::time::Instant::now();
+    tokio::spawn(async move {
+        while let Some(bar) = moving.upgrade() {
+            let length = bar.length().unwrap_or(u64::MAX);
+            bar.set_position((started.elapsed().as_millis() as u64).min(length));
+            tokio::time::sleep(TICK).await;
+        }
+    });
+    bar
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("the templates are constant and well-formed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tcp_runs_without_loss_only() {
+        let plan = plan(&Options::default());
+        assert_eq!(plan.len(), 11);
+        let tcp: Vec<_> = plan
+            .iter()
+            .filter(|(transport, _)| *transport == Transport::Tcp)
+            .collect();
+        assert_eq!(tcp, [&(Transport::Tcp, 0.0)]);
+    }
+
+    #[test]
+    fn a_run_asked_for_twice_runs_once() {
+        let options = Options {
+            loss: vec![5.0, 5.0],
+            ..Options::default()
+        };
+        assert_eq!(plan(&options).len(), 2);
+    }
+
+    #[test]
+    fn nothing_to_run_is_an_error_that_names_the_option() {
+        let options = Options {
+            transports: vec![Transport::Tcp],
+            loss: vec![5.0],
+            ..Options::default()
+        };
+        assert!(options.check().unwrap_err().contains("--loss"));
+    }
+}

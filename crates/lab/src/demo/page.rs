@@ -1,0 +1,219 @@
+//! The demo's results as a page.
+
+use report::{Axis, Colour, Machine, Page, Plot, Provenance, Section, Series, Summary};
+use sip::Transport;
+
+use super::table::table;
+use super::{Associations, End, Options, Run};
+use crate::published::calls_under_loss;
+
+/// The page of all runs; `command` repeats them.
+pub(super) fn page(options: &Options, runs: &[Run], machine: &Machine, command: &str) -> Page {
+    Page::new("SIP calls over UDP, TCP and SCTP on a network that loses packets")
+        .paragraph(summary(options))
+        .paragraph(
+            "The packets lost are drawn from a seed, each direction for itself, inside the users' sockets. \
+             SIP over UDP must notice a loss by its own timers (500 ms and doubling); SCTP repairs it below \
+             SIP, by fast retransmission where enough packets follow, else by its retransmission timer \
+             (1 s at least), and both ends share one association.",
+        )
+        .section(Section::new("Completed calls").plot(completed_calls(runs)))
+        .section(
+            Section::new("Session request delay")
+                .paragraph(
+                    "From the first INVITE to the first provisional response beyond 100 Trying (RFC 6076 \
+                     section 4.3.1), of calls that were set up.",
+                )
+                .plot(session_request_delay(runs)),
+        )
+        .section(Section::new("Beside the published figures").plot(beside_published(runs)))
+        .section(Section::new("All figures").table(table(options, runs)))
+        .provenance(Provenance {
+            program: format!("tandem {}", env!("CARGO_PKG_VERSION")),
+            machine: machine.clone(),
+            command: command.to_owned(),
+            seed: options.seed,
+            parameters: parameters(options),
+        })
+}
+
+fn summary(options: &Options) -> String {
+    let pace = match options.rate {
+        Some(rate) => format!("together begin {rate} calls a second"),
+        None => "each call their callee again as soon as the last call has ended".to_owned(),
+    };
+    let end = match options.end {
+        End::Seconds(seconds) => format!("for {seconds} seconds"),
+        End::Calls(calls) => format!("until {calls} calls have ended"),
+    };
+    let sharing = match options.associations {
+        Associations::Shared => {
+            "the users of a side share one socket, connection or association (with a stream each)"
+        }
+        Associations::PerUser => "each user has a socket, connection or association of its own",
+    };
+    format!(
+        "{} callers {pace}, {end}, through one proxy and registrar on this machine; {sharing}.",
+        options.users
+    )
+}
+
+fn completed_calls(runs: &[Run]) -> Plot {
+    let mut plot = Plot::new(
+        "Completed calls against packet loss",
+        Axis::new("Packet loss, each direction", "%"),
+        Axis::new("Completed calls", "calls/s").logarithmic(),
+    );
+    for (transport, colour) in lines(runs) {
+        plot =
+            plot.series(Series::new(label(transport), colour).points(
+                of(runs, transport).map(|run| (run.loss_percent, Some(run.calls_per_second))),
+            ));
+    }
+    plot
+}
+
+fn session_request_delay(runs: &[Run]) -> Plot {
+    let mut plot = Plot::new(
+        "Session request delay against packet loss",
+        Axis::new("Packet loss, each direction", "%"),
+        Axis::new("Session request delay", "ms").logarithmic(),
+    );
+    let quantiles: [(&str, fn(&Summary) -> Option<f64>); 2] =
+        [("p50", |delay| delay.p50), ("p95", |delay| delay.p95)];
+    for (transport, colour) in lines(runs) {
+        for (name, quantile) in quantiles {
+            let series = Series::new(format!("{} {name}", label(transport)), colour).points(
+                of(runs, transport)
+                    .map(|run| (run.loss_percent, quantile(&run.session_request_delay_ms))),
+            );
+            plot = plot.series(if name == "p95" {
+                series.dashed()
+            } else {
+                series
+            });
+        }
+    }
+    plot
+}
+
+fn beside_published(runs: &[Run]) -> Plot {
+    let mut plot = Plot::new(
+        "Completed calls, UDP at 5 % loss = 1",
+        Axis::new("Packet loss, each direction", "%"),
+        Axis::new("Completed calls relative to UDP at 5 %", ""),
+    )
+    .note(
+        "Published: document 000, table 5.3 (SCTP in the Linux kernel 2.4, over a NIST Net router). The \
+         scale hides how fast the machines are; what remains is how each transport bears loss.",
+    );
+    let published = calls_under_loss();
+    let published_reference = published
+        .iter()
+        .find(|row| row.transport == Transport::Udp && row.loss_percent == 5.0)
+        .map(|row| f64::from(row.call_transactions));
+    let reference = of(runs, Transport::Udp)
+        .find(|run| run.loss_percent == 5.0)
+        .map(|run| run.calls_per_second)
+        .filter(|calls| *calls > 0.0);
+    for (transport, colour) in [
+        (Transport::Udp, Colour::Blue),
+        (Transport::Sctp, Colour::Orange),
+    ] {
+        // Where nothing is lost only the machine's speed shows, and the documents have no figure.
+        plot = plot.series(
+            Series::new(format!("{}, here", label(transport)), colour).points(
+                of(runs, transport)
+                    .filter(|run| run.loss_percent > 0.0)
+                    .map(|run| {
+                        (
+                            run.loss_percent,
+                            reference.map(|reference| run.calls_per_second / reference),
+                        )
+                    }),
+            ),
+        );
+        plot = plot.series(
+            Series::new(format!("{}, published", label(transport)), colour)
+                .dashed()
+                .points(
+                    published
+                        .iter()
+                        .filter(|row| row.transport == transport)
+                        .map(|row| {
+                            let calls = f64::from(row.call_transactions);
+                            (
+                                row.loss_percent,
+                                published_reference.map(|reference| calls / reference),
+                            )
+                        }),
+                ),
+        );
+    }
+    plot
+}
+
+/// The transports that ran, each with its colour wherever it is shown.
+fn lines(runs: &[Run]) -> impl Iterator<Item = (Transport, Colour)> {
+    [
+        (Transport::Udp, Colour::Blue),
+        (Transport::Tcp, Colour::Green),
+        (Transport::Sctp, Colour::Orange),
+    ]
+    .into_iter()
+    .filter(|(transport, _)| runs.iter().any(|run| run.transport == *transport))
+}
+
+fn of(runs: &[Run], transport: Transport) -> impl Iterator<Item = &Run> {
+    runs.iter().filter(move |run| run.transport == transport)
+}
+
+fn label(transport: Transport) -> &'static str {
+    transport.via_name()
+}
+
+fn parameters(options: &Options) -> Vec<(String, String)> {
+    let list = |values: Vec<String>| values.join(", ");
+    let mut parameters = vec![
+        ("users a side", options.users.to_string()),
+        (
+            "end",
+            match options.end {
+                End::Seconds(seconds) => format!("{seconds} s a run"),
+                End::Calls(calls) => format!("{calls} calls a run"),
+            },
+        ),
+        (
+            "associations",
+            match options.associations {
+                Associations::Shared => "shared".to_owned(),
+                Associations::PerUser => "per user".to_owned(),
+            },
+        ),
+        (
+            "loss, %",
+            list(options.loss.iter().map(f64::to_string).collect()),
+        ),
+        (
+            "delay, each way",
+            format!("{} ms", options.delay.as_secs_f64() * 1e3),
+        ),
+        (
+            "transports",
+            list(
+                options
+                    .transports
+                    .iter()
+                    .map(Transport::to_string)
+                    .collect(),
+            ),
+        ),
+    ];
+    if let Some(rate) = options.rate {
+        parameters.push(("rate", format!("{rate} calls/s")));
+    }
+    parameters
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}

@@ -1,0 +1,199 @@
+//! One run of the demo: one transport at one packet loss.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::Context;
+use load::{CallPlan, Connections, Delays, Load, LoadConfig, Pace, Stop};
+use proxy::{ProxyConfig, Server};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha12Rng;
+use report::Summary;
+use sip::Transport;
+use sip_net::{Listen, SipNetConfig, StreamPolicy};
+use udp_net::Impairment;
+
+use super::{Associations, End, Options, Run};
+
+/// How long users try to register; at 30 % loss most need some seconds, few need ten.
+const REGISTRATION_TIME: Duration = Duration::from_secs(30);
+
+/// Calls that an open loop may have under way at a time.
+const CALLS_IN_FLIGHT: usize = 20_000;
+
+/// Starts a proxy and users of its own, so that runs side by side share nothing but the processors.
+pub(super) async fn run(
+    options: &Options,
+    transport: Transport,
+    loss_percent: f64,
+) -> anyhow::Result<Run> {
+    let stream_policy = match options.associations {
+        Associations::Shared => StreamPolicy::PerFlow,
+        Associations::PerUser => StreamPolicy::Unordered,
+    };
+    let server = Server::start(proxy_config(stream_policy)).await?;
+    let outcome = call_through(&server, options, transport, loss_percent, stream_policy)
+        .await
+        .with_context(|| format!("{transport} at {loss_percent} % loss"));
+    server.shutdown().await;
+    outcome
+}
+
+async fn call_through(
+    server: &Server,
+    options: &Options,
+    transport: Transport,
+    loss_percent: f64,
+    stream_policy: StreamPolicy,
+) -> anyhow::Result<Run> {
+    let proxy = server
+        .listening()
+        .into_iter()
+        .find(|listener| listener.transport == transport)
+        .context("the proxy does not listen on the transport")?
+        .address;
+    let encapsulation_port = server
+        .encapsulation_addresses()
+        .first()
+        .context("the proxy has no SCTP listener")?
+        .port();
+    let mut load = Load::start(LoadConfig {
+        transport,
+        proxy,
+        users: options.users,
+        connections: match options.associations {
+            Associations::Shared => Connections::Shared,
+            Associations::PerUser => Connections::PerUser,
+        },
+        calls: CallPlan {
+            pace: match options.rate {
+                Some(calls_per_second) => Pace::Open { calls_per_second },
+                None => Pace::Closed,
+            },
+            stop: match options.end {
+                End::Seconds(seconds) => Stop::After(Duration::from_secs_f64(seconds)),
+                End::Calls(calls) => Stop::Calls(calls),
+            },
+            in_flight: CALLS_IN_FLIGHT,
+            ..CallPlan::default()
+        },
+        transports: SipNetConfig {
+            encapsulation_port: 0,
+            peer_encapsulation_port: encapsulation_port,
+            stream_policy,
+            impairment: impairment(options, transport, loss_percent),
+            ..SipNetConfig::default()
+        },
+        seed: seed(options.seed, transport, loss_percent),
+        ..LoadConfig::default()
+    })
+    .await?;
+
+    load.register(REGISTRATION_TIME).await;
+    let registered = load.wire_statistics().await;
+    load.call().await;
+    let called = load.wire_statistics().await;
+
+    let registrations = load.registrations();
+    let calls = load.calls();
+    let seconds = load.call_time().as_secs_f64();
+    let per_call =
+        |count: u64| (calls.completed > 0).then(|| count as f64 / calls.completed as f64);
+    let proxy_statistics = server.statistics().await;
+    let run = Run {
+        transport,
+        loss_percent,
+        attempted: calls.attempted,
+        completed: calls.completed,
+        failed: calls.failed,
+        unfinished: calls.unfinished(),
+        not_started: calls.not_started,
+        seconds,
+        calls_per_second: calls.completed as f64 / seconds,
+        users: u64::from(registrations.users),
+        registered: u64::from(load.registered_users()),
+        registration_delay_ms: summary(&registrations.delay),
+        session_request_delay_ms: summary(&calls.session_request_delay),
+        failed_session_request_delay_ms: summary(&calls.failed_session_request_delay),
+        session_disconnect_delay_ms: summary(&calls.session_disconnect_delay),
+        packets_per_call: per_call(called.packets() - registered.packets()),
+        bytes_per_call: per_call(called.bytes() - registered.bytes()),
+        sip_retransmissions: load.sip_retransmissions() + proxy_statistics.sip_retransmissions(),
+        transport_retransmissions: called.transport_retransmissions
+            + proxy_statistics.wire.transport_retransmissions,
+    };
+    load.shutdown().await;
+    Ok(run)
+}
+
+/// A proxy with all listeners, on ports that the system chooses.
+fn proxy_config(stream_policy: StreamPolicy) -> ProxyConfig {
+    let listeners = [Transport::Udp, Transport::Tcp, Transport::Sctp].map(|transport| Listen {
+        transport,
+        address: SocketAddr::new(LOOPBACK, 0),
+    });
+    ProxyConfig {
+        transports: SipNetConfig {
+            listeners: listeners.to_vec(),
+            encapsulation_port: 0,
+            stream_policy,
+            ..SipNetConfig::default()
+        },
+        ..ProxyConfig::default()
+    }
+}
+
+const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// The bad network inside the users' sockets; TCP's packets do not pass through ours.
+fn impairment(options: &Options, transport: Transport, loss_percent: f64) -> Option<Impairment> {
+    if transport == Transport::Tcp || (loss_percent == 0.0 && options.delay.is_zero()) {
+        return None;
+    }
+    let link = link::LinkConfig {
+        loss: loss_percent / 100.0,
+        delay: options.delay,
+        ..link::LinkConfig::default()
+    };
+    Some(Impairment {
+        outbound: link.clone(),
+        inbound: link,
+        seed: seed(options.seed, transport, loss_percent),
+    })
+}
+
+/// A seed for each run, the same whichever other runs are asked for.
+fn seed(seed: u64, transport: Transport, loss_percent: f64) -> u64 {
+    let mut rng = ChaCha12Rng::seed_from_u64(seed);
+    rng.set_stream(loss_percent.to_bits() ^ transport as u64);
+    rng.next_u64()
+}
+
+fn summary(delays: &Delays) -> Summary {
+    let milliseconds = |delay: Option<Duration>| delay.map(|delay| delay.as_secs_f64() * 1e3);
+    Summary {
+        mean: milliseconds(delays.mean()),
+        p50: milliseconds(delays.quantile(0.5)),
+        p95: milliseconds(delays.quantile(0.95)),
+        max: milliseconds(delays.maximum()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_run_has_a_seed_of_its_own() {
+        let seeds = [
+            seed(1, Transport::Udp, 5.0),
+            seed(1, Transport::Sctp, 5.0),
+            seed(1, Transport::Udp, 10.0),
+            seed(2, Transport::Udp, 5.0),
+        ];
+        for (index, one) in seeds.iter().enumerate() {
+            assert!(!seeds[..index].contains(one));
+        }
+        assert_eq!(seeds[0], seed(1, Transport::Udp, 5.0));
+    }
+}

@@ -1,0 +1,207 @@
+//! The demo's results as one table, for the terminal and for the page.
+
+use report::{Cell, Column, Row, Summary, Table};
+use sip::Transport;
+
+use super::{Options, Run};
+use crate::published::calls_relative_to_udp_at_5_percent;
+
+/// The table of all runs, with the published counts beside those of UDP and SCTP.
+pub(super) fn table(options: &Options, runs: &[Run]) -> Table {
+    let mut table = Table::new("Calls through the proxy")
+        .columns([
+            Column::text("Transport").key(),
+            Column::number("Loss").unit("%").key(),
+        ])
+        .columns(
+            [
+                "attempted",
+                "completed",
+                "failed",
+                "unfinished",
+                "per second",
+            ]
+            .map(|header| Column::number(header).group("Calls")),
+        );
+    for group in DELAYS {
+        table = table.columns(
+            ["mean", "p50", "p95", "max"]
+                .map(|header| Column::number(header).unit("ms").group(group)),
+        );
+    }
+    table = table
+        .columns(["packets", "bytes"].map(|header| Column::number(header).group("Wire, per call")))
+        .columns(["SIP", "transport"].map(|header| Column::number(header).group("Retransmissions")))
+        .columns(
+            ["here", "published"]
+                .map(|header| Column::number(header).group("Calls, UDP at 5 % = 1")),
+        );
+
+    let reference = udp_at_5_percent(runs);
+    let mut previous = None;
+    for run in runs {
+        let row = Row::new(cells(run, reference));
+        let begins_block = previous.is_some_and(|previous| previous != run.transport);
+        table.push(if begins_block {
+            row.begins_block()
+        } else {
+            row
+        });
+        previous = Some(run.transport);
+    }
+    for note in notes(options) {
+        table.note(note);
+    }
+    table
+}
+
+const DELAYS: [&str; 3] = [
+    "Registration delay",
+    "Session request delay",
+    "Session disconnect delay",
+];
+
+/// Calls per second over UDP at 5 % loss, to which document 000's counts are scaled.
+fn udp_at_5_percent(runs: &[Run]) -> Option<f64> {
+    runs.iter()
+        .find(|run| run.transport == Transport::Udp && run.loss_percent == 5.0)
+        .map(|run| run.calls_per_second)
+        .filter(|calls| *calls > 0.0)
+}
+
+fn cells(run: &Run, udp_at_5_percent: Option<f64>) -> Vec<Cell> {
+    let mut cells = vec![
+        Cell::from(run.transport.to_string()),
+        Cell::number(run.loss_percent, decimals_of(run.loss_percent)),
+        Cell::from(run.attempted),
+        Cell::from(run.completed),
+        Cell::from(run.failed),
+        Cell::from(run.unfinished),
+        Cell::number(run.calls_per_second, 1),
+    ];
+    for delays in [
+        run.registration_delay_ms,
+        run.session_request_delay_ms,
+        run.session_disconnect_delay_ms,
+    ] {
+        let Summary {
+            mean,
+            p50,
+            p95,
+            max,
+        } = delays;
+        cells.extend([mean, p50, p95, max].map(Cell::milliseconds));
+    }
+    cells.push(Cell::number(run.packets_per_call, 1));
+    cells.push(Cell::number(run.bytes_per_call, 0));
+    cells.push(Cell::from(run.sip_retransmissions));
+    cells.push(if run.transport == Transport::Udp {
+        Cell::Absent
+    } else {
+        Cell::from(run.transport_retransmissions)
+    });
+    let published = calls_relative_to_udp_at_5_percent(run.transport, run.loss_percent);
+    let here = udp_at_5_percent
+        .filter(|_| published.is_some())
+        .map(|reference| run.calls_per_second / reference);
+    cells.extend([here, published].map(|ratio| Cell::number(ratio, 2)));
+    cells
+}
+
+/// Decimals with which a percentage such as 0.5 is shown in full.
+fn decimals_of(percent: f64) -> u8 {
+    (0..3)
+        .find(|decimals| {
+            let scaled = percent * 10f64.powi(i32::from(*decimals));
+            (scaled - scaled.round()).abs() < 1e-9
+        })
+        .unwrap_or(3)
+}
+
+fn notes(options: &Options) -> Vec<String> {
+    let mut notes = vec![
+        "Delays are those of RFC 6076, of successes alone. Packets and bytes count IP packets between \
+         users and proxy during the calls, lost ones too, per completed call."
+            .to_owned(),
+        "Published: document 000, table 5.3, calls completed in a fixed time by eight user agents a side, \
+         as a multiple of its own UDP at 5 % loss; beside it ours by the same rule."
+            .to_owned(),
+    ];
+    if options.transports.contains(&Transport::Tcp) {
+        let also = if options.delay.is_zero() {
+            ""
+        } else {
+            " nor delayed"
+        };
+        notes.push(format!(
+            "TCP runs at 0 % loss only: its packets are the kernel's and cannot be dropped{also} from \
+             user space."
+        ));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(transport: Transport, loss_percent: f64, calls_per_second: f64) -> Run {
+        Run {
+            transport,
+            loss_percent,
+            attempted: 10,
+            completed: 9,
+            failed: 0,
+            unfinished: 1,
+            not_started: 0,
+            seconds: 1.0,
+            calls_per_second,
+            users: 2,
+            registered: 2,
+            registration_delay_ms: Summary::ABSENT,
+            session_request_delay_ms: Summary::ABSENT,
+            failed_session_request_delay_ms: Summary::ABSENT,
+            session_disconnect_delay_ms: Summary::ABSENT,
+            packets_per_call: None,
+            bytes_per_call: None,
+            sip_retransmissions: 0,
+            transport_retransmissions: 0,
+        }
+    }
+
+    #[test]
+    fn counts_stand_beside_the_published_ones() {
+        let runs = [
+            run(Transport::Udp, 5.0, 20.0),
+            run(Transport::Sctp, 10.0, 30.0),
+        ];
+        let csv = table(&Options::default(), &runs).to_csv();
+        let last: Vec<&str> = csv.lines().nth(2).unwrap().rsplit(',').take(2).collect();
+        assert_eq!(last[1], "1.5");
+        assert!(
+            last[0].starts_with("0.614"),
+            "43 of 70 calls, not {}",
+            last[0]
+        );
+    }
+
+    #[test]
+    fn without_udp_at_5_percent_nothing_is_scaled() {
+        let csv = table(&Options::default(), &[run(Transport::Udp, 10.0, 20.0)]).to_csv();
+        let last: Vec<&str> = csv.lines().nth(1).unwrap().rsplit(',').take(2).collect();
+        assert_eq!(last[1], "");
+    }
+
+    #[test]
+    fn the_table_says_why_tcp_stands_alone() {
+        let text = table(&Options::default(), &[]).to_terminal(120);
+        assert!(text.contains("TCP runs at 0 % loss only"), "{text}");
+    }
+
+    #[test]
+    fn percentages_keep_their_decimals() {
+        assert_eq!(decimals_of(5.0), 0);
+        assert_eq!(decimals_of(0.5), 1);
+        assert_eq!(decimals_of(0.25), 2);
+    }
+}

@@ -1,0 +1,189 @@
+//! Keeps users registered (RFC 3261 section 10.2).
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use ahash::RandomState;
+use rand::{Rng, RngExt};
+use sip::transaction::{ClientId, Transactions};
+use sip::{Message, Method, Name};
+
+use super::user::{Identity, User};
+use super::waits::Waits;
+use crate::statistics::RegistrationResults;
+
+/// Lifetime asked for.
+const EXPIRES: Duration = Duration::from_secs(3600);
+
+/// From a failed attempt to the next.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// The registrations of a side's users.
+#[derive(Debug)]
+pub(super) struct Registrations {
+    users: Vec<Registration>,
+    pending: HashMap<ClientId, Attempt, RandomState>,
+    /// Users not registered yet, and users to try again after a failure.
+    beginning: Waits<usize>,
+    retries: Waits<usize>,
+    refreshes: Waits<usize>,
+    /// The URI of the registrar.
+    registrar: String,
+    results: RegistrationResults,
+}
+
+#[derive(Debug)]
+struct Registration {
+    call_id: String,
+    tag: String,
+    cseq: u32,
+    is_registered: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Attempt {
+    user: usize,
+    sent: Instant,
+}
+
+impl Registrations {
+    /// Registrations of so many users, none begun; `registrar` is the host and port of the domain.
+    pub(super) fn new(
+        users: usize,
+        registrar: &str,
+        hasher: RandomState,
+        rng: &mut impl Rng,
+    ) -> Registrations {
+        let user = |_| Registration {
+            call_id: format!("{:032x}", rng.random::<u128>()),
+            tag: format!("{:016x}", rng.random::<u64>()),
+            cseq: 0,
+            is_registered: false,
+        };
+        Registrations {
+            users: (0..users).map(user).collect(),
+            pending: HashMap::with_hasher(hasher),
+            beginning: Waits::new(Duration::ZERO),
+            retries: Waits::new(RETRY_AFTER),
+            refreshes: Waits::new(EXPIRES / 2),
+            registrar: format!("sip:{registrar}"),
+            results: RegistrationResults {
+                users: users as u32,
+                ..RegistrationResults::default()
+            },
+        }
+    }
+
+    /// Begins to register everyone.
+    pub(super) fn start(&mut self, now: Instant) {
+        for user in 0..self.users.len() {
+            self.beginning.push(now, user);
+        }
+    }
+
+    /// Sends the requests that are due.
+    pub(super) fn handle_timeout(
+        &mut self,
+        now: Instant,
+        users: &[User],
+        transactions: &mut Transactions,
+    ) {
+        while let Some(user) = self.pop_due(now) {
+            self.send(now, user, &users[user], transactions);
+        }
+    }
+
+    /// When something is due next.
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        [&self.beginning, &self.retries, &self.refreshes]
+            .into_iter()
+            .filter_map(Waits::next_timeout)
+            .min()
+    }
+
+    /// Takes in the end of a transaction: its final response, or none where it timed out or could not be
+    /// sent. Tells whether the transaction was a registration at all.
+    pub(super) fn handle_outcome(
+        &mut self,
+        now: Instant,
+        transaction: ClientId,
+        response: Option<&Message>,
+    ) -> bool {
+        let is_provisional = response
+            .and_then(Message::status)
+            .is_some_and(|status| status < 200);
+        if is_provisional {
+            return self.pending.contains_key(&transaction);
+        }
+        let Some(Attempt { user, sent }) = self.pending.remove(&transaction) else {
+            return false;
+        };
+        let succeeded = response
+            .and_then(Message::status)
+            .is_some_and(|status| status < 300);
+        self.users[user].is_registered = succeeded;
+        if succeeded {
+            self.results.succeeded += 1;
+            self.results
+                .delay
+                .record(now.saturating_duration_since(sent));
+            self.refreshes.push(now, user);
+        } else {
+            self.results.failed += 1;
+            self.retries.push(now, user);
+        }
+        true
+    }
+
+    /// Users whose registration stands.
+    pub(super) fn registered(&self) -> u32 {
+        self.users.iter().filter(|user| user.is_registered).count() as u32
+    }
+
+    /// What became of the attempts.
+    pub(super) fn results(&self) -> &RegistrationResults {
+        &self.results
+    }
+
+    fn send(&mut self, now: Instant, index: usize, user: &User, transactions: &mut Transactions) {
+        let registration = &mut self.users[index];
+        registration.cseq += 1;
+        let identity = Identity {
+            tag: &registration.tag,
+            call_id: &registration.call_id,
+            cseq: registration.cseq,
+        };
+        let mut request = user
+            .request(
+                Method::Register,
+                &self.registrar,
+                user.address_of_record(),
+                identity,
+            )
+            .with(Name::Expires, EXPIRES.as_secs().to_string());
+        user.push_via(&mut request, &transactions.new_branch());
+        self.results.attempted += 1;
+        match transactions.send_request(now, request, user.target()) {
+            Ok(transaction) => {
+                self.pending.insert(
+                    transaction,
+                    Attempt {
+                        user: index,
+                        sent: now,
+                    },
+                );
+            }
+            Err(_) => {
+                self.results.failed += 1;
+                self.retries.push(now, index);
+            }
+        }
+    }
+
+    fn pop_due(&mut self, now: Instant) -> Option<usize> {
+        self.beginning
+            .pop_due(now)
+            .or_else(|| self.retries.pop_due(now))
+            .or_else(|| self.refreshes.pop_due(now))
+    }
+}

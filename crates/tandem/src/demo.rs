@@ -1,0 +1,195 @@
+//! `tandem demo`.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, CommandFactory, ValueEnum};
+use lab::demo::{Associations, End, Options};
+use sip::Transport;
+
+use crate::values::{duration, percentage, positive};
+use crate::{fail, logging};
+
+/// Make calls through a proxy over UDP, TCP and SCTP on a network that loses packets.
+///
+/// Starts a proxy and registrar on this machine, registers users, lets each caller call its callee back
+/// to back over each transport at each loss, and shows what each transport did: a table, and a page with
+/// plots. Needs no root, no configuration and no other program; takes a minute and a half.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Callers, and as many callees
+    #[arg(long, value_name = "N", default_value_t = 8,
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    users: u32,
+
+    /// Length of a run in seconds [default: 20]
+    #[arg(long, value_name = "N", value_parser = positive, conflicts_with = "calls")]
+    seconds: Option<f64>,
+
+    /// End a run when so many calls have ended
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    calls: Option<u64>,
+
+    /// Begin so many calls per second, however long they take, instead of back to back
+    #[arg(long, value_name = "CPS", value_parser = positive)]
+    rate: Option<f64>,
+
+    /// Who shares a connection to the proxy: the users of a side, or none
+    #[arg(long, value_enum, default_value_t = Sharing::Shared)]
+    associations: Sharing,
+
+    /// Packet losses to run at, in percent of each direction
+    #[arg(long, value_name = "PERCENT,…", value_delimiter = ',', value_parser = percentage,
+          default_value = "0,5,10,20,30")]
+    loss: Vec<f64>,
+
+    /// Delay of each packet, each way
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0ms")]
+    delay: Duration,
+
+    /// Decides which packets are lost
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// Transports to run over, of udp, tcp and sctp
+    #[arg(long, value_name = "TRANSPORT,…", value_delimiter = ',', value_parser = built_transport,
+          default_value = "udp,tcp,sctp")]
+    transport: Vec<Transport>,
+
+    /// Write the results as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Where to write the page
+    #[arg(long, value_name = "FILE", default_value = "tandem-demo.html")]
+    html: PathBuf,
+
+    /// Log what the proxy does; twice: every message too
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    verbose: u8,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Sharing {
+    /// One association, connection or socket a side, with a stream for each user
+    Shared,
+    /// One for each user
+    PerUser,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tandem demo                                       the whole comparison
+  tandem demo --transport udp,sctp --loss 0,2,5 --delay 25ms --seconds 30
+  tandem demo --calls 1000 --loss 0 --json results.json
+  tandem demo --rate 50 --associations per-user     an open loop, an association a user
+
+Exit status: 0 every run finished, 1 a call failed at 0 % loss or nothing could be measured,
+2 the arguments make no sense.";
+
+/// Runs the demo, shows the table, writes the files.
+pub(crate) fn run(arguments: Arguments) -> ExitCode {
+    logging::start(match arguments.verbose {
+        0 => "error",
+        1 => "info",
+        _ => "debug",
+    });
+    let options = Options {
+        users: arguments.users,
+        end: match (arguments.calls, arguments.seconds) {
+            (Some(calls), _) => End::Calls(calls),
+            (None, Some(seconds)) => End::Seconds(seconds),
+            (None, None) => Options::default().end,
+        },
+        rate: arguments.rate,
+        associations: match arguments.associations {
+            Sharing::Shared => Associations::Shared,
+            Sharing::PerUser => Associations::PerUser,
+        },
+        loss: arguments.loss,
+        delay: arguments.delay,
+        transports: arguments.transport,
+        seed: arguments.seed,
+    };
+    if let Err(error) = options.check() {
+        crate::Arguments::command()
+            .error(clap::error::ErrorKind::ValueValidation, error)
+            .exit();
+    }
+
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error),
+    };
+    let results = match runtime.block_on(lab::demo::run(&options)) {
+        Ok(results) => results,
+        Err(error) => return fail(error.as_ref()),
+    };
+
+    print!("{}", results.to_terminal(terminal_width()));
+    let command: Vec<String> = std::iter::once("tandem".to_owned())
+        .chain(std::env::args().skip(1).map(|argument| quoted(&argument)))
+        .collect();
+    let html = results.to_html(&command.join(" "));
+    if let Err(error) = report::write_file(&arguments.html, &html) {
+        return fail(&error);
+    }
+    println!("\nPage with plots: {}", arguments.html.display());
+    if let Some(path) = &arguments.json {
+        let written = match results.to_json() {
+            Ok(json) => report::write_file(path, &json),
+            Err(error) => return fail(&error),
+        };
+        if let Err(error) = written {
+            return fail(&error);
+        }
+        println!("Results as JSON: {}", path.display());
+    }
+    if results.failed_without_loss() {
+        eprintln!("tandem: calls or registrations failed although no packet was lost");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+/// Reads the name of a transport that the demo can run over.
+fn built_transport(text: &str) -> Result<Transport, String> {
+    match text.parse() {
+        Ok(transport @ (Transport::Udp | Transport::Tcp | Transport::Sctp)) => Ok(transport),
+        Ok(_) => Err(format!("{text} is not built yet: use udp, tcp or sctp")),
+        Err(_) => Err(format!("\"{text}\" is no transport: use udp, tcp or sctp")),
+    }
+}
+
+/// Columns to fill: those of the terminal, or a width that suits files.
+fn terminal_width() -> usize {
+    const FILE_WIDTH: u16 = 160;
+    let stdout = console::Term::stdout();
+    let width = if std::io::stdout().is_terminal() {
+        stdout
+            .size_checked()
+            .map_or(FILE_WIDTH, |(_, columns)| columns)
+    } else {
+        FILE_WIDTH
+    };
+    usize::from(width)
+}
+
+/// An argument as a shell would need it.
+fn quoted(argument: &str) -> String {
+    let is_plain = !argument.is_empty()
+        && argument
+            .chars()
+            .all(|character| character.is_ascii_alphanumeric() || "-_=,./:%@+".contains(character));
+    if is_plain {
+        argument.to_owned()
+    } else {
+        format!("'{}'", argument.replace('\'', r"'\''"))
+    }
+}
