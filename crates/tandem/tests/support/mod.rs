@@ -1,0 +1,51 @@
+//! What the tests of the program share.
+
+use std::process::Command;
+use std::time::Duration;
+
+use test_support::Peer;
+
+/// The program under test.
+pub fn tandem() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_tandem"))
+}
+
+/// A running `tandem proxy` and where it listens.
+#[derive(Debug)]
+pub struct Proxy {
+    pub peer: Peer,
+}
+
+impl Proxy {
+    /// Starts it with a listener for each transport on loopback ports that the system chooses.
+    pub fn start() -> Proxy {
+        let mut command = tandem();
+        command.args(["proxy", "--encapsulation-port", "0"]);
+        for transport in ["udp", "tcp", "sctp"] {
+            command.args(["--listen", &format!("{transport}:127.0.0.1:0")]);
+        }
+        let mut peer = Peer::spawn(&mut command);
+        peer.wait_for_output("SCTP is encapsulated in UDP on ", Duration::from_secs(20));
+        Proxy { peer }
+    }
+
+    /// The port that it chose for a transport, from its log.
+    pub fn port(&self, transport: &str) -> u16 {
+        let output = self.peer.output();
+        let wanted = format!("listening on {transport}:127.0.0.1:");
+        let (_, rest) = output
+            .split_once(&wanted)
+            .expect("the log names every listener");
+        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().expect("a port")
+    }
+
+    /// Sends a signal by name, such as `INT`.
+    pub fn signal(&self, name: &str) {
+        let status = Command::new("kill")
+            .args(["-s", name, &self.peer.id().to_string()])
+            .status()
+            .expect("kill is there");
+        assert!(status.success());
+    }
+}
