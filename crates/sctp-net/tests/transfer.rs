@@ -1,0 +1,272 @@
+//! Messages between two stacks on loopback addresses.
+
+mod common;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use common::{carrier, echo, lossy_carrier, on_stream, pair, pair_over, pattern, quick, within};
+use sctp_net::{CloseCause, EndpointConfig, SendError, SendInfo};
+
+#[tokio::test]
+async fn echo_over_ipv4_and_ipv6() {
+    for ip in ["127.0.0.1", "::1"] {
+        let pair = pair_over(carrier(ip), carrier(ip), quick()).await;
+        assert_eq!(pair.client.peer().port(), pair.server_endpoint.port());
+        assert_eq!(
+            pair.client.peer().ip(),
+            ip.parse::<std::net::IpAddr>().unwrap()
+        );
+        assert_eq!(pair.server.peer().port(), pair.client_endpoint.port());
+        assert_eq!(pair.server.local().port(), pair.server_endpoint.port());
+        let client_udp_port = pair.client_stack.local_addr().port();
+        assert_eq!(pair.server.peer_encapsulation_port(), client_udp_port);
+
+        tokio::spawn(echo(pair.server.clone()));
+        let info = SendInfo {
+            stream: 3,
+            ppid: 0x0102_0304,
+            unordered: true,
+            ..SendInfo::default()
+        };
+        within(pair.client.send(info, "hello".into()))
+            .await
+            .unwrap();
+        let answer = within(pair.client.receive()).await.unwrap();
+        assert_eq!(answer.payload, "hello");
+        assert_eq!(
+            (answer.stream, answer.ppid, answer.unordered),
+            (3, 0x0102_0304, true)
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_wildcard_address_answers_from_where_it_was_asked() {
+    let pair = pair_over(carrier("127.0.0.1"), carrier("127.0.0.1"), quick()).await;
+    let server_stack = sctp_net::Stack::udp(carrier("0.0.0.0")).unwrap();
+    let server = server_stack.endpoint(7, quick()).unwrap();
+    let udp_port = server_stack.local_addr().port();
+    let asked = "127.0.0.9".parse().unwrap();
+    let client = within(pair.client_endpoint.connect(asked, 7, Some(udp_port)))
+        .await
+        .unwrap();
+    let accepted = within(server.accept()).await.unwrap();
+    assert_eq!(client.peer().ip(), asked);
+    assert_eq!(accepted.local().ip(), asked);
+}
+
+#[tokio::test]
+async fn messages_of_all_sizes_arrive_whole_and_in_order() {
+    let config = EndpointConfig {
+        a_rwnd: 4 << 20,
+        max_message_size: 1 << 20,
+        send_buffer: 2 << 20,
+        ..quick()
+    };
+    let pair = pair(config).await;
+    let sizes = [
+        1,
+        2,
+        3,
+        4,
+        1400,
+        1452,
+        1453,
+        1500,
+        9000,
+        65_536,
+        100_001,
+        1 << 20,
+        5,
+    ];
+    let sender = pair.client.clone();
+    let sending = tokio::spawn(async move {
+        for (number, size) in sizes.into_iter().enumerate() {
+            let payload = pattern(number, size);
+            sender.send(SendInfo::default(), payload).await.unwrap();
+        }
+    });
+    for (number, size) in sizes.into_iter().enumerate() {
+        let message = within(pair.server.receive()).await.unwrap();
+        assert_eq!(message.payload.len(), size);
+        assert!(
+            message.payload == pattern(number, size),
+            "message of {size} bytes differs"
+        );
+    }
+    sending.await.unwrap();
+}
+
+#[tokio::test]
+async fn many_streams_keep_their_order_each() {
+    const STREAMS: u16 = 500;
+    const ROUNDS: usize = 5;
+    let config = EndpointConfig {
+        outbound_streams: STREAMS,
+        max_inbound_streams: STREAMS,
+        ..quick()
+    };
+    let pair = pair(config).await;
+    assert_eq!(pair.client.outbound_streams(), STREAMS);
+    let sender = pair.client.clone();
+    let sending = tokio::spawn(async move {
+        for round in 0..ROUNDS {
+            for stream in 0..STREAMS {
+                let payload = pattern(round, 100 + usize::from(stream));
+                sender.send(on_stream(stream), payload).await.unwrap();
+            }
+        }
+    });
+    let mut rounds = vec![0; usize::from(STREAMS)];
+    for _ in 0..ROUNDS * usize::from(STREAMS) {
+        let message = within(pair.server.receive()).await.unwrap();
+        let round = &mut rounds[usize::from(message.stream)];
+        assert_eq!(
+            message.payload,
+            pattern(*round, 100 + usize::from(message.stream))
+        );
+        assert_eq!(usize::from(message.ssn), *round);
+        *round += 1;
+    }
+    assert!(rounds.iter().all(|&round| round == ROUNDS));
+    sending.await.unwrap();
+}
+
+#[tokio::test]
+async fn everything_arrives_over_a_network_that_loses_a_fifth() {
+    let pair = pair_over(lossy_carrier(0.2, 1), carrier("127.0.0.1"), quick()).await;
+    // The impairment is on the client's side: it acts on packets in both directions.
+    for (sender, receiver) in [(0, 1), (1, 0)] {
+        let ends = [&pair.client, &pair.server];
+        let (sender, receiver) = (ends[sender].clone(), ends[receiver].clone());
+        let sending = tokio::spawn(async move {
+            for number in 0..300 {
+                let info = on_stream((number % 10) as u16);
+                sender.send(info, pattern(number, 1000)).await.unwrap();
+            }
+        });
+        let mut next = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
+        for _ in 0..300 {
+            let message = within(receiver.receive()).await.unwrap();
+            let number = &mut next[usize::from(message.stream)];
+            assert_eq!(message.payload, pattern(*number, 1000));
+            *number += 10;
+        }
+        sending.await.unwrap();
+    }
+    assert_eq!(within(pair.client.shutdown()).await, CloseCause::Shutdown);
+    let statistics = pair.client_stack.statistics().await;
+    assert!(
+        statistics.udp.outbound_dropped_by_link > 0,
+        "{statistics:?}"
+    );
+    assert!(statistics.udp.inbound_dropped_by_link > 0, "{statistics:?}");
+    assert!(statistics.retransmissions() > 0, "{statistics:?}");
+}
+
+#[tokio::test]
+async fn a_slow_receiver_holds_its_sender() {
+    let config = EndpointConfig {
+        a_rwnd: 128 * 1024,
+        send_buffer: 128 * 1024,
+        ..quick()
+    };
+    let pair = pair(config).await;
+    let payload = Bytes::from(vec![1; 1000]);
+    let mut sent = 0;
+    while let Ok(result) = tokio::time::timeout(
+        Duration::from_millis(500),
+        pair.client.send(SendInfo::default(), payload.clone()),
+    )
+    .await
+    {
+        result.unwrap();
+        sent += 1;
+        assert!(sent < 10_000, "nothing holds the sender");
+    }
+    // The buffers on the way: outbox, send buffer, window, inbox. Each message counts for a little
+    // more than its payload, and the window ends within a packet.
+    assert!(
+        (200..=(64 + 128 + 128 + 64 + 8) * 1024 / 1000).contains(&sent),
+        "{sent}"
+    );
+    let refused = pair.client.try_send(SendInfo::default(), payload.clone());
+    assert_eq!(refused, Err(SendError::BufferFull));
+    let status = pair.server.status().await.unwrap();
+    assert!(status.receive_buffer_bytes <= 130 * 1024, "{status:?}");
+    assert!(status.receive_buffer_bytes >= 100 * 1024, "{status:?}");
+
+    // As soon as someone receives, everything flows.
+    let receiver = pair.server.clone();
+    let receiving = tokio::spawn(async move {
+        for _ in 0..sent + 200 {
+            assert_eq!(receiver.receive().await.unwrap().payload.len(), 1000);
+        }
+    });
+    for _ in 0..200 {
+        within(pair.client.send(SendInfo::default(), payload.clone()))
+            .await
+            .unwrap();
+    }
+    within(receiving).await.unwrap();
+}
+
+#[tokio::test]
+async fn senders_that_wait_get_equal_turns() {
+    let config = EndpointConfig {
+        a_rwnd: 64 * 1024,
+        send_buffer: 64 * 1024,
+        ..quick()
+    };
+    let pair = pair(config).await;
+    let senders: Vec<_> = (0..4)
+        .map(|stream| {
+            let association = pair.client.clone();
+            tokio::spawn(async move {
+                for _ in 0..200 {
+                    let payload = vec![0; 2000].into();
+                    association.send(on_stream(stream), payload).await.unwrap();
+                }
+            })
+        })
+        .collect();
+    let mut counts = [0_i32; 4];
+    let mut widest = 0;
+    for _ in 0..4 * 200 {
+        let message = within(pair.server.receive()).await.unwrap();
+        counts[usize::from(message.stream)] += 1;
+        let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
+        widest = widest.max(most - least);
+    }
+    // One sender may fill the outbox before the others begin.
+    assert!(
+        widest <= 40,
+        "one sender was {widest} messages ahead of another"
+    );
+    for sender in senders {
+        sender.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_sent_is_refused() {
+    let pair = pair(quick()).await;
+    let streams = pair.client.outbound_streams();
+    let limit = quick().max_message_size;
+    for (info, payload, error) in [
+        (
+            on_stream(streams),
+            Bytes::from("x"),
+            SendError::InvalidStream,
+        ),
+        (on_stream(0), Bytes::new(), SendError::Empty),
+        (on_stream(0), vec![0; limit + 1].into(), SendError::TooLarge),
+    ] {
+        assert_eq!(pair.client.send(info, payload.clone()).await, Err(error));
+        assert_eq!(pair.client.try_send(info, payload), Err(error));
+    }
+    within(pair.client.shutdown()).await;
+    let refused = pair.client.send(on_stream(0), "late".into()).await;
+    assert_eq!(refused, Err(SendError::UnknownAssociation));
+}
