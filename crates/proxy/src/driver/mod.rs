@@ -1,74 +1,203 @@
 //! The driver: joins the core to sockets, a location store and name resolution.
 
-use std::net::SocketAddr;
+mod addresses;
+mod log;
+mod resolver;
+mod service;
+mod store;
 
-use sip_net::{Listen, SipNetConfig, WireStatistics};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rand_chacha::ChaCha12Rng;
+use sip::transaction::TransactionConfig;
+use sip_net::{Listen, SipNetConfig, Transports, WireStatistics};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 use crate::HostPort;
+use crate::core::{Config, Listener, Proxy, QueryLimits, RegistrarConfig, Statistics};
+use resolver::Resolver;
+use service::Service;
+use store::MemoryStore;
 
 /// What [`Server::start`] is told.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ProxyConfig {
     /// Listeners, encapsulation ports, stream policy and the other settings of the transports.
     pub transports: SipNetConfig,
-    /// The domains that the registrar and proxy are responsible for. Empty: every listener's
-    /// address, on a wildcard listener every address of the host, and `localhost`.
+    /// The domains that the registrar and proxy are responsible for, each on its own. A domain
+    /// without a port is meant with the ports of the listeners too. Empty: every listener's address,
+    /// on a wildcard listener every address of the host, what is advertised, and `localhost`, all
+    /// names of one domain.
     pub domains: Vec<HostPort>,
     /// What goes into Via and Record-Route in place of the listener's address; without a port the
     /// listener's port stays.
     pub advertise: Option<HostPort>,
+    /// The timers of transactions and the bound on their number.
+    pub transactions: TransactionConfig,
+    /// Intervals and the number of bindings of one address of record.
+    pub registrar: RegistrarConfig,
+    /// How many addresses of record the location store holds.
+    pub maximum_addresses_of_record: usize,
+    /// The bounds on questions to the location store and the resolver.
+    pub queries: QueryLimits,
+    /// How long a forwarded INVITE may go without a final response after its last provisional one;
+    /// more than three minutes (Timer C, RFC 3261 section 16.6 step 11).
+    pub timer_c: Duration,
+    /// What branches, tags and keys are drawn from; `None` takes it from the system. Fixed only where
+    /// runs have to repeat: whoever knows it can forge flow tokens.
+    pub seed: Option<[u8; 32]>,
 }
 
-/// Why a server did not start: one line that says which setting and what to do.
+impl Default for ProxyConfig {
+    /// No listeners; the values of the RFCs for all else.
+    fn default() -> ProxyConfig {
+        let core = Config::default();
+        ProxyConfig {
+            transports: SipNetConfig::default(),
+            domains: Vec::new(),
+            advertise: None,
+            transactions: core.transactions,
+            registrar: core.registrar,
+            maximum_addresses_of_record: 200_000,
+            queries: core.queries,
+            timer_c: core.timer_c,
+            seed: None,
+        }
+    }
+}
+
+/// Why a server did not start: one line that says what is wrong and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A listener could not be opened.
     #[error(transparent)]
     Listen(#[from] sip_net::StartError),
     /// The addresses of the host, which a wildcard listener stands for, could not be read.
-    #[error(
-        "cannot read this host's addresses: {0}; name the domains and the address to advertise"
-    )]
-    Interfaces(std::io::Error),
+    #[error("cannot read this host's addresses: {0}; listen on one address instead of on all")]
+    Addresses(std::io::Error),
 }
 
 /// What a server counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ServerStatistics {
-    /// What the transports count.
+    /// What the transports count: packets, bytes, retransmissions of TCP and SCTP, drops.
     pub wire: WireStatistics,
+    /// What the proxy counts: requests, calls, retransmissions of SIP, drops.
+    pub proxy: Statistics,
+    /// Addresses of record in the location store, those without a binding included.
+    pub addresses_of_record: u64,
+    /// Bindings in the location store.
+    pub bindings: u64,
 }
 
-/// A running proxy and registrar.
+/// A running proxy and registrar. It stops when it is [shut down](Server::shutdown) or dropped.
 #[derive(Debug)]
-pub struct Server {}
+pub struct Server {
+    transports: Transports,
+    counted: Arc<Mutex<Counted>>,
+    stop: oneshot::Sender<()>,
+    service: JoinHandle<()>,
+}
+
+/// The counters that the service brings up to date.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    proxy: Statistics,
+    addresses_of_record: usize,
+    bindings: usize,
+}
 
 impl Server {
-    /// Opens the listeners and begins to serve.
+    /// Opens the listeners and begins to serve, on the tokio runtime that this is called on.
     ///
     /// # Errors
     /// A listener that cannot be opened, or a host whose addresses cannot be read.
-    pub async fn start(_config: ProxyConfig) -> Result<Server, StartError> {
-        todo!()
+    pub async fn start(config: ProxyConfig) -> Result<Server, StartError> {
+        let (transports, incoming) = Transports::start(config.transports)?;
+        let listening = transports.listening();
+        let local_addresses =
+            addresses::local_addresses(&listening).map_err(StartError::Addresses)?;
+        let domains = if config.domains.is_empty() {
+            addresses::default_domain(&local_addresses, config.advertise.as_ref())
+        } else {
+            addresses::separate_domains(config.domains)
+        };
+        let listeners = listening
+            .iter()
+            .map(|listen| Listener {
+                transport: listen.transport,
+                address: listen.address,
+            })
+            .collect();
+        let mut rng: ChaCha12Rng = match config.seed {
+            Some(seed) => rand::SeedableRng::from_seed(seed),
+            None => rand::make_rng(),
+        };
+        let store = MemoryStore::new(config.maximum_addresses_of_record, &mut rng);
+        let resolver = Resolver::new(transports.clone(), config.queries.timeout);
+        let core = Proxy::new(
+            Config {
+                listeners,
+                advertise: config.advertise,
+                local_addresses,
+                domains,
+                transactions: config.transactions,
+                registrar: config.registrar,
+                queries: config.queries,
+                timer_c: config.timer_c,
+                ..Config::default()
+            },
+            rng,
+        );
+        let counted = Arc::new(Mutex::new(Counted::default()));
+        let (stop, stopped) = oneshot::channel();
+        let service = Service::new(
+            core,
+            transports.clone(),
+            incoming,
+            store,
+            resolver,
+            Arc::clone(&counted),
+        );
+        let service = tokio::spawn(service.run(stopped));
+        Ok(Server {
+            transports,
+            counted,
+            stop,
+            service,
+        })
     }
 
     /// The listeners, with the ports that the system chose.
     pub fn listening(&self) -> Vec<Listen> {
-        todo!()
+        self.transports.listening()
     }
 
-    /// The UDP ports under the SCTP listeners (RFC 6951).
+    /// The UDP ports under the SCTP listeners (RFC 6951), with the address that each is bound to.
     pub fn encapsulation_addresses(&self) -> Vec<SocketAddr> {
-        todo!()
+        self.transports.encapsulation_addresses()
     }
 
     /// The counters as they stand.
-    pub fn statistics(&self) -> ServerStatistics {
-        todo!()
+    pub async fn statistics(&self) -> ServerStatistics {
+        let wire = self.transports.statistics().await;
+        let counted = *self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        ServerStatistics {
+            wire,
+            proxy: counted.proxy,
+            addresses_of_record: counted.addresses_of_record as u64,
+            bindings: counted.bindings as u64,
+        }
     }
 
-    /// Stops serving: SCTP associations are shut down, sockets closed.
+    /// Stops serving: what is queued is sent, SCTP associations are shut down, sockets closed.
     pub async fn shutdown(self) {
-        todo!()
+        // A service that has ended already needs no telling.
+        let _ = self.stop.send(());
+        let _ = self.service.await;
+        self.transports.shutdown().await;
     }
 }

@@ -1,0 +1,86 @@
+//! One line in the log for a registration and for a call. What comes from messages is quoted: it may
+//! hold anything.
+
+use std::fmt;
+
+use sip::Flow;
+
+use crate::core::{Call, Event};
+
+/// Writes an event of the core to the log.
+pub(super) fn write(event: &Event) {
+    match event {
+        Event::Registered {
+            address,
+            contact,
+            flow,
+            expires,
+        } => tracing::info!(
+            user = ?address.as_str(),
+            contact = ?contact,
+            flow = %Along(flow),
+            expires_seconds = expires.as_secs(),
+            "registered"
+        ),
+        Event::Unregistered {
+            address,
+            contact,
+            flow,
+        } => tracing::info!(
+            user = ?address.as_str(),
+            contact = ?contact,
+            flow = %Along(flow),
+            "unregistered"
+        ),
+        Event::CallStarted(Call {
+            call_id,
+            caller,
+            callee,
+        }) => {
+            tracing::debug!(caller = ?caller, callee = ?callee, call_id = ?call_id, "call started");
+        }
+        Event::CallAnswered(Call {
+            call_id,
+            caller,
+            callee,
+        }) => {
+            tracing::info!(caller = ?caller, callee = ?callee, outcome = "answered", call_id = ?call_id, "call");
+        }
+        Event::CallFailed {
+            call:
+                Call {
+                    call_id,
+                    caller,
+                    callee,
+                },
+            status,
+            reason,
+        } => tracing::info!(
+            caller = ?caller,
+            callee = ?callee,
+            outcome = ?format_args!("{status} {reason}"),
+            call_id = ?call_id,
+            "call"
+        ),
+        Event::CallEnded { call_id } => tracing::debug!(call_id = ?call_id, "call ended"),
+    }
+}
+
+/// A flow for readers.
+struct Along<'a>(&'a Flow);
+
+impl fmt::Display for Along<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Flow {
+            transport,
+            remote,
+            stream,
+            ..
+        } = self.0;
+        write!(f, "{transport}:{remote}")?;
+        if *stream != 0 {
+            write!(f, " stream {stream}")?;
+        }
+        Ok(())
+    }
+}
