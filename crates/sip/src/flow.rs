@@ -84,7 +84,7 @@ impl Transport {
     }
 
     /// The value of a URI's `transport` parameter that leads to this transport (RFC 3261 section
-    /// 19.1.1, RFC 4168 section 5, RFC 7118 section 5.2.4).
+    /// 19.1.1, RFC 7118 section 5.2.4). No RFC names one for TLS over SCTP: it is called as in a Via.
     pub fn uri_parameter(self) -> &'static str {
         match self {
             Transport::Udp => "udp",
@@ -94,6 +94,19 @@ impl Transport {
             Transport::TlsSctp => "tls-sctp",
             // There is no `transport=wss`: the scheme `sips:` makes it secure.
             Transport::Ws | Transport::Wss => "ws",
+        }
+    }
+
+    /// The transport that a URI's `transport` parameter leads to, in any case. In a `sips:` URI the
+    /// parameter names what TLS runs over (RFC 3261 section 26.2.2), which cannot be UDP.
+    pub fn from_uri_parameter(value: &str, secure: bool) -> Option<Transport> {
+        let named = Transport::from_via_name(value)?;
+        match (named, secure) {
+            (Transport::Udp, true) => None,
+            (Transport::Tcp, true) => Some(Transport::Tls),
+            (Transport::Sctp, true) => Some(Transport::TlsSctp),
+            (Transport::Ws, true) => Some(Transport::Wss),
+            (named, _) => Some(named),
         }
     }
 }
@@ -168,4 +181,33 @@ pub struct Transmit {
     pub call: u32,
     /// Which transaction to tell when sending fails.
     pub transaction: Option<TransactionKey>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for transport in Transport::ALL {
+            assert_eq!(transport.to_string().parse(), Ok(transport));
+            assert_eq!(
+                Transport::from_via_name(transport.via_name()),
+                Some(transport)
+            );
+            let parameter = transport.uri_parameter();
+            let found = Transport::from_uri_parameter(parameter, transport.is_secure());
+            assert_eq!(found, Some(transport), "{parameter}");
+        }
+        assert_eq!("TLS-sctp".parse(), Ok(Transport::TlsSctp));
+        assert_eq!(
+            "dccp".parse::<Transport>(),
+            Err(UnknownTransport("dccp".to_owned()))
+        );
+        assert_eq!(
+            Transport::from_uri_parameter("UDP", false),
+            Some(Transport::Udp)
+        );
+        assert_eq!(Transport::from_uri_parameter("udp", true), None);
+    }
 }

@@ -201,3 +201,112 @@ fn content_length(header: &[u8]) -> Option<usize> {
     }
     length
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: FramingLimits = FramingLimits {
+        header_bytes: 100,
+        body_bytes: 10,
+    };
+
+    /// All frames of a stream that arrives in pieces of a size, and how it ends.
+    fn frames(stream: &[u8], piece: usize) -> (Vec<Frame>, Option<FramingError>) {
+        let mut reader = StreamReader::new(LIMITS);
+        let mut received = BytesMut::new();
+        let mut frames = Vec::new();
+        for piece in stream.chunks(piece) {
+            received.extend_from_slice(piece);
+            loop {
+                match reader.next(&mut received) {
+                    Ok(Some(frame)) => frames.push(frame),
+                    Ok(None) => break,
+                    Err(error) => return (frames, Some(error)),
+                }
+            }
+            assert!(received.len() <= LIMITS.header_bytes + LIMITS.body_bytes);
+        }
+        (frames, None)
+    }
+
+    fn message(text: &'static str) -> Frame {
+        Frame::Message(Bytes::from_static(text.as_bytes()))
+    }
+
+    #[test]
+    fn messages_and_keep_alives_however_they_are_cut() {
+        let stream = b"\r\n\r\n\r\nA\r\nl:2\r\n\r\nhi\r\nB\r\nContent-Length\t:\r\n 0\r\n\r\nC\nL: 1\n\nx\r\n\r\n";
+        let expected = [
+            Frame::Pong,
+            Frame::Ping,
+            Frame::Pong,
+            message("A\r\nl:2\r\n\r\nhi"),
+            Frame::Pong,
+            message("B\r\nContent-Length\t:\r\n 0\r\n\r\n"),
+            message("C\nL: 1\n\nx"),
+            Frame::Pong,
+            Frame::Ping,
+        ];
+        for piece in 1..=stream.len() {
+            assert_eq!(frames(stream, piece), (expected.to_vec(), None), "{piece}");
+        }
+    }
+
+    #[test]
+    fn half_a_message_waits() {
+        for stream in [
+            "A\r\nl: 2\r\n\r\nh",
+            "A\r\nl: 0\r\n\r",
+            "A\r\nl: 0\r\n",
+            "A",
+            "\r",
+        ] {
+            assert_eq!(frames(stream.as_bytes(), 1), (vec![], None), "{stream}");
+        }
+    }
+
+    #[test]
+    fn without_a_length_the_stream_is_lost() {
+        for header in [
+            "",
+            "l: five\r\n",
+            "l: -1\r\n",
+            "l: 1\r\nContent-Length: 1\r\n",
+            "l:\r\n",
+            "l: 1 1\r\n",
+            "l: 99999999999999999999\r\n",
+            "Subject: x\r\n l: 5\r\n",
+        ] {
+            let stream = format!("A\r\n{header}\r\n");
+            let error = frames(stream.as_bytes(), 3).1;
+            assert_eq!(error, Some(FramingError::ContentLength), "{header}");
+        }
+    }
+
+    #[test]
+    fn what_waits_is_bounded() {
+        let long_line = "a".repeat(1000);
+        assert_eq!(
+            frames(long_line.as_bytes(), 1).1,
+            Some(FramingError::HeaderTooLarge)
+        );
+        let many_lines = "a: b\r\n".repeat(100);
+        assert_eq!(
+            frames(many_lines.as_bytes(), 7).1,
+            Some(FramingError::HeaderTooLarge)
+        );
+        let long_body = b"A\r\nl: 11\r\n\r\n";
+        assert_eq!(frames(long_body, 1).1, Some(FramingError::BodyTooLarge));
+    }
+
+    /// A request that breaks the framing can still be answered (RFC 4475 section 3.1.2.3).
+    #[test]
+    fn what_could_not_be_cut_is_still_there() {
+        let mut received = BytesMut::from("OPTIONS sip:a SIP/2.0\r\nl: -5\r\nFrom: sip:a\r\n\r\n");
+        let mut reader = StreamReader::new(FramingLimits::default());
+        assert_eq!(reader.next(&mut received), Err(FramingError::ContentLength));
+        let message = crate::Message::read(received.freeze());
+        assert!(message.is_ok_and(|message| message.from().is_some()));
+    }
+}
