@@ -63,37 +63,35 @@ impl Page {
 
     /// The page as one HTML document.
     pub fn to_html(&self) -> String {
-        let title = escape(&self.title);
-        let mut out = String::from(
-            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n",
+        // Without an icon of its own a browser would ask the host for one. Elements without content are
+        // closed as XML wants it too, so that any XML reader can take figures from a page.
+        let mut out = format!(
+            r#"<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8"/>
+<meta name="viewport" content="width=device-width, initial-scale=1"/>
+<meta name="color-scheme" content="light dark"/>
+<meta http-equiv="Content-Security-Policy" content="{CONTENT_POLICY}"/>
+<link rel="icon" href="data:,"/>
+<title>{title}</title>
+<style>
+{STYLE}{plots}{sheet}</style>
+</head>
+<body>
+<header>
+<h1>{title}</h1>
+"#,
+            title = escape(&self.title),
+            plots = style_sheet(),
+            sheet = self.sheet(),
         );
-        let _ = writeln!(
-            out,
-            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>"
-        );
-        let _ = writeln!(out, "<meta name=\"color-scheme\" content=\"light dark\"/>");
-        let _ = writeln!(
-            out,
-            "<meta http-equiv=\"Content-Security-Policy\" content=\"{CONTENT_POLICY}\"/>"
-        );
-        // Without an icon of its own a browser asks the host for one.
-        let _ = writeln!(
-            out,
-            "<link rel=\"icon\" href=\"data:,\"/>\n<title>{title}</title>"
-        );
-        let _ = writeln!(
-            out,
-            "<style>\n{STYLE}{}{}</style>\n</head>\n<body>",
-            style_sheet(),
-            self.sheet()
-        );
-        let _ = writeln!(out, "<header>\n<h1>{title}</h1>");
         push_paragraphs(&mut out, &self.paragraphs);
-        let _ = writeln!(out, "</header>\n<main>");
+        out.push_str("</header>\n<main>\n");
         for section in &self.sections {
             section.render(&mut out);
         }
-        let _ = writeln!(out, "</main>");
+        out.push_str("</main>\n");
         if let Some(provenance) = &self.provenance {
             provenance.render(&mut out);
         }
@@ -103,9 +101,9 @@ impl Page {
 
     /// The rule that turns the paper for wide tables.
     fn sheet(&self) -> &'static str {
-        let tables = self.sections.iter().flat_map(|section| &section.parts);
+        let mut parts = self.sections.iter().flat_map(|section| &section.parts);
         let is_wide = |part: &Part| matches!(part, Part::Table(table) if table.is_wide());
-        if tables.into_iter().any(is_wide) {
+        if parts.any(is_wide) {
             "@page{size:landscape}\n"
         } else {
             ""

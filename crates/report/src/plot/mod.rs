@@ -190,7 +190,7 @@ pub struct Point {
     pub x: f64,
     /// Where on the y axis, if there is a value.
     pub y: Option<f64>,
-    /// Ends of the error bar, such as those of a confidence interval.
+    /// Ends of the error bar around y, such as those of a confidence interval.
     pub interval: Option<(f64, f64)>,
 }
 

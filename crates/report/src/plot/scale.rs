@@ -36,19 +36,15 @@ impl Scale {
             low + 1.0
         };
         let step = round_step((high - low) / ticks.max(1) as f64);
-        let (first, last) = (
-            (low / step).floor() as i64,
-            (high / step - 1e-9).ceil() as i64,
+        let (low, high) = (
+            (low / step).floor() * step,
+            (high / step - 1e-9).ceil() * step,
         );
-        let decimals = decimals_of(step);
         Scale {
             is_logarithmic: false,
-            low: first as f64 * step,
-            high: last as f64 * step,
-            ticks: (first..=last)
-                .map(|tick| tick as f64 * step)
-                .map(|tick| (tick, label(tick, decimals)))
-                .collect(),
+            low,
+            high,
+            ticks: multiples(low, high, step),
         }
     }
 
@@ -70,15 +66,7 @@ impl Scale {
         };
         let (low, high) = (low - margin, high + margin);
         let step = round_step((high - low) / ticks.max(1) as f64);
-        let (first, last) = (
-            (low / step - 1e-9).ceil() as i64,
-            (high / step + 1e-9).floor() as i64,
-        );
-        let decimals = decimals_of(step);
-        let ticks = (first..=last)
-            .map(|tick| tick as f64 * step)
-            .map(|tick| (tick, label(tick, decimals)))
-            .collect();
+        let ticks = multiples(low, high, step);
         Scale {
             is_logarithmic: false,
             low,
@@ -93,29 +81,22 @@ impl Scale {
             extent(values, |value| (SMALLEST..=LARGEST).contains(&value)).unwrap_or((1.0, 10.0));
         let first = rung_below(low);
         let last = rung_above(high).max(first + 1);
-        let rungs = (last - first) as usize;
-        let decades: Vec<i32> = (first..=last)
-            .filter(|rung| rung.rem_euclid(3) == 0)
-            .collect();
-        let shown: Vec<i32> = if rungs <= ticks.max(3) || decades.len() < 2 {
-            (first..=last).collect()
+        let (low, high) = (rung_value(first), rung_value(last));
+        let labelled = if last - first < 3 {
+            // Too few round values to read others between them: as many as on a linear axis.
+            multiples(low, high, round_step((high - low) / ticks.max(2) as f64))
         } else {
-            let every = decades.len().div_ceil(ticks.max(2));
-            decades.into_iter().step_by(every).collect()
+            rungs(first, last, ticks)
         };
+        let ticks = labelled
+            .into_iter()
+            .map(|(value, label)| (value.log10(), label))
+            .collect();
         Scale {
             is_logarithmic: true,
-            low: rung_value(first).log10(),
-            high: rung_value(last).log10(),
-            ticks: shown
-                .into_iter()
-                .map(|rung| {
-                    (
-                        rung_value(rung).log10(),
-                        label(rung_value(rung), rung_decimals(rung)),
-                    )
-                })
-                .collect(),
+            low: low.log10(),
+            high: high.log10(),
+            ticks,
         }
     }
 
@@ -188,8 +169,40 @@ fn round_step(step: f64) -> f64 {
     factor * power
 }
 
+/// The multiples of a step from low to high, labelled.
+fn multiples(low: f64, high: f64, step: f64) -> Vec<(f64, String)> {
+    let (first, last) = (
+        (low / step - 1e-9).ceil() as i64,
+        (high / step + 1e-9).floor() as i64,
+    );
+    let decimals = decimals_of(step);
+    (first..=last)
+        .map(|tick| tick as f64 * step)
+        .map(|value| (value, label(value, decimals)))
+        .collect()
+}
+
 fn decimals_of(step: f64) -> u8 {
     (-(step.log10() + 1e-9).floor()).clamp(0.0, 15.0) as u8
+}
+
+/// The rungs from first to last, or only powers of ten where that would be too many, labelled.
+fn rungs(first: i32, last: i32, most: usize) -> Vec<(f64, String)> {
+    let powers_of_ten: Vec<i32> = (first..=last)
+        .filter(|rung| rung.rem_euclid(3) == 0)
+        .collect();
+    let shown: Vec<i32> = if (last - first) as usize <= most.max(3) || powers_of_ten.len() < 2 {
+        (first..=last).collect()
+    } else {
+        let every = powers_of_ten.len().div_ceil(most.max(2));
+        powers_of_ten.into_iter().step_by(every).collect()
+    };
+    let labelled = shown
+        .into_iter()
+        .map(|rung| (rung_value(rung), rung_decimals(rung)));
+    labelled
+        .map(|(value, decimals)| (value, label(value, decimals)))
+        .collect()
 }
 
 /// Rungs number the values 1, 2, 5, 10, 20, 50, …: rung 0 is 1.
@@ -292,7 +305,10 @@ mod tests {
             labels(&Scale::logarithmic([0.3, 4.0], 6)),
             ["0.2", "0.5", "1", "2", "5"]
         );
-        assert_eq!(labels(&Scale::logarithmic([7.0], 6)), ["5", "10"]);
+        assert_eq!(
+            labels(&Scale::logarithmic([7.0], 6)),
+            ["5", "6", "7", "8", "9", "10"]
+        );
     }
 
     #[test]

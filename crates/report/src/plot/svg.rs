@@ -27,7 +27,12 @@ const TITLE_SIZE: i32 = 16;
 const TEXT_SIZE: i32 = 13;
 const MARGIN: i32 = 8;
 const LINE: i32 = 20;
+const TITLE_LINE: i32 = 22;
 const KEY_WIDTH: i32 = 28;
+const KEY_GAP: i32 = 6;
+
+/// Axes and lines are not squeezed into less than this, whatever stands above them; the plot grows.
+const LEAST_CHART: i32 = 140;
 
 /// A line of more points goes without markers, which would hide it.
 const MOST_MARKERS: usize = 60;
@@ -50,35 +55,102 @@ pub(super) enum Setting<'a> {
 
 pub(super) fn render(plot: &Plot, width: u32, height: u32, setting: Setting<'_>) -> String {
     let width = width.clamp(SMALLEST.0, LARGEST.0);
-    let height = height.clamp(SMALLEST.1, LARGEST.1);
+    let heading = Heading::new(plot, width as i32, setting);
+    let least_height = (heading.height + LEAST_CHART).max(0) as u32;
+    let height = height.clamp(SMALLEST.1, LARGEST.1).max(least_height);
+    let (units_across, units_down) = (width * UNITS as u32, height * UNITS as u32);
     let mut drawing = String::new();
     {
-        let size = (width * UNITS as u32, height * UNITS as u32);
-        let area = SVGBackend::with_string(&mut drawing, size).into_drawing_area();
+        let area =
+            SVGBackend::with_string(&mut drawing, (units_across, units_down)).into_drawing_area();
         let canvas = Canvas {
             area: &area,
             width: width as i32,
             height: height as i32,
         };
         canvas
-            .draw_plot(plot, setting)
+            .draw_heading(&heading)
+            .and_then(|()| canvas.draw_chart(plot, heading.height))
             .and_then(|()| area.present())
             .expect("drawing into memory does not fail");
     }
     // The backend's root element knows neither classes nor a name for those who do not see.
-    let shapes = drawing.split_once('>').map_or("", |(_, shapes)| shapes);
+    let shapes = drawing
+        .split_once('>')
+        .map_or("", |(_, shapes)| shapes)
+        .trim_start();
     let (class, style) = match setting {
         Setting::Alone => ("plot", format!("<style>\n{}</style>", style_sheet())),
         Setting::OnPage { class } => (class, String::new()),
     };
+    let title = escape(&plot.title);
     format!(
-        "<svg class=\"{class}\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" width=\"{width}\" \
-         height=\"{height}\" role=\"img\" aria-label=\"{}\">{style}{}",
-        width * UNITS as u32,
-        height * UNITS as u32,
-        escape(&plot.title),
-        shapes.trim_start()
+        r#"<svg class="{class}" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {units_across} {units_down}" width="{width}" height="{height}" role="img" aria-label="{title}">{style}{shapes}"#
     )
+}
+
+/// What stands above the chart: title, legend, and the caption of the y axis.
+struct Heading<'a> {
+    title: Vec<String>,
+    keys: Vec<Key<'a>>,
+    y_caption: String,
+    /// Where the caption stands, in CSS pixels from above.
+    y_caption_top: i32,
+    /// Where the heading ends, in CSS pixels from above.
+    height: i32,
+}
+
+/// An entry of the legend.
+struct Key<'a> {
+    series: &'a Series,
+    name: String,
+    left: i32,
+    middle: i32,
+}
+
+impl<'a> Heading<'a> {
+    fn new(plot: &'a Plot, width: i32, setting: Setting<'_>) -> Heading<'a> {
+        let width = width - 2 * MARGIN;
+        let title = match setting {
+            Setting::Alone => {
+                let characters = f64::from(width) / character_width(TITLE_SIZE);
+                wrap(&one_line(&plot.title), characters as usize)
+            }
+            Setting::OnPage { .. } => Vec::new(),
+        };
+        let mut top = MARGIN + title.len() as i32 * TITLE_LINE;
+
+        let mut keys = Vec::new();
+        let mut left = 0;
+        for series in &plot.series {
+            let name = shorten(&series.name, width - KEY_WIDTH - KEY_GAP);
+            let key_width = KEY_WIDTH + KEY_GAP + text_width(&name);
+            if left > 0 && left + key_width > width {
+                left = 0;
+                top += LINE;
+            }
+            keys.push(Key {
+                series,
+                name,
+                left: MARGIN + left,
+                middle: top + LINE / 2,
+            });
+            left += key_width + 3 * KEY_GAP;
+        }
+        let y_caption_top = if keys.is_empty() {
+            top
+        } else {
+            top + LINE + MARGIN
+        };
+        let y_caption = shorten(&plot.y.caption(), width);
+        Heading {
+            title,
+            keys,
+            y_caption,
+            y_caption_top,
+            height: y_caption_top + LINE + MARGIN / 2,
+        }
+    }
 }
 
 /// The drawing area and its size in CSS pixels.
@@ -89,62 +161,36 @@ struct Canvas<'a, 'b> {
 }
 
 impl Canvas<'_, '_> {
-    fn draw_plot(&self, plot: &Plot, setting: Setting<'_>) -> Drawn {
+    fn draw_heading(&self, heading: &Heading<'_>) -> Drawn {
         self.area.fill(&GROUND.light)?;
-        let mut top = MARGIN;
-        if setting == Setting::Alone {
-            top = self.draw_title(&plot.title, top)?;
+        let title_style = text_style(TITLE_SIZE, FontStyle::Bold, INK.light);
+        for (line, text) in heading.title.iter().enumerate() {
+            self.draw_text(
+                text,
+                &title_style,
+                (MARGIN, MARGIN + line as i32 * TITLE_LINE),
+            )?;
         }
-        top = self.draw_legend(&plot.series, top)?;
-        let style = text_style(TEXT_SIZE, FontStyle::Normal, INK.light)
-            .pos(Pos::new(HPos::Left, VPos::Top));
-        self.draw_text(
-            &shorten(&plot.y.caption(), self.width - 2 * MARGIN),
-            &style,
-            (MARGIN, top),
-        )?;
-        self.draw_chart(plot, top + LINE + MARGIN / 2)
-    }
-
-    /// Draws the title from this height on; returns where it ends.
-    fn draw_title(&self, title: &str, top: i32) -> Drawn<i32> {
-        let style =
-            text_style(TITLE_SIZE, FontStyle::Bold, INK.light).pos(Pos::new(HPos::Left, VPos::Top));
-        let characters =
-            (f64::from(self.width - 2 * MARGIN) / character_width(TITLE_SIZE)) as usize;
-        let mut top = top;
-        for line in wrap(&one_line(title), characters) {
-            self.draw_text(&line, &style, (MARGIN, top))?;
-            top += LINE + 2;
-        }
-        Ok(top + MARGIN / 2)
-    }
-
-    /// Draws a key for each series, in lines; returns where they end.
-    fn draw_legend(&self, series: &[Series], top: i32) -> Drawn<i32> {
-        let style = text_style(TEXT_SIZE, FontStyle::Normal, INK.light)
-            .pos(Pos::new(HPos::Left, VPos::Center));
-        let (mut left, mut middle) = (MARGIN, top + LINE / 2);
-        for series in series {
-            let name = shorten(&series.name, self.width - 2 * MARGIN - KEY_WIDTH - 6);
-            let width = KEY_WIDTH + 6 + text_width(&name);
-            if left > MARGIN && left + width > self.width - MARGIN {
-                left = MARGIN;
-                middle += LINE;
+        let style = text_style(TEXT_SIZE, FontStyle::Normal, INK.light);
+        let name_style = style.pos(Pos::new(HPos::Left, VPos::Center));
+        for Key {
+            series,
+            name,
+            left,
+            middle,
+        } in &heading.keys
+        {
+            let at = |right: i32| ((left + right) * UNITS, middle * UNITS);
+            self.draw_line(&[at(0), at(KEY_WIDTH)], series)?;
+            if series.has_markers() {
+                self.draw_marker(at(KEY_WIDTH / 2), series)?;
             }
-            let line = [
-                (left * UNITS, middle * UNITS),
-                ((left + KEY_WIDTH) * UNITS, middle * UNITS),
-            ];
-            self.draw_line(&line, series)?;
-            self.draw_marker(((left + KEY_WIDTH / 2) * UNITS, middle * UNITS), series)?;
-            self.draw_text(&name, &style, (left + KEY_WIDTH + 6, middle))?;
-            left += width + 18;
+            self.draw_text(name, &name_style, (left + KEY_WIDTH + KEY_GAP, *middle))?;
         }
-        let used = if series.is_empty() { 0 } else { LINE + MARGIN };
-        Ok(middle - LINE / 2 + used)
+        self.draw_text(&heading.y_caption, &style, (MARGIN, heading.y_caption_top))
     }
 
+    /// Draws axes and lines from this height to the bottom.
     fn draw_chart(&self, plot: &Plot, top: i32) -> Drawn {
         let bottom = 2 * LINE + MARGIN;
         let y_ticks = (self.height - top - bottom) / 44;
@@ -153,13 +199,13 @@ impl Canvas<'_, '_> {
             y_ticks,
             Scale::linear,
         );
-        let widest_label = y
+        let left = y
             .ticks
             .iter()
             .map(|(_, label)| text_width(label))
             .max()
-            .unwrap_or(0);
-        let left = widest_label + 12;
+            .unwrap_or(0)
+            + 2 * MARGIN;
         let x_ticks = (self.width - left - 2 * MARGIN) / 72;
         let x = plot.x.scale(
             plot.series.iter().flat_map(Series::xs),
@@ -174,7 +220,7 @@ impl Canvas<'_, '_> {
             .margin_right(3 * MARGIN * UNITS)
             .margin_bottom((LINE + MARGIN) * UNITS)
             .x_label_area_size(LINE * UNITS)
-            .y_label_area_size((left + MARGIN) * UNITS)
+            .y_label_area_size(left * UNITS)
             .build_cartesian_2d(x.clone(), y.clone())?;
         chart
             .configure_mesh()
@@ -189,48 +235,23 @@ impl Canvas<'_, '_> {
             .draw()?;
 
         let plotting_area = chart.plotting_area();
-        let caption_style = text_style(TEXT_SIZE, FontStyle::Normal, INK.light)
-            .pos(Pos::new(HPos::Center, VPos::Bottom));
-        let (columns, rows) = (
-            plotting_area.get_x_axis_pixel_range(),
-            plotting_area.get_y_axis_pixel_range(),
-        );
+        let columns = plotting_area.get_x_axis_pixel_range();
         let centre = (columns.start + columns.end) / 2 / UNITS;
         let caption = shorten(&plot.x.caption(), self.width - 2 * MARGIN);
+        let caption_style = text_style(TEXT_SIZE, FontStyle::Normal, INK.light);
+        let caption_style = caption_style.pos(Pos::new(HPos::Center, VPos::Bottom));
         self.draw_text(&caption, &caption_style, (centre, self.height - MARGIN))?;
 
         let place = |x_value: f64, y_value: f64| {
             let place = (x.place(x_value)?, y.place(y_value)?);
             Some(plotting_area.map_coordinate(&place))
         };
-        let mut is_empty = true;
+        let mut has_values = false;
         for series in &plot.series {
-            let places: Vec<Option<Place>> = series
-                .points
-                .iter()
-                .map(|point| place(point.x, point.y?))
-                .collect();
-            for line in places.split(Option::is_none) {
-                let line: Vec<Place> = line.iter().copied().flatten().collect();
-                self.draw_line(&line, series)?;
-            }
-            for point in &series.points {
-                let ends = point
-                    .interval
-                    .and_then(|(low, high)| Some((place(point.x, low)?, place(point.x, high)?)));
-                if let Some((low, high)) = ends {
-                    self.draw_interval(low, high, series)?;
-                }
-            }
-            let has_markers = series.points.len() <= MOST_MARKERS;
-            for marker in places.into_iter().flatten() {
-                is_empty = false;
-                if has_markers {
-                    self.draw_marker(marker, series)?;
-                }
-            }
+            has_values |= self.draw_series(series, place)?;
         }
-        if is_empty {
+        if !has_values {
+            let rows = plotting_area.get_y_axis_pixel_range();
             let style = label_style.pos(Pos::new(HPos::Center, VPos::Center));
             self.draw_text(
                 "no values",
@@ -239,6 +260,36 @@ impl Canvas<'_, '_> {
             )?;
         }
         Ok(())
+    }
+
+    /// Draws what has a place; returns whether anything had.
+    fn draw_series(
+        &self,
+        series: &Series,
+        place: impl Fn(f64, f64) -> Option<Place>,
+    ) -> Drawn<bool> {
+        let places: Vec<Option<Place>> = series
+            .points
+            .iter()
+            .map(|point| place(point.x, point.y?))
+            .collect();
+        for line in places.split(Option::is_none) {
+            let line: Vec<Place> = line.iter().copied().flatten().collect();
+            self.draw_line(&line, series)?;
+        }
+        for point in &series.points {
+            if let (Some(_), Some((low, high))) = (point.y, point.interval)
+                && let (Some(low), Some(high)) = (place(point.x, low), place(point.x, high))
+            {
+                self.draw_interval(low, high, series)?;
+            }
+        }
+        if series.has_markers() {
+            for marker in places.iter().copied().flatten() {
+                self.draw_marker(marker, series)?;
+            }
+        }
+        Ok(places.iter().any(Option::is_some))
     }
 
     fn draw_line(&self, places: &[Place], series: &Series) -> Drawn {
@@ -345,6 +396,10 @@ impl Axis {
 impl Series {
     fn xs(&self) -> impl Iterator<Item = f64> {
         self.points.iter().map(|point| point.x)
+    }
+
+    fn has_markers(&self) -> bool {
+        self.points.len() <= MOST_MARKERS
     }
 
     /// All values that must have room: those of the points and the ends of their intervals.

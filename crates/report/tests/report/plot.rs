@@ -159,3 +159,27 @@ fn the_numbers_are_those_of_the_points() {
     ];
     assert_eq!(csv.lines().collect::<Vec<_>>(), expected);
 }
+
+#[test]
+fn a_long_legend_makes_the_plot_taller_instead_of_squeezing_it() {
+    let plot = (0..60).fold(
+        Plot::new("Many", Axis::new("x", ""), Axis::new("y", "")),
+        |plot, index| {
+            let series = Series::new(format!("series number {index}"), Colour::Blue);
+            plot.series(series.points([(0.0, 1.0), (1.0, 2.0)]))
+        },
+    );
+    let svg = plot.to_svg(400, 300);
+    let document = Document::parse(&svg).unwrap();
+    let height: u32 = document
+        .root_element()
+        .attribute("height")
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!(height > 600, "{height}");
+    assert_eq!(
+        document.root_element().attribute("viewBox"),
+        Some(format!("0 0 1600 {}", height * 4).as_str())
+    );
+}
