@@ -84,7 +84,9 @@ fn a_page_shows_in_a_browser_without_a_complaint() {
 fn photograph(chromium: &Path, page: &Path, screenshot: &Path, look: &Look) -> String {
     let _ = fs::remove_file(screenshot);
     let profile = tempfile::tempdir().unwrap();
-    let output = Command::new(chromium)
+    let output = Command::new("timeout")
+        .arg("120")
+        .arg(chromium)
         .args([
             "--headless",
             "--no-sandbox",
