@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::sample;
 
-/// Pixels of each screenshot in which the ground, a line of a plot and text must be found.
+/// A way to open the page, and the colours that its picture must then have.
 struct Look {
     name: &'static str,
     size: &'static str,
