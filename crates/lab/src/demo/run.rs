@@ -118,7 +118,8 @@ async fn call_through(
         session_disconnect_delay_ms: summary(&calls.session_disconnect_delay),
         packets_per_call: per_call(called.packets() - registered.packets()),
         bytes_per_call: per_call(called.bytes() - registered.bytes()),
-        sip_retransmissions: load.sip_retransmissions() + proxy_statistics.sip_retransmissions(),
+        sip_retransmissions: load.sip_retransmissions()
+            + proxy_statistics.proxy.transactions.retransmissions(),
         transport_retransmissions: called.transport_retransmissions
             + proxy_statistics.wire.transport_retransmissions,
     };
