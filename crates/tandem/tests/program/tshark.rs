@@ -1,12 +1,10 @@
 //! tshark on a capture of the demo's SCTP traffic.
 
-mod support;
-
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use support::tandem;
+use crate::support::tandem;
 use test_support::{Peer, require_command};
 
 #[test]

@@ -1,12 +1,10 @@
 //! `tandem proxy` as an operator runs it: starting, refusing to start, stopping, and bad input.
 
-mod support;
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use support::{Proxy, tandem};
+use crate::support::{Proxy, tandem};
 
 #[test]
 fn an_interrupt_ends_it_cleanly() {

@@ -1,10 +1,8 @@
 //! `tandem demo` as a person runs it, short.
 
-mod support;
-
 use std::process::Output;
 
-use support::tandem;
+use crate::support::tandem;
 
 #[test]
 fn calls_complete_without_loss_over_every_transport() {

@@ -6,19 +6,19 @@ use std::time::Duration;
 use test_support::Peer;
 
 /// The program under test.
-pub fn tandem() -> Command {
+pub(crate) fn tandem() -> Command {
     Command::new(env!("CARGO_BIN_EXE_tandem"))
 }
 
 /// A running `tandem proxy` and where it listens.
 #[derive(Debug)]
-pub struct Proxy {
-    pub peer: Peer,
+pub(crate) struct Proxy {
+    pub(crate) peer: Peer,
 }
 
 impl Proxy {
     /// Starts it with a listener for each transport on loopback ports that the system chooses.
-    pub fn start() -> Proxy {
+    pub(crate) fn start() -> Proxy {
         let mut command = tandem();
         command.args(["proxy", "--encapsulation-port", "0"]);
         for transport in ["udp", "tcp", "sctp"] {
@@ -30,7 +30,7 @@ impl Proxy {
     }
 
     /// The port that it chose for a transport, from its log.
-    pub fn port(&self, transport: &str) -> u16 {
+    pub(crate) fn port(&self, transport: &str) -> u16 {
         let output = self.peer.output();
         let wanted = format!("listening on {transport}:127.0.0.1:");
         let (_, rest) = output
@@ -41,7 +41,7 @@ impl Proxy {
     }
 
     /// Sends a signal by name, such as `INT`.
-    pub fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let status = Command::new("kill")
             .args(["-s", name, &self.peer.id().to_string()])
             .status()

@@ -1,12 +1,10 @@
 //! SIPp as registering user, caller and callee, through `tandem proxy`.
 
-mod support;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use support::Proxy;
+use crate::support::Proxy;
 use test_support::{Peer, free_udp_port, require_command};
 
 /// Calls, and registrations, of each test.
