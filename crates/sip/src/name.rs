@@ -16,7 +16,7 @@ macro_rules! names {
 
         impl Name<'_> {
             /// Every name that has a variant of its own, in the order of their codes.
-            const KNOWN: &'static [Name<'static>] = &[$(Name::$variant),*];
+            pub(crate) const KNOWN: &'static [Name<'static>] = &[$(Name::$variant),*];
 
             /// The name as this library writes it: the long form.
             pub const fn as_str(&self) -> &str {
@@ -26,14 +26,10 @@ macro_rules! names {
                 }
             }
 
-            /// The one-letter form, in lower case, where there is one.
-            const fn compact(&self) -> Option<u8> {
-                match self {
-                    $(Name::$variant => $compact,)*
-                    Name::Other(_) => None,
-                }
-            }
         }
+
+        /// The long and the compact form of each known name.
+        const SPELLINGS: &[(&str, Option<u8>)] = &[$(($name, $compact)),*];
 
         /// One number for each known name: what an index stores.
         #[derive(Clone, Copy)]
@@ -42,6 +38,7 @@ macro_rules! names {
 
         impl Name<'_> {
             /// The number under which an index files this name.
+            #[inline]
             pub(crate) fn code(&self) -> NameCode {
                 match self {
                     $(Name::$variant => NameCode(Ordinal::$variant as u8),)*
@@ -135,11 +132,12 @@ impl NameCode {
             match TABLE[slot] {
                 EMPTY => return NameCode::OTHER,
                 entry => {
-                    let known = Name::KNOWN[usize::from(entry >> 1)];
+                    let (long, compact) = SPELLINGS[usize::from(entry >> 1)];
                     let recognised = if entry & 1 == 0 {
-                        known.as_str().as_bytes().eq_ignore_ascii_case(name)
+                        // Most names are spelled as in the RFC, which is found out faster.
+                        long.as_bytes() == name || long.as_bytes().eq_ignore_ascii_case(name)
                     } else {
-                        name.len() == 1 && known.compact() == Some(name[0].to_ascii_lowercase())
+                        name.len() == 1 && compact == Some(name[0].to_ascii_lowercase())
                     };
                     if recognised {
                         return NameCode((entry >> 1) as u8);
@@ -148,6 +146,11 @@ impl NameCode {
                 }
             }
         }
+    }
+
+    /// The place of a known name among [`Name::KNOWN`]; beyond its end for any other.
+    pub(crate) fn ordinal(self) -> usize {
+        usize::from(self.0)
     }
 
     /// The known name filed under this code.
@@ -165,10 +168,10 @@ const EMPTY: u16 = u16::MAX;
 const TABLE: [u16; SLOTS] = {
     let mut table = [EMPTY; SLOTS];
     let mut code = 0;
-    while code < Name::KNOWN.len() {
-        let name = &Name::KNOWN[code];
-        insert(&mut table, name.as_str().as_bytes(), (code as u16) << 1);
-        if let Some(letter) = name.compact() {
+    while code < SPELLINGS.len() {
+        let (long, compact) = SPELLINGS[code];
+        insert(&mut table, long.as_bytes(), (code as u16) << 1);
+        if let Some(letter) = compact {
             insert(&mut table, &[letter], (code as u16) << 1 | 1);
         }
         code += 1;
@@ -267,13 +270,13 @@ mod tests {
 
     #[test]
     fn every_known_name_is_recognised_in_any_case() {
-        for name in Name::KNOWN {
-            let long = name.as_str();
-            for text in [long.to_owned(), long.to_lowercase(), long.to_uppercase()] {
+        for (name, (long, compact)) in Name::KNOWN.iter().zip(SPELLINGS) {
+            assert_eq!(name.as_str(), *long);
+            for text in [(*long).to_owned(), long.to_lowercase(), long.to_uppercase()] {
                 assert_eq!(NameCode::of(text.as_bytes()), name.code(), "{text}");
                 assert_eq!(NameCode::of(text.as_bytes()).name(), Some(*name), "{text}");
             }
-            if let Some(letter) = name.compact() {
+            if let Some(letter) = *compact {
                 assert_eq!(NameCode::of(&[letter]), name.code());
                 assert_eq!(NameCode::of(&[letter.to_ascii_uppercase()]), name.code());
             }

@@ -111,6 +111,24 @@ pub(crate) fn trim(text: &[u8]) -> &[u8] {
     trim_end(trim_start(text))
 }
 
+/// As [`trim`], for text.
+pub(crate) fn trim_text(text: &str) -> &str {
+    let without_start = &text[text.len() - trim_start(text.as_bytes()).len()..];
+    &without_start[..trim_end(without_start.as_bytes()).len()]
+}
+
+/// Splits a text at the first octet of a value, which must be an ASCII one.
+pub(crate) fn split_once(text: &str, octet: u8) -> Option<(&str, &str)> {
+    let at = memchr::memchr(octet, text.as_bytes())?;
+    Some((&text[..at], &text[at + 1..]))
+}
+
+/// Splits a text before the first octet of a value, which must be an ASCII one; behind all where
+/// there is none.
+pub(crate) fn split_before(text: &str, octet: u8) -> (&str, &str) {
+    text.split_at(memchr::memchr(octet, text.as_bytes()).unwrap_or(text.len()))
+}
+
 /// The length of the quoted string at the beginning of a text, quotation marks included. `None`
 /// where it does not end.
 pub(crate) fn quoted_string_length(text: &[u8]) -> Option<usize> {

@@ -1,8 +1,9 @@
 //! Via values: the way that a request took (RFC 3261 section 20.42).
 
 use std::net::{IpAddr, Ipv6Addr};
+use std::ops::Range;
 
-use crate::syntax::{self, trim};
+use crate::syntax::{self, is_lws, split_once, trim, trim_text};
 use crate::uri::parse_host_and_port;
 use crate::{Host, Parameters, Transport};
 
@@ -28,17 +29,18 @@ impl<'a> Via<'a> {
         let parameters_start = memchr::memchr(b';', value).unwrap_or(value.len());
         let (protocol_and_host, parameters) = value.split_at(parameters_start);
         let text = std::str::from_utf8(protocol_and_host).map_err(|_| ViaError)?;
-        let (protocol, rest) = text.split_once('/').ok_or(ViaError)?;
-        let (version, rest) = rest.split_once('/').ok_or(ViaError)?;
-        let rest = rest.trim_start();
-        let transport_end = rest.find([' ', '\t', '\r', '\n']).ok_or(ViaError)?;
+        let (protocol, rest) = split_once(text, b'/').ok_or(ViaError)?;
+        let (version, rest) = split_once(rest, b'/').ok_or(ViaError)?;
+        let rest = trim_text(rest);
+        let transport_end = rest.bytes().position(is_lws).ok_or(ViaError)?;
         let (transport, sent_by) = rest.split_at(transport_end);
-        for token in [protocol.trim_end(), version.trim(), transport] {
+        for token in [trim_text(protocol), trim_text(version), transport] {
             if !syntax::is_token(token.as_bytes()) {
                 return Err(ViaError);
             }
         }
-        let (host, port) = parse_host_and_port(sent_by.trim(), str::trim).map_err(|_| ViaError)?;
+        let (host, port) =
+            parse_host_and_port(trim_text(sent_by), trim_text).map_err(|_| ViaError)?;
         Ok(Via {
             transport,
             host,
@@ -117,32 +119,18 @@ impl<'a> Via<'a> {
     }
 }
 
-/// A value with a parameter set: in the place of the one that it has, or else behind all others.
-pub(crate) fn with_parameter(value: &[u8], name: &str, new: Option<&str>) -> Vec<u8> {
-    let parameters_start = memchr::memchr(b';', value).unwrap_or(value.len());
+/// Where a parameter stands in a value, from its name to the end of its own value. `None` where it
+/// is not there.
+pub(crate) fn parameter_range(value: &[u8], name: &str) -> Option<Range<usize>> {
+    let parameters_start = memchr::memchr(b';', value)?;
     let mut parameters = Parameters::new(&value[parameters_start..]);
-    let mut edited = Vec::with_capacity(value.len() + name.len() + 48);
-    let mut behind = &b""[..];
-    loop {
-        let Some(parameter) = parameters.next_raw() else {
-            edited.extend_from_slice(value);
-            edited.push(b';');
-            break;
-        };
+    while let Some(parameter) = parameters.next_raw() {
         if parameter.name.eq_ignore_ascii_case(name.as_bytes()) {
             let start = value.len() - parameter.remaining;
-            edited.extend_from_slice(&value[..start]);
-            behind = &value[start + parameter.text.len()..];
-            break;
+            return Some(start..start + parameter.text.len());
         }
     }
-    edited.extend_from_slice(name.as_bytes());
-    if let Some(new) = new {
-        edited.push(b'=');
-        edited.extend_from_slice(new.as_bytes());
-    }
-    edited.extend_from_slice(behind);
-    edited
+    None
 }
 
 #[cfg(test)]
@@ -240,22 +228,19 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_set_where_they_stand_or_at_the_end() {
-        let set = |value: &str, name, new| {
-            String::from_utf8(with_parameter(value.as_bytes(), name, new)).unwrap_or_default()
+    fn parameters_are_found_where_they_stand() {
+        let found = |value: &'static str, name| {
+            parameter_range(value.as_bytes(), name).map(|range| &value[range])
         };
-        assert_eq!(set("SIP/2.0/UDP a", "rport", None), "SIP/2.0/UDP a;rport");
+        assert_eq!(found("SIP/2.0/UDP a", "rport"), None);
+        assert_eq!(found("SIP/2.0/UDP a ; RPORT ;x", "rport"), Some("RPORT"));
         assert_eq!(
-            set("SIP/2.0/UDP a ; RPORT ;x", "rport", Some("5")),
-            "SIP/2.0/UDP a ; rport=5 ;x"
+            found("SIP/2.0/UDP a;received = 1 ;branch=b", "received"),
+            Some("received = 1")
         );
         assert_eq!(
-            set(
-                "SIP/2.0/UDP a;received=1;branch=b",
-                "received",
-                Some("192.0.2.1")
-            ),
-            "SIP/2.0/UDP a;received=192.0.2.1;branch=b"
+            found("SIP/2.0/UDP a;received=1;branch=b", "branch"),
+            Some("branch=b")
         );
     }
 }

@@ -10,7 +10,7 @@ impl Message {
     /// A request without header fields but `Content-Length: 0`.
     pub fn request(method: Method, uri: &str) -> Message {
         let mut message = Message::empty();
-        (message.start, message.start_line) = message.write_request_line(method, uri);
+        message.write_request_line(method, uri);
         message.push_back(Name::ContentLength, "0");
         message
     }
@@ -21,24 +21,25 @@ impl Message {
     pub fn response_to(request: &Message, status: u16, reason: &str) -> Message {
         let mut message = Message::empty();
         message.write_status_line(status, reason);
-        let vias = request
-            .fields_named(Name::Via)
-            .map(|field| (Name::Via, field));
-        // Of the others there is one each, unless the request is malformed.
-        let others = [
+        for field in request.fields_named(Name::Via) {
+            let copy = message.write_copy(request, field);
+            message.fields.push(copy);
+        }
+        // Of these there is one each, unless the request is malformed.
+        for name in [
             Name::From,
             Name::To,
             Name::CallId,
             Name::CSeq,
             Name::Timestamp,
-        ]
-        .into_iter()
-        .filter(|name| status == 100 || *name != Name::Timestamp)
-        .filter_map(|name| Some((name, &request.fields[request.position(name)?])));
-        for (_, field) in vias.chain(others) {
-            let copy =
-                message.write_field(request.name_of(field), field.name, request.value_of(field));
-            message.fields.push(copy);
+        ] {
+            let Some(at) = request.position(name) else {
+                continue;
+            };
+            if status == 100 || name != Name::Timestamp {
+                let copy = message.write_copy(request, &request.fields[at]);
+                message.fields.push(copy);
+            }
         }
         message.push_back(Name::ContentLength, "0");
         message
@@ -47,11 +48,11 @@ impl Message {
     /// The answer to a request that breaks a rule, where one can be given: a response, an ACK, and a
     /// request whose topmost Via cannot be read are not answered.
     pub fn rejection(request: &Message, violation: &Violation) -> Option<Message> {
-        let can_be_answered = request
+        let is_answered = request
             .method()
-            .is_some_and(|method| *method != Method::Ack)
-            && request.top_via().is_some();
-        can_be_answered.then(|| Message::response_to(request, violation.status, violation.reason))
+            .is_some_and(|method| *method != Method::Ack);
+        (is_answered && request.top_via().is_some())
+            .then(|| Message::response_to(request, violation.status, violation.reason))
     }
 
     /// A message of which everything is yet to be written.
@@ -69,22 +70,11 @@ impl Message {
             start_line: nothing,
             fields: Vec::with_capacity(16),
             received: Bytes::new(),
+            body_start: 0,
+            new_body: None,
             written: Vec::with_capacity(512),
-            body: Bytes::new(),
             edited: true,
             flaws: Flaws::default(),
         }
-    }
-
-    fn write_status_line(&mut self, status: u16, reason: &str) {
-        let start = self.written.len();
-        self.written
-            .extend_from_slice(format!("SIP/2.0 {status:03} ").as_bytes());
-        let reason_start = self.written.len();
-        self.write_value(reason.as_bytes());
-        let reason = self.written_span(reason_start);
-        self.written.extend_from_slice(b"\r\n");
-        self.start = Start::Response { status, reason };
-        self.start_line = self.written_span(start);
     }
 }

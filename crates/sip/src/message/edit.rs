@@ -1,13 +1,22 @@
-//! Edits, and gathering what they leave.
+//! Edits: what they write, and where the index points then.
 
 use bytes::Bytes;
 
 use crate::name::NameCode;
 use crate::syntax::trim;
-use crate::{Message, Name, via};
+use crate::{Message, Method, Name, via};
 
 use super::values::first_value;
 use super::{Field, Source, Span, Start};
+
+/// A part of a line that is to be written.
+#[derive(Clone, Copy)]
+pub(super) enum Piece<'a> {
+    /// New text. A line end in it that does not fold it is written as a space.
+    New(&'a [u8]),
+    /// What is in one of the message's buffers, as it is.
+    Old(Span),
+}
 
 impl Message {
     /// Adds a field before the first of the same name, or else before all others.
@@ -16,13 +25,14 @@ impl Message {
     /// space, so that no value can bring in a field of its own.
     pub fn push_front(&mut self, name: Name<'_>, value: impl AsRef<[u8]>) {
         let at = self.position(name).unwrap_or(0);
-        let field = self.write_field(name.as_str().as_bytes(), name.code(), value.as_ref());
+        let field = self.write_new_field(name, value.as_ref());
         self.fields.insert(at, field);
     }
 
-    /// Adds a field behind the last of the same name, or else behind all others but Content-Length.
+    /// Adds a field behind the last of the same name, or else behind all others but a Content-Length
+    /// at the end.
     pub fn push_back(&mut self, name: Name<'_>, value: impl AsRef<[u8]>) {
-        let field = self.write_field(name.as_str().as_bytes(), name.code(), value.as_ref());
+        let field = self.write_new_field(name, value.as_ref());
         self.insert_behind(name, field);
     }
 
@@ -45,9 +55,13 @@ impl Message {
                 _ => b"",
             };
             if first_value(rest).is_some() {
-                let rest = rest.to_vec();
-                let spelling = self.name_of(&field).to_vec();
-                self.fields[at] = self.write_field(&spelling, field.name, &rest);
+                let start = field.value_end - rest.len() as u32;
+                let rest = Span {
+                    start,
+                    end: field.value_end,
+                    ..field.line
+                };
+                self.rewrite_field(at, &[Piece::Old(rest)]);
             } else {
                 self.fields.remove(at);
                 self.edited = true;
@@ -78,17 +92,20 @@ impl Message {
         let Some(at) = self.position(name) else {
             return self.push_back(name, value);
         };
-        let spelling = self.name_of(&self.fields[at]).to_vec();
-        let field = self.write_field(&spelling, name.code(), value.as_ref());
-        self.remove_all(name);
-        self.fields.insert(at, field);
+        self.rewrite_field(at, &[Piece::New(trim(value.as_ref()))]);
+        if self.fields_named(name).nth(1).is_some() {
+            let field = self.fields[at];
+            self.remove_all(name);
+            self.fields.insert(at, field);
+        }
     }
 
     /// Adds the fields of this name of another message, as written there, behind those that are
     /// here.
     pub fn copy_fields(&mut self, other: &Message, name: Name<'_>) {
         for field in other.fields_named(name) {
-            self.copy_field(other, name, field);
+            let copy = self.write_copy(other, field);
+            self.insert_behind(name, copy);
         }
     }
 
@@ -98,34 +115,56 @@ impl Message {
             return;
         };
         let method = method.clone();
-        let (start, start_line) = self.write_request_line(method, uri);
-        self.start = start;
-        self.start_line = start_line;
-        self.edited = true;
+        self.write_request_line(method, uri);
     }
 
     /// Sets a parameter of the topmost Via value, or adds it: received and rport of a request that
     /// came (RFC 3261 section 18.2.1, RFC 3581 section 4). Nothing happens where there is no Via.
     pub fn set_top_via_parameter(&mut self, name: &str, value: Option<&str>) {
-        let Some((at, list)) = self.fields.iter().enumerate().find_map(|(at, field)| {
-            let is_via = field.name == Name::Via.code();
-            is_via
-                .then(|| Some((at, first_value(self.value_of(field))?)))
-                .flatten()
-        }) else {
+        let vias = self.fields.iter().enumerate();
+        let mut vias = vias.filter(|(_, field)| field.name == Name::Via.code());
+        let Some((at, list)) =
+            vias.find_map(|(at, field)| Some((at, first_value(self.value_of(field))?)))
+        else {
             return;
         };
         let field = self.fields[at];
-        let values = self.value_of(&field);
-        let mut edited = values[..list.value.start].to_vec();
-        edited.extend_from_slice(&via::with_parameter(
-            &values[list.value.clone()],
-            name,
-            value,
-        ));
-        edited.extend_from_slice(&values[list.value.end..]);
-        let spelling = self.name_of(&field).to_vec();
-        self.fields[at] = self.write_field(&spelling, field.name, &edited);
+        let first = &self.value_of(&field)[list.value.clone()];
+        let (separator, place) = match via::parameter_range(first, name) {
+            Some(range) => (
+                &b""[..],
+                list.value.start + range.start..list.value.start + range.end,
+            ),
+            None => (&b";"[..], list.value.end..list.value.end),
+        };
+        let before = Span {
+            start: field.value_start,
+            ..field.line
+        };
+        let before = Span {
+            end: field.value_start + place.start as u32,
+            ..before
+        };
+        let behind = Span {
+            start: field.value_start + place.end as u32,
+            ..field.line
+        };
+        let behind = Span {
+            end: field.value_end,
+            ..behind
+        };
+        let equals = if value.is_some() { &b"="[..] } else { b"" };
+        self.rewrite_field(
+            at,
+            &[
+                Piece::Old(before),
+                Piece::New(separator),
+                Piece::New(name.as_bytes()),
+                Piece::New(equals),
+                Piece::New(value.unwrap_or_default().as_bytes()),
+                Piece::Old(behind),
+            ],
+        );
     }
 
     /// Gives To a tag, unless it has one (RFC 3261 section 8.2.6.2). Nothing happens where there is
@@ -137,10 +176,11 @@ impl Message {
         if self.to().is_some_and(|to| to.tag().is_some()) {
             return;
         }
-        let field = self.fields[at];
-        let value = [self.value_of(&field), b";tag=", tag.as_bytes()].concat();
-        let spelling = self.name_of(&field).to_vec();
-        self.fields[at] = self.write_field(&spelling, field.name, &value);
+        let value = Piece::Old(self.fields[at].value());
+        self.rewrite_field(
+            at,
+            &[value, Piece::New(b";tag="), Piece::New(tag.as_bytes())],
+        );
     }
 
     /// Changes the body with its Content-Length and its Content-Type. A body without a type has no
@@ -153,7 +193,7 @@ impl Message {
             }
         }
         self.replace(Name::ContentLength, body.len().to_string());
-        self.body = body;
+        self.new_body = Some(body);
     }
 
     /// [`set_body`](Message::set_body), to be chained.
@@ -166,59 +206,12 @@ impl Message {
     /// Adds Content-Length where it is missing, as a stream demands it (RFC 3261 section 18.3).
     pub fn ensure_content_length(&mut self) {
         if !self.contains(Name::ContentLength) {
-            self.push_back(Name::ContentLength, self.body.len().to_string());
+            self.push_back(Name::ContentLength, self.body().len().to_string());
         }
     }
 
-    /// The message as it goes on the wire. Nothing is copied where nothing was edited.
-    pub fn to_bytes(&self) -> Bytes {
-        if !self.edited {
-            return self.received.clone();
-        }
-        let mut octets = Vec::with_capacity(self.wire_length());
-        for run in self.runs() {
-            octets.extend_from_slice(run);
-            if !run.ends_with(b"\n") {
-                octets.extend_from_slice(b"\r\n");
-            }
-        }
-        octets.extend_from_slice(b"\r\n");
-        octets.extend_from_slice(&self.body);
-        octets.into()
-    }
-
-    /// How many octets [`to_bytes`](Message::to_bytes) has.
-    pub fn wire_length(&self) -> usize {
-        if !self.edited {
-            return self.received.len();
-        }
-        let line_end = |run: &[u8]| if run.ends_with(b"\n") { 0 } else { 2 };
-        self.runs()
-            .map(|run| run.len() + line_end(run))
-            .sum::<usize>()
-            + 2
-            + self.body.len()
-    }
-
-    /// The start line and all fields, neighbours that lie side by side in one piece.
-    fn runs(&self) -> impl Iterator<Item = &[u8]> {
-        let mut fields = self.fields.iter().map(|field| field.line);
-        let mut next = Some(self.start_line);
-        std::iter::from_fn(move || {
-            let mut run = next.take()?;
-            for line in fields.by_ref() {
-                if line.source == run.source && line.start == run.end {
-                    run.end = line.end;
-                } else {
-                    next = Some(line);
-                    break;
-                }
-            }
-            Some(self.text(run))
-        })
-    }
-
-    /// Puts a field behind the last of its name, or else behind all others but Content-Length.
+    /// Puts a field behind the last of its name, or else behind all others but a Content-Length at
+    /// the end.
     fn insert_behind(&mut self, name: Name<'_>, field: Field) {
         let code = name.code();
         let last = self
@@ -233,46 +226,91 @@ impl Message {
         self.fields.insert(at, field);
     }
 
-    /// Adds a field of another message.
-    pub(super) fn copy_field(&mut self, other: &Message, name: Name<'_>, field: &Field) {
-        let copy = self.write_field(other.name_of(field), field.name, other.value_of(field));
-        self.insert_behind(name, copy);
+    /// Writes a field that was not there.
+    pub(super) fn write_new_field(&mut self, name: Name<'_>, value: &[u8]) -> Field {
+        let spelling = Piece::New(name.as_str().as_bytes());
+        self.write_field(name.code(), spelling, &[Piece::New(trim(value))])
+    }
+
+    /// Writes a field of another message.
+    pub(super) fn write_copy(&mut self, other: &Message, field: &Field) -> Field {
+        let spelling = Piece::New(other.name_of(field));
+        self.write_field(field.name, spelling, &[Piece::New(other.value_of(field))])
+    }
+
+    /// Writes the value of a field anew. The name stays as it is written.
+    fn rewrite_field(&mut self, at: usize, value: &[Piece<'_>]) {
+        let field = self.fields[at];
+        let end = field.line.start + u32::from(field.name_length);
+        let spelling = Piece::Old(Span { end, ..field.line });
+        self.fields[at] = self.write_field(field.name, spelling, value);
     }
 
     /// Writes a line of a field.
-    pub(super) fn write_field(&mut self, spelling: &[u8], name: NameCode, value: &[u8]) -> Field {
+    fn write_field(&mut self, name: NameCode, spelling: Piece<'_>, value: &[Piece<'_>]) -> Field {
         let start = self.written.len();
-        self.written.extend_from_slice(spelling);
+        self.write(spelling);
+        let name_length = u16::try_from(self.written.len() - start).unwrap_or_default();
         self.written.extend_from_slice(b": ");
         let value_start = self.written.len();
-        self.write_value(trim(value));
+        for piece in value {
+            self.write(*piece);
+        }
         let value_end = self.written.len();
         self.written.extend_from_slice(b"\r\n");
         self.edited = true;
         Field {
-            line: self.written_span(start),
+            line: self.written_since(start),
             value_start: value_start as u32,
             value_end: value_end as u32,
-            name_length: u16::try_from(spelling.len()).unwrap_or_default(),
+            name_length,
             name,
         }
     }
 
-    /// Writes a request line.
-    pub(super) fn write_request_line(&mut self, method: crate::Method, uri: &str) -> (Start, Span) {
+    /// Writes a request line, and makes it the start line.
+    pub(super) fn write_request_line(&mut self, method: Method, uri: &str) {
         let start = self.written.len();
-        self.written.extend_from_slice(method.as_str().as_bytes());
+        self.write(Piece::New(method.as_str().as_bytes()));
         self.written.push(b' ');
         let uri_start = self.written.len();
-        self.write_value(uri.as_bytes());
-        let uri = self.written_span(uri_start);
+        self.write(Piece::New(uri.as_bytes()));
+        let uri = self.written_since(uri_start);
         self.written.extend_from_slice(b" SIP/2.0\r\n");
-        (Start::Request { method, uri }, self.written_span(start))
+        self.start = Start::Request { method, uri };
+        self.start_line = self.written_since(start);
+        self.edited = true;
     }
 
-    /// Writes a value: line ends that do not fold it become spaces.
-    pub(super) fn write_value(&mut self, value: &[u8]) {
-        let mut rest = value;
+    /// Writes a status line, and makes it the start line.
+    pub(super) fn write_status_line(&mut self, status: u16, reason: &str) {
+        let start = self.written.len();
+        self.written
+            .extend_from_slice(format!("SIP/2.0 {status:03} ").as_bytes());
+        let reason_start = self.written.len();
+        self.write(Piece::New(reason.as_bytes()));
+        let reason = self.written_since(reason_start);
+        self.written.extend_from_slice(b"\r\n");
+        self.start = Start::Response { status, reason };
+        self.start_line = self.written_since(start);
+        self.edited = true;
+    }
+
+    fn write(&mut self, piece: Piece<'_>) {
+        match piece {
+            Piece::New(text) => self.write_new(text),
+            Piece::Old(span) => {
+                let range = span.start as usize..span.end as usize;
+                match span.source {
+                    Source::Received => self.written.extend_from_slice(&self.received[range]),
+                    Source::Written => self.written.extend_from_within(range),
+                }
+            }
+        }
+    }
+
+    fn write_new(&mut self, text: &[u8]) {
+        let mut rest = text;
         while let Some(at) = memchr::memchr2(b'\r', b'\n', rest) {
             self.written.extend_from_slice(&rest[..at]);
             rest = &rest[at..];
@@ -287,8 +325,8 @@ impl Message {
         self.written.extend_from_slice(rest);
     }
 
-    /// What has been written since.
-    pub(super) fn written_span(&self, start: usize) -> Span {
+    /// What has been written since the buffer was that long.
+    fn written_since(&self, start: usize) -> Span {
         Span {
             start: start as u32,
             end: self.written.len() as u32,

@@ -1,10 +1,10 @@
 //! Reading: one pass over the octets makes the index.
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 
 use crate::line::{LineEnd, line_end};
 use crate::name::NameCode;
-use crate::syntax::{self, is_lws, trim_end};
+use crate::syntax::{self, trim_end, trim_start};
 use crate::{Message, Method, Name};
 
 use super::{Field, Flaws, Source, Span, Start};
@@ -38,14 +38,14 @@ impl Message {
     /// that Content-Length delimits (section 18.3). Where Content-Length is missing, malformed or
     /// too large, the body is what there is.
     pub fn read(octets: Bytes) -> Result<Message, ReadError> {
-        if u32::try_from(octets.len()).is_err() {
+        let mut received = octets;
+        if u32::try_from(received.len()).is_err() {
             return Err(ReadError::TooLarge);
         }
-        let start = octets
+        let line_ends = received
             .iter()
-            .position(|octet| !matches!(octet, b'\r' | b'\n'))
-            .ok_or(ReadError::Empty)?;
-        let mut received = octets.slice(start..);
+            .position(|octet| !matches!(octet, b'\r' | b'\n'));
+        received.advance(line_ends.ok_or(ReadError::Empty)?);
 
         let mut flaws = Flaws::default();
         let end = next_line(&received, 0, &mut flaws);
@@ -57,15 +57,14 @@ impl Message {
             .unwrap_or(usize::MAX)
             .min(received.len() - body_start);
         received.truncate(body_start + body_length);
-        let body = received.slice(body_start..);
-        let written = Vec::new();
         Ok(Message {
             start,
             start_line,
             fields,
             received,
-            written,
-            body,
+            body_start: body_start as u32,
+            new_body: None,
+            written: Vec::new(),
             edited: false,
             flaws,
         })
@@ -119,31 +118,25 @@ fn next_line(received: &[u8], at: usize, flaws: &mut Flaws) -> LineEnd {
 /// Takes a line apart: `header-name HCOLON header-value` (section 25.1).
 fn read_field(received: &[u8], start: usize, end: LineEnd) -> Field {
     let line = &received[start..end.end];
-    let colon = memchr::memchr(b':', line);
+    let colon = line.iter().position(|&octet| octet == b':');
     let name = trim_end(&line[..colon.unwrap_or(0)]);
     let (name_length, code) = match u16::try_from(name.len()) {
         Ok(length) if length > 0 => (length, NameCode::of(name)),
         _ => (0, NameCode::MALFORMED),
     };
-    let code = if code == NameCode::OTHER && !syntax::is_token(name) {
-        NameCode::MALFORMED
-    } else {
-        code
-    };
-    let value_start = line[colon.map_or(0, |colon| colon + 1)..]
-        .iter()
-        .position(|&octet| !is_lws(octet))
-        .map_or(line.len(), |space| {
-            space + colon.map_or(0, |colon| colon + 1)
-        });
-    let value_end = value_start + trim_end(&line[value_start..]).len();
-    let line = received_span(start, end.next);
+    let is_malformed = code == NameCode::OTHER && !syntax::is_token(name);
+    let value = trim_start(&line[colon.map_or(0, |colon| colon + 1)..]);
+    let value_start = end.end - value.len();
     Field {
-        line,
-        value_start: line.start + value_start as u32,
-        value_end: line.start + value_end as u32,
+        line: received_span(start, end.next),
+        value_start: value_start as u32,
+        value_end: (value_start + trim_end(value).len()) as u32,
         name_length,
-        name: code,
+        name: if is_malformed {
+            NameCode::MALFORMED
+        } else {
+            code
+        },
     }
 }
 

@@ -5,6 +5,7 @@ mod edit;
 mod index;
 mod validate;
 mod values;
+mod write;
 
 use std::fmt;
 
@@ -31,9 +32,12 @@ pub struct Message {
     fields: Vec<Field>,
     /// The whole message as it came, from the start line on; empty for one that was built here.
     received: Bytes,
+    /// Where the body begins in `received`.
+    body_start: u32,
+    /// The body that took the place of the one that came.
+    new_body: Option<Bytes>,
     /// Lines that edits have written, one behind the other.
     written: Vec<u8>,
-    body: Bytes,
     /// Whether anything differs from `received`.
     edited: bool,
     /// What the reader let pass.
@@ -70,6 +74,16 @@ struct Field {
     value_end: u32,
     name_length: u16,
     name: NameCode,
+}
+
+impl Field {
+    fn value(&self) -> Span {
+        Span {
+            start: self.value_start,
+            end: self.value_end,
+            ..self.line
+        }
+    }
 }
 
 /// Breaches of the rules that the index would otherwise not remember.
@@ -121,12 +135,18 @@ impl Message {
 
     /// The body.
     pub fn body(&self) -> &[u8] {
-        &self.body
+        match &self.new_body {
+            Some(body) => body,
+            None => &self.received[self.body_start as usize..],
+        }
     }
 
     /// The body as shared octets.
     pub fn body_bytes(&self) -> Bytes {
-        self.body.clone()
+        match &self.new_body {
+            Some(body) => body.clone(),
+            None => self.received.slice(self.body_start as usize..),
+        }
     }
 
     /// Call-ID (RFC 3261 section 20.8).
@@ -136,19 +156,11 @@ impl Message {
 
     /// CSeq: the sequence number and the method (RFC 3261 section 20.16).
     pub fn cseq(&self) -> Option<(u32, Method)> {
-        let (number, method) = self.raw_cseq()?;
+        let (number, method) = split_cseq(self.header_bytes(Name::CSeq)?)?;
         Some((
             syntax::number(number)?,
             Method::from_name(std::str::from_utf8(method).ok()?),
         ))
-    }
-
-    /// The two parts of CSeq.
-    fn raw_cseq(&self) -> Option<(&[u8], &[u8])> {
-        let value = self.header_bytes(Name::CSeq)?;
-        let number_length = value.iter().position(|&octet| is_lws(octet))?;
-        let (number, method) = value.split_at(number_length);
-        Some((number, trim_start(method)))
     }
 
     /// From; `None` where it is missing or malformed.
@@ -248,6 +260,7 @@ impl Message {
     }
 
     /// The index of the first field of a name.
+    #[inline]
     fn position(&self, name: Name<'_>) -> Option<usize> {
         let code = name.code();
         self.fields
@@ -262,6 +275,7 @@ impl Message {
             .filter(move |field| self.is_named(field, code, name))
     }
 
+    #[inline]
     fn is_named(&self, field: &Field, code: NameCode, name: Name<'_>) -> bool {
         field.name == code
             && (code != NameCode::OTHER
@@ -291,6 +305,13 @@ impl Message {
         };
         &buffer[span.start as usize..span.end as usize]
     }
+}
+
+/// The number and the method of CSeq.
+fn split_cseq(value: &[u8]) -> Option<(&[u8], &[u8])> {
+    let number_length = value.iter().position(|&octet| is_lws(octet))?;
+    let (number, method) = value.split_at(number_length);
+    Some((number, trim_start(method)))
 }
 
 /// The message as text, octets that are not UTF-8 replaced: for logs.

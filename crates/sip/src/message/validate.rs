@@ -5,9 +5,9 @@ use crate::name::NameCode;
 use crate::syntax;
 use crate::{Message, Method, Name, NameAddr, Uri, Via};
 
-use super::Start;
 use super::index::is_version;
 use super::values::value_length;
+use super::{Start, split_cseq};
 
 /// What is wrong with a message that could be read, and how a request is to be answered. A response
 /// that breaks a rule is dropped.
@@ -58,24 +58,86 @@ impl Message {
     /// decision is not looked at: schemes, extensions, media types, the time of day.
     pub fn validate(&self) -> Result<(), Violation> {
         self.validate_start_line()?;
-        self.validate_lines()?;
-        self.validate_numbers_of_fields()?;
-        self.validate_transaction()?;
-        for (name, reason) in [(Name::From, "Malformed From"), (Name::To, "Malformed To")] {
-            let value = self.header_bytes(name).unwrap_or_default();
-            if !NameAddr::parse(value).is_ok_and(|address| address.is_well_formed()) {
+        if self.flaws.unterminated {
+            return Err(bad_request("Header Section Not Ended"));
+        }
+        if self.flaws.line_ends {
+            return Err(bad_request("Line Not Ended By CRLF"));
+        }
+        let counts = self.validate_fields()?;
+        let count = |name: Name<'_>| counts.get(name.code().ordinal()).copied().unwrap_or(0);
+        for (name, reason) in MANDATORY {
+            if count(name) == 0 {
                 return Err(bad_request(reason));
             }
         }
-        for name in [Name::Route, Name::RecordRoute] {
-            for field in self.fields_named(name) {
-                if !list_is_well_formed(self.value_of(field), is_route) {
-                    return Err(bad_request("Malformed Route"));
-                }
+        for (name, reason) in SINGLE {
+            if count(name) > 1 {
+                return Err(bad_request(reason));
             }
         }
-        self.validate_contacts()?;
-        self.validate_body()
+        if count(Name::Contact) > 1 && self.headers(Name::Contact).any(|value| value == b"*") {
+            return Err(bad_request("Misplaced * In Contact"));
+        }
+        // A branch of nothing but the cookie names no transaction (RFC 4475 section 3.2.1).
+        let branch = self.top_via().and_then(|via| via.branch());
+        if self.is_request() && branch == Some(MAGIC_COOKIE) {
+            return Err(bad_request("Empty Branch"));
+        }
+        Ok(())
+    }
+
+    /// Checks the fields one by one. Returns how many there are of each known name.
+    fn validate_fields(&self) -> Result<[u16; Name::KNOWN.len()], Violation> {
+        let mut counts = [0; Name::KNOWN.len()];
+        for field in &self.fields {
+            if field.name == NameCode::MALFORMED {
+                return Err(bad_request("Malformed Header Field"));
+            }
+            let Some(name) = field.name.name() else {
+                continue;
+            };
+            // There are fewer fields than this type can count.
+            counts[field.name.ordinal()] += 1;
+            self.validate_value(name, self.value_of(field))?;
+        }
+        Ok(counts)
+    }
+
+    /// Checks a value that is acted upon.
+    fn validate_value(&self, name: Name<'_>, value: &[u8]) -> Result<(), Violation> {
+        let (is_well_formed, reason) = match name {
+            Name::Via => (list_is_well_formed(value, is_via), "Malformed Via"),
+            Name::From => (is_address(value), "Malformed From"),
+            Name::To => (is_address(value), "Malformed To"),
+            Name::CSeq => return self.validate_cseq(value),
+            Name::CallId => {
+                let is_call_id = !value.is_empty() && syntax::all(value, syntax::CALL_ID);
+                (is_call_id, "Malformed Call-ID")
+            }
+            Name::MaxForwards => (
+                syntax::number::<u8>(value).is_some(),
+                "Malformed Max-Forwards",
+            ),
+            // Section 10.2.2.
+            Name::Contact if value == b"*" => (
+                self.method() == Some(&Method::Register),
+                "Misplaced * In Contact",
+            ),
+            Name::Contact => (list_is_well_formed(value, is_address), "Malformed Contact"),
+            Name::Route => (list_is_well_formed(value, is_route), "Malformed Route"),
+            Name::RecordRoute => (
+                list_is_well_formed(value, is_route),
+                "Malformed Record-Route",
+            ),
+            Name::ContentLength => return self.validate_content_length(value),
+            _ => return Ok(()),
+        };
+        if is_well_formed {
+            Ok(())
+        } else {
+            Err(bad_request(reason))
+        }
     }
 
     /// `Method SP Request-URI SP SIP-Version CRLF` or `SIP-Version SP Status-Code SP Reason-Phrase
@@ -117,105 +179,33 @@ impl Message {
         Ok(())
     }
 
-    fn validate_lines(&self) -> Result<(), Violation> {
-        if self.flaws.unterminated {
-            return Err(bad_request("Header Section Not Ended"));
-        }
-        if self.flaws.line_ends {
-            return Err(bad_request("Line Not Ended By CRLF"));
-        }
-        if self
-            .fields
-            .iter()
-            .any(|field| field.name == NameCode::MALFORMED)
-        {
-            return Err(bad_request("Malformed Header Field"));
-        }
-        Ok(())
-    }
-
-    fn validate_numbers_of_fields(&self) -> Result<(), Violation> {
-        for (name, reason) in MANDATORY {
-            if !self.contains(name) {
-                return Err(bad_request(reason));
-            }
-        }
-        for (name, reason) in SINGLE {
-            if self.fields_named(name).nth(1).is_some() {
-                return Err(bad_request(reason));
-            }
-        }
-        Ok(())
-    }
-
-    /// What names the transaction and the dialog: Via, CSeq, Call-ID; and Max-Forwards.
-    fn validate_transaction(&self) -> Result<(), Violation> {
-        for field in self.fields_named(Name::Via) {
-            if !list_is_well_formed(self.value_of(field), is_via) {
-                return Err(bad_request("Malformed Via"));
-            }
-        }
-        if self.is_request() && self.top_via().and_then(|via| via.branch()) == Some(MAGIC_COOKIE) {
-            return Err(bad_request("Empty Branch"));
-        }
-
-        let (number, cseq_method) = self.raw_cseq().ok_or(bad_request("Malformed CSeq"))?;
-        // Section 8.1.1.5: less than 2^31.
+    /// A number below 2^31 and the method of the request (section 8.1.1.5).
+    fn validate_cseq(&self, value: &[u8]) -> Result<(), Violation> {
+        let Some((number, cseq_method)) = split_cseq(value) else {
+            return Err(bad_request("Malformed CSeq"));
+        };
         let number: Option<u32> = syntax::number(number);
-        if !number.is_some_and(|number| number < 1 << 31) || !syntax::is_token(cseq_method) {
+        if number.is_none_or(|number| number >= 1 << 31) || !syntax::is_token(cseq_method) {
             return Err(bad_request("Malformed CSeq"));
         }
         match self.method() {
-            Some(method) if method.as_str().as_bytes() != cseq_method => {
-                return Err(match method {
-                    // RFC 4475 section 3.1.2.18 prefers this to a 400.
-                    Method::Other(_) => Violation {
-                        status: 501,
-                        reason: "Not Implemented",
-                    },
-                    _ => bad_request("CSeq Method Does Not Match"),
-                });
-            }
-            _ => {}
+            Some(method) if method.as_str().as_bytes() != cseq_method => Err(match method {
+                // RFC 4475 section 3.1.2.18 prefers this to a 400.
+                Method::Other(_) => Violation {
+                    status: 501,
+                    reason: "Not Implemented",
+                },
+                _ => bad_request("CSeq Method Does Not Match"),
+            }),
+            _ => Ok(()),
         }
-
-        let call_id = self.header_bytes(Name::CallId).unwrap_or_default();
-        if call_id.is_empty() || !syntax::all(call_id, syntax::CALL_ID) {
-            return Err(bad_request("Malformed Call-ID"));
-        }
-        if self.contains(Name::MaxForwards) && self.max_forwards().is_none() {
-            return Err(bad_request("Malformed Max-Forwards"));
-        }
-        Ok(())
     }
 
-    /// Addresses, or one `*` in a REGISTER (section 10.2.2).
-    fn validate_contacts(&self) -> Result<(), Violation> {
-        let mut count = 0;
-        let mut all = false;
-        for field in self.fields_named(Name::Contact) {
-            let value = self.value_of(field);
-            count += 1;
-            if value == b"*" {
-                all = true;
-            } else if !list_is_well_formed(value, is_contact) {
-                return Err(bad_request("Malformed Contact"));
-            }
-        }
-        if all && (count > 1 || self.method() != Some(&Method::Register)) {
-            return Err(bad_request("Misplaced * In Contact"));
-        }
-        Ok(())
-    }
-
-    /// Content-Length is what arrived (section 18.3).
-    fn validate_body(&self) -> Result<(), Violation> {
-        if !self.contains(Name::ContentLength) {
-            return Ok(());
-        }
-        match self.content_length() {
+    /// What Content-Length announces has arrived (section 18.3).
+    fn validate_content_length(&self, value: &[u8]) -> Result<(), Violation> {
+        match syntax::number::<usize>(value) {
             None => Err(bad_request("Malformed Content-Length")),
-            Some(length) if length != self.body.len() => {
+            Some(length) if length > self.body().len() => {
                 Err(bad_request("Body Shorter Than Content-Length"))
             }
             Some(_) => Ok(()),
@@ -247,10 +237,10 @@ fn is_via(value: &[u8]) -> bool {
     Via::parse(value).is_ok_and(|via| via.parameters().are_well_formed())
 }
 
-fn is_route(value: &[u8]) -> bool {
-    NameAddr::parse(value).is_ok_and(|route| route.is_in_brackets() && route.is_well_formed())
+fn is_address(value: &[u8]) -> bool {
+    NameAddr::parse(value).is_ok_and(|address| address.is_well_formed())
 }
 
-fn is_contact(value: &[u8]) -> bool {
-    NameAddr::parse(value).is_ok_and(|contact| contact.is_well_formed())
+fn is_route(value: &[u8]) -> bool {
+    NameAddr::parse(value).is_ok_and(|route| route.is_in_brackets() && route.is_well_formed())
 }

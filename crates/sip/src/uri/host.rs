@@ -20,15 +20,18 @@ impl<'a> Host<'a> {
             let address: Ipv6Addr = reference.strip_suffix(']')?.parse().ok()?;
             return Some(Host::Address(address.into()));
         }
-        let last_label = text.strip_suffix('.').unwrap_or(text).rsplit('.').next()?;
-        if last_label.bytes().all(|octet| octet.is_ascii_digit()) {
-            // No top-level domain is a number: this must be an address (RFC 5954 section 4.1).
-            return text
-                .parse::<Ipv4Addr>()
-                .ok()
-                .map(|address| Host::Address(address.into()));
+        let mut labels = Labels::default();
+        for &octet in text.as_bytes() {
+            labels.push(octet)?;
         }
-        is_domain_name(text).then_some(Host::Name(text))
+        match labels.end()? {
+            // No top-level domain is a number: this must be an address (RFC 5954 section 4.1).
+            LastLabel::Number => text
+                .parse()
+                .ok()
+                .map(|address: Ipv4Addr| Host::Address(address.into())),
+            LastLabel::Name => Some(Host::Name(text)),
+        }
     }
 
     /// The address, where it is one.
@@ -40,16 +43,40 @@ impl<'a> Host<'a> {
     }
 }
 
-/// Whether a text is made of labels of letters, digits, hyphens, and the underscores that the
-/// grammar forbids but names in use have.
-fn is_domain_name(text: &str) -> bool {
-    let text = text.strip_suffix('.').unwrap_or(text);
-    text.split('.').all(|label| {
-        !label.is_empty()
-            && label
-                .bytes()
-                .all(|octet| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_'))
-    })
+/// What the last label of a domain name is made of.
+#[derive(Clone, Copy)]
+enum LastLabel {
+    Number,
+    Name,
+}
+
+/// Checks a domain name octet by octet: labels of letters, digits, hyphens, and the underscores that
+/// the grammar forbids but names in use have. A dot may end it.
+#[derive(Default)]
+struct Labels {
+    /// Of the label that is being read; `None` at its beginning.
+    current: Option<LastLabel>,
+    /// Of the label before.
+    previous: Option<LastLabel>,
+}
+
+impl Labels {
+    /// `None` where the octet may not stand here.
+    fn push(&mut self, octet: u8) -> Option<()> {
+        match (octet, self.current) {
+            (b'.', Some(_)) => self.previous = self.current.take(),
+            (b'0'..=b'9', None) => self.current = Some(LastLabel::Number),
+            (b'0'..=b'9', _) => {}
+            (b'a'..=b'z' | b'A'..=b'Z' | b'-' | b'_', _) => self.current = Some(LastLabel::Name),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// `None` where there is no label.
+    fn end(self) -> Option<LastLabel> {
+        self.current.or(self.previous)
+    }
 }
 
 /// Names are the same without regard to case, addresses when their octets are, however they are
@@ -84,8 +111,10 @@ pub(crate) fn parse_host_and_port<'a>(
     trim: fn(&'a str) -> &'a str,
 ) -> Result<(Host<'a>, Option<u16>), HostPortError> {
     let host_length = match text.strip_prefix('[') {
-        Some(reference) => reference.find(']').ok_or(HostPortError::Host)? + 2,
-        None => text.find(':').unwrap_or(text.len()),
+        Some(reference) => {
+            memchr::memchr(b']', reference.as_bytes()).ok_or(HostPortError::Host)? + 2
+        }
+        None => memchr::memchr(b':', text.as_bytes()).unwrap_or(text.len()),
     };
     let (host, port) = text.split_at(host_length);
     let host = Host::parse(trim(host)).ok_or(HostPortError::Host)?;

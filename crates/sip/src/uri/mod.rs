@@ -7,7 +7,7 @@ mod tel;
 
 use std::fmt;
 
-use crate::syntax::{self, PASSWORD, URI, USER};
+use crate::syntax::{self, PASSWORD, URI, USER, split_before, split_once};
 
 pub use host::Host;
 pub(crate) use host::parse_host_and_port;
@@ -80,7 +80,7 @@ pub enum Uri<'a> {
 impl<'a> Uri<'a> {
     /// Parses a URI: the whole text, without angle brackets or white space around it.
     pub fn parse(text: &'a str) -> Result<Uri<'a>, UriError> {
-        let (scheme, rest) = text.split_once(':').ok_or(UriError::Scheme)?;
+        let (scheme, rest) = split_once(text, b':').ok_or(UriError::Scheme)?;
         if !is_scheme(scheme.as_bytes()) || rest.is_empty() {
             return Err(UriError::Scheme);
         }
@@ -180,10 +180,10 @@ impl<'a> SipUri<'a> {
     fn parse(text: &'a str, secure: bool, rest: &'a str) -> Result<SipUri<'a>, UriError> {
         // Semicolons and question marks may stand in the user part, so the "@", which may stand
         // nowhere else, is looked for first.
-        let (user, password, rest) = match rest.split_once('@') {
+        let (user, password, rest) = match split_once(rest, b'@') {
             None => (None, None, rest),
             Some((userinfo, rest)) => {
-                let (user, password) = match userinfo.split_once(':') {
+                let (user, password) = match split_once(userinfo, b':') {
                     None => (userinfo, None),
                     Some((user, password)) => (user, Some(password)),
                 };
@@ -196,11 +196,11 @@ impl<'a> SipUri<'a> {
                 (Some(user), password, rest)
             }
         };
-        let (rest, headers) = match rest.split_once('?') {
+        let (rest, headers) = match split_once(rest, b'?') {
             None => (rest, None),
             Some((rest, headers)) => (rest, Some(headers)),
         };
-        let (host_and_port, parameters) = rest.split_at(rest.find(';').unwrap_or(rest.len()));
+        let (host_and_port, parameters) = split_before(rest, b';');
         let (host, port) =
             parse_host_and_port(host_and_port, |part| part).map_err(|error| match error {
                 HostPortError::Host => UriError::Host,

@@ -1,7 +1,7 @@
 //! Parameters and headers of a SIP URI.
 
 use crate::Parameter;
-use crate::syntax::{self, HEADER, PARAMETER};
+use crate::syntax::{self, HEADER, PARAMETER, split_before, split_once};
 
 use super::escape;
 
@@ -92,7 +92,7 @@ impl<'a> Iterator for UriParameters<'a> {
 
     fn next(&mut self) -> Option<Parameter<'a>> {
         let after = self.text.strip_prefix(';')?;
-        let (parameter, rest) = after.split_at(after.find(';').unwrap_or(after.len()));
+        let (parameter, rest) = split_before(after, b';');
         self.text = rest;
         Some(split(parameter))
     }
@@ -137,7 +137,7 @@ pub(super) fn headers_are_equivalent(one: Option<&str>, other: Option<&str>) -> 
 
 /// A name and its value at the equals sign.
 fn split(text: &str) -> Parameter<'_> {
-    match text.split_once('=') {
+    match split_once(text, b'=') {
         Some((name, value)) => Parameter {
             name,
             value: Some(value),

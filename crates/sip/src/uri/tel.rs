@@ -1,5 +1,7 @@
 //! Telephone numbers as URIs (RFC 3966).
 
+use crate::syntax::split_before;
+
 use super::UriParameters;
 
 /// A `tel:` URI (RFC 3966).
@@ -13,7 +15,7 @@ pub struct TelUri<'a> {
 impl<'a> TelUri<'a> {
     /// Takes a URI apart whose octets are known to be those of a URI.
     pub(super) fn new(text: &'a str, rest: &'a str) -> TelUri<'a> {
-        let (number, parameters) = rest.split_at(rest.find(';').unwrap_or(rest.len()));
+        let (number, parameters) = split_before(rest, b';');
         TelUri {
             text,
             number,
