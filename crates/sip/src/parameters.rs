@@ -107,12 +107,12 @@ impl<'a> Parameters<'a> {
                 Some(quoted @ [b'"', ..]) => {
                     syntax::quoted_string_length(quoted) == Some(quoted.len())
                 }
-                // Beside tokens and hosts (IPv6 with and without brackets), what is often seen
-                // without quotation marks: paths and addresses.
+                // Beside tokens and hosts (IPv6 with and without brackets), what phones do not put
+                // in quotation marks: addresses, and the equals signs of base64.
                 Some(value) => value.iter().all(|&octet| {
                     octet >= 0x80
                         || syntax::is(octet, syntax::TOKEN | syntax::PARAMETER)
-                        || octet == b'@'
+                        || matches!(octet, b'@' | b'=')
                 }),
             };
             if !syntax::is_token(parameter.name) || !value_is_well_formed {

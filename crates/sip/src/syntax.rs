@@ -5,8 +5,9 @@ type Classes = u8;
 
 /// `token`
 pub(crate) const TOKEN: Classes = 1;
-/// `word` and the "@" between two of them: a Call-ID.
-pub(crate) const CALL_ID: Classes = 1 << 1;
+/// Labels of a domain name and the dots between them. The grammar forbids underscores, but names in
+/// use have them.
+pub(crate) const HOST: Classes = 1 << 1;
 /// The user of a SIP URI, without escapes.
 pub(crate) const USER: Classes = 1 << 2;
 /// The password of a SIP URI, without escapes.
@@ -23,7 +24,7 @@ pub(crate) const URI: Classes = 1 << 7;
 const CLASSES: [Classes; 256] = {
     let mut table = [0; 256];
     table = mark(table, b"-.!%*_+`'~", TOKEN);
-    table = mark(table, b"-.!%*_+`'~()<>:\\\"/[]?{}@", CALL_ID);
+    table = mark(table, b"-._", HOST);
     // A number sign is to be escaped, but phones dial feature codes such as `*21#` without.
     table = mark(table, b"-_.!~*'()&=+$,;?/#", USER);
     table = mark(table, b"-_.!~*'()&=+$,", PASSWORD);
@@ -34,7 +35,7 @@ const CLASSES: [Classes; 256] = {
     let mut octet = 0;
     while octet < 256 {
         if (octet as u8).is_ascii_alphanumeric() {
-            table[octet] |= TOKEN | CALL_ID | USER | PASSWORD | PARAMETER | HEADER | URI;
+            table[octet] |= TOKEN | HOST | USER | PASSWORD | PARAMETER | HEADER | URI;
         }
         octet += 1;
     }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::syntax::{self, HOST};
+
 /// The host in a URI or a Via.
 #[derive(Clone, Copy, Debug)]
 pub enum Host<'a> {
@@ -20,18 +22,20 @@ impl<'a> Host<'a> {
             let address: Ipv6Addr = reference.strip_suffix(']')?.parse().ok()?;
             return Some(Host::Address(address.into()));
         }
-        let mut labels = Labels::default();
-        for &octet in text.as_bytes() {
-            labels.push(octet)?;
-        }
-        match labels.end()? {
+        let name = text.strip_suffix('.').unwrap_or(text).as_bytes();
+        let last_dot = memchr::memrchr(b'.', name);
+        let last_label = &name[last_dot.map_or(0, |dot| dot + 1)..];
+        if last_label.iter().all(u8::is_ascii_digit) {
             // No top-level domain is a number: this must be an address (RFC 5954 section 4.1).
-            LastLabel::Number => text
+            return text
                 .parse()
                 .ok()
-                .map(|address: Ipv4Addr| Host::Address(address.into())),
-            LastLabel::Name => Some(Host::Name(text)),
+                .map(|address: Ipv4Addr| Host::Address(address.into()));
         }
+        let is_name = syntax::all(name, HOST)
+            && !name.starts_with(b".")
+            && !name.windows(2).any(|pair| pair == b"..");
+        is_name.then_some(Host::Name(text))
     }
 
     /// The address, where it is one.
@@ -40,42 +44,6 @@ impl<'a> Host<'a> {
             Host::Name(_) => None,
             Host::Address(address) => Some(*address),
         }
-    }
-}
-
-/// What the last label of a domain name is made of.
-#[derive(Clone, Copy)]
-enum LastLabel {
-    Number,
-    Name,
-}
-
-/// Checks a domain name octet by octet: labels of letters, digits, hyphens, and the underscores that
-/// the grammar forbids but names in use have. A dot may end it.
-#[derive(Default)]
-struct Labels {
-    /// Of the label that is being read; `None` at its beginning.
-    current: Option<LastLabel>,
-    /// Of the label before.
-    previous: Option<LastLabel>,
-}
-
-impl Labels {
-    /// `None` where the octet may not stand here.
-    fn push(&mut self, octet: u8) -> Option<()> {
-        match (octet, self.current) {
-            (b'.', Some(_)) => self.previous = self.current.take(),
-            (b'0'..=b'9', None) => self.current = Some(LastLabel::Number),
-            (b'0'..=b'9', _) => {}
-            (b'a'..=b'z' | b'A'..=b'Z' | b'-' | b'_', _) => self.current = Some(LastLabel::Name),
-            _ => return None,
-        }
-        Some(())
-    }
-
-    /// `None` where there is no label.
-    fn end(self) -> Option<LastLabel> {
-        self.current.or(self.previous)
     }
 }
 
@@ -123,7 +91,7 @@ pub(crate) fn parse_host_and_port<'a>(
         return Ok((host, None));
     }
     let digits = trim(port.strip_prefix(':').ok_or(HostPortError::Host)?);
-    let port = crate::syntax::number(digits.as_bytes()).ok_or(HostPortError::Port)?;
+    let port = syntax::number(digits.as_bytes()).ok_or(HostPortError::Port)?;
     Ok((host, Some(port)))
 }
 
