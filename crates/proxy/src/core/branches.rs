@@ -12,7 +12,7 @@ use super::best_response::Candidate;
 use super::context::{BranchState, Cancel, Context, Forwarded};
 use super::forward::{Forwarding, Side, forwarded, is_record_routed, needed_flow};
 use super::identity::Source;
-use super::proxy::{BranchName, Proxy, Timer, Waiting};
+use super::proxy::{BranchName, Proxy, Waiting};
 use super::query::{Answer, NextHop, Query};
 use super::rejection::Rejection;
 use super::target::{Target, Way};
@@ -43,9 +43,7 @@ impl Proxy {
                 self.answer_with_best(now, server, &mut context);
             }
         }
-        if context.is_answered && !context.is_pending() {
-            self.disarm_trying(server, &mut context);
-        } else {
+        if context.is_pending() {
             self.contexts.insert(server, context);
         }
     }
@@ -55,11 +53,10 @@ impl Proxy {
         &mut self,
         now: Instant,
         server: ServerId,
-        mut context: Box<Context>,
+        context: &Context,
         rejection: &Rejection,
     ) {
-        self.disarm_trying(server, &mut context);
-        self.report_final(&context, rejection.status, rejection.reason);
+        self.report_final(context, rejection.status, rejection.reason);
         self.refuse(now, server, &context.request, rejection);
     }
 
@@ -148,10 +145,10 @@ impl Proxy {
         deadline: Option<Instant>,
     ) {
         if let Some(old) = mem::replace(&mut forwarded.deadline, deadline) {
-            self.timers.remove(&(old, Timer::Branch(name)));
+            self.timers.remove(&(old, name));
         }
         if let Some(new) = deadline {
-            self.timers.insert((new, Timer::Branch(name)));
+            self.timers.insert((new, name));
         }
     }
 
@@ -344,13 +341,6 @@ impl Proxy {
         }
         let deadline = now + self.transaction_config.t1 * 64;
         self.arm(name, forwarded, Some(deadline));
-    }
-
-    /// Forgets the 100 that was due if no answer came.
-    pub(super) fn disarm_trying(&mut self, server: ServerId, context: &mut Context) {
-        if let Some(due) = context.trying_at.take() {
-            self.timers.remove(&(due, Timer::Trying(server)));
-        }
     }
 }
 

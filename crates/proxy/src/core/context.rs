@@ -38,8 +38,6 @@ pub(crate) struct Context {
     pub(crate) is_answered: bool,
     /// A branch could not begin because there is no room for its transaction.
     pub(crate) is_overloaded: bool,
-    /// When a 100 is due to a request other than INVITE (RFC 4320 section 4.1).
-    pub(crate) trying_at: Option<Instant>,
 }
 
 /// One target that is being tried.
@@ -86,7 +84,34 @@ pub(crate) enum Cancel {
     Sent,
 }
 
+/// The largest Max-Breadth that is taken, and that of a request without one (RFC 5393 section 5.3.3).
+const MAXIMUM_BREADTH: u32 = 60;
+
 impl Context {
+    /// The context of a request that has no target yet.
+    pub(crate) fn new(request: Message, arrival: Flow, fingerprint: Fingerprint) -> Context {
+        let is_invite = request.method() == Some(&Method::Invite);
+        let max_breadth = match request.header(Name::MaxBreadth) {
+            Some(text) => text.trim().parse().unwrap_or(1).clamp(1, MAXIMUM_BREADTH),
+            None => MAXIMUM_BREADTH,
+        };
+        Context {
+            call: is_invite.then(|| Call::of(&request)).flatten(),
+            request,
+            arrival,
+            fingerprint,
+            max_breadth,
+            lookup: None,
+            groups: VecDeque::new(),
+            branches: Vec::new(),
+            finals: FinalResponses::default(),
+            is_cancelled: false,
+            is_stopped: false,
+            is_answered: false,
+            is_overloaded: false,
+        }
+    }
+
     pub(crate) fn is_invite(&self) -> bool {
         self.request.method() == Some(&Method::Invite)
     }

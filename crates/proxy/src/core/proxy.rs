@@ -88,7 +88,8 @@ pub struct Proxy {
     /// Which branch a transaction of ours belongs to. It outlives the context where further 2xx
     /// responses can come (RFC 6026).
     pub(super) clients: HashMap<ClientId, BranchName, RandomState>,
-    pub(super) timers: BTreeSet<(Instant, Timer)>,
+    /// Timer C of each branch, or the end of waiting for what a CANCEL brings.
+    pub(super) timers: BTreeSet<(Instant, BranchName)>,
     /// Connections that a REGISTER has come over and that are still open.
     pub(super) open: BTreeSet<ConnectionId>,
 
@@ -110,15 +111,6 @@ pub(super) enum Waiting {
     Resolve(BranchName),
     /// An ACK to a 2xx, for bindings or addresses.
     Acknowledge(Box<Acknowledgement>),
-}
-
-/// What is due at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Timer {
-    /// A 100 to a request other than INVITE (RFC 4320 section 4.1).
-    Trying(ServerId),
-    /// Timer C of a branch, or the end of waiting for what a CANCEL brings.
-    Branch(BranchName),
 }
 
 impl Proxy {
@@ -233,15 +225,12 @@ impl Proxy {
             self.statistics.questions_timed_out += 1;
             self.resume(now, waiting, Answer::Failed, true);
         }
-        while let Some(&(due, timer)) = self.timers.first() {
+        while let Some(&(due, branch)) = self.timers.first() {
             if due > now {
                 break;
             }
-            self.timers.remove(&(due, timer));
-            match timer {
-                Timer::Trying(server) => self.send_trying(now, server),
-                Timer::Branch(branch) => self.handle_branch_timeout(now, branch),
-            }
+            self.timers.remove(&(due, branch));
+            self.handle_branch_timeout(now, branch);
         }
         self.process_transaction_events(now);
     }

@@ -182,21 +182,15 @@ fn contact_value(binding: &Binding, now: Instant) -> String {
     value
 }
 
-/// Step 5: the address of record is that of To, in the domain of the Request-URI.
+/// Step 5: the address of record is that of To, in a domain of ours. It need not be the domain of the
+/// Request-URI, which may be another name of the registrar, as in RFC 3665 section 2.1.
 fn address_of_record(request: &Message, identity: &Identity) -> Result<AddressOfRecord, Rejection> {
-    let domain_of = |uri: &str| match Uri::parse(uri) {
-        Ok(Uri::Sip(uri)) => identity.domain(uri.host(), uri.port()),
-        _ => None,
-    };
     let to = request.to().ok_or(Rejection::new(400, "Malformed To"))?;
-    let registrar = request.request_uri().and_then(domain_of);
-    let domain = domain_of(to.uri())
-        .filter(|domain| registrar == Some(*domain))
-        .ok_or(NOT_FOUND)?;
-    match to.parse_uri() {
-        Ok(Uri::Sip(uri)) => AddressOfRecord::new(&uri, domain).ok_or(NOT_FOUND),
-        _ => Err(NOT_FOUND),
-    }
+    let Ok(Uri::Sip(uri)) = to.parse_uri() else {
+        return Err(NOT_FOUND);
+    };
+    let domain = identity.domain(uri.host(), uri.port()).ok_or(NOT_FOUND)?;
+    AddressOfRecord::new(&uri, domain).ok_or(NOT_FOUND)
 }
 
 const NOT_FOUND: Rejection = Rejection::new(404, "Not Found");

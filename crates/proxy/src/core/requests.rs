@@ -10,10 +10,10 @@ use sip::{Flow, Message, Method, Name, Uri};
 use super::binding::{AddressOfRecord, Binding, Change, Update, UpdateError};
 use super::branches::Resolved;
 use super::context::Context;
-use super::event::{Call, Event};
+use super::event::Event;
 use super::forward::{Forwarding, forwarded};
 use super::loop_detection::Fingerprint;
-use super::proxy::{Proxy, Timer, Waiting, bindings_of};
+use super::proxy::{Proxy, Waiting, bindings_of};
 use super::query::{Answer, Query};
 use super::registrar::{self, Registration};
 use super::rejection::{ALLOWED_METHODS, Rejection};
@@ -51,9 +51,6 @@ enum Addressee {
     Requested(Target),
 }
 
-/// The largest Max-Breadth that is taken, and that of a request without one (RFC 5393 section 5.3.3).
-const MAXIMUM_BREADTH: u32 = 60;
-
 impl Proxy {
     /// Takes a request that has begun a server transaction.
     pub(super) fn handle_request(
@@ -74,11 +71,11 @@ impl Proxy {
             Ok(Addressee::Registrar) => self.register(now, server, arrival, request),
             Ok(Addressee::Element) => self.answer(now, server, &request),
             Ok(Addressee::User(address)) => {
-                let context = self.context(now, server, arrival, request, fingerprint);
+                let context = Box::new(Context::new(request, arrival, fingerprint));
                 self.look_up(now, server, context, address);
             }
             Ok(Addressee::Requested(target)) => {
-                let mut context = self.context(now, server, arrival, request, fingerprint);
+                let mut context = Box::new(Context::new(request, arrival, fingerprint));
                 context.groups.push_back(vec![target]);
                 self.begin(now, server, &context);
                 self.drive(now, server, context);
@@ -191,7 +188,7 @@ impl Proxy {
             _ if is_timeout => Rejection::new(504, "Server Time-out"),
             other => store_error(&other),
         };
-        self.abandon(now, server, context, &rejection);
+        self.abandon(now, server, &context, &rejection);
     }
 
     /// Goes on with an ACK when it is known where to.
@@ -222,15 +219,6 @@ impl Proxy {
     ) {
         self.statistics.refused += 1;
         self.respond(now, server, rejection.response(request));
-    }
-
-    /// Sends the 100 that a slow answer to a request other than INVITE needs (RFC 4320 section 4.1).
-    pub(super) fn send_trying(&mut self, now: Instant, server: ServerId) {
-        if let Some(context) = self.contexts.get_mut(&server) {
-            context.trying_at = None;
-            let trying = Message::response_to(&context.request, 100, "Trying");
-            self.respond(now, server, trying);
-        }
     }
 
     /// Checks a request, takes off what led it here, and finds out where it is for.
@@ -353,42 +341,6 @@ impl Proxy {
         }
     }
 
-    /// A response context for a request that will be forwarded.
-    fn context(
-        &mut self,
-        now: Instant,
-        server: ServerId,
-        arrival: Flow,
-        request: Message,
-        fingerprint: Fingerprint,
-    ) -> Box<Context> {
-        let is_invite = request.method() == Some(&Method::Invite);
-        let max_breadth = match request.header(Name::MaxBreadth) {
-            Some(text) => text.trim().parse().unwrap_or(1).clamp(1, MAXIMUM_BREADTH),
-            None => MAXIMUM_BREADTH,
-        };
-        let trying_at = (!is_invite).then(|| now + self.trying_delay());
-        if let Some(due) = trying_at {
-            self.timers.insert((due, Timer::Trying(server)));
-        }
-        Box::new(Context {
-            call: is_invite.then(|| Call::of(&request)).flatten(),
-            request,
-            arrival,
-            fingerprint,
-            max_breadth,
-            lookup: None,
-            groups: VecDeque::new(),
-            branches: Vec::new(),
-            finals: Default::default(),
-            is_cancelled: false,
-            is_stopped: false,
-            is_answered: false,
-            is_overloaded: false,
-            trying_at,
-        })
-    }
-
     /// Asks for the bindings of a user.
     fn look_up(
         &mut self,
@@ -403,7 +355,7 @@ impl Proxy {
                 self.begin(now, server, &context);
                 self.contexts.insert(server, context);
             }
-            Err(_) => self.abandon(now, server, context, &Rejection::overloaded()),
+            Err(_) => self.abandon(now, server, &context, &Rejection::overloaded()),
         }
     }
 
@@ -474,19 +426,6 @@ impl Proxy {
             }
             None => self.statistics.acknowledgements_dropped += 1,
         }
-    }
-
-    /// When a client over UDP has reached the longest interval between its retransmissions: not
-    /// before that may a request other than INVITE be answered 100 (RFC 4320 section 4.1).
-    fn trying_delay(&self) -> Duration {
-        let (t1, t2) = (self.transaction_config.t1, self.transaction_config.t2);
-        let mut delay = Duration::ZERO;
-        let mut interval = t1.max(Duration::from_millis(1));
-        while interval < t2 {
-            delay += interval;
-            interval *= 2;
-        }
-        delay
     }
 }
 

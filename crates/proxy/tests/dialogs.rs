@@ -1,0 +1,527 @@
+//! The proxy stays on the path of a dialog: Record-Route, Route, and the flows of user agents that
+//! cannot be reached at their Contact (RFC 3261 sections 16.4 and 16.6, RFC 5658, RFC 5626 section 5).
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Bench, Sent, flow, register, request, response, sip};
+use sip::{ConnectionId, Flow, Message, Method, Name, Target};
+
+const UDP: &str = "udp:192.0.2.1:5060";
+const TCP: &str = "tcp:192.0.2.1:5060";
+const SCTP: &str = "sctp:192.0.2.1:5060";
+
+fn bench() -> Bench {
+    Bench::new(&[UDP, TCP, SCTP], &["example.com"])
+}
+
+/// A request in the dialog that an answered INVITE has begun, by the callee if it is `reversed`: along
+/// the route set of that side (RFC 3261 section 12).
+fn within(
+    invite: &Message,
+    answer: &Sent,
+    method: &Method,
+    contact: &str,
+    reversed: bool,
+) -> Message {
+    let mut routes = answer.values(Name::RecordRoute);
+    if !reversed {
+        routes.reverse();
+    }
+    let (from, to) = if reversed {
+        (Name::To, Name::From)
+    } else {
+        (Name::From, Name::To)
+    };
+    let value = |name| common::values(&answer.message, name)[0].clone();
+    let call = common::values(invite, Name::CallId)[0].clone();
+    let mut request = Message::request(method.clone(), contact)
+        .with(
+            Name::Via,
+            format!("SIP/2.0/UDP 203.0.113.5:9;branch=z9hG4bK{method}{reversed}{call}"),
+        )
+        .with(Name::MaxForwards, "70")
+        .with(Name::From, value(from))
+        .with(Name::To, value(to))
+        .with(Name::CallId, call)
+        .with(Name::CSeq, format!("1 {method}"))
+        .with(Name::ContentLength, "0");
+    for route in routes {
+        request.push_back(Name::Route, route);
+    }
+    request
+}
+
+/// A caller with its INVITE and a callee who is registered: the flows of both and what they call
+/// themselves.
+struct Side {
+    flow: Flow,
+    contact: &'static str,
+}
+
+/// Lets one side call the other, checks that ACK and BYE in both directions arrive along `to_callee`
+/// and `to_caller`, and returns the Record-Route values that the callee saw.
+fn call(
+    bench: &mut Bench,
+    caller: &Side,
+    callee: &Side,
+    to_callee: &str,
+    to_caller: &str,
+) -> Vec<String> {
+    bench.register(callee.flow, "bob", &format!("<{}>", callee.contact));
+    let mut invite = request(Method::Invite, "sip:bob@example.com", "call");
+    invite.replace(Name::Contact, format!("<{}>", caller.contact));
+    invite.replace(
+        Name::Via,
+        format!(
+            "SIP/2.0/{} {};branch=z9hG4bKcall;rport",
+            caller.flow.transport.via_name(),
+            caller
+                .contact
+                .split_once('@')
+                .and_then(|(_, host)| host.split(';').next())
+                .expect("a host")
+        ),
+    );
+    bench.receive(caller.flow, invite.clone());
+    let [trying, forwarded] = bench.two();
+    trying.answers(100).goes_along(caller.flow);
+    forwarded
+        .is(Method::Invite, callee.contact)
+        .goes_along(callee.flow);
+    let record_routes = forwarded.values(Name::RecordRoute);
+
+    let ok = response(&forwarded.message, 200, "b1")
+        .with(Name::Contact, format!("<{}>", callee.contact));
+    bench.receive(callee.flow, ok);
+    let ok = bench.one();
+    ok.answers(200).goes_along(caller.flow);
+    assert_eq!(ok.values(Name::RecordRoute), record_routes);
+
+    bench.receive(
+        caller.flow,
+        within(&invite, &ok, &Method::Ack, callee.contact, false),
+    );
+    let ack = bench.one();
+    ack.is(Method::Ack, callee.contact).goes_to(to_callee);
+    assert!(ack.values(Name::Route).is_empty());
+    same_stream(&ack, callee);
+
+    bench.receive(
+        callee.flow,
+        within(&invite, &ok, &Method::Bye, caller.contact, true),
+    );
+    let bye = bench.one();
+    bye.is(Method::Bye, caller.contact).goes_to(to_caller);
+    assert!(bye.values(Name::Route).is_empty());
+    assert!(bye.values(Name::RecordRoute).is_empty());
+    same_stream(&bye, caller);
+    bench.receive(caller.flow, response(&bye.message, 200, ""));
+    bench.one().answers(200).goes_along(callee.flow);
+
+    bench.receive(
+        caller.flow,
+        within(&invite, &ok, &Method::Bye, callee.contact, false),
+    );
+    let bye = bench.one();
+    bye.is(Method::Bye, callee.contact).goes_to(to_callee);
+    same_stream(&bye, callee);
+    bench.receive(callee.flow, response(&bye.message, 481, ""));
+    bench.one().answers(481);
+    bench.pass(Duration::from_secs(40));
+    bench.assert_idle();
+    record_routes
+}
+
+/// What goes along a flow goes on the stream of that side.
+fn same_stream(sent: &Sent, side: &Side) {
+    if let Target::Flow(flow) | Target::FlowOrAddress(flow, _) = sent.target {
+        assert_eq!(flow, side.flow);
+    } else {
+        assert_eq!(side.flow.stream, 0);
+    }
+}
+
+#[test]
+fn one_transport_and_reachable_contacts_need_one_record_route() {
+    let caller = Side {
+        flow: flow(UDP, "192.0.2.9:5060"),
+        contact: "sip:alice@192.0.2.9",
+    };
+    let callee = Side {
+        flow: flow(UDP, "192.0.2.20:5070"),
+        contact: "sip:bob@192.0.2.20:5070",
+    };
+    let routes = call(
+        &mut bench(),
+        &caller,
+        &callee,
+        "udp:192.0.2.20:5070",
+        "udp:192.0.2.9:5060",
+    );
+    assert_eq!(routes, ["<sip:192.0.2.1:5060;lr>"]);
+}
+
+#[test]
+fn a_change_of_transport_needs_two_each_with_its_transport() {
+    let caller = Side {
+        flow: flow(SCTP, "192.0.2.9:5060"),
+        contact: "sip:alice@192.0.2.9;transport=sctp",
+    };
+    let callee = Side {
+        flow: flow(UDP, "192.0.2.20:5060"),
+        contact: "sip:bob@192.0.2.20",
+    };
+    let routes = call(
+        &mut bench(),
+        &caller,
+        &callee,
+        "udp:192.0.2.20:5060",
+        "sctp:192.0.2.9:5060",
+    );
+    assert_eq!(
+        routes,
+        [
+            "<sip:192.0.2.1:5060;transport=udp;lr>",
+            "<sip:192.0.2.1:5060;transport=sctp;lr>"
+        ]
+    );
+}
+
+#[test]
+fn a_change_of_address_family_needs_two() {
+    let udp6 = "udp:[2001:db8::1]:5060";
+    let mut bench = Bench::new(&[UDP, udp6], &["example.com"]);
+    let caller = Side {
+        flow: flow(UDP, "192.0.2.9:5060"),
+        contact: "sip:alice@192.0.2.9:5060",
+    };
+    let callee = Side {
+        flow: flow(udp6, "[2001:db8::9]:5060"),
+        contact: "sip:bob@[2001:db8::9]:5060",
+    };
+    let routes = call(
+        &mut bench,
+        &caller,
+        &callee,
+        "udp:[2001:db8::9]:5060",
+        "udp:192.0.2.9:5060",
+    );
+    assert_eq!(
+        routes,
+        ["<sip:[2001:db8::1]:5060;lr>", "<sip:192.0.2.1:5060;lr>"]
+    );
+}
+
+#[test]
+fn user_agents_behind_nat_are_reached_along_their_flows() {
+    let caller = Side {
+        flow: flow(UDP, "198.51.100.1:30001"),
+        contact: "sip:alice@10.0.0.1:5060",
+    };
+    let callee = Side {
+        flow: flow(UDP, "198.51.100.2:30002"),
+        contact: "sip:bob@10.0.0.1:5060",
+    };
+    let routes = call(
+        &mut bench(),
+        &caller,
+        &callee,
+        "udp:198.51.100.2:30002",
+        "udp:198.51.100.1:30001",
+    );
+    assert_eq!(routes.len(), 2);
+    for route in routes {
+        let (token, rest) = route.split_once('@').expect("a flow token");
+        assert!(token.starts_with("<sip:") && token.len() > 40, "{token}");
+        assert_eq!(rest, "192.0.2.1:5060;lr>");
+    }
+}
+
+#[test]
+fn a_client_that_does_not_listen_is_reached_over_its_connection() {
+    let caller = Side {
+        flow: flow(TCP, "192.0.2.9:40001"),
+        contact: "sip:alice@192.0.2.9:5060;transport=tcp",
+    };
+    let callee = Side {
+        flow: flow(TCP, "192.0.2.20:40002"),
+        contact: "sip:bob@192.0.2.20:5060;transport=tcp",
+    };
+    call(
+        &mut bench(),
+        &caller,
+        &callee,
+        "tcp:192.0.2.20:40002",
+        "tcp:192.0.2.9:40001",
+    );
+}
+
+#[test]
+fn users_of_one_association_keep_their_streams() {
+    let on_stream = |stream| Flow {
+        stream,
+        ..flow(SCTP, "192.0.2.9:5060")
+    };
+    let caller = Side {
+        flow: on_stream(3),
+        contact: "sip:alice@192.0.2.9;transport=sctp",
+    };
+    let callee = Side {
+        flow: on_stream(7),
+        contact: "sip:bob@192.0.2.9;transport=sctp",
+    };
+    call(
+        &mut bench(),
+        &caller,
+        &callee,
+        "sctp:192.0.2.9:5060",
+        "sctp:192.0.2.9:5060",
+    );
+}
+
+#[test]
+fn a_forged_flow_token_leads_along_no_flow() {
+    let mut bench = bench();
+    let mut forged = request(Method::Bye, "sip:bob@192.0.2.20", "c1");
+    let token = "00000000040102030405060708090a0b0c0d0e0f101112131415";
+    forged.push_back(Name::Route, format!("<sip:{token}@192.0.2.1:5060;lr>"));
+    bench.receive(flow(UDP, "192.0.2.9:5060"), forged);
+    let bye = bench.one();
+    bye.is(Method::Bye, "sip:bob@192.0.2.20")
+        .goes_to("udp:192.0.2.20:5060");
+    assert!(matches!(bye.target, Target::Address(..)));
+}
+
+#[test]
+fn a_wildcard_listener_is_known_by_the_address_of_the_flow() {
+    let mut bench = Bench::with(
+        &["udp:0.0.0.0:5060", "tcp:0.0.0.0:5060"],
+        &["example.com"],
+        |config| {
+            config.local_addresses = vec!["192.0.2.1".parse().expect("an address")];
+        },
+    );
+    let caller = Side {
+        flow: flow(UDP, "192.0.2.9:5060"),
+        contact: "sip:alice@192.0.2.9",
+    };
+    let callee = Side {
+        flow: flow(TCP, "192.0.2.20:5060"),
+        contact: "sip:bob@192.0.2.20;transport=tcp",
+    };
+    let routes = call(
+        &mut bench,
+        &caller,
+        &callee,
+        "tcp:192.0.2.20:5060",
+        "udp:192.0.2.9:5060",
+    );
+    assert_eq!(
+        routes,
+        [
+            "<sip:192.0.2.1:5060;transport=tcp;lr>",
+            "<sip:192.0.2.1:5060;transport=udp;lr>"
+        ]
+    );
+}
+
+#[test]
+fn what_is_advertised_stands_in_via_and_record_route() {
+    let mut bench = Bench::with(&["udp:10.0.0.1:5070"], &["example.com"], |config| {
+        config.advertise = Some("sip.example.com:5060".parse().expect("a host"));
+    });
+    let here = "udp:10.0.0.1:5070";
+    let caller = Side {
+        flow: flow(here, "192.0.2.9:5060"),
+        contact: "sip:alice@192.0.2.9",
+    };
+    let callee = Side {
+        flow: flow(here, "192.0.2.20:5060"),
+        contact: "sip:bob@192.0.2.20",
+    };
+    let routes = call(
+        &mut bench,
+        &caller,
+        &callee,
+        "udp:192.0.2.20:5060",
+        "udp:192.0.2.9:5060",
+    );
+    assert_eq!(routes, ["<sip:sip.example.com:5060;lr>"]);
+}
+
+#[test]
+fn our_routes_are_taken_off_and_the_next_one_leads() {
+    let mut bench = bench();
+    let mut routed = request(Method::Bye, "sip:bob@192.0.2.20", "c1");
+    routed.push_back(
+        Name::Route,
+        "<sip:192.0.2.1;lr>, \"P\" <sip:example.com;lr>, <sip:192.0.2.66;lr>, <sip:192.0.2.1;lr>",
+    );
+    bench.receive(flow(UDP, "192.0.2.9:5060"), routed);
+    let bye = bench.one();
+    bye.is(Method::Bye, "sip:bob@192.0.2.20")
+        .goes_to("udp:192.0.2.66:5060");
+    assert_eq!(
+        bye.values(Name::Route),
+        ["<sip:192.0.2.66;lr>", "<sip:192.0.2.1;lr>"]
+    );
+
+    let mut broken = request(Method::Bye, "sip:bob@192.0.2.20", "c2");
+    broken.push_back(Name::Route, "<sip:>");
+    bench.receive(flow(UDP, "192.0.2.9:5060"), broken);
+    bench.one().answers(400);
+}
+
+/// RFC 3261 section 16.12.1.2, at the proxies before and behind the strict router.
+#[test]
+fn strict_routers_get_what_they_expect_and_are_undone() {
+    let mut bench = bench();
+    let mut request = request(Method::Bye, "sip:callee@192.0.2.20", "c1");
+    request.push_back(
+        Name::Route,
+        "<sip:192.0.2.1;lr>, <sip:192.0.2.66>, <sip:192.0.2.67;lr>",
+    );
+    bench.receive(flow(UDP, "192.0.2.9:5060"), request);
+    let bye = bench.one();
+    bye.is(Method::Bye, "sip:192.0.2.66")
+        .goes_to("udp:192.0.2.66:5060");
+    assert_eq!(
+        bye.values(Name::Route),
+        ["<sip:192.0.2.67;lr>", "<sip:callee@192.0.2.20>"]
+    );
+
+    let mut strict = common::request(Method::Bye, "sip:192.0.2.1;lr", "c2");
+    strict.push_back(Name::Route, "<sip:192.0.2.67;lr>, <sip:callee@192.0.2.20>");
+    bench.receive(flow(UDP, "192.0.2.66:5060"), strict);
+    let bye = bench.one();
+    bye.is(Method::Bye, "sip:callee@192.0.2.20")
+        .goes_to("udp:192.0.2.67:5060");
+    assert_eq!(bye.values(Name::Route), ["<sip:192.0.2.67;lr>"]);
+}
+
+#[test]
+fn maddr_that_has_led_here_is_taken_off() {
+    let mut bench = bench();
+    bench.register(flow(UDP, "192.0.2.20:5060"), "bob", "<sip:bob@192.0.2.20>");
+    let invite = request(Method::Invite, "sip:bob@example.com;maddr=192.0.2.1", "c1");
+    bench.receive(flow(UDP, "192.0.2.9:5060"), invite);
+    let [_, forwarded] = bench.two();
+    forwarded.is(Method::Invite, "sip:bob@192.0.2.20");
+    // Over another transport than it came by.
+    let invite = request(
+        Method::Invite,
+        "sip:bob@example.com;maddr=192.0.2.1;transport=tcp",
+        "c2",
+    );
+    bench.receive(flow(UDP, "192.0.2.9:5060"), invite);
+    let [_, forwarded] = bench.two();
+    forwarded.goes_to("tcp:192.0.2.1:5060");
+}
+
+#[test]
+fn a_route_outranks_the_flow_of_a_binding() {
+    let mut bench = bench();
+    bench.register(flow(UDP, "198.51.100.2:30002"), "bob", "<sip:bob@10.0.0.1>");
+    let invite = request(Method::Invite, "sip:bob@example.com", "c1")
+        .with(Name::Route, "<sip:192.0.2.1;lr>, <sip:192.0.2.66;lr>");
+    bench.receive(flow(UDP, "192.0.2.9:5060"), invite);
+    let [_, forwarded] = bench.two();
+    forwarded
+        .is(Method::Invite, "sip:bob@10.0.0.1")
+        .goes_to("udp:192.0.2.66:5060");
+}
+
+#[test]
+fn a_binding_outlives_its_connection_but_is_used_only_where_a_new_one_can_arrive() {
+    let mut bench = bench();
+    let direct = flow(TCP, "192.0.2.20:40002");
+    let behind_nat = flow(TCP, "198.51.100.2:40003");
+    bench.register(direct, "bob", "<sip:bob@192.0.2.20:5060;transport=tcp>");
+    bench.register(
+        behind_nat,
+        "carol",
+        "<sip:carol@10.0.0.1:5060;transport=tcp>",
+    );
+    for (user, along) in [("bob", direct), ("carol", behind_nat)] {
+        let uri = format!("sip:{user}@example.com");
+        bench.receive(
+            flow(UDP, "192.0.2.9:5060"),
+            request(Method::Options, &uri, user),
+        );
+        bench.one().goes_along(along);
+    }
+    for along in [direct, behind_nat] {
+        bench.proxy.handle_connection_closed(along.connection);
+    }
+    bench.receive(
+        flow(UDP, "192.0.2.9:5060"),
+        request(Method::Options, "sip:bob@example.com", "later1"),
+    );
+    let options = bench.one();
+    options.goes_to("tcp:192.0.2.20:5060");
+    assert!(matches!(options.target, Target::Address(..)));
+    bench.receive(
+        flow(UDP, "192.0.2.9:5060"),
+        request(Method::Options, "sip:carol@example.com", "later2"),
+    );
+    bench.one().answers(480);
+
+    // A new REGISTER brings a new flow.
+    let new = Flow {
+        connection: ConnectionId(99),
+        ..flow(TCP, "198.51.100.2:40004")
+    };
+    bench.receive(
+        new,
+        register("carol", 2, &["<sip:carol@10.0.0.1:5060;transport=tcp>"]),
+    );
+    bench.one().answers(200);
+    bench.receive(
+        flow(UDP, "192.0.2.9:5060"),
+        request(Method::Options, "sip:carol@example.com", "later3"),
+    );
+    bench.one().goes_along(new);
+}
+
+#[test]
+fn a_flow_that_fails_is_followed_by_the_contact_where_that_can_be_reached() {
+    let mut bench = bench();
+    let phone = flow(UDP, "192.0.2.20:40002");
+    bench.register(phone, "bob", "<sip:bob@192.0.2.20:5060>");
+    bench.receive(
+        flow(UDP, "192.0.2.9:5060"),
+        request(Method::Invite, "sip:bob@example.com", "c1"),
+    );
+    let [_, first] = bench.two();
+    first.goes_along(phone);
+    bench.pass(Duration::from_secs(33));
+    let sent = bench.sent();
+    let second = sent.last().expect("a second attempt");
+    second
+        .is(Method::Invite, "sip:bob@192.0.2.20:5060")
+        .goes_to("udp:192.0.2.20:5060");
+}
+
+#[test]
+fn an_invite_over_two_proxies_carries_no_flow_token() {
+    let mut bench = bench();
+    let invite = sip("INVITE sip:x@192.0.2.77 SIP/2.0
+        Via: SIP/2.0/UDP 192.0.2.50;branch=z9hG4bKproxy
+        Via: SIP/2.0/UDP 10.0.0.1;branch=z9hG4bKphone
+        Record-Route: <sip:192.0.2.50;lr>
+        Max-Forwards: 69
+        From: <sip:alice@example.com>;tag=1
+        To: <sip:x@192.0.2.77>
+        Call-ID: 1
+        CSeq: 1 INVITE
+        Contact: <sip:alice@10.0.0.1>
+        Content-Length: 0");
+    bench.receive(flow(UDP, "192.0.2.50:5060"), invite);
+    let [_, forwarded] = bench.two();
+    assert_eq!(
+        forwarded.values(Name::RecordRoute),
+        ["<sip:192.0.2.1:5060;lr>", "<sip:192.0.2.50;lr>"]
+    );
+}
