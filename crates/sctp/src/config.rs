@@ -28,8 +28,10 @@ pub struct EndpointConfig {
     pub path_max_retrans: u32,
     /// Max.Init.Retransmits: how often INIT or COOKIE ECHO is sent again before giving up.
     pub max_init_retransmits: u32,
-    /// HB.interval: added to the RTO between HEARTBEATs on an idle path; zero switches them off.
+    /// HB.interval: added to the RTO between HEARTBEATs on an idle path.
     pub hb_interval: Duration,
+    /// Whether idle paths are watched by HEARTBEATs at all (section 8.3).
+    pub heartbeats: bool,
     /// HB.Max.Burst: HEARTBEATs that may leave at one time.
     pub hb_max_burst: u32,
     /// SACK.Delay: the longest delay of an acknowledgement; at most 500 ms (section 6.2).
@@ -52,12 +54,29 @@ pub struct EndpointConfig {
     /// can be bundled (section 6.1; Nagle's algorithm).
     pub nodelay: bool,
 
-    /// The largest user message, in bytes, in either direction. A peer's larger one is answered
-    /// with ABORT, because it could never be delivered.
+    /// The largest user message, in bytes, in either direction; at most `a_rwnd`, for a larger one
+    /// could never be delivered. A peer that sends one gets ABORT.
     pub max_message_size: usize,
-    /// Associations of this endpoint, in any state. Above it a COOKIE ECHO is dropped and
-    /// `connect` refuses.
+    /// Messages and fragments that an association holds for its user. Above it new DATA is dropped
+    /// and the advertised window is 0, however small they are.
+    pub max_received_messages: usize,
+    /// How far above the cumulative TSN one may be to be taken; at most 32,767, so that stream
+    /// sequence numbers stay comparable.
+    pub max_tsn_distance: u16,
+    /// Runs of received TSNs between holes that an association keeps.
+    pub max_gap_ack_blocks: usize,
+    /// Bytes of received user data that the endpoint holds, over all its associations. Above it
+    /// new DATA is dropped.
+    pub max_received_bytes: usize,
+    /// Associations of this endpoint, in any state. Above it a COOKIE ECHO is answered with ABORT
+    /// and `connect` refuses.
     pub max_associations: usize,
+    /// Packets that answer something without belonging to an association and wait to be sent.
+    /// Above it such answers are not given.
+    pub max_pending_replies: usize,
+    /// Verification tags of ended associations that are remembered for Valid.Cookie.Life, so that
+    /// a late copy of a COOKIE ECHO does not raise them from the dead.
+    pub max_remembered_tags: usize,
 }
 
 impl Default for EndpointConfig {
@@ -74,6 +93,7 @@ impl Default for EndpointConfig {
             path_max_retrans: 5,
             max_init_retransmits: 8,
             hb_interval: Duration::from_secs(30),
+            heartbeats: true,
             hb_max_burst: 1,
             sack_delay: Duration::from_millis(200),
             sack_frequency: 2,
@@ -84,7 +104,58 @@ impl Default for EndpointConfig {
             mtu: 1500,
             nodelay: true,
             max_message_size: 1 << 18,
+            max_received_messages: 1 << 15,
+            max_tsn_distance: 32_767,
+            max_gap_ack_blocks: 1024,
+            max_received_bytes: 1 << 30,
             max_associations: 1 << 20,
+            max_pending_replies: 1024,
+            max_remembered_tags: 1 << 16,
         }
     }
 }
+
+impl EndpointConfig {
+    /// These settings, moved to the nearest ones that make sense.
+    pub(crate) fn bounded(mut self) -> EndpointConfig {
+        const LONGEST: Duration = Duration::from_secs(24 * 3600);
+        for duration in [
+            &mut self.rto_initial,
+            &mut self.rto_min,
+            &mut self.rto_max,
+            &mut self.valid_cookie_life,
+            &mut self.hb_interval,
+        ] {
+            *duration = (*duration).min(LONGEST);
+        }
+        self.rto_max = self.rto_max.max(self.rto_min);
+        self.max_burst = self.max_burst.max(1);
+        self.hb_max_burst = self.hb_max_burst.max(1);
+        self.sack_delay = self.sack_delay.min(Duration::from_millis(500));
+        self.sack_frequency = self.sack_frequency.max(1);
+        self.a_rwnd = self.a_rwnd.max(1500);
+        self.outbound_streams = self.outbound_streams.max(1);
+        self.max_inbound_streams = self.max_inbound_streams.max(1);
+        self.mtu = self.mtu.clamp(LEAST_MTU, MOST_MTU);
+        self.max_message_size = self.max_message_size.min(self.a_rwnd as usize);
+        self.max_tsn_distance = self.max_tsn_distance.clamp(1, 32_767);
+        self
+    }
+
+    /// The largest SCTP packet that goes over every kind of path, in bytes.
+    pub(crate) fn least_mtu(&self) -> usize {
+        const IPV6_AND_UDP_HEADERS: usize = 48;
+        self.mtu - IPV6_AND_UDP_HEADERS
+    }
+
+    /// The longest life that a Cookie Preservative can give to a cookie.
+    pub(crate) fn longest_cookie_life(&self) -> Duration {
+        self.valid_cookie_life * 2
+    }
+}
+
+/// IPv4's least: below it there is no room for a handshake.
+const LEAST_MTU: usize = 576;
+
+/// What the length fields of IP and UDP can tell.
+const MOST_MTU: usize = 65_535;

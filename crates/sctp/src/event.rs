@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::{AssociationId, PathAddress};
+use crate::{AssociationId, PathAddress, SendInfo};
 
 /// Something that happened to an association.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,6 +72,16 @@ pub enum Event {
         id: AssociationId,
         /// Why.
         cause: CannotStartCause,
+    },
+    /// A message that was queued before the association was up cannot be sent, because the peer
+    /// allows fewer streams (RFC 6458 `SCTP_SEND_FAILED`).
+    SendFailed {
+        /// The association.
+        id: AssociationId,
+        /// How it was to be sent.
+        info: SendInfo,
+        /// The message.
+        payload: Bytes,
     },
     /// A path became usable or unusable (RFC 6458 `SCTP_PEER_ADDR_CHANGE`).
     PathStateChanged {

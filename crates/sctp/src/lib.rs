@@ -4,19 +4,24 @@
 //! packets, user calls and the time, and polled for packets to send, events and its next deadline.
 #![forbid(unsafe_code)]
 
+mod association;
 mod config;
+mod congestion;
 mod endpoint;
 mod event;
+pub mod packet;
+mod replies;
 mod status;
+mod types;
 
 pub use config::EndpointConfig;
-pub use endpoint::{
-    AbortError, AssociationId, ConnectError, Endpoint, PathAddress, ReceivedMessage, SendError,
-    SendInfo, ShutdownError, Transmit,
-};
+pub use endpoint::Endpoint;
 pub use event::{CannotStartCause, Event, LostCause, PathState};
 pub use status::{
-    AssociationState, AssociationStatistics, AssociationStatus, EndpointStatistics, PathStatus,
+    AssociationState, AssociationStatistics, AssociationStatus, DropStatistics, EndpointStatistics,
+    PathStatus,
 };
-
-pub mod packet;
+pub use types::{
+    AbortError, AssociationId, ConnectError, PathAddress, ReceivedMessage, SendError, SendInfo,
+    ShutdownError, Transmit,
+};

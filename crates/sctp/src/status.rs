@@ -112,4 +112,46 @@ pub struct EndpointStatistics {
     pub retransmitted_fast: u64,
     /// DATA chunks received that had been received before.
     pub duplicates_received: u64,
+    /// What was dropped, and why.
+    pub drops: DropStatistics,
+}
+
+/// What an endpoint dropped, by reason. Packets, if nothing else is said.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DropStatistics {
+    /// Too short, or a chunk with broken framing, or chunks that must not be bundled.
+    pub malformed: u64,
+    /// Wrong checksum (section 6.8).
+    pub checksum: u64,
+    /// For another port, or from port 0.
+    pub port: u64,
+    /// From an address that is not unicast.
+    pub not_unicast: u64,
+    /// Wrong verification tag (section 8.5).
+    pub verification_tag: u64,
+    /// Right verification tag, but from an address that is none of the association's.
+    pub unknown_path: u64,
+    /// Out of the blue (section 8.4), whether answered or not.
+    pub out_of_the_blue: u64,
+    /// INITs that were answered with ABORT or not at all.
+    pub init: u64,
+    /// COOKIE ECHOs with a cookie that is not ours or was altered.
+    pub cookie_not_authentic: u64,
+    /// COOKIE ECHOs with an expired cookie.
+    pub cookie_stale: u64,
+    /// COOKIE ECHOs that belong to nothing by section 5.2.4, or repeat that of an association that
+    /// has ended.
+    pub cookie_unexpected: u64,
+    /// COOKIE ECHOs refused because there are too many associations.
+    pub too_many_associations: u64,
+    /// Replies that were not given because too many wait already.
+    pub replies: u64,
+    /// Chunks that do not belong to the association's state, or are malformed.
+    pub chunks: u64,
+    /// DATA chunks for which there was no room (section 6.2).
+    pub data_no_room: u64,
+    /// DATA chunks too far above the cumulative TSN, or with too many holes before them.
+    pub data_out_of_reach: u64,
+    /// Chunks of a kind of which too many wait to be answered: HEARTBEATs and reportable errors.
+    pub answers: u64,
 }

@@ -1,0 +1,686 @@
+//! Handles the packets of an association (RFC 9260 sections 3.2, 5, 6.2, 8 and 9): chunk by chunk,
+//! in their order, by the state that the association is in.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::cookie::Cookie;
+use super::receiver::{FatalData, Receiver, Reception};
+use super::sent::PathIndex;
+use super::setup::{ParameterFault, SetupParameters};
+use super::{Association, Context};
+use crate::packet::{
+    Abort, Cause, CauseBuffer, Chunk, ChunkIterator, CommonHeader, Data, Heartbeat, Init,
+    InitFault, OperationError, Packet, ParameterType, RawChunk, Sack, Shutdown, Tsn, TypeList,
+};
+use crate::replies::ReplyAddress;
+use crate::{AssociationState, CannotStartCause, Event, LostCause, PathAddress};
+
+/// What the packet that is being handled has brought so far.
+#[derive(Debug, Clone, Copy)]
+struct Arriving<'p> {
+    packet: &'p Bytes,
+    header: CommonHeader,
+    path: PathIndex,
+}
+
+impl Association {
+    /// Takes in a packet with our verification tag.
+    pub(crate) fn handle_packet(
+        &mut self,
+        from: PathAddress,
+        packet: &Bytes,
+        parsed: &Packet<'_>,
+        context: &mut Context<'_>,
+    ) {
+        let Some(path) = self.path_to(from.remote) else {
+            // Not out of the blue, for the tag is right: an ABORT would end the association.
+            context.statistics.drops.unknown_path += 1;
+            return;
+        };
+        self.learn_path(path, from, context);
+        self.statistics.packets_received += 1;
+        let arriving = Arriving {
+            packet,
+            header: parsed.header(),
+            path,
+        };
+        self.handle_chunks(arriving, parsed.chunks(), context);
+    }
+
+    /// Takes in an ABORT or SHUTDOWN COMPLETE whose verification tag is the reflected one, the
+    /// peer's (section 8.5.1 B and C). `false` when it is something else.
+    pub(crate) fn handle_reflected(
+        &mut self,
+        parsed: &Packet<'_>,
+        context: &mut Context<'_>,
+    ) -> bool {
+        if self.peer_tag == 0 || parsed.header().verification_tag != self.peer_tag {
+            return false;
+        }
+        for chunk in parsed.chunks() {
+            match chunk {
+                Ok(Chunk::Abort(abort)) if abort.tag_reflected => {
+                    self.aborted_by_peer(abort, context);
+                    return true;
+                }
+                Ok(Chunk::ShutdownComplete(complete)) if complete.tag_reflected => {
+                    if self.state == AssociationState::ShutdownAckSent {
+                        self.shut_down_complete(context);
+                    }
+                    return true;
+                }
+                _ => {}
+            }
+        }
+        false
+    }
+
+    /// Takes in the packet whose COOKIE ECHO this association came from, or that repeats it: a
+    /// COOKIE ACK is due, and the other chunks are handled as ever.
+    pub(crate) fn handle_after_cookie_echo(
+        &mut self,
+        from: PathAddress,
+        packet: &Bytes,
+        parsed: &Packet<'_>,
+        context: &mut Context<'_>,
+    ) {
+        let Some(path) = self.path_to(from.remote) else {
+            return;
+        };
+        self.learn_path(path, from, context);
+        self.statistics.packets_received += 1;
+        self.pending.cookie_ack(path);
+        let arriving = Arriving {
+            packet,
+            header: parsed.header(),
+            path,
+        };
+        let mut chunks = parsed.chunks();
+        chunks.next();
+        self.handle_chunks(arriving, chunks, context);
+    }
+
+    /// Section 5.2.4, action A: the peer has restarted.
+    pub(crate) fn restart(&mut self, cookie: &Cookie, context: &mut Context<'_>) {
+        let config = context.config;
+        self.local_tag = cookie.local_tag;
+        self.peer_tag = cookie.peer_tag;
+        self.tie_tags = Default::default();
+        self.local_initial_tsn = cookie.local_initial_tsn;
+        self.setup = None;
+        self.shutdown = Default::default();
+        self.pending = Default::default();
+        self.receiver
+            .restart(cookie.peer_initial_tsn, cookie.inbound_streams, config);
+        self.sender.restart(
+            cookie.local_initial_tsn,
+            cookie.outbound_streams,
+            cookie.peer_a_rwnd,
+        );
+        self.error_count = 0;
+        for path in &mut self.paths {
+            path.reset(config);
+            path.start_heartbeats(context.now, context.rng, config);
+        }
+        self.state = AssociationState::Established;
+        self.begin_burst();
+        context.events.push_back(Event::Restart {
+            id: self.id,
+            outbound_streams: cookie.outbound_streams,
+            inbound_streams: cookie.inbound_streams,
+        });
+    }
+
+    /// Section 5.2.4, action B: both sides opened at the same time.
+    pub(crate) fn collide(&mut self, cookie: &Cookie, context: &mut Context<'_>) {
+        self.peer_tag = cookie.peer_tag;
+        if !self.is_opening() {
+            return;
+        }
+        // What went out with our COOKIE ECHO was thrown away with it.
+        self.sender.send_again(self.primary, &mut self.paths);
+        self.learn_peer(
+            cookie.peer_initial_tsn,
+            cookie.inbound_streams,
+            cookie.peer_a_rwnd,
+            cookie.outbound_streams,
+            context,
+        );
+        self.enter_established(context);
+    }
+
+    /// Section 5.2.4, action D: the cookie is that of this very association.
+    pub(crate) fn confirm(&mut self, context: &mut Context<'_>) {
+        if self.state == AssociationState::CookieEchoed {
+            self.sender.send_again(self.primary, &mut self.paths);
+            self.enter_established(context);
+        }
+    }
+
+    /// The peer has restarted while we wait for its SHUTDOWN COMPLETE (section 5.2.4, action A),
+    /// or sent an INIT then (section 9.2): the SHUTDOWN ACK goes out again.
+    pub(crate) fn repeat_shutdown_ack(&mut self, refuses_cookie: bool, context: &mut Context<'_>) {
+        self.shutdown.send();
+        if refuses_cookie {
+            self.queue_error(
+                self.primary,
+                &Cause::CookieReceivedWhileShuttingDown,
+                context,
+            );
+        }
+    }
+
+    fn handle_chunks(
+        &mut self,
+        arriving: Arriving<'_>,
+        chunks: ChunkIterator<'_>,
+        context: &mut Context<'_>,
+    ) {
+        self.begin_burst();
+        for chunk in chunks {
+            let go_on = match chunk {
+                Ok(chunk) => self.handle_chunk(arriving, chunk, context),
+                Err(_) => {
+                    context.statistics.drops.chunks += 1;
+                    true
+                }
+            };
+            if self.state == AssociationState::Closed {
+                return;
+            }
+            if !go_on {
+                break;
+            }
+        }
+        self.end_packet(context);
+    }
+
+    /// Handles one chunk; `false` when the rest of the packet is to be left alone.
+    fn handle_chunk(
+        &mut self,
+        arriving: Arriving<'_>,
+        chunk: Chunk<'_>,
+        context: &mut Context<'_>,
+    ) -> bool {
+        match chunk {
+            Chunk::Data(data) => self.handle_data(arriving, &data, context),
+            Chunk::Sack(sack) => self.handle_sack(&sack, context),
+            Chunk::InitAck(init) => self.handle_init_ack(arriving, &init, context),
+            Chunk::CookieAck => self.handle_cookie_ack(context),
+            Chunk::Heartbeat(heartbeat) => self.handle_heartbeat(arriving, heartbeat, context),
+            Chunk::HeartbeatAck(heartbeat) => self.handle_heartbeat_ack(heartbeat, context),
+            Chunk::Abort(abort) => {
+                if !abort.tag_reflected || self.local_tag == self.peer_tag {
+                    self.aborted_by_peer(abort, context);
+                }
+                return false;
+            }
+            Chunk::Shutdown(shutdown) => self.handle_shutdown(shutdown, context),
+            Chunk::ShutdownAck => self.handle_shutdown_ack(arriving, context),
+            Chunk::ShutdownComplete(complete) => {
+                if self.state == AssociationState::ShutdownAckSent && !complete.tag_reflected {
+                    self.shut_down_complete(context);
+                }
+            }
+            Chunk::Error(error) => self.handle_error(error, context),
+            // An INIT is alone with tag 0, a COOKIE ECHO first: here both are out of place.
+            Chunk::Init(_) | Chunk::CookieEcho(_) => context.statistics.drops.chunks += 1,
+            Chunk::Other(raw) => return self.handle_unknown(arriving, raw, context),
+        }
+        true
+    }
+
+    /// What follows from the packet as a whole.
+    fn end_packet(&mut self, context: &mut Context<'_>) {
+        let has_data = self.receiver.packet_has_data();
+        self.receiver.end_packet(context.now, context.config);
+        if has_data && self.state == AssociationState::ShutdownSent {
+            // Section 9.2: each packet with DATA is answered at once, and T2 begins anew.
+            self.error_count = 0;
+            self.shutdown.send();
+            if !self.receiver.needs_sack_beside_shutdown() {
+                self.receiver.acknowledged_by_shutdown();
+            }
+        }
+        if self.receiver.take_readable() {
+            context.events.push_back(Event::Readable { id: self.id });
+        }
+        self.advance_shutdown(context);
+        self.watch_window(context);
+    }
+
+    fn handle_data(&mut self, arriving: Arriving<'_>, data: &Data<'_>, context: &mut Context<'_>) {
+        if !matches!(
+            self.state,
+            AssociationState::Established
+                | AssociationState::ShutdownPending
+                | AssociationState::ShutdownSent
+        ) {
+            context.statistics.drops.chunks += 1;
+            return;
+        }
+        self.statistics.data_chunks_received += 1;
+        let held = self.receiver.buffered();
+        let reception = self.receiver.handle_data(
+            data,
+            arriving.packet,
+            arriving.path,
+            context.receive_budget,
+            context.config,
+        );
+        context.receive_budget = context
+            .receive_budget
+            .saturating_sub(self.receiver.buffered().saturating_sub(held));
+        match reception {
+            Ok(Reception::Accepted) => {}
+            Ok(Reception::Duplicate) => {
+                self.statistics.duplicates_received += 1;
+                context.statistics.duplicates_received += 1;
+            }
+            Ok(Reception::NoRoom) => context.statistics.drops.data_no_room += 1,
+            Ok(Reception::OutOfReach) => context.statistics.drops.data_out_of_reach += 1,
+            Ok(Reception::InvalidStream) => self.queue_error(
+                arriving.path,
+                &Cause::InvalidStreamIdentifier {
+                    stream: data.stream,
+                },
+                context,
+            ),
+            Err(FatalData::NoUserData) => self.end_with_abort(
+                &Cause::NoUserData { tsn: data.tsn },
+                "DATA without user data",
+                context,
+            ),
+            Err(FatalData::MessageTooLarge) => {
+                self.end_with_abort(&Cause::OutOfResource, "message too large", context);
+            }
+            Err(FatalData::Violation(reason)) => self.violation(reason, context),
+        }
+    }
+
+    fn handle_sack(&mut self, sack: &Sack<'_>, context: &mut Context<'_>) {
+        if !self.may_send_data() {
+            context.statistics.drops.chunks += 1;
+            return;
+        }
+        let outcome = self
+            .sender
+            .handle_sack(context.now, sack, &mut self.paths, context.config);
+        self.conclude_acknowledgement(outcome, context);
+    }
+
+    fn conclude_acknowledgement(
+        &mut self,
+        outcome: Result<super::sender::SackOutcome, super::sender::NeverSent>,
+        context: &mut Context<'_>,
+    ) {
+        let Ok(outcome) = outcome else {
+            self.violation("acknowledged a TSN that was never sent", context);
+            return;
+        };
+        if outcome.progress {
+            for index in 0..self.paths.len() {
+                if self
+                    .paths
+                    .get(index)
+                    .is_some_and(|path| path.was_acknowledged())
+                {
+                    self.clear_errors(index, context);
+                }
+            }
+        }
+        if outcome.writable {
+            context.events.push_back(Event::Writable { id: self.id });
+        }
+        // Acknowledgements open the window.
+        self.begin_burst();
+    }
+
+    // --- Set-up (section 5) ---
+
+    fn handle_init_ack(
+        &mut self,
+        arriving: Arriving<'_>,
+        init: &Init<'_>,
+        context: &mut Context<'_>,
+    ) {
+        if self.state != AssociationState::CookieWait {
+            context.statistics.drops.chunks += 1;
+            return;
+        }
+        match init.check() {
+            Ok(()) => {}
+            Err(InitFault::ZeroInitiateTag) => {
+                // The peer's tag is unknown, so the ABORT reflects the one that came.
+                if let Some(address) = self.reply_address(arriving.path, context) {
+                    let address = ReplyAddress {
+                        verification_tag: arriving.header.verification_tag,
+                        ..address
+                    };
+                    context.replies.abort(address, true, &CauseBuffer::new());
+                }
+                self.refuse_init_ack("INIT ACK with Initiate Tag 0", context);
+                return;
+            }
+            Err(InitFault::SmallWindow) => {
+                // Section 3.3.3: answered, but the state stays as it is.
+                if let Some(address) = self.reply_address(arriving.path, context) {
+                    let address = ReplyAddress {
+                        verification_tag: init.initiate_tag,
+                        ..address
+                    };
+                    context
+                        .replies
+                        .abort_because(address, &Cause::InvalidMandatoryParameter);
+                }
+                return;
+            }
+            Err(InitFault::NoOutboundStreams | InitFault::NoInboundStreams) => {
+                self.peer_tag = init.initiate_tag;
+                self.send_abort(&Cause::InvalidMandatoryParameter, context);
+                self.refuse_init_ack("INIT ACK without streams", context);
+                return;
+            }
+        }
+        self.peer_tag = init.initiate_tag;
+        let parameters = match SetupParameters::read(init.parameters) {
+            Ok(parameters) => parameters,
+            Err(fault) => {
+                self.abort_set_up_for(&fault, arriving, context);
+                return;
+            }
+        };
+        let Some(cookie) = parameters.cookie else {
+            let missing = [ParameterType::STATE_COOKIE.to_be_bytes()];
+            self.send_abort(
+                &Cause::MissingMandatoryParameter(TypeList::new(&missing)),
+                context,
+            );
+            self.refuse_init_ack("INIT ACK without State Cookie", context);
+            return;
+        };
+        let cookie = arriving.packet.slice_ref(cookie);
+        let errors = parameters.unrecognized_cause(self.max_error_bytes());
+        if let Some(rtt) = self
+            .setup
+            .as_ref()
+            .and_then(|setup| setup.answered(context.now))
+            && let Some(path) = self.paths.get_mut(arriving.path)
+        {
+            path.measure(rtt, context.config);
+        }
+        self.learn_peer(
+            init.initial_tsn,
+            init.outbound_streams
+                .min(context.config.max_inbound_streams),
+            init.a_rwnd,
+            init.inbound_streams,
+            context,
+        );
+        if let Some(setup) = &mut self.setup {
+            setup.echo_cookie(cookie, errors);
+        }
+        self.state = AssociationState::CookieEchoed;
+    }
+
+    /// Takes over what the peer said in INIT ACK or cookie.
+    fn learn_peer(
+        &mut self,
+        initial_tsn: Tsn,
+        inbound_streams: u16,
+        a_rwnd: u32,
+        outbound_streams: u16,
+        context: &mut Context<'_>,
+    ) {
+        self.receiver = Receiver::new(initial_tsn, inbound_streams, context.config);
+        for (info, payload) in self.sender.learn_peer(a_rwnd, outbound_streams) {
+            context.events.push_back(Event::SendFailed {
+                id: self.id,
+                info,
+                payload,
+            });
+        }
+    }
+
+    fn abort_set_up_for(
+        &mut self,
+        fault: &ParameterFault<'_>,
+        arriving: Arriving<'_>,
+        context: &mut Context<'_>,
+    ) {
+        let mut causes = CauseBuffer::new();
+        fault.push_to(&mut causes);
+        if let Some(address) = self.reply_address(arriving.path, context) {
+            context.replies.abort(address, false, &causes);
+        }
+        self.refuse_init_ack("INIT ACK with an impossible parameter", context);
+    }
+
+    fn refuse_init_ack(&mut self, reason: &'static str, context: &mut Context<'_>) {
+        self.cannot_start(CannotStartCause::ProtocolViolation { reason }, context);
+    }
+
+    fn handle_cookie_ack(&mut self, context: &mut Context<'_>) {
+        if self.state != AssociationState::CookieEchoed {
+            return;
+        }
+        let primary = self.primary;
+        let rtt = self
+            .setup
+            .as_ref()
+            .and_then(|setup| setup.answered(context.now));
+        if let Some(path) = self.paths.get_mut(primary) {
+            if let Some(rtt) = rtt {
+                path.measure(rtt, context.config);
+            }
+            if path.flight() > 0 {
+                path.start_t3_rtx(context.now);
+            }
+        }
+        self.enter_established(context);
+    }
+
+    // --- Path management (section 8.3) ---
+
+    fn handle_heartbeat(
+        &mut self,
+        arriving: Arriving<'_>,
+        heartbeat: Heartbeat<'_>,
+        context: &mut Context<'_>,
+    ) {
+        let parameters = heartbeat.parameters.as_bytes();
+        let answers = matches!(
+            self.state,
+            AssociationState::CookieEchoed
+                | AssociationState::Established
+                | AssociationState::ShutdownPending
+                | AssociationState::ShutdownReceived
+        );
+        let fits = self
+            .paths
+            .get(arriving.path)
+            .is_some_and(|path| parameters.len() + 4 <= path.pmdcs());
+        if !answers
+            || !fits
+            || !self
+                .pending
+                .heartbeat_ack(arriving.path, arriving.packet.slice_ref(parameters))
+        {
+            context.statistics.drops.answers += 1;
+        }
+    }
+
+    fn handle_heartbeat_ack(&mut self, heartbeat: Heartbeat<'_>, context: &mut Context<'_>) {
+        let Some(info) = heartbeat.info() else {
+            context.statistics.drops.chunks += 1;
+            return;
+        };
+        let answered = self.paths.iter_mut().enumerate().position(|(index, path)| {
+            path.handle_heartbeat_ack(context.now, index, info, context.config)
+        });
+        match answered {
+            Some(index) => self.clear_errors(index, context),
+            None => context.statistics.drops.chunks += 1,
+        }
+    }
+
+    // --- Ends (section 9) ---
+
+    fn aborted_by_peer(&mut self, abort: Abort<'_>, context: &mut Context<'_>) {
+        let causes = Bytes::copy_from_slice(abort.causes.as_bytes());
+        if self.is_opening() {
+            self.cannot_start(CannotStartCause::Refused { causes }, context);
+        } else {
+            self.lost(LostCause::AbortedByPeer { causes }, context);
+        }
+    }
+
+    fn handle_shutdown(&mut self, shutdown: Shutdown, context: &mut Context<'_>) {
+        match self.state {
+            AssociationState::Closed
+            | AssociationState::CookieWait
+            | AssociationState::CookieEchoed => {
+                context.statistics.drops.chunks += 1;
+                return;
+            }
+            AssociationState::Established | AssociationState::ShutdownPending => {
+                self.state = AssociationState::ShutdownReceived;
+                context
+                    .events
+                    .push_back(Event::PeerShutdown { id: self.id });
+            }
+            AssociationState::ShutdownReceived => {}
+            AssociationState::ShutdownSent => {
+                self.state = AssociationState::ShutdownAckSent;
+                self.shutdown.send();
+            }
+            AssociationState::ShutdownAckSent => self.shutdown.send(),
+        }
+        let outcome = self.sender.handle_cumulative_ack(
+            context.now,
+            shutdown.cumulative_tsn_ack,
+            &mut self.paths,
+            context.config,
+        );
+        self.conclude_acknowledgement(outcome, context);
+    }
+
+    fn handle_shutdown_ack(&mut self, arriving: Arriving<'_>, context: &mut Context<'_>) {
+        match self.state {
+            AssociationState::ShutdownSent | AssociationState::ShutdownAckSent => {
+                if let Some(address) = self.reply_address(arriving.path, context) {
+                    context.replies.shutdown_complete(address, false);
+                }
+                self.shut_down_complete(context);
+            }
+            AssociationState::CookieWait | AssociationState::CookieEchoed => {
+                // Section 8.5.1 E: as if it were out of the blue.
+                if let Some(address) = self.reply_address(arriving.path, context) {
+                    let address = ReplyAddress {
+                        verification_tag: arriving.header.verification_tag,
+                        ..address
+                    };
+                    context.replies.shutdown_complete(address, true);
+                }
+            }
+            _ => context.statistics.drops.chunks += 1,
+        }
+    }
+
+    // --- Errors (sections 3.2 and 3.3.10) ---
+
+    fn handle_error(&mut self, error: OperationError<'_>, context: &mut Context<'_>) {
+        let stale = error.causes.iter().find_map(|cause| match cause {
+            Ok(Cause::StaleCookie { .. }) => Some(()),
+            _ => None,
+        });
+        if stale.is_some() {
+            self.handle_stale_cookie(context);
+            return;
+        }
+        if self.is_opening() {
+            context.statistics.drops.chunks += 1;
+            return;
+        }
+        let news = Event::RemoteError {
+            id: self.id,
+            causes: Bytes::copy_from_slice(error.causes.as_bytes()),
+        };
+        // A packet may be full of ERRORs: the same association is not worth a second word.
+        if matches!(context.events.back(), Some(Event::RemoteError { id, .. }) if *id == self.id) {
+            context.statistics.drops.answers += 1;
+        } else {
+            context.events.push_back(news);
+        }
+    }
+
+    /// Section 5.2.6: begins again, and asks for a cookie that lives longer.
+    fn handle_stale_cookie(&mut self, context: &mut Context<'_>) {
+        if self.state != AssociationState::CookieEchoed {
+            context.statistics.drops.chunks += 1;
+            return;
+        }
+        let primary = self.primary;
+        self.sender.send_again(primary, &mut self.paths);
+        let Some(setup) = &mut self.setup else {
+            return;
+        };
+        let rtt = setup.answered(context.now).unwrap_or_default();
+        if setup.begin_again(rtt + Duration::from_secs(1), context.config) {
+            self.state = AssociationState::CookieWait;
+            self.peer_tag = 0;
+        } else {
+            self.cannot_start(CannotStartCause::TimedOut, context);
+        }
+    }
+
+    /// Section 3.2: the two highest bits of the type say what to do.
+    fn handle_unknown(
+        &mut self,
+        arriving: Arriving<'_>,
+        raw: RawChunk<'_>,
+        context: &mut Context<'_>,
+    ) -> bool {
+        context.statistics.drops.chunks += 1;
+        let action = raw.chunk_type().unrecognized_action();
+        if action.report && !self.is_opening() {
+            self.queue_error(
+                arriving.path,
+                &Cause::UnrecognizedChunkType(raw.bytes()),
+                context,
+            );
+        }
+        !action.stop
+    }
+
+    /// Has an error cause sent in an ERROR, if there is room for it.
+    fn queue_error(&mut self, path: PathIndex, cause: &Cause<'_>, context: &mut Context<'_>) {
+        let mut causes = CauseBuffer::new();
+        let max = self.max_error_bytes();
+        if causes.push(cause).is_err() || !self.pending.error(path, causes.causes(), max) {
+            context.statistics.drops.answers += 1;
+        }
+    }
+
+    /// Bytes of error causes that fit into a packet.
+    fn max_error_bytes(&self) -> usize {
+        self.paths
+            .get(self.primary)
+            .map_or(0, |path| path.pmdcs().saturating_sub(4))
+    }
+
+    fn learn_path(&mut self, index: PathIndex, from: PathAddress, context: &Context<'_>) {
+        if let Some(path) = self.paths.get_mut(index) {
+            let known = path.address();
+            let learnt = PathAddress {
+                local: known.local.or(from.local),
+                ..from
+            };
+            if learnt != known {
+                path.learn(learnt, context.config);
+            }
+        }
+    }
+}

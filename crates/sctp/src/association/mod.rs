@@ -1,0 +1,637 @@
+//! One association (RFC 9260), put together from parts that know nothing of each other:
+//!
+//! - `setup` and `cookie`: the handshake,
+//! - `transmit_queue`, `sent` and `streams`, joined by `sender`: what goes out,
+//! - `received`, `reassembly`, `streams` and `acknowledge`, joined by `receiver`: what comes in,
+//! - `path` with `rtt`: one way to the peer,
+//! - `shutdown`: the graceful end.
+//!
+//! This file holds the association's states, timers and user calls; `input` handles the chunks of
+//! packets, `output` makes packets.
+
+mod acknowledge;
+pub(crate) mod cookie;
+mod input;
+mod output;
+mod path;
+mod reassembly;
+mod received;
+mod receiver;
+mod rtt;
+mod sender;
+mod sent;
+pub(crate) mod setup;
+mod shutdown;
+mod streams;
+mod transmit_queue;
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::time::Instant;
+
+use bytes::Bytes;
+use rand::Rng;
+use rand_chacha::ChaCha12Rng;
+
+use cookie::{Cookie, TieTags};
+use output::Pending;
+use path::{HeartbeatTimeout, Path};
+use receiver::Receiver;
+use sender::Sender;
+use sent::PathIndex;
+use setup::{Setup, SetupTimeout};
+use shutdown::Shutdown;
+
+use crate::packet::{Cause, Tsn};
+use crate::replies::{Replies, ReplyAddress};
+use crate::{
+    AssociationId, AssociationState, AssociationStatistics, AssociationStatus, CannotStartCause,
+    EndpointConfig, EndpointStatistics, Event, LostCause, PathAddress, PathState, ReceivedMessage,
+    SendError, SendInfo, ShutdownError,
+};
+
+/// What an association is lent by its endpoint while it works.
+pub(crate) struct Context<'a> {
+    pub(crate) now: Instant,
+    pub(crate) local_port: u16,
+    pub(crate) config: &'a EndpointConfig,
+    pub(crate) rng: &'a mut ChaCha12Rng,
+    pub(crate) events: &'a mut VecDeque<Event>,
+    pub(crate) replies: &'a mut Replies,
+    pub(crate) statistics: &'a mut EndpointStatistics,
+    /// Bytes of received user data that the endpoint may hold yet.
+    pub(crate) receive_budget: usize,
+}
+
+/// An association.
+pub(crate) struct Association {
+    id: AssociationId,
+    state: AssociationState,
+    /// The peer asked for it.
+    incoming: bool,
+    peer_port: u16,
+    local_tag: u32,
+    /// 0 until the peer said it.
+    peer_tag: u32,
+    /// Populated when an INIT comes for this association (section 5.2.2).
+    tie_tags: TieTags,
+    /// Our first TSN: an INIT ACK in a collision must say the same as our INIT did.
+    local_initial_tsn: Tsn,
+    paths: Vec<Path>,
+    /// Where new data goes.
+    primary: PathIndex,
+    receiver: Receiver,
+    sender: Sender,
+    /// On the side that opened it, until it is up.
+    setup: Option<Box<Setup>>,
+    shutdown: Shutdown,
+    /// Consecutive errors of the peer (section 8.1).
+    error_count: u32,
+    pending: Pending,
+    statistics: AssociationStatistics,
+}
+
+impl Association {
+    /// An association that we open: an INIT is to be sent to `to`.
+    pub(crate) fn connect(
+        id: AssociationId,
+        to: PathAddress,
+        peer_port: u16,
+        local_tag: u32,
+        context: &mut Context<'_>,
+    ) -> Association {
+        let config = context.config;
+        let initial_tsn = Tsn(context.rng.next_u32());
+        Association {
+            id,
+            state: AssociationState::CookieWait,
+            incoming: false,
+            peer_port,
+            local_tag,
+            peer_tag: 0,
+            tie_tags: TieTags::default(),
+            local_initial_tsn: initial_tsn,
+            // The user named this address, so it is confirmed (section 5.4).
+            paths: vec![Path::new(to, PathState::Active, config)],
+            primary: 0,
+            receiver: Receiver::new(Tsn(0), 0, config),
+            sender: Sender::new(initial_tsn, config.outbound_streams, 0),
+            setup: Some(Box::new(Setup::new())),
+            shutdown: Shutdown::default(),
+            error_count: 0,
+            pending: Pending::default(),
+            statistics: AssociationStatistics::default(),
+        }
+    }
+
+    /// An association that the peer opened: it brought back our cookie (section 5.1.5).
+    pub(crate) fn accept(
+        id: AssociationId,
+        from: PathAddress,
+        peer_port: u16,
+        cookie: &Cookie,
+        context: &mut Context<'_>,
+    ) -> Association {
+        let config = context.config;
+        let mut association = Association {
+            id,
+            state: AssociationState::Established,
+            incoming: true,
+            peer_port,
+            local_tag: cookie.local_tag,
+            peer_tag: cookie.peer_tag,
+            tie_tags: TieTags::default(),
+            local_initial_tsn: cookie.local_initial_tsn,
+            // The cookie went to this address and came back (section 5.4).
+            paths: vec![Path::new(from, PathState::Active, config)],
+            primary: 0,
+            receiver: Receiver::new(cookie.peer_initial_tsn, cookie.inbound_streams, config),
+            sender: Sender::new(
+                cookie.local_initial_tsn,
+                cookie.outbound_streams,
+                cookie.peer_a_rwnd,
+            ),
+            setup: None,
+            shutdown: Shutdown::default(),
+            error_count: 0,
+            pending: Pending::default(),
+            statistics: AssociationStatistics::default(),
+        };
+        association.pending.cookie_ack(0);
+        association.enter_established(context);
+        association
+    }
+
+    /// Its state.
+    pub(crate) fn state(&self) -> AssociationState {
+        self.state
+    }
+
+    /// Whether it is being set up by us.
+    pub(crate) fn is_opening(&self) -> bool {
+        matches!(
+            self.state,
+            AssociationState::CookieWait | AssociationState::CookieEchoed
+        )
+    }
+
+    /// Our verification tag.
+    pub(crate) fn local_tag(&self) -> u32 {
+        self.local_tag
+    }
+
+    /// The peer's verification tag, 0 until it is known.
+    pub(crate) fn peer_tag(&self) -> u32 {
+        self.peer_tag
+    }
+
+    /// Our first TSN.
+    pub(crate) fn local_initial_tsn(&self) -> Tsn {
+        self.local_initial_tsn
+    }
+
+    /// The peer's SCTP port.
+    pub(crate) fn peer_port(&self) -> u16 {
+        self.peer_port
+    }
+
+    /// How many streams there are to send on.
+    pub(crate) fn outbound_streams(&self) -> u16 {
+        self.sender.streams()
+    }
+
+    /// Where the peer is: its primary path.
+    pub(crate) fn peer_address(&self) -> Option<PathAddress> {
+        self.paths.get(self.primary).map(Path::address)
+    }
+
+    /// The tie-tags, 0 when no INIT came for it yet.
+    pub(crate) fn tie_tags(&self) -> TieTags {
+        self.tie_tags
+    }
+
+    /// The tie-tags, made when they are first asked for (section 5.2.2).
+    pub(crate) fn populate_tie_tags(&mut self, rng: &mut ChaCha12Rng) -> TieTags {
+        while self.tie_tags.local == 0 || self.tie_tags.peer == 0 {
+            self.tie_tags = TieTags {
+                local: rng.next_u32(),
+                peer: rng.next_u32(),
+            };
+        }
+        self.tie_tags
+    }
+
+    /// Bytes of received user data held.
+    pub(crate) fn receive_buffer_bytes(&self) -> usize {
+        self.receiver.buffered()
+    }
+
+    /// Whether it has ended and nothing is left to be received: it can be forgotten.
+    pub(crate) fn is_disposable(&self) -> bool {
+        self.state == AssociationState::Closed && !self.receiver.is_ready()
+    }
+
+    // --- User calls ---
+
+    /// Queues a message.
+    pub(crate) fn send(
+        &mut self,
+        info: SendInfo,
+        payload: Bytes,
+        context: &mut Context<'_>,
+    ) -> Result<(), SendError> {
+        match self.state {
+            AssociationState::Closed => return Err(SendError::UnknownAssociation),
+            AssociationState::CookieWait
+            | AssociationState::CookieEchoed
+            | AssociationState::Established
+                if !self.shutdown.is_requested() => {}
+            _ => return Err(SendError::ShuttingDown),
+        }
+        self.sender.send(info, payload, context.config)?;
+        self.statistics.messages_sent += 1;
+        self.begin_burst();
+        self.watch_window(context);
+        Ok(())
+    }
+
+    /// The next message for the user.
+    pub(crate) fn receive(&mut self, context: &mut Context<'_>) -> Option<ReceivedMessage> {
+        let message = self.receiver.receive(context.config)?;
+        self.statistics.messages_received += 1;
+        Some(message)
+    }
+
+    /// Ends it in good order (section 9.2).
+    pub(crate) fn shut_down(&mut self, context: &mut Context<'_>) -> Result<(), ShutdownError> {
+        match self.state {
+            AssociationState::Closed => return Err(ShutdownError::UnknownAssociation),
+            AssociationState::CookieWait | AssociationState::CookieEchoed => {
+                self.shutdown.request();
+            }
+            AssociationState::Established => {
+                self.state = AssociationState::ShutdownPending;
+                self.advance_shutdown(context);
+            }
+            AssociationState::ShutdownPending
+            | AssociationState::ShutdownSent
+            | AssociationState::ShutdownReceived
+            | AssociationState::ShutdownAckSent => {}
+        }
+        Ok(())
+    }
+
+    /// Ends it at once on the user's wish (section 9.1).
+    pub(crate) fn abort(&mut self, reason: &[u8], context: &mut Context<'_>) {
+        self.send_abort(&Cause::UserInitiatedAbort(reason), context);
+        if self.is_opening() {
+            self.cannot_start(CannotStartCause::AbortedLocally, context);
+        } else {
+            self.lost(LostCause::AbortedLocally, context);
+        }
+    }
+
+    /// Throws away what is left of an association that has ended.
+    pub(crate) fn discard(&mut self, context: &mut Context<'_>) {
+        while self.receiver.receive(context.config).is_some() {}
+    }
+
+    // --- Timers ---
+
+    /// When `handle_timeout` wants to be called.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        if self.state == AssociationState::Closed {
+            return None;
+        }
+        let mut earliest = Earliest(None);
+        earliest.consider(self.setup.as_ref().and_then(|setup| setup.timeout()));
+        earliest.consider(self.receiver.sack_deadline());
+        earliest.consider(self.sender.probe_timeout());
+        earliest.consider(self.shutdown.timeout());
+        for path in &self.paths {
+            earliest.consider(path.t3_rtx());
+            earliest.consider(path.heartbeat_timeout());
+        }
+        earliest.0
+    }
+
+    /// Does what is due.
+    pub(crate) fn handle_timeout(&mut self, context: &mut Context<'_>) {
+        let now = context.now;
+        if self.state == AssociationState::Closed {
+            return;
+        }
+        self.begin_burst();
+        self.handle_setup_timeout(context);
+        self.receiver.handle_timeout(now);
+        self.sender.handle_probe_timeout(now);
+        self.handle_shutdown_timeout(context);
+        let mut heartbeats = 0;
+        for index in 0..self.paths.len() {
+            self.handle_path_timeout(index, &mut heartbeats, context);
+        }
+    }
+
+    fn handle_setup_timeout(&mut self, context: &mut Context<'_>) {
+        let Some(setup) = &mut self.setup else {
+            return;
+        };
+        match setup.handle_timeout(context.now, context.config) {
+            SetupTimeout::None => {}
+            SetupTimeout::Retransmit => {
+                let primary = self.primary;
+                if let Some(path) = self.paths.get_mut(primary) {
+                    path.back_off(context.config);
+                }
+                // DATA that went with the COOKIE ECHO goes with it again.
+                self.sender.send_again(primary, &mut self.paths);
+                self.begin_burst();
+            }
+            SetupTimeout::GiveUp => self.cannot_start(CannotStartCause::TimedOut, context),
+        }
+    }
+
+    fn handle_shutdown_timeout(&mut self, context: &mut Context<'_>) {
+        if self.shutdown.guard_expired(context.now) {
+            self.send_abort(
+                &Cause::ProtocolViolation(b"shutdown takes too long"),
+                context,
+            );
+            self.lost(LostCause::ShutdownTimedOut, context);
+            return;
+        }
+        if self.shutdown.take_t2_expired(context.now) {
+            let primary = self.primary;
+            if let Some(path) = self.paths.get_mut(primary) {
+                path.back_off(context.config);
+            }
+            self.count_error(primary, true, context);
+            if self.state != AssociationState::Closed {
+                self.shutdown.send();
+            }
+        }
+    }
+
+    fn handle_path_timeout(
+        &mut self,
+        index: PathIndex,
+        heartbeats: &mut u32,
+        context: &mut Context<'_>,
+    ) {
+        let now = context.now;
+        let Some(path) = self.paths.get_mut(index) else {
+            return;
+        };
+        if path.t3_rtx().is_some_and(|expires| expires <= now) {
+            let counts = self
+                .sender
+                .handle_t3_rtx(index, &mut self.paths, context.config);
+            self.begin_burst();
+            if counts {
+                self.count_error(index, true, context);
+            }
+        }
+        let Some(path) = self.paths.get_mut(index) else {
+            return;
+        };
+        let may_send = *heartbeats < context.config.hb_max_burst;
+        let result = path.handle_heartbeat_timeout(now, may_send, context.rng, context.config);
+        if path.wants_heartbeat() {
+            *heartbeats += 1;
+        }
+        if result == HeartbeatTimeout::Unanswered {
+            // Section 8.1: the peer's own count, only for the path that carries data.
+            self.count_error(index, index == self.primary, context);
+        }
+    }
+
+    // --- States ---
+
+    /// The association is up.
+    fn enter_established(&mut self, context: &mut Context<'_>) {
+        self.state = AssociationState::Established;
+        self.setup = None;
+        self.error_count = 0;
+        for path in &mut self.paths {
+            path.clear_errors();
+            path.start_heartbeats(context.now, context.rng, context.config);
+        }
+        if let Some(peer) = self.peer_address() {
+            context.events.push_back(Event::CommunicationUp {
+                id: self.id,
+                outbound_streams: self.sender.streams(),
+                inbound_streams: self.receiver.streams(),
+                peer,
+                peer_port: self.peer_port,
+                incoming: self.incoming,
+            });
+        }
+        self.begin_burst();
+        self.watch_window(context);
+        if self.shutdown.is_requested() {
+            self.state = AssociationState::ShutdownPending;
+            self.advance_shutdown(context);
+        }
+    }
+
+    /// Goes on with a shutdown once everything that was sent is acknowledged (section 9.2).
+    fn advance_shutdown(&mut self, context: &mut Context<'_>) {
+        if !self.sender.is_finished() {
+            return;
+        }
+        match self.state {
+            AssociationState::ShutdownPending => {
+                self.state = AssociationState::ShutdownSent;
+                self.shutdown.start_guard(context.now, context.config);
+            }
+            AssociationState::ShutdownReceived => self.state = AssociationState::ShutdownAckSent,
+            _ => return,
+        }
+        self.shutdown.send();
+        for path in &mut self.paths {
+            path.stop_heartbeats();
+        }
+    }
+
+    /// The association ended in good order.
+    fn shut_down_complete(&mut self, context: &mut Context<'_>) {
+        self.close();
+        context
+            .events
+            .push_back(Event::ShutdownComplete { id: self.id });
+    }
+
+    /// The association ended otherwise.
+    fn lost(&mut self, cause: LostCause, context: &mut Context<'_>) {
+        let unsent = self.sender.unsent();
+        let unacknowledged = self.sender.unacknowledged();
+        self.close();
+        context.events.push_back(Event::CommunicationLost {
+            id: self.id,
+            cause,
+            unsent,
+            unacknowledged,
+        });
+    }
+
+    /// The association never came up.
+    fn cannot_start(&mut self, cause: CannotStartCause, context: &mut Context<'_>) {
+        self.close();
+        context
+            .events
+            .push_back(Event::CannotStart { id: self.id, cause });
+    }
+
+    /// Forgets everything but the messages that the user may still receive.
+    fn close(&mut self) {
+        self.state = AssociationState::Closed;
+        self.setup = None;
+        self.shutdown = Shutdown::default();
+        self.pending = Pending::default();
+        self.sender.close();
+        self.receiver.close();
+    }
+
+    /// The peer broke the protocol: tells it so and ends the association.
+    fn violation(&mut self, reason: &'static str, context: &mut Context<'_>) {
+        self.end_with_abort(
+            &Cause::ProtocolViolation(reason.as_bytes()),
+            reason,
+            context,
+        );
+    }
+
+    /// Ends the association with an ABORT that says `cause`; `reason` is for the user.
+    fn end_with_abort(
+        &mut self,
+        cause: &Cause<'_>,
+        reason: &'static str,
+        context: &mut Context<'_>,
+    ) {
+        self.send_abort(cause, context);
+        if self.is_opening() {
+            self.cannot_start(CannotStartCause::ProtocolViolation { reason }, context);
+        } else {
+            self.lost(LostCause::ProtocolViolation { reason }, context);
+        }
+    }
+
+    /// Sends an ABORT if the peer's tag is known (section 8.5.1 B).
+    fn send_abort(&self, cause: &Cause<'_>, context: &mut Context<'_>) {
+        if self.peer_tag != 0
+            && let Some(address) = self.reply_address(self.primary, context)
+        {
+            context.replies.abort_because(address, cause);
+        }
+    }
+
+    /// For packets that go to the peer on `path` although the association may be gone by then.
+    fn reply_address(&self, path: PathIndex, context: &Context<'_>) -> Option<ReplyAddress> {
+        self.paths.get(path).map(|path| ReplyAddress {
+            to: path.address(),
+            local_port: context.local_port,
+            peer_port: self.peer_port,
+            verification_tag: self.peer_tag,
+        })
+    }
+
+    // --- Errors (sections 8.1 and 8.2) ---
+
+    /// Counts an error of `path`, and of the peer where `of_peer` says so.
+    fn count_error(&mut self, path: PathIndex, of_peer: bool, context: &mut Context<'_>) {
+        if let Some(path) = self.paths.get_mut(path)
+            && path.count_error(context.config)
+        {
+            context.events.push_back(Event::PathStateChanged {
+                id: self.id,
+                path: path.address(),
+                state: path.state(),
+            });
+        }
+        if of_peer {
+            self.error_count += 1;
+            if self.error_count > context.config.association_max_retrans {
+                self.lost(LostCause::TimedOut, context);
+            }
+        }
+    }
+
+    /// The peer answered on `path`.
+    fn clear_errors(&mut self, path: PathIndex, context: &mut Context<'_>) {
+        self.error_count = 0;
+        if let Some(path) = self.paths.get_mut(path)
+            && path.clear_errors()
+        {
+            context.events.push_back(Event::PathStateChanged {
+                id: self.id,
+                path: path.address(),
+                state: path.state(),
+            });
+        }
+    }
+
+    // --- Small things ---
+
+    /// Something happened that may let data go out.
+    fn begin_burst(&mut self) {
+        for path in &mut self.paths {
+            path.begin_burst();
+        }
+    }
+
+    fn watch_window(&mut self, context: &mut Context<'_>) {
+        if self.may_send_data() {
+            self.sender
+                .watch_window(context.now, self.primary, &self.paths);
+        }
+    }
+
+    /// Whether DATA may be sent in this state (section 6).
+    fn may_send_data(&self) -> bool {
+        matches!(
+            self.state,
+            AssociationState::Established
+                | AssociationState::ShutdownPending
+                | AssociationState::ShutdownReceived
+        )
+    }
+
+    fn path_to(&self, remote: IpAddr) -> Option<PathIndex> {
+        self.paths
+            .iter()
+            .position(|path| path.address().remote == remote)
+    }
+
+    // --- Snapshots ---
+
+    pub(crate) fn status(&self) -> AssociationStatus {
+        AssociationStatus {
+            state: self.state,
+            peer_port: self.peer_port,
+            outbound_streams: self.sender.streams(),
+            inbound_streams: self.receiver.streams(),
+            peer_rwnd: u32::try_from(self.sender.peer_rwnd()).unwrap_or(u32::MAX),
+            outstanding_bytes: self.paths.iter().map(Path::flight).sum(),
+            send_buffer_bytes: self.sender.buffered(),
+            receive_buffer_bytes: self.receiver.buffered(),
+            paths: self.paths.iter().map(Path::status).collect(),
+        }
+    }
+
+    pub(crate) fn statistics(&self) -> AssociationStatistics {
+        self.statistics
+    }
+}
+
+/// The earliest of some deadlines.
+struct Earliest(Option<Instant>);
+
+impl Earliest {
+    fn consider(&mut self, deadline: Option<Instant>) {
+        if let Some(deadline) = deadline
+            && self.0.is_none_or(|earliest| deadline < earliest)
+        {
+            self.0 = Some(deadline);
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! Makes an association's packets (RFC 9260 sections 6.1, 6.10 and 8.3): what is pending, which
+//! path it goes to, and what is bundled with what.
+
+use std::collections::VecDeque;
+
+use bytes::{Bytes, BytesMut};
+
+use super::sent::PathIndex;
+use super::{Association, Context};
+use crate::packet::{
+    Causes, Chunk, CommonHeader, CookieEcho, Heartbeat, Init, OperationError, PacketWriter,
+    Parameter, ParameterBuffer, Parameters, Shutdown,
+};
+use crate::{AssociationState, EndpointConfig, PathState, Transmit};
+
+/// HEARTBEATs of the peer that may wait for their answers.
+const MAX_PENDING_HEARTBEAT_ACKS: usize = 8;
+
+/// Control chunks that wait to be sent.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    /// COOKIE ACK, on that path.
+    cookie_ack: Option<PathIndex>,
+    /// HEARTBEAT ACKs: path and parameters of each.
+    heartbeat_acks: VecDeque<(PathIndex, Bytes)>,
+    /// Error causes for an ERROR, on that path.
+    errors: Option<(PathIndex, Vec<u8>)>,
+}
+
+impl Pending {
+    /// A COOKIE ACK is to go out on `path`.
+    pub(super) fn cookie_ack(&mut self, path: PathIndex) {
+        self.cookie_ack = Some(path);
+    }
+
+    /// A HEARTBEAT ACK with these parameters is to go out on `path`. `false` when too many wait.
+    pub(super) fn heartbeat_ack(&mut self, path: PathIndex, parameters: Bytes) -> bool {
+        let room = self.heartbeat_acks.len() < MAX_PENDING_HEARTBEAT_ACKS;
+        if room {
+            self.heartbeat_acks.push_back((path, parameters));
+        }
+        room
+    }
+
+    /// These causes are to go out in an ERROR on `path`, if all causes that wait still fit in
+    /// `max` bytes. `false` when they do not.
+    pub(super) fn error(&mut self, path: PathIndex, causes: Causes<'_>, max: usize) -> bool {
+        let (_, waiting) = self.errors.get_or_insert_with(|| (path, Vec::new()));
+        let start = waiting.len().next_multiple_of(4);
+        let room = start + causes.as_bytes().len() <= max;
+        if room {
+            waiting.resize(start, 0);
+            waiting.extend_from_slice(causes.as_bytes());
+        }
+        if waiting.is_empty() {
+            self.errors = None;
+        }
+        room
+    }
+}
+
+impl Association {
+    /// The next packet to send.
+    pub(crate) fn poll_transmit(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut BytesMut,
+    ) -> Option<Transmit> {
+        match self.state {
+            AssociationState::Closed => None,
+            AssociationState::CookieWait => self.init(context, buffer),
+            AssociationState::CookieEchoed => self.cookie_echo(context, buffer),
+            _ => self.bundle(context, buffer),
+        }
+    }
+
+    fn init(&mut self, context: &mut Context<'_>, buffer: &mut BytesMut) -> Option<Transmit> {
+        let path = self.paths.get(self.primary)?;
+        let setup = self.setup.as_mut().filter(|setup| setup.is_due())?;
+        let mut parameters = ParameterBuffer::new();
+        if let Some(life_span_increment) = setup.life_span_increment() {
+            let _ = parameters.push(&Parameter::CookiePreservative {
+                life_span_increment,
+            });
+        }
+        let mut writer =
+            PacketWriter::new(buffer, context.local_port, self.peer_port, 0, path.mtu());
+        let written = writer.chunk(&Chunk::Init(Init {
+            initiate_tag: self.local_tag,
+            a_rwnd: context.config.a_rwnd,
+            outbound_streams: context.config.outbound_streams,
+            inbound_streams: context.config.max_inbound_streams,
+            initial_tsn: self.local_initial_tsn,
+            parameters: parameters.parameters(),
+        }));
+        setup.sent(context.now, path.rto());
+        written.ok()?;
+        self.transmit(self.primary, writer.finish(), context)
+    }
+
+    /// The COOKIE ECHO with as much DATA as fits beside it. Nothing else may be sent until its
+    /// answer is there (section 5.1 C).
+    fn cookie_echo(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut BytesMut,
+    ) -> Option<Transmit> {
+        let primary = self.primary;
+        let path = self.paths.get(primary)?;
+        let setup = self.setup.as_mut().filter(|setup| setup.is_due())?;
+        setup.sent(context.now, path.rto());
+        let (cookie, errors) = setup.cookie()?;
+        // A cookie is echoed whatever its size: too large a packet is fragmented by IP.
+        let least = CommonHeader::LENGTH + (4 + cookie.len()).next_multiple_of(4);
+        let mut writer = PacketWriter::new(
+            buffer,
+            context.local_port,
+            self.peer_port,
+            self.peer_tag,
+            path.mtu().max(least),
+        );
+        writer
+            .chunk(&Chunk::CookieEcho(CookieEcho { cookie }))
+            .ok()?;
+        if !errors.causes().as_bytes().is_empty() {
+            // There is no room for the report beside a large cookie, and it is not that important.
+            let _ = writer.chunk(&Chunk::Error(OperationError {
+                causes: errors.causes(),
+            }));
+        }
+        self.write_data(primary, &mut writer, context);
+        // T1-cookie stands for it until the association is up.
+        if let Some(path) = self.paths.get_mut(primary) {
+            path.stop_t3_rtx();
+        }
+        self.transmit(primary, writer.finish(), context)
+    }
+
+    /// A packet with all that is pending for one path.
+    fn bundle(&mut self, context: &mut Context<'_>, buffer: &mut BytesMut) -> Option<Transmit> {
+        let index = self.next_path(context.config)?;
+        let mtu = self.paths.get(index)?.mtu();
+        let mut writer = PacketWriter::new(
+            buffer,
+            context.local_port,
+            self.peer_port,
+            self.peer_tag,
+            mtu,
+        );
+        self.write_control(index, &mut writer, context);
+        self.write_sack(index, &mut writer, context);
+        if self.shutdown.is_due() && index == self.primary {
+            self.write_shutdown(index, &mut writer, context);
+        } else if self.sends_data_on(index) {
+            self.write_data(index, &mut writer, context);
+        }
+        if writer.is_empty() {
+            return None;
+        }
+        self.transmit(index, writer.finish(), context)
+    }
+
+    /// The path for which something is pending.
+    fn next_path(&mut self, config: &EndpointConfig) -> Option<PathIndex> {
+        if let Some(path) = self.pending.cookie_ack {
+            return Some(path);
+        }
+        if let Some((path, _)) = self.pending.heartbeat_acks.front() {
+            return Some(*path);
+        }
+        if let Some((path, _)) = &self.pending.errors {
+            return Some(*path);
+        }
+        if self.receiver.sack_is_due() && self.acknowledges_with_sack() {
+            return Some(self.receiver.sack_path());
+        }
+        if self.shutdown.is_due() {
+            return Some(self.primary);
+        }
+        if self.sends_data_on(self.primary) {
+            let room = self.paths.get(self.primary).map_or(0, |path| path.pmdcs());
+            if self
+                .sender
+                .wants_packet(self.primary, &self.paths, room, config)
+            {
+                return Some(self.primary);
+            }
+        }
+        self.paths.iter().position(|path| path.wants_heartbeat())
+    }
+
+    /// COOKIE ACK, HEARTBEAT ACKs, HEARTBEAT and ERROR for `index`.
+    fn write_control(
+        &mut self,
+        index: PathIndex,
+        writer: &mut PacketWriter<'_>,
+        context: &mut Context<'_>,
+    ) {
+        if self.pending.cookie_ack == Some(index) && writer.chunk(&Chunk::CookieAck).is_ok() {
+            self.pending.cookie_ack = None;
+        }
+        while let Some((path, parameters)) = self.pending.heartbeat_acks.front() {
+            let chunk = Chunk::HeartbeatAck(Heartbeat {
+                parameters: Parameters::new(parameters),
+            });
+            if *path != index || writer.chunk(&chunk).is_err() {
+                break;
+            }
+            self.pending.heartbeat_acks.pop_front();
+        }
+        if let Some((path, causes)) = &self.pending.errors
+            && *path == index
+        {
+            let chunk = Chunk::Error(OperationError {
+                causes: Causes::new(causes),
+            });
+            if writer.chunk(&chunk).is_ok() {
+                self.pending.errors = None;
+            }
+        }
+        if let Some(path) = self.paths.get_mut(index)
+            && path.wants_heartbeat()
+        {
+            let info = path.send_heartbeat(context.now, index, context.rng, context.config);
+            // One that does not fit counts as sent: it will be missed and sent again.
+            let _ = writer.heartbeat(&info);
+        }
+    }
+
+    /// A SACK when it is due, or when DATA goes out anyway and there is room for both
+    /// (section 6.1).
+    fn write_sack(
+        &mut self,
+        index: PathIndex,
+        writer: &mut PacketWriter<'_>,
+        context: &mut Context<'_>,
+    ) {
+        if self.receiver.sack_path() != index || !self.acknowledges_with_sack() {
+            return;
+        }
+        let rides_along = || {
+            self.receiver.sack_is_wanted()
+                && self.sends_data_on(index)
+                && self
+                    .sender
+                    .next_chunk_size(&self.paths)
+                    .is_some_and(|size| size + self.receiver.sack_size() <= writer.remaining())
+        };
+        if self.receiver.sack_is_due() || rides_along() {
+            self.receiver.write_sack(writer, context.config);
+        }
+    }
+
+    fn write_shutdown(
+        &mut self,
+        index: PathIndex,
+        writer: &mut PacketWriter<'_>,
+        context: &mut Context<'_>,
+    ) {
+        let chunk = match self.state {
+            AssociationState::ShutdownAckSent => Chunk::ShutdownAck,
+            _ => Chunk::Shutdown(Shutdown {
+                cumulative_tsn_ack: self.receiver.cumulative(),
+            }),
+        };
+        if writer.chunk(&chunk).is_ok()
+            && let Some(path) = self.paths.get(index)
+        {
+            self.shutdown.sent(context.now, path.rto());
+        }
+    }
+
+    fn write_data(
+        &mut self,
+        index: PathIndex,
+        writer: &mut PacketWriter<'_>,
+        context: &mut Context<'_>,
+    ) {
+        if let Some(path) = self.paths.get_mut(index) {
+            path.account_for_idle_time(context.now);
+        }
+        // Section 6.1: whoever wants to shut down would like to know soon.
+        let immediate = self.state == AssociationState::ShutdownPending;
+        let counts = self.sender.write_data(
+            context.now,
+            writer,
+            index,
+            &mut self.paths,
+            immediate,
+            context.config,
+        );
+        self.statistics.data_chunks_sent += counts.chunks;
+        self.statistics.retransmitted_by_timeout += counts.retransmitted_by_timeout;
+        self.statistics.retransmitted_fast += counts.retransmitted_fast;
+        context.statistics.retransmitted_by_timeout += counts.retransmitted_by_timeout;
+        context.statistics.retransmitted_fast += counts.retransmitted_fast;
+    }
+
+    /// Whether DATA goes to that path now.
+    fn sends_data_on(&self, index: PathIndex) -> bool {
+        index == self.primary
+            && self.may_send_data()
+            && self
+                .paths
+                .get(index)
+                .is_some_and(|path| path.state() != PathState::Unconfirmed)
+    }
+
+    /// Whether this state still acknowledges by SACK.
+    fn acknowledges_with_sack(&self) -> bool {
+        self.state != AssociationState::ShutdownAckSent
+    }
+
+    fn transmit(
+        &mut self,
+        index: PathIndex,
+        packet: Bytes,
+        context: &mut Context<'_>,
+    ) -> Option<Transmit> {
+        let path = self.paths.get(index)?.address();
+        self.statistics.packets_sent += 1;
+        context.statistics.packets_sent += 1;
+        context.statistics.bytes_sent += packet.len() as u64;
+        Some(Transmit { path, packet })
+    }
+}

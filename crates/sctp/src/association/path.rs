@@ -1,0 +1,723 @@
+//! One path to the peer (RFC 9260 sections 6.3, 7.2 and 8): its address, round-trip time,
+//! congestion window, timer, errors and heartbeats.
+//!
+//! A path knows nothing of chunks but their sizes, and nothing of the other paths.
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use rand::{Rng, RngExt};
+use rand_chacha::ChaCha12Rng;
+
+use super::rtt::RoundTripTime;
+use super::sent::Acknowledged;
+use crate::congestion::{AckedBytes, CongestionController, Rfc9260};
+use crate::packet::{CommonHeader, Tsn};
+use crate::{EndpointConfig, PathAddress, PathState, PathStatus};
+
+/// What our HEARTBEATs carry in their Heartbeat Info: which path, and a nonce.
+pub(crate) const HEARTBEAT_INFO_LENGTH: usize = 12;
+
+/// A path.
+#[derive(Debug)]
+pub(crate) struct Path {
+    address: PathAddress,
+    state: PathState,
+    error_count: u32,
+    mtu: usize,
+    rtt: RoundTripTime,
+    congestion: Box<dyn CongestionController>,
+    /// Bytes of DATA chunks in flight on this path.
+    flight: usize,
+    /// What the SACK that is being processed says of this path.
+    sack: SackProgress,
+    /// The flight when the present sending opportunity began (section 6.1 D).
+    burst_base: usize,
+    t3_rtx: Option<Instant>,
+    /// The chunk whose acknowledgement will measure the round-trip time, and when it was sent.
+    measured: Option<(Tsn, Instant)>,
+    /// When data was sent last.
+    data_sent: Option<Instant>,
+    heartbeat: Heartbeat,
+}
+
+/// What a SACK says of a path, gathered chunk by chunk.
+#[derive(Debug, Clone, Copy, Default)]
+struct SackProgress {
+    /// Bytes in flight before the SACK.
+    flight_before: usize,
+    /// Bytes newly acknowledged.
+    acknowledged: usize,
+    /// The lowest outstanding TSN of this path was among them.
+    earliest: bool,
+    /// A chunk was declared lost, and the window was reduced for it.
+    reduced: bool,
+}
+
+/// The heartbeats of a path (section 8.3).
+#[derive(Debug, Default)]
+struct Heartbeat {
+    /// When the path has been idle for a whole heartbeat period, if nothing else was sent.
+    due: Option<Instant>,
+    /// When `due` was computed.
+    scheduled: Option<Instant>,
+    /// One should go out as soon as possible.
+    wanted: bool,
+    /// The one that waits for its answer.
+    outstanding: Option<OutstandingHeartbeat>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct OutstandingHeartbeat {
+    nonce: u64,
+    sent: Instant,
+    /// One RTO after `sent`.
+    answer_by: Instant,
+}
+
+/// What time brought to a path's heartbeats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HeartbeatTimeout {
+    /// Nothing.
+    None,
+    /// A HEARTBEAT was not answered within an RTO.
+    Unanswered,
+}
+
+impl Path {
+    /// A path to `address` on which nothing was sent yet.
+    pub(crate) fn new(address: PathAddress, state: PathState, config: &EndpointConfig) -> Path {
+        let mtu = mtu_of(address, config);
+        Path {
+            address,
+            state,
+            error_count: 0,
+            mtu,
+            rtt: RoundTripTime::new(config),
+            congestion: controller(mtu, address.remote),
+            flight: 0,
+            sack: SackProgress::default(),
+            burst_base: 0,
+            t3_rtx: None,
+            measured: None,
+            data_sent: None,
+            heartbeat: Heartbeat::default(),
+        }
+    }
+
+    /// Forgets what was measured and sent, as after a restart (section 5.2.4, action A).
+    pub(crate) fn reset(&mut self, config: &EndpointConfig) {
+        *self = Path::new(self.address, PathState::Active, config);
+    }
+
+    /// Where it leads.
+    pub(crate) fn address(&self) -> PathAddress {
+        self.address
+    }
+
+    /// Learns the peer's encapsulation port, or that there is none, and our own address, from a
+    /// packet whose verification tag was right (RFC 6951 sections 5.4 and 5.6).
+    pub(crate) fn learn(&mut self, from: PathAddress, config: &EndpointConfig) {
+        self.address = from;
+        self.mtu = mtu_of(from, config);
+    }
+
+    /// Whether it is usable.
+    pub(crate) fn state(&self) -> PathState {
+        self.state
+    }
+
+    /// The largest SCTP packet, in bytes.
+    pub(crate) fn mtu(&self) -> usize {
+        self.mtu
+    }
+
+    /// Path Maximum DATA Chunk Size, in bytes.
+    pub(crate) fn pmdcs(&self) -> usize {
+        pmdcs(self.mtu)
+    }
+
+    /// The retransmission timeout.
+    pub(crate) fn rto(&self) -> Duration {
+        self.rtt.rto()
+    }
+
+    /// Bytes of DATA chunks in flight.
+    pub(crate) fn flight(&self) -> usize {
+        self.flight
+    }
+
+    // --- Sending and acknowledgement ---
+
+    /// Something happened that may let data go out: Max.Burst counts from here.
+    pub(crate) fn begin_burst(&mut self) {
+        self.burst_base = self.flight;
+    }
+
+    /// Whether congestion control lets one more packet with data leave (sections 6.1 B and D).
+    pub(crate) fn allows_packet(&self, config: &EndpointConfig) -> bool {
+        let burst = self
+            .burst_base
+            .saturating_add(self.pmdcs().saturating_mul(config.max_burst as usize));
+        self.congestion.allows(self.flight) && self.flight < burst
+    }
+
+    /// Adjusts the window for the time in which nothing was sent (section 7.2.1): to be called
+    /// before data is sent.
+    pub(crate) fn account_for_idle_time(&mut self, now: Instant) {
+        let Some(data_sent) = self.data_sent else {
+            return;
+        };
+        if self.flight > 0 {
+            return;
+        }
+        let rto = self.rtt.rto();
+        let mut idle = now.saturating_duration_since(data_sent);
+        let mut periods = 0;
+        // The window halves each time: after so many periods it is at its least.
+        while idle >= rto && !rto.is_zero() && periods < 32 {
+            self.congestion.on_idle();
+            idle -= rto;
+            periods += 1;
+        }
+    }
+
+    /// A chunk goes out for the first time.
+    pub(crate) fn chunk_sent(&mut self, now: Instant, tsn: Tsn, chunk_size: usize) {
+        self.flight += chunk_size;
+        self.data_sent = Some(now);
+        if self.measured.is_none() {
+            self.measured = Some((tsn, now));
+        }
+        self.start_t3_rtx(now);
+    }
+
+    /// A chunk goes out again; `earliest` says that it is the lowest outstanding one on this path
+    /// (section 6.1).
+    pub(crate) fn chunk_retransmitted(&mut self, now: Instant, chunk_size: usize, earliest: bool) {
+        self.flight += chunk_size;
+        self.data_sent = Some(now);
+        if earliest {
+            self.t3_rtx = None;
+        }
+        self.start_t3_rtx(now);
+    }
+
+    /// A chunk was retransmitted on any path: nothing from it on can be measured (rule C5).
+    pub(crate) fn retransmission_spoils_measurement(&mut self, tsn: Tsn) {
+        if self.measured.is_some_and(|(measured, _)| tsn <= measured) {
+            self.measured = None;
+        }
+    }
+
+    /// A chunk is not counted in flight any more: lost, or moved elsewhere.
+    pub(crate) fn chunk_left_flight(&mut self, chunk_size: usize) {
+        self.flight = self.flight.saturating_sub(chunk_size);
+    }
+
+    /// A chunk is in flight again because the peer reneged on it.
+    pub(crate) fn chunk_in_flight_again(&mut self, now: Instant, chunk_size: usize) {
+        self.flight += chunk_size;
+        self.start_t3_rtx(now);
+    }
+
+    /// A SACK is going to be processed.
+    pub(crate) fn begin_sack(&mut self) {
+        self.sack = SackProgress {
+            flight_before: self.flight,
+            ..SackProgress::default()
+        };
+    }
+
+    /// The SACK newly acknowledges a chunk, by its Cumulative TSN Ack or by a Gap Ack Block.
+    pub(crate) fn chunk_acknowledged(
+        &mut self,
+        now: Instant,
+        chunk: Acknowledged,
+        cumulatively: bool,
+        config: &EndpointConfig,
+    ) {
+        self.sack.acknowledged += chunk.chunk_size;
+        if chunk.in_flight {
+            self.chunk_left_flight(chunk.chunk_size);
+            // Nothing outstanding is below what the Cumulative TSN Ack covers.
+            self.sack.earliest |= cumulatively;
+        }
+        if let Some((measured, sent)) = self.measured
+            && measured == chunk.tsn
+        {
+            self.measured = None;
+            self.rtt
+                .measure(now.saturating_duration_since(sent), config);
+        }
+    }
+
+    /// Draws the conclusions of the SACK for window and timer (sections 6.3.2 and 7.2).
+    pub(crate) fn finish_sack(&mut self, now: Instant, in_fast_recovery: bool) {
+        if self.sack.acknowledged == 0 {
+            return;
+        }
+        self.congestion.on_acknowledged(AckedBytes {
+            acknowledged: self.sack.acknowledged,
+            flight_before: self.sack.flight_before,
+            all_acknowledged: self.flight == 0,
+            in_fast_recovery,
+        });
+        if self.flight == 0 {
+            self.t3_rtx = None;
+        } else if self.sack.earliest {
+            self.t3_rtx = Some(now + self.rtt.rto());
+        }
+    }
+
+    /// Whether the SACK acknowledged something on this path.
+    pub(crate) fn was_acknowledged(&self) -> bool {
+        self.sack.acknowledged > 0
+    }
+
+    /// The SACK led to a chunk being marked for fast retransmission; the window is reduced for the
+    /// first one when the association is only now entering Fast Recovery.
+    pub(crate) fn chunk_lost(&mut self, chunk_size: usize, enters_fast_recovery: bool) {
+        self.chunk_left_flight(chunk_size);
+        if enters_fast_recovery && !self.sack.reduced {
+            self.sack.reduced = true;
+            self.congestion.on_fast_retransmit();
+        }
+    }
+
+    // --- T3-rtx ---
+
+    /// When T3-rtx expires.
+    pub(crate) fn t3_rtx(&self) -> Option<Instant> {
+        self.t3_rtx
+    }
+
+    /// Starts T3-rtx if it is not running (rule R1 of section 6.3.2).
+    pub(crate) fn start_t3_rtx(&mut self, now: Instant) {
+        if self.t3_rtx.is_none() {
+            self.t3_rtx = Some(now + self.rtt.rto());
+        }
+    }
+
+    /// Stops T3-rtx.
+    pub(crate) fn stop_t3_rtx(&mut self) {
+        self.t3_rtx = None;
+    }
+
+    /// T3-rtx expired (rules E1 and E2 of section 6.3.3). A zero window probe that is not
+    /// answered leaves the congestion window alone (section 6.1 A).
+    pub(crate) fn t3_rtx_expired(&mut self, window_probe: bool, config: &EndpointConfig) {
+        self.t3_rtx = None;
+        self.measured = None;
+        self.rtt.back_off(config);
+        if !window_probe {
+            self.congestion.on_timeout();
+        }
+    }
+
+    /// Takes in a round-trip time measured by other chunks than DATA.
+    pub(crate) fn measure(&mut self, rtt: Duration, config: &EndpointConfig) {
+        self.rtt.measure(rtt, config);
+    }
+
+    /// Doubles the RTO, as when a control chunk was not answered.
+    pub(crate) fn back_off(&mut self, config: &EndpointConfig) {
+        self.rtt.back_off(config);
+    }
+
+    // --- Errors (section 8.2) ---
+
+    /// Counts an error; tells whether that made the path inactive.
+    pub(crate) fn count_error(&mut self, config: &EndpointConfig) -> bool {
+        if self.error_count > config.path_max_retrans {
+            return false;
+        }
+        self.error_count += 1;
+        if self.error_count > config.path_max_retrans && self.state == PathState::Active {
+            self.state = PathState::Inactive;
+            return true;
+        }
+        false
+    }
+
+    /// The peer answered on this path; tells whether that made the path active again.
+    pub(crate) fn clear_errors(&mut self) -> bool {
+        self.error_count = 0;
+        if self.state == PathState::Inactive {
+            self.state = PathState::Active;
+            return true;
+        }
+        false
+    }
+
+    // --- Heartbeats (section 8.3) ---
+
+    /// Begins to watch the path.
+    pub(crate) fn start_heartbeats(
+        &mut self,
+        now: Instant,
+        rng: &mut ChaCha12Rng,
+        config: &EndpointConfig,
+    ) {
+        if config.heartbeats {
+            self.schedule_heartbeat(now, now, rng, config);
+        }
+    }
+
+    /// Ends that: the association is being shut down.
+    pub(crate) fn stop_heartbeats(&mut self) {
+        self.heartbeat = Heartbeat::default();
+    }
+
+    /// Whether a HEARTBEAT should go out.
+    pub(crate) fn wants_heartbeat(&self) -> bool {
+        self.heartbeat.wanted
+    }
+
+    /// Gives a HEARTBEAT's information, to be sent now; `index` is this path's place in its
+    /// association.
+    pub(crate) fn send_heartbeat(
+        &mut self,
+        now: Instant,
+        index: usize,
+        rng: &mut ChaCha12Rng,
+        config: &EndpointConfig,
+    ) -> [u8; HEARTBEAT_INFO_LENGTH] {
+        let nonce = rng.next_u64();
+        self.heartbeat.wanted = false;
+        self.heartbeat.outstanding = Some(OutstandingHeartbeat {
+            nonce,
+            sent: now,
+            answer_by: now + self.rtt.rto(),
+        });
+        self.schedule_heartbeat(now, now, rng, config);
+        heartbeat_info(index, nonce)
+    }
+
+    /// Takes in a HEARTBEAT ACK; tells whether it answers our HEARTBEAT.
+    pub(crate) fn handle_heartbeat_ack(
+        &mut self,
+        now: Instant,
+        index: usize,
+        info: &[u8],
+        config: &EndpointConfig,
+    ) -> bool {
+        let Some(outstanding) = self.heartbeat.outstanding else {
+            return false;
+        };
+        if info != heartbeat_info(index, outstanding.nonce) {
+            return false;
+        }
+        self.heartbeat.outstanding = None;
+        self.rtt
+            .measure(now.saturating_duration_since(outstanding.sent), config);
+        if self.state == PathState::Unconfirmed {
+            self.state = PathState::Active;
+        }
+        true
+    }
+
+    /// When heartbeats need attention.
+    pub(crate) fn heartbeat_timeout(&self) -> Option<Instant> {
+        let due = if self.heartbeat.wanted {
+            None
+        } else {
+            self.heartbeat.due
+        };
+        let answer = self.heartbeat.outstanding.map(|sent| sent.answer_by);
+        [due, answer].into_iter().flatten().min()
+    }
+
+    /// Does what is due for heartbeats. `may_send` says whether one may go out now
+    /// (HB.Max.Burst); else it is put off by an RTO.
+    pub(crate) fn handle_heartbeat_timeout(
+        &mut self,
+        now: Instant,
+        may_send: bool,
+        rng: &mut ChaCha12Rng,
+        config: &EndpointConfig,
+    ) -> HeartbeatTimeout {
+        let mut result = HeartbeatTimeout::None;
+        if self
+            .heartbeat
+            .outstanding
+            .is_some_and(|sent| sent.answer_by <= now)
+        {
+            self.heartbeat.outstanding = None;
+            self.rtt.back_off(config);
+            result = HeartbeatTimeout::Unanswered;
+        }
+        if !self.heartbeat.wanted && self.heartbeat.due.is_some_and(|due| due <= now) {
+            if let (Some(data_sent), Some(scheduled)) = (self.data_sent, self.heartbeat.scheduled)
+                && data_sent > scheduled
+            {
+                self.schedule_heartbeat(now, data_sent, rng, config);
+            }
+            if self.heartbeat.due.is_some_and(|due| due <= now) {
+                if may_send {
+                    self.heartbeat.wanted = true;
+                } else {
+                    self.heartbeat.due = Some(now + self.rtt.rto());
+                }
+            }
+        }
+        result
+    }
+
+    /// A snapshot.
+    pub(crate) fn status(&self) -> PathStatus {
+        PathStatus {
+            address: self.address,
+            state: self.state,
+            srtt: self.rtt.srtt(),
+            rto: self.rtt.rto(),
+            cwnd: self.congestion.cwnd(),
+            ssthresh: self.congestion.ssthresh(),
+            mtu: self.mtu,
+            error_count: self.error_count,
+            outstanding_bytes: self.flight,
+        }
+    }
+
+    /// The next heartbeat is due one period after `last_used`: RTO with a jitter of half of it
+    /// either way, and HB.interval.
+    fn schedule_heartbeat(
+        &mut self,
+        now: Instant,
+        last_used: Instant,
+        rng: &mut ChaCha12Rng,
+        config: &EndpointConfig,
+    ) {
+        let jittered = self.rtt.rto().mul_f64(rng.random_range(0.5..=1.5));
+        self.heartbeat.due = Some(last_used + jittered + config.hb_interval);
+        self.heartbeat.scheduled = Some(now);
+    }
+}
+
+fn heartbeat_info(index: usize, nonce: u64) -> [u8; HEARTBEAT_INFO_LENGTH] {
+    let mut info = [0; HEARTBEAT_INFO_LENGTH];
+    let (path, rest) = info.split_at_mut(4);
+    path.copy_from_slice(&(index as u32).to_be_bytes());
+    rest.copy_from_slice(&nonce.to_be_bytes());
+    info
+}
+
+fn controller(mtu: usize, remote: IpAddr) -> Box<dyn CongestionController> {
+    Box::new(Rfc9260::new(pmdcs(mtu), remote.is_ipv6()))
+}
+
+/// What is left of an IP packet of the configured size for SCTP (RFC 6951 section 5.6).
+fn mtu_of(address: PathAddress, config: &EndpointConfig) -> usize {
+    const UDP_HEADER: usize = 8;
+    let ip_header = if address.remote.is_ipv6() { 40 } else { 20 };
+    let udp_header = if address.encapsulation_port.is_some() {
+        UDP_HEADER
+    } else {
+        0
+    };
+    config.mtu.saturating_sub(ip_header + udp_header)
+}
+
+/// What is left of an SCTP packet for DATA chunks, a multiple of four.
+fn pmdcs(mtu: usize) -> usize {
+    mtu.saturating_sub(CommonHeader::LENGTH) & !3
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+
+    use super::*;
+
+    fn config() -> EndpointConfig {
+        EndpointConfig::default()
+    }
+
+    fn path() -> Path {
+        let address = PathAddress {
+            local: None,
+            remote: IpAddr::from([192, 0, 2, 1]),
+            encapsulation_port: Some(9899),
+        };
+        Path::new(address, PathState::Active, &config())
+    }
+
+    fn acknowledged(tsn: u32) -> Acknowledged {
+        Acknowledged {
+            tsn: Tsn(tsn),
+            path: 0,
+            chunk_size: 100,
+            in_flight: true,
+        }
+    }
+
+    /// Lets the window grow by a SACK.
+    fn grow(path: &mut Path) {
+        path.flight = 1_000_000;
+        path.begin_sack();
+        path.flight = 0;
+        path.sack.acknowledged = 10_000;
+        path.finish_sack(Instant::now(), false);
+    }
+
+    fn rng() -> ChaCha12Rng {
+        ChaCha12Rng::seed_from_u64(1)
+    }
+
+    #[test]
+    fn subtracts_the_headers_from_the_mtu() {
+        let encapsulated = path();
+        assert_eq!(encapsulated.mtu(), 1500 - 20 - 8);
+        let mut raw = path();
+        raw.learn(
+            PathAddress {
+                encapsulation_port: None,
+                ..encapsulated.address()
+            },
+            &config(),
+        );
+        assert_eq!(raw.mtu(), 1500 - 20);
+        assert_eq!(raw.pmdcs(), 1480 - 12);
+        let ipv6 = PathAddress {
+            remote: "2001:db8::1".parse().unwrap(),
+            ..encapsulated.address()
+        };
+        assert_eq!(
+            Path::new(ipv6, PathState::Active, &config()).mtu(),
+            1500 - 40 - 8
+        );
+    }
+
+    #[test]
+    fn measures_one_chunk_a_round_trip_and_none_that_was_retransmitted() {
+        let mut path = path();
+        let now = Instant::now();
+        path.chunk_sent(now, Tsn(1), 100);
+        path.chunk_sent(now + Duration::from_millis(5), Tsn(2), 100);
+        path.chunk_acknowledged(
+            now + Duration::from_millis(20),
+            acknowledged(1),
+            true,
+            &config(),
+        );
+        path.chunk_acknowledged(
+            now + Duration::from_millis(90),
+            acknowledged(2),
+            true,
+            &config(),
+        );
+        assert_eq!(path.status().srtt, Some(Duration::from_millis(20)));
+        path.chunk_sent(now, Tsn(3), 100);
+        path.retransmission_spoils_measurement(Tsn(3));
+        path.chunk_acknowledged(
+            now + Duration::from_secs(9),
+            acknowledged(3),
+            true,
+            &config(),
+        );
+        assert_eq!(path.status().srtt, Some(Duration::from_millis(20)));
+        path.chunk_sent(now, Tsn(4), 100);
+        path.retransmission_spoils_measurement(Tsn(5));
+        path.chunk_acknowledged(
+            now + Duration::from_millis(20),
+            acknowledged(4),
+            true,
+            &config(),
+        );
+        assert_eq!(path.status().srtt, Some(Duration::from_millis(20)));
+    }
+
+    #[test]
+    fn becomes_inactive_beyond_path_max_retrans_and_active_by_an_answer() {
+        let mut path = path();
+        let config = config();
+        for _ in 0..config.path_max_retrans {
+            assert!(!path.count_error(&config));
+        }
+        assert!(path.count_error(&config));
+        assert_eq!(path.state(), PathState::Inactive);
+        assert!(!path.count_error(&config), "said once");
+        assert!(path.clear_errors());
+        assert!(!path.clear_errors());
+        assert_eq!(path.state(), PathState::Active);
+    }
+
+    #[test]
+    fn sends_no_more_than_max_burst_packets_at_once() {
+        let mut path = path();
+        let config = config();
+        let pmdcs = path.pmdcs();
+        for _ in 0..20 {
+            grow(&mut path);
+        }
+        path.begin_burst();
+        let mut packets = 0;
+        while path.allows_packet(&config) {
+            path.chunk_sent(Instant::now(), Tsn(packets), pmdcs);
+            packets += 1;
+        }
+        assert_eq!(packets, config.max_burst);
+    }
+
+    #[test]
+    fn sends_a_heartbeat_after_an_idle_period_and_counts_a_missing_answer() {
+        let mut path = path();
+        let config = config();
+        let mut rng = rng();
+        let start = Instant::now();
+        path.start_heartbeats(start, &mut rng, &config);
+        let due = path.heartbeat_timeout().expect("a heartbeat is due");
+        let period = due - start;
+        assert!(period >= config.hb_interval + Duration::from_millis(500));
+        assert!(period <= config.hb_interval + Duration::from_millis(1500));
+
+        // Data in between puts it off.
+        path.chunk_sent(start + Duration::from_secs(10), Tsn(1), 100);
+        path.handle_heartbeat_timeout(due, true, &mut rng, &config);
+        assert!(!path.wants_heartbeat());
+        let due = path.heartbeat_timeout().expect("a heartbeat is due");
+        assert!(due >= start + Duration::from_secs(10) + config.hb_interval);
+
+        path.handle_heartbeat_timeout(due, true, &mut rng, &config);
+        assert!(path.wants_heartbeat());
+        path.send_heartbeat(due, 0, &mut rng, &config);
+        assert_eq!(path.heartbeat_timeout(), Some(due + config.rto_initial));
+        let result =
+            path.handle_heartbeat_timeout(due + config.rto_initial, true, &mut rng, &config);
+        assert_eq!(result, HeartbeatTimeout::Unanswered);
+        assert_eq!(path.rto(), config.rto_initial * 2);
+    }
+
+    #[test]
+    fn accepts_a_heartbeat_ack_with_its_nonce_only() {
+        let mut path = path();
+        let config = config();
+        let now = Instant::now();
+        let info = path.send_heartbeat(now, 3, &mut rng(), &config);
+        let mut wrong = info;
+        wrong[11] ^= 1;
+        let later = now + Duration::from_millis(30);
+        assert!(!path.handle_heartbeat_ack(later, 3, &wrong, &config));
+        assert!(!path.handle_heartbeat_ack(later, 2, &info, &config));
+        assert!(!path.handle_heartbeat_ack(later, 3, &[], &config));
+        assert!(path.handle_heartbeat_ack(later, 3, &info, &config));
+        assert_eq!(path.status().srtt, Some(Duration::from_millis(30)));
+        assert!(!path.handle_heartbeat_ack(later, 3, &info, &config), "once");
+    }
+
+    #[test]
+    fn shrinks_the_window_after_idle_time() {
+        let mut path = path();
+        let now = Instant::now();
+        for _ in 0..10 {
+            grow(&mut path);
+        }
+        let cwnd = path.status().cwnd;
+        path.data_sent = Some(now);
+        path.account_for_idle_time(now + Duration::from_millis(999));
+        assert_eq!(path.status().cwnd, cwnd);
+        path.account_for_idle_time(now + Duration::from_secs(60));
+        assert_eq!(path.status().cwnd, 4 * path.pmdcs());
+        assert_eq!(path.status().ssthresh, cwnd);
+    }
+}

@@ -1,0 +1,363 @@
+//! Puts fragmented user messages together (RFC 9260 section 6.9).
+//!
+//! Fragments of a message have consecutive TSNs, so this part keeps runs of fragments that follow
+//! each other and hands a message out once its run reaches from a B bit to an E bit. It knows
+//! nothing of the order between messages.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::{Bytes, BytesMut};
+
+use crate::ReceivedMessage;
+use crate::packet::{Ssn, Tsn};
+
+/// A DATA chunk that is not a whole message by itself.
+#[derive(Debug, Clone)]
+pub(crate) struct Fragment {
+    pub(crate) tsn: Tsn,
+    pub(crate) stream: u16,
+    pub(crate) ssn: Ssn,
+    pub(crate) ppid: u32,
+    pub(crate) unordered: bool,
+    /// The B bit.
+    pub(crate) beginning: bool,
+    /// The E bit.
+    pub(crate) ending: bool,
+    pub(crate) payload: Bytes,
+}
+
+/// What a fragment can be wrong in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReassemblyError {
+    /// Its neighbours belong to another message, although its B and E bits say otherwise.
+    Inconsistent,
+    /// Its message is larger than we take.
+    MessageTooLarge,
+}
+
+/// The fragments that wait for others.
+#[derive(Debug)]
+pub(crate) struct Reassembly {
+    /// By the unwrapped TSN of their first fragment.
+    runs: BTreeMap<u64, Run>,
+    fragments: usize,
+    unwrapped: Unwrapped,
+    max_message_size: usize,
+}
+
+#[derive(Debug)]
+struct Run {
+    /// The unwrapped TSN after the last fragment.
+    end: u64,
+    stream: u16,
+    ssn: Ssn,
+    ppid: u32,
+    unordered: bool,
+    beginning: bool,
+    ending: bool,
+    bytes: usize,
+    pieces: VecDeque<Bytes>,
+}
+
+/// Gives TSNs a total order: the numbers of a window that moves on, never wrapping.
+#[derive(Debug)]
+struct Unwrapped {
+    tsn: Tsn,
+    number: u64,
+}
+
+impl Reassembly {
+    /// Nothing waits; TSNs will be in reach of `initial`.
+    pub(crate) fn new(initial: Tsn, max_message_size: usize) -> Reassembly {
+        Reassembly {
+            runs: BTreeMap::new(),
+            fragments: 0,
+            unwrapped: Unwrapped {
+                tsn: initial,
+                number: 1 << 32,
+            },
+            max_message_size,
+        }
+    }
+
+    /// How many fragments wait.
+    pub(crate) fn fragments(&self) -> usize {
+        self.fragments
+    }
+
+    /// Takes a fragment whose TSN is new; gives the message that it completes.
+    pub(crate) fn insert(
+        &mut self,
+        fragment: Fragment,
+    ) -> Result<Option<ReceivedMessage>, ReassemblyError> {
+        let number = self.unwrapped.number_of(fragment.tsn);
+        let below = self
+            .runs
+            .range(..number)
+            .next_back()
+            .filter(|(_, run)| run.end == number)
+            .map(|(first, run)| (*first, run.continues_with(&fragment)));
+        let above = self
+            .runs
+            .get(&(number + 1))
+            .map(|run| run.continues_from(&fragment));
+        let joins_below = match below {
+            None | Some((_, Junction::Apart)) => None,
+            Some((first, Junction::Joined)) => Some(first),
+            Some((_, Junction::Inconsistent)) => return Err(ReassemblyError::Inconsistent),
+        };
+        let joins_above = match above {
+            None | Some(Junction::Apart) => false,
+            Some(Junction::Joined) => true,
+            Some(Junction::Inconsistent) => return Err(ReassemblyError::Inconsistent),
+        };
+        let upper = if joins_above {
+            self.runs.remove(&(number + 1))
+        } else {
+            None
+        };
+        self.fragments += 1;
+        let first = joins_below.unwrap_or(number);
+        let run = self
+            .runs
+            .entry(first)
+            .or_insert_with(|| Run::empty_for(&fragment, number));
+        run.append(fragment);
+        if let Some(upper) = upper {
+            run.join(upper);
+        }
+        if run.bytes > self.max_message_size {
+            return Err(ReassemblyError::MessageTooLarge);
+        }
+        if !(run.beginning && run.ending) {
+            return Ok(None);
+        }
+        let run = self.runs.remove(&first);
+        Ok(run.map(|run| {
+            self.fragments -= run.pieces.len();
+            run.into_message()
+        }))
+    }
+
+    /// Whether a fragment waits for a neighbour that has arrived already as part of something
+    /// else: its message can never be whole. `cumulative` is the cumulative TSN.
+    pub(crate) fn is_stuck(&mut self, cumulative: Tsn) -> bool {
+        if self.runs.is_empty() {
+            return false;
+        }
+        let received = self.unwrapped.number_of(cumulative);
+        self.runs.first_key_value().is_some_and(|(first, run)| {
+            (!run.beginning && *first <= received + 1) || (!run.ending && run.end <= received)
+        })
+    }
+}
+
+/// How a fragment relates to the run beside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Junction {
+    Joined,
+    Apart,
+    Inconsistent,
+}
+
+impl Run {
+    /// A run that begins at `number` and has no fragment yet.
+    fn empty_for(fragment: &Fragment, number: u64) -> Run {
+        Run {
+            end: number,
+            stream: fragment.stream,
+            ssn: fragment.ssn,
+            ppid: fragment.ppid,
+            unordered: fragment.unordered,
+            beginning: fragment.beginning,
+            ending: false,
+            bytes: 0,
+            pieces: VecDeque::new(),
+        }
+    }
+
+    fn append(&mut self, fragment: Fragment) {
+        self.end += 1;
+        self.ending = fragment.ending;
+        self.bytes += fragment.payload.len();
+        self.pieces.push_back(fragment.payload);
+    }
+
+    /// Appends the run that follows right after this one.
+    fn join(&mut self, mut upper: Run) {
+        self.end = upper.end;
+        self.ending = upper.ending;
+        self.bytes += upper.bytes;
+        if self.pieces.len() < upper.pieces.len() {
+            while let Some(piece) = self.pieces.pop_back() {
+                upper.pieces.push_front(piece);
+            }
+            self.pieces = upper.pieces;
+        } else {
+            self.pieces.append(&mut upper.pieces);
+        }
+    }
+
+    /// How this run relates to the fragment right after it.
+    fn continues_with(&self, fragment: &Fragment) -> Junction {
+        match (self.ending, fragment.beginning) {
+            (true, true) => Junction::Apart,
+            (false, false) if self.is_of_same_message(fragment) => Junction::Joined,
+            _ => Junction::Inconsistent,
+        }
+    }
+
+    /// How this run relates to the fragment right before it.
+    fn continues_from(&self, fragment: &Fragment) -> Junction {
+        match (fragment.ending, self.beginning) {
+            (true, true) => Junction::Apart,
+            (false, false) if self.is_of_same_message(fragment) => Junction::Joined,
+            _ => Junction::Inconsistent,
+        }
+    }
+
+    fn is_of_same_message(&self, fragment: &Fragment) -> bool {
+        self.stream == fragment.stream
+            && self.unordered == fragment.unordered
+            && (self.unordered || self.ssn == fragment.ssn)
+    }
+
+    fn into_message(self) -> ReceivedMessage {
+        let mut payload = BytesMut::with_capacity(self.bytes);
+        for piece in &self.pieces {
+            payload.extend_from_slice(piece);
+        }
+        ReceivedMessage {
+            stream: self.stream,
+            ppid: self.ppid,
+            unordered: self.unordered,
+            ssn: self.ssn.0,
+            payload: payload.freeze(),
+        }
+    }
+}
+
+impl Unwrapped {
+    fn number_of(&mut self, tsn: Tsn) -> u64 {
+        let number = if tsn >= self.tsn {
+            self.number + u64::from(tsn.distance_from(self.tsn))
+        } else {
+            // The count starts so high that a TSN less than half a circle back stays positive.
+            self.number
+                .saturating_sub(u64::from(self.tsn.distance_from(tsn)))
+        };
+        self.tsn = tsn;
+        self.number = number;
+        number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fragment(tsn: u32, bits: &str) -> Fragment {
+        Fragment {
+            tsn: Tsn(tsn),
+            stream: 3,
+            ssn: Ssn(9),
+            ppid: 7,
+            unordered: false,
+            beginning: bits.contains('B'),
+            ending: bits.contains('E'),
+            payload: Bytes::from(format!("<{tsn}>")),
+        }
+    }
+
+    fn reassembly(initial: u32) -> Reassembly {
+        Reassembly::new(Tsn(initial), 1000)
+    }
+
+    #[test]
+    fn completes_whatever_the_order_of_arrival() {
+        let parts = [(1, "B"), (2, ""), (3, ""), (4, "E")];
+        let orders = [
+            [0, 1, 2, 3],
+            [3, 2, 1, 0],
+            [0, 3, 1, 2],
+            [2, 0, 3, 1],
+            [1, 3, 0, 2],
+        ];
+        for order in orders {
+            let mut reassembly = reassembly(1);
+            let mut message = None;
+            for index in order {
+                assert!(message.is_none());
+                let (tsn, bits) = parts[index];
+                message = reassembly.insert(fragment(tsn, bits)).unwrap();
+            }
+            let message = message.expect("complete");
+            assert_eq!(message.payload, "<1><2><3><4>");
+            assert_eq!((message.stream, message.ssn, message.ppid), (3, 9, 7));
+            assert_eq!(reassembly.fragments(), 0);
+        }
+    }
+
+    #[test]
+    fn completes_across_the_wrap() {
+        let mut reassembly = reassembly(u32::MAX - 1);
+        assert!(reassembly.insert(fragment(0, "E")).unwrap().is_none());
+        assert!(
+            reassembly
+                .insert(fragment(u32::MAX - 1, "B"))
+                .unwrap()
+                .is_none()
+        );
+        let message = reassembly.insert(fragment(u32::MAX, "")).unwrap().unwrap();
+        assert_eq!(message.payload, "<4294967294><4294967295><0>");
+    }
+
+    #[test]
+    fn keeps_neighbouring_messages_apart() {
+        let mut reassembly = reassembly(1);
+        assert!(reassembly.insert(fragment(2, "E")).unwrap().is_none());
+        assert!(reassembly.insert(fragment(3, "B")).unwrap().is_none());
+        assert!(reassembly.insert(fragment(1, "B")).unwrap().is_some());
+        assert!(reassembly.insert(fragment(4, "E")).unwrap().is_some());
+    }
+
+    #[test]
+    fn refuses_fragments_that_do_not_fit_their_neighbours() {
+        let other_stream = Fragment {
+            stream: 4,
+            ..fragment(2, "")
+        };
+        for wrong in [fragment(2, "B"), other_stream] {
+            let mut reassembly = reassembly(1);
+            reassembly.insert(fragment(1, "B")).unwrap();
+            assert_eq!(
+                reassembly.insert(wrong).unwrap_err(),
+                ReassemblyError::Inconsistent
+            );
+        }
+        let mut reassembly = reassembly(1);
+        reassembly.insert(fragment(3, "")).unwrap();
+        assert_eq!(
+            reassembly.insert(fragment(2, "E")).unwrap_err(),
+            ReassemblyError::Inconsistent
+        );
+    }
+
+    #[test]
+    fn refuses_a_message_that_is_too_large() {
+        let mut reassembly = Reassembly::new(Tsn(1), 5);
+        reassembly.insert(fragment(1, "B")).unwrap();
+        assert_eq!(
+            reassembly.insert(fragment(2, "")).unwrap_err(),
+            ReassemblyError::MessageTooLarge
+        );
+    }
+
+    #[test]
+    fn notices_what_can_never_be_completed() {
+        let mut reassembly = reassembly(1);
+        reassembly.insert(fragment(5, "")).unwrap();
+        assert!(!reassembly.is_stuck(Tsn(3)));
+        assert!(reassembly.is_stuck(Tsn(5)), "TSN 4 was something else");
+    }
+}

@@ -1,0 +1,297 @@
+//! Which TSNs of the peer have arrived (RFC 9260 sections 3.3.4 and 6.7).
+//!
+//! This part knows numbers only: no payload, no streams, no time.
+
+use std::collections::VecDeque;
+
+use crate::packet::{GapAckBlock, Tsn};
+
+/// TSNs received in a row above a hole, both ends included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Run {
+    first: Tsn,
+    last: Tsn,
+}
+
+/// What a TSN that arrives is to this association.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// Not seen before, and it can be recorded.
+    New,
+    /// Received before.
+    Duplicate,
+    /// So far ahead, or so scattered, that it could not be acknowledged or would cost more memory
+    /// than we grant: to be dropped; the peer will send it again.
+    OutOfReach,
+}
+
+/// The TSNs received, as the cumulative one and the runs above it.
+#[derive(Debug)]
+pub(crate) struct ReceivedTsns {
+    cumulative: Tsn,
+    /// Ascending, isolated from each other and from `cumulative`.
+    runs: VecDeque<Run>,
+    /// Since the last SACK, one entry for each arrival.
+    duplicates: Vec<Tsn>,
+    max_distance: u32,
+    max_runs: usize,
+}
+
+/// Duplicates listed in a SACK; what comes on top of them is not worth telling.
+const MAX_DUPLICATES_REPORTED: usize = 16;
+
+impl ReceivedTsns {
+    /// Nothing received yet of a peer whose first TSN will be `initial`. TSNs more than
+    /// `max_distance` above the cumulative one are out of reach, and so is one that would make
+    /// more than `max_runs` runs.
+    pub(crate) fn new(initial: Tsn, max_distance: u16, max_runs: usize) -> ReceivedTsns {
+        ReceivedTsns {
+            cumulative: initial.previous(),
+            runs: VecDeque::new(),
+            duplicates: Vec::new(),
+            max_distance: u32::from(max_distance),
+            max_runs,
+        }
+    }
+
+    /// The last TSN before the first hole.
+    pub(crate) fn cumulative(&self) -> Tsn {
+        self.cumulative
+    }
+
+    /// The highest TSN received.
+    pub(crate) fn highest(&self) -> Tsn {
+        self.runs.back().map_or(self.cumulative, |run| run.last)
+    }
+
+    /// Whether a TSN is missing below one that arrived.
+    pub(crate) fn has_gaps(&self) -> bool {
+        !self.runs.is_empty()
+    }
+
+    /// Whether duplicates wait to be reported.
+    pub(crate) fn has_duplicates(&self) -> bool {
+        !self.duplicates.is_empty()
+    }
+
+    /// What `tsn` would be if it arrived now.
+    pub(crate) fn classify(&self, tsn: Tsn) -> Arrival {
+        if tsn <= self.cumulative {
+            return Arrival::Duplicate;
+        }
+        if tsn.distance_from(self.cumulative) > self.max_distance {
+            return Arrival::OutOfReach;
+        }
+        let above = self.runs_before(tsn);
+        if let Some(run) = above.checked_sub(1).and_then(|index| self.runs.get(index))
+            && tsn <= run.last
+        {
+            return Arrival::Duplicate;
+        }
+        if self.runs.len() >= self.max_runs && tsn != self.cumulative.next() {
+            let touches_lower = above
+                .checked_sub(1)
+                .and_then(|index| self.runs.get(index))
+                .is_some_and(|run| run.last.next() == tsn);
+            let touches_upper = self
+                .runs
+                .get(above)
+                .is_some_and(|run| run.first == tsn.next());
+            if !touches_lower && !touches_upper {
+                return Arrival::OutOfReach;
+            }
+        }
+        Arrival::New
+    }
+
+    /// Records a TSN that [`Self::classify`] found new.
+    pub(crate) fn record(&mut self, tsn: Tsn) {
+        if tsn == self.cumulative.next() {
+            self.cumulative = tsn;
+            if let Some(run) = self.runs.front().copied()
+                && run.first == tsn.next()
+            {
+                self.cumulative = run.last;
+                self.runs.pop_front();
+            }
+            return;
+        }
+        let above = self.runs_before(tsn);
+        let joins_upper = self
+            .runs
+            .get(above)
+            .is_some_and(|run| run.first == tsn.next());
+        let lower = above
+            .checked_sub(1)
+            .and_then(|index| self.runs.get_mut(index))
+            .filter(|run| run.last.next() == tsn);
+        match (lower, joins_upper) {
+            (Some(lower), false) => lower.last = tsn,
+            (Some(lower), true) => {
+                let first = lower.first;
+                if let Some(upper) = self.runs.get_mut(above) {
+                    upper.first = first;
+                }
+                self.runs.remove(above - 1);
+            }
+            (None, true) => {
+                if let Some(upper) = self.runs.get_mut(above) {
+                    upper.first = tsn;
+                }
+            }
+            (None, false) => self.runs.insert(
+                above,
+                Run {
+                    first: tsn,
+                    last: tsn,
+                },
+            ),
+        }
+    }
+
+    /// Notes that `tsn` arrived again.
+    pub(crate) fn record_duplicate(&mut self, tsn: Tsn) {
+        if self.duplicates.len() < MAX_DUPLICATES_REPORTED {
+            self.duplicates.push(tsn);
+        }
+    }
+
+    /// The Gap Ack Blocks, lowest first.
+    pub(crate) fn gaps(&self) -> impl ExactSizeIterator<Item = GapAckBlock> + '_ {
+        self.runs.iter().map(|run| GapAckBlock {
+            start: run.first.distance_from(self.cumulative) as u16,
+            end: run.last.distance_from(self.cumulative) as u16,
+        })
+    }
+
+    /// The duplicates that arrived since [`Self::clear_duplicates`].
+    pub(crate) fn duplicates(&self) -> &[Tsn] {
+        &self.duplicates
+    }
+
+    /// To be called when a SACK has reported the duplicates.
+    pub(crate) fn clear_duplicates(&mut self) {
+        self.duplicates.clear();
+    }
+
+    /// How many runs begin at or before `tsn`.
+    fn runs_before(&self, tsn: Tsn) -> usize {
+        // Nearly every TSN that arrives above a hole is the highest so far.
+        match self.runs.back() {
+            None => 0,
+            Some(run) if run.first <= tsn => self.runs.len(),
+            Some(_) => self.runs.partition_point(|run| run.first <= tsn),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn receive(received: &mut ReceivedTsns, tsn: u32) -> Arrival {
+        let arrival = received.classify(Tsn(tsn));
+        if arrival == Arrival::New {
+            received.record(Tsn(tsn));
+        }
+        arrival
+    }
+
+    fn blocks(received: &ReceivedTsns) -> Vec<(u16, u16)> {
+        received.gaps().map(|gap| (gap.start, gap.end)).collect()
+    }
+
+    #[test]
+    fn reports_the_example_of_section_3_3_4() {
+        let mut received = ReceivedTsns::new(Tsn(10), u16::MAX, 100);
+        for tsn in [10, 11, 12, 14, 15, 17] {
+            assert_eq!(receive(&mut received, tsn), Arrival::New);
+        }
+        assert_eq!(received.cumulative(), Tsn(12));
+        assert_eq!(received.highest(), Tsn(17));
+        assert_eq!(blocks(&received), [(2, 3), (5, 5)]);
+    }
+
+    #[test]
+    fn fills_holes_in_any_order() {
+        let mut received = ReceivedTsns::new(Tsn(0), u16::MAX, 100);
+        for tsn in [4, 2, 6, 5, 3] {
+            assert_eq!(receive(&mut received, tsn), Arrival::New);
+        }
+        assert_eq!(blocks(&received), [(3, 7)]);
+        assert_eq!(receive(&mut received, 0), Arrival::New);
+        assert_eq!(receive(&mut received, 1), Arrival::New);
+        assert_eq!(received.cumulative(), Tsn(6));
+        assert!(!received.has_gaps());
+    }
+
+    #[test]
+    fn counts_across_the_wrap() {
+        let mut received = ReceivedTsns::new(Tsn(u32::MAX - 1), u16::MAX, 100);
+        assert_eq!(receive(&mut received, u32::MAX - 1), Arrival::New);
+        assert_eq!(receive(&mut received, 1), Arrival::New);
+        assert_eq!(blocks(&received), [(3, 3)]);
+        assert_eq!(receive(&mut received, u32::MAX), Arrival::New);
+        assert_eq!(receive(&mut received, 0), Arrival::New);
+        assert_eq!(received.cumulative(), Tsn(1));
+        assert_eq!(receive(&mut received, u32::MAX), Arrival::Duplicate);
+    }
+
+    #[test]
+    fn refuses_what_is_too_far_ahead_or_too_scattered() {
+        let mut received = ReceivedTsns::new(Tsn(1), 100, 2);
+        assert_eq!(receive(&mut received, 101), Arrival::OutOfReach);
+        assert_eq!(receive(&mut received, 100), Arrival::New);
+        assert_eq!(receive(&mut received, 50), Arrival::New);
+        assert_eq!(receive(&mut received, 60), Arrival::OutOfReach);
+        assert_eq!(receive(&mut received, 99), Arrival::New);
+        assert_eq!(receive(&mut received, 51), Arrival::New);
+        assert_eq!(receive(&mut received, 1), Arrival::New);
+        assert_eq!(receive(&mut received, 3), Arrival::OutOfReach);
+    }
+
+    #[test]
+    fn lists_a_duplicate_each_time_it_comes() {
+        let mut received = ReceivedTsns::new(Tsn(19), u16::MAX, 100);
+        receive(&mut received, 19);
+        for _ in 0..2 {
+            assert_eq!(receive(&mut received, 19), Arrival::Duplicate);
+            received.record_duplicate(Tsn(19));
+        }
+        assert_eq!(received.duplicates(), [Tsn(19), Tsn(19)]);
+        received.clear_duplicates();
+        assert!(!received.has_duplicates());
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_set(initial: u32, offsets in prop::collection::vec(0u32..200, 0..400)) {
+            let mut received = ReceivedTsns::new(Tsn(initial), 1000, 1000);
+            let mut model = BTreeSet::new();
+            for offset in offsets {
+                let arrival = receive(&mut received, initial.wrapping_add(offset));
+                prop_assert_eq!(arrival == Arrival::New, model.insert(offset));
+                let whole = (0..).find(|offset| !model.contains(offset)).unwrap_or(0);
+                prop_assert_eq!(
+                    received.cumulative(),
+                    Tsn(initial.wrapping_add(whole).wrapping_sub(1))
+                );
+                let mut reported = BTreeSet::new();
+                let mut last_end = 0;
+                for gap in received.gaps() {
+                    prop_assert!(u32::from(gap.start) > last_end + 1, "blocks are isolated");
+                    last_end = u32::from(gap.end);
+                    reported.extend(
+                        (gap.start..=gap.end).map(|position| u32::from(position) + whole - 1),
+                    );
+                }
+                let above: BTreeSet<u32> = model.range(whole..).copied().collect();
+                prop_assert_eq!(reported, above);
+            }
+        }
+    }
+}

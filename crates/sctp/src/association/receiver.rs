@@ -1,0 +1,539 @@
+//! The receiving half of an association (RFC 9260 section 6.2): puts together which TSNs came,
+//! their reassembly, the order within streams, the window that we advertise, and when to
+//! acknowledge.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::acknowledge::{Acknowledgement, PacketSummary};
+use super::reassembly::{Fragment, Reassembly, ReassemblyError};
+use super::received::{Arrival, ReceivedTsns};
+use super::sent::PathIndex;
+use super::streams::InboundStreams;
+use crate::packet::{Data, PacketWriter, Sack, Tsn};
+use crate::{EndpointConfig, ReceivedMessage};
+
+/// A DATA chunk is kept as a slice of its packet, unless that would hold more than this many
+/// times its size in memory: then it is copied out.
+const MAX_PACKET_TO_PAYLOAD: usize = 8;
+
+/// What became of a DATA chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reception {
+    /// Taken.
+    Accepted,
+    /// Had been received before.
+    Duplicate,
+    /// Dropped, because there is no room for it; the peer will send it again.
+    NoRoom,
+    /// Dropped, because its TSN is too far ahead or there are too many holes.
+    OutOfReach,
+    /// Acknowledged and thrown away: there is no such stream (section 6.5).
+    InvalidStream,
+}
+
+/// A DATA chunk that ends the association.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FatalData {
+    /// It has no user data (section 6.2).
+    NoUserData,
+    /// Its message is larger than we take.
+    MessageTooLarge,
+    /// It contradicts others.
+    Violation(&'static str),
+}
+
+/// The receiving half.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    tsns: ReceivedTsns,
+    reassembly: Reassembly,
+    streams: InboundStreams,
+    acknowledgement: Acknowledgement,
+    /// What came in the packet that is being handled.
+    packet: PacketSummary,
+    /// Where the last DATA came from: the SACK goes there (section 6.4).
+    data_path: PathIndex,
+    /// Bytes of user data held.
+    buffered: usize,
+    /// The window in the last SACK.
+    advertised: usize,
+    /// The user was told that there is something to receive.
+    said_readable: bool,
+}
+
+impl Receiver {
+    /// A receiver for a peer whose first TSN will be `initial`, on `streams` streams.
+    pub(crate) fn new(initial: Tsn, streams: u16, config: &EndpointConfig) -> Receiver {
+        Receiver {
+            tsns: ReceivedTsns::new(initial, config.max_tsn_distance, config.max_gap_ack_blocks),
+            reassembly: Reassembly::new(initial, config.max_message_size),
+            streams: InboundStreams::new(streams),
+            acknowledgement: Acknowledgement::new(),
+            packet: PacketSummary::default(),
+            data_path: 0,
+            buffered: 0,
+            advertised: config.a_rwnd as usize,
+            said_readable: false,
+        }
+    }
+
+    /// Begins anew for a peer that restarted; messages that were ready stay.
+    pub(crate) fn restart(&mut self, initial: Tsn, streams: u16, config: &EndpointConfig) {
+        let mut fresh = Receiver::new(initial, streams, config);
+        while let Some(message) = self.streams.pop() {
+            fresh.streams.keep_ready(message);
+        }
+        fresh.buffered = fresh.streams.ready_bytes();
+        fresh.said_readable = self.said_readable;
+        *self = fresh;
+    }
+
+    /// Forgets everything but the messages that are ready: the association is over.
+    pub(crate) fn close(&mut self) {
+        self.streams.close();
+        self.tsns = ReceivedTsns::new(Tsn(0), 0, 0);
+        self.reassembly = Reassembly::new(Tsn(0), 0);
+        self.acknowledgement = Acknowledgement::new();
+        self.buffered = self.streams.ready_bytes();
+    }
+
+    /// How many streams the peer may use.
+    pub(crate) fn streams(&self) -> u16 {
+        self.streams.count()
+    }
+
+    /// Bytes of user data held.
+    pub(crate) fn buffered(&self) -> usize {
+        self.buffered
+    }
+
+    /// The last TSN before the first hole.
+    pub(crate) fn cumulative(&self) -> Tsn {
+        self.tsns.cumulative()
+    }
+
+    /// Whether a SHUTDOWN alone cannot say all there is to acknowledge (section 9.2).
+    pub(crate) fn needs_sack_beside_shutdown(&self) -> bool {
+        self.tsns.has_gaps() || self.tsns.has_duplicates()
+    }
+
+    /// Takes in a DATA chunk of `packet` that came on `path`. `budget` is how many more bytes the
+    /// endpoint may hold.
+    pub(crate) fn handle_data(
+        &mut self,
+        data: &Data<'_>,
+        packet: &Bytes,
+        path: PathIndex,
+        budget: usize,
+        config: &EndpointConfig,
+    ) -> Result<Reception, FatalData> {
+        if data.user_data.is_empty() {
+            return Err(FatalData::NoUserData);
+        }
+        self.packet.data = true;
+        self.packet.immediate |= data.immediate;
+        self.data_path = path;
+        match self.tsns.classify(data.tsn) {
+            Arrival::New => {}
+            Arrival::Duplicate => {
+                self.packet.duplicate = true;
+                self.tsns.record_duplicate(data.tsn);
+                return Ok(Reception::Duplicate);
+            }
+            Arrival::OutOfReach => {
+                self.packet.dropped = true;
+                return Ok(Reception::OutOfReach);
+            }
+        }
+        if data.stream >= self.streams.count() {
+            self.record(data.tsn);
+            return Ok(Reception::InvalidStream);
+        }
+        let size = data.user_data.len();
+        if size > budget || !self.has_room_for(data.tsn, config) {
+            self.packet.dropped = true;
+            return Ok(Reception::NoRoom);
+        }
+        let payload = if size.saturating_mul(MAX_PACKET_TO_PAYLOAD) < packet.len() {
+            Bytes::copy_from_slice(data.user_data)
+        } else {
+            data.user_data_in(packet)
+        };
+        let message = if data.beginning && data.ending {
+            if size > config.max_message_size {
+                return Err(FatalData::MessageTooLarge);
+            }
+            Some(ReceivedMessage {
+                stream: data.stream,
+                ppid: data.ppid,
+                unordered: data.unordered,
+                ssn: data.ssn.0,
+                payload,
+            })
+        } else {
+            self.reassemble(data, payload)?
+        };
+        self.record(data.tsn);
+        self.buffered += size;
+        if let Some(message) = message {
+            self.streams
+                .push(message)
+                .map_err(|_| FatalData::Violation("stream sequence number used twice"))?;
+        }
+        if self.reassembly.fragments() > 0 && self.reassembly.is_stuck(self.tsns.cumulative()) {
+            return Err(FatalData::Violation(
+                "fragments that belong to no whole message",
+            ));
+        }
+        Ok(Reception::Accepted)
+    }
+
+    /// Draws the conclusions of a packet after all its chunks.
+    pub(crate) fn end_packet(&mut self, now: Instant, config: &EndpointConfig) {
+        let packet = std::mem::take(&mut self.packet);
+        self.acknowledgement
+            .packet_received(now, packet, config.sack_delay, config.sack_frequency);
+    }
+
+    /// Whether the packet that is being handled held DATA.
+    pub(crate) fn packet_has_data(&self) -> bool {
+        self.packet.data
+    }
+
+    /// Whether the user is to be told that there is something to receive; said once.
+    pub(crate) fn take_readable(&mut self) -> bool {
+        let news = self.streams.is_ready() && !self.said_readable;
+        self.said_readable |= news;
+        news
+    }
+
+    /// Whether messages are ready.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.streams.is_ready()
+    }
+
+    /// The next message for the user. Asks for a SACK when the window has opened by a quarter of
+    /// the buffer (section 6.2).
+    pub(crate) fn receive(&mut self, config: &EndpointConfig) -> Option<ReceivedMessage> {
+        let message = self.streams.pop();
+        if let Some(message) = &message {
+            self.buffered -= message.payload.len();
+            let opened = self.window(config).saturating_sub(self.advertised);
+            if opened > 0 && opened >= config.a_rwnd as usize / 4 {
+                self.acknowledgement.request();
+            }
+        }
+        if !self.streams.is_ready() {
+            self.said_readable = false;
+        }
+        message
+    }
+
+    // --- Acknowledgement ---
+
+    /// Whether a SACK must go out now.
+    pub(crate) fn sack_is_due(&self) -> bool {
+        self.acknowledgement.is_due()
+    }
+
+    /// Whether a SACK could ride on a packet that goes out anyway.
+    pub(crate) fn sack_is_wanted(&self) -> bool {
+        self.acknowledgement.is_wanted()
+    }
+
+    /// The size of the SACK that would be written, in bytes.
+    pub(crate) fn sack_size(&self) -> usize {
+        Sack::OVERHEAD
+            + (self.tsns.gaps().len() + self.tsns.duplicates().len()) * Sack::ENTRY_LENGTH
+    }
+
+    /// The path that a SACK goes to.
+    pub(crate) fn sack_path(&self) -> PathIndex {
+        self.data_path
+    }
+
+    /// When SACK.Delay runs out.
+    pub(crate) fn sack_deadline(&self) -> Option<Instant> {
+        self.acknowledgement.deadline()
+    }
+
+    /// Makes the SACK due when its time has come.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        self.acknowledgement.handle_timeout(now);
+    }
+
+    /// What was to be acknowledged is, by a SHUTDOWN.
+    pub(crate) fn acknowledged_by_shutdown(&mut self) {
+        self.acknowledgement.sent();
+    }
+
+    /// Writes a SACK with as many Gap Ack Blocks, lowest first, and duplicates as fit
+    /// (sections 6.2 and 6.7). Tells whether there was room for it.
+    pub(crate) fn write_sack(
+        &mut self,
+        writer: &mut PacketWriter<'_>,
+        config: &EndpointConfig,
+    ) -> bool {
+        let Some(room) = writer.remaining().checked_sub(Sack::OVERHEAD) else {
+            return false;
+        };
+        let entries = room / Sack::ENTRY_LENGTH;
+        let gaps = self.tsns.gaps().len().min(entries);
+        let duplicates = self.tsns.duplicates().len().min(entries - gaps);
+        let window = self.window(config);
+        let written = writer.sack(
+            self.tsns.cumulative(),
+            u32::try_from(window).unwrap_or(u32::MAX),
+            self.tsns.gaps().take(gaps),
+            self.tsns.duplicates().iter().copied().take(duplicates),
+        );
+        if written.is_err() {
+            return false;
+        }
+        self.advertised = window;
+        self.tsns.clear_duplicates();
+        self.acknowledgement.sent();
+        true
+    }
+
+    /// The window to advertise. A sliver of a window is not worth telling: the peer would fill it
+    /// with chunks as small (the silly window syndrome, section 6.2, RFC 1122 section 4.2.3.3).
+    fn window(&self, config: &EndpointConfig) -> usize {
+        let size = config.a_rwnd as usize;
+        let room = size.saturating_sub(self.buffered);
+        let sliver = (size / 4).min(config.mtu);
+        if room < sliver || self.held() >= config.max_received_messages {
+            0
+        } else {
+            room
+        }
+    }
+
+    /// Whether a chunk with a new TSN may be kept (section 6.2). What fills a hole was promised
+    /// room when the window was told; more than twice the window nobody gets.
+    fn has_room_for(&self, tsn: Tsn, config: &EndpointConfig) -> bool {
+        let size = config.a_rwnd as usize;
+        if tsn > self.tsns.highest() {
+            self.buffered < size && self.held() < config.max_received_messages
+        } else {
+            self.buffered < size.saturating_mul(2)
+        }
+    }
+
+    /// Messages and fragments held.
+    fn held(&self) -> usize {
+        self.streams.messages() + self.reassembly.fragments()
+    }
+
+    fn record(&mut self, tsn: Tsn) {
+        let had_gaps = self.tsns.has_gaps();
+        self.tsns.record(tsn);
+        self.packet.gap |= had_gaps || self.tsns.has_gaps();
+    }
+
+    fn reassemble(
+        &mut self,
+        data: &Data<'_>,
+        payload: Bytes,
+    ) -> Result<Option<ReceivedMessage>, FatalData> {
+        self.reassembly
+            .insert(Fragment {
+                tsn: data.tsn,
+                stream: data.stream,
+                ssn: data.ssn,
+                ppid: data.ppid,
+                unordered: data.unordered,
+                beginning: data.beginning,
+                ending: data.ending,
+                payload,
+            })
+            .map_err(|error| match error {
+                ReassemblyError::Inconsistent => {
+                    FatalData::Violation("fragments that contradict each other")
+                }
+                ReassemblyError::MessageTooLarge => FatalData::MessageTooLarge,
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+
+    use super::*;
+    use crate::packet::{Chunk, Packet, Ssn};
+
+    fn config() -> EndpointConfig {
+        EndpointConfig {
+            a_rwnd: 4000,
+            mtu: 500,
+            ..EndpointConfig::default()
+        }
+    }
+
+    fn receiver() -> Receiver {
+        Receiver::new(Tsn(1), 10, &config())
+    }
+
+    fn receive(receiver: &mut Receiver, tsn: u32, bytes: usize) -> Result<Reception, FatalData> {
+        receive_as(receiver, tsn, bytes, |_| {})
+    }
+
+    /// Wraps a chunk into a packet, for the payload must lie in one.
+    fn receive_as(
+        receiver: &mut Receiver,
+        tsn: u32,
+        bytes: usize,
+        change: impl FnOnce(&mut Data<'_>),
+    ) -> Result<Reception, FatalData> {
+        let payload = vec![7; bytes];
+        let mut data = Data {
+            beginning: true,
+            ending: true,
+            unordered: true,
+            tsn: Tsn(tsn),
+            user_data: &payload,
+            ..Data::default()
+        };
+        change(&mut data);
+        let mut buffer = BytesMut::new();
+        let mut writer = PacketWriter::new(&mut buffer, 1, 2, 3, 65_535);
+        writer.data(&data).unwrap();
+        let packet = writer.finish();
+        let parsed = Packet::read(&packet).unwrap();
+        let Some(Ok(Chunk::Data(data))) = parsed.chunks().next() else {
+            panic!("a DATA chunk was written");
+        };
+        receiver.handle_data(&data, &packet, 0, usize::MAX, &config())
+    }
+
+    fn sack_of(receiver: &mut Receiver) -> (u32, u32, usize) {
+        let mut buffer = BytesMut::new();
+        let mut writer = PacketWriter::new(&mut buffer, 1, 2, 3, 500);
+        assert!(receiver.write_sack(&mut writer, &config()));
+        let packet = writer.finish();
+        let Some(Ok(Chunk::Sack(sack))) = Packet::read(&packet).unwrap().chunks().next() else {
+            panic!("a SACK was written");
+        };
+        (
+            sack.cumulative_tsn_ack.0,
+            sack.a_rwnd,
+            sack.gap_ack_blocks.len(),
+        )
+    }
+
+    #[test]
+    fn advertises_what_room_is_left_and_says_when_it_opens() {
+        let mut receiver = receiver();
+        for tsn in 1..=3 {
+            assert_eq!(receive(&mut receiver, tsn, 1000), Ok(Reception::Accepted));
+        }
+        receiver.end_packet(Instant::now(), &config());
+        assert_eq!(sack_of(&mut receiver), (3, 1000, 0));
+        assert_eq!(receive(&mut receiver, 4, 800), Ok(Reception::Accepted));
+        assert_eq!(sack_of(&mut receiver), (4, 0, 0), "200 bytes are a sliver");
+        assert!(!receiver.sack_is_due());
+        assert!(receiver.receive(&config()).is_some());
+        assert!(receiver.sack_is_due(), "a quarter has opened");
+        assert_eq!(sack_of(&mut receiver), (4, 1200, 0));
+    }
+
+    #[test]
+    fn drops_what_is_beyond_the_window_but_takes_what_fills_a_hole() {
+        let mut receiver = receiver();
+        assert_eq!(receive(&mut receiver, 2, 4000), Ok(Reception::Accepted));
+        assert_eq!(receive(&mut receiver, 3, 10), Ok(Reception::NoRoom));
+        receiver.end_packet(Instant::now(), &config());
+        assert!(receiver.sack_is_due());
+        assert_eq!(sack_of(&mut receiver), (0, 0, 1));
+        assert_eq!(receive(&mut receiver, 1, 10), Ok(Reception::Accepted));
+        assert_eq!(receiver.cumulative(), Tsn(2));
+    }
+
+    #[test]
+    fn bounds_what_fills_holes_too() {
+        let mut receiver = receiver();
+        assert_eq!(receive(&mut receiver, 100, 1000), Ok(Reception::Accepted));
+        let accepted = (1..100)
+            .filter(|tsn| receive(&mut receiver, *tsn, 1000) == Ok(Reception::Accepted))
+            .count();
+        assert_eq!(accepted, 7);
+        assert_eq!(receiver.buffered(), 8000);
+    }
+
+    #[test]
+    fn acknowledges_and_drops_data_on_streams_that_do_not_exist() {
+        let mut receiver = receiver();
+        let reception = receive_as(&mut receiver, 1, 10, |data| data.stream = 10);
+        assert_eq!(reception, Ok(Reception::InvalidStream));
+        assert_eq!(receiver.cumulative(), Tsn(1));
+        assert_eq!(receiver.buffered(), 0);
+    }
+
+    #[test]
+    fn refuses_fatal_chunks() {
+        let mut receiver = receiver();
+        assert_eq!(receive(&mut receiver, 1, 0), Err(FatalData::NoUserData));
+        let ordered = |data: &mut Data<'_>| data.unordered = false;
+        receive_as(&mut receiver, 1, 10, ordered).unwrap();
+        assert!(matches!(
+            receive_as(&mut receiver, 2, 10, ordered),
+            Err(FatalData::Violation(_))
+        ));
+        let mut receiver = self::receiver();
+        receive_as(&mut receiver, 1, 10, |data| data.ending = false).unwrap();
+        assert!(matches!(
+            receive(&mut receiver, 2, 10),
+            Err(FatalData::Violation(_))
+        ));
+    }
+
+    #[test]
+    fn says_once_that_it_is_readable() {
+        let mut receiver = receiver();
+        receive(&mut receiver, 1, 10).unwrap();
+        assert!(receiver.take_readable());
+        receive(&mut receiver, 2, 10).unwrap();
+        assert!(!receiver.take_readable());
+        assert!(receiver.receive(&config()).is_some());
+        assert!(receiver.receive(&config()).is_some());
+        assert!(receiver.receive(&config()).is_none());
+        receive(&mut receiver, 3, 10).unwrap();
+        assert!(receiver.take_readable());
+    }
+
+    #[test]
+    fn does_not_hold_a_large_packet_for_a_small_chunk() {
+        let mut receiver = receiver();
+        let payload = vec![7; 1000];
+        let mut buffer = BytesMut::new();
+        let mut writer = PacketWriter::new(&mut buffer, 1, 2, 3, 65_535);
+        for (tsn, size) in [(1, 1), (2, 999)] {
+            let data = Data {
+                beginning: true,
+                ending: true,
+                tsn: Tsn(tsn),
+                ssn: Ssn(tsn as u16 - 1),
+                user_data: &payload[..size],
+                ..Data::default()
+            };
+            writer.data(&data).unwrap();
+        }
+        let packet = writer.finish();
+        for chunk in Packet::read(&packet).unwrap().chunks() {
+            let Ok(Chunk::Data(data)) = chunk else {
+                panic!("a DATA chunk was written");
+            };
+            receiver
+                .handle_data(&data, &packet, 0, usize::MAX, &config())
+                .unwrap();
+        }
+        let range = packet.as_ptr_range();
+        let small = receiver.receive(&config()).unwrap();
+        let large = receiver.receive(&config()).unwrap();
+        assert!(!range.contains(&small.payload.as_ptr()));
+        assert!(range.contains(&large.payload.as_ptr()));
+    }
+}

@@ -1,0 +1,132 @@
+//! Round-trip time and retransmission timeout of one path (RFC 9260 section 6.3.1).
+
+use std::time::Duration;
+
+use crate::EndpointConfig;
+
+/// The clock granularity G of rule G1.
+const GRANULARITY: Duration = Duration::from_millis(1);
+
+/// SRTT, RTTVAR and RTO of a path.
+#[derive(Debug, Clone)]
+pub(crate) struct RoundTripTime {
+    smoothed: Option<Smoothed>,
+    rto: Duration,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Smoothed {
+    srtt: Duration,
+    rttvar: Duration,
+}
+
+impl RoundTripTime {
+    /// Before any measurement (rule C1).
+    pub(crate) fn new(config: &EndpointConfig) -> RoundTripTime {
+        RoundTripTime {
+            smoothed: None,
+            rto: config.rto_initial.min(config.rto_max),
+        }
+    }
+
+    /// SRTT; `None` before the first measurement.
+    pub(crate) fn srtt(&self) -> Option<Duration> {
+        self.smoothed.map(|smoothed| smoothed.srtt)
+    }
+
+    /// The retransmission timeout, backed off as it may be.
+    pub(crate) fn rto(&self) -> Duration {
+        self.rto
+    }
+
+    /// Takes in a measurement (rules C2, C3, C6, C7). It ends any back-off.
+    pub(crate) fn measure(&mut self, rtt: Duration, config: &EndpointConfig) {
+        let smoothed = match self.smoothed {
+            None => Smoothed {
+                srtt: rtt,
+                rttvar: rtt / 2,
+            },
+            Some(Smoothed { srtt, rttvar }) => Smoothed {
+                rttvar: weigh(rttvar, srtt.abs_diff(rtt), config.rto_beta),
+                srtt: weigh(srtt, rtt, config.rto_alpha),
+            },
+        };
+        let smoothed = Smoothed {
+            rttvar: if smoothed.rttvar.is_zero() {
+                GRANULARITY
+            } else {
+                smoothed.rttvar
+            },
+            ..smoothed
+        };
+        self.smoothed = Some(smoothed);
+        self.rto = (smoothed.srtt + 4 * smoothed.rttvar)
+            .max(config.rto_min)
+            .min(config.rto_max);
+    }
+
+    /// Doubles the timeout (rule E2 of section 6.3.3).
+    pub(crate) fn back_off(&mut self, config: &EndpointConfig) {
+        self.rto = self.rto.saturating_mul(2).min(config.rto_max);
+    }
+}
+
+/// The mean of `old` and `new`, with `weight` for `new`.
+fn weigh(old: Duration, new: Duration, weight: f64) -> Duration {
+    let weight = weight.clamp(0.0, 1.0);
+    old.mul_f64(1.0 - weight) + new.mul_f64(weight)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> EndpointConfig {
+        EndpointConfig {
+            rto_min: Duration::from_millis(10),
+            ..EndpointConfig::default()
+        }
+    }
+
+    fn milliseconds(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    #[test]
+    fn follows_rules_c1_to_c3() {
+        let config = config();
+        let mut rtt = RoundTripTime::new(&config);
+        assert_eq!(rtt.rto(), Duration::from_secs(1));
+        rtt.measure(milliseconds(100), &config);
+        assert_eq!(rtt.srtt(), Some(milliseconds(100)));
+        assert_eq!(rtt.rto(), milliseconds(300));
+        rtt.measure(milliseconds(180), &config);
+        // RTTVAR = 3/4 * 50 + 1/4 * 80 = 57.5; SRTT = 7/8 * 100 + 1/8 * 180 = 110.
+        assert_eq!(rtt.srtt(), Some(milliseconds(110)));
+        assert_eq!(rtt.rto(), milliseconds(340));
+    }
+
+    #[test]
+    fn stays_between_its_bounds() {
+        let config = EndpointConfig::default();
+        let mut rtt = RoundTripTime::new(&config);
+        rtt.measure(Duration::ZERO, &config);
+        assert_eq!(rtt.rto(), config.rto_min);
+        rtt.measure(Duration::from_secs(1000), &config);
+        assert_eq!(rtt.rto(), config.rto_max);
+    }
+
+    #[test]
+    fn doubles_until_the_maximum_and_collapses_with_a_measurement() {
+        let config = EndpointConfig::default();
+        let mut rtt = RoundTripTime::new(&config);
+        let mut seen = Vec::new();
+        for _ in 0..8 {
+            seen.push(rtt.rto().as_secs());
+            rtt.back_off(&config);
+        }
+        assert_eq!(seen, [1, 2, 4, 8, 16, 32, 60, 60]);
+        rtt.measure(milliseconds(20), &config);
+        assert_eq!(rtt.rto(), config.rto_min);
+    }
+}

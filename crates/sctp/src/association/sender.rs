@@ -1,0 +1,516 @@
+//! The sending half of an association (RFC 9260 sections 6.1, 6.2.1, 6.3.3 and 7.2.4): puts
+//! together the queue of messages, the chunks that are outstanding, the peer's window and the
+//! paths, and decides what leaves when.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::path::Path;
+use super::sent::{Loss, PathIndex, SentChunks};
+use super::streams::OutboundStreams;
+use super::transmit_queue::TransmitQueue;
+use crate::packet::{Data, GapAckBlock, PacketWriter, Sack, Tsn};
+use crate::{EndpointConfig, SendError, SendInfo};
+
+/// The sending half.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    queue: TransmitQueue,
+    streams: OutboundStreams,
+    sent: SentChunks,
+    /// The a_rwnd that the peer said last.
+    peer_window: usize,
+    /// The Fast Recovery exit point, in Fast Recovery.
+    fast_recovery_exit: Option<Tsn>,
+    /// A packet of fast retransmissions may leave there, whatever the window (section 7.2.4).
+    fast_retransmit: Option<PathIndex>,
+    probe: WindowProbe,
+    /// A SACK came since T3-rtx last expired: the peer is there, whatever it acknowledges.
+    heard_sack: bool,
+    /// A message was refused because the buffer was full, and nobody was told since that there is
+    /// room again.
+    refused: bool,
+}
+
+/// The zero window probe (section 6.1 A).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WindowProbe {
+    /// There is no need for one.
+    None,
+    /// The window is closed; a probe may leave then.
+    At(Instant),
+    /// One chunk may leave although the window is closed.
+    Due,
+    /// This chunk left although the window was closed.
+    Sent(Tsn),
+}
+
+/// What sending chunks did, for the counters.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct SentCounts {
+    pub(crate) chunks: u64,
+    pub(crate) retransmitted_by_timeout: u64,
+    pub(crate) retransmitted_fast: u64,
+}
+
+/// What a SACK led to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct SackOutcome {
+    /// Something was acknowledged for the first time.
+    pub(crate) progress: bool,
+    /// There is room again after a message was refused.
+    pub(crate) writable: bool,
+}
+
+/// A SACK that acknowledges what was never sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NeverSent;
+
+impl Sender {
+    /// A sender whose first TSN is `initial`, on `streams` streams.
+    pub(crate) fn new(initial: Tsn, streams: u16, peer_window: u32) -> Sender {
+        Sender {
+            queue: TransmitQueue::new(),
+            streams: OutboundStreams::new(streams),
+            sent: SentChunks::new(initial),
+            peer_window: peer_window as usize,
+            fast_recovery_exit: None,
+            fast_retransmit: None,
+            probe: WindowProbe::None,
+            heard_sack: false,
+            refused: false,
+        }
+    }
+
+    /// Learns what the peer allows (section 5.1.1). Gives back the messages that have no stream.
+    pub(crate) fn learn_peer(&mut self, window: u32, streams: u16) -> Vec<(SendInfo, Bytes)> {
+        self.peer_window = window as usize;
+        self.streams.limit(streams);
+        self.queue.remove_streams_from(self.streams.count())
+    }
+
+    /// How many streams there are.
+    pub(crate) fn streams(&self) -> u16 {
+        self.streams.count()
+    }
+
+    /// Whether all messages are sent and acknowledged for good.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.queue.is_empty() && self.sent.is_empty()
+    }
+
+    /// Messages that were not sent completely.
+    pub(crate) fn unsent(&self) -> usize {
+        self.queue.messages()
+    }
+
+    /// Chunks that are not acknowledged for good.
+    pub(crate) fn unacknowledged(&self) -> usize {
+        self.sent.len()
+    }
+
+    /// Bytes of user messages held.
+    pub(crate) fn buffered(&self) -> usize {
+        self.queue.bytes() + self.sent.bytes()
+    }
+
+    /// The peer's window as we know it: what it said last less what is in flight
+    /// (section 6.2.1).
+    pub(crate) fn peer_rwnd(&self) -> usize {
+        self.peer_window.saturating_sub(self.sent.bytes_in_flight())
+    }
+
+    /// Queues a message.
+    pub(crate) fn send(
+        &mut self,
+        info: SendInfo,
+        payload: Bytes,
+        config: &EndpointConfig,
+    ) -> Result<(), SendError> {
+        if payload.is_empty() {
+            return Err(SendError::Empty);
+        }
+        if info.stream >= self.streams.count() {
+            return Err(SendError::InvalidStream);
+        }
+        if payload.len() > config.max_message_size.min(config.send_buffer) {
+            return Err(SendError::TooLarge);
+        }
+        if self.buffered() + payload.len() > config.send_buffer {
+            self.refused = true;
+            return Err(SendError::BufferFull);
+        }
+        self.queue.push(info, payload);
+        Ok(())
+    }
+
+    /// Begins anew for a peer that restarted: what it had not acknowledged is gone.
+    pub(crate) fn restart(&mut self, initial: Tsn, streams: u16, peer_window: u32) {
+        let refused = self.refused;
+        *self = Sender {
+            refused,
+            ..Sender::new(initial, streams, peer_window)
+        };
+    }
+
+    /// Forgets everything: the association is over.
+    pub(crate) fn close(&mut self) {
+        *self = Sender::new(Tsn(0), 0, 0);
+    }
+
+    // --- Sending ---
+
+    /// Whether a packet with DATA should leave on `path`, with `room` bytes for chunks.
+    pub(crate) fn wants_packet(
+        &mut self,
+        path: PathIndex,
+        paths: &[Path],
+        room: usize,
+        config: &EndpointConfig,
+    ) -> bool {
+        let Some(congestion) = paths.get(path) else {
+            return false;
+        };
+        if self.sent.has_lost() {
+            return self.fast_retransmit == Some(path) || congestion.allows_packet(config);
+        }
+        congestion.allows_packet(config)
+            && self.next_new_size(paths).is_some()
+            && !self.is_held_back(room, config)
+    }
+
+    /// Writes DATA chunks into a packet that goes out on `path`: first what is marked for
+    /// retransmission, then new ones, as many as fit and may leave (section 6.1). The caller has
+    /// asked [`Self::wants_packet`], or sends the packet anyway.
+    pub(crate) fn write_data(
+        &mut self,
+        now: Instant,
+        writer: &mut PacketWriter<'_>,
+        path: PathIndex,
+        paths: &mut [Path],
+        immediate: bool,
+        config: &EndpointConfig,
+    ) -> SentCounts {
+        let mut counts = SentCounts::default();
+        let allowed = paths
+            .get(path)
+            .is_some_and(|path| path.allows_packet(config));
+        let fast = self.fast_retransmit == Some(path);
+        if !allowed && !fast {
+            return counts;
+        }
+        self.write_lost(now, writer, path, paths, immediate, &mut counts);
+        if counts.chunks > 0 && fast {
+            self.fast_retransmit = None;
+        }
+        if allowed && !self.sent.has_lost() && !self.is_held_back(writer.remaining(), config) {
+            self.write_new(now, writer, path, paths, immediate, &mut counts);
+        }
+        counts
+    }
+
+    /// The size of the DATA chunk that would go out next, if one is there.
+    pub(crate) fn next_chunk_size(&self, paths: &[Path]) -> Option<usize> {
+        self.next_size(paths)
+            .map(|size| (Data::OVERHEAD + size).next_multiple_of(4))
+    }
+
+    /// Puts the sent chunks back to be sent again, as when the COOKIE ECHO that carried them got
+    /// no answer.
+    pub(crate) fn send_again(&mut self, path: PathIndex, paths: &mut [Path]) {
+        if let Some(path_state) = paths.get_mut(path) {
+            self.sent
+                .mark_lost_on(path, |size| path_state.chunk_left_flight(size));
+            path_state.stop_t3_rtx();
+        }
+    }
+
+    // --- Acknowledgement ---
+
+    /// Takes in a SACK.
+    pub(crate) fn handle_sack(
+        &mut self,
+        now: Instant,
+        sack: &Sack<'_>,
+        paths: &mut [Path],
+        config: &EndpointConfig,
+    ) -> Result<SackOutcome, NeverSent> {
+        if sack.cumulative_tsn_ack < self.sent.cumulative_ack_point() {
+            return Ok(SackOutcome::default());
+        }
+        self.peer_window = sack.a_rwnd as usize;
+        self.heard_sack = true;
+        self.acknowledge(
+            now,
+            sack.cumulative_tsn_ack,
+            sack.gap_ack_blocks.iter(),
+            paths,
+            config,
+        )
+    }
+
+    /// Takes in the Cumulative TSN Ack of a SHUTDOWN, which has no Gap Ack Blocks: that some are
+    /// missing does not mean that the peer reneged (section 3.3.8).
+    pub(crate) fn handle_cumulative_ack(
+        &mut self,
+        now: Instant,
+        cumulative: Tsn,
+        paths: &mut [Path],
+        config: &EndpointConfig,
+    ) -> Result<SackOutcome, NeverSent> {
+        if cumulative < self.sent.cumulative_ack_point() {
+            return Ok(SackOutcome::default());
+        }
+        let gaps = self.sent.acknowledged_above(cumulative);
+        self.acknowledge(now, cumulative, gaps.into_iter(), paths, config)
+    }
+
+    fn acknowledge(
+        &mut self,
+        now: Instant,
+        cumulative: Tsn,
+        gaps: impl Iterator<Item = GapAckBlock>,
+        paths: &mut [Path],
+        config: &EndpointConfig,
+    ) -> Result<SackOutcome, NeverSent> {
+        let was_in_fast_recovery = self.fast_recovery_exit.is_some();
+        for path in paths.iter_mut() {
+            path.begin_sack();
+        }
+        // Losses are told after acknowledgements, so they can share the paths one after another.
+        let mut lost = Vec::new();
+        let mut reneged = Vec::new();
+        let summary = self
+            .sent
+            .handle_sack(
+                cumulative,
+                gaps,
+                was_in_fast_recovery,
+                |chunk| {
+                    if let Some(path) = paths.get_mut(chunk.path) {
+                        path.chunk_acknowledged(now, chunk, chunk.tsn <= cumulative, config);
+                    }
+                },
+                |path, size| lost.push((path, size)),
+                |path, size| reneged.push((path, size)),
+            )
+            .map_err(|_| NeverSent)?;
+        for path in paths.iter_mut() {
+            path.finish_sack(now, was_in_fast_recovery);
+        }
+        for (path, size) in reneged {
+            if let Some(path) = paths.get_mut(path) {
+                path.chunk_in_flight_again(now, size);
+            }
+        }
+        if self
+            .fast_recovery_exit
+            .is_some_and(|exit| exit <= cumulative)
+        {
+            self.fast_recovery_exit = None;
+        }
+        if let Some(first_path) = summary.fast_retransmit {
+            let enters = self.fast_recovery_exit.is_none();
+            for (path, size) in lost {
+                if let Some(path) = paths.get_mut(path) {
+                    path.chunk_lost(size, enters);
+                }
+            }
+            if enters {
+                self.fast_recovery_exit = Some(self.sent.next_tsn().previous());
+                self.fast_retransmit = Some(first_path);
+            }
+        }
+        self.update_probe(cumulative, paths);
+        let room_again = self.refused && self.buffered() < config.send_buffer / 2;
+        if room_again {
+            self.refused = false;
+        }
+        Ok(SackOutcome {
+            progress: summary.newly_acknowledged,
+            writable: room_again,
+        })
+    }
+
+    // --- Timers ---
+
+    /// T3-rtx of `path` expired (section 6.3.3): everything in flight there is to be sent again.
+    /// Tells whether it counts as an error: a peer that keeps its window closed but answers is
+    /// not unreachable (section 6.1 A).
+    pub(crate) fn handle_t3_rtx(
+        &mut self,
+        path: PathIndex,
+        paths: &mut [Path],
+        config: &EndpointConfig,
+    ) -> bool {
+        let Some(path_state) = paths.get_mut(path) else {
+            return false;
+        };
+        let window_closed = self.sent.first_size().is_some_and(|size| {
+            matches!(self.probe, WindowProbe::Sent(_)) || self.peer_window < size
+        });
+        path_state.t3_rtx_expired(window_closed, config);
+        self.sent
+            .mark_lost_on(path, |size| path_state.chunk_left_flight(size));
+        self.fast_recovery_exit = None;
+        self.fast_retransmit = None;
+        let counts = !(window_closed && self.heard_sack);
+        self.heard_sack = false;
+        counts
+    }
+
+    /// When a zero window probe is due.
+    pub(crate) fn probe_timeout(&self) -> Option<Instant> {
+        match self.probe {
+            WindowProbe::At(at) => Some(at),
+            _ => None,
+        }
+    }
+
+    /// Lets the probe leave when its time has come.
+    pub(crate) fn handle_probe_timeout(&mut self, now: Instant) {
+        if self.probe_timeout().is_some_and(|at| at <= now) {
+            self.probe = WindowProbe::Due;
+        }
+    }
+
+    /// Starts waiting for a zero window probe when the window is closed and nothing is
+    /// outstanding whose timer would find out that it opened.
+    pub(crate) fn watch_window(&mut self, now: Instant, path: PathIndex, paths: &[Path]) {
+        let blocked = self.sent.is_empty()
+            && self.probe == WindowProbe::None
+            && self
+                .next_size(paths)
+                .is_some_and(|size| size > self.peer_rwnd());
+        if blocked && let Some(path) = paths.get(path) {
+            self.probe = WindowProbe::At(now + path.rto());
+        }
+    }
+
+    /// Looks at the probe after a SACK: when the window is open again, one that was dropped goes
+    /// out at once, not when its timer expires.
+    fn update_probe(&mut self, cumulative: Tsn, paths: &mut [Path]) {
+        match self.probe {
+            WindowProbe::None => {}
+            WindowProbe::Sent(tsn) if tsn <= cumulative => self.probe = WindowProbe::None,
+            WindowProbe::Sent(tsn) => {
+                let size = self.sent.size(tsn).unwrap_or(0);
+                if self.peer_window >= size {
+                    self.probe = WindowProbe::None;
+                    for (index, path) in paths.iter_mut().enumerate() {
+                        self.sent
+                            .mark_lost_on(index, |size| path.chunk_left_flight(size));
+                        if path.flight() == 0 {
+                            path.stop_t3_rtx();
+                        }
+                    }
+                }
+            }
+            WindowProbe::At(_) | WindowProbe::Due => {
+                if self
+                    .next_size(paths)
+                    .is_none_or(|size| size <= self.peer_rwnd())
+                {
+                    self.probe = WindowProbe::None;
+                }
+            }
+        }
+    }
+
+    fn write_lost(
+        &mut self,
+        now: Instant,
+        writer: &mut PacketWriter<'_>,
+        path: PathIndex,
+        paths: &mut [Path],
+        immediate: bool,
+        counts: &mut SentCounts,
+    ) {
+        while let Some((tsn, piece)) = self.sent.next_lost() {
+            let chunk_size = piece.chunk_size();
+            if writer.data(&piece.chunk(tsn, immediate)).is_err() {
+                return;
+            }
+            let earliest = self.sent.is_earliest_on(tsn, path);
+            match self.sent.retransmit(tsn, path) {
+                Some(Loss::Timeout) => counts.retransmitted_by_timeout += 1,
+                Some(Loss::FastRetransmit) => counts.retransmitted_fast += 1,
+                None => {}
+            }
+            counts.chunks += 1;
+            for path in paths.iter_mut() {
+                path.retransmission_spoils_measurement(tsn);
+            }
+            if let Some(path) = paths.get_mut(path) {
+                path.chunk_retransmitted(now, chunk_size, earliest);
+            }
+        }
+    }
+
+    fn write_new(
+        &mut self,
+        now: Instant,
+        writer: &mut PacketWriter<'_>,
+        path: PathIndex,
+        paths: &mut [Path],
+        immediate: bool,
+        counts: &mut SentCounts,
+    ) {
+        let max = max_payload(paths);
+        while let Some(size) = self.next_new_size(paths) {
+            if (Data::OVERHEAD + size).next_multiple_of(4) > writer.remaining() {
+                return;
+            }
+            let beyond_window = size > self.peer_rwnd();
+            let Some(piece) = self.queue.take(max, &mut self.streams) else {
+                return;
+            };
+            let tsn = self.sent.next_tsn();
+            if writer.data(&piece.chunk(tsn, immediate)).is_err() {
+                return;
+            }
+            let chunk_size = piece.chunk_size();
+            self.sent.push(piece, path);
+            if let Some(path) = paths.get_mut(path) {
+                path.chunk_sent(now, tsn, chunk_size);
+            }
+            counts.chunks += 1;
+            if beyond_window {
+                self.probe = WindowProbe::Sent(tsn);
+                return;
+            }
+        }
+    }
+
+    /// The user data of the next new chunk, in bytes, if it may leave as far as the peer's window
+    /// is concerned. A chunk is never cut smaller to fit the window (section 6.1 A, RFC 1122
+    /// section 4.2.3.4).
+    fn next_new_size(&self, paths: &[Path]) -> Option<usize> {
+        self.next_size(paths).filter(|size| {
+            *size <= self.peer_rwnd() || (self.probe == WindowProbe::Due && self.sent.is_empty())
+        })
+    }
+
+    fn next_size(&self, paths: &[Path]) -> Option<usize> {
+        self.queue.next_size(max_payload(paths))
+    }
+
+    /// Whether new data waits for more to come, because less than a packet of it is there and
+    /// some is in flight (RFC 9260 section 6.1; RFC 1122 section 4.2.3.4).
+    fn is_held_back(&self, room: usize, config: &EndpointConfig) -> bool {
+        !config.nodelay && !self.sent.is_empty() && self.queue.bytes() + Data::OVERHEAD < room
+    }
+}
+
+/// The most user data of a chunk: the Association Maximum DATA Chunk Size (section 7.3) without
+/// the chunk's header.
+fn max_payload(paths: &[Path]) -> usize {
+    paths
+        .iter()
+        .map(Path::pmdcs)
+        .min()
+        .unwrap_or(0)
+        .saturating_sub(Data::OVERHEAD)
+        .max(1)
+}

@@ -1,0 +1,756 @@
+//! DATA chunks that were sent and are not acknowledged for good (RFC 9260 sections 6.2.1, 6.7 and
+//! 7.2.4): a ring indexed by TSN.
+//!
+//! This part knows which chunk is in flight on which path, acknowledged, or lost. It does not know
+//! time, windows or timers.
+
+use std::collections::VecDeque;
+
+use super::transmit_queue::Piece;
+use crate::packet::{GapAckBlock, Tsn};
+
+/// The third miss indication is the one that counts (section 7.2.4).
+const MISS_INDICATIONS: u8 = 3;
+
+/// Names one path of an association.
+pub(crate) type PathIndex = usize;
+
+/// Why a chunk was declared lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// T3-rtx expired (section 6.3.3).
+    Timeout,
+    /// Miss indications (section 7.2.4).
+    FastRetransmit,
+}
+
+/// Where a chunk stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    InFlight,
+    /// By a Gap Ack Block: the peer may still take it back (section 6.2).
+    Acknowledged,
+    /// Marked for retransmission.
+    Lost(Loss),
+}
+
+#[derive(Debug)]
+struct Chunk {
+    piece: Piece,
+    path: PathIndex,
+    state: State,
+    miss_indications: u8,
+    fast_retransmitted: bool,
+    /// A miss indication counts only when it comes from a TSN sent after this chunk last was.
+    counts_from: Tsn,
+}
+
+/// A chunk that a SACK newly acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Acknowledged {
+    pub(crate) tsn: Tsn,
+    /// Where it was sent last.
+    pub(crate) path: PathIndex,
+    /// With header and padding.
+    pub(crate) chunk_size: usize,
+    /// Whether it was counted in flight.
+    pub(crate) in_flight: bool,
+}
+
+/// What a SACK said in sum.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SackSummary {
+    /// The cumulative TSN moved.
+    pub(crate) advanced: bool,
+    /// Something was acknowledged for the first time.
+    pub(crate) newly_acknowledged: bool,
+    /// Chunks were marked for fast retransmission; the path of the first one.
+    pub(crate) fast_retransmit: Option<PathIndex>,
+}
+
+/// A SACK that no honest peer sends: it acknowledges what was never sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NeverSent;
+
+/// TSNs as offsets from the first outstanding one, both ends included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Run {
+    first: u32,
+    last: u32,
+}
+
+/// The chunks from the one after the Cumulative TSN Ack Point to the last one sent.
+#[derive(Debug)]
+pub(crate) struct SentChunks {
+    /// The TSN of the first chunk of the ring.
+    first: Tsn,
+    chunks: VecDeque<Chunk>,
+    /// What the last SACK acknowledged by Gap Ack Blocks: ascending, isolated.
+    acknowledged: Vec<Run>,
+    /// Room for the runs of the next SACK, kept to be used again.
+    scratch: Vec<Run>,
+    /// TSNs marked for retransmission, ascending; some may have been acknowledged since.
+    lost: VecDeque<Tsn>,
+    lost_count: usize,
+    bytes: usize,
+    bytes_in_flight: usize,
+}
+
+impl SentChunks {
+    /// Nothing sent yet; the first chunk will have the TSN `initial`.
+    pub(crate) fn new(initial: Tsn) -> SentChunks {
+        SentChunks {
+            first: initial,
+            chunks: VecDeque::new(),
+            acknowledged: Vec::new(),
+            scratch: Vec::new(),
+            lost: VecDeque::new(),
+            lost_count: 0,
+            bytes: 0,
+            bytes_in_flight: 0,
+        }
+    }
+
+    /// The TSN that the next new chunk gets.
+    pub(crate) fn next_tsn(&self) -> Tsn {
+        self.first + self.chunks.len() as u32
+    }
+
+    /// The Cumulative TSN Ack Point.
+    pub(crate) fn cumulative_ack_point(&self) -> Tsn {
+        self.first.previous()
+    }
+
+    /// Whether everything sent was acknowledged for good.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// How many chunks are not acknowledged for good.
+    pub(crate) fn len(&self) -> usize {
+        self.chunks.len()
+    }
+
+    /// Bytes of user data that are not acknowledged for good.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Bytes of user data in flight: neither acknowledged nor marked for retransmission.
+    pub(crate) fn bytes_in_flight(&self) -> usize {
+        self.bytes_in_flight
+    }
+
+    /// Whether chunks are marked for retransmission.
+    pub(crate) fn has_lost(&self) -> bool {
+        self.lost_count > 0
+    }
+
+    /// Whether the chunk `tsn` is the earliest one outstanding on `path` (section 6.1).
+    pub(crate) fn is_earliest_on(&self, tsn: Tsn, path: PathIndex) -> bool {
+        let before = tsn.distance_from(self.first) as usize;
+        !self
+            .chunks
+            .iter()
+            .take(before)
+            .any(|chunk| chunk.path == path && chunk.state == State::InFlight)
+    }
+
+    /// Takes in a chunk that goes out for the first time, on `path`; gives its TSN.
+    pub(crate) fn push(&mut self, piece: Piece, path: PathIndex) -> Tsn {
+        let tsn = self.next_tsn();
+        self.bytes += piece.payload.len();
+        self.bytes_in_flight += piece.payload.len();
+        self.chunks.push_back(Chunk {
+            piece,
+            path,
+            state: State::InFlight,
+            miss_indications: 0,
+            fast_retransmitted: false,
+            counts_from: tsn,
+        });
+        tsn
+    }
+
+    /// The user data of the first outstanding chunk, in bytes.
+    pub(crate) fn first_size(&self) -> Option<usize> {
+        self.chunks.front().map(|chunk| chunk.piece.payload.len())
+    }
+
+    /// The user data of the chunk `tsn`, in bytes.
+    pub(crate) fn size(&self, tsn: Tsn) -> Option<usize> {
+        self.chunks
+            .get(tsn.distance_from(self.first) as usize)
+            .map(|chunk| chunk.piece.payload.len())
+    }
+
+    /// What the last SACK acknowledged by Gap Ack Blocks, as blocks above `cumulative`.
+    pub(crate) fn acknowledged_above(&self, cumulative: Tsn) -> Vec<GapAckBlock> {
+        let advance = cumulative.distance_from(self.cumulative_ack_point());
+        let mut runs = self.acknowledged.clone();
+        rebase(&mut runs, advance);
+        runs.iter()
+            .filter_map(|run| {
+                Some(GapAckBlock {
+                    start: u16::try_from(run.first + 1).ok()?,
+                    end: u16::try_from(run.last + 1).ok()?,
+                })
+            })
+            .collect()
+    }
+
+    /// The lowest TSN marked for retransmission.
+    pub(crate) fn next_lost(&mut self) -> Option<(Tsn, &Piece)> {
+        while let Some(tsn) = self.lost.front().copied() {
+            let index = tsn.distance_from(self.first) as usize;
+            let is_lost = tsn >= self.first
+                && self
+                    .chunks
+                    .get(index)
+                    .is_some_and(|chunk| matches!(chunk.state, State::Lost(_)));
+            if is_lost {
+                return self.chunks.get(index).map(|chunk| (tsn, &chunk.piece));
+            }
+            self.lost.pop_front();
+        }
+        None
+    }
+
+    /// Notes that the chunk that [`Self::next_lost`] gave goes out again on `path`; tells why it
+    /// was lost.
+    pub(crate) fn retransmit(&mut self, tsn: Tsn, path: PathIndex) -> Option<Loss> {
+        let next_tsn = self.next_tsn();
+        let index = tsn.distance_from(self.first) as usize;
+        let chunk = self.chunks.get_mut(index)?;
+        let State::Lost(loss) = chunk.state else {
+            return None;
+        };
+        chunk.state = State::InFlight;
+        chunk.path = path;
+        chunk.miss_indications = 0;
+        chunk.counts_from = next_tsn;
+        self.bytes_in_flight += chunk.piece.payload.len();
+        self.lost_count -= 1;
+        if self.lost.front() == Some(&tsn) {
+            self.lost.pop_front();
+        }
+        Some(loss)
+    }
+
+    /// Marks everything in flight on `path` for retransmission (section 6.3.3); `on_lost` hears
+    /// the size of each chunk.
+    pub(crate) fn mark_lost_on(&mut self, path: PathIndex, mut on_lost: impl FnMut(usize)) {
+        for index in 0..self.chunks.len() {
+            let in_flight = self
+                .chunks
+                .get(index)
+                .is_some_and(|chunk| chunk.path == path && chunk.state == State::InFlight);
+            if in_flight {
+                self.mark_lost(index, Loss::Timeout, &mut |_, size| on_lost(size));
+            }
+        }
+    }
+
+    /// Takes in a SACK (sections 6.2.1 and 7.2.4). `on_acknowledged` hears each chunk that is
+    /// newly acknowledged, `on_lost` path and size of each that is marked for fast
+    /// retransmission. `on_reneged` hears path and size of each that is in flight again.
+    pub(crate) fn handle_sack(
+        &mut self,
+        cumulative: Tsn,
+        gaps: impl Iterator<Item = GapAckBlock>,
+        in_fast_recovery: bool,
+        mut on_acknowledged: impl FnMut(Acknowledged),
+        mut on_lost: impl FnMut(PathIndex, usize),
+        mut on_reneged: impl FnMut(PathIndex, usize),
+    ) -> Result<SackSummary, NeverSent> {
+        let mut summary = SackSummary::default();
+        let advance = cumulative.distance_from(self.cumulative_ack_point());
+        if advance as usize > self.chunks.len() {
+            return Err(NeverSent);
+        }
+        // Offsets, below, are from the chunk after the new Cumulative TSN Ack Point.
+        let outstanding = self.chunks.len() as u32 - advance;
+        let mut reported = std::mem::take(&mut self.scratch);
+        let sound = read_gaps(gaps, outstanding, &mut reported);
+        if !sound {
+            self.scratch = reported;
+            return Err(NeverSent);
+        }
+
+        let mut highest_newly_acknowledged = None;
+        for _ in 0..advance {
+            let Some(chunk) = self.chunks.pop_front() else {
+                break;
+            };
+            let tsn = self.first;
+            self.first = tsn.next();
+            summary.advanced = true;
+            let size = chunk.piece.payload.len();
+            self.bytes -= size;
+            if chunk.state == State::Acknowledged {
+                continue;
+            }
+            let in_flight = chunk.state == State::InFlight;
+            if in_flight {
+                self.bytes_in_flight -= size;
+            } else {
+                self.lost_count -= 1;
+            }
+            summary.newly_acknowledged = true;
+            on_acknowledged(Acknowledged {
+                tsn,
+                path: chunk.path,
+                chunk_size: chunk.piece.chunk_size(),
+                in_flight,
+            });
+        }
+        rebase(&mut self.acknowledged, advance);
+
+        let before = std::mem::take(&mut self.acknowledged);
+        for_each_only_in(&reported, &before, |offset| {
+            let tsn = self.first + offset;
+            let Some(chunk) = self.chunks.get_mut(offset as usize) else {
+                return;
+            };
+            let in_flight = chunk.state == State::InFlight;
+            if in_flight {
+                self.bytes_in_flight -= chunk.piece.payload.len();
+            } else {
+                self.lost_count -= 1;
+            }
+            chunk.state = State::Acknowledged;
+            summary.newly_acknowledged = true;
+            highest_newly_acknowledged = Some(offset);
+            on_acknowledged(Acknowledged {
+                tsn,
+                path: chunk.path,
+                chunk_size: chunk.piece.chunk_size(),
+                in_flight,
+            });
+        });
+        for_each_only_in(&before, &reported, |offset| {
+            if let Some(chunk) = self.chunks.get_mut(offset as usize) {
+                chunk.state = State::InFlight;
+                chunk.miss_indications = 0;
+                self.bytes_in_flight += chunk.piece.payload.len();
+                on_reneged(chunk.path, chunk.piece.chunk_size());
+            }
+        });
+
+        let highest_reported = reported.last().map(|run| run.last);
+        self.acknowledged = reported;
+        self.scratch = before;
+        self.scratch.clear();
+        let miss_below = if in_fast_recovery && summary.advanced {
+            highest_reported
+        } else {
+            highest_newly_acknowledged
+        };
+        if let Some(limit) = miss_below {
+            self.count_misses(limit, &mut summary, &mut on_lost);
+        }
+        if self.lost_count == 0 {
+            self.lost.clear();
+        }
+        Ok(summary)
+    }
+
+    /// Gives every chunk below the offset `limit` that is not acknowledged a miss indication.
+    fn count_misses(
+        &mut self,
+        limit: u32,
+        summary: &mut SackSummary,
+        on_lost: &mut impl FnMut(PathIndex, usize),
+    ) {
+        let limit_tsn = self.first + limit;
+        let mut offset = 0;
+        let mut run = 0;
+        while offset < limit {
+            if let Some(acknowledged) = self.acknowledged.get(run)
+                && offset >= acknowledged.first
+            {
+                offset = acknowledged.last + 1;
+                run += 1;
+                continue;
+            }
+            let index = offset as usize;
+            offset += 1;
+            let Some(chunk) = self.chunks.get_mut(index) else {
+                break;
+            };
+            if chunk.state != State::InFlight
+                || chunk.fast_retransmitted
+                || limit_tsn < chunk.counts_from
+            {
+                continue;
+            }
+            chunk.miss_indications += 1;
+            if chunk.miss_indications >= MISS_INDICATIONS {
+                chunk.fast_retransmitted = true;
+                summary.fast_retransmit.get_or_insert(chunk.path);
+                self.mark_lost(index, Loss::FastRetransmit, on_lost);
+            }
+        }
+    }
+
+    /// Marks the chunk at `index`, which is in flight, for retransmission.
+    fn mark_lost(&mut self, index: usize, loss: Loss, on_lost: &mut impl FnMut(PathIndex, usize)) {
+        let Some(chunk) = self.chunks.get_mut(index) else {
+            return;
+        };
+        chunk.state = State::Lost(loss);
+        self.bytes_in_flight -= chunk.piece.payload.len();
+        on_lost(chunk.path, chunk.piece.chunk_size());
+        let tsn = self.first + index as u32;
+        self.lost_count += 1;
+        let base = self.first;
+        match self.lost.back() {
+            Some(back) if tsn <= *back => {
+                // Entries of acknowledged chunks may lie before `first`: they sort first.
+                let position = self.lost.partition_point(|other| {
+                    *other < base || other.distance_from(base) < tsn.distance_from(base)
+                });
+                if self.lost.get(position) != Some(&tsn) {
+                    self.lost.insert(position, tsn);
+                }
+            }
+            _ => self.lost.push_back(tsn),
+        }
+    }
+}
+
+/// Reads Gap Ack Blocks into ascending, isolated runs of offsets. A block whose ends are reversed
+/// or that touches the Cumulative TSN is left out; `false` when one reaches beyond what is
+/// outstanding.
+fn read_gaps(
+    gaps: impl Iterator<Item = GapAckBlock>,
+    outstanding: u32,
+    runs: &mut Vec<Run>,
+) -> bool {
+    runs.clear();
+    let mut ascending = true;
+    for gap in gaps {
+        if gap.start == 0 || gap.end < gap.start {
+            continue;
+        }
+        if u32::from(gap.end) > outstanding {
+            runs.clear();
+            return false;
+        }
+        let run = Run {
+            first: u32::from(gap.start) - 1,
+            last: u32::from(gap.end) - 1,
+        };
+        ascending &= runs.last().is_none_or(|before| before.last + 1 < run.first);
+        runs.push(run);
+    }
+    if !ascending {
+        runs.sort_unstable_by_key(|run| run.first);
+        runs.dedup_by(|next, run| {
+            let joined = next.first <= run.last + 1;
+            if joined {
+                run.last = run.last.max(next.last);
+            }
+            joined
+        });
+    }
+    true
+}
+
+/// Counts the offsets of `runs` from a point `advance` further on.
+fn rebase(runs: &mut Vec<Run>, advance: u32) {
+    if advance == 0 {
+        return;
+    }
+    runs.retain_mut(|run| {
+        if run.last < advance {
+            return false;
+        }
+        run.first = run.first.saturating_sub(advance);
+        run.last -= advance;
+        true
+    });
+}
+
+/// Calls `action` with each offset that is in `these` but not in `those`, ascending. Both are
+/// ascending and isolated.
+fn for_each_only_in(these: &[Run], those: &[Run], mut action: impl FnMut(u32)) {
+    let mut skip = those.iter().peekable();
+    for run in these {
+        let mut offset = run.first;
+        while offset <= run.last {
+            while skip.next_if(|other| other.last < offset).is_some() {}
+            match skip.peek() {
+                Some(other) if other.first <= offset => offset = other.last + 1,
+                _ => {
+                    action(offset);
+                    offset += 1;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::packet::Ssn;
+
+    const FIRST: u32 = u32::MAX - 2;
+
+    fn piece(bytes: usize) -> Piece {
+        Piece {
+            stream: 0,
+            ssn: Ssn(0),
+            ppid: 0,
+            unordered: false,
+            immediate: false,
+            beginning: true,
+            ending: true,
+            payload: Bytes::from(vec![0; bytes]),
+        }
+    }
+
+    /// Ten-byte chunks whose TSNs go around.
+    fn sent(count: u32) -> SentChunks {
+        let mut sent = SentChunks::new(Tsn(FIRST));
+        for number in 0..count {
+            assert_eq!(sent.push(piece(10), 0), Tsn(FIRST) + number);
+        }
+        sent
+    }
+
+    #[derive(Debug, Default)]
+    struct Heard {
+        acknowledged: Vec<u32>,
+        lost: usize,
+        reneged: usize,
+        summary: SackSummary,
+    }
+
+    /// `cumulative` counts acknowledged chunks from the start, as do the runs in `gaps`.
+    fn sack(sent: &mut SentChunks, cumulative: u32, gaps: &[(u16, u16)], recovery: bool) -> Heard {
+        let mut heard = Heard::default();
+        let gaps = gaps.iter().map(|&(start, end)| GapAckBlock { start, end });
+        heard.summary = sent
+            .handle_sack(
+                Tsn(FIRST).previous() + cumulative,
+                gaps,
+                recovery,
+                |chunk| heard.acknowledged.push(chunk.tsn.distance_from(Tsn(FIRST))),
+                |_, _| heard.lost += 1,
+                |_, _| heard.reneged += 1,
+            )
+            .expect("acknowledges what was sent");
+        heard
+    }
+
+    #[test]
+    fn acknowledges_by_cumulative_tsn_and_gaps_once() {
+        let mut sent = sent(8);
+        let heard = sack(&mut sent, 2, &[(2, 3), (5, 5)], false);
+        assert_eq!(heard.acknowledged, [0, 1, 3, 4, 6]);
+        assert_eq!(sent.bytes(), 60);
+        assert_eq!(sent.bytes_in_flight(), 30);
+        let heard = sack(&mut sent, 5, &[(2, 2)], false);
+        assert_eq!(heard.acknowledged, [2]);
+        assert_eq!(sent.bytes(), 30);
+        assert_eq!(sent.bytes_in_flight(), 20);
+        let heard = sack(&mut sent, 8, &[], false);
+        assert_eq!(heard.acknowledged, [5, 7]);
+        assert!(sent.is_empty());
+        assert_eq!((sent.bytes(), sent.bytes_in_flight()), (0, 0));
+    }
+
+    #[test]
+    fn refuses_sacks_of_what_was_never_sent() {
+        for (cumulative, gaps) in [(4, &[][..]), (1, &[(2, 3)][..])] {
+            let mut sent = sent(3);
+            let gaps = gaps.iter().map(|&(start, end)| GapAckBlock { start, end });
+            let cumulative = Tsn(FIRST).previous() + cumulative;
+            let result = sent.handle_sack(cumulative, gaps, false, |_| {}, |_, _| {}, |_, _| {});
+            assert_eq!(result.unwrap_err(), NeverSent);
+            assert_eq!(sent.len(), 3);
+        }
+    }
+
+    #[test]
+    fn marks_a_chunk_lost_at_the_third_miss_indication() {
+        let mut sent = sent(6);
+        assert_eq!(sack(&mut sent, 1, &[(2, 2)], false).lost, 0);
+        assert_eq!(sack(&mut sent, 1, &[(2, 3)], false).lost, 0);
+        let heard = sack(&mut sent, 1, &[(2, 4)], false);
+        assert_eq!(heard.lost, 1);
+        assert_eq!(heard.summary.fast_retransmit, Some(0));
+        assert_eq!(sent.next_lost().map(|(tsn, ..)| tsn), Some(Tsn(FIRST) + 1));
+        assert_eq!(
+            sent.retransmit(Tsn(FIRST) + 1, 0),
+            Some(Loss::FastRetransmit)
+        );
+        assert!(sent.next_lost().is_none());
+        // It is not fast retransmitted a second time.
+        for number in 6..11 {
+            sent.push(piece(10), 0);
+            assert_eq!(sack(&mut sent, 1, &[(2, number)], true).lost, 0);
+        }
+    }
+
+    #[test]
+    fn counts_no_miss_for_what_is_not_newly_acknowledged() {
+        let mut sent = sent(6);
+        for _ in 0..5 {
+            assert_eq!(sack(&mut sent, 1, &[(2, 2)], false).lost, 0);
+        }
+    }
+
+    #[test]
+    fn counts_misses_only_below_the_highest_newly_acknowledged() {
+        let mut sent = sent(9);
+        // Offsets from the cumulative TSN: 2 is missing, 4 is missing.
+        sack(&mut sent, 1, &[(5, 5)], false);
+        sack(&mut sent, 1, &[(3, 3), (5, 5)], false);
+        let heard = sack(&mut sent, 1, &[(3, 3), (5, 6)], false);
+        assert_eq!(heard.lost, 2, "chunks 2 and 1 have three, 4 has two");
+    }
+
+    #[test]
+    fn counts_all_misses_when_fast_recovery_advances() {
+        let mut sent = sent(9);
+        sack(&mut sent, 0, &[(2, 2), (4, 4)], false);
+        sack(&mut sent, 0, &[(2, 2), (4, 5)], false);
+        let heard = sack(&mut sent, 0, &[(2, 2), (4, 6)], false);
+        assert_eq!(heard.lost, 2);
+        let mut sent = sent_with_retransmission();
+        let heard = sack(&mut sent, 1, &[(3, 4)], true);
+        assert_eq!(heard.lost, 0);
+    }
+
+    /// The first chunk was fast retransmitted, the second is acknowledged.
+    fn sent_with_retransmission() -> SentChunks {
+        let mut sent = sent(5);
+        for end in 2..5 {
+            sack(&mut sent, 0, &[(2, end)], false);
+        }
+        sent.retransmit(Tsn(FIRST), 0);
+        sent
+    }
+
+    #[test]
+    fn takes_back_what_the_peer_reneges_on() {
+        let mut sent = sent(5);
+        sack(&mut sent, 1, &[(2, 4)], false);
+        assert_eq!(sent.bytes_in_flight(), 10);
+        let heard = sack(&mut sent, 1, &[(2, 2)], false);
+        assert_eq!(heard.reneged, 2);
+        assert_eq!(sent.bytes_in_flight(), 30);
+        let heard = sack(&mut sent, 5, &[], false);
+        assert_eq!(heard.acknowledged, [1, 3, 4]);
+    }
+
+    #[test]
+    fn retransmits_after_a_timeout_in_order_of_tsn() {
+        let mut sent = sent(4);
+        sack(&mut sent, 0, &[(2, 2)], false);
+        let mut sizes = 0;
+        sent.mark_lost_on(0, |size| sizes += size);
+        assert_eq!(sizes, 3 * 28);
+        assert_eq!(sent.bytes_in_flight(), 0);
+        assert!(sent.has_lost());
+        let mut again = Vec::new();
+        while let Some((tsn, _)) = sent.next_lost() {
+            again.push(tsn.distance_from(Tsn(FIRST)));
+            assert_eq!(sent.retransmit(tsn, 0), Some(Loss::Timeout));
+        }
+        assert_eq!(again, [0, 2, 3]);
+        assert_eq!(sent.bytes_in_flight(), 30);
+        assert!(!sent.has_lost());
+    }
+
+    #[test]
+    fn counts_misses_of_a_retransmission_only_from_later_chunks() {
+        let mut sent = sent(6);
+        sent.mark_lost_on(0, |_| {});
+        while let Some((tsn, _)) = sent.next_lost() {
+            sent.retransmit(tsn, 0);
+        }
+        for end in 2..7 {
+            assert_eq!(sack(&mut sent, 0, &[(2, end)], false).lost, 0);
+        }
+        for end in 7..10 {
+            sent.push(piece(10), 0);
+            assert_eq!(
+                sack(&mut sent, 0, &[(2, end)], false).lost,
+                (end == 9).into()
+            );
+        }
+    }
+
+    #[test]
+    fn forgets_losses_that_turn_out_to_have_arrived() {
+        let mut sent = sent(4);
+        sent.mark_lost_on(0, |_| {});
+        let heard = sack(&mut sent, 3, &[], false);
+        assert_eq!(heard.acknowledged, [0, 1, 2]);
+        assert_eq!(sent.next_lost().map(|(tsn, ..)| tsn), Some(Tsn(FIRST) + 3));
+        sack(&mut sent, 4, &[], false);
+        assert!(!sent.has_lost());
+        assert!(sent.next_lost().is_none());
+    }
+
+    #[test]
+    fn tells_the_earliest_chunk_of_a_path() {
+        let mut sent = SentChunks::new(Tsn(FIRST));
+        let first = sent.push(piece(1), 0);
+        let second = sent.push(piece(1), 1);
+        let third = sent.push(piece(1), 1);
+        assert!(sent.is_earliest_on(first, 0));
+        assert!(sent.is_earliest_on(second, 1));
+        assert!(!sent.is_earliest_on(third, 1));
+    }
+
+    proptest! {
+        #[test]
+        fn keeps_its_counts_whatever_the_sacks(
+            steps in prop::collection::vec(
+                (0u32..4, prop::collection::vec((0u16..12, 0u16..12), 0..4), 0u8..4),
+                0..60,
+            ),
+        ) {
+            let mut sent = SentChunks::new(Tsn(FIRST));
+            for (advance, gaps, action) in steps {
+                match action {
+                    0 => sent.mark_lost_on(0, |_| {}),
+                    1 => {
+                        while let Some((tsn, _)) = sent.next_lost() {
+                            sent.retransmit(tsn, 0);
+                        }
+                    }
+                    _ => {
+                        sent.push(piece(10), 0);
+                        sent.push(piece(10), 0);
+                    }
+                }
+                let gaps = gaps.iter().map(|&(start, end)| GapAckBlock { start, end });
+                let cumulative = sent.cumulative_ack_point() + advance;
+                let _ = sent.handle_sack(cumulative, gaps, false, |_| {}, |_, _| {}, |_, _| {});
+                let in_flight = sent.chunks.iter().filter(|c| c.state == State::InFlight).count();
+                let lost =
+                    sent.chunks.iter().filter(|c| matches!(c.state, State::Lost(_))).count();
+                let acknowledged =
+                    sent.chunks.iter().filter(|c| c.state == State::Acknowledged).count();
+                let in_runs: u32 =
+                    sent.acknowledged.iter().map(|run| run.last - run.first + 1).sum();
+                prop_assert_eq!(sent.bytes_in_flight(), in_flight * 10);
+                prop_assert_eq!(sent.lost_count, lost);
+                prop_assert_eq!(sent.bytes(), sent.chunks.len() * 10);
+                prop_assert_eq!(in_runs as usize, acknowledged);
+                if lost > 0 {
+                    prop_assert!(sent.next_lost().is_some());
+                }
+            }
+        }
+    }
+}

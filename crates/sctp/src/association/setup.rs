@@ -1,0 +1,334 @@
+//! What the side that opens an association keeps until it is up (RFC 9260 section 5.1), and the
+//! reading of the parameters of INIT and INIT ACK (sections 3.2.1, 3.2.2, 3.3.2 and 3.3.3).
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use crate::EndpointConfig;
+use crate::packet::{Cause, CauseBuffer, Parameter, ParameterType, Parameters, Tlv};
+
+/// The set-up seen from the side that sent the INIT.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    step: Step,
+    /// T1-init or T1-cookie.
+    timer: Option<Instant>,
+    retransmissions: u32,
+    /// How often the cookie came back as stale.
+    stale_cookies: u32,
+    /// When the INIT or COOKIE ECHO was sent first; `None` once it was sent again, for then its
+    /// answer measures nothing.
+    sent: Option<Instant>,
+    /// The chunk should go out (again).
+    due: bool,
+    /// For the Cookie Preservative parameter, in milliseconds (section 5.2.6).
+    life_span_increment: Option<u32>,
+}
+
+#[derive(Debug)]
+enum Step {
+    /// COOKIE-WAIT.
+    Init,
+    /// COOKIE-ECHOED, with the cookie and what was not recognized in the INIT ACK.
+    CookieEcho { cookie: Bytes, errors: CauseBuffer },
+}
+
+/// What T1 brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SetupTimeout {
+    /// Nothing yet.
+    None,
+    /// The chunk is to be sent again.
+    Retransmit,
+    /// Max.Init.Retransmits is exceeded.
+    GiveUp,
+}
+
+impl Setup {
+    /// An INIT is to be sent.
+    pub(crate) fn new() -> Setup {
+        Setup {
+            step: Step::Init,
+            timer: None,
+            retransmissions: 0,
+            stale_cookies: 0,
+            sent: None,
+            due: true,
+            life_span_increment: None,
+        }
+    }
+
+    /// Whether INIT or COOKIE ECHO should go out now.
+    pub(crate) fn is_due(&self) -> bool {
+        self.due
+    }
+
+    /// The cookie to echo and the errors to report with it, when that is the step.
+    pub(crate) fn cookie(&self) -> Option<(&Bytes, &CauseBuffer)> {
+        match &self.step {
+            Step::Init => None,
+            Step::CookieEcho { cookie, errors } => Some((cookie, errors)),
+        }
+    }
+
+    /// The increment to ask for with a Cookie Preservative.
+    pub(crate) fn life_span_increment(&self) -> Option<u32> {
+        self.life_span_increment
+    }
+
+    /// INIT or COOKIE ECHO went out; T1 runs for `rto`.
+    pub(crate) fn sent(&mut self, now: Instant, rto: Duration) {
+        self.due = false;
+        self.timer = Some(now + rto);
+        self.sent = (self.retransmissions == 0).then_some(now);
+    }
+
+    /// The answer came: the round-trip time, unless the question was sent twice.
+    pub(crate) fn answered(&self, now: Instant) -> Option<Duration> {
+        self.sent.map(|sent| now.saturating_duration_since(sent))
+    }
+
+    /// The INIT ACK came: its cookie is to be echoed.
+    pub(crate) fn echo_cookie(&mut self, cookie: Bytes, errors: CauseBuffer) {
+        self.step = Step::CookieEcho { cookie, errors };
+        self.timer = None;
+        self.retransmissions = 0;
+        self.sent = None;
+        self.due = true;
+    }
+
+    /// The cookie was stale: begins again with an INIT that asks for a longer life
+    /// (section 5.2.6, alternative 3). `false` when that has happened Max.Init.Retransmits times.
+    pub(crate) fn begin_again(&mut self, increment: Duration, config: &EndpointConfig) -> bool {
+        if self.stale_cookies >= config.max_init_retransmits {
+            return false;
+        }
+        let milliseconds = increment.as_millis().max(1);
+        *self = Setup {
+            stale_cookies: self.stale_cookies + 1,
+            life_span_increment: Some(u32::try_from(milliseconds).unwrap_or(u32::MAX)),
+            ..Setup::new()
+        };
+        true
+    }
+
+    /// When T1 expires.
+    pub(crate) fn timeout(&self) -> Option<Instant> {
+        self.timer
+    }
+
+    /// Looks whether T1 expired (sections 4, notes 2 and 3, and 5.1.4).
+    pub(crate) fn handle_timeout(&mut self, now: Instant, config: &EndpointConfig) -> SetupTimeout {
+        if self.timer.is_none_or(|timer| timer > now) {
+            return SetupTimeout::None;
+        }
+        self.timer = None;
+        if self.retransmissions >= config.max_init_retransmits {
+            return SetupTimeout::GiveUp;
+        }
+        self.retransmissions += 1;
+        self.due = true;
+        SetupTimeout::Retransmit
+    }
+}
+
+/// What the parameters of an INIT or INIT ACK say, as far as we care.
+#[derive(Debug, Default)]
+pub(crate) struct SetupParameters<'a> {
+    /// State Cookie.
+    pub(crate) cookie: Option<&'a [u8]>,
+    /// Suggested Cookie Life-Span Increment, in milliseconds.
+    pub(crate) life_span_increment: Option<u32>,
+    /// Parameters that were not recognized and are to be reported, as they came.
+    pub(crate) unrecognized: Vec<Tlv<'a>>,
+}
+
+/// Why the parameters of an INIT or INIT ACK make an association impossible.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ParameterFault<'a> {
+    /// A Host Name Address (section 3.3.2.1.4).
+    HostName(Tlv<'a>),
+    /// The framing of a parameter is broken, or a value does not fit its type.
+    Malformed,
+}
+
+impl<'a> SetupParameters<'a> {
+    /// Reads the parameters. A parameter that is not recognized is treated by its two highest
+    /// bits (section 3.2.1). Address lists are not used: the peer is where its packet came from.
+    pub(crate) fn read(
+        parameters: Parameters<'a>,
+    ) -> Result<SetupParameters<'a>, ParameterFault<'a>> {
+        let mut found = SetupParameters::default();
+        for tlv in parameters.iter().raw() {
+            let tlv = tlv.map_err(|_| ParameterFault::Malformed)?;
+            match Parameter::read(tlv).map_err(|_| ParameterFault::Malformed)? {
+                Parameter::StateCookie(cookie) => {
+                    found.cookie.get_or_insert(cookie);
+                }
+                Parameter::CookiePreservative {
+                    life_span_increment,
+                } => {
+                    found.life_span_increment.get_or_insert(life_span_increment);
+                }
+                Parameter::HostNameAddress(_) => return Err(ParameterFault::HostName(tlv)),
+                Parameter::Ipv4Address(_)
+                | Parameter::Ipv6Address(_)
+                | Parameter::UnrecognizedParameter(_)
+                | Parameter::SupportedAddressTypes(_)
+                | Parameter::EcnCapable => {}
+                Parameter::HeartbeatInfo(_) | Parameter::Other(_) => {
+                    let action = ParameterType(tlv.type_field()).unrecognized_action();
+                    if action.report {
+                        found.unrecognized.push(tlv);
+                    }
+                    if action.stop {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The Unrecognized Parameters cause for an ERROR beside the COOKIE ECHO (section 3.2.2), of
+    /// at most about `max` bytes.
+    pub(crate) fn unrecognized_cause(&self, max: usize) -> CauseBuffer {
+        let mut causes = CauseBuffer::new();
+        let mut bytes = Vec::new();
+        for tlv in &self.unrecognized {
+            let padded = tlv.bytes().len().next_multiple_of(4);
+            if bytes.len() + padded > max {
+                break;
+            }
+            bytes.extend_from_slice(tlv.bytes());
+            bytes.resize(bytes.len().next_multiple_of(4), 0);
+        }
+        if !bytes.is_empty() {
+            // What fits a packet fits a length field.
+            let _ = causes.push(&Cause::UnrecognizedParameters(Parameters::new(&bytes)));
+        }
+        causes
+    }
+}
+
+impl ParameterFault<'_> {
+    /// The cause to give in an ABORT.
+    pub(crate) fn push_to(&self, causes: &mut CauseBuffer) {
+        let cause = match self {
+            ParameterFault::HostName(tlv) => Cause::UnresolvableAddress(tlv.bytes()),
+            ParameterFault::Malformed => Cause::ProtocolViolation(b"malformed parameter"),
+        };
+        // A host name too long to be sent back is left out: the ABORT stands without it.
+        let _ = causes.push(&cause);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Parameters as they lie in a packet.
+    fn parameter(type_field: u16, value: &[u8]) -> Vec<u8> {
+        let mut bytes = type_field.to_be_bytes().to_vec();
+        bytes.extend_from_slice(&(value.len() as u16 + 4).to_be_bytes());
+        bytes.extend_from_slice(value);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    #[test]
+    fn treats_unknown_parameters_by_their_highest_bits() {
+        for (type_field, reported, goes_on) in [
+            (0x0123, false, false),
+            (0x4123, true, false),
+            (0x8123, false, true),
+            (0xc123, true, true),
+        ] {
+            let bytes = [parameter(type_field, b"abc"), parameter(7, b"cookie")].concat();
+            let found = SetupParameters::read(Parameters::new(&bytes)).unwrap();
+            assert_eq!(!found.unrecognized.is_empty(), reported);
+            assert_eq!(found.cookie.is_some(), goes_on);
+        }
+    }
+
+    #[test]
+    fn refuses_host_names_and_broken_parameters() {
+        let host_name = parameter(11, b"host.example\0");
+        assert!(matches!(
+            SetupParameters::read(Parameters::new(&host_name)),
+            Err(ParameterFault::HostName(_))
+        ));
+        for broken in [
+            &[0, 5, 0, 3][..],
+            &[0, 5, 0, 9, 1, 2, 3, 4][..],
+            &[0, 5][..],
+        ] {
+            assert!(matches!(
+                SetupParameters::read(Parameters::new(broken)),
+                Err(ParameterFault::Malformed)
+            ));
+        }
+    }
+
+    #[test]
+    fn reports_no_more_unrecognized_parameters_than_fit() {
+        let bytes = [
+            parameter(0xc001, b"a"),
+            parameter(0xc002, b"b"),
+            parameter(0xc003, b"c"),
+        ]
+        .concat();
+        let found = SetupParameters::read(Parameters::new(&bytes)).unwrap();
+        let causes = found.unrecognized_cause(17);
+        assert_eq!(
+            causes.causes().as_bytes(),
+            [&[0, 8, 0, 20], &bytes[..16]].concat()
+        );
+        let none = SetupParameters::default().unrecognized_cause(100);
+        assert!(none.causes().as_bytes().is_empty());
+    }
+
+    #[test]
+    fn gives_up_after_max_init_retransmits() {
+        let config = EndpointConfig::default();
+        let mut setup = Setup::new();
+        let mut now = Instant::now();
+        for _ in 0..config.max_init_retransmits {
+            setup.sent(now, Duration::from_secs(1));
+            assert_eq!(setup.handle_timeout(now, &config), SetupTimeout::None);
+            now += Duration::from_secs(1);
+            assert_eq!(setup.handle_timeout(now, &config), SetupTimeout::Retransmit);
+            assert!(setup.is_due());
+        }
+        setup.sent(now, Duration::from_secs(1));
+        now += Duration::from_secs(1);
+        assert_eq!(setup.handle_timeout(now, &config), SetupTimeout::GiveUp);
+    }
+
+    #[test]
+    fn begins_again_only_so_often() {
+        let config = EndpointConfig::default();
+        let mut setup = Setup::new();
+        for _ in 0..config.max_init_retransmits {
+            setup.echo_cookie(Bytes::new(), CauseBuffer::new());
+            assert!(setup.begin_again(Duration::from_millis(1500), &config));
+            assert_eq!(setup.life_span_increment(), Some(1500));
+            assert!(setup.is_due() && setup.cookie().is_none());
+        }
+        assert!(!setup.begin_again(Duration::from_secs(1), &config));
+    }
+
+    #[test]
+    fn measures_only_what_was_sent_once() {
+        let config = EndpointConfig::default();
+        let mut setup = Setup::new();
+        let start = Instant::now();
+        setup.sent(start, Duration::from_secs(1));
+        let later = start + Duration::from_secs(1);
+        assert_eq!(setup.answered(later), Some(Duration::from_secs(1)));
+        setup.handle_timeout(later, &config);
+        setup.sent(later, Duration::from_secs(2));
+        assert_eq!(setup.answered(later), None);
+    }
+}

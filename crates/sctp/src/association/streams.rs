@@ -1,0 +1,238 @@
+//! The streams of an association (RFC 9260 sections 6.5 and 6.6): order within each, none between
+//! them. These parts know stream sequence numbers and nothing of TSNs.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::ReceivedMessage;
+use crate::packet::Ssn;
+
+/// The peer's streams: holds messages back until it is their turn.
+#[derive(Debug)]
+pub(crate) struct InboundStreams {
+    count: u16,
+    /// The next sequence number of each stream; streams beyond the end have not been used.
+    next: Vec<Ssn>,
+    /// Messages before their turn, by stream and sequence number.
+    waiting: BTreeMap<(u16, u16), ReceivedMessage>,
+    ready: VecDeque<ReceivedMessage>,
+}
+
+/// The sequence number of an ordered message was used before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SequenceNumberReused;
+
+impl InboundStreams {
+    /// `count` streams that carried nothing yet.
+    pub(crate) fn new(count: u16) -> InboundStreams {
+        InboundStreams {
+            count,
+            next: Vec::new(),
+            waiting: BTreeMap::new(),
+            ready: VecDeque::new(),
+        }
+    }
+
+    /// How many streams there are.
+    pub(crate) fn count(&self) -> u16 {
+        self.count
+    }
+
+    /// How many messages are held, before their turn or ready.
+    pub(crate) fn messages(&self) -> usize {
+        self.waiting.len() + self.ready.len()
+    }
+
+    /// Whether a message can be taken with [`Self::pop`].
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Takes a whole message in.
+    pub(crate) fn push(&mut self, message: ReceivedMessage) -> Result<(), SequenceNumberReused> {
+        if message.unordered {
+            self.ready.push_back(message);
+            return Ok(());
+        }
+        let stream = message.stream;
+        let ssn = Ssn(message.ssn);
+        let index = usize::from(stream);
+        if index >= self.next.len() {
+            self.next.resize(index + 1, Ssn(0));
+        }
+        let Some(next) = self.next.get_mut(index) else {
+            return Ok(());
+        };
+        if ssn != *next {
+            if ssn < *next || self.waiting.contains_key(&(stream, ssn.0)) {
+                return Err(SequenceNumberReused);
+            }
+            self.waiting.insert((stream, ssn.0), message);
+            return Ok(());
+        }
+        self.ready.push_back(message);
+        *next = next.next();
+        if !self.waiting.is_empty() {
+            while let Some(message) = self.waiting.remove(&(stream, next.0)) {
+                self.ready.push_back(message);
+                *next = next.next();
+            }
+        }
+        Ok(())
+    }
+
+    /// The next message for the user.
+    pub(crate) fn pop(&mut self) -> Option<ReceivedMessage> {
+        self.ready.pop_front()
+    }
+
+    /// Takes over a message that was ready in an association before this one.
+    pub(crate) fn keep_ready(&mut self, message: ReceivedMessage) {
+        self.ready.push_back(message);
+    }
+
+    /// Bytes of the messages that are ready.
+    pub(crate) fn ready_bytes(&self) -> usize {
+        self.ready.iter().map(|message| message.payload.len()).sum()
+    }
+
+    /// Forgets everything but the messages that are ready: the association is over.
+    pub(crate) fn close(&mut self) {
+        self.next = Vec::new();
+        self.waiting = BTreeMap::new();
+    }
+}
+
+/// Our streams: numbers the ordered messages of each.
+#[derive(Debug)]
+pub(crate) struct OutboundStreams {
+    count: u16,
+    /// The next sequence number of each stream; streams beyond the end have not been used.
+    next: Vec<Ssn>,
+}
+
+impl OutboundStreams {
+    /// `count` streams that carried nothing yet.
+    pub(crate) fn new(count: u16) -> OutboundStreams {
+        OutboundStreams {
+            count,
+            next: Vec::new(),
+        }
+    }
+
+    /// How many streams there are.
+    pub(crate) fn count(&self) -> u16 {
+        self.count
+    }
+
+    /// Learns how many streams the peer allows (section 5.1.1).
+    pub(crate) fn limit(&mut self, count: u16) {
+        self.count = self.count.min(count);
+    }
+
+    /// The sequence number of the next ordered message on `stream`.
+    pub(crate) fn assign(&mut self, stream: u16) -> Ssn {
+        let index = usize::from(stream);
+        if index >= self.next.len() {
+            self.next.resize(index + 1, Ssn(0));
+        }
+        match self.next.get_mut(index) {
+            Some(next) => {
+                let assigned = *next;
+                *next = next.next();
+                assigned
+            }
+            None => Ssn(0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn message(stream: u16, ssn: u16, unordered: bool) -> ReceivedMessage {
+        ReceivedMessage {
+            stream,
+            ppid: 0,
+            unordered,
+            ssn,
+            payload: Bytes::from_static(b"x"),
+        }
+    }
+
+    fn ready(streams: &mut InboundStreams) -> Vec<(u16, u16)> {
+        std::iter::from_fn(|| streams.pop())
+            .map(|message| (message.stream, message.ssn))
+            .collect()
+    }
+
+    #[test]
+    fn delivers_in_order_within_a_stream_and_independently_between() {
+        let mut streams = InboundStreams::new(5);
+        for (stream, ssn) in [(1, 1), (1, 2), (2, 0)] {
+            streams.push(message(stream, ssn, false)).unwrap();
+        }
+        assert_eq!(ready(&mut streams), [(2, 0)]);
+        assert_eq!(streams.messages(), 2);
+        streams.push(message(1, 0, false)).unwrap();
+        assert_eq!(ready(&mut streams), [(1, 0), (1, 1), (1, 2)]);
+        assert_eq!(streams.messages(), 0);
+    }
+
+    #[test]
+    fn delivers_unordered_messages_at_once() {
+        let mut streams = InboundStreams::new(5);
+        streams.push(message(0, 1, false)).unwrap();
+        streams.push(message(0, 77, true)).unwrap();
+        assert_eq!(ready(&mut streams), [(0, 77)]);
+    }
+
+    #[test]
+    fn goes_on_across_the_wrap() {
+        let mut streams = InboundStreams::new(1);
+        for ssn in 0..=u16::MAX {
+            streams.push(message(0, ssn, false)).unwrap();
+        }
+        assert_eq!(ready(&mut streams).len(), 65_536);
+        streams.push(message(0, 1, false)).unwrap();
+        assert!(!streams.is_ready());
+        streams.push(message(0, 0, false)).unwrap();
+        assert_eq!(ready(&mut streams), [(0, 0), (0, 1)]);
+    }
+
+    #[test]
+    fn refuses_a_sequence_number_twice() {
+        let mut streams = InboundStreams::new(1);
+        streams.push(message(0, 0, false)).unwrap();
+        streams.push(message(0, 2, false)).unwrap();
+        for ssn in [0, 2] {
+            assert_eq!(
+                streams.push(message(0, ssn, false)),
+                Err(SequenceNumberReused)
+            );
+        }
+    }
+
+    #[test]
+    fn numbers_the_messages_of_each_stream() {
+        let mut streams = OutboundStreams::new(10);
+        assert_eq!(streams.assign(4), Ssn(0));
+        assert_eq!(streams.assign(4), Ssn(1));
+        assert_eq!(streams.assign(0), Ssn(0));
+        for _ in 0..=u16::MAX - 2 {
+            streams.assign(4);
+        }
+        assert_eq!(streams.assign(4), Ssn(0), "goes around");
+    }
+
+    #[test]
+    fn uses_no_more_streams_than_both_sides_want() {
+        let mut streams = OutboundStreams::new(10);
+        streams.limit(20);
+        assert_eq!(streams.count(), 10);
+        streams.limit(3);
+        assert_eq!(streams.count(), 3);
+    }
+}

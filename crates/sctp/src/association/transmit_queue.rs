@@ -1,0 +1,235 @@
+//! User messages that wait to be sent (RFC 9260 section 6), and their cutting into DATA chunks
+//! (section 6.9).
+//!
+//! Messages leave in the order in which they came. This part knows sizes and streams; when a
+//! chunk may leave is decided elsewhere.
+
+use std::collections::VecDeque;
+
+use bytes::{Buf, Bytes};
+
+use super::streams::OutboundStreams;
+use crate::SendInfo;
+use crate::packet::{Data, Ssn, Tsn};
+
+/// A chunk of a user message: what a DATA chunk says, but for its TSN.
+#[derive(Debug, Clone)]
+pub(crate) struct Piece {
+    pub(crate) stream: u16,
+    pub(crate) ssn: Ssn,
+    pub(crate) ppid: u32,
+    pub(crate) unordered: bool,
+    pub(crate) immediate: bool,
+    pub(crate) beginning: bool,
+    pub(crate) ending: bool,
+    pub(crate) payload: Bytes,
+}
+
+impl Piece {
+    /// The DATA chunk with which it goes out.
+    pub(crate) fn chunk(&self, tsn: Tsn, immediate: bool) -> Data<'_> {
+        Data {
+            immediate: self.immediate || immediate,
+            unordered: self.unordered,
+            beginning: self.beginning,
+            ending: self.ending,
+            tsn,
+            stream: self.stream,
+            ssn: self.ssn,
+            ppid: self.ppid,
+            user_data: &self.payload,
+        }
+    }
+
+    /// The size of that DATA chunk with its padding, in bytes: what it counts for in congestion
+    /// control (section 7.2).
+    pub(crate) fn chunk_size(&self) -> usize {
+        (Data::OVERHEAD + self.payload.len()).next_multiple_of(4)
+    }
+}
+
+/// The queue.
+#[derive(Debug, Default)]
+pub(crate) struct TransmitQueue {
+    messages: VecDeque<Message>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Message {
+    info: SendInfo,
+    /// What has not been taken yet.
+    rest: Bytes,
+    /// Assigned when the first piece is taken.
+    ssn: Option<Ssn>,
+}
+
+impl TransmitQueue {
+    /// An empty queue.
+    pub(crate) fn new() -> TransmitQueue {
+        TransmitQueue::default()
+    }
+
+    /// Appends a message.
+    pub(crate) fn push(&mut self, info: SendInfo, payload: Bytes) {
+        self.bytes += payload.len();
+        self.messages.push_back(Message {
+            info,
+            rest: payload,
+            ssn: None,
+        });
+    }
+
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// How many messages wait, wholly or in part.
+    pub(crate) fn messages(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Bytes of user data that wait.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How many bytes of user data the next piece has when none may have more than `max`.
+    pub(crate) fn next_size(&self, max: usize) -> Option<usize> {
+        self.messages
+            .front()
+            .map(|message| message.rest.len().min(max))
+    }
+
+    /// Takes the next piece, of at most `max` bytes of user data.
+    pub(crate) fn take(&mut self, max: usize, streams: &mut OutboundStreams) -> Option<Piece> {
+        let message = self.messages.front_mut()?;
+        let beginning = message.ssn.is_none();
+        let info = message.info;
+        let ssn = *message.ssn.get_or_insert_with(|| {
+            if info.unordered {
+                Ssn(0)
+            } else {
+                streams.assign(info.stream)
+            }
+        });
+        let payload = message.rest.split_to(message.rest.len().min(max));
+        let ending = !message.rest.has_remaining();
+        self.bytes -= payload.len();
+        if ending {
+            self.messages.pop_front();
+        }
+        Some(Piece {
+            stream: info.stream,
+            ssn,
+            ppid: info.ppid,
+            unordered: info.unordered,
+            immediate: info.sack_immediately && ending,
+            beginning,
+            ending,
+            payload,
+        })
+    }
+
+    /// Takes out the messages for streams that there are not after all (section 5.1.1).
+    pub(crate) fn remove_streams_from(&mut self, count: u16) -> Vec<(SendInfo, Bytes)> {
+        let mut removed = Vec::new();
+        self.messages.retain_mut(|message| {
+            let valid = message.info.stream < count;
+            if !valid {
+                removed.push((message.info, std::mem::take(&mut message.rest)));
+            }
+            valid
+        });
+        self.bytes -= removed
+            .iter()
+            .map(|(_, payload)| payload.len())
+            .sum::<usize>();
+        removed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn on_stream(stream: u16) -> SendInfo {
+        SendInfo {
+            stream,
+            ppid: 5,
+            ..SendInfo::default()
+        }
+    }
+
+    #[test]
+    fn cuts_messages_with_the_bits_of_section_6_9() {
+        let mut streams = OutboundStreams::new(10);
+        let mut queue = TransmitQueue::new();
+        queue.push(on_stream(1), Bytes::from_static(b"abcdefgh"));
+        queue.push(on_stream(1), Bytes::from_static(b"ij"));
+        assert_eq!(queue.bytes(), 10);
+        let pieces: Vec<Piece> = std::iter::from_fn(|| queue.take(3, &mut streams)).collect();
+        let seen: Vec<_> = pieces
+            .iter()
+            .map(|piece| (&piece.payload[..], piece.beginning, piece.ending, piece.ssn))
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                (&b"abc"[..], true, false, Ssn(0)),
+                (b"def", false, false, Ssn(0)),
+                (b"gh", false, true, Ssn(0)),
+                (b"ij", true, true, Ssn(1)),
+            ]
+        );
+        assert!(queue.is_empty());
+        assert_eq!(queue.bytes(), 0);
+    }
+
+    #[test]
+    fn leaves_sequence_numbers_alone_for_unordered_messages() {
+        let mut streams = OutboundStreams::new(10);
+        let mut queue = TransmitQueue::new();
+        let unordered = SendInfo {
+            unordered: true,
+            ..on_stream(1)
+        };
+        queue.push(unordered, Bytes::from_static(b"abc"));
+        queue.push(on_stream(1), Bytes::from_static(b"def"));
+        assert!(queue.take(2, &mut streams).unwrap().unordered);
+        assert!(queue.take(2, &mut streams).unwrap().unordered);
+        assert_eq!(queue.take(3, &mut streams).unwrap().ssn, Ssn(0));
+    }
+
+    #[test]
+    fn asks_for_an_immediate_sack_with_the_last_piece_only() {
+        let mut streams = OutboundStreams::new(10);
+        let mut queue = TransmitQueue::new();
+        let immediate = SendInfo {
+            sack_immediately: true,
+            ..on_stream(1)
+        };
+        queue.push(immediate, Bytes::from_static(b"abcd"));
+        assert!(!queue.take(2, &mut streams).unwrap().immediate);
+        assert!(queue.take(2, &mut streams).unwrap().immediate);
+    }
+
+    #[test]
+    fn gives_back_what_has_no_stream() {
+        let mut queue = TransmitQueue::new();
+        queue.push(on_stream(1), Bytes::from_static(b"abcd"));
+        queue.push(on_stream(7), Bytes::from_static(b"efg"));
+        let removed = queue.remove_streams_from(7);
+        assert_eq!(removed, [(on_stream(7), Bytes::from_static(b"efg"))]);
+        assert_eq!((queue.messages(), queue.bytes()), (1, 4));
+    }
+
+    #[test]
+    fn counts_chunks_with_header_and_padding() {
+        let mut streams = OutboundStreams::new(1);
+        let mut queue = TransmitQueue::new();
+        queue.push(on_stream(0), Bytes::from_static(b"abcde"));
+        assert_eq!(queue.take(100, &mut streams).unwrap().chunk_size(), 24);
+    }
+}

@@ -1,0 +1,301 @@
+//! All associations of an endpoint: found by name, by verification tag, and by peer; with their
+//! deadlines, and a list of those that may have something to send.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::net::IpAddr;
+use std::time::Instant;
+
+use ahash::RandomState;
+
+use crate::association::Association;
+use crate::{AssociationId, PathAddress};
+
+/// A place in the table.
+pub(crate) type Index = u32;
+
+/// What tells peers apart when a packet carries no verification tag of ours: their address, their
+/// SCTP port, and their encapsulation port.
+///
+/// The encapsulation port is part of it on purpose. Behind one address there may be many hosts
+/// (a NAT) or many programs (each with its own UDP port), all with the same SCTP port. By address
+/// and SCTP port alone, an INIT of one would look like a restart of another (RFC 9260
+/// section 5.2.2), and would destroy its association. The price: a peer that restarts *and* comes
+/// from another encapsulation port is not recognized as restarted. It gets a new association; the
+/// old one ends when its HEARTBEATs are not answered any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct PeerKey {
+    remote: IpAddr,
+    encapsulation_port: Option<u16>,
+    port: u16,
+}
+
+impl PeerKey {
+    pub(crate) fn new(address: PathAddress, port: u16) -> PeerKey {
+        PeerKey {
+            remote: address.remote,
+            encapsulation_port: address.encapsulation_port,
+            port,
+        }
+    }
+}
+
+/// The table.
+pub(crate) struct Associations {
+    slots: Vec<Slot>,
+    free: Vec<Index>,
+    by_tag: HashMap<u32, Index, RandomState>,
+    by_peer: HashMap<PeerKey, Index, RandomState>,
+    /// One entry at most for each association: when it wants to be looked at, or earlier.
+    deadlines: BTreeSet<(Instant, Index)>,
+    /// Those that may have something to send.
+    ready: VecDeque<Index>,
+    count: usize,
+}
+
+struct Slot {
+    /// How many associations had this place before.
+    generation: u32,
+    entry: Option<Box<Entry>>,
+}
+
+struct Entry {
+    association: Association,
+    /// By which it is in the indexes.
+    tag: Option<u32>,
+    peer: Option<PeerKey>,
+    deadline: Option<Instant>,
+    is_ready: bool,
+    /// Bytes of received user data that are counted for it.
+    received_bytes: usize,
+}
+
+/// What changed when an association was looked after.
+#[derive(Debug, Default)]
+pub(crate) struct Settled {
+    /// Its verification tag is not its own any more.
+    pub(crate) retired_tag: Option<u32>,
+    /// Bytes of received user data that it held before and holds now.
+    pub(crate) received_before: usize,
+    pub(crate) received_now: usize,
+}
+
+impl Associations {
+    /// An empty table.
+    pub(crate) fn new(hasher: RandomState) -> Associations {
+        Associations {
+            slots: Vec::new(),
+            free: Vec::new(),
+            by_tag: HashMap::with_hasher(hasher.clone()),
+            by_peer: HashMap::with_hasher(hasher),
+            deadlines: BTreeSet::new(),
+            ready: VecDeque::new(),
+            count: 0,
+        }
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// The name that the next association gets.
+    pub(crate) fn next_id(&self) -> AssociationId {
+        match self.free.last() {
+            Some(index) => self.id_of(*index),
+            None => name(self.slots.len() as Index, 0),
+        }
+    }
+
+    /// Takes in an association that has the name that [`Self::next_id`] gave. To be settled next.
+    pub(crate) fn insert(&mut self, association: Association) -> Index {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot {
+                generation: 0,
+                entry: None,
+            });
+            (self.slots.len() - 1) as Index
+        });
+        if let Some(slot) = self.slots.get_mut(index as usize) {
+            slot.entry = Some(Box::new(Entry {
+                association,
+                tag: None,
+                peer: None,
+                deadline: None,
+                is_ready: false,
+                received_bytes: 0,
+            }));
+            self.count += 1;
+        }
+        index
+    }
+
+    /// The place of a name.
+    pub(crate) fn index_of(&self, id: AssociationId) -> Option<Index> {
+        let index = id.0 as Index;
+        let slot = self.slots.get(index as usize)?;
+        (slot.entry.is_some() && self.id_of(index) == id).then_some(index)
+    }
+
+    /// Finds an association by our verification tag.
+    pub(crate) fn by_tag(&self, tag: u32) -> Option<Index> {
+        self.by_tag.get(&tag).copied()
+    }
+
+    /// Finds an association by its peer.
+    pub(crate) fn by_peer(&self, peer: &PeerKey) -> Option<Index> {
+        self.by_peer.get(peer).copied()
+    }
+
+    /// The association at a place.
+    pub(crate) fn get(&self, index: Index) -> Option<&Association> {
+        self.entry(index).map(|entry| &entry.association)
+    }
+
+    /// The association at a place; to be settled afterwards.
+    pub(crate) fn get_mut(&mut self, index: Index) -> Option<&mut Association> {
+        self.slots
+            .get_mut(index as usize)?
+            .entry
+            .as_mut()
+            .map(|entry| &mut entry.association)
+    }
+
+    /// Brings indexes, deadline and ready list up to date after an association did something, and
+    /// forgets it when it is over.
+    pub(crate) fn settle(&mut self, index: Index) -> Settled {
+        let Some(entry) = self
+            .slots
+            .get_mut(index as usize)
+            .and_then(|slot| slot.entry.as_mut())
+        else {
+            return Settled::default();
+        };
+        let association = &entry.association;
+        let ended = association.state() == crate::AssociationState::Closed;
+        let mut settled = Settled {
+            received_before: entry.received_bytes,
+            received_now: association.receive_buffer_bytes(),
+            retired_tag: None,
+        };
+        entry.received_bytes = settled.received_now;
+
+        let tag = (!ended).then(|| association.local_tag());
+        if entry.tag != tag {
+            if let Some(old) = entry.tag {
+                self.by_tag.remove(&old);
+                settled.retired_tag = Some(old);
+            }
+            if let Some(new) = tag {
+                self.by_tag.insert(new, index);
+            }
+            entry.tag = tag;
+        }
+        let peer = association
+            .peer_address()
+            .filter(|_| !ended)
+            .map(|address| PeerKey::new(address, association.peer_port()));
+        if entry.peer != peer {
+            // When a NAT gave one peer's port to another, the newer claim stands.
+            if let Some(old) = entry.peer
+                && self.by_peer.get(&old) == Some(&index)
+            {
+                self.by_peer.remove(&old);
+            }
+            if let Some(new) = peer {
+                self.by_peer.insert(new, index);
+            }
+            entry.peer = peer;
+        }
+        // A deadline that moved to later stays where it is: it will be looked at too early, once.
+        let deadline = association.next_timeout();
+        let must_move = match (entry.deadline, deadline) {
+            (_, None) => false,
+            (None, Some(_)) => true,
+            (Some(old), Some(new)) => new < old,
+        };
+        if must_move || ended {
+            if let Some(old) = entry.deadline {
+                self.deadlines.remove(&(old, index));
+            }
+            if let Some(new) = deadline {
+                self.deadlines.insert((new, index));
+            }
+            entry.deadline = deadline;
+        }
+        if ended {
+            if association.is_disposable() {
+                settled.received_now = 0;
+                self.remove(index);
+            }
+        } else if !entry.is_ready {
+            entry.is_ready = true;
+            self.ready.push_back(index);
+        }
+        settled
+    }
+
+    /// The earliest deadline.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// Takes out the next association whose deadline has come; it is to be settled afterwards.
+    pub(crate) fn pop_due(&mut self, now: Instant) -> Option<Index> {
+        let (deadline, index) = *self.deadlines.first()?;
+        if deadline > now {
+            return None;
+        }
+        self.deadlines.pop_first();
+        if let Some(entry) = self
+            .slots
+            .get_mut(index as usize)
+            .and_then(|slot| slot.entry.as_mut())
+        {
+            entry.deadline = None;
+        }
+        Some(index)
+    }
+
+    /// The next association that may have something to send.
+    pub(crate) fn first_ready(&self) -> Option<Index> {
+        self.ready.front().copied()
+    }
+
+    /// The one that [`Self::first_ready`] gave had nothing to send.
+    pub(crate) fn pop_ready(&mut self) {
+        if let Some(index) = self.ready.pop_front()
+            && let Some(entry) = self
+                .slots
+                .get_mut(index as usize)
+                .and_then(|slot| slot.entry.as_mut())
+        {
+            entry.is_ready = false;
+        }
+    }
+
+    fn remove(&mut self, index: Index) {
+        if let Some(slot) = self.slots.get_mut(index as usize)
+            && slot.entry.take().is_some()
+        {
+            slot.generation = slot.generation.wrapping_add(1);
+            self.free.push(index);
+            self.count -= 1;
+        }
+    }
+
+    fn entry(&self, index: Index) -> Option<&Entry> {
+        self.slots.get(index as usize)?.entry.as_deref()
+    }
+
+    fn id_of(&self, index: Index) -> AssociationId {
+        let generation = self
+            .slots
+            .get(index as usize)
+            .map_or(0, |slot| slot.generation);
+        name(index, generation)
+    }
+}
+
+fn name(index: Index, generation: u32) -> AssociationId {
+    AssociationId(u64::from(generation) << 32 | u64::from(index))
+}

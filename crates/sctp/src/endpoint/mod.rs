@@ -1,0 +1,464 @@
+//! One local SCTP port with all its associations: finds the association for a packet (RFC 9260
+//! sections 5.2, 8.4 and 8.5), and keeps no state for who has not proved its address.
+
+mod associations;
+mod initiation;
+mod out_of_the_blue;
+mod remembered_tags;
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::time::Instant;
+
+use ahash::RandomState;
+use bytes::{Bytes, BytesMut};
+use rand::Rng;
+use rand_chacha::ChaCha12Rng;
+
+use associations::{Associations, Index, PeerKey};
+use remembered_tags::RememberedTags;
+
+use crate::association::cookie::CookieSigner;
+use crate::association::{Association, Context};
+use crate::packet::{Chunk, ChunkType, Packet, PacketFault};
+use crate::replies::{Replies, ReplyAddress};
+use crate::{
+    AbortError, AssociationId, AssociationState, AssociationStatistics, AssociationStatus,
+    ConnectError, EndpointConfig, EndpointStatistics, Event, PathAddress, ReceivedMessage,
+    SendError, SendInfo, ShutdownError, Transmit,
+};
+
+/// How much memory is taken at once for packets.
+const PACKET_BUFFER: usize = 1 << 16;
+
+/// One local SCTP port with all its associations. See the crate's documentation.
+pub struct Endpoint {
+    local_port: u16,
+    config: EndpointConfig,
+    rng: ChaCha12Rng,
+    associations: Associations,
+    remembered_tags: RememberedTags,
+    /// Made when the first packet shows what time it is.
+    signer: Option<CookieSigner>,
+    events: VecDeque<Event>,
+    replies: Replies,
+    /// Packets are written here, one after another.
+    buffer: BytesMut,
+    /// Bytes of received user data that all associations hold.
+    received_bytes: usize,
+    statistics: EndpointStatistics,
+}
+
+impl Endpoint {
+    /// An endpoint on `local_port`; `rng` is the source of tags, nonces and keys. Settings outside
+    /// of what RFC 9260 allows are moved to the nearest allowed ones.
+    pub fn new(local_port: u16, config: EndpointConfig, mut rng: ChaCha12Rng) -> Endpoint {
+        let config = config.bounded();
+        let hasher = RandomState::with_seeds(
+            rng.next_u64(),
+            rng.next_u64(),
+            rng.next_u64(),
+            rng.next_u64(),
+        );
+        Endpoint {
+            local_port,
+            associations: Associations::new(hasher.clone()),
+            remembered_tags: RememberedTags::new(config.max_remembered_tags, hasher),
+            signer: None,
+            events: VecDeque::new(),
+            replies: Replies::new(config.max_pending_replies, config.least_mtu()),
+            buffer: BytesMut::with_capacity(PACKET_BUFFER),
+            received_bytes: 0,
+            statistics: EndpointStatistics::default(),
+            config,
+            rng,
+        }
+    }
+
+    /// The local SCTP port.
+    pub fn local_port(&self) -> u16 {
+        self.local_port
+    }
+
+    /// The settings that hold.
+    pub fn config(&self) -> &EndpointConfig {
+        &self.config
+    }
+
+    /// Takes in a packet, from the SCTP common header on. Slices of it may be kept until the user
+    /// has received the messages in it: it should not be a part of a much larger buffer.
+    pub fn handle_packet(&mut self, now: Instant, from: PathAddress, packet: Bytes) {
+        self.statistics.packets_received += 1;
+        self.statistics.bytes_received += packet.len() as u64;
+        let Ok(parsed) = Packet::read(&packet) else {
+            self.statistics.drops.malformed += 1;
+            return;
+        };
+        if let Err(fault) = parsed.check() {
+            match fault {
+                PacketFault::Checksum => self.statistics.drops.checksum += 1,
+                PacketFault::ZeroPort => self.statistics.drops.port += 1,
+                _ => self.statistics.drops.malformed += 1,
+            }
+            return;
+        }
+        let header = parsed.header();
+        if header.destination_port != self.local_port {
+            self.statistics.drops.port += 1;
+            return;
+        }
+        if !is_unicast(from) {
+            self.statistics.drops.not_unicast += 1;
+            return;
+        }
+        let first = parsed.chunks().raw().next().and_then(Result::ok);
+        match first.map(|chunk| chunk.chunk_type()) {
+            Some(ChunkType::INIT) => match parsed.chunks().next() {
+                Some(Ok(Chunk::Init(init))) => self.handle_init(now, from, &header, &init),
+                _ => self.statistics.drops.malformed += 1,
+            },
+            // Section 8.5.1 A: only an INIT has no tag.
+            _ if header.verification_tag == 0 => self.statistics.drops.verification_tag += 1,
+            Some(ChunkType::COOKIE_ECHO) => self.handle_cookie_echo(now, from, &packet, &parsed),
+            _ => self.handle_other(now, from, &packet, &parsed),
+        }
+    }
+
+    /// Begins an association (section 11.1.2, ASSOCIATE). `Event::CommunicationUp` or
+    /// `Event::CannotStart` tells how it went. Messages can be sent at once; what fits leaves with
+    /// the COOKIE ECHO.
+    ///
+    /// # Errors
+    ///
+    /// When there is an association with this peer, or no room for one more, or the address cannot
+    /// be a peer's.
+    pub fn connect(
+        &mut self,
+        now: Instant,
+        to: PathAddress,
+        remote_port: u16,
+    ) -> Result<AssociationId, ConnectError> {
+        if remote_port == 0 {
+            return Err(ConnectError::InvalidPort);
+        }
+        if !is_unicast(to) {
+            return Err(ConnectError::InvalidAddress);
+        }
+        let key = PeerKey::new(to, remote_port);
+        if self.associations.by_peer(&key).is_some() {
+            return Err(ConnectError::AlreadyAssociated);
+        }
+        if self.associations.len() >= self.config.max_associations {
+            return Err(ConnectError::TooManyAssociations);
+        }
+        let id = self.associations.next_id();
+        let tag = self.new_tag(now);
+        let mut context = self.context(now);
+        let association = Association::connect(id, to, remote_port, tag, &mut context);
+        let index = self.associations.insert(association);
+        self.settle(now, index);
+        Ok(id)
+    }
+
+    /// Queues a message (section 11.1.5, SEND).
+    ///
+    /// # Errors
+    ///
+    /// When the message cannot be queued now, or never.
+    pub fn send(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        info: SendInfo,
+        payload: Bytes,
+    ) -> Result<(), SendError> {
+        self.with_id(now, id, |association, context| {
+            association.send(info, payload, context)
+        })
+        .unwrap_or(Err(SendError::UnknownAssociation))
+    }
+
+    /// The next message that arrived whole, and in its turn (section 11.1.7, RECEIVE). What is not
+    /// pulled fills the window that the peer sees. Messages of an association that has ended can
+    /// be pulled until there are none left; it is forgotten then.
+    pub fn receive(&mut self, now: Instant, id: AssociationId) -> Option<ReceivedMessage> {
+        self.with_id(now, id, |association, context| association.receive(context))
+            .flatten()
+    }
+
+    /// Ends an association in good order (section 11.1.3): what is queued is delivered first.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such association.
+    pub fn shutdown(&mut self, now: Instant, id: AssociationId) -> Result<(), ShutdownError> {
+        self.with_id(now, id, |association, context| {
+            association.shut_down(context)
+        })
+        .unwrap_or(Err(ShutdownError::UnknownAssociation))
+    }
+
+    /// Ends an association at once (section 11.1.4); `reason` goes to the peer. What was received
+    /// and not pulled is thrown away, also that of an association that has ended already.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such association.
+    pub fn abort(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        reason: &[u8],
+    ) -> Result<(), AbortError> {
+        self.with_id(now, id, |association, context| {
+            if association.state() != AssociationState::Closed {
+                association.abort(reason, context);
+            }
+            association.discard(context);
+        })
+        .ok_or(AbortError::UnknownAssociation)
+    }
+
+    /// The next packet to send. To be called until `None` after each of the calls above.
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+        if let Some(reply) = self.replies.pop() {
+            self.statistics.packets_sent += 1;
+            self.statistics.bytes_sent += reply.packet.len() as u64;
+            return Some(reply);
+        }
+        while let Some(index) = self.associations.first_ready() {
+            let mut context = Context {
+                now,
+                local_port: self.local_port,
+                config: &self.config,
+                rng: &mut self.rng,
+                events: &mut self.events,
+                replies: &mut self.replies,
+                statistics: &mut self.statistics,
+                receive_budget: 0,
+            };
+            let transmit = self
+                .associations
+                .get_mut(index)
+                .and_then(|association| association.poll_transmit(&mut context, &mut self.buffer));
+            self.settle(now, index);
+            if transmit.is_some() {
+                return transmit;
+            }
+            self.associations.pop_ready();
+        }
+        None
+    }
+
+    /// The next event. To be called until `None` after each of the calls above.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When `handle_timeout` wants to be called; `None` when nothing is waited for. Called early,
+    /// it does nothing; called late, it does what it should have done.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        self.associations.next_timeout()
+    }
+
+    /// Does what is due at `now`.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        // Each association once: a deadline that is due again at once waits for the next call.
+        let mut due = Vec::new();
+        while let Some(index) = self.associations.pop_due(now) {
+            due.push(index);
+        }
+        for index in due {
+            self.with(now, index, |association, context| {
+                if association
+                    .next_timeout()
+                    .is_some_and(|deadline| deadline <= now)
+                {
+                    association.handle_timeout(context);
+                }
+            });
+        }
+    }
+
+    /// A snapshot of an association (section 11.1.8, STATUS); `None` when it is not known (any
+    /// more).
+    pub fn status(&self, id: AssociationId) -> Option<AssociationStatus> {
+        let index = self.associations.index_of(id)?;
+        self.associations.get(index).map(Association::status)
+    }
+
+    /// Counters of an association; `None` when it is not known (any more).
+    pub fn association_statistics(&self, id: AssociationId) -> Option<AssociationStatistics> {
+        let index = self.associations.index_of(id)?;
+        self.associations.get(index).map(Association::statistics)
+    }
+
+    /// Counters over all associations.
+    pub fn statistics(&self) -> &EndpointStatistics {
+        &self.statistics
+    }
+
+    /// How many associations there are, in any state; those that have ended count until all their
+    /// messages are received.
+    pub fn association_count(&self) -> usize {
+        self.associations.len()
+    }
+
+    /// A packet that is neither INIT nor COOKIE ECHO (sections 8.4 and 8.5).
+    fn handle_other(
+        &mut self,
+        now: Instant,
+        from: PathAddress,
+        packet: &Bytes,
+        parsed: &Packet<'_>,
+    ) {
+        let header = parsed.header();
+        let by_tag = self
+            .associations
+            .by_tag(header.verification_tag)
+            .filter(|index| {
+                self.associations
+                    .get(*index)
+                    .is_some_and(|association| association.peer_port() == header.source_port)
+            });
+        if let Some(index) = by_tag {
+            self.with(now, index, |association, context| {
+                association.handle_packet(from, packet, parsed, context);
+            });
+            return;
+        }
+        let key = PeerKey::new(from, header.source_port);
+        match self.associations.by_peer(&key) {
+            Some(index) => self.handle_wrong_tag(now, from, index, parsed),
+            None => self.handle_out_of_the_blue(from, parsed),
+        }
+    }
+
+    /// A packet of a peer that we know, without our tag (section 8.5).
+    fn handle_wrong_tag(
+        &mut self,
+        now: Instant,
+        from: PathAddress,
+        index: Index,
+        parsed: &Packet<'_>,
+    ) {
+        let opening = self
+            .associations
+            .get(index)
+            .is_some_and(Association::is_opening);
+        let has_shutdown_ack = parsed
+            .chunks()
+            .any(|chunk| matches!(chunk, Ok(Chunk::ShutdownAck)));
+        if opening && has_shutdown_ack {
+            // Section 8.5.1 E: as if it were out of the blue.
+            self.handle_out_of_the_blue(from, parsed);
+            return;
+        }
+        let accepted = self.with(now, index, |association, context| {
+            association.handle_reflected(parsed, context)
+        });
+        if accepted != Some(true) {
+            self.statistics.drops.verification_tag += 1;
+        }
+    }
+
+    /// A verification tag that no association of ours has or had lately (section 5.3.1).
+    fn new_tag(&mut self, now: Instant) -> u32 {
+        loop {
+            let tag = self.rng.next_u32();
+            if tag != 0
+                && self.associations.by_tag(tag).is_none()
+                && !self.remembered_tags.contains(now, tag)
+            {
+                return tag;
+            }
+        }
+    }
+
+    /// Lets an association work, and looks after it.
+    fn with<R>(
+        &mut self,
+        now: Instant,
+        index: Index,
+        action: impl FnOnce(&mut Association, &mut Context<'_>) -> R,
+    ) -> Option<R> {
+        let association = self.associations.get_mut(index)?;
+        let mut context = Context {
+            now,
+            local_port: self.local_port,
+            config: &self.config,
+            rng: &mut self.rng,
+            events: &mut self.events,
+            replies: &mut self.replies,
+            statistics: &mut self.statistics,
+            receive_budget: self
+                .config
+                .max_received_bytes
+                .saturating_sub(self.received_bytes),
+        };
+        let result = action(association, &mut context);
+        self.settle(now, index);
+        Some(result)
+    }
+
+    fn with_id<R>(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        action: impl FnOnce(&mut Association, &mut Context<'_>) -> R,
+    ) -> Option<R> {
+        let index = self.associations.index_of(id)?;
+        self.with(now, index, action)
+    }
+
+    fn context(&mut self, now: Instant) -> Context<'_> {
+        Context {
+            now,
+            local_port: self.local_port,
+            config: &self.config,
+            rng: &mut self.rng,
+            events: &mut self.events,
+            replies: &mut self.replies,
+            statistics: &mut self.statistics,
+            receive_budget: self
+                .config
+                .max_received_bytes
+                .saturating_sub(self.received_bytes),
+        }
+    }
+
+    fn settle(&mut self, now: Instant, index: Index) {
+        let settled = self.associations.settle(index);
+        self.received_bytes =
+            (self.received_bytes + settled.received_now).saturating_sub(settled.received_before);
+        if let Some(tag) = settled.retired_tag {
+            self.remembered_tags
+                .remember(now, tag, self.config.longest_cookie_life());
+        }
+        self.statistics.drops.replies = self.replies.dropped();
+    }
+
+    fn reply_address(
+        &self,
+        to: PathAddress,
+        peer_port: u16,
+        verification_tag: u32,
+    ) -> ReplyAddress {
+        ReplyAddress {
+            to,
+            local_port: self.local_port,
+            peer_port,
+            verification_tag,
+        }
+    }
+}
+
+fn is_unicast(address: PathAddress) -> bool {
+    let is_unicast = |address: IpAddr| match address {
+        IpAddr::V4(address) => {
+            !address.is_multicast() && !address.is_broadcast() && !address.is_unspecified()
+        }
+        IpAddr::V6(address) => !address.is_multicast() && !address.is_unspecified(),
+    };
+    is_unicast(address.remote) && address.local.is_none_or(is_unicast)
+}
