@@ -39,14 +39,13 @@ fn within(
     let mut request = Message::request(method.clone(), contact)
         .with(
             Name::Via,
-            format!("SIP/2.0/UDP 203.0.113.5:9;branch=z9hG4bK{method}{reversed}{call}"),
+            format!("SIP/2.0/UDP 203.0.113.5:9;rport;branch=z9hG4bK{method}{reversed}{call}"),
         )
         .with(Name::MaxForwards, "70")
         .with(Name::From, value(from))
         .with(Name::To, value(to))
         .with(Name::CallId, call)
-        .with(Name::CSeq, format!("1 {method}"))
-        .with(Name::ContentLength, "0");
+        .with(Name::CSeq, format!("1 {method}"));
     for route in routes {
         request.push_back(Name::Route, route);
     }

@@ -336,8 +336,6 @@ fn a_connection_that_fails_counts_as_503() {
     let uri = "sip:x@192.0.2.77;transport=tcp";
     bench.receive(alice(), request(Method::Invite, uri, "call"));
     bench.two();
-    let client = bench.last_client.expect("a client transaction");
-    bench.proxy.handle_send_failure(bench.now, client);
-    bench.pass(Duration::from_millis(1));
+    bench.fail_last_request();
     bench.one().answers(500);
 }

@@ -179,7 +179,6 @@ impl Forwarded {
             cancel.copy_fields(request, name);
         }
         cancel.push_back(Name::CSeq, format!("{number} CANCEL"));
-        cancel.push_back(Name::ContentLength, "0");
         Some(cancel)
     }
 }

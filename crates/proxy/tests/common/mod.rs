@@ -28,8 +28,7 @@ pub(crate) struct Bench {
     pub(crate) names: BTreeMap<String, Vec<(Transport, SocketAddr)>>,
     /// Our own address toward a peer where it has to be asked for.
     pub(crate) local: SocketAddr,
-    /// The transaction that the last request sent belongs to.
-    pub(crate) last_client: Option<TransactionKey>,
+    last_client: Option<TransactionKey>,
     store: BTreeMap<AddressOfRecord, Bindings>,
     sent: VecDeque<Sent>,
 }
@@ -106,6 +105,13 @@ impl Bench {
             self.settle();
         }
         self.now = end;
+    }
+
+    /// The transport could not send the last request.
+    pub(crate) fn fail_last_request(&mut self) {
+        let client = self.last_client.expect("a request");
+        self.proxy.handle_send_failure(self.now, client);
+        self.settle();
     }
 
     /// Answers a question that was held.
@@ -197,7 +203,10 @@ impl Bench {
         }
         while let Some(transmit) = self.proxy.poll_transmit() {
             let message = Message::read(transmit.payload).expect("what is sent can be read");
-            message.validate().expect("what is sent keeps the rules");
+            // The answer to a request without a Call-ID has none either.
+            if message.call_id().is_some() {
+                message.validate().expect("what is sent keeps the rules");
+            }
             if message.is_request() {
                 self.last_client = transmit.transaction;
             }
