@@ -18,6 +18,9 @@ const MESSAGE_BYTES: usize = 64;
 /// wait in a queue, first come first served.
 #[derive(Debug)]
 pub(crate) struct Outbox {
+    /// Who has it waits for room, the others wait for it. Without it, the first sender to run when
+    /// there is room again would take all of that room, time and again.
+    turn: tokio::sync::Mutex<()>,
     room: Semaphore,
     state: Mutex<State>,
 }
@@ -57,6 +60,7 @@ pub(crate) enum Refused {
 impl Outbox {
     pub(crate) fn new() -> Self {
         Self {
+            turn: tokio::sync::Mutex::new(()),
             room: Semaphore::new(FULL_BYTES),
             state: Mutex::default(),
         }
@@ -65,6 +69,7 @@ impl Outbox {
     /// Leaves a message, after waiting for room.
     pub(crate) async fn push(&self, message: Outgoing) -> Result<(), Refused> {
         let permits = message.permits();
+        let _turn = self.turn.lock().await;
         let permit = self.room.acquire_many(permits).await;
         permit.map_err(|_| Refused::Ending)?.forget();
         self.append(message)

@@ -230,7 +230,10 @@ async fn their_client_receives_large_messages_on_many_streams() {
         }
     }
     assert_eq!(within(association.shutdown()).await, CloseCause::Shutdown);
-    let waiting = tokio::task::spawn_blocking(move || (peer.wait(LIMIT), peer.output()));
+    let waiting = tokio::task::spawn_blocking(move || {
+        peer.close_input();
+        (peer.wait(LIMIT), peer.output())
+    });
     let (status, output) = within(waiting).await.unwrap();
     assert!(status.success(), "{status}");
     let mut bytes = 0;

@@ -312,6 +312,11 @@ impl Port {
                     connecting.reply.send(Err(error)).ok();
                 }
             }
+            Event::SendFailed { id, info, payload } => {
+                // Nothing is sent before an association is up, when its streams are known.
+                let (stream, bytes) = (info.stream, payload.len());
+                tracing::debug!(port = self.number, %id, stream, bytes, "a message was not sent");
+            }
             Event::PathStateChanged { id, path, state } => {
                 tracing::debug!(port = self.number, %id, ?path, ?state, "path state changed");
             }
