@@ -170,6 +170,16 @@ pub enum Target {
     Address(Transport, SocketAddr),
 }
 
+impl Target {
+    /// The transport that the message takes.
+    pub fn transport(&self) -> Transport {
+        match self {
+            Target::Flow(flow) | Target::FlowOrAddress(flow, _) => flow.transport,
+            Target::Address(transport, _) => *transport,
+        }
+    }
+}
+
 /// A message that is to be sent.
 #[derive(Clone, Debug)]
 pub struct Transmit {

@@ -11,6 +11,7 @@
 pub mod dialog;
 mod flow;
 mod framing;
+mod hop_by_hop;
 mod line;
 mod message;
 mod method;
@@ -18,6 +19,7 @@ mod name;
 mod name_addr;
 mod parameters;
 mod syntax;
+mod token;
 pub mod transaction;
 mod uri;
 pub mod user_agent;

@@ -36,3 +36,58 @@ impl Default for TransactionConfig {
         }
     }
 }
+
+impl TransactionConfig {
+    /// The shortest retransmission interval.
+    const SHORTEST_T1: Duration = Duration::from_millis(1);
+
+    /// The same with T1 and T2 within their bounds: an interval of zero would repeat a message
+    /// without end.
+    pub(super) fn bounded(self) -> TransactionConfig {
+        let t1 = self.t1.max(TransactionConfig::SHORTEST_T1);
+        let t2 = self.t2.max(t1);
+        TransactionConfig { t1, t2, ..self }
+    }
+
+    /// 64*T1: Timers B, F, H, J, L and M.
+    pub(super) fn timeout(&self) -> Duration {
+        self.t1.saturating_mul(64)
+    }
+
+    /// How long after the first transmission Timer E of a client is first set to T2: when a 100 to a
+    /// request other than INVITE is due (RFC 4320 section 4.1). 3.5 s with the default values.
+    pub(super) fn time_until_timer_e_is_t2(&self) -> Duration {
+        let mut elapsed = Duration::ZERO;
+        let mut interval = self.t1;
+        while interval < self.t2 {
+            elapsed = elapsed.saturating_add(interval);
+            interval = interval.saturating_mul(2);
+        }
+        elapsed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn derived_times() {
+        let config = TransactionConfig::default();
+        assert_eq!(config.timeout(), Duration::from_secs(32));
+        let trying = config.time_until_timer_e_is_t2();
+        assert_eq!(trying, Duration::from_millis(500 + 1000 + 2000));
+    }
+
+    #[test]
+    fn intervals_are_never_zero() {
+        let zero = TransactionConfig {
+            t1: Duration::ZERO,
+            t2: Duration::ZERO,
+            ..TransactionConfig::default()
+        };
+        let config = zero.bounded();
+        assert_eq!(config.t1, Duration::from_millis(1));
+        assert_eq!(config.t2, config.t1);
+    }
+}

@@ -1,15 +1,45 @@
 //! The transaction layer: every machine of RFC 3261 section 17 with the corrections of RFC 6026.
+//!
+//! [`Transactions`] stands between the transports and a transaction user, which is the core of a
+//! proxy or of a user agent. It is fed with the messages that come, the user's requests and
+//! responses, and the time; it is polled for messages to send and for events. One owner holds it, and
+//! nothing in it waits.
+//!
+//! Each machine is a file of its own that knows a state and what to do on each arc of its figure:
+//! [`client_invite`] (Figure 5), [`client_non_invite`] (Figure 6), [`server_invite`] (Figure 7) and
+//! [`server_non_invite`] (Figure 8). [`clients`] and [`servers`] find the machine for a message and do
+//! what it asks for.
 
+mod action;
+mod client_invite;
+mod client_non_invite;
+mod clients;
+mod common;
 mod config;
 mod event;
 mod id;
+mod matching;
+mod routing;
+mod server_invite;
+mod server_non_invite;
+mod servers;
 mod statistics;
+mod table;
+mod timers;
 
 use std::time::Instant;
 
+use ahash::RandomState;
+use rand::RngExt;
 use rand_chacha::ChaCha12Rng;
 
+use crate::token::token;
 use crate::{Flow, Message, Target, Transmit};
+
+use clients::Clients;
+use common::Common;
+use routing::ResponseRoute;
+use servers::Servers;
 
 pub use config::TransactionConfig;
 pub use event::TransactionEvent;
@@ -22,8 +52,8 @@ pub enum SendRequestError {
     /// There are as many client transactions as the configuration allows.
     #[error("too many transactions")]
     Overloaded,
-    /// The message is not a request with CSeq, Call-ID and a branch in its topmost Via, or it is an
-    /// ACK, which makes no transaction.
+    /// The message is no request, or an ACK, which makes no transaction; or it lacks what names a
+    /// transaction: a branch in the topmost Via, Call-ID, CSeq with its method.
     #[error("not a request that makes a transaction")]
     NoTransaction,
     /// A transaction with this branch and method is under way.
@@ -33,35 +63,183 @@ pub enum SendRequestError {
 
 /// All transactions of one owner.
 #[derive(Debug)]
-pub struct Transactions {}
-
-#[expect(clippy::todo, missing_docs, unused_variables, clippy::unused_self, reason = "laid out first, filled in next")]
-impl Transactions {
-    pub fn new(config: TransactionConfig, rng: ChaCha12Rng) -> Transactions { todo!() }
-    pub fn new_branch(&mut self) -> String { todo!() }
-    pub fn handle_message(&mut self, now: Instant, flow: Flow, message: Message) { todo!() }
-    pub fn handle_send_failure(&mut self, now: Instant, transaction: TransactionKey) { todo!() }
-    pub fn send_request(&mut self, now: Instant, request: Message, target: Target) -> Result<ClientId, SendRequestError> { todo!() }
-    /// Sends a message outside of any transaction: the ACK to a 2xx.
-    pub fn send_stateless(&mut self, now: Instant, message: Message, target: Target) { todo!() }
-    /// Answers a request for which there is no transaction, along the way that its topmost Via says (18.2.2).
-    pub fn respond_stateless(&mut self, now: Instant, flow: Flow, response: Message) { todo!() }
-    pub fn respond(&mut self, now: Instant, transaction: ServerId, response: Message) { todo!() }
-    /// Gives a client transaction up without waiting for its timers (9.1, timer C).
-    pub fn abandon(&mut self, now: Instant, transaction: ClientId) { todo!() }
-    pub fn poll_transmit(&mut self) -> Option<Transmit> { todo!() }
-    pub fn poll_event(&mut self) -> Option<TransactionEvent> { todo!() }
-    pub fn next_timeout(&self) -> Option<Instant> { todo!() }
-    pub fn handle_timeout(&mut self, now: Instant) { todo!() }
-    pub fn statistics(&self) -> &TransactionStatistics { todo!() }
-    pub fn client_transactions(&self) -> usize { todo!() }
-    pub fn server_transactions(&self) -> usize { todo!() }
+pub struct Transactions {
+    clients: Clients,
+    servers: Servers,
+    common: Common,
+    rng: ChaCha12Rng,
 }
 
-/// Where the response to a request goes (RFC 3261 section 18.2.2, RFC 3581 section 4).
-#[expect(clippy::todo, unused_variables, reason = "laid out first, filled in next")]
-pub fn response_target(flow: &Flow, message: &Message) -> Target { todo!() }
+impl Transactions {
+    /// A layer without transactions. The generator gives branches and the keys of the hash tables.
+    pub fn new(config: TransactionConfig, mut rng: ChaCha12Rng) -> Transactions {
+        let hasher =
+            RandomState::with_seeds(rng.random(), rng.random(), rng.random(), rng.random());
+        Transactions {
+            clients: Clients::new(hasher.clone()),
+            servers: Servers::new(hasher),
+            common: Common::new(config),
+            rng,
+        }
+    }
 
-/// A stable hash of a Call-ID: what a stream is chosen by where each call has its own.
-#[expect(clippy::todo, unused_variables, reason = "laid out first, filled in next")]
-pub fn call_hash(call_id: &str) -> u32 { todo!() }
+    /// A branch for the Via of a new request: the magic cookie and 80 bits that nobody can guess
+    /// (RFC 3261 section 8.1.1.7).
+    pub fn new_branch(&mut self) -> String {
+        format!("{}{}", matching::MAGIC_COOKIE, token(&mut self.rng))
+    }
+
+    /// Takes in a message that a transport received and [validated](Message::validate).
+    pub fn handle_message(&mut self, now: Instant, flow: Flow, message: Message) {
+        if message.is_request() {
+            let common = &mut self.common;
+            self.servers.handle_request(common, now, flow, message);
+        } else {
+            let common = &mut self.common;
+            self.clients.handle_response(common, now, flow, message);
+        }
+        self.sweep_timers();
+    }
+
+    /// Takes in that the transport could not send a message of a transaction (section 18.4).
+    pub fn handle_send_failure(&mut self, now: Instant, transaction: TransactionKey) {
+        let common = &mut self.common;
+        match transaction {
+            TransactionKey::Client(id) => self.clients.handle_send_failure(common, now, id),
+            TransactionKey::Server(id) => self.servers.handle_send_failure(common, now, id),
+        }
+    }
+
+    /// Sends a request other than ACK in a client transaction. The topmost Via is the sender's, with
+    /// a branch from [`new_branch`](Transactions::new_branch) (a CANCEL has that of its INVITE).
+    ///
+    /// # Errors
+    ///
+    /// Nothing is sent where there is no room, or no transaction can be made of the request.
+    pub fn send_request(
+        &mut self,
+        now: Instant,
+        request: Message,
+        target: Target,
+    ) -> Result<ClientId, SendRequestError> {
+        let common = &mut self.common;
+        let sent = self.clients.send(common, now, &request, target);
+        self.sweep_timers();
+        sent
+    }
+
+    /// Answers a request. The response goes the way that section 18.2.2 says; it is discarded where
+    /// the transaction has ended or has sent its final response (but for further 2xx responses to
+    /// INVITE).
+    ///
+    /// Provisional responses other than 100, and 408, are no answers to a request other than INVITE
+    /// (RFC 4320): that is for the user to see to. Where it sends nothing in time, a 100 is sent.
+    pub fn respond(&mut self, now: Instant, transaction: ServerId, response: Message) {
+        let common = &mut self.common;
+        self.servers.respond(common, now, transaction, response);
+        self.sweep_timers();
+    }
+
+    /// Sends a message outside of any transaction: the ACK to a 2xx (section 13.2.2.4).
+    pub fn send_stateless(&mut self, _now: Instant, message: Message, target: Target) {
+        if message.is_request() {
+            self.common.statistics.requests_sent += 1;
+        } else {
+            self.common.statistics.responses_sent += 1;
+        }
+        self.common.transmits.push_back(Transmit {
+            target,
+            payload: message.to_bytes(),
+            call: call_hash(message.call_id().unwrap_or_default()),
+            transaction: None,
+        });
+    }
+
+    /// Answers a request that has no transaction, along the way that its topmost Via, which is that
+    /// of the response, says (section 18.2.2). Nothing is sent where there is no Via.
+    pub fn respond_stateless(&mut self, now: Instant, flow: Flow, response: Message) {
+        if let Some(via) = response.top_via() {
+            let target = ResponseRoute::new(&flow, &via).target();
+            self.send_stateless(now, response, target);
+        }
+    }
+
+    /// Gives a client transaction up: one that is cancelled and gets no final response (section
+    /// 9.1), or whose Timer C has fired (section 16.8). Responses that come yet are strays.
+    pub fn abandon(&mut self, now: Instant, transaction: ClientId) {
+        self.clients.abandon(&mut self.common, now, transaction);
+    }
+
+    /// The next message to send.
+    pub fn poll_transmit(&mut self) -> Option<Transmit> {
+        self.common.transmits.pop_front()
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<TransactionEvent> {
+        self.common.events.pop_front()
+    }
+
+    /// When [`handle_timeout`](Transactions::handle_timeout) is to be called next. There may be
+    /// nothing to do then: timers of ended transactions are not taken out one by one.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        self.common.timers.next_timeout()
+    }
+
+    /// Lets the timers fire whose time has come.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some((number, timer)) = self.common.timers.pop_due(now) {
+            let common = &mut self.common;
+            if timer.is_of_clients() {
+                self.clients.handle_timer(common, now, number, timer);
+            } else {
+                self.servers.handle_timer(common, now, number, timer);
+            }
+        }
+    }
+
+    /// What has been done.
+    pub fn statistics(&self) -> &TransactionStatistics {
+        &self.common.statistics
+    }
+
+    /// How many client transactions there are.
+    pub fn client_transactions(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// How many server transactions there are.
+    pub fn server_transactions(&self) -> usize {
+        self.servers.len()
+    }
+
+    /// Keeps the number of running timers in proportion to that of the transactions.
+    fn sweep_timers(&mut self) {
+        /// No more than this many timers of a transaction run at one time.
+        const TIMERS: usize = 4;
+        /// Timers that are not worth a sweep.
+        const FEW: usize = 1024;
+        let (clients, servers) = (&self.clients, &self.servers);
+        let transactions = clients.len() + servers.len();
+        if self.common.timers.len() > 2 * TIMERS * transactions + FEW {
+            self.common.timers.sweep(|number, timer| {
+                if timer.is_of_clients() {
+                    clients.contains(number)
+                } else {
+                    servers.contains(number)
+                }
+            });
+        }
+    }
+}
+
+/// What a stream is chosen by where each call has its own: the 32-bit FNV-1a hash of its Call-ID,
+/// the same in every run.
+fn call_hash(call_id: &str) -> u32 {
+    call_id.bytes().fold(0x811c_9dc5, |hash, octet| {
+        (hash ^ u32::from(octet)).wrapping_mul(0x0100_0193)
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,292 @@
+//! The client transactions of a layer: finding them, and doing what their machines ask for.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ahash::RandomState;
+use bytes::Bytes;
+
+use super::action::{Action, Actions, Timer};
+use super::client_invite::ClientInvite;
+use super::client_non_invite::ClientNonInvite;
+use super::common::Common;
+use super::matching::write_client_key;
+use super::table::Table;
+use super::{ClientId, SendRequestError, TransactionEvent, TransactionKey, call_hash};
+use crate::hop_by_hop::ack_to_failure;
+use crate::{Flow, Message, Method, Target, Transmit};
+
+/// All client transactions.
+#[derive(Debug)]
+pub(super) struct Clients {
+    table: Table<Client>,
+    by_key: HashMap<Arc<[u8]>, u64, RandomState>,
+    /// Where keys to look for are written.
+    sought: Vec<u8>,
+}
+
+/// One client transaction.
+#[derive(Debug)]
+struct Client {
+    machine: Machine,
+    key: Arc<[u8]>,
+    target: Target,
+    call: u32,
+    /// What can still be sent: the request, then its ACK.
+    message: Bytes,
+}
+
+#[derive(Debug)]
+enum Machine {
+    Invite(ClientInvite),
+    NonInvite(ClientNonInvite),
+}
+
+impl Clients {
+    pub(super) fn new(hasher: RandomState) -> Clients {
+        Clients {
+            table: Table::new(),
+            by_key: HashMap::with_hasher(hasher),
+            sought: Vec::new(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    pub(super) fn contains(&self, number: u64) -> bool {
+        self.table.contains(number)
+    }
+
+    /// Begins a transaction (RFC 3261 section 17.1).
+    pub(super) fn send(
+        &mut self,
+        common: &mut Common,
+        now: Instant,
+        request: &Message,
+        target: Target,
+    ) -> Result<ClientId, SendRequestError> {
+        let via = request.top_via();
+        let branch = via.and_then(|via| via.branch()).unwrap_or_default();
+        let (Some(method), Some(call_id), Some((_, cseq_method))) =
+            (request.method(), request.call_id(), request.cseq())
+        else {
+            return Err(SendRequestError::NoTransaction);
+        };
+        // Responses are matched by the method in CSeq.
+        if branch.is_empty() || *method == Method::Ack || *method != cseq_method {
+            return Err(SendRequestError::NoTransaction);
+        }
+        if self.table.len() >= common.config.max_transactions {
+            common.statistics.overloaded += 1;
+            return Err(SendRequestError::Overloaded);
+        }
+        write_client_key(&mut self.sought, branch, method);
+        if self.by_key.contains_key(&self.sought[..]) {
+            return Err(SendRequestError::BranchInUse);
+        }
+        let is_reliable = target.transport().is_reliable();
+        let (machine, actions) = Machine::start(method, common, is_reliable);
+        let key: Arc<[u8]> = self.sought.as_slice().into();
+        let number = self.table.insert(Client {
+            machine,
+            key: key.clone(),
+            target,
+            call: call_hash(call_id),
+            message: request.to_bytes(),
+        });
+        self.by_key.insert(key, number);
+        self.perform(common, now, number, actions, None);
+        Ok(ClientId(number))
+    }
+
+    /// A response came (section 17.1.3).
+    pub(super) fn handle_response(
+        &mut self,
+        common: &mut Common,
+        now: Instant,
+        flow: Flow,
+        response: Message,
+    ) {
+        common.statistics.responses_received += 1;
+        let via = response.top_via();
+        let (Some(status @ 100..700), Some(branch), Some((_, method))) = (
+            response.status(),
+            via.and_then(|via| via.branch()),
+            response.cseq(),
+        ) else {
+            common.statistics.malformed += 1;
+            return;
+        };
+        write_client_key(&mut self.sought, branch, &method);
+        let found = self.by_key.get(&self.sought[..]).copied();
+        let client = found.and_then(|number| Some((number, self.table.get_mut(number)?)));
+        let Some((number, client)) = client else {
+            common.statistics.stray_responses += 1;
+            let event = TransactionEvent::StrayResponse { flow, response };
+            common.events.push_back(event);
+            return;
+        };
+        let actions = client.machine.handle_response(status, common);
+        self.perform(common, now, number, actions, Some((flow, response)));
+    }
+
+    pub(super) fn handle_timer(
+        &mut self,
+        common: &mut Common,
+        now: Instant,
+        number: u64,
+        timer: Timer,
+    ) {
+        if let Some(client) = self.table.get_mut(number) {
+            let actions = client.machine.handle_timer(timer, common);
+            self.perform(common, now, number, actions, None);
+        }
+    }
+
+    pub(super) fn handle_send_failure(&mut self, common: &mut Common, now: Instant, id: ClientId) {
+        if let Some(client) = self.table.get_mut(id.0) {
+            let actions = client.machine.handle_send_failure();
+            self.perform(common, now, id.0, actions, None);
+        }
+    }
+
+    /// Destroys a transaction at the user's wish.
+    pub(super) fn abandon(&mut self, common: &mut Common, now: Instant, id: ClientId) {
+        if self.table.contains(id.0) {
+            self.perform(common, now, id.0, [Action::Terminate].into(), None);
+        }
+    }
+
+    /// Does what a machine asks for.
+    fn perform(
+        &mut self,
+        common: &mut Common,
+        now: Instant,
+        number: u64,
+        actions: Actions,
+        mut response: Option<(Flow, Message)>,
+    ) {
+        let id = ClientId(number);
+        for action in actions {
+            let Some(client) = self.table.get_mut(number) else {
+                return;
+            };
+            match action {
+                Action::SendRequest => {
+                    common.statistics.requests_sent += 1;
+                    common.transmits.push_back(client.transmit(id));
+                }
+                Action::RetransmitRequest | Action::RetransmitAck => {
+                    common.statistics.request_retransmissions += 1;
+                    common.transmits.push_back(client.transmit(id));
+                }
+                Action::SendAck => {
+                    // It is rare enough to read again what was written.
+                    let invite = Message::read(client.message.clone());
+                    if let (Ok(invite), Some((_, response))) = (invite, &response) {
+                        client.message = ack_to_failure(&invite, response).to_bytes();
+                        common.statistics.requests_sent += 1;
+                        common.transmits.push_back(client.transmit(id));
+                    }
+                }
+                Action::PassUp => {
+                    if let Some((flow, response)) = response.take() {
+                        common.events.push_back(TransactionEvent::Response {
+                            transaction: id,
+                            flow,
+                            response,
+                        });
+                    }
+                }
+                Action::Absorb => common.statistics.responses_absorbed += 1,
+                Action::InformTimeout => {
+                    common.statistics.timeouts += 1;
+                    let event = TransactionEvent::Timeout { transaction: id };
+                    common.events.push_back(event);
+                }
+                Action::InformFailure => {
+                    common.statistics.send_failures += 1;
+                    let transaction = TransactionKey::Client(id);
+                    let event = TransactionEvent::SendFailed { transaction };
+                    common.events.push_back(event);
+                }
+                Action::Start(timer, duration) => {
+                    common.timers.start(now, duration, number, timer);
+                }
+                Action::Terminate => {
+                    self.by_key.remove(&client.key);
+                    self.table.remove(number);
+                    let transaction = TransactionKey::Client(id);
+                    let event = TransactionEvent::Terminated { transaction };
+                    common.events.push_back(event);
+                    return;
+                }
+                // Asked for by server transactions.
+                Action::SendTrying
+                | Action::SendResponse
+                | Action::SendAnswer
+                | Action::RetransmitResponse
+                | Action::InformAckTimeout => {}
+            }
+        }
+        if let Some(client) = self.table.get_mut(number)
+            && !client.machine.needs_message()
+        {
+            client.message = Bytes::new();
+        }
+    }
+}
+
+impl Client {
+    fn transmit(&self, id: ClientId) -> Transmit {
+        Transmit {
+            target: self.target,
+            payload: self.message.clone(),
+            call: self.call,
+            transaction: Some(TransactionKey::Client(id)),
+        }
+    }
+}
+
+impl Machine {
+    fn start(method: &Method, common: &Common, is_reliable: bool) -> (Machine, Actions) {
+        if *method == Method::Invite {
+            let (machine, actions) = ClientInvite::start(&common.config, is_reliable);
+            (Machine::Invite(machine), actions)
+        } else {
+            let (machine, actions) = ClientNonInvite::start(&common.config, is_reliable);
+            (Machine::NonInvite(machine), actions)
+        }
+    }
+
+    fn handle_response(&mut self, status: u16, common: &Common) -> Actions {
+        match self {
+            Machine::Invite(machine) => machine.handle_response(status, &common.config),
+            Machine::NonInvite(machine) => machine.handle_response(status, &common.config),
+        }
+    }
+
+    fn handle_timer(&mut self, timer: Timer, common: &Common) -> Actions {
+        match self {
+            Machine::Invite(machine) => machine.handle_timer(timer),
+            Machine::NonInvite(machine) => machine.handle_timer(timer, &common.config),
+        }
+    }
+
+    fn handle_send_failure(&mut self) -> Actions {
+        match self {
+            Machine::Invite(machine) => machine.handle_send_failure(),
+            Machine::NonInvite(machine) => machine.handle_send_failure(),
+        }
+    }
+
+    fn needs_message(&self) -> bool {
+        match self {
+            Machine::Invite(machine) => machine.needs_message(),
+            Machine::NonInvite(machine) => machine.needs_message(),
+        }
+    }
+}

@@ -1,0 +1,453 @@
+//! The server transactions of a layer: finding them, and doing what their machines ask for.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ahash::RandomState;
+use bytes::Bytes;
+
+use super::action::{Action, Actions, Timer};
+use super::common::Common;
+use super::matching::{Rules, write_server_key};
+use super::routing::{ResponseRoute, stamp};
+use super::server_invite::ServerInvite;
+use super::server_non_invite::ServerNonInvite;
+use super::table::Table;
+use super::{ServerId, TransactionEvent, TransactionKey, call_hash};
+use crate::{Flow, Message, Method, Transmit};
+
+/// All server transactions.
+#[derive(Debug)]
+pub(super) struct Servers {
+    table: Table<Server>,
+    by_key: HashMap<Arc<[u8]>, u64, RandomState>,
+    /// Where keys to look for are written.
+    sought: Vec<u8>,
+}
+
+/// One server transaction.
+#[derive(Debug)]
+struct Server {
+    machine: Machine,
+    key: Arc<[u8]>,
+    rules: Rules,
+    route: ResponseRoute,
+    call: u32,
+    /// The request as it came, for a 100 to be built from, until a response is sent; then the last
+    /// response, for as long as it can be sent again.
+    message: Bytes,
+    /// By the rules of RFC 2543: the To tag of the last response.
+    response_tag: Option<Box<str>>,
+    /// Hashes of the To tags of the 2xx responses that were sent: what is sent for another fork is
+    /// no retransmission.
+    answered_tags: Vec<u64>,
+}
+
+#[derive(Debug)]
+enum Machine {
+    Invite(ServerInvite),
+    NonInvite(ServerNonInvite),
+}
+
+/// A message that has something to do with an action.
+enum Subject {
+    None,
+    /// The request that came.
+    Request {
+        flow: Flow,
+        request: Message,
+        cancels: Option<ServerId>,
+    },
+    /// The response that the user sends.
+    Response(Message),
+}
+
+impl Servers {
+    pub(super) fn new(hasher: RandomState) -> Servers {
+        Servers {
+            table: Table::new(),
+            by_key: HashMap::with_hasher(hasher),
+            sought: Vec::new(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    pub(super) fn contains(&self, number: u64) -> bool {
+        self.table.contains(number)
+    }
+
+    /// A request came (RFC 3261 section 17.2.3).
+    pub(super) fn handle_request(
+        &mut self,
+        common: &mut Common,
+        now: Instant,
+        flow: Flow,
+        request: Message,
+    ) {
+        common.statistics.requests_received += 1;
+        match request.method() {
+            Some(Method::Ack) => self.handle_ack(common, now, flow, request),
+            Some(Method::Cancel) => {
+                let cancels = self.find(&request, &Method::Invite);
+                let cancels = cancels.map(|(number, _)| ServerId(number));
+                self.handle_other(common, now, flow, request, cancels);
+            }
+            _ => self.handle_other(common, now, flow, request, None),
+        }
+    }
+
+    fn handle_ack(&mut self, common: &mut Common, now: Instant, flow: Flow, mut ack: Message) {
+        if let Some((number, server)) = self.find(&ack, &Method::Invite)
+            && server.is_acknowledged_by(&ack)
+        {
+            let actions = server.machine.handle_ack(common);
+            let subject = Subject::Request {
+                flow,
+                request: ack,
+                cancels: None,
+            };
+            self.perform(common, now, number, actions, subject);
+        } else {
+            stamp(&mut ack, &flow);
+            let event = TransactionEvent::Ack { flow, request: ack };
+            common.events.push_back(event);
+        }
+    }
+
+    /// A request other than ACK came: a retransmission, or the first of a transaction.
+    fn handle_other(
+        &mut self,
+        common: &mut Common,
+        now: Instant,
+        flow: Flow,
+        request: Message,
+        cancels: Option<ServerId>,
+    ) {
+        let Some(method) = request.method() else {
+            return;
+        };
+        if let Some((number, server)) = self.find(&request, method) {
+            let actions = server.machine.handle_retransmission();
+            self.perform(common, now, number, actions, Subject::None);
+            return;
+        }
+        // A CANCEL makes room, and there is one of them for each INVITE at the most.
+        let is_full = self.table.len() >= common.config.max_transactions;
+        if is_full && cancels.is_none() {
+            common.statistics.overloaded += 1;
+            let mut request = request;
+            stamp(&mut request, &flow);
+            let event = TransactionEvent::Overloaded { flow, request };
+            common.events.push_back(event);
+            return;
+        }
+        self.begin(common, now, flow, request, cancels);
+    }
+
+    /// Begins a transaction.
+    fn begin(
+        &mut self,
+        common: &mut Common,
+        now: Instant,
+        flow: Flow,
+        mut request: Message,
+        cancels: Option<ServerId>,
+    ) {
+        let (Some(method), Some(via)) = (request.method(), request.top_via()) else {
+            common.statistics.malformed += 1;
+            return;
+        };
+        let Some(rules) = write_server_key(&mut self.sought, &request, method) else {
+            common.statistics.malformed += 1;
+            return;
+        };
+        let route = ResponseRoute::new(&flow, &via);
+        let (machine, actions) = Machine::start(method, common, flow.transport.is_reliable());
+        let key: Arc<[u8]> = self.sought.as_slice().into();
+        let number = self.table.insert(Server {
+            machine,
+            key: key.clone(),
+            rules,
+            route,
+            call: call_hash(request.call_id().unwrap_or_default()),
+            message: request.to_bytes(),
+            response_tag: None,
+            answered_tags: Vec::new(),
+        });
+        self.by_key.insert(key, number);
+        stamp(&mut request, &flow);
+        let subject = Subject::Request {
+            flow,
+            request,
+            cancels,
+        };
+        self.perform(common, now, number, actions, subject);
+    }
+
+    /// The user answers.
+    pub(super) fn respond(
+        &mut self,
+        common: &mut Common,
+        now: Instant,
+        id: ServerId,
+        response: Message,
+    ) {
+        if let Some(server) = self.table.get_mut(id.0)
+            && let Some(status) = response.status()
+        {
+            let actions = server.machine.respond(status, common);
+            let subject = Subject::Response(response);
+            self.perform(common, now, id.0, actions, subject);
+        }
+    }
+
+    pub(super) fn handle_timer(
+        &mut self,
+        common: &mut Common,
+        now: Instant,
+        number: u64,
+        timer: Timer,
+    ) {
+        if let Some(server) = self.table.get_mut(number) {
+            let actions = server.machine.handle_timer(timer, common);
+            self.perform(common, now, number, actions, Subject::None);
+        }
+    }
+
+    pub(super) fn handle_send_failure(&mut self, common: &mut Common, now: Instant, id: ServerId) {
+        if let Some(server) = self.table.get_mut(id.0) {
+            let actions = server.machine.handle_send_failure();
+            self.perform(common, now, id.0, actions, Subject::None);
+        }
+    }
+
+    /// The transaction that a request would match, were it of this method.
+    fn find(&mut self, request: &Message, method: &Method) -> Option<(u64, &mut Server)> {
+        write_server_key(&mut self.sought, request, method)?;
+        let number = *self.by_key.get(&self.sought[..])?;
+        Some((number, self.table.get_mut(number)?))
+    }
+
+    /// Does what a machine asks for.
+    fn perform(
+        &mut self,
+        common: &mut Common,
+        now: Instant,
+        number: u64,
+        actions: Actions,
+        mut subject: Subject,
+    ) {
+        let id = ServerId(number);
+        for action in actions {
+            let Some(server) = self.table.get_mut(number) else {
+                return;
+            };
+            match action {
+                Action::SendTrying => {
+                    if let Some(trying) = server.trying(&subject) {
+                        server.message = trying;
+                        common.statistics.responses_sent += 1;
+                        common.transmits.push_back(server.transmit(id));
+                    }
+                }
+                Action::SendResponse => {
+                    if let Subject::Response(response) = &subject {
+                        server.keep(response);
+                        common.statistics.responses_sent += 1;
+                        common.transmits.push_back(server.transmit(id));
+                    }
+                }
+                Action::SendAnswer => {
+                    if let Subject::Response(response) = &subject {
+                        server.keep(response);
+                        if server.is_repeated_answer(response, self.by_key.hasher()) {
+                            common.statistics.response_retransmissions += 1;
+                        } else {
+                            common.statistics.responses_sent += 1;
+                        }
+                        common.transmits.push_back(server.transmit(id));
+                    }
+                }
+                Action::RetransmitResponse => {
+                    common.statistics.response_retransmissions += 1;
+                    common.transmits.push_back(server.transmit(id));
+                }
+                Action::PassUp => {
+                    if let Some(event) = subject.take_event(id) {
+                        common.events.push_back(event);
+                    }
+                }
+                Action::Absorb => common.statistics.requests_absorbed += 1,
+                Action::InformAckTimeout => {
+                    common.statistics.ack_timeouts += 1;
+                    let event = TransactionEvent::AckTimeout { transaction: id };
+                    common.events.push_back(event);
+                }
+                Action::InformFailure => {
+                    common.statistics.send_failures += 1;
+                    let transaction = TransactionKey::Server(id);
+                    let event = TransactionEvent::SendFailed { transaction };
+                    common.events.push_back(event);
+                }
+                Action::Start(timer, duration) => {
+                    common.timers.start(now, duration, number, timer);
+                }
+                Action::Terminate => {
+                    self.by_key.remove(&server.key);
+                    self.table.remove(number);
+                    let transaction = TransactionKey::Server(id);
+                    let event = TransactionEvent::Terminated { transaction };
+                    common.events.push_back(event);
+                    return;
+                }
+                // Asked for by client transactions.
+                Action::SendRequest
+                | Action::RetransmitRequest
+                | Action::SendAck
+                | Action::RetransmitAck
+                | Action::InformTimeout => {}
+            }
+        }
+        if let Some(server) = self.table.get_mut(number)
+            && !server.machine.needs_message()
+        {
+            server.message = Bytes::new();
+        }
+    }
+}
+
+impl Server {
+    /// The most 2xx responses to one INVITE that are told apart.
+    const MAXIMUM_FORKS: usize = 16;
+
+    /// Whether an ACK with the right key is for this transaction. By the rules of RFC 2543 the ACK
+    /// to a 2xx has that key too, or that to the response of another fork.
+    fn is_acknowledged_by(&self, ack: &Message) -> bool {
+        self.rules == Rules::Rfc3261
+            || ack.to().and_then(|to| to.tag()) == self.response_tag.as_deref()
+    }
+
+    /// Keeps a response to send it, once or again.
+    fn keep(&mut self, response: &Message) {
+        self.message = response.to_bytes();
+        if self.rules == Rules::Rfc2543 {
+            let tag = response.to().and_then(|to| to.tag());
+            self.response_tag = tag.map(Box::from);
+        }
+    }
+
+    /// Builds a 100 (RFC 3261 section 8.2.6.1).
+    fn trying(&self, subject: &Subject) -> Option<Bytes> {
+        let trying = |request: &Message| Message::response_to(request, 100, "Trying").to_bytes();
+        if let Subject::Request { request, .. } = subject {
+            return Some(trying(request));
+        }
+        // It is rare enough to read again what came.
+        let mut request = Message::read(self.message.clone()).ok()?;
+        stamp(&mut request, self.route.flow());
+        Some(trying(&request))
+    }
+
+    /// Whether a 2xx from the same callee was sent before; it is remembered for the next time.
+    fn is_repeated_answer(&mut self, answer: &Message, hasher: &RandomState) -> bool {
+        let tag = answer.to().and_then(|to| to.tag());
+        let hash = hasher.hash_one(tag.unwrap_or_default());
+        let is_known = self.answered_tags.contains(&hash);
+        if !is_known && self.answered_tags.len() < Server::MAXIMUM_FORKS {
+            self.answered_tags.push(hash);
+        }
+        is_known
+    }
+
+    fn transmit(&self, id: ServerId) -> Transmit {
+        Transmit {
+            target: self.route.target(),
+            payload: self.message.clone(),
+            call: self.call,
+            transaction: Some(TransactionKey::Server(id)),
+        }
+    }
+}
+
+impl Subject {
+    /// The request that came, as the user gets it.
+    fn take_event(&mut self, id: ServerId) -> Option<TransactionEvent> {
+        match std::mem::replace(self, Subject::None) {
+            Subject::Request {
+                flow, mut request, ..
+            } if request.method() == Some(&Method::Ack) => {
+                stamp(&mut request, &flow);
+                Some(TransactionEvent::Ack { flow, request })
+            }
+            Subject::Request {
+                flow,
+                request,
+                cancels,
+            } => Some(TransactionEvent::Request {
+                transaction: id,
+                flow,
+                request,
+                cancels,
+            }),
+            Subject::None | Subject::Response(_) => None,
+        }
+    }
+}
+
+impl Machine {
+    fn start(method: &Method, common: &Common, is_reliable: bool) -> (Machine, Actions) {
+        if *method == Method::Invite {
+            let (machine, actions) = ServerInvite::start(&common.config, is_reliable);
+            (Machine::Invite(machine), actions)
+        } else {
+            let (machine, actions) = ServerNonInvite::start(&common.config, is_reliable);
+            (Machine::NonInvite(machine), actions)
+        }
+    }
+
+    fn handle_retransmission(&mut self) -> Actions {
+        match self {
+            Machine::Invite(machine) => machine.handle_retransmission(),
+            Machine::NonInvite(machine) => machine.handle_retransmission(),
+        }
+    }
+
+    fn handle_ack(&mut self, common: &Common) -> Actions {
+        match self {
+            Machine::Invite(machine) => machine.handle_ack(&common.config),
+            Machine::NonInvite(_) => Actions::none(),
+        }
+    }
+
+    fn respond(&mut self, status: u16, common: &Common) -> Actions {
+        match self {
+            Machine::Invite(machine) => machine.respond(status, &common.config),
+            Machine::NonInvite(machine) => machine.respond(status, &common.config),
+        }
+    }
+
+    fn handle_timer(&mut self, timer: Timer, common: &Common) -> Actions {
+        match self {
+            Machine::Invite(machine) => machine.handle_timer(timer, &common.config),
+            Machine::NonInvite(machine) => machine.handle_timer(timer),
+        }
+    }
+
+    fn handle_send_failure(&self) -> Actions {
+        match self {
+            Machine::Invite(machine) => machine.handle_send_failure(),
+            Machine::NonInvite(machine) => machine.handle_send_failure(),
+        }
+    }
+
+    fn needs_message(&self) -> bool {
+        match self {
+            Machine::Invite(machine) => machine.needs_message(),
+            Machine::NonInvite(machine) => machine.needs_message(),
+        }
+    }
+}
