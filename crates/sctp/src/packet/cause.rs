@@ -246,6 +246,13 @@ impl<'a> IntoIterator for Causes<'a> {
     }
 }
 
+impl<'a> CauseIterator<'a> {
+    /// Walks the rest without looking into the information.
+    pub fn raw(self) -> Tlvs<'a> {
+        self.0
+    }
+}
+
 impl<'a> Iterator for CauseIterator<'a> {
     type Item = Result<Cause<'a>, FormatError<'a>>;
 
