@@ -121,6 +121,75 @@ async fn a_port_without_endpoint_refuses() {
 }
 
 #[tokio::test]
+async fn what_is_no_packet_of_ours_is_counted_and_disturbs_nobody() {
+    let pair = pair(quick()).await;
+    let stranger = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let server = pair.server_stack.local_addr();
+    let port = pair.server_endpoint.port().to_be_bytes();
+    for length in 0..200 {
+        // To the endpoint where it is long enough, and what follows is any bytes.
+        let mut packet = common::pattern(length, length).to_vec();
+        if let Some(destination) = packet.get_mut(2..4) {
+            destination.copy_from_slice(&port);
+        }
+        stranger.send_to(&packet, server).unwrap();
+    }
+    pair.client
+        .send(on_stream(0), "hello".into())
+        .await
+        .unwrap();
+    assert_eq!(
+        within(pair.server.receive()).await.unwrap().payload,
+        "hello"
+    );
+    let statistics = pair.server_stack.statistics().await;
+    assert_eq!(statistics.not_for_us, 12, "shorter than a common header");
+    assert_eq!(statistics.out_of_the_blue, 0);
+    assert!(statistics.udp.packets_received >= 200);
+}
+
+#[tokio::test]
+async fn a_peer_that_starts_anew_is_the_same_association() {
+    let server_stack = stack();
+    let server = server_stack.one_to_many(5060, quick()).unwrap();
+    // A peer that vanishes without a word, and comes back on the same ports.
+    let mut carrier = common::carrier("127.0.0.1");
+    let mut first_id = None;
+    for life in 0..2 {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let (own, to) = (carrier.clone(), server_stack.clone());
+        let living = runtime.spawn(async move {
+            let stack = Stack::udp(own).unwrap();
+            let endpoint = stack.endpoint(4000, quick()).unwrap();
+            let association = connect(&endpoint, &to, 5060).await;
+            association
+                .send(on_stream(0), "I live".into())
+                .await
+                .unwrap();
+            (stack.local_addr(), association, endpoint)
+        });
+        let (address, association, endpoint) = within(living).await.unwrap();
+        carrier.address = address;
+        let event = within(server.next()).await.unwrap();
+        match (life, event) {
+            (0, EndpointEvent::Accepted(association)) => first_id = Some(association.id()),
+            (1, EndpointEvent::Restarted(association)) => {
+                assert_eq!(Some(association.id()), first_id);
+            }
+            (_, event) => panic!("{event:?}"),
+        }
+        let event = within(server.next()).await.unwrap();
+        let EndpointEvent::Message { message, .. } = event else {
+            panic!("{event:?}");
+        };
+        assert_eq!(message.payload, "I live");
+        let death = tokio::task::spawn_blocking(move || runtime.shutdown_timeout(common::LIMIT));
+        death.await.unwrap();
+        drop((association, endpoint));
+    }
+}
+
+#[tokio::test]
 async fn ports_are_taken_and_given_back() {
     let stack = stack();
     let first = stack.endpoint(5060, quick()).unwrap();

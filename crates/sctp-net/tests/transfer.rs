@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use common::{carrier, echo, lossy_carrier, on_stream, pair, pair_over, pattern, quick, within};
-use sctp_net::{CloseCause, EndpointConfig, SendError, SendInfo};
+use sctp_net::{
+    CloseCause, EndpointConfig, Impairment, LinkConfig, SendError, SendInfo, UdpCarrierConfig,
+};
 
 #[tokio::test]
 async fn echo_over_ipv4_and_ipv6() {
@@ -163,6 +165,46 @@ async fn everything_arrives_over_a_network_that_loses_a_fifth() {
     );
     assert!(statistics.udp.inbound_dropped_by_link > 0, "{statistics:?}");
     assert!(statistics.retransmissions() > 0, "{statistics:?}");
+}
+
+#[tokio::test]
+async fn everything_arrives_over_a_network_that_delays_reorders_and_duplicates() {
+    let link = LinkConfig {
+        loss: 0.02,
+        delay: Duration::from_millis(10),
+        jitter: Duration::from_millis(5),
+        reorder: true,
+        duplicate: 0.1,
+    };
+    let bad = UdpCarrierConfig {
+        impairment: Some(Impairment {
+            outbound: link,
+            inbound: link,
+            seed: 4,
+        }),
+        ..carrier("127.0.0.1")
+    };
+    let pair = pair_over(bad, carrier("127.0.0.1"), quick()).await;
+    let echoing = tokio::spawn(echo(pair.server.clone()));
+    let sender = pair.client.clone();
+    let sending = tokio::spawn(async move {
+        for number in 0..200 {
+            let payload = pattern(number, 3000);
+            sender.send(on_stream(0), payload).await.unwrap();
+        }
+    });
+    for number in 0..200 {
+        let message = within(pair.client.receive()).await.unwrap();
+        assert!(
+            message.payload == pattern(number, 3000),
+            "message {number} differs"
+        );
+    }
+    sending.await.unwrap();
+    let srtt = pair.client.status().await.unwrap().paths[0].srtt.unwrap();
+    assert!(srtt >= Duration::from_millis(15), "{srtt:?}");
+    assert_eq!(within(pair.client.shutdown()).await, CloseCause::Shutdown);
+    within(echoing).await.unwrap();
 }
 
 #[tokio::test]

@@ -105,6 +105,12 @@ impl SendQueue {
     }
 }
 
+impl Extend<Datagram> for SendQueue {
+    fn extend<I: IntoIterator<Item = Datagram>>(&mut self, datagrams: I) {
+        self.datagrams.extend(datagrams);
+    }
+}
+
 /// A UDP socket on tokio; see the crate's documentation.
 #[derive(Debug)]
 pub struct UdpSocket {

@@ -159,7 +159,19 @@ impl Driver {
             self.touched.insert(number);
         } else {
             self.counted.out_of_the_blue += 1;
+            self.answer_out_of_the_blue(from, &received.payload);
         }
+    }
+
+    /// A packet to a port without endpoint (RFC 9260 section 8.4). Its sender may have to wait for
+    /// an answer when there is much else to send.
+    fn answer_out_of_the_blue(&mut self, from: PathAddress, packet: &[u8]) {
+        if self.queue.len() >= SEND_BATCH {
+            return;
+        }
+        let answer = sctp::answer_out_of_the_blue(from, packet);
+        self.queue
+            .extend(answer.and_then(|answer| datagram(answer, self.surroundings.local_addr)));
     }
 
     fn handle_commands(&mut self, now: Instant, first: Command) {
@@ -293,9 +305,8 @@ impl Driver {
         };
         port.handle_events(now);
         while let Some(transmit) = port.poll_transmit(now) {
-            if let Some(datagram) = datagram(transmit, self.surroundings.local_addr) {
-                self.queue.push(datagram);
-            }
+            self.queue
+                .extend(datagram(transmit, self.surroundings.local_addr));
             if self.queue.len() >= SEND_BATCH {
                 return false;
             }
