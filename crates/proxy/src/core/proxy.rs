@@ -267,6 +267,7 @@ impl Proxy {
         Statistics {
             transactions: *self.transactions.statistics(),
             response_contexts: self.contexts.len() as u64,
+            branches: self.clients.len() as u64,
             questions: self.questions.len() as u64,
             ..self.statistics
         }

@@ -40,6 +40,8 @@ pub struct Statistics {
 
     /// Now: requests that are being forwarded and have no final response.
     pub response_contexts: u64,
+    /// Now: requests of ours whose responses belong to a request that is or was forwarded.
+    pub branches: u64,
     /// Now: questions that wait for their answers.
     pub questions: u64,
 }

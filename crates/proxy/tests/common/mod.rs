@@ -109,9 +109,10 @@ impl Bench {
 
     /// The transport could not send the last request.
     pub(crate) fn fail_last_request(&mut self) {
-        let client = self.last_client.expect("a request");
-        self.proxy.handle_send_failure(self.now, client);
-        self.settle();
+        if let Some(client) = self.last_client {
+            self.proxy.handle_send_failure(self.now, client);
+            self.settle();
+        }
     }
 
     /// Answers a question that was held.
@@ -188,6 +189,7 @@ impl Bench {
     pub(crate) fn assert_idle(&self) {
         let statistics = self.proxy.statistics();
         assert_eq!(statistics.response_contexts, 0);
+        assert_eq!(statistics.branches, 0);
         assert_eq!(statistics.questions, 0);
         assert_eq!(self.proxy.next_timeout(), None);
     }
@@ -203,11 +205,9 @@ impl Bench {
         }
         while let Some(transmit) = self.proxy.poll_transmit() {
             let message = Message::read(transmit.payload).expect("what is sent can be read");
-            // The answer to a request without a Call-ID has none either.
-            if message.call_id().is_some() {
-                message.validate().expect("what is sent keeps the rules");
-            }
             if message.is_request() {
+                // The answer to a request that breaks a rule may break it too.
+                message.validate().expect("what is sent keeps the rules");
                 self.last_client = transmit.transaction;
             }
             self.sent.push_back(Sent {
