@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     users: u32,
 
     /// Length of a run in seconds [default: 20]
-    #[arg(long, value_name = "N", value_parser = positive, conflicts_with = "calls")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive, conflicts_with = "calls")]
     seconds: Option<f64>,
 
     /// End a run when so many calls have ended
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     calls: Option<u64>,
 
     /// Begin so many calls per second, however long they take, instead of back to back
-    #[arg(long, value_name = "CPS", value_parser = positive)]
+    #[arg(long, value_name = "CPS", allow_negative_numbers = true, value_parser = positive)]
     rate: Option<f64>,
 
     /// Who shares a connection to the proxy: the users of a side, or none
@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     associations: Sharing,
 
     /// Packet losses to run at, in percent of each direction
-    #[arg(long, value_name = "PERCENT,…", value_delimiter = ',', value_parser = percentage,
+    #[arg(long, value_name = "PERCENT,…", value_delimiter = ',', allow_negative_numbers = true, value_parser = percentage,
           default_value = "0,5,10,20,30")]
     loss: Vec<f64>,
 

@@ -12,6 +12,9 @@ use crate::wait::wait_until;
 /// How much of a program's output is kept; of more, at least the last half of this.
 const MAX_OUTPUT_BYTES: usize = 1 << 20;
 
+/// How many of the last lines are printed when the test is failing.
+const SHOWN_LINES: usize = 100;
+
 /// A running program. Its output is collected while it runs. Dropping it ends the program, and
 /// prints the output when the test is failing.
 pub struct Peer {
@@ -129,10 +132,13 @@ impl Drop for Peer {
         self.child.wait().ok();
         if std::thread::panicking() {
             let output = self.output.lock().map(|output| output.clone());
+            let output = output.unwrap_or_default();
+            let lines: Vec<&str> = output.lines().collect();
+            let shown = &lines[lines.len().saturating_sub(SHOWN_LINES)..];
             eprintln!(
-                "--- output of {} ---\n{}--- end of output ---",
+                "--- last output of {} ---\n{}\n--- end of output ---",
                 self.name,
-                output.unwrap_or_default()
+                shown.join("\n")
             );
         }
     }
