@@ -51,14 +51,13 @@ impl Shared {
         message: Message,
         received: Instant,
     ) -> Result<(), NobodyListens> {
+        self.counters(flow.transport).messages_received.increment();
         let event = Incoming::Message {
             flow,
             message,
             received,
         };
-        self.incoming.send(event).await.map_err(|_| NobodyListens)?;
-        self.counters(flow.transport).messages_received.increment();
-        Ok(())
+        self.incoming.send(event).await.map_err(|_| NobodyListens)
     }
 
     /// Hands octets that are no message from a connection to the user; waits while the queue is
@@ -86,6 +85,7 @@ impl Shared {
         let event = match Message::read(payload.clone()) {
             Ok(message) => {
                 trace::received(&flow, &payload);
+                counters.messages_received.increment();
                 Incoming::Message {
                     flow,
                     message,
@@ -103,11 +103,8 @@ impl Shared {
                 }
             }
         };
-        let is_message = matches!(event, Incoming::Message { .. });
-        match self.incoming.try_send(event) {
-            Ok(()) if is_message => counters.messages_received.increment(),
-            Ok(()) => {}
-            Err(_) => counters.incoming_dropped.increment(),
+        if self.incoming.try_send(event).is_err() {
+            counters.incoming_dropped.increment();
         }
     }
 

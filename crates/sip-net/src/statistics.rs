@@ -23,7 +23,7 @@ pub struct WireStatistics {
 
     /// SIP messages handed to the transport.
     pub messages_sent: u64,
-    /// SIP messages delivered to the user.
+    /// SIP messages received, those that were dropped afterwards included.
     pub messages_received: u64,
     /// Keep-alives received: CRLF on any transport (RFC 5626 section 3.5.1).
     pub keep_alives: u64,

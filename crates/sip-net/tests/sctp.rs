@@ -503,7 +503,7 @@ async fn a_bad_network_loses_nothing() {
         ..client_of(&server)
     });
     let target = Target::Address(Transport::Sctp, server.address());
-    for number in 0..50 {
+    for number in 0..20 {
         let name = number.to_string();
         client.send(target, &request(&name));
         let flow = server.expect(&request(&name)).await;

@@ -1,0 +1,123 @@
+//! Many flows at a time, on several threads.
+
+mod common;
+
+use std::collections::HashMap;
+
+use common::{Node, config, limits, request, response};
+use sip::{Target, Transport};
+use sip_net::{Incoming, Limits, SipNetConfig};
+
+const FLOWS: usize = 50;
+const MESSAGES: usize = 40;
+
+/// Answers every request along its flow until the transports shut down.
+async fn answer(mut server: Node) {
+    while let Some(event) = server.incoming.recv().await {
+        match event {
+            Incoming::Message { flow, message, .. } => {
+                let name = message.call_id().expect("a Call-ID").to_owned();
+                server.send(Target::Flow(flow), &response(200, &name));
+            }
+            Incoming::ConnectionClosed { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Each flow sends one request after the other, each after the answer to the one before.
+async fn exchange(transport: Transport) {
+    let listen = format!("{transport}:127.0.0.1:0");
+    let server = Node::listen(&[&listen]);
+    let address = server.address();
+    let under = server.transports.encapsulation_addresses();
+    let mut client = Node::start(SipNetConfig {
+        peer_encapsulation_port: under.first().map_or(0, |address| address.port()),
+        ..limits(Limits::default(), &[])
+    });
+    let answering = tokio::spawn(answer(server));
+
+    let mut sent = HashMap::new();
+    for _ in 0..FLOWS {
+        let flow = client.transports.connect(transport, address, true).await;
+        let flow = flow.expect("a connection");
+        client.send(Target::Flow(flow), &request("0"));
+        sent.insert(flow.connection, 1);
+    }
+    let mut answered = 0;
+    while answered < FLOWS * MESSAGES {
+        let (flow, message) = client.message().await;
+        answered += 1;
+        let sent = sent.get_mut(&flow.connection).expect("a flow of ours");
+        assert_eq!(message.call_id(), Some((*sent - 1).to_string().as_str()));
+        if *sent < MESSAGES {
+            client.send(Target::Flow(flow), &request(&sent.to_string()));
+            *sent += 1;
+        }
+    }
+    let total = (FLOWS * MESSAGES) as u64;
+    // An answer can be here before the sender has counted its request.
+    client
+        .until(async |transports| transports.statistics().await.messages_sent == total)
+        .await;
+    let statistics = client.transports.statistics().await;
+    assert_eq!(statistics.connections_opened, FLOWS as u64);
+    assert_eq!(statistics.messages_received, total);
+    client.transports.shutdown().await;
+    let ended = client.transports.statistics().await;
+    assert_eq!(ended.connections, 0);
+    answering.abort();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_udp() {
+    exchange(Transport::Udp).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_tcp() {
+    exchange(Transport::Tcp).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_sctp() {
+    exchange(Transport::Sctp).await;
+}
+
+/// Whoever sends to one address from many threads at once opens one connection.
+async fn one_connection(transport: Transport) {
+    let listen = format!("{transport}:127.0.0.1:0");
+    let mut server = Node::listen(&[&listen]);
+    let under = server.transports.encapsulation_addresses();
+    let client = Node::start(SipNetConfig {
+        peer_encapsulation_port: under.first().map_or(0, |address| address.port()),
+        ..config(&[])
+    });
+    let target = Target::Address(transport, server.address());
+    for name in 0..FLOWS {
+        let transports = client.transports.clone();
+        tokio::spawn(async move {
+            transports.send(sip::Transmit {
+                target,
+                payload: request(&name.to_string()),
+                call: 0,
+                transaction: None,
+            });
+        });
+    }
+    for _ in 0..FLOWS {
+        server.message().await;
+    }
+    assert_eq!(client.transports.statistics().await.connections_opened, 1);
+    assert_eq!(server.transports.statistics().await.connections_accepted, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn senders_share_a_tcp_connection() {
+    one_connection(Transport::Tcp).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn senders_share_an_association() {
+    one_connection(Transport::Sctp).await;
+}
