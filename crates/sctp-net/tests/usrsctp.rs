@@ -6,10 +6,13 @@ mod common;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use bytes::Bytes;
 use common::{LIMIT, carrier, echo, on_stream, pattern, quick, within};
-use sctp_net::{Association, CloseCause, EndpointConfig, SendInfo, Stack};
+use sctp_net::{
+    Association, CannotStartCause, CloseCause, ConnectError, EndpointConfig, SendInfo, Stack,
+};
 use test_support::{Peer, free_udp_port, require_file};
 
 /// One of the example programs; `None` when it cannot be had.
@@ -21,12 +24,25 @@ fn start(program: &PathBuf, arguments: &[&str]) -> Peer {
     Peer::spawn(Command::new(program).args(arguments))
 }
 
-/// Associates with a program that listens on `sctp_port` over its `udp_port`.
+/// Associates with a program that listens on `sctp_port` over its `udp_port`, or soon will: it
+/// refuses until it does.
 async fn associate(ip: &str, sctp_port: u16, udp_port: u16) -> Association {
     let stack = Stack::udp(carrier(ip)).unwrap();
     let endpoint = stack.endpoint(0, quick()).unwrap();
-    let connected = endpoint.connect(ip.parse().unwrap(), sctp_port, Some(udp_port));
-    within(connected).await.unwrap()
+    let ip = ip.parse().unwrap();
+    within(async {
+        loop {
+            match endpoint.connect(ip, sctp_port, Some(udp_port)).await {
+                Ok(association) => return association,
+                Err(ConnectError::CannotStart {
+                    cause: CannotStartCause::Refused { .. },
+                    ..
+                }) => tokio::time::sleep(Duration::from_millis(50)).await,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    })
+    .await
 }
 
 /// The SCTP port of `echo_server` cannot be chosen; but every program has a UDP port of its own.
