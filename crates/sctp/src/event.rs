@@ -1,7 +1,10 @@
 //! What an endpoint tells its user (RFC 9260 section 11.2), named as RFC 6458 names it.
 
+use std::fmt;
+
 use bytes::Bytes;
 
+use crate::packet::Causes;
 use crate::{AssociationId, PathAddress, SendInfo};
 
 /// Something that happened to an association.
@@ -103,20 +106,25 @@ pub enum Event {
 }
 
 /// Why an association was lost.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LostCause {
     /// The peer sent ABORT; its error causes as they came.
+    #[error("aborted by the peer{}", Named(causes))]
     AbortedByPeer {
         /// Code, length and value of each cause.
         causes: Bytes,
     },
     /// We were told to by `abort`.
+    #[error("aborted")]
     AbortedLocally,
     /// The peer did not answer: Association.Max.Retrans was exceeded (section 8.1).
+    #[error("the peer does not answer any more")]
     TimedOut,
     /// The shutdown did not end in time: T5-shutdown-guard (section 9.2).
+    #[error("the shutdown did not end in time")]
     ShutdownTimedOut,
     /// The peer broke the protocol, and we sent ABORT.
+    #[error("the peer broke the protocol: {reason}")]
     ProtocolViolation {
         /// What it did.
         reason: &'static str,
@@ -124,18 +132,22 @@ pub enum LostCause {
 }
 
 /// Why a `connect` failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CannotStartCause {
     /// The peer refused with ABORT; its error causes as they came.
+    #[error("refused by the peer{}", Named(causes))]
     Refused {
         /// Code, length and value of each cause.
         causes: Bytes,
     },
     /// The peer did not answer: Max.Init.Retransmits was exceeded.
+    #[error("the peer does not answer")]
     TimedOut,
     /// The user aborted it before it was up.
+    #[error("aborted")]
     AbortedLocally,
     /// The peer's answer broke the protocol, and we sent ABORT.
+    #[error("the peer's answer broke the protocol: {reason}")]
     ProtocolViolation {
         /// What it did.
         reason: &'static str,
@@ -151,4 +163,40 @@ pub enum PathState {
     Active,
     /// It failed Path.Max.Retrans times in a row.
     Inactive,
+}
+
+/// The names of error causes, to go on after "aborted".
+struct Named<'a>(&'a Bytes);
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let causes = Causes::new(self.0).iter().filter_map(Result::ok);
+        for (index, cause) in causes.enumerate() {
+            formatter.write_str(if index == 0 { ": " } else { ", " })?;
+            cause.code().fmt(formatter)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::{Cause, CauseBuffer};
+
+    #[test]
+    fn causes_are_told_by_name() {
+        let mut causes = CauseBuffer::new();
+        causes.push(&Cause::OutOfResource).unwrap();
+        causes.push(&Cause::UserInitiatedAbort(b"bye")).unwrap();
+        let causes = Bytes::copy_from_slice(causes.causes().as_bytes());
+        assert_eq!(
+            LostCause::AbortedByPeer { causes }.to_string(),
+            "aborted by the peer: Out of Resource, User-Initiated Abort"
+        );
+        let refused = CannotStartCause::Refused {
+            causes: Bytes::new(),
+        };
+        assert_eq!(refused.to_string(), "refused by the peer");
+    }
 }

@@ -15,6 +15,8 @@ use bytes::{Bytes, BytesMut};
 use rand::Rng;
 use rand_chacha::ChaCha12Rng;
 
+pub use out_of_the_blue::answer_out_of_the_blue;
+
 use associations::{Associations, Index, PeerKey};
 use remembered_tags::RememberedTags;
 
