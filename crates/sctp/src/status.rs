@@ -1,6 +1,7 @@
 //! What an endpoint and its associations tell about themselves on request (RFC 9260 section 11.1,
 //! STATUS) and what they count.
 
+use std::ops::AddAssign;
 use std::time::Duration;
 
 use crate::{PathAddress, PathState};
@@ -154,4 +155,70 @@ pub struct DropStatistics {
     pub data_out_of_reach: u64,
     /// Chunks of a kind of which too many wait to be answered: HEARTBEATs and reportable errors.
     pub answers: u64,
+}
+
+impl AddAssign for EndpointStatistics {
+    fn add_assign(&mut self, other: Self) {
+        // Taken apart, so that a counter that is added later cannot be forgotten here.
+        let Self {
+            packets_sent,
+            bytes_sent,
+            packets_received,
+            bytes_received,
+            retransmitted_by_timeout,
+            retransmitted_fast,
+            duplicates_received,
+            drops,
+        } = other;
+        self.packets_sent += packets_sent;
+        self.bytes_sent += bytes_sent;
+        self.packets_received += packets_received;
+        self.bytes_received += bytes_received;
+        self.retransmitted_by_timeout += retransmitted_by_timeout;
+        self.retransmitted_fast += retransmitted_fast;
+        self.duplicates_received += duplicates_received;
+        self.drops += drops;
+    }
+}
+
+impl AddAssign for DropStatistics {
+    fn add_assign(&mut self, other: Self) {
+        // Taken apart, so that a counter that is added later cannot be forgotten here.
+        let Self {
+            malformed,
+            checksum,
+            port,
+            not_unicast,
+            verification_tag,
+            unknown_path,
+            out_of_the_blue,
+            init,
+            cookie_not_authentic,
+            cookie_stale,
+            cookie_unexpected,
+            too_many_associations,
+            replies,
+            chunks,
+            data_no_room,
+            data_out_of_reach,
+            answers,
+        } = other;
+        self.malformed += malformed;
+        self.checksum += checksum;
+        self.port += port;
+        self.not_unicast += not_unicast;
+        self.verification_tag += verification_tag;
+        self.unknown_path += unknown_path;
+        self.out_of_the_blue += out_of_the_blue;
+        self.init += init;
+        self.cookie_not_authentic += cookie_not_authentic;
+        self.cookie_stale += cookie_stale;
+        self.cookie_unexpected += cookie_unexpected;
+        self.too_many_associations += too_many_associations;
+        self.replies += replies;
+        self.chunks += chunks;
+        self.data_no_room += data_no_room;
+        self.data_out_of_reach += data_out_of_reach;
+        self.answers += answers;
+    }
 }
