@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sctp::packet::Packet;
-use sctp::{EndpointStatistics, PathAddress, Transmit};
+use sctp::{PathAddress, Transmit};
 use tokio::sync::{mpsc, oneshot};
 use udp_net::{Batch, Datagram, Flushed, Received, SendQueue, UdpSocket};
 
@@ -327,7 +327,7 @@ impl Driver {
     fn retire(&mut self, number: u16, port: Port) {
         self.mailbox.release_port(number);
         self.counted.accept_overflows += port.accept_overflows();
-        add(&mut self.counted.sctp, &port.finish());
+        self.counted.sctp += port.finish();
     }
 
     /// True when everything is sent.
@@ -340,7 +340,7 @@ impl Driver {
         sum.udp = self.socket.statistics();
         for port in self.ports.values() {
             sum.accept_overflows += port.accept_overflows();
-            add(&mut sum.sctp, port.statistics());
+            sum.sctp += *port.statistics();
         }
         sum
     }
@@ -382,16 +382,6 @@ fn datagram(transmit: Transmit, local_addr: SocketAddr) -> Option<Datagram> {
 fn is_unicast(address: IpAddr) -> bool {
     let broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
     !address.is_multicast() && !broadcast
-}
-
-fn add(sum: &mut EndpointStatistics, other: &EndpointStatistics) {
-    sum.packets_sent += other.packets_sent;
-    sum.bytes_sent += other.bytes_sent;
-    sum.packets_received += other.packets_received;
-    sum.bytes_received += other.bytes_received;
-    sum.retransmitted_by_timeout += other.retransmitted_by_timeout;
-    sum.retransmitted_fast += other.retransmitted_fast;
-    sum.duplicates_received += other.duplicates_received;
 }
 
 async fn wait_until(time: Option<Instant>) {
