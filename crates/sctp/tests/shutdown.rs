@@ -355,9 +355,11 @@ fn a_packet_from_an_address_that_is_not_the_associations_is_dropped_silently() {
     assert_eq!(pair.server.endpoint.statistics().drops.unknown_path, 1);
 }
 
-/// What section 8.4 answers, rule by rule: the packets, and the type of the answer, its tag and
-/// T bit.
-fn out_of_the_blue() -> Vec<(Bytes, Option<(ChunkType, u32, bool)>)> {
+/// An answer's chunk, its tag and its T bit.
+type Answer = (ChunkType, u32, bool);
+
+/// What section 8.4 answers, rule by rule: the packets and their answers.
+fn out_of_the_blue() -> Vec<(Bytes, Option<Answer>)> {
     const TAG: u32 = 0xdead_beef;
     let data = Chunk::Data(Data {
         beginning: true,
@@ -405,7 +407,7 @@ fn out_of_the_blue() -> Vec<(Bytes, Option<(ChunkType, u32, bool)>)> {
     ]
 }
 
-fn describe(answer: &[u8]) -> (ChunkType, u32, bool) {
+fn describe(answer: &[u8]) -> Answer {
     let parsed = Packet::read(answer).unwrap();
     assert!(parsed.has_valid_checksum());
     assert_eq!(parsed.header().source_port, SERVER_PORT);
@@ -549,5 +551,65 @@ fn a_cookie_echo_while_shutdown_ack_is_out_is_refused() {
             .events
             .iter()
             .any(|event| matches!(event, Event::Restart { .. }))
+    );
+}
+
+#[test]
+fn an_abort_of_a_peer_that_has_finished_is_the_end_in_good_order() {
+    let mut pair = Pair::new();
+    let (client, server) = pair.establish();
+    pair.client.endpoint.shutdown(pair.now, client).unwrap();
+    pair.collect();
+    let shutdown = pair.to_server.pop_front().unwrap();
+    pair.give_server(shutdown);
+    let shutdown_ack = pair.to_client.pop_front().unwrap();
+    pair.give_client(shutdown_ack);
+    pair.lose_all();
+    // Something late of the server's meets a client that has forgotten it.
+    let to_the_client = tag(&pair.server.sent.last().unwrap().1);
+    let late = common::to_client(to_the_client, &[Chunk::Heartbeat(Default::default())]);
+    pair.give_client(late);
+    let abort = pair.to_server.pop_front().unwrap();
+    let Some(Ok(Chunk::Abort(answer))) = Packet::read(&abort).unwrap().chunks().next() else {
+        panic!("an ABORT was sent");
+    };
+    assert!(answer.tag_reflected);
+    pair.give_server(abort);
+    assert!(matches!(
+        pair.server.events.last(),
+        Some(Event::ShutdownComplete { id }) if *id == server
+    ));
+}
+
+#[test]
+fn no_heartbeats_go_to_a_peer_that_shuts_down() {
+    let mut pair = Pair::new();
+    let (client, server) = pair.establish();
+    pair.server
+        .endpoint
+        .send(
+            pair.now,
+            server,
+            ordered(0),
+            Bytes::from_static(b"still to be delivered"),
+        )
+        .unwrap();
+    pair.collect();
+    pair.to_client.clear();
+    pair.client.endpoint.shutdown(pair.now, client).unwrap();
+    pair.collect();
+    let shutdown = pair.to_server.pop_front().unwrap();
+    pair.give_server(shutdown);
+    assert_eq!(
+        state(&pair.server, server),
+        Some(AssociationState::ShutdownReceived)
+    );
+    pair.run_for_without_delivery(Duration::from_secs(200));
+    assert!(
+        !pair
+            .server
+            .sent
+            .iter()
+            .any(|(_, packet)| chunk_types(packet).contains(&ChunkType::HEARTBEAT))
     );
 }

@@ -62,7 +62,14 @@ impl Association {
         for chunk in parsed.chunks() {
             match chunk {
                 Ok(Chunk::Abort(abort)) if abort.tag_reflected => {
-                    self.aborted_by_peer(abort, context);
+                    if self.state == AssociationState::ShutdownAckSent {
+                        // The peer keeps nothing of the association any more, and all data of both
+                        // sides is acknowledged: it has finished, and its SHUTDOWN COMPLETE was
+                        // lost or overtaken.
+                        self.shut_down_complete(context);
+                    } else {
+                        self.aborted_by_peer(abort, context);
+                    }
                     return true;
                 }
                 Ok(Chunk::ShutdownComplete(complete)) if complete.tag_reflected => {
@@ -114,7 +121,7 @@ impl Association {
         self.pending = Default::default();
         self.receiver
             .restart(cookie.peer_initial_tsn, cookie.inbound_streams, config);
-        self.sender.restart(
+        let was_refused = self.sender.restart(
             cookie.local_initial_tsn,
             cookie.outbound_streams,
             cookie.peer_a_rwnd,
@@ -126,6 +133,9 @@ impl Association {
         }
         self.state = AssociationState::Established;
         self.begin_burst();
+        if was_refused {
+            context.events.push_back(Event::Writable { id: self.id });
+        }
         context.events.push_back(Event::Restart {
             id: self.id,
             outbound_streams: cookie.outbound_streams,
@@ -547,6 +557,8 @@ impl Association {
             }
             AssociationState::Established | AssociationState::ShutdownPending => {
                 self.state = AssociationState::ShutdownReceived;
+                // The peer does not answer HEARTBEATs from its SHUTDOWN on (section 8.3).
+                self.stop_heartbeats();
                 context
                     .events
                     .push_back(Event::PeerShutdown { id: self.id });

@@ -448,6 +448,10 @@ impl Association {
             _ => return,
         }
         self.shutdown.send();
+        self.stop_heartbeats();
+    }
+
+    fn stop_heartbeats(&mut self) {
         for path in &mut self.paths {
             path.stop_heartbeats();
         }

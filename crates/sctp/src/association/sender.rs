@@ -145,13 +145,11 @@ impl Sender {
         Ok(())
     }
 
-    /// Begins anew for a peer that restarted: what it had not acknowledged is gone.
-    pub(crate) fn restart(&mut self, initial: Tsn, streams: u16, peer_window: u32) {
-        let refused = self.refused;
-        *self = Sender {
-            refused,
-            ..Sender::new(initial, streams, peer_window)
-        };
+    /// Begins anew for a peer that restarted: what it had not acknowledged is gone. Tells whether
+    /// there is room again after a message was refused.
+    pub(crate) fn restart(&mut self, initial: Tsn, streams: u16, peer_window: u32) -> bool {
+        let before = std::mem::replace(self, Sender::new(initial, streams, peer_window));
+        before.refused
     }
 
     /// Forgets everything: the association is over.
