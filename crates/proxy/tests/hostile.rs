@@ -226,13 +226,10 @@ fn play(happenings: Vec<Happening>, holds_questions: bool) -> Bench {
     });
     bench.holds_questions = holds_questions;
     for (user, contacts) in [("alice", 1), ("bob", 3)] {
-        for phone in 0..contacts {
-            let from = flow(LISTENERS[phone], &format!("192.0.2.{}:5060", 20 + phone));
+        for (phone, listener) in (0u32..).zip(&LISTENERS[..contacts]) {
+            let from = flow(listener, &format!("192.0.2.{}:5060", 20 + phone));
             let contact = format!("<sip:{user}@192.0.2.{}>;q=0.{}", 20 + phone, phone / 2);
-            bench.receive(
-                from,
-                register(user, 1 + u32::try_from(phone).expect("few"), &[&contact]),
-            );
+            bench.receive(from, register(user, 1 + phone, &[&contact]));
         }
     }
     bench.sent();

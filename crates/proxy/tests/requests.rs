@@ -422,6 +422,44 @@ fn a_stream_gets_a_content_length() {
 }
 
 #[test]
+fn the_ack_to_an_answer_of_ours_is_not_forwarded() {
+    let mut bench = bench();
+    let mut broken = request(Method::Invite, "sip:x@192.0.2.77", "c1");
+    broken.replace(Name::ContentLength, "-1");
+    bench.receive(alice(), broken);
+    let refusal = bench.one();
+    refusal.answers(400);
+    let mut ack = request(Method::Ack, "sip:x@192.0.2.77", "c1");
+    ack.replace(Name::To, refusal.value(Name::To));
+    bench.receive(alice(), ack);
+    bench.silence();
+    // One that is not about a response of ours goes on.
+    let mut ack = request(Method::Ack, "sip:x@192.0.2.77", "c1");
+    ack.replace(Name::To, "<sip:x@192.0.2.77>;tag=other");
+    bench.receive(alice(), ack);
+    bench.one().is(Method::Ack, "sip:x@192.0.2.77");
+}
+
+#[test]
+fn an_ack_that_can_go_nowhere_is_dropped() {
+    let mut bench = bench();
+    for (call, uri, hops) in [
+        ("c1", "sip:x@192.0.2.77", "0"),
+        ("c2", "sip:nobody@example.com", "70"),
+        ("c3", "sip:example.com", "70"),
+        ("c4", "sip:x@unknown.example", "70"),
+        ("c5", "http://example.com", "70"),
+    ] {
+        let mut ack = request(Method::Ack, uri, call);
+        ack.replace(Name::MaxForwards, hops);
+        bench.receive(alice(), ack);
+        bench.silence();
+    }
+    assert_eq!(bench.proxy.statistics().acknowledgements_dropped, 5);
+    bench.assert_idle();
+}
+
+#[test]
 fn a_cancel_without_its_invite_is_refused() {
     let mut bench = bench();
     answer(
@@ -447,6 +485,7 @@ fn an_invite_is_cancelled_while_its_look_up_waits() {
     let [ok, terminated] = bench.two();
     assert_eq!(ok.answers(200).value(Name::CSeq), "1 CANCEL");
     assert_eq!(terminated.answers(487).value(Name::CSeq), "1 INVITE");
+    assert_eq!(ok.value(Name::To), terminated.value(Name::To));
     // An answer that comes later is ignored.
     let (id, query) = bench.questions.pop_front().expect("a question");
     let answer = bench.own_answer(query);

@@ -81,7 +81,8 @@ pub struct Proxy {
     pub(super) questions: Questions<Waiting>,
     pub(super) loops: LoopDetector,
     pub(super) tokens: FlowTokens,
-    rng: ChaCha12Rng,
+    /// The key of our tags.
+    tags: RandomState,
 
     /// Requests that are being forwarded, by the transaction in which they came.
     pub(super) contexts: HashMap<ServerId, Box<Context>, RandomState>,
@@ -96,6 +97,9 @@ pub struct Proxy {
     events: VecDeque<Event>,
     pub(super) statistics: Statistics,
 }
+
+/// How many open connections are remembered: more than any driver has.
+const MAXIMUM_OPEN: usize = 1 << 20;
 
 /// Names a branch of a response context.
 pub(super) type BranchName = (ServerId, usize);
@@ -129,6 +133,7 @@ impl Proxy {
         };
         let contexts = HashMap::with_hasher(state());
         let clients = HashMap::with_hasher(state());
+        let tags = state();
         let loops = LoopDetector::new(&mut rng);
         let tokens = FlowTokens::new(&mut rng);
         let questions = Questions::new(config.queries, &mut rng);
@@ -153,7 +158,7 @@ impl Proxy {
             questions,
             loops,
             tokens,
-            rng,
+            tags,
             contexts,
             clients,
             timers: BTreeSet::new(),
@@ -286,9 +291,26 @@ impl Proxy {
     pub(super) fn respond(&mut self, now: Instant, server: ServerId, response: Message) {
         let response = match response.status() {
             Some(100) => response,
-            _ => self.with_tag(response),
+            _ => self.tagged(response),
         };
         self.transactions.respond(now, server, response);
+    }
+
+    /// Our tag in To of the responses to a request. It follows from the request, so that an INVITE and
+    /// its CANCEL get the same (RFC 3261 section 9.2), and an ACK to what was answered without a
+    /// transaction is known again; and from a key, so that nobody else can tell.
+    pub(super) fn tag_for(&self, message: &Message) -> String {
+        let number = message.cseq().map(|(number, _)| number);
+        format!("{:016x}", self.tags.hash_one((message.call_id(), number)))
+    }
+
+    /// Remembers that a connection is open over which a registration has come. Should the end of some
+    /// never be told, the oldest are forgotten.
+    pub(super) fn note_open(&mut self, connection: ConnectionId) {
+        self.open.insert(connection);
+        if self.open.len() > MAXIMUM_OPEN {
+            self.open.pop_first();
+        }
     }
 
     /// Parks something until a question is answered. Where too much is parked, it comes back.
@@ -317,7 +339,7 @@ impl Proxy {
                 TransactionEvent::Overloaded { flow, request } => {
                     self.statistics.refused += 1;
                     let response = Rejection::overloaded().response(&request);
-                    let response = self.with_tag(response);
+                    let response = self.tagged(response);
                     self.transactions.respond_stateless(now, flow, response);
                 }
                 TransactionEvent::Ack { flow, request } => {
@@ -381,14 +403,14 @@ impl Proxy {
                 response.set_top_via_parameter("rport", Some(&flow.remote.port().to_string()));
             }
         }
-        let response = self.with_tag(response);
+        let response = self.tagged(response);
         self.transactions
             .send_stateless(now, response, Target::Flow(*flow));
     }
 
     /// A response of ours with a tag in To, unless it has one (RFC 3261 section 8.2.6.2).
-    fn with_tag(&mut self, mut response: Message) -> Message {
-        let tag = format!("{:016x}", self.rng.next_u64());
+    fn tagged(&self, mut response: Message) -> Message {
+        let tag = self.tag_for(&response);
         response.set_to_tag(&tag);
         response
     }

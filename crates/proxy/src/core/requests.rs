@@ -84,13 +84,18 @@ impl Proxy {
         }
     }
 
-    /// Takes the ACK to a 2xx: forwarded without a transaction, dropped where it can go nowhere.
+    /// Takes the ACK to a 2xx: forwarded without a transaction, dropped where it can go nowhere. One to
+    /// a response that we gave without a transaction ends here.
     pub(super) fn handle_acknowledgement(
         &mut self,
         now: Instant,
         arrival: Flow,
         mut request: Message,
     ) {
+        let tag = self.tag_for(&request);
+        if request.to().and_then(|to| to.tag()) == Some(tag.as_str()) {
+            return;
+        }
         let fingerprint = self.loops.fingerprint(&request);
         let (target, address) = match self.addressee(&mut request, &arrival, fingerprint) {
             Ok(Addressee::Requested(target)) => (Some(target), None),
@@ -318,7 +323,7 @@ impl Proxy {
                 }
             };
         if flow.transport.is_reliable() {
-            self.open.insert(flow.connection);
+            self.note_open(flow.connection);
         }
         let (query, changes) = match registration {
             Registration::Fetch => (Query::Lookup(address.clone()), Vec::new()),

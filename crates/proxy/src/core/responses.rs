@@ -192,8 +192,8 @@ impl Proxy {
     fn fail_branch(&mut self, name: BranchName, context: &mut Context, candidate: Candidate) {
         let may_go_on = context.may_go_on();
         let is_pending = context.forwarded_mut(name.1).is_some();
-        let is_unavailable = matches!(candidate.status(), 408 | 503)
-            && (candidate.status() == 503 || matches!(candidate, Candidate::Presumed(_)));
+        let is_unavailable =
+            candidate.status() == 503 || matches!(candidate, Candidate::Presumed(408));
         self.end_branch(name, context, is_pending.then_some(candidate));
         if let Some(branch) = context.branches.get_mut(name.1)
             && is_pending

@@ -106,15 +106,20 @@ fn target(
                 Host::Name(_) => true,
                 Host::Address(address) => address == flow.remote.ip(),
             };
-            if !flow.transport.is_reliable() || is_open(flow.connection) {
-                let address = contact_address(&contact, flow.transport).filter(|_| is_direct);
+            let is_reliable = flow.transport.is_reliable();
+            let address = contact_address(&contact, flow.transport).filter(|_| is_direct);
+            let has_flow = !is_reliable || is_open(flow.connection);
+            if has_flow {
                 ways.push_back(Way::Flow {
                     flow: *flow,
                     address,
                     is_needed: !is_at_contact(flow, &contact),
                 });
             }
-            if is_direct {
+            // What leads to the same place is not tried twice.
+            let is_covered =
+                has_flow && address.is_some() && (is_reliable || address == Some(flow.remote));
+            if is_direct && !is_covered {
                 ways.push_back(Way::NextHop);
             }
         }

@@ -121,3 +121,126 @@ impl MemoryStore {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use rand::SeedableRng;
+    use sip::{ConnectionId, Flow, Message, Method, Name, Transport};
+
+    use super::*;
+    use crate::core::{Config, Domain, Listener, Proxy, Query};
+
+    /// The address of record and the update that a core makes of a REGISTER.
+    fn registering(
+        user: &str,
+        cseq: u32,
+        contact: &str,
+        now: Instant,
+    ) -> (AddressOfRecord, Update) {
+        let address = ([127, 0, 0, 1], 5060).into();
+        let config = Config {
+            listeners: vec![Listener {
+                transport: Transport::Udp,
+                address,
+            }],
+            domains: vec![Domain {
+                name: "example.com".parse().expect("a host"),
+                aliases: Vec::new(),
+            }],
+            ..Config::default()
+        };
+        let mut core = Proxy::new(config, ChaCha12Rng::seed_from_u64(1));
+        let request = Message::request(Method::Register, "sip:example.com")
+            .with(Name::Via, "SIP/2.0/UDP 127.0.0.1:9;branch=z9hG4bK1")
+            .with(Name::From, "<sip:x@example.com>;tag=1")
+            .with(Name::To, format!("<sip:{user}@example.com>"))
+            .with(Name::CallId, user)
+            .with(Name::CSeq, format!("{cseq} REGISTER"))
+            .with(Name::Contact, contact);
+        let flow = Flow {
+            transport: Transport::Udp,
+            local: address,
+            remote: ([127, 0, 0, 1], 9).into(),
+            connection: ConnectionId(0),
+            stream: 0,
+        };
+        core.handle_message(now, flow, request);
+        match core.poll_query() {
+            Some((_, Query::Update(address, update))) => (address, update),
+            other => panic!("an update expected: {other:?}"),
+        }
+    }
+
+    fn store(maximum: usize) -> MemoryStore {
+        MemoryStore::new(maximum, &mut ChaCha12Rng::seed_from_u64(1))
+    }
+
+    fn register(
+        store: &mut MemoryStore,
+        user: &str,
+        cseq: u32,
+        contact: &str,
+        now: Instant,
+    ) -> Answer {
+        let (address, update) = registering(user, cseq, contact, now);
+        store.update(now, address, &update)
+    }
+
+    #[test]
+    fn what_has_expired_goes_and_its_user_stays_known() {
+        let now = Instant::now();
+        let mut store = store(10);
+        register(
+            &mut store,
+            "bob",
+            1,
+            "<sip:a@127.0.0.1>;expires=60, <sip:b@127.0.0.1>;expires=90",
+            now,
+        );
+        assert_eq!((store.addresses_of_record(), store.bindings()), (1, 2));
+        store.sweep(now);
+        store.sweep(now + Duration::from_secs(70));
+        assert_eq!((store.addresses_of_record(), store.bindings()), (1, 1));
+        store.sweep(now + Duration::from_secs(140));
+        assert_eq!((store.addresses_of_record(), store.bindings()), (1, 0));
+        let (bob, _) = registering("bob", 2, "<sip:a@127.0.0.1>", now);
+        assert_eq!(store.look_up(&bob), Answer::Bindings([].into()));
+        let (alice, _) = registering("alice", 1, "<sip:a@127.0.0.1>", now);
+        assert_eq!(store.look_up(&alice), Answer::Unknown);
+    }
+
+    #[test]
+    fn a_full_store_refuses_new_users_until_others_have_left() {
+        let now = Instant::now();
+        let mut store = store(2);
+        for user in ["alice", "bob"] {
+            let answer = register(&mut store, user, 1, "<sip:a@127.0.0.1>;expires=60", now);
+            assert!(matches!(answer, Answer::Bindings(bindings) if bindings.len() == 1));
+        }
+        assert_eq!(
+            register(&mut store, "carol", 1, "<sip:a@127.0.0.1>", now),
+            Answer::Full
+        );
+        assert!(matches!(
+            register(&mut store, "bob", 2, "<sip:a@127.0.0.1>;expires=600", now),
+            Answer::Bindings(_)
+        ));
+        let later = now + Duration::from_secs(61);
+        assert!(matches!(
+            register(&mut store, "carol", 2, "<sip:a@127.0.0.1>", later),
+            Answer::Bindings(_)
+        ));
+        assert_eq!((store.addresses_of_record(), store.bindings()), (2, 2));
+    }
+
+    #[test]
+    fn removing_what_is_not_there_makes_nobody_known() {
+        let now = Instant::now();
+        let mut store = store(2);
+        let answer = register(&mut store, "bob", 1, "<sip:a@127.0.0.1>;expires=0", now);
+        assert_eq!(answer, Answer::Bindings([].into()));
+        assert_eq!(store.addresses_of_record(), 0);
+    }
+}
