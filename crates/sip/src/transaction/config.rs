@@ -20,7 +20,8 @@ pub struct TransactionConfig {
     /// (section 17.2.1): zero sends the 100 before the user sees the request, `None` leaves it to
     /// the user.
     pub trying_after: Option<Duration>,
-    /// The most client transactions, and the most server transactions, at one time.
+    /// The most client transactions, and the most server transactions, at one time; the CANCEL for
+    /// an INVITE that has come is let in beyond them.
     pub max_transactions: usize,
 }
 

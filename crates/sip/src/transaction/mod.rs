@@ -6,8 +6,8 @@
 //! nothing in it waits.
 //!
 //! Each machine is a file of its own that knows a state and what to do on each arc of its figure:
-//! [`client_invite`] (Figure 5), [`client_non_invite`] (Figure 6), [`server_invite`] (Figure 7) and
-//! [`server_non_invite`] (Figure 8). [`clients`] and [`servers`] find the machine for a message and do
+//! `client_invite` (Figure 5), `client_non_invite` (Figure 6), `server_invite` (Figure 7) and
+//! `server_non_invite` (Figure 8). `clients` and `servers` find the machine for a message and do
 //! what it asks for.
 
 mod action;
