@@ -212,10 +212,8 @@ impl Callee {
                     request,
                     ..
                 } => self.handle_request(now, transaction, &request),
-                TransactionEvent::Ack { request, .. } => {
-                    if self.is_mine(&request) {
-                        self.unacknowledged = None;
-                    }
+                TransactionEvent::Ack { request, .. } if self.is_mine(&request) => {
+                    self.unacknowledged = None;
                 }
                 _ => {}
             }

@@ -8,7 +8,8 @@ use super::{ClientId, ServerId, TransactionKey};
 #[derive(Debug)]
 pub enum TransactionEvent {
     /// A request other than ACK that begins a server transaction, `received` and `rport` in its
-    /// topmost Via. It is to be answered by [`respond`](super::Transactions::respond).
+    /// topmost Via. It is to be answered by [`respond`](super::Transactions::respond): an INVITE
+    /// waits for that as long as it takes, any other request until its client has given up.
     Request {
         /// The transaction that waits for the answer.
         transaction: ServerId,

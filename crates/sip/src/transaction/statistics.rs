@@ -3,7 +3,8 @@
 /// What a transaction layer has done since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransactionStatistics {
-    /// Requests given to the transport for the first time, ACKs included.
+    /// Requests given to the transport for the first time, ACKs included; and all that the user
+    /// sends without a transaction, since only the user knows which of those repeat others.
     pub requests_sent: u64,
     /// Requests given to the transport again: by Timers A and E, and ACKs to repeated non-2xx
     /// responses.
