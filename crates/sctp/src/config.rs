@@ -159,3 +159,33 @@ const LEAST_MTU: usize = 576;
 
 /// What the length fields of IP and UDP can tell.
 const MOST_MTU: usize = 65_535;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_those_of_section_16_and_within_bounds() {
+        let config = EndpointConfig::default();
+        assert_eq!(config.clone().bounded(), config);
+    }
+
+    #[test]
+    fn settings_are_moved_into_bounds() {
+        let config = EndpointConfig {
+            sack_delay: Duration::from_secs(1),
+            a_rwnd: 0,
+            outbound_streams: 0,
+            mtu: 0,
+            hb_interval: Duration::MAX,
+            ..EndpointConfig::default()
+        }
+        .bounded();
+        assert_eq!(config.sack_delay, Duration::from_millis(500));
+        assert_eq!(config.a_rwnd, 1500);
+        assert_eq!(config.max_message_size, 1500);
+        assert_eq!(config.outbound_streams, 1);
+        assert_eq!(config.mtu, LEAST_MTU);
+        assert!(config.hb_interval < Duration::MAX);
+    }
+}

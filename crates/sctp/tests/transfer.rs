@@ -510,13 +510,12 @@ fn a_closed_window_is_probed_without_end_and_opens_at_once() {
     while received.len() < 20 {
         received.extend(pair.server.receive_all(pair.now, server));
         pair.run();
-        if received.len() < 20
-            && !pair
-                .server
-                .endpoint
-                .status(server)
-                .is_some_and(|status| status.receive_buffer_bytes > 0)
-        {
+        let is_drained = pair
+            .server
+            .endpoint
+            .status(server)
+            .is_some_and(|status| status.receive_buffer_bytes == 0);
+        if received.len() < 20 && is_drained {
             assert!(pair.advance());
         }
         assert!(
@@ -848,4 +847,29 @@ fn server_tag_and_next_tsn(pair: &mut Pair) -> (u32, Tsn) {
     pair.collect();
     pair.run();
     (tag(&packet), tsn.next())
+}
+
+#[test]
+fn a_chunk_that_the_path_has_become_too_small_for_is_still_retransmitted() {
+    let mut pair = Pair::new();
+    let (client, server) = pair.establish();
+    // The server speaks raw IP for a while: its path has room for eight bytes more.
+    let raw = sctp::PathAddress {
+        encapsulation_port: None,
+        ..pair.server.path()
+    };
+    let tag = tag(&pair.server.sent.last().unwrap().1);
+    let nothing = to_client(tag, &[Chunk::CookieAck]);
+    pair.client
+        .endpoint
+        .handle_packet(pair.now, raw, nothing.clone());
+    pair.client_sends(ordered(0), message(0, 1452));
+    assert_eq!(pair.to_server.pop_front().unwrap().len(), 1480);
+    pair.give_client(nothing);
+    assert_eq!(
+        pair.client.endpoint.status(client).unwrap().paths[0].mtu,
+        1472
+    );
+    pair.run_for(Duration::from_secs(2));
+    assert_eq!(pair.server.receive_all(pair.now, server).len(), 1);
 }

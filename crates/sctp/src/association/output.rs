@@ -139,13 +139,16 @@ impl Association {
     /// A packet with all that is pending for one path.
     fn bundle(&mut self, context: &mut Context<'_>, buffer: &mut BytesMut) -> Option<Transmit> {
         let index = self.next_path(context.config)?;
-        let mtu = self.paths.get(index)?.mtu();
+        let mut size = self.paths.get(index)?.mtu();
+        if self.sends_data_on(index) {
+            size = size.max(self.sender.least_packet());
+        }
         let mut writer = PacketWriter::new(
             buffer,
             context.local_port,
             self.peer_port,
             self.peer_tag,
-            mtu,
+            size,
         );
         self.write_control(index, &mut writer, context);
         self.write_sack(index, &mut writer, context);
