@@ -147,7 +147,7 @@ fn registration_delay_is_the_round_trip() {
 #[test]
 fn registrations_are_refreshed() {
     let mut world = World::registered(2, Transport::Udp, CallPlan::default());
-    world.run(Duration::from_secs(3600));
+    world.run(Duration::from_secs(2700));
     assert_eq!(world.callers.registrations().succeeded, 4);
 }
 

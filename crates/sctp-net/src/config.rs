@@ -18,6 +18,9 @@ pub struct UdpCarrierConfig {
     pub peer_encapsulation_port: u16,
     /// A bad network inside the socket; none by default.
     pub impairment: Option<Impairment>,
+    /// Whether the kernel may take several packets at once (GSO), which saves much of the cost of
+    /// bulk transfers; see [`UdpConfig`](udp_net::UdpConfig) for what captures then show.
+    pub segmentation_offload: bool,
     /// How many associations of an endpoint may wait to be accepted. Further ones are aborted.
     pub accept_backlog: usize,
     /// How long `close` waits for associations to shut down before it aborts them.
@@ -31,6 +34,7 @@ impl UdpCarrierConfig {
             address,
             peer_encapsulation_port: DEFAULT_ENCAPSULATION_PORT,
             impairment: None,
+            segmentation_offload: true,
             accept_backlog: 1024,
             close_timeout: Duration::from_secs(3),
         }

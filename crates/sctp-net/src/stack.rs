@@ -37,6 +37,7 @@ impl Stack {
     pub fn udp(config: UdpCarrierConfig) -> io::Result<Stack> {
         let udp_config = UdpConfig {
             impairment: config.impairment,
+            segmentation_offload: config.segmentation_offload,
             ..UdpConfig::default()
         };
         let socket = UdpSocket::bind(config.address, udp_config)?;

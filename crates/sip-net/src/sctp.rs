@@ -202,6 +202,8 @@ impl Stacks {
             peer_encapsulation_port: config.peer_encapsulation_port,
             impairment: config.impairments.next(),
             close_timeout: config.close_timeout,
+            // Signalling seldom has two packets of one size to send at once, and captures stay true.
+            segmentation_offload: false,
             ..UdpCarrierConfig::new(SocketAddr::new(ip, config.encapsulation_port))
         })?;
         self.by_ip.push((ip, stack.clone()));

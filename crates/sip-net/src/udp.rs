@@ -71,6 +71,8 @@ pub(crate) fn bind(
         impairment: impairments.next(),
         // SIP messages are as large as they are.
         allow_fragmentation: true,
+        // Signalling seldom has two messages of one size for one peer, and captures stay true.
+        segmentation_offload: false,
         ..UdpConfig::default()
     };
     let socket = UdpSocket::bind(address, config)?;

@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     users: u32,
 
-    /// Length of a run in seconds [default: 20]
+    /// Length of a run in seconds [default: 15]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive, conflicts_with = "calls")]
     seconds: Option<f64>,
 

@@ -29,6 +29,10 @@ pub struct UdpConfig {
     /// suits a protocol that keeps to the path MTU itself, such as SCTP; such a datagram is then
     /// refused. True suits SIP over UDP, whose messages are as large as they are.
     pub allow_fragmentation: bool,
+    /// Whether consecutive datagrams of one size and destination may go to the kernel as one (GSO).
+    /// That saves much of the cost of bulk transfers. Where a device does not cut such a train
+    /// itself (loopback), a capture shows it as one datagram, which analysers take for malformed.
+    pub segmentation_offload: bool,
 }
 
 impl Default for UdpConfig {
@@ -38,6 +42,7 @@ impl Default for UdpConfig {
             receive_buffer: 4 << 20,
             send_buffer: 4 << 20,
             allow_fragmentation: false,
+            segmentation_offload: true,
         }
     }
 }
@@ -121,6 +126,7 @@ pub struct UdpSocket {
     impaired: Option<Impaired>,
     /// Tells the task in `recv` that the next datagram to release changed.
     rescheduled: Notify,
+    segmentation_offload: bool,
 }
 
 /// The kernel fails this many receive calls in a row before `recv` gives up on the socket.
@@ -277,6 +283,7 @@ impl UdpSocket {
             counters: Counters::default(),
             impaired: config.impairment.map(Impaired::new),
             rescheduled: Notify::new(),
+            segmentation_offload: config.segmentation_offload,
         })
     }
 
@@ -362,7 +369,7 @@ impl UdpSocket {
         count: bool,
     ) -> Flushed {
         while let Some(first) = datagrams.front() {
-            let length = train_length(datagrams, self.state.max_gso_segments());
+            let length = train_length(datagrams, self.longest_train());
             let sent = if length > 1 {
                 gathered.clear();
                 for datagram in datagrams.iter().take(length) {
@@ -393,6 +400,15 @@ impl UdpSocket {
             }
         }
         Flushed::All
+    }
+
+    /// How many datagrams may go to the kernel as one; it can turn out not to take any.
+    fn longest_train(&self) -> usize {
+        if self.segmentation_offload {
+            self.state.max_gso_segments()
+        } else {
+            1
+        }
     }
 
     /// Sends one datagram of a train that the kernel did not take as a whole.

@@ -52,7 +52,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             users: 8,
-            end: End::Seconds(20.0),
+            end: End::Seconds(15.0),
             rate: None,
             associations: Associations::Shared,
             loss: vec![0.0, 5.0, 10.0, 20.0, 30.0],

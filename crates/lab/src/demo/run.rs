@@ -15,8 +15,9 @@ use udp_net::Impairment;
 
 use super::{Associations, End, Options, Run};
 
-/// How long users try to register; at 30 % loss most need some seconds, few need ten.
-const REGISTRATION_TIME: Duration = Duration::from_secs(30);
+/// How long the calls wait for users that are not registered yet; at 30 % loss most need some seconds, few
+/// need ten. Users go on trying after that.
+const REGISTRATION_TIME: Duration = Duration::from_secs(15);
 
 /// Calls that an open loop may have under way at a time.
 const CALLS_IN_FLIGHT: usize = 20_000;
