@@ -124,7 +124,7 @@ impl Servers {
         common: &mut Common,
         now: Instant,
         flow: Flow,
-        request: Message,
+        mut request: Message,
         cancels: Option<ServerId>,
     ) {
         let Some(method) = request.method() else {
@@ -139,7 +139,6 @@ impl Servers {
         let is_full = self.table.len() >= common.config.max_transactions;
         if is_full && cancels.is_none() {
             common.statistics.overloaded += 1;
-            let mut request = request;
             stamp(&mut request, &flow);
             let event = TransactionEvent::Overloaded { flow, request };
             common.events.push_back(event);
