@@ -25,7 +25,7 @@ pub enum Event {
         /// Whether the peer asked for it (its COOKIE ECHO made it), not our `connect`.
         incoming: bool,
     },
-    /// Messages can be received. Said once; again only after `receive` has returned `None`.
+    /// Messages can be received. Said once, and again when more come after all were pulled.
     Readable {
         /// The association.
         id: AssociationId,

@@ -328,7 +328,9 @@ impl Association {
         self.handle_shutdown_timeout(context);
         let mut heartbeats = 0;
         for index in 0..self.paths.len() {
-            self.handle_path_timeout(index, &mut heartbeats, context);
+            if self.state != AssociationState::Closed {
+                self.handle_path_timeout(index, &mut heartbeats, context);
+            }
         }
     }
 
@@ -389,6 +391,9 @@ impl Association {
             self.begin_burst();
             if counts {
                 self.count_error(index, true, context);
+            }
+            if self.state == AssociationState::Closed {
+                return;
             }
         }
         let Some(path) = self.paths.get_mut(index) else {

@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
-use sctp::packet::{Chunk, ChunkType, Packet, PacketWriter};
+use sctp::packet::{Chunk, ChunkType, Packet, PacketWriter, Tsn};
 use sctp::{
-    AssociationId, Endpoint, EndpointConfig, Event, PathAddress, ReceivedMessage, SendInfo,
+    AssociationId, Endpoint, EndpointConfig, Event, PathAddress, ReceivedMessage, SendError,
+    SendInfo,
 };
 
 /// The SCTP port of the side that opens associations.
@@ -300,4 +301,70 @@ pub(crate) fn ordered(stream: u16) -> SendInfo {
         stream,
         ..SendInfo::default()
     }
+}
+
+/// A message of that many bytes that tells itself from others.
+pub(crate) fn message(number: usize, bytes: usize) -> Bytes {
+    (0..bytes)
+        .map(|index| (number * 31 + index * 7) as u8)
+        .collect::<Vec<u8>>()
+        .into()
+}
+
+/// The DATA chunks of packets: TSN and user data.
+pub(crate) fn data_of(packets: &[Bytes]) -> Vec<(Tsn, usize)> {
+    packets
+        .iter()
+        .flat_map(|packet| Packet::read(packet).unwrap().chunks())
+        .filter_map(|chunk| match chunk {
+            Ok(Chunk::Data(data)) => Some((data.tsn, data.user_data.len())),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Keeps sending `count` messages from the client, whenever there is room, until all are received.
+pub(crate) fn transfer(pair: &mut Pair, count: usize, bytes: usize, info: SendInfo) -> Vec<Bytes> {
+    let client = pair.client.association();
+    let server = pair.server.association();
+    let mut next = 0;
+    let mut received = Vec::new();
+    for _ in 0..1_000_000 {
+        while next < count {
+            let sent = pair
+                .client
+                .endpoint
+                .send(pair.now, client, info, message(next, bytes));
+            match sent {
+                Ok(()) => next += 1,
+                Err(SendError::BufferFull) => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        pair.run();
+        let news = pair.server.receive_all(pair.now, server);
+        received.extend(news.into_iter().map(|message| message.payload));
+        if received.len() == count {
+            return received;
+        }
+        pair.collect();
+        if pair.to_client.is_empty() && pair.to_server.is_empty() {
+            assert!(pair.advance());
+        }
+    }
+    panic!("it never ends");
+}
+
+/// The verification tag of packets to the server, and the TSN that its client would use next
+/// after the one message that this sends.
+pub(crate) fn server_tag_and_next_tsn(pair: &mut Pair) -> (u32, Tsn) {
+    pair.client_sends(ordered(0), "mark");
+    let packet = pair.to_server.front().unwrap().clone();
+    let tsn = data_of(std::slice::from_ref(&packet))[0].0;
+    pair.run();
+    let server = pair.server.association();
+    pair.server.receive_all(pair.now, server);
+    pair.collect();
+    pair.run();
+    (tag(&packet), tsn.next())
 }
