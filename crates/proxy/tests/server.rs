@@ -90,7 +90,7 @@ impl Phone {
             )
             .with(Name::Contact, format!("<{}>", phone.contact()));
         phone.send(register);
-        assert_eq!(phone.response().await.status(), Some(200));
+        assert_eq!(phone.response("REGISTER").await.status(), Some(200));
         phone
     }
 
@@ -165,9 +165,11 @@ impl Phone {
         });
     }
 
-    async fn receive(&mut self) -> Message {
+    async fn receive(&mut self, what: &str) -> Message {
         let incoming = tokio::time::timeout(PATIENCE, self.incoming.recv()).await;
-        match incoming.unwrap_or_else(|_| panic!("{} waits in vain", self.name)) {
+        match incoming
+            .unwrap_or_else(|_| panic!("{} on {:?} waits in vain for {what}", self.name, self.flow))
+        {
             Some(Incoming::Message { flow, message, .. }) => {
                 assert_eq!(flow.connection, self.flow.connection);
                 assert_eq!(flow.stream, self.flow.stream);
@@ -177,9 +179,9 @@ impl Phone {
         }
     }
 
-    async fn response(&mut self) -> Message {
+    async fn response(&mut self, to: &str) -> Message {
         loop {
-            let message = self.receive().await;
+            let message = self.receive(&format!("a response to {to}")).await;
             assert!(!message.is_request(), "a response expected: {message:?}");
             if message.status() != Some(100) {
                 return message;
@@ -188,7 +190,7 @@ impl Phone {
     }
 
     async fn request_of(&mut self, method: Method) -> Message {
-        let message = self.receive().await;
+        let message = self.receive(method.as_str()).await;
         assert_eq!(message.method(), Some(&method));
         message
     }
@@ -241,9 +243,9 @@ async fn call(server: &Server, from: Transport, to: Transport) {
     assert_eq!(entries, if is_plain { 1 } else { 2 }, "{from} to {to}");
 
     bob.send(bob.answer(&invite, 180));
-    assert_eq!(alice.response().await.status(), Some(180));
+    assert_eq!(alice.response("INVITE").await.status(), Some(180));
     bob.send(bob.answer(&invite, 200));
-    let ok = alice.response().await;
+    let ok = alice.response("INVITE, final").await;
     assert_eq!(ok.status(), Some(200));
     alice.send(alice.within(Method::Ack, &ok, true));
     bob.request_of(Method::Ack).await;
@@ -255,7 +257,7 @@ async fn call(server: &Server, from: Transport, to: Transport) {
     let bye = alice.request_of(Method::Bye).await;
     assert!(!bye.contains(Name::Route));
     alice.send(alice.answer(&bye, 200));
-    assert_eq!(bob.response().await.status(), Some(200));
+    assert_eq!(bob.response("BYE").await.status(), Some(200));
 
     // Both leave, so that the next two of the same name are alone.
     for phone in [&mut alice, &mut bob] {
@@ -266,7 +268,7 @@ async fn call(server: &Server, from: Transport, to: Transport) {
             .with(Name::Expires, "0");
         gone.replace(Name::CSeq, "2 REGISTER");
         phone.send(gone);
-        assert_eq!(phone.response().await.status(), Some(200));
+        assert_eq!(phone.response("REGISTER").await.status(), Some(200));
         phone.transports.shutdown().await;
     }
 }
@@ -294,11 +296,11 @@ async fn names_are_resolved() {
         )
         .await
         .expect("it is sent");
-    assert_eq!(alice.response().await.status(), Some(200));
+    assert_eq!(alice.response("OPTIONS").await.status(), Some(200));
 
     let unknown = "sip:x@name.invalid";
     alice.send(alice.request(Method::Options, unknown, unknown, "unknown"));
-    assert_eq!(alice.response().await.status(), Some(500));
+    assert_eq!(alice.response("OPTIONS").await.status(), Some(500));
     server.shutdown().await;
 }
 

@@ -128,6 +128,20 @@ impl Context {
             .is_some_and(|branch| matches!(branch.state, BranchState::Ready))
     }
 
+    /// Whether there is a way to a branch's target that has not been tried.
+    pub(crate) fn has_other_way(&self, index: usize) -> bool {
+        self.branches
+            .get(index)
+            .is_some_and(|branch| !branch.target.ways.is_empty())
+    }
+
+    /// Lets a branch try the next way to its target.
+    pub(crate) fn retry(&mut self, index: usize) {
+        if let Some(branch) = self.branches.get_mut(index) {
+            branch.state = BranchState::Ready;
+        }
+    }
+
     /// Whether anything can still bring a final response.
     pub(crate) fn is_pending(&self) -> bool {
         self.lookup.is_some()

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use sip::{Host, SipUri, Transport};
 
+use super::uri;
 use crate::HostPort;
 
 /// An address that the driver listens on.
@@ -101,46 +102,47 @@ impl Identity {
     }
 
     /// Whether a URI leads to this element: to an address that it listens on or advertises, or to a
-    /// domain that it is responsible for. `arrival` is our address that the message came to, which a
-    /// wildcard listener may have got after it was opened.
-    pub(crate) fn is_own(&self, uri: &SipUri<'_>, arrival: IpAddr) -> bool {
-        self.domain(uri.host(), uri.port()).is_some() || self.is_own_address(uri, arrival)
+    /// domain that it is responsible for. `arrival` is our address that the message came to.
+    pub(crate) fn is_own(&self, uri: &SipUri<'_>, arrival: SocketAddr) -> bool {
+        self.domain(uri, arrival).is_some() || self.is_own_address(uri, arrival)
     }
 
     /// Whether a URI leads to an address that this element listens on or advertises.
-    pub(crate) fn is_own_address(&self, uri: &SipUri<'_>, arrival: IpAddr) -> bool {
-        let port = uri.port().unwrap_or(if uri.is_secure() {
-            Transport::Tls.default_port()
+    pub(crate) fn is_own_address(&self, uri: &SipUri<'_>, arrival: SocketAddr) -> bool {
+        let default = if uri.is_secure() {
+            Transport::Tls
         } else {
-            Transport::Udp.default_port()
-        });
+            Transport::Udp
+        };
+        let port = uri.port().unwrap_or(default.default_port());
         if let Some(advertise) = &self.advertise
             && is_host(uri.host(), &advertise.host)
         {
-            return match advertise.port {
-                Some(advertised) => port == advertised,
-                None => self.is_own_port(port),
-            };
+            return self.is_own_port(uri, port, arrival);
         }
         let Host::Address(address) = uri.host() else {
             return false;
         };
         self.listeners.iter().any(|listener| {
             let local = listener.address.ip();
-            port == listener.address.port()
-                && (local == address
-                    || covers(local, address)
-                        && (address == arrival || self.local_addresses.contains(&address)))
+            // A wildcard listener may have got the address after it was opened.
+            let is_here = local == address
+                || covers(local, address)
+                    && (address == arrival.ip() || self.local_addresses.contains(&address));
+            is_here && is_meant(listener, uri, port, arrival)
         })
     }
 
-    /// The name of the domain that a host and port belong to, if this element is responsible for it.
-    /// A domain without a port is meant by a URI without one, and by one with a port of ours.
-    pub(crate) fn domain(&self, host: Host<'_>, port: Option<u16>) -> Option<&HostPort> {
+    /// The name of the domain that a URI's host and port belong to, if this element is responsible
+    /// for it. A domain without a port is meant by a URI without one, and by one with a port of ours.
+    pub(crate) fn domain(&self, uri: &SipUri<'_>, arrival: SocketAddr) -> Option<&HostPort> {
         let is_named = |name: &HostPort| {
-            is_host(host, &name.host)
-                && (port == name.port
-                    || name.port.is_none() && port.is_some_and(|port| self.is_own_port(port)))
+            is_host(uri.host(), &name.host)
+                && (uri.port() == name.port
+                    || name.port.is_none()
+                        && uri
+                            .port()
+                            .is_some_and(|port| self.is_own_port(uri, port, arrival)))
         };
         self.domains
             .iter()
@@ -184,15 +186,23 @@ impl Identity {
         best
     }
 
-    fn is_own_port(&self, port: u16) -> bool {
+    fn is_own_port(&self, uri: &SipUri<'_>, port: u16, arrival: SocketAddr) -> bool {
         self.listeners
             .iter()
-            .any(|listener| listener.address.port() == port)
+            .any(|listener| is_meant(listener, uri, port, arrival))
             || self
                 .advertise
                 .as_ref()
                 .is_some_and(|advertise| advertise.port == Some(port))
     }
+}
+
+/// Whether a URI with this port leads to a listener. The port of another transport is another port: a
+/// user agent may have it. Those who call us over another transport than UDP often leave it unnamed.
+fn is_meant(listener: &Listener, uri: &SipUri<'_>, port: u16, arrival: SocketAddr) -> bool {
+    listener.address.port() == port
+        && (uri::transport(uri, false) == Some(listener.transport)
+            || !uri.parameters().contains("transport") && arrival.port() == port)
 }
 
 /// Whether a listener's address takes what is sent to an address of this host.
@@ -334,30 +344,69 @@ mod tests {
         assert!(!identity.is_own_sent_by(Host::Name("localhost"), Some(5060)));
     }
 
+    fn sip_uri(text: &str) -> SipUri<'_> {
+        match sip::Uri::parse(text) {
+            Ok(sip::Uri::Sip(uri)) => uri,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
     #[test]
     fn a_domain_is_meant_without_a_port_and_with_one_of_ours() {
         let identity = identity(
-            &["udp:127.0.0.1:5070"],
+            &["udp:127.0.0.1:5070", "tcp:127.0.0.1:5080"],
             None,
             &["example.com", "127.0.0.1", "other.example:5099"],
         );
-        let domain = |host, port| identity.domain(host, port).map(ToString::to_string);
-        let loopback = Host::Address("127.0.0.1".parse().expect("an address"));
-        assert_eq!(
-            domain(Host::Name("Example.COM"), None).as_deref(),
-            Some("example.com")
-        );
-        assert_eq!(
-            domain(Host::Name("example.com."), Some(5070)).as_deref(),
-            Some("example.com")
-        );
-        assert_eq!(domain(Host::Name("example.com"), Some(5060)), None);
-        assert_eq!(domain(loopback, None).as_deref(), Some("127.0.0.1"));
-        assert_eq!(domain(loopback, Some(40000)), None);
-        assert_eq!(
-            domain(Host::Name("other.example"), Some(5099)).as_deref(),
-            Some("other.example:5099")
-        );
-        assert_eq!(domain(Host::Name("other.example"), None), None);
+        let over_udp = "127.0.0.1:5070".parse().expect("an address");
+        let over_tcp = "127.0.0.1:5080".parse().expect("an address");
+        for (uri, arrival, expected) in [
+            ("sip:bob@Example.COM", over_udp, Some("example.com")),
+            ("sip:bob@example.com.:5070", over_udp, Some("example.com")),
+            ("sip:bob@example.com:5060", over_udp, None),
+            ("sip:bob@127.0.0.1", over_udp, Some("127.0.0.1")),
+            ("sip:bob@127.0.0.1:40000", over_udp, None),
+            // The port of the TCP listener: over UDP it may be that of a phone.
+            ("sip:bob@127.0.0.1:5080", over_udp, None),
+            ("sip:bob@127.0.0.1:5080;transport=udp", over_tcp, None),
+            ("sip:bob@127.0.0.1:5080", over_tcp, Some("127.0.0.1")),
+            (
+                "sip:bob@127.0.0.1:5080;transport=tcp",
+                over_udp,
+                Some("127.0.0.1"),
+            ),
+            ("sip:bob@127.0.0.1:5070", over_tcp, Some("127.0.0.1")),
+            (
+                "sip:bob@other.example:5099",
+                over_udp,
+                Some("other.example:5099"),
+            ),
+            ("sip:bob@other.example", over_udp, None),
+        ] {
+            let domain = identity
+                .domain(&sip_uri(uri), arrival)
+                .map(ToString::to_string);
+            assert_eq!(domain.as_deref(), expected, "{uri} over {arrival}");
+        }
+    }
+
+    #[test]
+    fn our_own_addresses_are_those_that_we_listen_on() {
+        let identity = identity(&["udp:127.0.0.1:5070", "tcp:[::]:5080"], None, &[]);
+        let arrival = "127.0.0.1:5070".parse().expect("an address");
+        for (uri, expected) in [
+            ("sip:127.0.0.1:5070;lr", true),
+            ("sip:127.0.0.1;lr", false),
+            ("sip:127.0.0.1:5070;transport=tcp", false),
+            ("sip:[2001:db8::1]:5080;transport=tcp", true),
+            ("sip:[2001:db8::2]:5080;transport=tcp", false),
+            ("sip:localhost:5070", false),
+        ] {
+            assert_eq!(
+                identity.is_own_address(&sip_uri(uri), arrival),
+                expected,
+                "{uri}"
+            );
+        }
     }
 }

@@ -66,7 +66,7 @@ impl RegistrarConfig {
         if !required.is_empty() {
             return Err(Rejection::bad_extension(required.join(", ")));
         }
-        let address = address_of_record(request, identity)?;
+        let address = address_of_record(request, flow, identity)?;
         let mut contacts = Vec::new();
         let mut all = false;
         for contact in request.contacts() {
@@ -184,12 +184,16 @@ fn contact_value(binding: &Binding, now: Instant) -> String {
 
 /// Step 5: the address of record is that of To, in a domain of ours. It need not be the domain of the
 /// Request-URI, which may be another name of the registrar, as in RFC 3665 section 2.1.
-fn address_of_record(request: &Message, identity: &Identity) -> Result<AddressOfRecord, Rejection> {
+fn address_of_record(
+    request: &Message,
+    flow: &Flow,
+    identity: &Identity,
+) -> Result<AddressOfRecord, Rejection> {
     let to = request.to().ok_or(Rejection::new(400, "Malformed To"))?;
     let Ok(Uri::Sip(uri)) = to.parse_uri() else {
         return Err(NOT_FOUND);
     };
-    let domain = identity.domain(uri.host(), uri.port()).ok_or(NOT_FOUND)?;
+    let domain = identity.domain(&uri, flow.local).ok_or(NOT_FOUND)?;
     AddressOfRecord::new(&uri, domain).ok_or(NOT_FOUND)
 }
 

@@ -255,14 +255,14 @@ impl Proxy {
         }
         let has_user = uri.user().is_some_and(|user| !user.is_empty());
         let is_register = request.method() == Some(&Method::Register);
-        match self.identity.domain(uri.host(), uri.port()) {
+        match self.identity.domain(&uri, arrival.local) {
             Some(_) if is_register && has_route => requested,
             Some(_) if is_register => Ok(Addressee::Registrar),
             Some(domain) if has_user => AddressOfRecord::new(&uri, domain)
                 .map(Addressee::User)
                 .ok_or(NOT_FOUND),
             Some(_) => Ok(Addressee::Element),
-            None if !self.identity.is_own_address(&uri, arrival.local.ip()) => requested,
+            None if !self.identity.is_own_address(&uri, arrival.local) => requested,
             // Our own address, but no domain of ours: there are no users.
             None if has_user || is_register => Err(NOT_FOUND),
             None => Ok(Addressee::Element),
@@ -360,7 +360,7 @@ impl Proxy {
                 self.begin(now, server, &context);
                 self.contexts.insert(server, context);
             }
-            Err(_) => self.abandon(now, server, &context, &Rejection::overloaded()),
+            Err(_) => self.refuse(now, server, &context.request, &Rejection::overloaded()),
         }
     }
 

@@ -6,7 +6,7 @@ use sip::transaction::{ClientId, ServerId};
 use sip::{Message, Method, Name};
 
 use super::best_response::Candidate;
-use super::context::{BranchState, Cancel, Context};
+use super::context::{Cancel, Context};
 use super::event::Event;
 use super::proxy::{BranchName, Proxy};
 use super::rejection::Rejection;
@@ -190,18 +190,16 @@ impl Proxy {
     /// Ends a branch, or lets it try the next way to its target: where a hop is unavailable or silent
     /// another may serve (section 16.6 step 7, RFC 3263 section 4.3).
     fn fail_branch(&mut self, name: BranchName, context: &mut Context, candidate: Candidate) {
-        let may_go_on = context.may_go_on();
-        let is_pending = context.forwarded_mut(name.1).is_some();
+        if context.forwarded_mut(name.1).is_none() {
+            return;
+        }
         let is_unavailable =
             candidate.status() == 503 || matches!(candidate, Candidate::Presumed(408));
-        self.end_branch(name, context, is_pending.then_some(candidate));
-        if let Some(branch) = context.branches.get_mut(name.1)
-            && is_pending
-            && is_unavailable
-            && may_go_on
-            && !branch.target.ways.is_empty()
-        {
-            branch.state = BranchState::Ready;
+        if is_unavailable && context.may_go_on() && context.has_other_way(name.1) {
+            self.end_branch(name, context, None);
+            context.retry(name.1);
+        } else {
+            self.end_branch(name, context, Some(candidate));
         }
     }
 }

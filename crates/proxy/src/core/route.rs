@@ -80,7 +80,7 @@ fn undo_strict_routing(
         return Ok(None);
     };
     // Only our Record-Route URIs are loose routers at our address.
-    if !uri.parameters().contains("lr") || !identity.is_own(&uri, arrival.local.ip()) {
+    if !uri.parameters().contains("lr") || !identity.is_own(&uri, arrival.local) {
         return Ok(None);
     }
     let routes: Vec<Vec<u8>> = request.values(Name::Route).map(<[u8]>::to_vec).collect();
@@ -107,7 +107,7 @@ fn strip_maddr(request: &mut Message, arrival: &Flow, identity: &Identity) {
     };
     let text = format!("sip:{maddr}:{}", arrival.local.port());
     let is_ours =
-        matches!(Uri::parse(&text), Ok(Uri::Sip(uri)) if identity.is_own(&uri, arrival.local.ip()));
+        matches!(Uri::parse(&text), Ok(Uri::Sip(uri)) if identity.is_own(&uri, arrival.local));
     let came_as_asked = uri::destination(&request_uri, false).is_some_and(|destination| {
         destination.port == arrival.local.port() && destination.transport == arrival.transport
     });
@@ -128,7 +128,7 @@ fn first_own_route(
         return Ok(None);
     };
     match route.map_err(|_| MALFORMED_ROUTE)?.parse_uri() {
-        Ok(Uri::Sip(uri)) if identity.is_own(&uri, arrival.local.ip()) => {
+        Ok(Uri::Sip(uri)) if identity.is_own(&uri, arrival.local) => {
             Ok(Some(flow_of(&uri, tokens)))
         }
         Ok(Uri::Sip(_)) => Ok(None),
