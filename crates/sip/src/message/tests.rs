@@ -288,6 +288,8 @@ fn start_lines() {
         "INVITE SIP/2.0",
         " SIP/2.0",
         "INVITE  SIP/2.0",
+        "INVITE \t SIP/2.0",
+        "INVITE \r\r SIP/2.0",
         "SIP/2.0",
         "SIP/2.0 OK",
         "SIP/2 200 OK",
