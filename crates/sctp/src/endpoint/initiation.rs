@@ -3,17 +3,15 @@
 
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use rand::Rng;
 
-use super::Endpoint;
 use super::associations::{Index, PeerKey};
+use super::{Arrived, Endpoint};
 use crate::association::Association;
 use crate::association::cookie::{COOKIE_LENGTH, Cookie, CookieOrigin, CookieSigner, TieTags};
 use crate::association::setup::SetupParameters;
 use crate::packet::{
-    Cause, CauseBuffer, Chunk, CommonHeader, Init, InitFault, Packet, Parameter, ParameterBuffer,
-    Tlv, Tsn,
+    Cause, CauseBuffer, Chunk, CommonHeader, Init, InitFault, Parameter, ParameterBuffer, Tlv, Tsn,
 };
 use crate::{AssociationState, PathAddress};
 
@@ -184,13 +182,10 @@ impl Endpoint {
     }
 
     /// A COOKIE ECHO (sections 5.1.5 and 5.2.4).
-    pub(super) fn handle_cookie_echo(
-        &mut self,
-        now: Instant,
-        from: PathAddress,
-        packet: &Bytes,
-        parsed: &Packet<'_>,
-    ) {
+    pub(super) fn handle_cookie_echo(&mut self, arrived: Arrived<'_>) {
+        let Arrived {
+            now, from, parsed, ..
+        } = arrived;
         let header = parsed.header();
         let Some(Ok(Chunk::CookieEcho(echo))) = parsed.chunks().next() else {
             self.statistics.drops.malformed += 1;
@@ -221,21 +216,20 @@ impl Endpoint {
         }
         match (existing, action) {
             (Some(index), Some(action)) => {
-                self.meet(now, from, packet, parsed, &cookie, index, action);
+                self.meet(arrived, &cookie, index, action);
             }
-            _ => self.accept(now, from, packet, parsed, &cookie),
+            _ => self.accept(arrived, &cookie),
         }
     }
 
     /// A valid cookie of a peer with which there is no association: there is one now.
-    fn accept(
-        &mut self,
-        now: Instant,
-        from: PathAddress,
-        packet: &Bytes,
-        parsed: &Packet<'_>,
-        cookie: &Cookie,
-    ) {
+    fn accept(&mut self, arrived: Arrived<'_>, cookie: &Cookie) {
+        let Arrived {
+            now,
+            from,
+            packet,
+            parsed,
+        } = arrived;
         let header = parsed.header();
         if self.remembered_tags.contains(now, cookie.local_tag) {
             self.statistics.drops.cookie_unexpected += 1;
@@ -257,22 +251,12 @@ impl Endpoint {
     }
 
     /// A valid cookie of a peer with which there is an association.
-    #[expect(clippy::too_many_arguments, reason = "all of one packet")]
-    fn meet(
-        &mut self,
-        now: Instant,
-        from: PathAddress,
-        packet: &Bytes,
-        parsed: &Packet<'_>,
-        cookie: &Cookie,
-        index: Index,
-        action: Action,
-    ) {
+    fn meet(&mut self, arrived: Arrived<'_>, cookie: &Cookie, index: Index, action: Action) {
         if action == Action::Discard {
             self.statistics.drops.cookie_unexpected += 1;
             return;
         }
-        self.with(now, index, |association, context| {
+        self.with(arrived.now, index, |association, context| {
             match action {
                 Action::Restart if association.state() == AssociationState::ShutdownAckSent => {
                     association.repeat_shutdown_ack(true, context);
@@ -283,7 +267,12 @@ impl Endpoint {
                 Action::Confirm => association.confirm(context),
                 Action::Discard => return,
             }
-            association.handle_after_cookie_echo(from, packet, parsed, context);
+            association.handle_after_cookie_echo(
+                arrived.from,
+                arrived.packet,
+                arrived.parsed,
+                context,
+            );
         });
     }
 

@@ -51,6 +51,15 @@ pub struct Endpoint {
     statistics: EndpointStatistics,
 }
 
+/// A packet that passed the checks that need no association.
+#[derive(Clone, Copy)]
+struct Arrived<'p> {
+    now: Instant,
+    from: PathAddress,
+    packet: &'p Bytes,
+    parsed: &'p Packet<'p>,
+}
+
 impl Endpoint {
     /// An endpoint on `local_port`; `rng` is the source of tags, nonces and keys. Settings outside
     /// of what RFC 9260 allows are moved to the nearest allowed ones.
@@ -121,8 +130,19 @@ impl Endpoint {
             },
             // Section 8.5.1 A: only an INIT has no tag.
             _ if header.verification_tag == 0 => self.statistics.drops.verification_tag += 1,
-            Some(ChunkType::COOKIE_ECHO) => self.handle_cookie_echo(now, from, &packet, &parsed),
-            _ => self.handle_other(now, from, &packet, &parsed),
+            first => {
+                let arrived = Arrived {
+                    now,
+                    from,
+                    packet: &packet,
+                    parsed: &parsed,
+                };
+                if first == Some(ChunkType::COOKIE_ECHO) {
+                    self.handle_cookie_echo(arrived);
+                } else {
+                    self.handle_other(arrived);
+                }
+            }
         }
     }
 
@@ -307,13 +327,13 @@ impl Endpoint {
     }
 
     /// A packet that is neither INIT nor COOKIE ECHO (sections 8.4 and 8.5).
-    fn handle_other(
-        &mut self,
-        now: Instant,
-        from: PathAddress,
-        packet: &Bytes,
-        parsed: &Packet<'_>,
-    ) {
+    fn handle_other(&mut self, arrived: Arrived<'_>) {
+        let Arrived {
+            now,
+            from,
+            packet,
+            parsed,
+        } = arrived;
         let header = parsed.header();
         let by_tag = self
             .associations
@@ -331,19 +351,16 @@ impl Endpoint {
         }
         let key = PeerKey::new(from, header.source_port);
         match self.associations.by_peer(&key) {
-            Some(index) => self.handle_wrong_tag(now, from, index, parsed),
+            Some(index) => self.handle_wrong_tag(arrived, index),
             None => self.handle_out_of_the_blue(from, parsed),
         }
     }
 
     /// A packet of a peer that we know, without our tag (section 8.5).
-    fn handle_wrong_tag(
-        &mut self,
-        now: Instant,
-        from: PathAddress,
-        index: Index,
-        parsed: &Packet<'_>,
-    ) {
+    fn handle_wrong_tag(&mut self, arrived: Arrived<'_>, index: Index) {
+        let Arrived {
+            now, from, parsed, ..
+        } = arrived;
         let opening = self
             .associations
             .get(index)
