@@ -165,7 +165,7 @@ fn read_start_line(line: &[u8]) -> Option<Start> {
         return None;
     }
     let between = &line[method_length..version_start];
-    let uri_start = method_length + between.iter().position(|&octet| !is_lws(octet))?;
+    let uri_start = method_length + between.iter().position(|&octet| !syntax::is_lws(octet))?;
     let uri_end = method_length + trim_end(between).len();
     Some(Start::Request {
         method: Method::from_name(method),
