@@ -85,9 +85,12 @@ pub(crate) fn targets(
     groups
 }
 
-/// Whether a request to this Contact arrives at the far end of the flow without the flow.
+/// Whether a request to this Contact arrives at the far end of the flow without the flow. Over SCTP
+/// that cannot be told: on one host several stacks can have the same SCTP port, each over a UDP port of
+/// its own that no URI names (RFC 6951), and a user can have a stream of its own.
 pub(crate) fn is_at_contact(flow: &Flow, contact: &SipUri<'_>) -> bool {
-    flow.stream == 0 && contact_address(contact, flow.transport) == Some(flow.remote)
+    !matches!(flow.transport, Transport::Sctp | Transport::TlsSctp)
+        && contact_address(contact, flow.transport) == Some(flow.remote)
 }
 
 fn target(
