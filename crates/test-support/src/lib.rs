@@ -5,10 +5,12 @@
 //! as [`Peer`]s, which end with the test and show what they printed when it fails.
 #![forbid(unsafe_code)]
 
+mod namespace;
 mod packages;
 mod peer;
 mod wait;
 
+pub use namespace::Namespace;
 pub use packages::{require_command, require_file};
 pub use peer::Peer;
 pub use wait::{free_udp_port, wait_until};

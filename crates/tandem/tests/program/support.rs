@@ -5,9 +5,14 @@ use std::time::Duration;
 
 use test_support::Peer;
 
+/// Where the program under test is.
+pub(crate) fn program_path() -> &'static str {
+    env!("CARGO_BIN_EXE_tandem")
+}
+
 /// The program under test.
 pub(crate) fn tandem() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_tandem"))
+    Command::new(program_path())
 }
 
 /// A running `tandem proxy` and where it listens.

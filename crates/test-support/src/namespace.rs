@@ -1,0 +1,56 @@
+//! Network namespaces: a loopback interface of one's own.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::packages::require_command;
+
+/// A network namespace with a loopback interface, where nobody else's packets are. It is removed when it is
+/// dropped; programs that still run in it keep it alive until they end.
+#[derive(Debug)]
+pub struct Namespace {
+    ip: PathBuf,
+    name: String,
+}
+
+impl Namespace {
+    /// Makes one. `None`, and a line with the reason, when that is not possible here (it needs root): the
+    /// test then ends early.
+    pub fn new() -> Option<Namespace> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let ip = require_command("ip", "iproute2")?;
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("tandem-test-{}-{count}", std::process::id());
+        let namespace = Namespace { ip, name };
+        let mut add = Command::new(&namespace.ip);
+        add.args(["netns", "add", &namespace.name]);
+        let mut up = namespace.command(&namespace.ip);
+        up.args(["link", "set", "lo", "up"]);
+        for command in [&mut add, &mut up] {
+            let output = command.output().expect("ip can be run");
+            if !output.status.success() {
+                let reason = String::from_utf8_lossy(&output.stderr);
+                eprintln!("skipped: no network namespace: {}", reason.trim());
+                return None;
+            }
+        }
+        Some(namespace)
+    }
+
+    /// A command that runs a program in the namespace.
+    pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(&self.ip);
+        command.args(["netns", "exec", &self.name]).arg(program);
+        command
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        Command::new(&self.ip)
+            .args(["netns", "delete", &self.name])
+            .output()
+            .ok();
+    }
+}
