@@ -236,14 +236,10 @@ impl<Core: Side> Wire<Core> {
     ) -> Result<Wire<Core>, LoadError> {
         let (transports, incoming) = Transports::start(SipNetConfig {
             listeners: Vec::new(),
-            impairment: config
-                .transports
-                .impairment
-                .clone()
-                .map(|impairment| Impairment {
-                    seed: link_seed,
-                    ..impairment
-                }),
+            impairment: config.transports.impairment.map(|impairment| Impairment {
+                seed: link_seed,
+                ..impairment
+            }),
             ..config.transports.clone()
         })?;
         let mut flows = Vec::new();

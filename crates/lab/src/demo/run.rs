@@ -158,7 +158,7 @@ fn impairment(options: &Options, transport: Transport, loss_percent: f64) -> Opt
         ..link::LinkConfig::default()
     };
     Some(Impairment {
-        outbound: link.clone(),
+        outbound: link,
         inbound: link,
         seed: seed(options.seed, transport, loss_percent),
     })

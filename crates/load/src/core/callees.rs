@@ -11,7 +11,7 @@ use sip::dialog::{AnswerRetransmitter, Dialog, Retransmission};
 use sip::transaction::{
     ServerId, TransactionConfig, TransactionEvent, TransactionKey, Transactions,
 };
-use sip::{Flow, Message, Method, Name, Transmit, Uri};
+use sip::{Flow, Message, Method, Transmit, Uri};
 
 use super::registration::Registrations;
 use super::user::User;
@@ -48,22 +48,12 @@ struct Session {
 impl Callees {
     /// The callees of a population.
     pub fn new(population: Population, mut rng: ChaCha12Rng) -> Callees {
-        let Population {
-            first,
-            flows,
-            proxy,
-        } = population;
-        let users: Vec<User> = (first..)
-            .zip(flows)
-            .map(|(number, flow)| User::new(number, flow, proxy))
-            .collect();
-        let registrations =
-            Registrations::new(users.len(), &proxy.to_string(), hasher(&mut rng), &mut rng);
+        let users = population.users(&mut rng);
         Callees {
+            registrations: Registrations::new(users.len(), hasher(&mut rng)),
             users,
-            first,
+            first: population.first,
             transactions: Transactions::new(transaction_config(), ChaCha12Rng::from_rng(&mut rng)),
-            registrations,
             sessions: HashMap::with_hasher(hasher(&mut rng)),
             unacknowledged: BinaryHeap::new(),
             rng,
@@ -111,47 +101,44 @@ impl Callees {
 
     fn answer(&mut self, now: Instant, transaction: ServerId, request: &Message) {
         let is_in_dialog = request.to().is_some_and(|to| to.tag().is_some());
-        let session = self.session_of(request);
-        let (status, reason) = match request.method() {
-            Some(Method::Invite) if !is_in_dialog => {
+        let response = match (request.method(), self.session_of(request)) {
+            (Some(Method::Invite), _) if !is_in_dialog => {
                 return self.accept(now, transaction, request);
             }
-            Some(Method::Bye) => match session {
-                Some(number) => {
-                    self.sessions.remove(&number);
-                    (200, "OK")
-                }
-                None => (481, "Call/Transaction Does Not Exist"),
-            },
+            (Some(Method::Bye), Some(number)) => {
+                self.sessions.remove(&number);
+                Message::response_to(request, 200, "OK")
+            }
             // Calls are answered at once: a CANCEL comes too late to have an effect (RFC 3261
             // section 9.2).
-            Some(Method::Cancel | Method::Options) => (200, "OK"),
-            _ if is_in_dialog && session.is_none() => (481, "Call/Transaction Does Not Exist"),
-            _ => (501, "Not Implemented"),
+            (Some(Method::Cancel), _) => {
+                let mut response = Message::response_to(request, 200, "OK");
+                response.set_to_tag(&tag(self.rng.next_u64()));
+                response
+            }
+            _ => match self.users.first_mut() {
+                Some(user) => user.response_to_stranger(request),
+                None => return,
+            },
         };
-        let response = Message::response_to(request, status, reason);
         self.transactions.respond(now, transaction, response);
     }
 
     /// Rings and answers.
     fn accept(&mut self, now: Instant, transaction: ServerId, invite: &Message) {
         let Some(callee) = self.callee_of(invite) else {
-            let response = Message::response_to(invite, 404, "Not Found");
+            let mut response = Message::response_to(invite, 404, "Not Found");
+            response.set_to_tag(&tag(self.rng.next_u64()));
             self.transactions.respond(now, transaction, response);
             return;
         };
         let user = &self.users[callee];
         let number = self.rng.next_u64();
-        let response = |status, reason| {
-            let mut response = Message::response_to(invite, status, reason);
-            response.set_to_tag(&tag(number));
-            response.copy_fields(invite, Name::RecordRoute);
-            response.with(Name::Contact, user.contact())
-        };
-        let ringing = response(180, "Ringing");
-        let answer = response(200, "OK").with_body("application/sdp", user.session_description());
+        let tag = tag(number);
+        let ringing = user.response(invite, 180, "Ringing", &tag);
+        let answer = user.answer(invite, &tag);
         let Some(dialog) = Dialog::uas(invite, &answer) else {
-            let refusal = Message::response_to(invite, 400, "No Dialog Possible");
+            let refusal = user.response(invite, 400, "No Dialog Possible", &tag);
             self.transactions.respond(now, transaction, refusal);
             return;
         };
@@ -240,7 +227,7 @@ impl Side for Callees {
         self.transactions.handle_timeout(now);
         self.handle_events(now);
         self.registrations
-            .handle_timeout(now, &self.users, &mut self.transactions);
+            .handle_timeout(now, &mut self.users, &mut self.transactions);
         while let Some(Reverse((due, number))) = self.unacknowledged.peek().copied() {
             if due > now {
                 break;

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use ahash::RandomState;
-use rand::{RngExt, SeedableRng};
+use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
 use sip::dialog::Dialog;
 use sip::transaction::{ClientId, ServerId, TransactionEvent, TransactionKey, Transactions};
 use sip::{Flow, Message, Method, Transmit};
 
 use super::registration::Registrations;
-use super::user::{Identity, User, address_of_record};
+use super::user::{User, address_of_record};
 use super::waits::Waits;
 use super::{CallPlan, Pace, Population, Side, Stop, hasher, transaction_config};
 use crate::statistics::{CallResults, RegistrationResults};
@@ -37,7 +37,6 @@ pub struct Callers {
     pausing: Waits<usize>,
     results: CallResults,
     repeated_acks: u64,
-    rng: ChaCha12Rng,
 }
 
 /// Calls are numbered in the order in which they begin.
@@ -83,27 +82,15 @@ enum State {
 impl Callers {
     /// The callers of a population; each calls the user whose number is higher by their count.
     pub fn new(population: Population, plan: CallPlan, mut rng: ChaCha12Rng) -> Callers {
-        let Population {
-            first,
-            flows,
-            proxy,
-        } = population;
-        let count = flows.len() as u32;
-        let users: Vec<User> = (first..)
-            .zip(flows)
-            .map(|(number, flow)| User::new(number, flow, proxy))
-            .collect();
+        let users = population.users(&mut rng);
+        let first_callee = population.first + users.len() as u32;
         Callers {
-            callees: (first + count..first + 2 * count)
-                .map(|number| address_of_record(number, proxy))
+            callees: (first_callee..)
+                .take(users.len())
+                .map(|number| address_of_record(number, population.proxy))
                 .collect(),
             transactions: Transactions::new(transaction_config(), ChaCha12Rng::from_rng(&mut rng)),
-            registrations: Registrations::new(
-                users.len(),
-                &proxy.to_string(),
-                hasher(&mut rng),
-                &mut rng,
-            ),
+            registrations: Registrations::new(users.len(), hasher(&mut rng)),
             calls: HashMap::with_hasher(hasher(&mut rng)),
             by_transaction: HashMap::with_hasher(hasher(&mut rng)),
             calling: None,
@@ -114,7 +101,6 @@ impl Callers {
             repeated_acks: 0,
             users,
             plan,
-            rng,
         }
     }
 
@@ -171,18 +157,8 @@ impl Callers {
     }
 
     fn call(&mut self, now: Instant, caller: usize) {
-        let user = &self.users[caller];
-        let callee = &self.callees[caller];
-        let call_id = format!("{:032x}", self.rng.random::<u128>());
-        let tag = format!("{:016x}", self.rng.random::<u64>());
-        let identity = Identity {
-            tag: &tag,
-            call_id: &call_id,
-            cseq: 1,
-        };
-        let mut invite = user
-            .request(Method::Invite, callee, callee, identity)
-            .with_body("application/sdp", user.session_description());
+        let user = &mut self.users[caller];
+        let mut invite = user.invite(&self.callees[caller]);
         user.push_via(&mut invite, &self.transactions.new_branch());
         let number = self.results.attempted;
         self.results.attempted += 1;
@@ -500,13 +476,10 @@ impl Callers {
 
     /// Answers a request: callers expect none but a callee's BYE after it missed the ACK.
     fn answer(&mut self, now: Instant, transaction: ServerId, request: &Message) {
-        let (status, reason) = match request.method() {
-            Some(Method::Options) => (200, "OK"),
-            Some(Method::Bye) => (481, "Call/Transaction Does Not Exist"),
-            _ => (501, "Not Implemented"),
-        };
-        let response = Message::response_to(request, status, reason);
-        self.transactions.respond(now, transaction, response);
+        if let Some(user) = self.users.first_mut() {
+            let response = user.response_to_stranger(request);
+            self.transactions.respond(now, transaction, response);
+        }
     }
 }
 
@@ -531,7 +504,7 @@ impl Side for Callers {
         self.transactions.handle_timeout(now);
         self.handle_events(now);
         self.registrations
-            .handle_timeout(now, &self.users, &mut self.transactions);
+            .handle_timeout(now, &mut self.users, &mut self.transactions);
         while let Some(number) = self.unanswered.pop_due(now) {
             self.give_up(now, number);
         }

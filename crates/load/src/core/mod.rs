@@ -10,12 +10,15 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use ahash::RandomState;
-use rand::Rng;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha12Rng;
 use sip::transaction::{TransactionConfig, TransactionKey};
 use sip::{Flow, Message, Transmit};
 
 pub use callees::Callees;
 pub use callers::Callers;
+
+use user::User;
 
 use crate::statistics::RegistrationResults;
 
@@ -28,6 +31,16 @@ pub struct Population {
     pub flows: Vec<Flow>,
     /// The proxy and registrar; its address is the domain of the users' addresses of record.
     pub proxy: SocketAddr,
+}
+
+impl Population {
+    /// The users, each with random numbers of its own.
+    fn users(&self, rng: &mut ChaCha12Rng) -> Vec<User> {
+        (self.first..)
+            .zip(&self.flows)
+            .map(|(number, flow)| User::new(number, *flow, self.proxy, ChaCha12Rng::from_rng(rng)))
+            .collect()
+    }
 }
 
 /// How the callers call.

@@ -4,11 +4,10 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use ahash::RandomState;
-use rand::{Rng, RngExt};
+use sip::Message;
 use sip::transaction::{ClientId, Transactions};
-use sip::{Message, Method, Name};
 
-use super::user::{Identity, User};
+use super::user::User;
 use super::waits::Waits;
 use crate::statistics::RegistrationResults;
 
@@ -21,23 +20,13 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// The registrations of a side's users.
 #[derive(Debug)]
 pub(super) struct Registrations {
-    users: Vec<Registration>,
+    is_registered: Vec<bool>,
     pending: HashMap<ClientId, Attempt, RandomState>,
     /// Users not registered yet, and users to try again after a failure.
     beginning: Waits<usize>,
     retries: Waits<usize>,
     refreshes: Waits<usize>,
-    /// The URI of the registrar.
-    registrar: String,
     results: RegistrationResults,
-}
-
-#[derive(Debug)]
-struct Registration {
-    call_id: String,
-    tag: String,
-    cseq: u32,
-    is_registered: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -47,26 +36,14 @@ struct Attempt {
 }
 
 impl Registrations {
-    /// Registrations of so many users, none begun; `registrar` is the host and port of the domain.
-    pub(super) fn new(
-        users: usize,
-        registrar: &str,
-        hasher: RandomState,
-        rng: &mut impl Rng,
-    ) -> Registrations {
-        let user = |_| Registration {
-            call_id: format!("{:032x}", rng.random::<u128>()),
-            tag: format!("{:016x}", rng.random::<u64>()),
-            cseq: 0,
-            is_registered: false,
-        };
+    /// Registrations of so many users, none begun.
+    pub(super) fn new(users: usize, hasher: RandomState) -> Registrations {
         Registrations {
-            users: (0..users).map(user).collect(),
+            is_registered: vec![false; users],
             pending: HashMap::with_hasher(hasher),
             beginning: Waits::new(Duration::ZERO),
             retries: Waits::new(RETRY_AFTER),
             refreshes: Waits::new(EXPIRES / 2),
-            registrar: format!("sip:{registrar}"),
             results: RegistrationResults {
                 users: users as u32,
                 ..RegistrationResults::default()
@@ -76,7 +53,7 @@ impl Registrations {
 
     /// Begins to register everyone.
     pub(super) fn start(&mut self, now: Instant) {
-        for user in 0..self.users.len() {
+        for user in 0..self.is_registered.len() {
             self.beginning.push(now, user);
         }
     }
@@ -85,11 +62,11 @@ impl Registrations {
     pub(super) fn handle_timeout(
         &mut self,
         now: Instant,
-        users: &[User],
+        users: &mut [User],
         transactions: &mut Transactions,
     ) {
         while let Some(user) = self.pop_due(now) {
-            self.send(now, user, &users[user], transactions);
+            self.send(now, user, &mut users[user], transactions);
         }
     }
 
@@ -121,7 +98,7 @@ impl Registrations {
         let succeeded = response
             .and_then(Message::status)
             .is_some_and(|status| status < 300);
-        self.users[user].is_registered = succeeded;
+        self.is_registered[user] = succeeded;
         if succeeded {
             self.results.succeeded += 1;
             self.results
@@ -137,7 +114,7 @@ impl Registrations {
 
     /// Users whose registration stands.
     pub(super) fn registered(&self) -> u32 {
-        self.users.iter().filter(|user| user.is_registered).count() as u32
+        self.is_registered.iter().filter(|is| **is).count() as u32
     }
 
     /// What became of the attempts.
@@ -145,22 +122,14 @@ impl Registrations {
         &self.results
     }
 
-    fn send(&mut self, now: Instant, index: usize, user: &User, transactions: &mut Transactions) {
-        let registration = &mut self.users[index];
-        registration.cseq += 1;
-        let identity = Identity {
-            tag: &registration.tag,
-            call_id: &registration.call_id,
-            cseq: registration.cseq,
-        };
-        let mut request = user
-            .request(
-                Method::Register,
-                &self.registrar,
-                user.address_of_record(),
-                identity,
-            )
-            .with(Name::Expires, EXPIRES.as_secs().to_string());
+    fn send(
+        &mut self,
+        now: Instant,
+        index: usize,
+        user: &mut User,
+        transactions: &mut Transactions,
+    ) {
+        let mut request = user.register(EXPIRES.as_secs() as u32);
         user.push_via(&mut request, &transactions.new_branch());
         self.results.attempted += 1;
         match transactions.send_request(now, request, user.target()) {
