@@ -79,20 +79,15 @@ fn session_request_delay(runs: &[Run]) -> Plot {
         Axis::new("Packet loss, each direction", "%"),
         Axis::new("Session request delay", "ms").logarithmic(),
     );
-    let quantiles: [(&str, fn(&Summary) -> Option<f64>); 2] =
-        [("p50", |delay| delay.p50), ("p95", |delay| delay.p95)];
     for (transport, colour) in lines(runs) {
-        for (name, quantile) in quantiles {
-            let series = Series::new(format!("{} {name}", label(transport)), colour).points(
-                of(runs, transport)
-                    .map(|run| (run.loss_percent, quantile(&run.session_request_delay_ms))),
-            );
-            plot = plot.series(if name == "p95" {
-                series.dashed()
-            } else {
-                series
-            });
-        }
+        let delays = |quantile: fn(&Summary) -> Option<f64>| {
+            of(runs, transport)
+                .map(move |run| (run.loss_percent, quantile(&run.session_request_delay_ms)))
+        };
+        let name = label(transport);
+        let median = Series::new(format!("{name} p50"), colour).points(delays(|delay| delay.p50));
+        let tail = Series::new(format!("{name} p95"), colour).points(delays(|delay| delay.p95));
+        plot = plot.series(median).series(tail.dashed());
     }
     plot
 }

@@ -86,7 +86,6 @@ async fn call_through(
             ..SipNetConfig::default()
         },
         seed: seed(options.seed, transport, loss_percent),
-        ..LoadConfig::default()
     })
     .await?;
 
