@@ -70,7 +70,7 @@ fn completed_calls(runs: &[Run]) -> Plot {
                 of(runs, transport).map(|run| (run.loss_percent, Some(run.calls_per_second))),
             ));
     }
-    plot
+    plot.note("The scale is logarithmic: a run in which no call was completed has no point on it.")
 }
 
 fn session_request_delay(runs: &[Run]) -> Plot {
