@@ -419,7 +419,7 @@ impl Association {
             .and_then(|setup| setup.answered(context.now))
             && let Some(path) = self.paths.get_mut(arriving.path)
         {
-            path.measure(rtt, context.config);
+            path.measure(context.now, rtt, context.config);
         }
         self.learn_peer(
             init.initial_tsn,
@@ -483,7 +483,7 @@ impl Association {
             .and_then(|setup| setup.answered(context.now));
         if let Some(path) = self.paths.get_mut(primary) {
             if let Some(rtt) = rtt {
-                path.measure(rtt, context.config);
+                path.measure(context.now, rtt, context.config);
             }
             if path.flight() > 0 {
                 path.start_t3_rtx(context.now);

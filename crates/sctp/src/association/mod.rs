@@ -3,7 +3,7 @@
 //! - `setup` and `cookie`: the handshake,
 //! - `transmit_queue`, `sent` and `streams`, joined by `sender`: what goes out,
 //! - `received`, `reassembly`, `streams` and `acknowledge`, joined by `receiver`: what comes in,
-//! - `path` with `rtt`: one way to the peer,
+//! - `path` with `rtt`: one way to the peer; `karn`: what may measure its round-trip time,
 //! - `shutdown`: the graceful end.
 //!
 //! This file holds the association's states, timers and user calls; `input` handles the chunks of
@@ -12,6 +12,7 @@
 mod acknowledge;
 pub(crate) mod cookie;
 mod input;
+mod karn;
 mod output;
 mod path;
 mod reassembly;

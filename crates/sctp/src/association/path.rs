@@ -12,7 +12,7 @@ use rand_chacha::ChaCha12Rng;
 use super::rtt::RoundTripTime;
 use super::sent::Acknowledged;
 use crate::congestion::{AckedBytes, CongestionController, Rfc9260};
-use crate::packet::{CommonHeader, Tsn};
+use crate::packet::CommonHeader;
 use crate::{EndpointConfig, PathAddress, PathState, PathStatus};
 
 /// What our HEARTBEATs carry in their Heartbeat Info: which path, and a nonce.
@@ -34,8 +34,8 @@ pub(crate) struct Path {
     /// The flight when the present sending opportunity began (section 6.1 D).
     burst_base: usize,
     t3_rtx: Option<Instant>,
-    /// The chunk whose acknowledgement will measure the round-trip time, and when it was sent.
-    measured: Option<(Tsn, Instant)>,
+    /// When the round-trip time was measured last.
+    measured: Option<Instant>,
     /// When data was sent last.
     data_sent: Option<Instant>,
     heartbeat: Heartbeat,
@@ -50,6 +50,8 @@ struct SackProgress {
     acknowledged: usize,
     /// The lowest outstanding TSN of this path was among them.
     earliest: bool,
+    /// When the latest chunk was sent that measures the round-trip time.
+    measures_from: Option<Instant>,
     /// A chunk was declared lost, and the window was reduced for it.
     reduced: bool,
 }
@@ -183,12 +185,9 @@ impl Path {
     }
 
     /// A chunk goes out for the first time.
-    pub(crate) fn chunk_sent(&mut self, now: Instant, tsn: Tsn, chunk_size: usize) {
+    pub(crate) fn chunk_sent(&mut self, now: Instant, chunk_size: usize) {
         self.flight += chunk_size;
         self.data_sent = Some(now);
-        if self.measured.is_none() {
-            self.measured = Some((tsn, now));
-        }
         self.start_t3_rtx(now);
     }
 
@@ -201,13 +200,6 @@ impl Path {
             self.t3_rtx = None;
         }
         self.start_t3_rtx(now);
-    }
-
-    /// A chunk was retransmitted on any path: nothing from it on can be measured (rule C5).
-    pub(crate) fn retransmission_spoils_measurement(&mut self, tsn: Tsn) {
-        if self.measured.is_some_and(|(measured, _)| tsn <= measured) {
-            self.measured = None;
-        }
     }
 
     /// A chunk is not counted in flight any more: lost, or moved elsewhere.
@@ -230,32 +222,33 @@ impl Path {
     }
 
     /// The SACK newly acknowledges a chunk, by its Cumulative TSN Ack or by a Gap Ack Block.
-    pub(crate) fn chunk_acknowledged(
-        &mut self,
-        now: Instant,
-        chunk: Acknowledged,
-        cumulatively: bool,
-        config: &EndpointConfig,
-    ) {
+    pub(crate) fn chunk_acknowledged(&mut self, chunk: Acknowledged, cumulatively: bool) {
         self.sack.acknowledged += chunk.chunk_size;
         if chunk.in_flight {
             self.chunk_left_flight(chunk.chunk_size);
             // Nothing outstanding is below what the Cumulative TSN Ack covers.
             self.sack.earliest |= cumulatively;
         }
-        if let Some((measured, sent)) = self.measured
-            && measured == chunk.tsn
-        {
-            self.measured = None;
-            self.rtt
-                .measure(now.saturating_duration_since(sent), config);
-        }
+        self.sack.measures_from = self.sack.measures_from.max(chunk.measures_from);
     }
 
-    /// Draws the conclusions of the SACK for window and timer (sections 6.3.2 and 7.2).
-    pub(crate) fn finish_sack(&mut self, now: Instant, in_fast_recovery: bool) {
+    /// Draws the conclusions of the SACK for round-trip time, window and timer (sections 6.3.1,
+    /// 6.3.2 and 7.2).
+    pub(crate) fn finish_sack(
+        &mut self,
+        now: Instant,
+        in_fast_recovery: bool,
+        config: &EndpointConfig,
+    ) {
         if self.sack.acknowledged == 0 {
             return;
+        }
+        // Rule C4: once a round trip, that is from chunks that were sent after the last time. The
+        // latest chunk of a SACK has waited least for acknowledgements that were lost.
+        if let Some(sent) = self.sack.measures_from
+            && self.measured.is_none_or(|measured| measured <= sent)
+        {
+            self.measure(now, now.saturating_duration_since(sent), config);
         }
         self.congestion.on_acknowledged(AckedBytes {
             acknowledged: self.sack.acknowledged,
@@ -308,15 +301,15 @@ impl Path {
     /// answered leaves the congestion window alone (section 6.1 A).
     pub(crate) fn t3_rtx_expired(&mut self, window_probe: bool, config: &EndpointConfig) {
         self.t3_rtx = None;
-        self.measured = None;
         self.rtt.back_off(config);
         if !window_probe {
             self.congestion.on_timeout();
         }
     }
 
-    /// Takes in a round-trip time measured by other chunks than DATA.
-    pub(crate) fn measure(&mut self, rtt: Duration, config: &EndpointConfig) {
+    /// Takes in a round-trip time that was measured `now`.
+    pub(crate) fn measure(&mut self, now: Instant, rtt: Duration, config: &EndpointConfig) {
+        self.measured = Some(now);
         self.rtt.measure(rtt, config);
     }
 
@@ -409,8 +402,8 @@ impl Path {
             return false;
         }
         self.heartbeat.outstanding = None;
-        self.rtt
-            .measure(now.saturating_duration_since(outstanding.sent), config);
+        let rtt = now.saturating_duration_since(outstanding.sent);
+        self.measure(now, rtt, config);
         if self.state == PathState::Unconfirmed {
             self.state = PathState::Active;
         }
@@ -528,6 +521,7 @@ mod tests {
     use rand::SeedableRng;
 
     use super::*;
+    use crate::packet::Tsn;
 
     fn config() -> EndpointConfig {
         EndpointConfig::default()
@@ -542,12 +536,13 @@ mod tests {
         Path::new(address, PathState::Active, &config())
     }
 
-    fn acknowledged(tsn: u32) -> Acknowledged {
+    fn acknowledged(measures_from: Option<Instant>) -> Acknowledged {
         Acknowledged {
-            tsn: Tsn(tsn),
+            tsn: Tsn(1),
             path: 0,
             chunk_size: 100,
             in_flight: true,
+            measures_from,
         }
     }
 
@@ -557,7 +552,7 @@ mod tests {
         path.begin_sack();
         path.flight = 0;
         path.sack.acknowledged = 10_000;
-        path.finish_sack(Instant::now(), false);
+        path.finish_sack(Instant::now(), false, &config());
     }
 
     fn rng() -> ChaCha12Rng {
@@ -589,42 +584,50 @@ mod tests {
     }
 
     #[test]
-    fn measures_one_chunk_a_round_trip_and_none_that_was_retransmitted() {
+    fn measures_once_a_round_trip_from_the_latest_chunk() {
         let mut path = path();
+        let start = Instant::now();
+        let at = |milliseconds| start + Duration::from_millis(milliseconds);
+        for sent in [0, 5, 10] {
+            path.chunk_sent(at(sent), 100);
+        }
+        let mut acknowledge = |now, measures_from: &[Option<Instant>]| {
+            path.begin_sack();
+            for &measures_from in measures_from {
+                path.chunk_acknowledged(acknowledged(measures_from), true);
+            }
+            path.finish_sack(now, false, &config());
+            path.status().srtt
+        };
+        let first = Some(Duration::from_millis(20));
+        assert_eq!(acknowledge(at(25), &[Some(at(0)), Some(at(5))]), first);
+        // Sent within the round trip that was measured.
+        assert_eq!(acknowledge(at(90), &[Some(at(10))]), first);
+        // Not to be measured by rule C5.
+        assert_eq!(acknowledge(at(900), &[None]), first);
+        // Sent after the last measurement: SRTT = 7/8 * 20 + 1/8 * 100.
+        assert_eq!(
+            acknowledge(at(130), &[Some(at(30)), None]),
+            Some(Duration::from_millis(30))
+        );
+    }
+
+    #[test]
+    fn a_measurement_ends_the_back_off_before_t3_rtx_starts_anew() {
+        let mut path = path();
+        let config = config();
         let now = Instant::now();
-        path.chunk_sent(now, Tsn(1), 100);
-        path.chunk_sent(now + Duration::from_millis(5), Tsn(2), 100);
-        path.chunk_acknowledged(
-            now + Duration::from_millis(20),
-            acknowledged(1),
-            true,
-            &config(),
-        );
-        path.chunk_acknowledged(
-            now + Duration::from_millis(90),
-            acknowledged(2),
-            true,
-            &config(),
-        );
-        assert_eq!(path.status().srtt, Some(Duration::from_millis(20)));
-        path.chunk_sent(now, Tsn(3), 100);
-        path.retransmission_spoils_measurement(Tsn(3));
-        path.chunk_acknowledged(
-            now + Duration::from_secs(9),
-            acknowledged(3),
-            true,
-            &config(),
-        );
-        assert_eq!(path.status().srtt, Some(Duration::from_millis(20)));
-        path.chunk_sent(now, Tsn(4), 100);
-        path.retransmission_spoils_measurement(Tsn(5));
-        path.chunk_acknowledged(
-            now + Duration::from_millis(20),
-            acknowledged(4),
-            true,
-            &config(),
-        );
-        assert_eq!(path.status().srtt, Some(Duration::from_millis(20)));
+        path.chunk_sent(now, 100);
+        for _ in 0..3 {
+            path.t3_rtx_expired(false, &config);
+        }
+        assert_eq!(path.rto(), config.rto_initial * 8);
+        path.chunk_sent(now, 100);
+        path.begin_sack();
+        path.chunk_acknowledged(acknowledged(Some(now)), true);
+        let later = now + Duration::from_millis(20);
+        path.finish_sack(later, false, &config);
+        assert_eq!(path.t3_rtx(), Some(later + config.rto_min));
     }
 
     #[test]
@@ -653,7 +656,7 @@ mod tests {
         path.begin_burst();
         let mut packets = 0;
         while path.allows_packet(&config) {
-            path.chunk_sent(Instant::now(), Tsn(packets), pmdcs);
+            path.chunk_sent(Instant::now(), pmdcs);
             packets += 1;
         }
         assert_eq!(packets, config.max_burst);
@@ -672,7 +675,7 @@ mod tests {
         assert!(period <= config.hb_interval + Duration::from_millis(1500));
 
         // Data in between puts it off.
-        path.chunk_sent(start + Duration::from_secs(10), Tsn(1), 100);
+        path.chunk_sent(start + Duration::from_secs(10), 100);
         path.handle_heartbeat_timeout(due, true, &mut rng, &config);
         assert!(!path.wants_heartbeat());
         let due = path.heartbeat_timeout().expect("a heartbeat is due");

@@ -296,7 +296,7 @@ impl Sender {
                 was_in_fast_recovery,
                 |chunk| {
                     if let Some(path) = paths.get_mut(chunk.path) {
-                        path.chunk_acknowledged(now, chunk, chunk.tsn <= cumulative, config);
+                        path.chunk_acknowledged(chunk, chunk.tsn <= cumulative);
                     }
                 },
                 |path, size| lost.push((path, size)),
@@ -304,7 +304,7 @@ impl Sender {
             )
             .map_err(|_| NeverSent)?;
         for path in paths.iter_mut() {
-            path.finish_sack(now, was_in_fast_recovery);
+            path.finish_sack(now, was_in_fast_recovery, config);
         }
         for (path, size) in reneged {
             if let Some(path) = paths.get_mut(path) {
@@ -451,9 +451,6 @@ impl Sender {
                 None => {}
             }
             counts.chunks += 1;
-            for path in paths.iter_mut() {
-                path.retransmission_spoils_measurement(tsn);
-            }
             if let Some(path) = paths.get_mut(path) {
                 path.chunk_retransmitted(now, chunk_size, earliest);
             }
@@ -483,9 +480,9 @@ impl Sender {
                 return;
             }
             let chunk_size = piece.chunk_size();
-            self.sent.push(piece, path);
+            self.sent.push(now, piece, path);
             if let Some(path) = paths.get_mut(path) {
-                path.chunk_sent(now, tsn, chunk_size);
+                path.chunk_sent(now, chunk_size);
             }
             counts.chunks += 1;
             if beyond_window {

@@ -1,11 +1,13 @@
 //! DATA chunks that were sent and are not acknowledged for good (RFC 9260 sections 6.2.1, 6.7 and
 //! 7.2.4): a ring indexed by TSN.
 //!
-//! This part knows which chunk is in flight on which path, acknowledged, or lost. It does not know
-//! time, windows or timers.
+//! This part knows which chunk is in flight on which path, acknowledged, or lost. Of time it knows
+//! only when each chunk was first sent, and nothing of windows or timers.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
+use super::karn::Karn;
 use super::transmit_queue::Piece;
 use crate::packet::{GapAckBlock, Tsn};
 
@@ -38,6 +40,7 @@ enum State {
 struct Chunk {
     piece: Piece,
     path: PathIndex,
+    first_sent: Instant,
     state: State,
     miss_indications: u8,
     fast_retransmitted: bool,
@@ -55,6 +58,9 @@ pub(crate) struct Acknowledged {
     pub(crate) chunk_size: usize,
     /// Whether it was counted in flight.
     pub(crate) in_flight: bool,
+    /// When it was sent, if its acknowledgement measures the round-trip time (section 6.3.1, rule
+    /// C5).
+    pub(crate) measures_from: Option<Instant>,
 }
 
 /// What a SACK said in sum.
@@ -92,6 +98,7 @@ pub(crate) struct SentChunks {
     /// TSNs marked for retransmission, ascending; some may have been acknowledged since.
     lost: VecDeque<Tsn>,
     lost_count: usize,
+    karn: Karn,
     bytes: usize,
     bytes_in_flight: usize,
 }
@@ -106,6 +113,7 @@ impl SentChunks {
             scratch: Vec::new(),
             lost: VecDeque::new(),
             lost_count: 0,
+            karn: Karn::default(),
             bytes: 0,
             bytes_in_flight: 0,
         }
@@ -156,14 +164,15 @@ impl SentChunks {
             .any(|chunk| chunk.path == path && chunk.state == State::InFlight)
     }
 
-    /// Takes in a chunk that goes out for the first time, on `path`; gives its TSN.
-    pub(crate) fn push(&mut self, piece: Piece, path: PathIndex) -> Tsn {
+    /// Takes in a chunk that goes out for the first time, `now` and on `path`; gives its TSN.
+    pub(crate) fn push(&mut self, now: Instant, piece: Piece, path: PathIndex) -> Tsn {
         let tsn = self.next_tsn();
         self.bytes += piece.payload.len();
         self.bytes_in_flight += piece.payload.len();
         self.chunks.push_back(Chunk {
             piece,
             path,
+            first_sent: now,
             state: State::InFlight,
             miss_indications: 0,
             fast_retransmitted: false,
@@ -231,6 +240,7 @@ impl SentChunks {
         chunk.counts_from = next_tsn;
         self.bytes_in_flight += chunk.piece.payload.len();
         self.lost_count -= 1;
+        self.karn.retransmitted(tsn, next_tsn);
         if self.lost.front() == Some(&tsn) {
             self.lost.pop_front();
         }
@@ -277,6 +287,7 @@ impl SentChunks {
             return Err(NeverSent);
         }
 
+        let next_tsn = self.next_tsn();
         let mut highest_newly_acknowledged = None;
         for _ in 0..advance {
             let Some(chunk) = self.chunks.pop_front() else {
@@ -302,8 +313,10 @@ impl SentChunks {
                 path: chunk.path,
                 chunk_size: chunk.piece.chunk_size(),
                 in_flight,
+                measures_from: self.karn.lets_measure(tsn).then_some(chunk.first_sent),
             });
         }
+        self.karn.forget_below(self.first);
         rebase(&mut self.acknowledged, advance);
 
         let before = std::mem::take(&mut self.acknowledged);
@@ -326,9 +339,12 @@ impl SentChunks {
                 path: chunk.path,
                 chunk_size: chunk.piece.chunk_size(),
                 in_flight,
+                measures_from: self.karn.lets_measure(tsn).then_some(chunk.first_sent),
             });
         });
         for_each_only_in(&before, &reported, |offset| {
+            // Acknowledged anew, without having been sent again, it would seem to have taken long.
+            self.karn.retransmitted(self.first + offset, next_tsn);
             if let Some(chunk) = self.chunks.get_mut(offset as usize) {
                 chunk.state = State::InFlight;
                 chunk.miss_indications = 0;
@@ -518,7 +534,7 @@ mod tests {
     fn sent(count: u32) -> SentChunks {
         let mut sent = SentChunks::new(Tsn(FIRST));
         for number in 0..count {
-            assert_eq!(sent.push(piece(10), 0), Tsn(FIRST) + number);
+            assert_eq!(sent.push(Instant::now(), piece(10), 0), Tsn(FIRST) + number);
         }
         sent
     }
@@ -593,7 +609,7 @@ mod tests {
         assert!(sent.next_lost().is_none());
         // It is not fast retransmitted a second time.
         for number in 6..11 {
-            sent.push(piece(10), 0);
+            sent.push(Instant::now(), piece(10), 0);
             assert_eq!(sack(&mut sent, 1, &[(2, number)], true).lost, 0);
         }
     }
@@ -680,12 +696,48 @@ mod tests {
             assert_eq!(sack(&mut sent, 0, &[(2, end)], false).lost, 0);
         }
         for end in 7..10 {
-            sent.push(piece(10), 0);
+            sent.push(Instant::now(), piece(10), 0);
             assert_eq!(
                 sack(&mut sent, 0, &[(2, end)], false).lost,
                 (end == 9).into()
             );
         }
+    }
+
+    #[test]
+    fn measures_by_karns_algorithm() {
+        let mut sent = sent(5);
+        let measurable = |sent: &mut SentChunks, cumulative, gaps: &[_]| {
+            let gaps = gaps.iter().map(|&(start, end)| GapAckBlock { start, end });
+            let mut measurable = Vec::new();
+            let on_acknowledged = |chunk: Acknowledged| {
+                if chunk.measures_from.is_some() {
+                    measurable.push(chunk.tsn.distance_from(Tsn(FIRST)));
+                }
+            };
+            let cumulative = Tsn(FIRST).previous() + cumulative;
+            sent.handle_sack(
+                cumulative,
+                gaps,
+                false,
+                on_acknowledged,
+                |_, _| {},
+                |_, _| {},
+            )
+            .expect("acknowledges what was sent");
+            measurable
+        };
+        assert_eq!(measurable(&mut sent, 1, &[(3, 3)]), [0, 3]);
+        sent.mark_lost_on(0, |_| {});
+        // Lost as it seems, but not sent again: there is no doubt which packet arrived.
+        assert_eq!(measurable(&mut sent, 2, &[(2, 2)]), [1]);
+        sent.retransmit(Tsn(FIRST) + 2, 0);
+        sent.push(Instant::now(), piece(10), 0);
+        // The chunk 4 was sent before the retransmission of 2, the chunk 5 after it.
+        assert_eq!(measurable(&mut sent, 3, &[(2, 3)]), [5]);
+        // What the peer reneged on measures nothing when it is acknowledged anew.
+        assert_eq!(measurable(&mut sent, 3, &[]), [0; 0]);
+        assert_eq!(measurable(&mut sent, 6, &[]), [0; 0]);
     }
 
     #[test]
@@ -703,9 +755,9 @@ mod tests {
     #[test]
     fn tells_the_earliest_chunk_of_a_path() {
         let mut sent = SentChunks::new(Tsn(FIRST));
-        let first = sent.push(piece(1), 0);
-        let second = sent.push(piece(1), 1);
-        let third = sent.push(piece(1), 1);
+        let first = sent.push(Instant::now(), piece(1), 0);
+        let second = sent.push(Instant::now(), piece(1), 1);
+        let third = sent.push(Instant::now(), piece(1), 1);
         assert!(sent.is_earliest_on(first, 0));
         assert!(sent.is_earliest_on(second, 1));
         assert!(!sent.is_earliest_on(third, 1));
@@ -729,8 +781,8 @@ mod tests {
                         }
                     }
                     _ => {
-                        sent.push(piece(10), 0);
-                        sent.push(piece(10), 0);
+                        sent.push(Instant::now(), piece(10), 0);
+                        sent.push(Instant::now(), piece(10), 0);
                     }
                 }
                 let gaps = gaps.iter().map(|&(start, end)| GapAckBlock { start, end });

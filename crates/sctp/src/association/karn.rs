@@ -1,0 +1,110 @@
+//! Karn's algorithm (RFC 9260 section 6.3.1, rule C5): whose acknowledgement still tells the
+//! round-trip time after retransmissions.
+//!
+//! This part knows TSNs only. Acknowledging a chunk measures nothing when it was retransmitted, or
+//! a lower TSN was after the chunk had first been sent.
+
+use std::collections::VecDeque;
+
+use crate::packet::Tsn;
+
+/// The TSNs whose acknowledgement measures nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Karn {
+    /// Ascending and isolated from each other.
+    spoiled: VecDeque<Spoiled>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Spoiled {
+    first: Tsn,
+    /// The first one that is not spoiled any more.
+    end: Tsn,
+}
+
+impl Karn {
+    /// `tsn` goes out again; `next` will be the TSN of the next new chunk.
+    pub(crate) fn retransmitted(&mut self, tsn: Tsn, next: Tsn) {
+        let mut first = tsn;
+        while let Some(last) = self.spoiled.back()
+            && last.end >= first
+        {
+            if last.first < first {
+                first = last.first;
+            }
+            self.spoiled.pop_back();
+        }
+        self.spoiled.push_back(Spoiled { first, end: next });
+    }
+
+    /// Whether the acknowledgement of `tsn` measures the round-trip time.
+    pub(crate) fn lets_measure(&self, tsn: Tsn) -> bool {
+        !self
+            .spoiled
+            .iter()
+            .any(|range| range.first <= tsn && tsn < range.end)
+    }
+
+    /// Everything below `tsn` is acknowledged for good.
+    pub(crate) fn forget_below(&mut self, tsn: Tsn) {
+        while self.spoiled.front().is_some_and(|range| range.end <= tsn) {
+            self.spoiled.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const FIRST: Tsn = Tsn(u32::MAX - 5);
+
+    #[test]
+    fn spoils_a_retransmitted_chunk_and_what_was_sent_before_the_retransmission() {
+        let mut karn = Karn::default();
+        assert!(karn.lets_measure(FIRST));
+        karn.retransmitted(FIRST + 2, FIRST + 5);
+        let measurable = |karn: &Karn| {
+            (0..9)
+                .filter(|&offset| karn.lets_measure(FIRST + offset))
+                .collect::<Vec<u32>>()
+        };
+        assert_eq!(measurable(&karn), [0, 1, 5, 6, 7, 8]);
+        karn.retransmitted(FIRST + 7, FIRST + 8);
+        assert_eq!(measurable(&karn), [0, 1, 5, 6, 8]);
+        karn.retransmitted(FIRST + 1, FIRST + 8);
+        assert_eq!(measurable(&karn), [0, 8]);
+    }
+
+    proptest! {
+        /// Each step is a new chunk, the retransmission of one, or a cumulative acknowledgement.
+        #[test]
+        fn agrees_with_the_rule_as_it_is_written(steps in prop::collection::vec((0u8..3, 0u32..20), 0..100)) {
+            let mut karn = Karn::default();
+            // Whether each TSN can be measured, by its offset.
+            let mut model: Vec<bool> = Vec::new();
+            let mut acknowledged = 0;
+            for (step, choice) in steps {
+                let outstanding = model.len() - acknowledged;
+                match step {
+                    1 if outstanding > 0 => {
+                        let again = acknowledged + choice as usize % outstanding;
+                        karn.retransmitted(FIRST + again as u32, FIRST + model.len() as u32);
+                        model[again..].fill(false);
+                    }
+                    2 => {
+                        acknowledged = (acknowledged + choice as usize).min(model.len());
+                        karn.forget_below(FIRST + acknowledged as u32);
+                    }
+                    _ => model.push(true),
+                }
+                for (offset, &expected) in model.iter().enumerate().skip(acknowledged) {
+                    prop_assert_eq!(karn.lets_measure(FIRST + offset as u32), expected);
+                }
+                prop_assert!(karn.spoiled.len() <= model.len() - acknowledged);
+            }
+        }
+    }
+}
