@@ -55,13 +55,7 @@ impl Message {
                 _ => b"",
             };
             if first_value(rest).is_some() {
-                let start = field.value_end - rest.len() as u32;
-                let rest = Span {
-                    start,
-                    end: field.value_end,
-                    ..field.line
-                };
-                self.rewrite_field(at, &[Piece::Old(rest)]);
+                self.cut_value(at, field.value_end - rest.len() as u32);
             } else {
                 self.fields.remove(at);
                 self.edited = true;
@@ -244,6 +238,42 @@ impl Message {
         let end = field.line.start + u32::from(field.name_length);
         let spelling = Piece::Old(Span { end, ..field.line });
         self.fields[at] = self.write_field(field.name, spelling, value);
+    }
+
+    /// Takes off a field's value what stands before `start`.
+    ///
+    /// A line of ours is cut where it stands, its name moved up to what is left: a peer decides how
+    /// many values there are, and writing the rest anew for each would take memory and time that
+    /// grow with the square of their number.
+    fn cut_value(&mut self, at: usize, start: u32) {
+        let field = self.fields[at];
+        match field.line.source {
+            Source::Received => {
+                let rest = Span {
+                    start,
+                    end: field.value_end,
+                    ..field.line
+                };
+                self.rewrite_field(at, &[Piece::Old(rest)]);
+            }
+            Source::Written => {
+                let cut = start - field.value_start;
+                let line_start = field.line.start + cut;
+                self.written.copy_within(
+                    field.line.start as usize..field.value_start as usize,
+                    line_start as usize,
+                );
+                self.fields[at] = Field {
+                    line: Span {
+                        start: line_start,
+                        ..field.line
+                    },
+                    value_start: start,
+                    ..field
+                };
+                self.edited = true;
+            }
+        }
     }
 
     /// Writes a line of a field.

@@ -135,6 +135,30 @@ fn first_values_are_taken_away_one_by_one() {
     assert!(!message.contains(Name::Subject));
 }
 
+/// A peer decides how long a list is: taking it apart must not cost more memory than it has octets.
+#[test]
+fn a_long_list_is_taken_apart_in_its_place() {
+    let routes: Vec<String> = (0..2_000)
+        .map(|n| format!("<sip:p{n}.example;lr>"))
+        .collect();
+    let list = routes.join(", ");
+    let mut message = read(&format!(
+        "OPTIONS sip:a SIP/2.0\r\nroute :{list}\r\nTo: x\r\n\r\n"
+    ));
+    for (gone, left) in (1..).zip(&routes[1..]) {
+        assert!(message.remove_first_value(Name::Route));
+        assert_eq!(message.values(Name::Route).next(), Some(left.as_bytes()));
+        if gone == routes.len() / 2 {
+            let rest = routes[gone..].join(", ");
+            let expected = format!("OPTIONS sip:a SIP/2.0\r\nroute: {rest}\r\nTo: x\r\n\r\n");
+            assert_eq!(text(&message), expected);
+        }
+    }
+    assert!(message.written.len() <= list.len() + "route: \r\n".len());
+    assert!(message.remove_first_value(Name::Route));
+    assert_eq!(text(&message), "OPTIONS sip:a SIP/2.0\r\nTo: x\r\n\r\n");
+}
+
 #[test]
 fn empty_fields_do_not_count_as_values() {
     let mut message =
