@@ -39,7 +39,12 @@ impl ResponseRoute {
         let address = match via.maddr() {
             Some(Host::Address(maddr)) if is_unreliable => SocketAddr::new(maddr, port),
             _ if is_unreliable && via.has_rport() => flow.remote,
-            _ => SocketAddr::new(flow.remote.ip(), port),
+            _ => {
+                // Not made anew: a link-local address needs the scope that it came with (RFC 4007).
+                let mut source = flow.remote;
+                source.set_port(port);
+                source
+            }
         };
         ResponseRoute {
             flow: *flow,
@@ -186,6 +191,16 @@ mod tests {
             let expected = Target::Flow(Flow { remote, ..source });
             assert_eq!(target(via, &source), expected, "{via}");
         }
+    }
+
+    #[test]
+    fn a_link_local_source_keeps_its_scope() {
+        let source = flow(Transport::Udp, "[fe80::9%7]:9988");
+        let remote = "[fe80::9%7]:4540".parse().expect("an address");
+        assert_eq!(
+            target("SIP/2.0/UDP [fe80::9]:4540", &source),
+            Target::Flow(Flow { remote, ..source })
+        );
     }
 
     #[test]
