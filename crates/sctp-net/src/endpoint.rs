@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use crate::association::{Association, AssociationShared, Established};
 use crate::error::{CloseCause, ConnectError};
 use crate::inbox::Inbox;
-use crate::mailbox::Command;
+use crate::mailbox::{Command, EndpointKey};
 use crate::stack::StackHandle;
 
 /// A local SCTP port in one-to-one style (RFC 6458 section 4): associations are accepted and
@@ -25,16 +25,20 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    pub(crate) fn new(port: u16, stack: Arc<StackHandle>, accepts: Arc<AcceptInbox>) -> Self {
+    pub(crate) fn new(
+        key: EndpointKey,
+        stack: Arc<StackHandle>,
+        accepts: Arc<AcceptInbox>,
+    ) -> Self {
         Self {
-            handle: EndpointHandle::new(port, stack),
+            handle: EndpointHandle::new(key, stack),
             accepts,
         }
     }
 
     /// The local SCTP port.
     pub fn port(&self) -> u16 {
-        self.handle.port
+        self.handle.key.port
     }
 
     /// Associates with the peer at `remote` and SCTP port `port`, and waits until the association
@@ -111,16 +115,16 @@ pub enum EndpointEvent {
 }
 
 impl OneToMany {
-    pub(crate) fn new(port: u16, stack: Arc<StackHandle>, events: Arc<EventInbox>) -> Self {
+    pub(crate) fn new(key: EndpointKey, stack: Arc<StackHandle>, events: Arc<EventInbox>) -> Self {
         Self {
-            handle: EndpointHandle::new(port, stack),
+            handle: EndpointHandle::new(key, stack),
             events,
         }
     }
 
     /// The local SCTP port.
     pub fn port(&self) -> u16 {
-        self.handle.port
+        self.handle.key.port
     }
 
     /// As [`Endpoint::connect`].
@@ -143,7 +147,7 @@ impl OneToMany {
     pub async fn next(&self) -> Option<EndpointEvent> {
         let taken = self.events.inbox.next().await?;
         if taken.driver_waits {
-            self.handle.stack.mailbox.attend_endpoint(self.handle.port);
+            self.handle.stack.mailbox.attend_endpoint(self.handle.key);
         }
         let stack = &self.handle.stack;
         let handle = |shared: Arc<AssociationShared>| {
@@ -211,19 +215,19 @@ impl<T> CountedInbox<T> {
 /// What both styles have in common.
 #[derive(Clone, Debug)]
 struct EndpointHandle {
-    port: u16,
+    key: EndpointKey,
     stack: Arc<StackHandle>,
     _guard: Arc<EndpointGuard>,
 }
 
 impl EndpointHandle {
-    fn new(port: u16, stack: Arc<StackHandle>) -> Self {
+    fn new(key: EndpointKey, stack: Arc<StackHandle>) -> Self {
         let guard = EndpointGuard {
-            port,
+            key,
             stack: Arc::clone(&stack),
         };
         Self {
-            port,
+            key,
             stack,
             _guard: Arc::new(guard),
         }
@@ -248,7 +252,7 @@ impl EndpointHandle {
         };
         let (reply, answer) = oneshot::channel();
         let command = Command::Connect {
-            port: self.port,
+            endpoint: self.key,
             to,
             remote_port,
             reply,
@@ -259,8 +263,8 @@ impl EndpointHandle {
 
     async fn close(&self) {
         let (reply, answer) = oneshot::channel();
-        let port = self.port;
-        let asked = self.stack.ask(Command::CloseEndpoint { port, reply });
+        let endpoint = self.key;
+        let asked = self.stack.ask(Command::CloseEndpoint { endpoint, reply });
         if asked.await.is_some() {
             // No answer means that the whole stack has ended, and the endpoint with it.
             answer.await.ok();
@@ -271,12 +275,12 @@ impl EndpointHandle {
 /// Tells the driver when the last handle of an endpoint is dropped.
 #[derive(Debug)]
 struct EndpointGuard {
-    port: u16,
+    key: EndpointKey,
     stack: Arc<StackHandle>,
 }
 
 impl Drop for EndpointGuard {
     fn drop(&mut self) {
-        self.stack.mailbox.endpoint_dropped(self.port);
+        self.stack.mailbox.endpoint_dropped(self.key);
     }
 }

@@ -15,10 +15,19 @@ use crate::endpoint::{AcceptInbox, EventInbox};
 use crate::error::ConnectError;
 use crate::statistics::StackStatistics;
 
-/// Names an association of a stack: its local SCTP port and its name in that endpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Key {
+/// Names an endpoint of a stack. Its port alone would not do: another endpoint may be opened there
+/// when it is closed, while handles of it still exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EndpointKey {
     pub(crate) port: u16,
+    /// How many endpoints the stack had opened before it.
+    pub(crate) number: u64,
+}
+
+/// Names an association of a stack: its endpoint and its name there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) endpoint: EndpointKey,
     pub(crate) id: AssociationId,
 }
 
@@ -26,7 +35,7 @@ pub(crate) struct Key {
 #[derive(Debug)]
 pub(crate) enum Command {
     Connect {
-        port: u16,
+        endpoint: EndpointKey,
         to: PathAddress,
         remote_port: u16,
         reply: oneshot::Sender<Result<Established, ConnectError>>,
@@ -43,7 +52,7 @@ pub(crate) enum Command {
         reply: oneshot::Sender<StackStatistics>,
     },
     CloseEndpoint {
-        port: u16,
+        endpoint: EndpointKey,
         reply: oneshot::Sender<()>,
     },
     CloseStack {
@@ -54,7 +63,7 @@ pub(crate) enum Command {
 /// An endpoint that the driver is to create.
 #[derive(Debug)]
 pub(crate) struct NewEndpoint {
-    pub(crate) port: u16,
+    pub(crate) key: EndpointKey,
     pub(crate) config: EndpointConfig,
     pub(crate) style: Style,
 }
@@ -75,9 +84,9 @@ pub(crate) struct Attention {
     /// Associations with something to send, room to receive, or an end.
     pub(crate) associations: Vec<Key>,
     /// One-to-many endpoints whose inbox has room again.
-    pub(crate) endpoints: Vec<u16>,
+    pub(crate) endpoints: Vec<EndpointKey>,
     /// Endpoints whose last handle is gone.
-    pub(crate) dropped_endpoints: Vec<u16>,
+    pub(crate) dropped_endpoints: Vec<EndpointKey>,
 }
 
 /// Why there is no port for an endpoint.
@@ -99,6 +108,8 @@ pub(crate) struct Mailbox {
 struct State {
     attention: Attention,
     ports: BTreeSet<u16>,
+    /// How many endpoints were opened.
+    opened: u64,
     closed: bool,
     last_statistics: StackStatistics,
 }
@@ -115,7 +126,7 @@ impl Mailbox {
         start: u16,
         config: EndpointConfig,
         style: Style,
-    ) -> Result<u16, NoPort> {
+    ) -> Result<EndpointKey, NoPort> {
         let mut state = self.state();
         if state.closed {
             return Err(NoPort::StackClosed);
@@ -127,14 +138,18 @@ impl Mailbox {
         if !state.ports.insert(port) {
             return Err(NoPort::InUse);
         }
-        state.attention.new_endpoints.push(NewEndpoint {
+        let key = EndpointKey {
             port,
-            config,
-            style,
-        });
+            number: state.opened,
+        };
+        state.opened += 1;
+        state
+            .attention
+            .new_endpoints
+            .push(NewEndpoint { key, config, style });
         drop(state);
         self.wake.notify_one();
-        Ok(port)
+        Ok(key)
     }
 
     pub(crate) fn attend_association(&self, key: Key) {
@@ -142,13 +157,13 @@ impl Mailbox {
         self.wake.notify_one();
     }
 
-    pub(crate) fn attend_endpoint(&self, port: u16) {
-        self.state().attention.endpoints.push(port);
+    pub(crate) fn attend_endpoint(&self, endpoint: EndpointKey) {
+        self.state().attention.endpoints.push(endpoint);
         self.wake.notify_one();
     }
 
-    pub(crate) fn endpoint_dropped(&self, port: u16) {
-        self.state().attention.dropped_endpoints.push(port);
+    pub(crate) fn endpoint_dropped(&self, endpoint: EndpointKey) {
+        self.state().attention.dropped_endpoints.push(endpoint);
         self.wake.notify_one();
     }
 

@@ -11,7 +11,7 @@ use udp_net::{UdpConfig, UdpSocket};
 use crate::config::UdpCarrierConfig;
 use crate::driver::Driver;
 use crate::endpoint::{CountedInbox, Endpoint, OneToMany};
-use crate::mailbox::{Command, Mailbox, NoPort, Style};
+use crate::mailbox::{Command, EndpointKey, Mailbox, NoPort, Style};
 use crate::statistics::StackStatistics;
 
 /// A UDP socket that carries the packets of any number of SCTP endpoints. Cheap to clone.
@@ -68,8 +68,8 @@ impl Stack {
     pub fn endpoint(&self, port: u16, config: EndpointConfig) -> io::Result<Endpoint> {
         let accepts = CountedInbox::new();
         let style = Style::OneToOne(Arc::clone(&accepts));
-        let port = self.open(port, config, style)?;
-        Ok(Endpoint::new(port, Arc::clone(&self.handle), accepts))
+        let key = self.open(port, config, style)?;
+        Ok(Endpoint::new(key, Arc::clone(&self.handle), accepts))
     }
 
     /// An endpoint in one-to-many style on a local SCTP port; port 0 chooses a free one.
@@ -80,8 +80,8 @@ impl Stack {
     pub fn one_to_many(&self, port: u16, config: EndpointConfig) -> io::Result<OneToMany> {
         let events = CountedInbox::new();
         let style = Style::OneToMany(Arc::clone(&events));
-        let port = self.open(port, config, style)?;
-        Ok(OneToMany::new(port, Arc::clone(&self.handle), events))
+        let key = self.open(port, config, style)?;
+        Ok(OneToMany::new(key, Arc::clone(&self.handle), events))
     }
 
     /// What the stack has counted until now, or until it was closed.
@@ -110,7 +110,7 @@ impl Stack {
         }
     }
 
-    fn open(&self, port: u16, config: EndpointConfig, style: Style) -> io::Result<u16> {
+    fn open(&self, port: u16, config: EndpointConfig, style: Style) -> io::Result<EndpointKey> {
         let mailbox = &self.handle.mailbox;
         mailbox
             .open_endpoint(port, rand::random(), config, style)

@@ -204,6 +204,31 @@ async fn ports_are_taken_and_given_back() {
 }
 
 #[tokio::test]
+async fn a_port_that_is_opened_again_is_another_endpoint() {
+    let stack = stack();
+    let old = stack.endpoint(5060, quick()).unwrap();
+    let peer_stack = common::stack();
+    let peer = peer_stack.endpoint(0, quick()).unwrap();
+    let old_peer = connect(&peer, &stack, 5060).await;
+    let old_association = within(old.accept()).await.unwrap();
+    within(old.close()).await;
+    within(old_peer.closed()).await;
+
+    let new = stack.endpoint(5060, quick()).unwrap();
+    let _new_peer = connect(&peer, &stack, 5060).await;
+    let new_association = within(new.accept()).await.unwrap();
+    assert_eq!(old_association.status().await, None);
+    assert!(new_association.status().await.is_some());
+    within(old.close()).await;
+    drop((old, old_association));
+    assert!(new_association.status().await.is_some());
+    assert_eq!(new_association.close_cause(), None);
+    let another_peer = peer_stack.endpoint(0, quick()).unwrap();
+    let _another = connect(&another_peer, &stack, 5060).await;
+    assert!(within(new.accept()).await.is_some());
+}
+
+#[tokio::test]
 async fn an_address_in_use_is_named() {
     let first = stack();
     let address = first.local_addr();

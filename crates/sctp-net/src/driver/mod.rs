@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use udp_net::{Batch, Datagram, Flushed, Received, SendQueue, UdpSocket};
 
 use crate::config::UdpCarrierConfig;
-use crate::mailbox::{Attention, Command, Mailbox};
+use crate::mailbox::{Attention, Command, EndpointKey, Mailbox};
 use crate::statistics::StackStatistics;
 use deadlines::Deadlines;
 use port::{Port, Surroundings};
@@ -190,36 +190,32 @@ impl Driver {
     fn handle_command(&mut self, now: Instant, command: Command) {
         match command {
             Command::Connect {
-                port: number,
+                endpoint,
                 to,
                 remote_port,
                 reply,
             } => {
-                if let Some(port) = self.ports.get_mut(&number) {
+                if let Some(port) = self.touch(endpoint) {
                     port.connect(now, to, remote_port, reply);
-                    self.touched.insert(number);
                 }
             }
             Command::Status { key, reply } => {
-                let port = self.ports.get(&key.port);
+                let port = self.port(key.endpoint);
                 reply.send(port.and_then(|port| port.status(key.id))).ok();
             }
             Command::AssociationStatistics { key, reply } => {
-                let port = self.ports.get(&key.port);
+                let port = self.port(key.endpoint);
                 let statistics = port.and_then(|port| port.association_statistics(key.id));
                 reply.send(statistics).ok();
             }
             Command::Statistics { reply } => drop(reply.send(self.statistics())),
-            Command::CloseEndpoint {
-                port: number,
-                reply,
-            } => match self.ports.get_mut(&number) {
-                Some(port) => {
-                    port.close(now, now + self.close_timeout, Some(reply));
-                    self.touched.insert(number);
+            Command::CloseEndpoint { endpoint, reply } => {
+                let deadline = now + self.close_timeout;
+                match self.touch(endpoint) {
+                    Some(port) => port.close(now, deadline, Some(reply)),
+                    None => drop(reply.send(())),
                 }
-                None => drop(reply.send(())),
-            },
+            }
             Command::CloseStack { reply } => self.close(now, Some(reply)),
         }
     }
@@ -233,7 +229,7 @@ impl Driver {
             dropped_endpoints,
         } = self.mailbox.take();
         for endpoint in new_endpoints {
-            let number = endpoint.port;
+            let number = endpoint.key.port;
             let port = Port::new(endpoint, self.surroundings.clone());
             self.ports.insert(number, port);
             if self.closing.is_some() {
@@ -241,23 +237,39 @@ impl Driver {
             }
         }
         for key in associations {
-            if let Some(port) = self.ports.get_mut(&key.port) {
+            if let Some(port) = self.touch(key.endpoint) {
                 port.attend_association(now, key.id);
-                self.touched.insert(key.port);
             }
         }
-        for number in endpoints {
-            if let Some(port) = self.ports.get_mut(&number) {
+        for endpoint in endpoints {
+            if let Some(port) = self.touch(endpoint) {
                 port.attend_inbox(now);
-                self.touched.insert(number);
             }
         }
-        for number in dropped_endpoints {
-            if let Some(port) = self.ports.get_mut(&number) {
-                port.handles_dropped(now, now + self.close_timeout);
-                self.touched.insert(number);
+        let close_deadline = now + self.close_timeout;
+        for endpoint in dropped_endpoints {
+            if let Some(port) = self.touch(endpoint) {
+                port.handles_dropped(now, close_deadline);
             }
         }
+    }
+
+    /// The endpoint, if it is still there.
+    fn port(&self, endpoint: EndpointKey) -> Option<&Port> {
+        self.ports
+            .get(&endpoint.port)
+            .filter(|port| port.key() == endpoint)
+    }
+
+    /// The endpoint, if it is still there, to be given work: its engine will be asked what it has
+    /// to say.
+    fn touch(&mut self, endpoint: EndpointKey) -> Option<&mut Port> {
+        let port = self
+            .ports
+            .get_mut(&endpoint.port)
+            .filter(|port| port.key() == endpoint)?;
+        self.touched.insert(endpoint.port);
+        Some(port)
     }
 
     fn handle_timeouts(&mut self, now: Instant) {

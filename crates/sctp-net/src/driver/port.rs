@@ -16,12 +16,12 @@ use crate::association::{AssociationShared, Established, Guard, Introduction};
 use crate::endpoint::Item;
 use crate::error::{CloseCause, ConnectError};
 use crate::inbox::Filled;
-use crate::mailbox::{Key, Mailbox, NewEndpoint, Style};
+use crate::mailbox::{EndpointKey, Key, Mailbox, NewEndpoint, Style};
 use crate::outbox::Ending;
 
 /// An endpoint as the driver sees it.
 pub(super) struct Port {
-    number: u16,
+    key: EndpointKey,
     engine: sctp::Endpoint,
     style: Style,
     surroundings: Surroundings,
@@ -72,8 +72,8 @@ struct Closing {
 impl Port {
     pub(super) fn new(endpoint: NewEndpoint, surroundings: Surroundings) -> Self {
         Self {
-            number: endpoint.port,
-            engine: sctp::Endpoint::new(endpoint.port, endpoint.config, rand::make_rng()),
+            key: endpoint.key,
+            engine: sctp::Endpoint::new(endpoint.key.port, endpoint.config, rand::make_rng()),
             style: endpoint.style,
             surroundings,
             connecting: BTreeMap::new(),
@@ -83,6 +83,11 @@ impl Port {
             closing: None,
             accept_overflows: 0,
         }
+    }
+
+    /// The endpoint's name.
+    pub(super) fn key(&self) -> EndpointKey {
+        self.key
     }
 
     pub(super) fn handle_packet(&mut self, now: Instant, from: PathAddress, packet: bytes::Bytes) {
@@ -315,13 +320,13 @@ impl Port {
             Event::SendFailed { id, info, payload } => {
                 // Nothing is sent before an association is up, when its streams are known.
                 let (stream, bytes) = (info.stream, payload.len());
-                tracing::debug!(port = self.number, %id, stream, bytes, "a message was not sent");
+                tracing::debug!(port = self.key.port, %id, stream, bytes, "a message was not sent");
             }
             Event::PathStateChanged { id, path, state } => {
-                tracing::debug!(port = self.number, %id, ?path, ?state, "path state changed");
+                tracing::debug!(port = self.key.port, %id, ?path, ?state, "path state changed");
             }
             Event::RemoteError { id, causes } => {
-                tracing::debug!(port = self.number, %id, ?causes, "the peer reported an error");
+                tracing::debug!(port = self.key.port, %id, ?causes, "the peer reported an error");
             }
         }
     }
@@ -342,10 +347,10 @@ impl Port {
         let local_ip = peer.local.unwrap_or(self.surroundings.local_addr.ip());
         let introduction = Introduction {
             key: Key {
-                port: self.number,
+                endpoint: self.key,
                 id,
             },
-            local: SocketAddr::new(local_ip, self.number),
+            local: SocketAddr::new(local_ip, self.key.port),
             peer: SocketAddr::new(peer.remote, peer_port),
             peer_encapsulation_port: peer.encapsulation_port.unwrap_or_default(),
             outbound_streams,
