@@ -282,8 +282,14 @@ impl Port {
                 outbound_streams,
                 peer,
                 peer_port,
+                incoming,
                 ..
-            } => self.communication_up(now, id, outbound_streams, peer, peer_port),
+            } => {
+                // One of ours that nobody waits for any more has been aborted already.
+                if incoming || self.connecting.contains_key(&id) {
+                    self.communication_up(now, id, outbound_streams, peer, peer_port);
+                }
+            }
             Event::Readable { id } => self.deliver_from(now, id),
             Event::Writable { id } => self.send_from(now, id),
             Event::Restart {

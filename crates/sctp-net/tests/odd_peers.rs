@@ -1,0 +1,102 @@
+//! Peers whose timing no stack of ours has: the tests move their packets by hand.
+
+mod common;
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use common::{stack, within};
+use sctp::{Event, PathAddress};
+use sctp_net::EndpointConfig;
+use tokio::net::UdpSocket;
+
+const PEER_PORT: u16 = 4000;
+
+/// An engine of which only the test says when it reads and sends.
+struct Peer {
+    socket: UdpSocket,
+    engine: sctp::Endpoint,
+}
+
+impl Peer {
+    async fn new() -> Peer {
+        Peer {
+            socket: UdpSocket::bind("127.0.0.1:0").await.unwrap(),
+            engine: engine(),
+        }
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.socket.local_addr().unwrap()
+    }
+
+    /// Takes in the next packet.
+    async fn read(&mut self) {
+        let mut buffer = vec![0; 65_536];
+        let (length, from) = within(self.socket.recv_from(&mut buffer)).await.unwrap();
+        buffer.truncate(length);
+        self.engine
+            .handle_packet(Instant::now(), path(from), buffer.into());
+    }
+
+    /// Sends what the engine has to send.
+    async fn write(&mut self) {
+        while let Some(transmit) = self.engine.poll_transmit(Instant::now()) {
+            let port = transmit.path.encapsulation_port.unwrap();
+            let to = SocketAddr::new(transmit.path.remote, port);
+            self.socket.send_to(&transmit.packet, to).await.unwrap();
+        }
+    }
+
+    /// Reads and writes until an event fits.
+    async fn go_on_until(&mut self, fits: impl Fn(&Event) -> bool) {
+        loop {
+            while let Some(event) = self.engine.poll_event() {
+                if fits(&event) {
+                    return;
+                }
+            }
+            self.write().await;
+            self.read().await;
+        }
+    }
+}
+
+fn engine() -> sctp::Endpoint {
+    sctp::Endpoint::new(PEER_PORT, EndpointConfig::default(), rand::make_rng())
+}
+
+fn path(remote: SocketAddr) -> PathAddress {
+    PathAddress {
+        local: None,
+        remote: remote.ip(),
+        encapsulation_port: Some(remote.port()),
+    }
+}
+
+#[tokio::test]
+async fn a_connect_that_was_given_up_is_not_accepted() {
+    let stack = stack();
+    // Retransmissions would come in between.
+    let endpoint = stack.endpoint(0, EndpointConfig::default()).unwrap();
+    let mut peer = Peer::new().await;
+    let address = peer.address();
+    {
+        let connecting = endpoint.connect(address.ip(), PEER_PORT, Some(address.port()));
+        let handshake = async {
+            peer.read().await;
+            peer.write().await;
+            peer.read().await;
+        };
+        tokio::select! {
+            result = connecting => panic!("there was no COOKIE ACK: {result:?}"),
+            () = handshake => {}
+        }
+    }
+    // The COOKIE ACK comes when nobody waits for it any more.
+    peer.write().await;
+    peer.go_on_until(|event| matches!(event, Event::CommunicationLost { .. }))
+        .await;
+    let accepted = tokio::time::timeout(Duration::ZERO, endpoint.accept()).await;
+    assert!(accepted.is_err(), "{accepted:?}");
+}
