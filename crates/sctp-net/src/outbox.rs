@@ -101,7 +101,7 @@ impl Outbox {
         }
     }
 
-    /// No further message is taken: the association has ended, or its peer takes none.
+    /// No further message is taken: the association has ended.
     pub(crate) fn close(&self) {
         self.room.close();
         self.state().closed = true;

@@ -5,9 +5,9 @@ mod common;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use common::{stack, within};
+use common::{on_stream, quick, stack, within};
 use sctp::{Event, PathAddress};
-use sctp_net::EndpointConfig;
+use sctp_net::{Association, CloseCause, Endpoint, EndpointConfig, Stack};
 use tokio::net::UdpSocket;
 
 const PEER_PORT: u16 = 4000;
@@ -28,6 +28,12 @@ impl Peer {
 
     fn address(&self) -> SocketAddr {
         self.socket.local_addr().unwrap()
+    }
+
+    /// Begins an association with an endpoint of `stack`.
+    fn connect(&mut self, stack: &Stack, port: u16) -> sctp::AssociationId {
+        let to = path(stack.local_addr());
+        self.engine.connect(Instant::now(), to, port).unwrap()
     }
 
     /// Takes in the next packet.
@@ -60,6 +66,14 @@ impl Peer {
             self.read().await;
         }
     }
+
+    /// Forgets everything, and associates anew from the same ports.
+    async fn restart(&mut self, stack: &Stack, port: u16) {
+        self.engine = engine();
+        self.connect(stack, port);
+        self.go_on_until(|event| matches!(event, Event::CommunicationUp { .. }))
+            .await;
+    }
 }
 
 fn engine() -> sctp::Endpoint {
@@ -72,6 +86,14 @@ fn path(remote: SocketAddr) -> PathAddress {
         remote: remote.ip(),
         encapsulation_port: Some(remote.port()),
     }
+}
+
+/// An association with such a peer.
+async fn associate(peer: &mut Peer, stack: &Stack, endpoint: &Endpoint) -> Association {
+    peer.connect(stack, endpoint.port());
+    peer.go_on_until(|event| matches!(event, Event::CommunicationUp { .. }))
+        .await;
+    within(endpoint.accept()).await.unwrap()
 }
 
 #[tokio::test]
@@ -99,4 +121,39 @@ async fn a_connect_that_was_given_up_is_not_accepted() {
         .await;
     let accepted = tokio::time::timeout(Duration::ZERO, endpoint.accept()).await;
     assert!(accepted.is_err(), "{accepted:?}");
+}
+
+#[tokio::test]
+async fn a_shutdown_goes_on_after_the_peer_restarts() {
+    let stack = stack();
+    let endpoint = stack.endpoint(0, quick()).unwrap();
+    let mut peer = Peer::new().await;
+    let association = associate(&mut peer, &stack, &endpoint).await;
+    // What is not acknowledged holds the shutdown up.
+    let sent = association.send(on_stream(0), "unheard".into()).await;
+    sent.unwrap();
+    association.begin_shutdown();
+    peer.restart(&stack, endpoint.port()).await;
+    peer.go_on_until(|event| matches!(event, Event::ShutdownComplete { .. }))
+        .await;
+    assert_eq!(within(association.closed()).await, CloseCause::Shutdown);
+}
+
+#[tokio::test]
+async fn an_association_whose_peer_restarts_while_it_shuts_down_ends() {
+    let stack = stack();
+    let endpoint = stack.endpoint(0, quick()).unwrap();
+    let mut peer = Peer::new().await;
+    let id = peer.connect(&stack, endpoint.port());
+    peer.go_on_until(|event| matches!(event, Event::CommunicationUp { .. }))
+        .await;
+    let association = within(endpoint.accept()).await.unwrap();
+    let sent = association.send(on_stream(0), "unheard".into()).await;
+    sent.unwrap();
+    peer.engine.shutdown(Instant::now(), id).unwrap();
+    peer.write().await;
+    peer.restart(&stack, endpoint.port()).await;
+    peer.go_on_until(|event| matches!(event, Event::ShutdownComplete { .. }))
+        .await;
+    assert_eq!(within(association.closed()).await, CloseCause::Shutdown);
 }

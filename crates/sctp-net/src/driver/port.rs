@@ -300,12 +300,17 @@ impl Port {
                 if let Some(known) = self.associations.get_mut(&id) {
                     known.shared.set_outbound_streams(outbound_streams);
                     known.restarted = true;
+                    // The engine forgot that it was shutting down.
+                    known.shutting_down = false;
+                    self.send_from(now, id);
                     self.deliver_from(now, id);
                 }
             }
             Event::PeerShutdown { id } => {
+                // As if asked for on this side too: should the peer restart before the end, the
+                // association that it then has with us could not be used to send any more.
                 if let Some(known) = self.associations.get(&id) {
-                    known.shared.outbox.close();
+                    known.shared.outbox.end(Ending::Shutdown);
                 }
             }
             Event::ShutdownComplete { id } => self.ended(now, id, CloseCause::Shutdown),
