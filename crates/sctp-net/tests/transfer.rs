@@ -292,6 +292,22 @@ async fn senders_that_wait_get_equal_turns() {
 }
 
 #[tokio::test]
+async fn a_message_larger_than_the_send_buffer_is_refused() {
+    let config = EndpointConfig {
+        send_buffer: 1000,
+        ..quick()
+    };
+    let pair = pair(config).await;
+    for (bytes, result) in [(1001, Err(SendError::TooLarge)), (1000, Ok(()))] {
+        let payload = common::pattern(bytes, bytes);
+        let sent = within(pair.client.send(on_stream(0), payload)).await;
+        assert_eq!(sent, result);
+    }
+    let message = within(pair.server.receive()).await.unwrap();
+    assert_eq!(message.payload.len(), 1000);
+}
+
+#[tokio::test]
 async fn what_cannot_be_sent_is_refused() {
     let pair = pair(quick()).await;
     let streams = pair.client.outbound_streams();

@@ -355,6 +355,7 @@ impl Port {
             self.engine.abort(now, id, b"not accepted").ok();
             return;
         }
+        let config = self.engine.config();
         let local_ip = peer.local.unwrap_or(self.surroundings.local_addr.ip());
         let introduction = Introduction {
             key: Key {
@@ -365,7 +366,7 @@ impl Port {
             peer: SocketAddr::new(peer.remote, peer_port),
             peer_encapsulation_port: peer.encapsulation_port.unwrap_or_default(),
             outbound_streams,
-            max_message_size: self.engine.config().max_message_size,
+            max_message_size: config.max_message_size.min(config.send_buffer),
         };
         let mailbox = Arc::clone(&self.surroundings.mailbox);
         let shared = Arc::new(AssociationShared::new(introduction, mailbox));
