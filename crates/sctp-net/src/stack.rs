@@ -38,6 +38,9 @@ impl Stack {
         let udp_config = UdpConfig {
             impairment: config.impairment,
             segmentation_offload: config.segmentation_offload,
+            // The engine does not look for the path MTU: what it sends in vain, because its packets
+            // are larger than the path takes, it would send in vain for ever.
+            allow_fragmentation: true,
             ..UdpConfig::default()
         };
         let socket = UdpSocket::bind(config.address, udp_config)?;

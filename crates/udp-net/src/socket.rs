@@ -26,8 +26,8 @@ pub struct UdpConfig {
     /// Bytes of the kernel's send buffer to ask for. The kernel may grant less.
     pub send_buffer: usize,
     /// Whether the IP layer may fragment datagrams that are larger than the path takes. False
-    /// suits a protocol that keeps to the path MTU itself, such as SCTP; such a datagram is then
-    /// refused. True suits SIP over UDP, whose messages are as large as they are.
+    /// suits a protocol that looks for the path MTU itself; such a datagram is then refused or
+    /// lost. True suits one that does not, such as SIP, whose messages are as large as they are.
     pub allow_fragmentation: bool,
     /// Whether consecutive datagrams of one size and destination may go to the kernel as one (GSO).
     /// That saves much of the cost of bulk transfers. Where a device does not cut such a train
