@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::packages::require_command;
+use crate::packages::{require_command, say_skipped};
 
 /// A network namespace with a loopback interface, where nobody else's packets are. It is removed when it is
 /// dropped; programs that still run in it keep it alive until they end.
@@ -31,7 +31,7 @@ impl Namespace {
             let output = command.output().expect("ip can be run");
             if !output.status.success() {
                 let reason = String::from_utf8_lossy(&output.stderr);
-                eprintln!("skipped: no network namespace: {}", reason.trim());
+                say_skipped(&format!("no network namespace: {}", reason.trim()));
                 return None;
             }
         }

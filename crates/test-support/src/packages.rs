@@ -38,9 +38,14 @@ fn require(what: &str, package: &str, find: impl Fn() -> Option<PathBuf>) -> Opt
         },
         Err(reason) => reason,
     };
-    // Not by `eprintln!`, whose text the test harness keeps to itself when the test passes.
-    writeln!(io::stderr(), "skipped: {what} is missing: {reason}").ok();
+    say_skipped(&format!("{what} is missing: {reason}"));
     None
+}
+
+/// Tells why a test ends early. Not by `eprintln!`, whose text the test harness keeps to itself
+/// when the test passes.
+pub(crate) fn say_skipped(reason: &str) {
+    writeln!(io::stderr(), "skipped: {reason}").ok();
 }
 
 fn find_command(command: &str) -> Option<PathBuf> {
