@@ -1,4 +1,4 @@
-//! The JSON that programs read, and files written whole or not at all.
+//! The JSON that programs read, and the writing of files.
 
 use std::fs;
 use std::io;
