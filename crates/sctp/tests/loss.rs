@@ -5,8 +5,8 @@ mod common;
 use std::time::Duration;
 
 use common::{Pair, chunk_types, data_of, message, ordered, tag, to_client, transfer};
-use sctp::packet::{Chunk, ChunkType};
-use sctp::{Event, LostCause, PathState};
+use sctp::packet::{Chunk, ChunkType, Packet};
+use sctp::{EndpointConfig, Event, LostCause, PathState};
 
 #[test]
 fn a_lost_chunk_is_retransmitted_fast_and_once() {
@@ -96,7 +96,7 @@ fn t3_backs_off_as_section_6_3_3_says_until_the_peer_is_given_up() {
     pair.run_for_without_delivery(Duration::from_secs(1000));
     let times: Vec<u64> = pair.client.sent[mark..]
         .iter()
-        .filter(|(_, packet)| chunk_types(packet) == [ChunkType::DATA])
+        .filter(|(_, packet)| chunk_types(packet).contains(&ChunkType::DATA))
         .map(|(time, _)| (*time - begin).as_secs())
         .collect();
     assert_eq!(times, [0, 1, 3, 7, 15, 31, 63, 123, 183, 243, 303]);
@@ -173,6 +173,96 @@ fn a_chunk_that_the_path_has_become_too_small_for_is_still_retransmitted() {
     pair.run_for(Duration::from_secs(2));
     assert_eq!(pair.server.receive_all(pair.now, server).len(), 1);
 }
+
+#[test]
+fn a_heartbeat_beside_a_retransmission_ends_the_back_off() {
+    let mut pair = Pair::new();
+    let (client, _) = pair.establish();
+    pair.client_sends(ordered(0), message(0, 600));
+    pair.run_for_without_delivery(Duration::from_secs(6));
+    let status = pair.client.endpoint.status(client).unwrap();
+    assert_eq!(status.paths[0].rto, Duration::from_secs(4));
+    let errors = status.paths[0].error_count;
+    assert_eq!(errors, 2, "the lost HEARTBEATs are no errors of their own");
+    while pair.to_server.is_empty() {
+        assert!(pair.advance());
+    }
+    let packet = pair.to_server.pop_front().unwrap();
+    assert_eq!(
+        chunk_types(&packet),
+        [ChunkType::HEARTBEAT, ChunkType::DATA]
+    );
+    pair.give_server(packet);
+    let answer = pair.to_client.pop_front().unwrap();
+    assert_eq!(
+        chunk_types(&answer),
+        [ChunkType::HEARTBEAT_ACK, ChunkType::SACK]
+    );
+    assert!(pair.to_client.is_empty());
+    pair.give_client(answer);
+    let status = pair.client.endpoint.status(client).unwrap();
+    assert_eq!(status.paths[0].rto, Duration::from_secs(1));
+    assert_eq!(status.paths[0].error_count, 0);
+    // It goes with the first packet alone.
+    pair.client_sends(ordered(0), message(1, 600));
+    let packet = pair.to_server.pop_front().unwrap();
+    assert_eq!(chunk_types(&packet), [ChunkType::DATA]);
+}
+
+#[test]
+fn a_heartbeat_beside_a_retransmission_costs_no_packet() {
+    let disabled = EndpointConfig {
+        heartbeats: false,
+        ..EndpointConfig::default()
+    };
+    // One chunk fills its packet; and who wants no heartbeats gets none.
+    for (config, bytes) in [(EndpointConfig::default(), 1440), (disabled, 600)] {
+        let mut pair = Pair::with(config, EndpointConfig::default());
+        pair.establish();
+        let mark = pair.client.sent.len();
+        pair.client_sends(ordered(0), message(0, bytes));
+        pair.client_sends(ordered(0), message(1, bytes));
+        pair.run_for_without_delivery(Duration::from_secs(1));
+        pair.run_for(Duration::from_secs(10));
+        for (_, packet) in &pair.client.sent[mark..] {
+            assert!(!chunk_types(packet).contains(&ChunkType::HEARTBEAT));
+        }
+    }
+}
+
+#[test]
+fn a_sack_rides_on_a_retransmission_and_asks_for_one_at_once() {
+    let mut pair = Pair::new();
+    let (_, server) = pair.establish();
+    // From the second on, packets are acknowledged with delay.
+    pair.client_sends(ordered(0), "first");
+    pair.run();
+    pair.server
+        .endpoint
+        .send(pair.now, server, ordered(0), message(0, 600))
+        .unwrap();
+    pair.collect();
+    pair.lose_all();
+    pair.run_for_without_delivery(Duration::from_millis(900));
+    pair.client_sends(ordered(0), "second");
+    let packet = pair.to_server.pop_front().unwrap();
+    pair.give_server(packet);
+    assert!(pair.to_client.is_empty(), "the SACK is delayed");
+    while pair.to_client.is_empty() {
+        assert!(pair.advance());
+    }
+    let packet = pair.to_client.pop_front().unwrap();
+    assert_eq!(
+        chunk_types(&packet),
+        [ChunkType::SACK, ChunkType::HEARTBEAT, ChunkType::DATA]
+    );
+    let asks = Packet::read(&packet)
+        .unwrap()
+        .chunks()
+        .any(|chunk| matches!(chunk, Ok(Chunk::Data(data)) if data.immediate));
+    assert!(asks);
+}
+
 #[test]
 fn heartbeats_watch_an_idle_path() {
     let mut pair = Pair::new();

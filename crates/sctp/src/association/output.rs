@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
+use super::path::HEARTBEAT_INFO_LENGTH;
 use super::sent::PathIndex;
 use super::{Association, Context};
 use crate::packet::{
@@ -12,6 +13,9 @@ use crate::packet::{
     Parameter, ParameterBuffer, Parameters, Shutdown,
 };
 use crate::{AssociationState, EndpointConfig, PathState, Transmit};
+
+/// The size of our HEARTBEATs, in bytes.
+const HEARTBEAT_SIZE: usize = Heartbeat::OVERHEAD + HEARTBEAT_INFO_LENGTH;
 
 /// HEARTBEATs of the peer that may wait for their answers.
 const MAX_PENDING_HEARTBEAT_ACKS: usize = 8;
@@ -155,6 +159,7 @@ impl Association {
         if self.shutdown.is_due() && index == self.primary {
             self.write_shutdown(index, &mut writer, context);
         } else if self.sends_data_on(index) {
+            self.write_heartbeat_beside_data(index, &mut writer, context);
             self.write_data(index, &mut writer, context);
         }
         if writer.is_empty() {
@@ -241,15 +246,13 @@ impl Association {
         if self.receiver.sack_path() != index || !self.acknowledges_with_sack() {
             return;
         }
-        let rides_along = || {
-            self.receiver.sack_is_wanted()
-                && self.sends_data_on(index)
-                && self
-                    .sender
-                    .next_chunk_size(&self.paths)
-                    .is_some_and(|size| size + self.receiver.sack_size() <= writer.remaining())
-        };
-        if self.receiver.sack_is_due() || rides_along() {
+        let rides_along = self.receiver.sack_is_wanted()
+            && self.sends_data_on(index)
+            && self
+                .sender
+                .next_chunk_size(&self.paths)
+                .is_some_and(|size| size + self.receiver.sack_size() <= writer.remaining());
+        if self.receiver.sack_is_due() || rides_along {
             self.receiver.write_sack(writer, context.config);
         }
     }
@@ -270,6 +273,29 @@ impl Association {
             && let Some(path) = self.paths.get(index)
         {
             self.shutdown.sent(context.now, path.rto());
+        }
+    }
+
+    /// A HEARTBEAT in front of the first DATA after T3-rtx expired, where it leaves room for that.
+    fn write_heartbeat_beside_data(
+        &mut self,
+        index: PathIndex,
+        writer: &mut PacketWriter<'_>,
+        context: &mut Context<'_>,
+    ) {
+        let has_room = self
+            .sender
+            .next_chunk_size(&self.paths)
+            .is_some_and(|size| size + HEARTBEAT_SIZE <= writer.remaining());
+        let sends_data =
+            self.sender
+                .wants_packet(index, &self.paths, writer.remaining(), context.config);
+        if sends_data
+            && let Some(path) = self.paths.get_mut(index)
+            && let Some(info) =
+                path.send_heartbeat_beside_data(context.now, index, has_room, context.rng)
+        {
+            let _ = writer.heartbeat(&info);
         }
     }
 

@@ -65,6 +65,9 @@ struct Heartbeat {
     scheduled: Option<Instant>,
     /// One should go out as soon as possible.
     wanted: bool,
+    /// T3-rtx has expired: one should go out beside the retransmission, to measure what the
+    /// retransmission cannot.
+    wanted_beside_data: bool,
     /// The one that waits for its answer.
     outstanding: Option<OutstandingHeartbeat>,
 }
@@ -73,8 +76,10 @@ struct Heartbeat {
 struct OutstandingHeartbeat {
     nonce: u64,
     sent: Instant,
-    /// One RTO after `sent`.
-    answer_by: Instant,
+    /// One RTO after `sent`; `None` for one beside a retransmission, which shares its fate: that
+    /// one's timer counts the error and backs off (section 8.2 counts HEARTBEATs to idle
+    /// addresses).
+    answer_by: Option<Instant>,
 }
 
 /// What time brought to a path's heartbeats.
@@ -162,6 +167,11 @@ impl Path {
             .burst_base
             .saturating_add(self.pmdcs().saturating_mul(config.max_burst as usize));
         self.congestion.allows(self.flight) && self.flight < burst
+    }
+
+    /// Whether no further packet may leave once a chunk of this size has.
+    pub(crate) fn is_filled_by(&self, chunk_size: usize) -> bool {
+        !self.congestion.allows(self.flight + chunk_size)
     }
 
     /// Adjusts the window for the time in which nothing was sent (section 7.2.1): to be called
@@ -307,6 +317,15 @@ impl Path {
         }
     }
 
+    /// Asks for a HEARTBEAT in the packet that is retransmitted because T3-rtx expired.
+    ///
+    /// The retransmission itself cannot measure the round-trip time (rule C5), so that the RTO
+    /// would stay backed off until new data has been sent and acknowledged. A HEARTBEAT can end
+    /// the back-off, as section 6.3.3 says; in the same packet it costs none.
+    pub(crate) fn measure_beside_retransmission(&mut self) {
+        self.heartbeat.wanted_beside_data = self.heartbeat.due.is_some();
+    }
+
     /// Takes in a round-trip time that was measured `now`.
     pub(crate) fn measure(&mut self, now: Instant, rtt: Duration, config: &EndpointConfig) {
         self.measured = Some(now);
@@ -381,10 +400,37 @@ impl Path {
         self.heartbeat.outstanding = Some(OutstandingHeartbeat {
             nonce,
             sent: now,
-            answer_by: now + self.rtt.rto(),
+            answer_by: Some(now + self.rtt.rto()),
         });
         self.schedule_heartbeat(now, now, rng, config);
         heartbeat_info(index, nonce)
+    }
+
+    /// Gives the information of a HEARTBEAT that goes out now in the first packet with DATA after
+    /// T3-rtx expired; `None` when there is no need for one, or no room as `has_room` says.
+    pub(crate) fn send_heartbeat_beside_data(
+        &mut self,
+        now: Instant,
+        index: usize,
+        has_room: bool,
+        rng: &mut ChaCha12Rng,
+    ) -> Option<[u8; HEARTBEAT_INFO_LENGTH]> {
+        let is_wanted = std::mem::take(&mut self.heartbeat.wanted_beside_data);
+        // One to the idle path whose answer may still come will do.
+        let is_awaited = self
+            .heartbeat
+            .outstanding
+            .is_some_and(|sent| sent.answer_by.is_some());
+        if !is_wanted || !has_room || is_awaited {
+            return None;
+        }
+        let nonce = rng.next_u64();
+        self.heartbeat.outstanding = Some(OutstandingHeartbeat {
+            nonce,
+            sent: now,
+            answer_by: None,
+        });
+        Some(heartbeat_info(index, nonce))
     }
 
     /// Takes in a HEARTBEAT ACK; tells whether it answers our HEARTBEAT.
@@ -417,7 +463,7 @@ impl Path {
         } else {
             self.heartbeat.due
         };
-        let answer = self.heartbeat.outstanding.map(|sent| sent.answer_by);
+        let answer = self.heartbeat.outstanding.and_then(|sent| sent.answer_by);
         [due, answer].into_iter().flatten().min()
     }
 
@@ -434,7 +480,8 @@ impl Path {
         if self
             .heartbeat
             .outstanding
-            .is_some_and(|sent| sent.answer_by <= now)
+            .and_then(|sent| sent.answer_by)
+            .is_some_and(|answer_by| answer_by <= now)
         {
             self.heartbeat.outstanding = None;
             self.rtt.back_off(config);
@@ -706,6 +753,35 @@ mod tests {
         assert!(path.handle_heartbeat_ack(later, 3, &info, &config));
         assert_eq!(path.status().srtt, Some(Duration::from_millis(30)));
         assert!(!path.handle_heartbeat_ack(later, 3, &info, &config), "once");
+    }
+
+    #[test]
+    fn a_heartbeat_beside_data_goes_once_and_only_where_there_is_room() {
+        let mut path = path();
+        let config = config();
+        let mut rng = rng();
+        let now = Instant::now();
+        let mut send =
+            |path: &mut Path, has_room| path.send_heartbeat_beside_data(now, 0, has_room, &mut rng);
+        path.measure_beside_retransmission();
+        assert_eq!(send(&mut path, true), None, "there are to be no heartbeats");
+        path.start_heartbeats(now, &mut ChaCha12Rng::seed_from_u64(2), &config);
+        assert_eq!(send(&mut path, true), None, "none was asked for");
+        path.measure_beside_retransmission();
+        assert_eq!(send(&mut path, false), None);
+        assert_eq!(
+            send(&mut path, true),
+            None,
+            "its packet has left without it"
+        );
+        path.measure_beside_retransmission();
+        let lost = send(&mut path, true).expect("there is room");
+        assert_eq!(send(&mut path, true), None, "once");
+        path.measure_beside_retransmission();
+        let info = send(&mut path, true).expect("the other one was not answered");
+        let later = now + Duration::from_millis(30);
+        assert!(!path.handle_heartbeat_ack(later, 0, &lost, &config));
+        assert!(path.handle_heartbeat_ack(later, 0, &info, &config));
     }
 
     #[test]

@@ -207,7 +207,7 @@ impl Sender {
         if !allowed && !fast {
             return counts;
         }
-        self.write_lost(now, writer, path, paths, immediate, &mut counts);
+        self.write_lost(now, writer, path, paths, &mut counts);
         if counts.chunks > 0 && fast {
             self.fast_retransmit = None;
         }
@@ -217,8 +217,12 @@ impl Sender {
         counts
     }
 
-    /// The size of the DATA chunk that would go out next, if one is there.
-    pub(crate) fn next_chunk_size(&self, paths: &[Path]) -> Option<usize> {
+    /// The size of the DATA chunk that would go out next, if one is there: one to be retransmitted
+    /// or else a new one.
+    pub(crate) fn next_chunk_size(&mut self, paths: &[Path]) -> Option<usize> {
+        if let Some((_, piece)) = self.sent.next_lost() {
+            return Some(piece.chunk_size());
+        }
         self.next_size(paths)
             .map(|size| (Data::OVERHEAD + size).next_multiple_of(4))
     }
@@ -363,6 +367,10 @@ impl Sender {
             .first_size()
             .is_some_and(|size| is_probe || self.peer_window < size);
         path_state.t3_rtx_expired(is_probe, config);
+        // The interval between window probes has to grow although the peer answers.
+        if !window_closed {
+            path_state.measure_beside_retransmission();
+        }
         self.sent
             .mark_lost_on(path, |size| path_state.chunk_left_flight(size));
         self.fast_recovery_exit = None;
@@ -436,12 +444,14 @@ impl Sender {
         writer: &mut PacketWriter<'_>,
         path: PathIndex,
         paths: &mut [Path],
-        immediate: bool,
         counts: &mut SentCounts,
     ) {
         while let Some((tsn, piece)) = self.sent.next_lost() {
             let chunk_size = piece.chunk_size();
-            if writer.data(&piece.chunk(tsn, immediate)).is_err() {
+            // Section 6.1 leaves it to us when to ask for a SACK at once. Beside a gap or for a
+            // duplicate it comes at once anyway; where all was lost, its delay would make the
+            // recovery longer.
+            if writer.data(&piece.chunk(tsn, true)).is_err() {
                 return;
             }
             let earliest = self.sent.is_earliest_on(tsn, path);
@@ -476,10 +486,20 @@ impl Sender {
                 return;
             };
             let tsn = self.sent.next_tsn();
-            if writer.data(&piece.chunk(tsn, immediate)).is_err() {
+            let chunk_size = piece.chunk_size();
+            // Section 6.1: a delayed SACK would hold up what waits behind a full window.
+            let holds_up = self.next_size(paths).is_some_and(|next| {
+                paths
+                    .get(path)
+                    .is_some_and(|path| path.is_filled_by(chunk_size))
+                    || self.peer_rwnd().saturating_sub(size) < next
+            });
+            if writer
+                .data(&piece.chunk(tsn, immediate || holds_up))
+                .is_err()
+            {
                 return;
             }
-            let chunk_size = piece.chunk_size();
             self.sent.push(now, piece, path);
             if let Some(path) = paths.get_mut(path) {
                 path.chunk_sent(now, chunk_size);
@@ -570,6 +590,10 @@ mod tests {
 
         /// The offsets of the TSNs in the packets that may leave now.
         fn packets(&mut self) -> Vec<Vec<u32>> {
+            self.packets_read_by(|data| Some(data.tsn.distance_from(FIRST)))
+        }
+
+        fn packets_read_by(&mut self, read: impl Fn(Data<'_>) -> Option<u32>) -> Vec<Vec<u32>> {
             let mut packets = Vec::new();
             while self.sender.wants_packet(0, &self.paths, 1460, &self.config) {
                 let mut buffer = BytesMut::new();
@@ -587,14 +611,20 @@ mod tests {
                     Packet::read(&packet)
                         .unwrap()
                         .chunks()
-                        .map(|chunk| match chunk {
-                            Ok(Chunk::Data(data)) => data.tsn.distance_from(FIRST),
+                        .filter_map(|chunk| match chunk {
+                            Ok(Chunk::Data(data)) => read(data),
                             other => panic!("{other:?}"),
                         })
                         .collect(),
                 );
             }
             packets
+        }
+
+        /// The same with the offsets of the chunks that ask for a SACK at once.
+        fn asking(&mut self) -> Vec<u32> {
+            self.packets_read_by(|data| data.immediate.then(|| data.tsn.distance_from(FIRST)))
+                .concat()
         }
 
         /// The same, as if all the time new opportunities came.
@@ -645,6 +675,24 @@ mod tests {
         assert_eq!(sending.packets(), [[0], [1], [2], [3], [4]]);
         sending.paths[0].begin_burst();
         assert!(sending.packets().is_empty());
+    }
+
+    #[test]
+    fn asks_for_a_sack_at_once_when_a_window_is_full_and_more_waits() {
+        // The congestion window takes five packets.
+        let mut sending = Sending::new(OPEN);
+        sending.send(5, 1000);
+        assert_eq!(sending.asking(), [0; 0]);
+        let mut sending = Sending::new(OPEN);
+        sending.send(6, 1000);
+        assert_eq!(sending.asking(), [4]);
+        // The peer's window takes two.
+        let mut sending = Sending::new(2500);
+        sending.send(2, 1000);
+        assert_eq!(sending.asking(), [0; 0]);
+        let mut sending = Sending::new(2500);
+        sending.send(3, 1000);
+        assert_eq!(sending.asking(), [1]);
     }
 
     #[test]

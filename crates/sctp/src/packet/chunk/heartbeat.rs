@@ -14,6 +14,9 @@ pub struct Heartbeat<'a> {
 }
 
 impl<'a> Heartbeat<'a> {
+    /// Bytes of a chunk beside the Heartbeat Info: the headers of the chunk and of its parameter.
+    pub const OVERHEAD: usize = 2 * HEADER_LENGTH;
+
     /// The Sender-Specific Heartbeat Info, if it comes first as it should.
     pub fn info(&self) -> Option<&'a [u8]> {
         match self.parameters.iter().next() {
