@@ -425,6 +425,28 @@ async fn closing_gives_up_associations_that_are_not_up() {
 }
 
 #[tokio::test]
+async fn those_who_wait_see_the_end_of_the_runtime_under_a_stack() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let pair = within(runtime.spawn(pair(quick()))).await.unwrap();
+    let waiting = tokio::spawn({
+        let (association, endpoint) = (pair.client.clone(), pair.client_endpoint.clone());
+        async move {
+            tokio::join!(
+                association.closed(),
+                association.receive(),
+                endpoint.accept(),
+            )
+        }
+    });
+    tokio::task::yield_now().await;
+    runtime.shutdown_background();
+    let (cause, message, accepted) = within(waiting).await.unwrap();
+    assert_eq!(cause, CloseCause::StackClosed);
+    assert!(message.is_none() && accepted.is_none());
+    within(pair.client_stack.close()).await;
+}
+
+#[tokio::test]
 async fn a_stack_without_handles_shuts_down_by_itself() {
     let pair = pair(quick()).await;
     drop((pair.client, pair.client_endpoint, pair.client_stack));

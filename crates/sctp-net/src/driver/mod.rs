@@ -116,7 +116,6 @@ impl Driver {
                 break;
             }
         }
-        self.end();
     }
 
     async fn wait(&mut self) -> Wake {
@@ -356,11 +355,17 @@ impl Driver {
         }
         sum
     }
+}
 
-    /// Tells everyone who still waits that it is over.
-    fn end(mut self) {
+/// Tells everyone who still waits that it is over: at the end of [`Driver::run`], or when the
+/// runtime is shut down before.
+impl Drop for Driver {
+    fn drop(&mut self) {
         self.mailbox.close();
-        self.attend(Instant::now());
+        for endpoint in self.mailbox.take().new_endpoints {
+            let port = Port::new(endpoint, self.surroundings.clone());
+            self.retire(port.key().port, port);
+        }
         for (number, port) in std::mem::take(&mut self.ports) {
             self.retire(number, port);
         }
