@@ -3,7 +3,8 @@
 //! - `setup` and `cookie`: the handshake,
 //! - `transmit_queue`, `sent` and `streams`, joined by `sender`: what goes out,
 //! - `received`, `reassembly`, `streams` and `acknowledge`, joined by `receiver`: what comes in,
-//! - `path` with `rtt`: one way to the peer; `karn`: what may measure its round-trip time,
+//! - `path` with `rtt`: one way to the peer; `heartbeats` and `karn`: what may measure its
+//!   round-trip time,
 //! - `shutdown`: the graceful end.
 //!
 //! This file holds the association's states, timers and user calls; `input` handles the chunks of
@@ -11,6 +12,7 @@
 
 mod acknowledge;
 pub(crate) mod cookie;
+mod heartbeats;
 mod input;
 mod karn;
 mod output;
@@ -36,7 +38,7 @@ use rand_chacha::ChaCha12Rng;
 
 use cookie::{Cookie, TieTags};
 use output::Pending;
-use path::{HeartbeatTimeout, Path};
+use path::Path;
 use receiver::Receiver;
 use sender::Sender;
 use sent::PathIndex;
@@ -401,11 +403,11 @@ impl Association {
             return;
         };
         let may_send = *heartbeats < context.config.hb_max_burst;
-        let result = path.handle_heartbeat_timeout(now, may_send, context.rng, context.config);
+        let unanswered = path.handle_heartbeat_timeout(now, may_send, context.rng, context.config);
         if path.wants_heartbeat() {
             *heartbeats += 1;
         }
-        if result == HeartbeatTimeout::Unanswered {
+        if unanswered {
             // Section 8.1: the peer's own count, only for the path that carries data.
             self.count_error(index, index == self.primary, context);
         }

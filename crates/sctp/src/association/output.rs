@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
-use super::path::HEARTBEAT_INFO_LENGTH;
+use super::heartbeats::HEARTBEAT_INFO_LENGTH;
 use super::sent::PathIndex;
 use super::{Association, Context};
 use crate::packet::{

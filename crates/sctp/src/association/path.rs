@@ -6,17 +6,14 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use rand::{Rng, RngExt};
 use rand_chacha::ChaCha12Rng;
 
+use super::heartbeats::{HEARTBEAT_INFO_LENGTH, Heartbeats};
 use super::rtt::RoundTripTime;
 use super::sent::Acknowledged;
 use crate::congestion::{AckedBytes, CongestionController, Rfc9260};
 use crate::packet::CommonHeader;
 use crate::{EndpointConfig, PathAddress, PathState, PathStatus};
-
-/// What our HEARTBEATs carry in their Heartbeat Info: which path, and a nonce.
-pub(crate) const HEARTBEAT_INFO_LENGTH: usize = 12;
 
 /// A path.
 #[derive(Debug)]
@@ -38,7 +35,7 @@ pub(crate) struct Path {
     measured: Option<Instant>,
     /// When data was sent last.
     data_sent: Option<Instant>,
-    heartbeat: Heartbeat,
+    heartbeats: Heartbeats,
 }
 
 /// What a SACK says of a path, gathered chunk by chunk.
@@ -54,41 +51,6 @@ struct SackProgress {
     measures_from: Option<Instant>,
     /// A chunk was declared lost, and the window was reduced for it.
     reduced: bool,
-}
-
-/// The heartbeats of a path (section 8.3).
-#[derive(Debug, Default)]
-struct Heartbeat {
-    /// When the path has been idle for a whole heartbeat period, if nothing else was sent.
-    due: Option<Instant>,
-    /// When `due` was computed.
-    scheduled: Option<Instant>,
-    /// One should go out as soon as possible.
-    wanted: bool,
-    /// T3-rtx has expired: one should go out beside the retransmission, to measure what the
-    /// retransmission cannot.
-    wanted_beside_data: bool,
-    /// The one that waits for its answer.
-    outstanding: Option<OutstandingHeartbeat>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct OutstandingHeartbeat {
-    nonce: u64,
-    sent: Instant,
-    /// One RTO after `sent`; `None` for one beside a retransmission, which shares its fate: that
-    /// one's timer counts the error and backs off (section 8.2 counts HEARTBEATs to idle
-    /// addresses).
-    answer_by: Option<Instant>,
-}
-
-/// What time brought to a path's heartbeats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum HeartbeatTimeout {
-    /// Nothing.
-    None,
-    /// A HEARTBEAT was not answered within an RTO.
-    Unanswered,
 }
 
 impl Path {
@@ -108,7 +70,7 @@ impl Path {
             t3_rtx: None,
             measured: None,
             data_sent: None,
-            heartbeat: Heartbeat::default(),
+            heartbeats: Heartbeats::default(),
         }
     }
 
@@ -323,7 +285,7 @@ impl Path {
     /// would stay backed off until new data has been sent and acknowledged. A HEARTBEAT can end
     /// the back-off, as section 6.3.3 says; in the same packet it costs none.
     pub(crate) fn measure_beside_retransmission(&mut self) {
-        self.heartbeat.wanted_beside_data = self.heartbeat.due.is_some();
+        self.heartbeats.want_beside_data();
     }
 
     /// Takes in a round-trip time that was measured `now`.
@@ -371,19 +333,17 @@ impl Path {
         rng: &mut ChaCha12Rng,
         config: &EndpointConfig,
     ) {
-        if config.heartbeats {
-            self.schedule_heartbeat(now, now, rng, config);
-        }
+        self.heartbeats.start(now, self.rtt.rto(), rng, config);
     }
 
     /// Ends that: the association is being shut down.
     pub(crate) fn stop_heartbeats(&mut self) {
-        self.heartbeat = Heartbeat::default();
+        self.heartbeats = Heartbeats::default();
     }
 
     /// Whether a HEARTBEAT should go out.
     pub(crate) fn wants_heartbeat(&self) -> bool {
-        self.heartbeat.wanted
+        self.heartbeats.is_wanted()
     }
 
     /// Gives a HEARTBEAT's information, to be sent now; `index` is this path's place in its
@@ -395,15 +355,8 @@ impl Path {
         rng: &mut ChaCha12Rng,
         config: &EndpointConfig,
     ) -> [u8; HEARTBEAT_INFO_LENGTH] {
-        let nonce = rng.next_u64();
-        self.heartbeat.wanted = false;
-        self.heartbeat.outstanding = Some(OutstandingHeartbeat {
-            nonce,
-            sent: now,
-            answer_by: Some(now + self.rtt.rto()),
-        });
-        self.schedule_heartbeat(now, now, rng, config);
-        heartbeat_info(index, nonce)
+        self.heartbeats
+            .send(now, index, self.rtt.rto(), rng, config)
     }
 
     /// Gives the information of a HEARTBEAT that goes out now in the first packet with DATA after
@@ -415,22 +368,7 @@ impl Path {
         has_room: bool,
         rng: &mut ChaCha12Rng,
     ) -> Option<[u8; HEARTBEAT_INFO_LENGTH]> {
-        let is_wanted = std::mem::take(&mut self.heartbeat.wanted_beside_data);
-        // One to the idle path whose answer may still come will do.
-        let is_awaited = self
-            .heartbeat
-            .outstanding
-            .is_some_and(|sent| sent.answer_by.is_some());
-        if !is_wanted || !has_room || is_awaited {
-            return None;
-        }
-        let nonce = rng.next_u64();
-        self.heartbeat.outstanding = Some(OutstandingHeartbeat {
-            nonce,
-            sent: now,
-            answer_by: None,
-        });
-        Some(heartbeat_info(index, nonce))
+        self.heartbeats.send_beside_data(now, index, has_room, rng)
     }
 
     /// Takes in a HEARTBEAT ACK; tells whether it answers our HEARTBEAT.
@@ -441,15 +379,10 @@ impl Path {
         info: &[u8],
         config: &EndpointConfig,
     ) -> bool {
-        let Some(outstanding) = self.heartbeat.outstanding else {
+        let Some(sent) = self.heartbeats.take_answered(index, info) else {
             return false;
         };
-        if info != heartbeat_info(index, outstanding.nonce) {
-            return false;
-        }
-        self.heartbeat.outstanding = None;
-        let rtt = now.saturating_duration_since(outstanding.sent);
-        self.measure(now, rtt, config);
+        self.measure(now, now.saturating_duration_since(sent), config);
         if self.state == PathState::Unconfirmed {
             self.state = PathState::Active;
         }
@@ -458,50 +391,25 @@ impl Path {
 
     /// When heartbeats need attention.
     pub(crate) fn heartbeat_timeout(&self) -> Option<Instant> {
-        let due = if self.heartbeat.wanted {
-            None
-        } else {
-            self.heartbeat.due
-        };
-        let answer = self.heartbeat.outstanding.and_then(|sent| sent.answer_by);
-        [due, answer].into_iter().flatten().min()
+        self.heartbeats.timeout()
     }
 
-    /// Does what is due for heartbeats. `may_send` says whether one may go out now
-    /// (HB.Max.Burst); else it is put off by an RTO.
+    /// Does what is due for heartbeats; tells whether one was not answered within an RTO.
+    /// `may_send` says whether one may go out now (HB.Max.Burst); else it is put off by an RTO.
     pub(crate) fn handle_heartbeat_timeout(
         &mut self,
         now: Instant,
         may_send: bool,
         rng: &mut ChaCha12Rng,
         config: &EndpointConfig,
-    ) -> HeartbeatTimeout {
-        let mut result = HeartbeatTimeout::None;
-        if self
-            .heartbeat
-            .outstanding
-            .and_then(|sent| sent.answer_by)
-            .is_some_and(|answer_by| answer_by <= now)
-        {
-            self.heartbeat.outstanding = None;
+    ) -> bool {
+        let unanswered = self.heartbeats.take_unanswered(now);
+        if unanswered {
             self.rtt.back_off(config);
-            result = HeartbeatTimeout::Unanswered;
         }
-        if !self.heartbeat.wanted && self.heartbeat.due.is_some_and(|due| due <= now) {
-            if let (Some(data_sent), Some(scheduled)) = (self.data_sent, self.heartbeat.scheduled)
-                && data_sent > scheduled
-            {
-                self.schedule_heartbeat(now, data_sent, rng, config);
-            }
-            if self.heartbeat.due.is_some_and(|due| due <= now) {
-                if may_send {
-                    self.heartbeat.wanted = true;
-                } else {
-                    self.heartbeat.due = Some(now + self.rtt.rto());
-                }
-            }
-        }
-        result
+        self.heartbeats
+            .handle_due(now, self.data_sent, may_send, self.rtt.rto(), rng, config);
+        unanswered
     }
 
     /// A snapshot.
@@ -518,28 +426,6 @@ impl Path {
             outstanding_bytes: self.flight,
         }
     }
-
-    /// The next heartbeat is due one period after `last_used`: RTO with a jitter of half of it
-    /// either way, and HB.interval.
-    fn schedule_heartbeat(
-        &mut self,
-        now: Instant,
-        last_used: Instant,
-        rng: &mut ChaCha12Rng,
-        config: &EndpointConfig,
-    ) {
-        let jittered = self.rtt.rto().mul_f64(rng.random_range(0.5..=1.5));
-        self.heartbeat.due = Some(last_used + jittered + config.hb_interval);
-        self.heartbeat.scheduled = Some(now);
-    }
-}
-
-fn heartbeat_info(index: usize, nonce: u64) -> [u8; HEARTBEAT_INFO_LENGTH] {
-    let mut info = [0; HEARTBEAT_INFO_LENGTH];
-    let (path, rest) = info.split_at_mut(4);
-    path.copy_from_slice(&(index as u32).to_be_bytes());
-    rest.copy_from_slice(&nonce.to_be_bytes());
-    info
 }
 
 fn controller(mtu: usize, remote: IpAddr) -> Box<dyn CongestionController> {
@@ -732,9 +618,7 @@ mod tests {
         assert!(path.wants_heartbeat());
         path.send_heartbeat(due, 0, &mut rng, &config);
         assert_eq!(path.heartbeat_timeout(), Some(due + config.rto_initial));
-        let result =
-            path.handle_heartbeat_timeout(due + config.rto_initial, true, &mut rng, &config);
-        assert_eq!(result, HeartbeatTimeout::Unanswered);
+        assert!(path.handle_heartbeat_timeout(due + config.rto_initial, true, &mut rng, &config));
         assert_eq!(path.rto(), config.rto_initial * 2);
     }
 
@@ -753,35 +637,6 @@ mod tests {
         assert!(path.handle_heartbeat_ack(later, 3, &info, &config));
         assert_eq!(path.status().srtt, Some(Duration::from_millis(30)));
         assert!(!path.handle_heartbeat_ack(later, 3, &info, &config), "once");
-    }
-
-    #[test]
-    fn a_heartbeat_beside_data_goes_once_and_only_where_there_is_room() {
-        let mut path = path();
-        let config = config();
-        let mut rng = rng();
-        let now = Instant::now();
-        let mut send =
-            |path: &mut Path, has_room| path.send_heartbeat_beside_data(now, 0, has_room, &mut rng);
-        path.measure_beside_retransmission();
-        assert_eq!(send(&mut path, true), None, "there are to be no heartbeats");
-        path.start_heartbeats(now, &mut ChaCha12Rng::seed_from_u64(2), &config);
-        assert_eq!(send(&mut path, true), None, "none was asked for");
-        path.measure_beside_retransmission();
-        assert_eq!(send(&mut path, false), None);
-        assert_eq!(
-            send(&mut path, true),
-            None,
-            "its packet has left without it"
-        );
-        path.measure_beside_retransmission();
-        let lost = send(&mut path, true).expect("there is room");
-        assert_eq!(send(&mut path, true), None, "once");
-        path.measure_beside_retransmission();
-        let info = send(&mut path, true).expect("the other one was not answered");
-        let later = now + Duration::from_millis(30);
-        assert!(!path.handle_heartbeat_ack(later, 0, &lost, &config));
-        assert!(path.handle_heartbeat_ack(later, 0, &info, &config));
     }
 
     #[test]

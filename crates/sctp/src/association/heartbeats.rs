@@ -1,0 +1,233 @@
+//! The heartbeats of one path (RFC 9260 section 8.3): when a HEARTBEAT goes out, and which one the
+//! peer has yet to answer.
+//!
+//! This part knows times only; what they mean for RTO and errors is the path's business.
+
+use std::time::{Duration, Instant};
+
+use rand::{Rng, RngExt};
+use rand_chacha::ChaCha12Rng;
+
+use crate::EndpointConfig;
+
+/// What our HEARTBEATs carry in their Heartbeat Info: which path, and a nonce.
+pub(crate) const HEARTBEAT_INFO_LENGTH: usize = 12;
+
+/// The heartbeats of a path. By default it is not watched.
+#[derive(Debug, Default)]
+pub(crate) struct Heartbeats {
+    /// When the path has been idle for a whole heartbeat period, if nothing else was sent; `None`
+    /// while it is not watched.
+    due: Option<Instant>,
+    /// When `due` was computed.
+    scheduled: Option<Instant>,
+    /// One should go out as soon as possible.
+    wanted: bool,
+    /// One should go out beside the next DATA.
+    wanted_beside_data: bool,
+    /// The one that waits for its answer.
+    outstanding: Option<Outstanding>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Outstanding {
+    nonce: u64,
+    sent: Instant,
+    /// One RTO after `sent`. `None` for one beside a retransmission, which shares its fate: T3-rtx
+    /// counts the error and backs off, and section 8.2 counts HEARTBEATs to idle addresses only.
+    answer_by: Option<Instant>,
+}
+
+impl Heartbeats {
+    /// Begins to watch the path, unless heartbeats are switched off.
+    pub(crate) fn start(
+        &mut self,
+        now: Instant,
+        rto: Duration,
+        rng: &mut ChaCha12Rng,
+        config: &EndpointConfig,
+    ) {
+        if config.heartbeats {
+            self.schedule(now, now, rto, rng, config);
+        }
+    }
+
+    /// Whether one should go out.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted
+    }
+
+    /// Gives the information of one that goes out now on the path `index`.
+    pub(crate) fn send(
+        &mut self,
+        now: Instant,
+        index: usize,
+        rto: Duration,
+        rng: &mut ChaCha12Rng,
+        config: &EndpointConfig,
+    ) -> [u8; HEARTBEAT_INFO_LENGTH] {
+        let nonce = rng.next_u64();
+        self.wanted = false;
+        self.outstanding = Some(Outstanding {
+            nonce,
+            sent: now,
+            answer_by: Some(now + rto),
+        });
+        self.schedule(now, now, rto, rng, config);
+        info_of(index, nonce)
+    }
+
+    /// Asks for one in the next packet with DATA, if the path is watched at all.
+    pub(crate) fn want_beside_data(&mut self) {
+        self.wanted_beside_data = self.due.is_some();
+    }
+
+    /// Gives the information of one that goes out now beside DATA; `None` when none was asked for,
+    /// or there is no room for it as `has_room` says.
+    pub(crate) fn send_beside_data(
+        &mut self,
+        now: Instant,
+        index: usize,
+        has_room: bool,
+        rng: &mut ChaCha12Rng,
+    ) -> Option<[u8; HEARTBEAT_INFO_LENGTH]> {
+        let is_wanted = std::mem::take(&mut self.wanted_beside_data);
+        // One to the idle path whose answer may still come will do.
+        let is_awaited = self.answer_by().is_some();
+        if !is_wanted || !has_room || is_awaited {
+            return None;
+        }
+        let nonce = rng.next_u64();
+        self.outstanding = Some(Outstanding {
+            nonce,
+            sent: now,
+            answer_by: None,
+        });
+        Some(info_of(index, nonce))
+    }
+
+    /// Takes in the information of a HEARTBEAT ACK; tells when the HEARTBEAT that it answers was
+    /// sent, if it does answer ours.
+    pub(crate) fn take_answered(&mut self, index: usize, info: &[u8]) -> Option<Instant> {
+        let answered = self
+            .outstanding
+            .take_if(|outstanding| info == info_of(index, outstanding.nonce))?;
+        Some(answered.sent)
+    }
+
+    /// When something is due.
+    pub(crate) fn timeout(&self) -> Option<Instant> {
+        let due = if self.wanted { None } else { self.due };
+        [due, self.answer_by()].into_iter().flatten().min()
+    }
+
+    /// Whether one was not answered within its RTO; said once.
+    pub(crate) fn take_unanswered(&mut self, now: Instant) -> bool {
+        let unanswered = self.answer_by().is_some_and(|answer_by| answer_by <= now);
+        if unanswered {
+            self.outstanding = None;
+        }
+        unanswered
+    }
+
+    /// Wants one when the path has been idle for a whole period; `data_sent` is when DATA was sent
+    /// last. If none may go out now, as `may_send` says, it is put off by an RTO.
+    pub(crate) fn handle_due(
+        &mut self,
+        now: Instant,
+        data_sent: Option<Instant>,
+        may_send: bool,
+        rto: Duration,
+        rng: &mut ChaCha12Rng,
+        config: &EndpointConfig,
+    ) {
+        if self.wanted || self.due.is_none_or(|due| due > now) {
+            return;
+        }
+        if let (Some(data_sent), Some(scheduled)) = (data_sent, self.scheduled)
+            && data_sent > scheduled
+        {
+            self.schedule(now, data_sent, rto, rng, config);
+        }
+        if self.due.is_some_and(|due| due <= now) {
+            if may_send {
+                self.wanted = true;
+            } else {
+                self.due = Some(now + rto);
+            }
+        }
+    }
+
+    fn answer_by(&self) -> Option<Instant> {
+        self.outstanding.and_then(|sent| sent.answer_by)
+    }
+
+    /// The next one is due one period after `last_used`: RTO with a jitter of half of it either
+    /// way, and HB.interval.
+    fn schedule(
+        &mut self,
+        now: Instant,
+        last_used: Instant,
+        rto: Duration,
+        rng: &mut ChaCha12Rng,
+        config: &EndpointConfig,
+    ) {
+        let jittered = rto.mul_f64(rng.random_range(0.5..=1.5));
+        self.due = Some(last_used + jittered + config.hb_interval);
+        self.scheduled = Some(now);
+    }
+}
+
+fn info_of(index: usize, nonce: u64) -> [u8; HEARTBEAT_INFO_LENGTH] {
+    let mut info = [0; HEARTBEAT_INFO_LENGTH];
+    let (path, rest) = info.split_at_mut(4);
+    path.copy_from_slice(&(index as u32).to_be_bytes());
+    rest.copy_from_slice(&nonce.to_be_bytes());
+    info
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+
+    use super::*;
+
+    #[test]
+    fn one_beside_data_goes_once_and_only_where_there_is_room() {
+        let mut heartbeats = Heartbeats::default();
+        let config = EndpointConfig::default();
+        let mut rng = ChaCha12Rng::seed_from_u64(1);
+        let now = Instant::now();
+        heartbeats.want_beside_data();
+        let unwatched = heartbeats.send_beside_data(now, 0, true, &mut rng);
+        assert_eq!(unwatched, None);
+        heartbeats.start(now, config.rto_initial, &mut rng, &config);
+        let mut send =
+            |heartbeats: &mut Heartbeats, room| heartbeats.send_beside_data(now, 0, room, &mut rng);
+        assert_eq!(send(&mut heartbeats, true), None, "none was asked for");
+        heartbeats.want_beside_data();
+        assert_eq!(send(&mut heartbeats, false), None);
+        assert_eq!(send(&mut heartbeats, true), None, "DATA left without it");
+        heartbeats.want_beside_data();
+        let lost = send(&mut heartbeats, true).expect("there is room");
+        assert_eq!(send(&mut heartbeats, true), None, "once");
+        assert!(!heartbeats.take_unanswered(now + Duration::from_secs(20)));
+        heartbeats.want_beside_data();
+        let info = send(&mut heartbeats, true).expect("the other one was not answered");
+        assert_eq!(heartbeats.take_answered(0, &lost), None);
+        assert_eq!(heartbeats.take_answered(0, &info), Some(now));
+    }
+
+    #[test]
+    fn one_to_an_idle_path_that_awaits_its_answer_spares_one_beside_data() {
+        let mut heartbeats = Heartbeats::default();
+        let config = EndpointConfig::default();
+        let mut rng = ChaCha12Rng::seed_from_u64(1);
+        let now = Instant::now();
+        heartbeats.start(now, config.rto_initial, &mut rng, &config);
+        heartbeats.send(now, 0, config.rto_initial, &mut rng, &config);
+        heartbeats.want_beside_data();
+        assert_eq!(heartbeats.send_beside_data(now, 0, true, &mut rng), None);
+        assert!(heartbeats.take_unanswered(now + config.rto_initial));
+    }
+}
