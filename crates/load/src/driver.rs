@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use futures_util::future::try_join_all;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 use sip::{Flow, Transport};
@@ -29,6 +30,9 @@ pub struct LoadConfig {
     pub calls: CallPlan,
     /// Settings of the users' transports. Listeners are not needed and ignored.
     pub transports: SipNetConfig,
+    /// How long users try to connect to the proxy. Those who cannot in that time take no part: they
+    /// remain unregistered.
+    pub connect_within: Duration,
     /// Seed of tags, branches and Call-IDs.
     pub seed: u64,
 }
@@ -42,6 +46,7 @@ impl Default for LoadConfig {
             connections: Connections::Shared,
             calls: CallPlan::default(),
             transports: SipNetConfig::default(),
+            connect_within: Duration::from_secs(30),
             seed: 0,
         }
     }
@@ -63,7 +68,7 @@ pub enum LoadError {
     /// The transports did not start.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// There is no connection to the proxy.
+    /// The proxy cannot be connected to, and trying again would not help.
     #[error("cannot connect to {transport}:{proxy}: {source}")]
     Connect {
         /// The transport.
@@ -73,6 +78,9 @@ pub enum LoadError {
         /// Why.
         source: SendError,
     },
+    /// The transports stopped while the users needed them.
+    #[error("the transports of the users stopped")]
+    Stopped,
 }
 
 /// Emulated users on real sockets.
@@ -87,30 +95,24 @@ impl Load {
     /// Opens the connections of both sides.
     ///
     /// # Errors
-    /// When transports do not start or the proxy cannot be reached.
+    /// When transports do not start or nobody listens at the proxy's address.
     pub async fn start(config: LoadConfig) -> Result<Load, LoadError> {
         let mut rng = ChaCha12Rng::seed_from_u64(config.seed);
         let plan = config.calls.clone();
         let caller_rng = ChaCha12Rng::from_rng(&mut rng);
         let callee_rng = ChaCha12Rng::from_rng(&mut rng);
+        let population = |first, flows| Population {
+            first,
+            flows,
+            proxy: config.proxy,
+        };
         let callers = Wire::open(&config, rng.next_u64(), |flows| {
-            let population = Population {
-                first: 1,
-                flows,
-                proxy: config.proxy,
-            };
-            Callers::new(population, plan, caller_rng)
+            Callers::new(population(1, flows), plan, caller_rng)
         });
-        let callers = callers.await?;
         let callees = Wire::open(&config, rng.next_u64(), |flows| {
-            let population = Population {
-                first: config.users + 1,
-                flows,
-                proxy: config.proxy,
-            };
-            Callees::new(population, callee_rng)
+            Callees::new(population(config.users + 1, flows), callee_rng)
         });
-        let callees = callees.await?;
+        let (callers, callees) = tokio::try_join!(callers, callees)?;
         Ok(Load {
             callers,
             callees,
@@ -119,18 +121,24 @@ impl Load {
     }
 
     /// Registers all users and returns when all are, or when the time is up.
-    pub async fn register(&mut self, within: Duration) {
+    ///
+    /// # Errors
+    /// When the transports stop.
+    pub async fn register(&mut self, within: Duration) -> Result<(), LoadError> {
         let now = Instant::now();
         self.callers.core.register(now);
         self.callees.core.register(now);
         self.drive(now + within, |load| {
             load.callers.core.is_registered() && load.callees.core.is_registered()
         })
-        .await;
+        .await
     }
 
     /// Makes calls as planned and returns when the plan is fulfilled.
-    pub async fn call(&mut self) {
+    ///
+    /// # Errors
+    /// When the transports stop.
+    pub async fn call(&mut self) -> Result<(), LoadError> {
         let started = Instant::now();
         self.callers.core.start_calls(started);
         let deadline = self
@@ -138,10 +146,12 @@ impl Load {
             .core
             .end_of_calls()
             .unwrap_or(started + FOREVER);
-        self.drive(deadline, |load| load.callers.core.has_finished_calls())
+        let driven = self
+            .drive(deadline, |load| load.callers.core.has_finished_calls())
             .await;
         self.callers.core.stop_calls();
         self.call_time = started.elapsed();
+        driven
     }
 
     /// How long the calls took, from the first INVITE to the end of [`call`](Load::call).
@@ -187,12 +197,16 @@ impl Load {
     }
 
     /// Carries messages and timers until the condition holds or the time is up.
-    async fn drive(&mut self, deadline: Instant, until: impl Fn(&Load) -> bool) {
+    async fn drive(
+        &mut self,
+        deadline: Instant,
+        until: impl Fn(&Load) -> bool,
+    ) -> Result<(), LoadError> {
         loop {
             self.callers.transmit();
             self.callees.transmit();
             if until(self) || Instant::now() >= deadline {
-                return;
+                return Ok(());
             }
             let timeout = [
                 self.callers.core.next_timeout(),
@@ -202,8 +216,8 @@ impl Load {
             .flatten()
             .fold(deadline, Instant::min);
             tokio::select! {
-                open = self.callers.receive() => if !open { return },
-                open = self.callees.receive() => if !open { return },
+                received = self.callers.receive() => received?,
+                received = self.callees.receive() => received?,
                 () = tokio::time::sleep_until(timeout.into()) => {}
             }
             let now = Instant::now();
@@ -232,7 +246,7 @@ impl<Core: Side> Wire<Core> {
     async fn open(
         config: &LoadConfig,
         link_seed: u64,
-        core: impl FnOnce(Vec<Flow>) -> Core,
+        core: impl FnOnce(Vec<Option<Flow>>) -> Core,
     ) -> Result<Wire<Core>, LoadError> {
         let (transports, incoming) = Transports::start(SipNetConfig {
             listeners: Vec::new(),
@@ -242,25 +256,23 @@ impl<Core: Side> Wire<Core> {
             }),
             ..config.transports.clone()
         })?;
-        let mut flows = Vec::new();
-        for index in 0..config.users {
-            let flow = match (config.connections, flows.first()) {
+        let deadline = Instant::now() + config.connect_within;
+        let connect = || connect(&transports, config, deadline);
+        let flows = match config.connections {
+            Connections::PerUser => {
+                let all = (0..config.users).map(|_| connect());
+                try_join_all(all).await?
+            }
+            Connections::Shared => {
+                let shared = connect().await?;
                 // Streams repeat where there are more users than streams; the transports see to it.
-                (Connections::Shared, Some(first)) => Flow {
-                    stream: index as u16,
-                    ..*first
-                },
-                _ => transports
-                    .connect(config.transport, config.proxy, true)
-                    .await
-                    .map_err(|source| LoadError::Connect {
-                        transport: config.transport,
-                        proxy: config.proxy,
-                        source,
-                    })?,
-            };
-            flows.push(flow);
-        }
+                let flow = |index| {
+                    let stream = index as u16;
+                    shared.map(|flow| Flow { stream, ..flow })
+                };
+                (0..config.users).map(flow).collect()
+            }
+        };
         Ok(Wire {
             core: core(flows),
             transports,
@@ -275,10 +287,10 @@ impl<Core: Side> Wire<Core> {
         }
     }
 
-    /// Waits for messages and hands them to the core; false when the transports have stopped.
-    async fn receive(&mut self) -> bool {
+    /// Waits for messages and hands them to the core.
+    async fn receive(&mut self) -> Result<(), LoadError> {
         if self.incoming.recv_many(&mut self.batch, Self::BATCH).await == 0 {
-            return false;
+            return Err(LoadError::Stopped);
         }
         for incoming in self.batch.drain(..) {
             match incoming {
@@ -287,7 +299,8 @@ impl<Core: Side> Wire<Core> {
                     message,
                     received,
                 } => {
-                    self.core.handle_message(received, flow, message);
+                    self.core
+                        .handle_message(Instant::now(), received, flow, message);
                 }
                 Incoming::SendFailed { transaction, .. } => {
                     self.core.handle_send_failure(Instant::now(), transaction);
@@ -296,6 +309,36 @@ impl<Core: Side> Wire<Core> {
                 Incoming::Malformed { .. } | Incoming::ConnectionClosed { .. } => {}
             }
         }
-        true
+        Ok(())
     }
+}
+
+/// A connection of its own to the proxy, tried again until the deadline where packets may have been lost;
+/// none when there is none by then.
+async fn connect(
+    transports: &Transports,
+    config: &LoadConfig,
+    deadline: Instant,
+) -> Result<Option<Flow>, LoadError> {
+    let LoadConfig {
+        transport, proxy, ..
+    } = *config;
+    let attempts = async {
+        loop {
+            match transports.connect(transport, proxy, true).await {
+                Ok(flow) => return Ok(Some(flow)),
+                Err(SendError::ConnectTimeout | SendError::Sctp(_)) => {}
+                Err(source) => {
+                    return Err(LoadError::Connect {
+                        transport,
+                        proxy,
+                        source,
+                    });
+                }
+            }
+        }
+    };
+    tokio::time::timeout_at(deadline.into(), attempts)
+        .await
+        .unwrap_or(Ok(None))
 }

@@ -18,6 +18,8 @@ struct World {
     /// Messages on their way: when they arrive, and whether at the callers.
     on_the_way: Vec<(Instant, bool, Message)>,
     loss: f64,
+    /// From a message's coming to its turn.
+    wait: Duration,
     rng: ChaCha12Rng,
     flow: Flow,
 }
@@ -33,7 +35,7 @@ impl World {
         };
         let population = |first| Population {
             first,
-            flows: vec![flow; users as usize],
+            flows: vec![Some(flow); users as usize],
             proxy: flow.remote,
         };
         World {
@@ -42,6 +44,7 @@ impl World {
             callees: Callees::new(population(users + 1), ChaCha12Rng::seed_from_u64(seed + 1)),
             on_the_way: Vec::new(),
             loss,
+            wait: Duration::ZERO,
             rng: ChaCha12Rng::seed_from_u64(seed + 2),
             flow,
         }
@@ -69,19 +72,25 @@ impl World {
             let next = self
                 .on_the_way
                 .iter()
-                .map(|(at, ..)| *at)
+                .map(|(at, ..)| *at + self.wait)
                 .chain(self.callers.next_timeout())
                 .chain(self.callees.next_timeout())
                 .min()
                 .filter(|next| *next <= end);
             let Some(next) = next else { break };
             self.now = self.now.max(next);
-            while let Some(index) = self.on_the_way.iter().position(|(at, ..)| *at <= self.now) {
-                let (_, to_callers, message) = self.on_the_way.remove(index);
+            while let Some(index) = self
+                .on_the_way
+                .iter()
+                .position(|(at, ..)| *at + self.wait <= self.now)
+            {
+                let (received, to_callers, message) = self.on_the_way.remove(index);
                 if to_callers {
-                    self.callers.handle_message(self.now, self.flow, message);
+                    self.callers
+                        .handle_message(self.now, received, self.flow, message);
                 } else {
-                    self.callees.handle_message(self.now, self.flow, message);
+                    self.callees
+                        .handle_message(self.now, received, self.flow, message);
                 }
             }
             self.callers.handle_timeout(self.now);
@@ -234,4 +243,52 @@ fn a_call_that_nobody_answers_fails() {
     );
     world.run(Duration::from_secs(33));
     assert_eq!(world.callers.results().failed, 2);
+}
+
+/// A message that waited for its turn: what it ends was over when it came, what follows begins now.
+#[test]
+fn the_wait_of_a_message_is_in_no_measurement() {
+    let plan = CallPlan {
+        stop: Stop::Calls(1),
+        ..CallPlan::default()
+    };
+    let mut world = World::registered(1, Transport::Tcp, plan);
+    world.wait = Duration::from_millis(3);
+    world.callers.start_calls(world.now);
+    world.run(Duration::from_secs(1));
+    let results = world.callers.results();
+    assert_eq!(results.completed, 1);
+    // The callee's wait is in its answer, the caller's own is not.
+    let delay = Some(2 * DELAY + world.wait);
+    assert_eq!(results.session_request_delay.maximum(), delay);
+    assert_eq!(results.session_disconnect_delay.maximum(), delay);
+}
+
+#[test]
+fn a_user_without_a_connection_takes_no_part() {
+    let flow = World::new(1, Transport::Sctp, CallPlan::default(), 0.0, 1).flow;
+    let population = Population {
+        first: 1,
+        flows: vec![None, Some(flow)],
+        proxy: flow.remote,
+    };
+    let rng = ChaCha12Rng::seed_from_u64(1);
+    let now = Instant::now();
+    let mut callers = Callers::new(population, CallPlan::default(), rng);
+    callers.register(now);
+    callers.handle_timeout(now);
+    callers.start_calls(now);
+    let sent: Vec<Message> = std::iter::from_fn(|| callers.poll_transmit())
+        .map(|transmit| Message::read(transmit.payload).expect("users write messages"))
+        .collect();
+    let callees: Vec<_> = sent
+        .iter()
+        .map(|message| message.to().expect("To").uri())
+        .collect();
+    assert_eq!(
+        callees,
+        ["sip:user2@127.0.0.1:5060", "sip:user4@127.0.0.1:5060"]
+    );
+    assert_eq!(callers.registrations().users, 2);
+    assert!(!callers.is_registered());
 }

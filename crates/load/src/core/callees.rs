@@ -15,15 +15,13 @@ use sip::{Flow, Message, Method, Transmit, Uri};
 
 use super::registration::Registrations;
 use super::user::User;
-use super::{Population, Side, hasher, transaction_config};
+use super::{Moment, Population, Side, hasher, transaction_config};
 use crate::statistics::RegistrationResults;
 
 /// The callees of a run.
 #[derive(Debug)]
 pub struct Callees {
     users: Vec<User>,
-    /// Number of the first user.
-    first: u32,
     transactions: Transactions,
     registrations: Registrations,
     sessions: HashMap<SessionNumber, Session, RandomState>,
@@ -50,9 +48,8 @@ impl Callees {
     pub fn new(population: Population, mut rng: ChaCha12Rng) -> Callees {
         let users = population.users(&mut rng);
         Callees {
-            registrations: Registrations::new(users.len(), hasher(&mut rng)),
+            registrations: Registrations::new(&users, population.count(), hasher(&mut rng)),
             users,
-            first: population.first,
             transactions: Transactions::new(transaction_config(), ChaCha12Rng::from_rng(&mut rng)),
             sessions: HashMap::with_hasher(hasher(&mut rng)),
             unacknowledged: BinaryHeap::new(),
@@ -65,14 +62,14 @@ impl Callees {
         self.sessions.len()
     }
 
-    fn handle_events(&mut self, now: Instant) {
+    fn handle_events(&mut self, moment: Moment) {
         while let Some(event) = self.transactions.poll_event() {
             match event {
                 TransactionEvent::Request {
                     transaction,
                     request,
                     ..
-                } => self.answer(now, transaction, &request),
+                } => self.answer(moment.now, transaction, &request),
                 TransactionEvent::Ack { request, .. } => {
                     if let Some(number) = self.session_of(&request)
                         && let Some(session) = self.sessions.get_mut(&number)
@@ -86,13 +83,13 @@ impl Callees {
                     ..
                 } => {
                     self.registrations
-                        .handle_outcome(now, transaction, Some(&response));
+                        .handle_outcome(moment, transaction, Some(&response));
                 }
                 TransactionEvent::Timeout { transaction }
                 | TransactionEvent::SendFailed {
                     transaction: TransactionKey::Client(transaction),
                 } => {
-                    self.registrations.handle_outcome(now, transaction, None);
+                    self.registrations.handle_outcome(moment, transaction, None);
                 }
                 _ => {}
             }
@@ -161,8 +158,7 @@ impl Callees {
     fn callee_of(&self, invite: &Message) -> Option<usize> {
         let uri = Uri::parse(invite.request_uri()?).ok()?;
         let number: u32 = uri.as_sip()?.user()?.strip_prefix("user")?.parse().ok()?;
-        let index = number.checked_sub(self.first)? as usize;
-        (index < self.users.len()).then_some(index)
+        self.users.binary_search_by_key(&number, User::number).ok()
     }
 
     /// The session that a request within a dialog belongs to.
@@ -211,21 +207,21 @@ impl Side for Callees {
         self.registrations.start(now);
     }
 
-    fn handle_message(&mut self, now: Instant, flow: Flow, message: Message) {
+    fn handle_message(&mut self, now: Instant, received: Instant, flow: Flow, message: Message) {
         if message.validate().is_ok() {
             self.transactions.handle_message(now, flow, message);
-            self.handle_events(now);
+            self.handle_events(Moment { now, received });
         }
     }
 
     fn handle_send_failure(&mut self, now: Instant, transaction: TransactionKey) {
         self.transactions.handle_send_failure(now, transaction);
-        self.handle_events(now);
+        self.handle_events(Moment::at(now));
     }
 
     fn handle_timeout(&mut self, now: Instant) {
         self.transactions.handle_timeout(now);
-        self.handle_events(now);
+        self.handle_events(Moment::at(now));
         self.registrations
             .handle_timeout(now, &mut self.users, &mut self.transactions);
         while let Some(Reverse((due, number))) = self.unacknowledged.peek().copied() {

@@ -13,7 +13,7 @@ use sip::{Flow, Message, Method, Transmit};
 use super::registration::Registrations;
 use super::user::{User, address_of_record};
 use super::waits::Waits;
-use super::{CallPlan, Pace, Population, Side, Stop, hasher, transaction_config};
+use super::{CallPlan, Moment, Pace, Population, Side, Stop, hasher, transaction_config};
 use crate::statistics::{CallResults, RegistrationResults};
 
 /// From a failed call to the caller's next one in a closed loop: T1.
@@ -83,14 +83,14 @@ impl Callers {
     /// The callers of a population; each calls the user whose number is higher by their count.
     pub fn new(population: Population, plan: CallPlan, mut rng: ChaCha12Rng) -> Callers {
         let users = population.users(&mut rng);
-        let first_callee = population.first + users.len() as u32;
         Callers {
-            callees: (first_callee..)
-                .take(users.len())
+            callees: users
+                .iter()
+                .map(|user| user.number() + population.count())
                 .map(|number| address_of_record(number, population.proxy))
                 .collect(),
             transactions: Transactions::new(transaction_config(), ChaCha12Rng::from_rng(&mut rng)),
-            registrations: Registrations::new(users.len(), hasher(&mut rng)),
+            registrations: Registrations::new(&users, population.count(), hasher(&mut rng)),
             calls: HashMap::with_hasher(hasher(&mut rng)),
             by_transaction: HashMap::with_hasher(hasher(&mut rng)),
             calling: None,
@@ -215,7 +215,7 @@ impl Callers {
             .then(|| calling.since + Duration::from_secs_f64(calling.due as f64 / calls_per_second))
     }
 
-    fn handle_events(&mut self, now: Instant) {
+    fn handle_events(&mut self, moment: Moment) {
         while let Some(event) = self.transactions.poll_event() {
             match event {
                 TransactionEvent::Response {
@@ -223,22 +223,22 @@ impl Callers {
                     response,
                     ..
                 } => {
-                    self.handle_response(now, transaction, &response);
+                    self.handle_response(moment, transaction, &response);
                 }
                 TransactionEvent::Timeout { transaction } => {
-                    self.handle_no_answer(now, transaction)
+                    self.handle_no_answer(moment.now, transaction)
                 }
                 TransactionEvent::SendFailed {
                     transaction: TransactionKey::Client(transaction),
                 } => {
-                    self.handle_no_answer(now, transaction);
+                    self.handle_no_answer(moment.now, transaction);
                 }
                 TransactionEvent::Request {
                     transaction,
                     request,
                     ..
                 } => {
-                    self.answer(now, transaction, &request);
+                    self.answer(moment.now, transaction, &request);
                 }
                 TransactionEvent::Terminated {
                     transaction: TransactionKey::Client(transaction),
@@ -250,10 +250,10 @@ impl Callers {
         }
     }
 
-    fn handle_response(&mut self, now: Instant, transaction: ClientId, response: &Message) {
+    fn handle_response(&mut self, moment: Moment, transaction: ClientId, response: &Message) {
         if self
             .registrations
-            .handle_outcome(now, transaction, Some(response))
+            .handle_outcome(moment, transaction, Some(response))
         {
             return;
         }
@@ -265,28 +265,28 @@ impl Callers {
         };
         let status = response.status().unwrap_or(0);
         if transaction != call.invitation {
-            self.handle_farewell_response(now, number, status);
+            self.handle_farewell_response(moment, number, status);
             return;
         }
         match status {
             100..200 => {
                 call.is_provisional_received = true;
                 if status > 100 {
-                    let delay = now.saturating_duration_since(call.invited);
+                    let delay = moment.since(call.invited);
                     call.session_request_delay.get_or_insert(delay);
                 }
             }
-            200..300 => self.handle_answer(now, number, response),
+            200..300 => self.handle_answer(moment, number, response),
             _ => {
-                let delay = now.saturating_duration_since(call.invited);
+                let delay = moment.since(call.invited);
                 call.session_request_delay.get_or_insert(delay);
-                self.fail(now, number);
+                self.fail(moment.now, number);
             }
         }
     }
 
     /// A 2xx to the INVITE, the first or a repeated one.
-    fn handle_answer(&mut self, now: Instant, number: CallNumber, response: &Message) {
+    fn handle_answer(&mut self, moment: Moment, number: CallNumber, response: &Message) {
         let Some(call) = self.calls.get_mut(&number) else {
             return;
         };
@@ -296,26 +296,28 @@ impl Callers {
                 // The ACK was lost, or is late (RFC 3261 section 13.2.2.4).
                 self.repeated_acks += 1;
                 self.transactions
-                    .send_stateless(now, ack.clone(), user.target());
+                    .send_stateless(moment.now, ack.clone(), user.target());
             }
             State::Inviting | State::GivenUp => {
                 let Some(mut dialog) = Dialog::uac(&call.invite, response) else {
-                    self.fail(now, number);
+                    self.fail(moment.now, number);
                     return;
                 };
                 let mut ack = dialog.ack(&call.invite);
                 user.push_via(&mut ack, &self.transactions.new_branch());
                 self.transactions
-                    .send_stateless(now, ack.clone(), user.target());
+                    .send_stateless(moment.now, ack.clone(), user.target());
                 if matches!(call.state, State::GivenUp) {
                     let mut bye = dialog.request(Method::Bye);
                     user.push_via(&mut bye, &self.transactions.new_branch());
                     // The call has failed already, whatever becomes of this.
-                    self.transactions.send_request(now, bye, user.target()).ok();
+                    self.transactions
+                        .send_request(moment.now, bye, user.target())
+                        .ok();
                     self.remove(number);
                     return;
                 }
-                let delay = now.saturating_duration_since(call.invited);
+                let delay = moment.since(call.invited);
                 self.results
                     .session_request_delay
                     .record(*call.session_request_delay.get_or_insert(delay));
@@ -324,9 +326,9 @@ impl Callers {
                     ack,
                 };
                 if self.plan.hold.is_zero() {
-                    self.hang_up(now, number);
+                    self.hang_up(moment.now, number);
                 } else {
-                    self.held.push(now, number);
+                    self.held.push(moment.now, number);
                 }
             }
         }
@@ -355,7 +357,7 @@ impl Callers {
         }
     }
 
-    fn handle_farewell_response(&mut self, now: Instant, number: CallNumber, status: u16) {
+    fn handle_farewell_response(&mut self, moment: Moment, number: CallNumber, status: u16) {
         let Some(Call {
             state: State::Ending { sent, .. },
             ..
@@ -368,16 +370,19 @@ impl Callers {
             200..300 => {
                 self.results
                     .session_disconnect_delay
-                    .record(now.saturating_duration_since(*sent));
-                self.end(now, number, true);
+                    .record(moment.since(*sent));
+                self.end(moment.now, number, true);
             }
-            _ => self.end(now, number, false),
+            _ => self.end(moment.now, number, false),
         }
     }
 
     /// A transaction timed out or its request could not be sent.
     fn handle_no_answer(&mut self, now: Instant, transaction: ClientId) {
-        if self.registrations.handle_outcome(now, transaction, None) {
+        if self
+            .registrations
+            .handle_outcome(Moment::at(now), transaction, None)
+        {
             return;
         }
         let Some(&number) = self.by_transaction.get(&transaction) else {
@@ -488,21 +493,21 @@ impl Side for Callers {
         self.registrations.start(now);
     }
 
-    fn handle_message(&mut self, now: Instant, flow: Flow, message: Message) {
+    fn handle_message(&mut self, now: Instant, received: Instant, flow: Flow, message: Message) {
         if message.validate().is_ok() {
             self.transactions.handle_message(now, flow, message);
-            self.handle_events(now);
+            self.handle_events(Moment { now, received });
         }
     }
 
     fn handle_send_failure(&mut self, now: Instant, transaction: TransactionKey) {
         self.transactions.handle_send_failure(now, transaction);
-        self.handle_events(now);
+        self.handle_events(Moment::at(now));
     }
 
     fn handle_timeout(&mut self, now: Instant) {
         self.transactions.handle_timeout(now);
-        self.handle_events(now);
+        self.handle_events(Moment::at(now));
         self.registrations
             .handle_timeout(now, &mut self.users, &mut self.transactions);
         while let Some(number) = self.unanswered.pop_due(now) {

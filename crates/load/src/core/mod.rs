@@ -27,19 +27,28 @@ use crate::statistics::RegistrationResults;
 pub struct Population {
     /// Number of the first user, which is the user part of its address of record (`user1`).
     pub first: u32,
-    /// The way of each user to the proxy.
-    pub flows: Vec<Flow>,
+    /// The way of each user to the proxy. A user who has none neither registers nor calls.
+    pub flows: Vec<Option<Flow>>,
     /// The proxy and registrar; its address is the domain of the users' addresses of record.
     pub proxy: SocketAddr,
 }
 
 impl Population {
-    /// The users, each with random numbers of its own.
+    /// The users that have a way to the proxy, in the order of their numbers, each with random numbers of
+    /// its own.
     fn users(&self, rng: &mut ChaCha12Rng) -> Vec<User> {
         (self.first..)
             .zip(&self.flows)
-            .map(|(number, flow)| User::new(number, *flow, self.proxy, ChaCha12Rng::from_rng(rng)))
+            .filter_map(|(number, flow)| {
+                let rng = ChaCha12Rng::from_rng(rng);
+                flow.map(|flow| User::new(number, flow, self.proxy, rng))
+            })
             .collect()
+    }
+
+    /// How many users there are, with a way to the proxy or without.
+    fn count(&self) -> u32 {
+        self.flows.len() as u32
     }
 }
 
@@ -100,8 +109,9 @@ pub trait Side {
     /// Begins to register every user and keeps them registered.
     fn register(&mut self, now: Instant);
 
-    /// Takes in a message that arrived at `now`.
-    fn handle_message(&mut self, now: Instant, flow: Flow, message: Message);
+    /// Takes in a message. It came at `received`, where what it ends is measured to; what it gives rise
+    /// to begins `now`, so that a message's wait for its turn is in no measurement.
+    fn handle_message(&mut self, now: Instant, received: Instant, flow: Flow, message: Message);
 
     /// Takes in that a message of a transaction could not be sent.
     fn handle_send_failure(&mut self, now: Instant, transaction: TransactionKey);
@@ -128,6 +138,26 @@ pub trait Side {
     /// Whether the registration of every user stands.
     fn is_registered(&self) -> bool {
         self.registered_users() == self.registrations().users
+    }
+}
+
+/// The time of what happens: what a message ends is measured to when it came, what it gives rise to begins
+/// now.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    now: Instant,
+    received: Instant,
+}
+
+impl Moment {
+    /// Of something that is no message.
+    fn at(now: Instant) -> Moment {
+        Moment { now, received: now }
+    }
+
+    /// From when a request was sent to when this came.
+    fn since(self, sent: Instant) -> Duration {
+        self.received.saturating_duration_since(sent)
     }
 }
 

@@ -7,6 +7,7 @@ use ahash::RandomState;
 use sip::Message;
 use sip::transaction::{ClientId, Transactions};
 
+use super::Moment;
 use super::user::User;
 use super::waits::Waits;
 use crate::statistics::RegistrationResults;
@@ -36,16 +37,16 @@ struct Attempt {
 }
 
 impl Registrations {
-    /// Registrations of so many users, none begun.
-    pub(super) fn new(users: usize, hasher: RandomState) -> Registrations {
+    /// Registrations of these users, none begun; `population` counts those too that cannot register.
+    pub(super) fn new(users: &[User], population: u32, hasher: RandomState) -> Registrations {
         Registrations {
-            is_registered: vec![false; users],
+            is_registered: vec![false; users.len()],
             pending: HashMap::with_hasher(hasher),
             beginning: Waits::new(Duration::ZERO),
             retries: Waits::new(RETRY_AFTER),
             refreshes: Waits::new(EXPIRES / 2),
             results: RegistrationResults {
-                users: users as u32,
+                users: population,
                 ..RegistrationResults::default()
             },
         }
@@ -82,7 +83,7 @@ impl Registrations {
     /// sent. Tells whether the transaction was a registration at all.
     pub(super) fn handle_outcome(
         &mut self,
-        now: Instant,
+        moment: Moment,
         transaction: ClientId,
         response: Option<&Message>,
     ) -> bool {
@@ -101,13 +102,11 @@ impl Registrations {
         self.is_registered[user] = succeeded;
         if succeeded {
             self.results.succeeded += 1;
-            self.results
-                .delay
-                .record(now.saturating_duration_since(sent));
-            self.refreshes.push(now, user);
+            self.results.delay.record(moment.since(sent));
+            self.refreshes.push(moment.now, user);
         } else {
             self.results.failed += 1;
-            self.retries.push(now, user);
+            self.retries.push(moment.now, user);
         }
         true
     }

@@ -9,6 +9,7 @@ use sip::{Flow, Message, Method, Target};
 /// An emulated user.
 #[derive(Clone, Debug)]
 pub(super) struct User {
+    number: u32,
     agent: UserAgent,
     registration: Registration,
     flow: Flow,
@@ -22,14 +23,20 @@ impl User {
         let registration = agent.registration(format!("sip:{proxy}"));
         User {
             agent,
+            number,
             registration,
             flow,
         }
     }
 
-    /// Where every message goes: along the flow, whatever the addresses in the message.
+    /// Where every message goes: along the user's flow, whatever the addresses in the message.
     pub(super) fn target(&self) -> Target {
         Target::Flow(self.flow)
+    }
+
+    /// The number in the user's name.
+    pub(super) fn number(&self) -> u32 {
+        self.number
     }
 
     /// The next REGISTER, without Via; for so many seconds.
