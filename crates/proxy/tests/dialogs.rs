@@ -264,6 +264,88 @@ fn user_agents_behind_nat_are_reached_along_their_flows() {
 }
 
 #[test]
+fn two_users_on_one_flow_can_talk() {
+    let caller = Side {
+        flow: flow(UDP, "198.51.100.1:30001"),
+        contact: "sip:alice@10.0.0.1:5060",
+    };
+    let callee = Side {
+        flow: caller.flow,
+        contact: "sip:bob@10.0.0.2:5060",
+    };
+    let nat = "udp:198.51.100.1:30001";
+    let routes = call(&mut bench(), &caller, &callee, nat, nat);
+    assert_eq!(routes.len(), 2);
+    assert_eq!(routes[0], routes[1]);
+}
+
+/// Each user agent is behind a NAT and known only to its own proxy.
+#[test]
+fn user_agents_behind_nat_talk_over_two_proxies() {
+    const OTHER: &str = "udp:192.0.2.2:5060";
+    let mut near = bench();
+    let mut far = Bench::new(&[OTHER], &["example.net"]);
+    far.local = "192.0.2.2:5060".parse().expect("an address");
+    near.names.insert(
+        "example.net".to_owned(),
+        vec![(sip::Transport::Udp, far.local)],
+    );
+    let alice = flow(UDP, "198.51.100.1:30001");
+    let bob = flow(OTHER, "198.51.100.2:30002");
+    let from_far = flow(UDP, "192.0.2.2:5060");
+    let from_near = flow(OTHER, "192.0.2.1:5060");
+    let registration = sip("REGISTER sip:example.net SIP/2.0
+        Via: SIP/2.0/UDP 10.0.0.1;branch=z9hG4bKr
+        Max-Forwards: 70
+        From: <sip:bob@example.net>;tag=1
+        To: <sip:bob@example.net>
+        Call-ID: r
+        CSeq: 1 REGISTER
+        Contact: <sip:bob@10.0.0.1>
+        Content-Length: 0");
+    far.receive(bob, registration);
+    far.one().answers(200);
+
+    let mut invite = request(Method::Invite, "sip:bob@example.net", "call");
+    invite.replace(Name::Contact, "<sip:alice@10.0.0.1>");
+    invite.replace(Name::Via, "SIP/2.0/UDP 10.0.0.1;rport;branch=z9hG4bKcall");
+    // Both proxies are made from one seed: to the other one it must not look as it does to the first.
+    invite.push_back(Name::Route, "<sip:192.0.2.1;lr>");
+    near.receive(alice, invite.clone());
+    let [_, between] = near.two();
+    far.receive(from_near, between.message);
+    let [_, forwarded] = far.two();
+    forwarded.goes_along(bob);
+    let ok = response(&forwarded.message, 200, "b1").with(Name::Contact, "<sip:bob@10.0.0.1>");
+    far.receive(bob, ok);
+    near.receive(from_far, far.one().message);
+    let ok = near.one();
+    ok.answers(200).goes_along(alice);
+
+    for method in [Method::Ack, Method::Bye] {
+        near.receive(
+            alice,
+            within(&invite, &ok, &method, "sip:bob@10.0.0.1", false),
+        );
+        let between = near.one();
+        between.goes_to("udp:192.0.2.2:5060");
+        far.receive(from_near, between.message);
+        let arrived = far.one();
+        arrived.is(method, "sip:bob@10.0.0.1").goes_along(bob);
+    }
+    far.receive(
+        bob,
+        within(&invite, &ok, &Method::Bye, "sip:alice@10.0.0.1", true),
+    );
+    let between = far.one();
+    between.goes_to("udp:192.0.2.1:5060");
+    near.receive(from_far, between.message);
+    near.one()
+        .is(Method::Bye, "sip:alice@10.0.0.1")
+        .goes_along(alice);
+}
+
+#[test]
 fn a_client_that_does_not_listen_is_reached_over_its_connection() {
     let caller = Side {
         flow: flow(TCP, "192.0.2.9:40001"),

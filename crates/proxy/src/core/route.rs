@@ -12,7 +12,9 @@ use super::uri;
 /// along it the request goes on.
 ///
 /// Several Route values of ours in a row are taken off at once: two stand for the two sides of one
-/// passage through us (RFC 5658 section 5), more for a spiral, which would only come back.
+/// passage through us (RFC 5658 section 5), more for a spiral, which would only come back. The last
+/// one is always that of the side which the request goes to, since a passage with a flow has two. Its
+/// flow may be the one that the request came along: users can share one.
 pub(crate) fn preprocess(
     request: &mut Message,
     arrival: &Flow,
@@ -28,8 +30,7 @@ pub(crate) fn preprocess(
         named = flow;
         request.remove_first_value(Name::Route);
     }
-    // A request that came along the flow which its Route names is on its way out.
-    Ok(named.filter(|flow| !is_same_peer(flow, arrival)))
+    Ok(named)
 }
 
 /// The URI that decides where a request goes next: the first Route, else the URI of its target.
@@ -58,14 +59,6 @@ pub(crate) fn postprocess(request: &mut Message) {
     request.remove_first_value(Name::Route);
     request.push_back(Name::Route, format!("<{request_uri}>"));
     request.set_request_uri(&uri::request_uri(&router));
-}
-
-/// Whether a flow leads to where another one does.
-pub(crate) fn is_same_peer(one: &Flow, other: &Flow) -> bool {
-    one.transport == other.transport
-        && one.connection == other.connection
-        && one.remote == other.remote
-        && one.stream == other.stream
 }
 
 /// Where a strict router has put our Record-Route URI into the request line, the last Route is the
