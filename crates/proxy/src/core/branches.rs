@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
 use sip::transaction::ServerId;
+use sip::user_agent::cancel_of;
 use sip::{Message, Transport, Uri};
 
 use super::best_response::Candidate;
@@ -333,12 +334,11 @@ impl Proxy {
             return;
         }
         forwarded.cancel = Cancel::Sent;
-        if let Some(cancel) = forwarded.cancel_request() {
-            // Without room for its transaction the branch ends by the deadline below.
-            let _ = self
-                .transactions
-                .send_request(now, cancel, forwarded.sent_to);
-        }
+        let cancel = cancel_of(&forwarded.request);
+        // Without room for its transaction the branch ends by the deadline below.
+        let _ = self
+            .transactions
+            .send_request(now, cancel, forwarded.sent_to);
         let deadline = now + self.transaction_config.t1 * 64;
         self.arm(name, forwarded, Some(deadline));
     }

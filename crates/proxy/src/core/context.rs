@@ -179,20 +179,3 @@ impl Context {
         true
     }
 }
-
-impl Forwarded {
-    /// The CANCEL for this request (RFC 3261 section 9.1).
-    pub(crate) fn cancel_request(&self) -> Option<Message> {
-        let request = &self.request;
-        let (number, _) = request.cseq()?;
-        let via = request.values(Name::Via).next()?;
-        let mut cancel = Message::request(Method::Cancel, request.request_uri()?)
-            .with(Name::Via, via)
-            .with(Name::MaxForwards, "70");
-        for name in [Name::Route, Name::From, Name::To, Name::CallId] {
-            cancel.copy_fields(request, name);
-        }
-        cancel.push_back(Name::CSeq, format!("{number} CANCEL"));
-        Some(cancel)
-    }
-}
