@@ -6,11 +6,11 @@ mod common;
 use std::time::Duration;
 
 use bytes::Bytes;
-use common::{Pair, altered, ordered, tag, to_server};
+use common::{Pair, altered, ordered, tag, to_client, to_server};
 use proptest::prelude::*;
 use sctp::packet::{
-    CauseBuffer, Chunk, CookieEcho, Data, GapAckBlock, Heartbeat, OperationError, Packet,
-    PacketWriter, Parameters, Ssn, Tsn,
+    CauseBuffer, Chunk, ChunkType, CookieEcho, Data, GapAckBlock, Heartbeat, OperationError,
+    Packet, PacketWriter, Parameters, Ssn, Tsn,
 };
 use sctp::{EndpointConfig, Event, LostCause, SendInfo};
 
@@ -402,6 +402,38 @@ fn a_packet_full_of_heartbeats_gets_few_answers() {
 }
 
 #[test]
+fn a_packet_full_of_large_heartbeats_gets_one_packet_in_answer() {
+    let (mut pair, tag, _) = victim(bounded());
+    let mut info = vec![7; 700];
+    info[..4].copy_from_slice(&[0, 1, 2, 188]);
+    let heartbeat = Chunk::Heartbeat(Heartbeat {
+        parameters: Parameters::new(&info),
+    });
+    pair.give_server(to_server(tag, &[heartbeat; 80]));
+    assert_eq!(pair.to_client.len(), 1);
+    assert_eq!(common::chunk_types(&pair.to_client[0]).len(), 2);
+    assert_eq!(pair.server.endpoint.statistics().drops.answers, 78);
+}
+
+#[test]
+fn a_packet_full_of_shutdown_acks_gets_one_answer_while_an_association_is_set_up() {
+    let mut pair = Pair::new();
+    pair.connect();
+    let Some(Ok(Chunk::Init(init))) = Packet::read(&pair.to_server[0]).unwrap().chunks().next()
+    else {
+        panic!("an INIT was sent");
+    };
+    let tag = init.initiate_tag;
+    pair.lose_all();
+    pair.give_client(to_client(tag, &[Chunk::ShutdownAck; 365]));
+    assert_eq!(pair.to_server.len(), 1, "in COOKIE-WAIT");
+    assert_eq!(
+        common::chunk_types(&pair.to_server[0]),
+        [ChunkType::SHUTDOWN_COMPLETE]
+    );
+}
+
+#[test]
 fn thousands_of_error_causes_are_one_event() {
     let (mut pair, tag, _) = victim(bounded());
     let mut causes = CauseBuffer::new();
@@ -424,6 +456,44 @@ fn a_flood_of_duplicates_is_reported_within_bounds() {
     let sack = pair.to_client.back().unwrap();
     assert!(sack.len() <= 1472);
     assert_eq!(pair.server.endpoint.statistics().duplicates_received, 999);
+}
+
+#[test]
+fn a_packet_full_of_sacks_counts_as_one() {
+    let mut pair = Pair::new();
+    let (client, _) = pair.establish();
+    for _ in 0..3 {
+        pair.client_sends(ordered(0), vec![1; 1200]);
+    }
+    let first = common::data_of(&pair.to_server.drain(..).collect::<Vec<_>>())[0].0;
+    let to_client = tag(&pair.server.sent.last().unwrap().1);
+    let mut buffer = bytes::BytesMut::new();
+    let mut writer = PacketWriter::new(
+        &mut buffer,
+        common::SERVER_PORT,
+        common::CLIENT_PORT,
+        to_client,
+        65_500,
+    );
+    // The top chunk is acknowledged and taken back, again and again.
+    let mut sacks = 0;
+    loop {
+        let gap = GapAckBlock { start: 3, end: 3 };
+        let gaps = [gap].into_iter().take((sacks + 1) % 2);
+        let gaps = gaps.collect::<Vec<_>>().into_iter();
+        if writer
+            .sack(first.previous(), 10_000, gaps, [].into_iter())
+            .is_err()
+        {
+            break;
+        }
+        sacks += 1;
+    }
+    assert!(sacks > 3000);
+    pair.give_client(writer.finish());
+    let endpoint = &pair.client.endpoint;
+    assert_eq!(endpoint.statistics().drops.chunks, sacks as u64 - 1);
+    assert_eq!(endpoint.status(client).unwrap().outstanding_bytes, 2 * 1216);
 }
 
 #[test]

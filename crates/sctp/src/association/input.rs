@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::cookie::Cookie;
+use super::path::Path;
 use super::receiver::{FatalData, Receiver, Reception};
 use super::sent::PathIndex;
 use super::setup::{ParameterFault, SetupParameters};
@@ -23,6 +24,25 @@ struct Arriving<'p> {
     packet: &'p Bytes,
     header: CommonHeader,
     path: PathIndex,
+}
+
+/// Which acknowledgements a packet has brought so far. Each may take as long as there are chunks
+/// outstanding, and nobody has reason to put two of a kind into a packet: the first one counts.
+#[derive(Debug, Clone, Copy, Default)]
+struct SeenAcknowledgements {
+    sack: bool,
+    shutdown: bool,
+}
+
+impl SeenAcknowledgements {
+    /// Whether there was one of the same kind before.
+    fn repeats(&mut self, chunk: &Chunk<'_>) -> bool {
+        match chunk {
+            Chunk::Sack(_) => std::mem::replace(&mut self.sack, true),
+            Chunk::Shutdown(_) => std::mem::replace(&mut self.shutdown, true),
+            _ => false,
+        }
+    }
 }
 
 impl Association {
@@ -189,8 +209,13 @@ impl Association {
         context: &mut Context<'_>,
     ) {
         self.begin_burst();
+        let mut seen = SeenAcknowledgements::default();
         for chunk in chunks {
             let go_on = match chunk {
+                Ok(chunk) if seen.repeats(&chunk) => {
+                    context.statistics.drops.chunks += 1;
+                    true
+                }
                 Ok(chunk) => self.handle_chunk(arriving, chunk, context),
                 Err(_) => {
                     context.statistics.drops.chunks += 1;
@@ -228,7 +253,7 @@ impl Association {
                 return false;
             }
             Chunk::Shutdown(shutdown) => self.handle_shutdown(shutdown, context),
-            Chunk::ShutdownAck => self.handle_shutdown_ack(arriving, context),
+            Chunk::ShutdownAck => return self.handle_shutdown_ack(arriving, context),
             Chunk::ShutdownComplete(complete) => {
                 if self.state == AssociationState::ShutdownAckSent && !complete.tag_reflected {
                     self.shut_down_complete(context);
@@ -508,16 +533,9 @@ impl Association {
                 | AssociationState::ShutdownPending
                 | AssociationState::ShutdownReceived
         );
-        let fits = self
-            .paths
-            .get(arriving.path)
-            .is_some_and(|path| parameters.len() + 4 <= path.pmdcs());
-        if !answers
-            || !fits
-            || !self
-                .pending
-                .heartbeat_ack(arriving.path, arriving.packet.slice_ref(parameters))
-        {
+        let room = self.paths.get(arriving.path).map_or(0, Path::pmdcs);
+        let parameters = arriving.packet.slice_ref(parameters);
+        if !answers || !self.pending.heartbeat_ack(arriving.path, parameters, room) {
             context.statistics.drops.answers += 1;
         }
     }
@@ -579,13 +597,15 @@ impl Association {
         self.conclude_acknowledgement(outcome, context);
     }
 
-    fn handle_shutdown_ack(&mut self, arriving: Arriving<'_>, context: &mut Context<'_>) {
+    /// `false` when the packet has been answered, for it gets no second answer (section 12.4).
+    fn handle_shutdown_ack(&mut self, arriving: Arriving<'_>, context: &mut Context<'_>) -> bool {
         match self.state {
             AssociationState::ShutdownSent | AssociationState::ShutdownAckSent => {
                 if let Some(address) = self.reply_address(arriving.path, context) {
                     context.replies.shutdown_complete(address, false);
                 }
                 self.shut_down_complete(context);
+                false
             }
             AssociationState::CookieWait | AssociationState::CookieEchoed => {
                 // Section 8.5.1 E: as if it were out of the blue.
@@ -596,8 +616,12 @@ impl Association {
                     };
                     context.replies.shutdown_complete(address, true);
                 }
+                false
             }
-            _ => context.statistics.drops.chunks += 1,
+            _ => {
+                context.statistics.drops.chunks += 1;
+                true
+            }
         }
     }
 
@@ -670,8 +694,8 @@ impl Association {
     /// Has an error cause sent in an ERROR, if there is room for it.
     fn queue_error(&mut self, path: PathIndex, cause: &Cause<'_>, context: &mut Context<'_>) {
         let mut causes = CauseBuffer::new();
-        let max = self.max_error_bytes();
-        if causes.push(cause).is_err() || !self.pending.error(path, causes.causes(), max) {
+        let room = self.paths.get(path).map_or(0, Path::pmdcs);
+        if causes.push(cause).is_err() || !self.pending.error(path, causes.causes(), room) {
             context.statistics.drops.answers += 1;
         }
     }

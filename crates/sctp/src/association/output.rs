@@ -37,30 +37,56 @@ impl Pending {
         self.cookie_ack = Some(path);
     }
 
-    /// A HEARTBEAT ACK with these parameters is to go out on `path`. `false` when too many wait.
-    pub(super) fn heartbeat_ack(&mut self, path: PathIndex, parameters: Bytes) -> bool {
-        let room = self.heartbeat_acks.len() < MAX_PENDING_HEARTBEAT_ACKS;
+    /// A HEARTBEAT ACK with these parameters is to go out on `path`, if everything that waits
+    /// still fits in a packet with `max` bytes for chunks. `false` when it does not, or too many
+    /// wait.
+    pub(super) fn heartbeat_ack(&mut self, path: PathIndex, parameters: Bytes, max: usize) -> bool {
+        let room = self.heartbeat_acks.len() < MAX_PENDING_HEARTBEAT_ACKS
+            && self.size() + chunk_size(parameters.len()) <= max;
         if room {
             self.heartbeat_acks.push_back((path, parameters));
         }
         room
     }
 
-    /// These causes are to go out in an ERROR on `path`, if all causes that wait still fit in
-    /// `max` bytes. `false` when they do not.
+    /// These causes are to go out in an ERROR on `path`, if everything that waits still fits in a
+    /// packet with `max` bytes for chunks. `false` when it does not.
     pub(super) fn error(&mut self, path: PathIndex, causes: Causes<'_>, max: usize) -> bool {
-        let (_, waiting) = self.errors.get_or_insert_with(|| (path, Vec::new()));
-        let start = waiting.len().next_multiple_of(4);
-        let room = start + causes.as_bytes().len() <= max;
+        let waiting = self.errors.as_ref().map_or(0, |(_, causes)| causes.len());
+        let start = waiting.next_multiple_of(4);
+        let more = match waiting {
+            0 => chunk_size(causes.as_bytes().len()),
+            _ => causes.as_bytes().len().next_multiple_of(4),
+        };
+        let room = self.size() + more <= max;
         if room {
+            let (_, waiting) = self.errors.get_or_insert_with(|| (path, Vec::new()));
             waiting.resize(start, 0);
             waiting.extend_from_slice(causes.as_bytes());
         }
-        if waiting.is_empty() {
-            self.errors = None;
-        }
         room
     }
+
+    /// Bytes of the chunks that wait. They stay within a packet: one packet, whatever is in it,
+    /// gets no more than one in answer (section 12.4).
+    fn size(&self) -> usize {
+        let heartbeat_acks: usize = self
+            .heartbeat_acks
+            .iter()
+            .map(|(_, parameters)| chunk_size(parameters.len()))
+            .sum();
+        let cookie_ack = self.cookie_ack.map_or(0, |_| chunk_size(0));
+        let error = self
+            .errors
+            .as_ref()
+            .map_or(0, |(_, causes)| chunk_size(causes.len()));
+        cookie_ack + heartbeat_acks + error
+    }
+}
+
+/// The size of a chunk with that much behind its header, in bytes.
+fn chunk_size(value_length: usize) -> usize {
+    (4 + value_length).next_multiple_of(4)
 }
 
 impl Association {
