@@ -1,6 +1,7 @@
 //! `tandem demo`.
 
-use std::io::IsTerminal;
+use std::fs::OpenOptions;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use clap::{Args, CommandFactory, ValueEnum};
 use lab::demo::{Associations, End, Options};
 use sip::Transport;
 
-use crate::values::{duration, percentage, positive};
+use crate::values::{count, duration, percentage, positive, transport};
 use crate::{fail, logging};
 
 /// Make calls through a proxy over UDP, TCP and SCTP on a network that loses packets.
@@ -22,7 +23,7 @@ use crate::{fail, logging};
 pub(crate) struct Arguments {
     /// Callers, and as many callees
     #[arg(long, value_name = "N", default_value_t = 8,
-          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+          value_parser = |text: &str| count(text, 1..=10_000).map(|users| users as u32))]
     users: u32,
 
     /// Length of a run in seconds [default: 15]
@@ -30,7 +31,7 @@ pub(crate) struct Arguments {
     seconds: Option<f64>,
 
     /// End a run when so many calls have ended
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = |text: &str| count(text, 1..=u64::MAX))]
     calls: Option<u64>,
 
     /// Begin so many calls per second, however long they take, instead of back to back
@@ -51,11 +52,11 @@ pub(crate) struct Arguments {
     delay: Duration,
 
     /// Decides which packets are lost
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = |text: &str| count(text, 0..=u64::MAX))]
     seed: u64,
 
     /// Transports to run over, of udp, tcp and sctp
-    #[arg(long, value_name = "TRANSPORT,…", value_delimiter = ',', value_parser = built_transport,
+    #[arg(long, value_name = "TRANSPORT,…", value_delimiter = ',', value_parser = transport,
           default_value = "udp,tcp,sctp")]
     transport: Vec<Transport>,
 
@@ -115,9 +116,21 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
         seed: arguments.seed,
     };
     if let Err(error) = options.check() {
-        crate::Arguments::command()
-            .error(clap::error::ErrorKind::ValueValidation, error)
+        let mut command = crate::Arguments::command();
+        command.build();
+        let kind = clap::error::ErrorKind::ValueValidation;
+        let command = command.find_subcommand_mut("demo");
+        command
+            .expect("demo is a command")
+            .error(kind, error)
             .exit();
+    }
+    // Found out before minutes of work, not after.
+    for path in std::iter::once(&arguments.html).chain(&arguments.json) {
+        if let Err(error) = OpenOptions::new().append(true).create(true).open(path) {
+            eprintln!("tandem: cannot write {}: {error}", path.display());
+            return ExitCode::FAILURE;
+        }
     }
 
     let runtime = match tokio::runtime::Builder::new_multi_thread()
@@ -132,39 +145,32 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
         Err(error) => return fail(error.as_ref()),
     };
 
-    print!("{}", results.to_terminal(terminal_width()));
     let command: Vec<String> = std::iter::once("tandem".to_owned())
         .chain(std::env::args().skip(1).map(|argument| quoted(&argument)))
         .collect();
     let html = results.to_html(&command.join(" "));
+    let mut written = format!("\nPage with plots: {}\n", arguments.html.display());
     if let Err(error) = report::write_file(&arguments.html, &html) {
         return fail(&error);
     }
-    println!("\nPage with plots: {}", arguments.html.display());
     if let Some(path) = &arguments.json {
-        let written = match results.to_json() {
-            Ok(json) => report::write_file(path, &json),
+        let json = match results.to_json() {
+            Ok(json) => json,
             Err(error) => return fail(&error),
         };
-        if let Err(error) = written {
+        if let Err(error) = report::write_file(path, &json) {
             return fail(&error);
         }
-        println!("Results as JSON: {}", path.display());
+        written.push_str(&format!("Results as JSON: {}\n", path.display()));
     }
+    let table = results.to_terminal(terminal_width());
+    // Whoever closes the pipe has read enough; the files are written.
+    let _ = std::io::stdout().write_all((table + &written).as_bytes());
     if results.failed_without_loss() {
         eprintln!("tandem: calls or registrations failed although no packet was lost");
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
-}
-
-/// Reads the name of a transport that the demo can run over.
-fn built_transport(text: &str) -> Result<Transport, String> {
-    match text.parse() {
-        Ok(transport @ (Transport::Udp | Transport::Tcp | Transport::Sctp)) => Ok(transport),
-        Ok(_) => Err(format!("{text} is not built yet: use udp, tcp or sctp")),
-        Err(_) => Err(format!("\"{text}\" is no transport: use udp, tcp or sctp")),
-    }
 }
 
 /// Columns to fill: those of the terminal, or a width that suits files.

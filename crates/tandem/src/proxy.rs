@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
     ///
     /// TRANSPORT is udp, tcp or sctp. Without a port it is 5060; port 0 lets the system choose, and the
     /// first log lines say what it chose. Without any --listen: udp, tcp and sctp on 127.0.0.1:5060.
-    #[arg(long, value_name = "TRANSPORT:IP[:PORT]")]
+    #[arg(long, value_name = "TRANSPORT:IP[:PORT]", value_parser = crate::values::listener)]
     listen: Vec<Listen>,
 
     #[command(flatten)]

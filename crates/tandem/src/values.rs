@@ -1,6 +1,10 @@
 //! How values are written on the command line.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
+
+use sip::Transport;
+use sip_net::{Listen, ListenParseError};
 
 /// Reads a time with its unit: `250us`, `20ms`, `1.5s`, `2min`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
@@ -41,6 +45,35 @@ pub(crate) fn positive(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Reads a whole number within a range.
+pub(crate) fn count(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
+    match text.parse::<u64>() {
+        Ok(number) if range.contains(&number) => Ok(number),
+        _ => Err(format!(
+            "\"{text}\" is none: a whole number from {} to {} is expected",
+            range.start(),
+            range.end()
+        )),
+    }
+}
+
+/// Reads the name of a transport that is built.
+pub(crate) fn transport(text: &str) -> Result<Transport, String> {
+    match text.parse() {
+        Ok(transport @ (Transport::Udp | Transport::Tcp | Transport::Sctp)) => Ok(transport),
+        Ok(_) => Err(format!("{text} is not built yet: use udp, tcp or sctp")),
+        Err(_) => Err(format!("\"{text}\" is no transport: use udp, tcp or sctp")),
+    }
+}
+
+/// Reads a listener of a transport that is built.
+pub(crate) fn listener(text: &str) -> Result<Listen, String> {
+    let listener: Listen = text
+        .parse()
+        .map_err(|error: ListenParseError| error.to_string())?;
+    transport(&listener.transport.to_string()).map(|_| listener)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,5 +103,23 @@ mod tests {
         for wrong in ["0", "-1", "inf", "x"] {
             assert!(positive(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn counts_say_what_they_take() {
+        assert_eq!(count("1", 1..=9), Ok(1));
+        for wrong in ["0", "10", "-1", "1.5", "x", "18446744073709551616"] {
+            let message = count(wrong, 1..=9).unwrap_err();
+            assert!(message.contains("from 1 to 9"), "{message}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_built_is_said_so() {
+        assert_eq!(transport("sctp"), Ok(Transport::Sctp));
+        assert!(transport("tls").unwrap_err().contains("not built"));
+        assert!(listener("udp:127.0.0.1:5060").is_ok());
+        assert!(listener("wss:127.0.0.1").unwrap_err().contains("not built"));
+        assert!(listener("pigeon:127.0.0.1").is_err());
     }
 }

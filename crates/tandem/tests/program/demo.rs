@@ -121,6 +121,8 @@ fn arguments_that_make_no_sense_are_named() {
         (vec!["--transport", "pigeon"], "--transport"),
         (vec!["--delay", "20"], "--delay"),
         (vec!["--users", "0"], "--users"),
+        (vec!["--users", "many"], "--users"),
+        (vec!["--seed", "x"], "--seed"),
         (vec!["--seconds", "0"], "--seconds"),
         (vec!["--calls", "0"], "--calls"),
         (vec!["--rate", "-1"], "--rate"),
@@ -143,6 +145,23 @@ fn arguments_that_make_no_sense_are_named() {
             text(&output).contains(named),
             "{arguments:?}: {}",
             text(&output)
+        );
+    }
+}
+
+/// A file that cannot be written is found out at once, not after the runs.
+#[test]
+fn a_file_that_cannot_be_written_is_named() {
+    for option in ["--html", "--json"] {
+        let output = tandem()
+            .args(["demo", option, "/no/such/directory/file"])
+            .current_dir(env!("CARGO_TARGET_TMPDIR"))
+            .output()
+            .expect("it runs");
+        assert_eq!(output.status.code(), Some(1));
+        assert!(
+            text(&output).contains("/no/such/directory/file"),
+            "{option}"
         );
     }
 }
