@@ -68,6 +68,9 @@ pub struct Limits {
     pub max_body_bytes: usize,
     /// How long a peer may take from the first byte of a message on a stream transport to its last.
     pub partial_message_timeout: Duration,
+    /// A connection that a peer opened and on which no whole message of its has come for so long
+    /// since is closed. Keep-alives are no messages.
+    pub first_message_timeout: Duration,
     /// A connection without a message in either direction for so long is closed. It should exceed
     /// the registration interval of phones behind NAT, which are reached by their connection alone.
     pub idle_timeout: Duration,
@@ -79,6 +82,9 @@ pub struct Limits {
     /// Connections, associations and client UDP sockets at one time. Accepted ones above it are
     /// closed at once.
     pub max_connections: usize,
+    /// Of those, the ones that peers with one IPv4 address or one IPv6 prefix of 64 bits opened, so
+    /// that a single host does not shut out all others. Further ones are closed at once.
+    pub max_accepted_per_source: usize,
     /// Messages waiting to be sent on one connection.
     pub write_queue_messages: usize,
     /// Bytes waiting to be sent on one connection.
@@ -96,10 +102,12 @@ impl Default for Limits {
             max_header_bytes: 64 * 1024,
             max_body_bytes: 256 * 1024,
             partial_message_timeout: Duration::from_secs(30),
+            first_message_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(3_900),
             stalled_write_timeout: Duration::from_secs(30),
             connect_timeout: Duration::from_secs(30),
             max_connections: 16_384,
+            max_accepted_per_source: 4_096,
             write_queue_messages: 1_024,
             write_queue_bytes: 4 * 1024 * 1024,
             incoming_queue: 4_096,

@@ -1,7 +1,8 @@
 //! The table of connections and associations: by name, and by far end (RFC 3261 section 18).
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::collections::hash_map::Entry;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -35,12 +36,20 @@ pub(crate) struct Connection {
     pub(crate) id: ConnectionId,
     pub(crate) transport: Transport,
     pub(crate) remote: SocketAddr,
+    pub(crate) opened_by: OpenedBy,
     queue: mpsc::Sender<Outgoing>,
     queued_bytes: AtomicUsize,
     max_queued_bytes: usize,
     state: watch::Sender<State>,
     close: Notify,
     socket: OnceLock<Arc<TcpStream>>,
+}
+
+/// Which side opened a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OpenedBy {
+    Us,
+    Peer,
 }
 
 #[derive(Clone, Debug)]
@@ -135,6 +144,7 @@ pub(crate) struct Connections {
     table: RwLock<Table>,
     next_id: AtomicU64,
     max_connections: usize,
+    max_accepted_per_source: usize,
     queue_messages: usize,
     queue_bytes: usize,
 }
@@ -144,6 +154,8 @@ struct Table {
     by_id: HashMap<ConnectionId, Arc<Connection>>,
     /// The connection that messages to a bare address use: the one that was opened last.
     by_remote: HashMap<(Transport, SocketAddr), ConnectionId>,
+    /// How many connections each source has opened to us.
+    accepted: HashMap<IpAddr, usize>,
     /// What the kernel counted on TCP connections that are gone.
     closed: Traffic,
 }
@@ -172,6 +184,7 @@ impl Connections {
             table: RwLock::default(),
             next_id: AtomicU64::new(first_id),
             max_connections: limits.max_connections,
+            max_accepted_per_source: limits.max_accepted_per_source,
             queue_messages: limits.write_queue_messages.max(1),
             queue_bytes: limits.write_queue_bytes,
         }
@@ -200,7 +213,7 @@ impl Connections {
         if let Some(connection) = table.find(transport, remote) {
             return Ok(Found::Existing(connection));
         }
-        let opening = self.insert(&mut table, transport, remote)?;
+        let opening = self.insert(&mut table, transport, remote, OpenedBy::Us)?;
         table.by_remote.insert((transport, remote), opening.0.id);
         Ok(Found::New(opening))
     }
@@ -211,7 +224,7 @@ impl Connections {
         transport: Transport,
         remote: SocketAddr,
     ) -> Result<Opening, SendError> {
-        self.insert(&mut self.write(), transport, remote)
+        self.insert(&mut self.write(), transport, remote, OpenedBy::Us)
     }
 
     /// A connection that a peer opened.
@@ -221,7 +234,13 @@ impl Connections {
         remote: SocketAddr,
     ) -> Result<Opening, SendError> {
         let mut table = self.write();
-        let opening = self.insert(&mut table, transport, remote)?;
+        let source = source(remote);
+        let of_source = table.accepted.get(&source).copied().unwrap_or_default();
+        if of_source >= self.max_accepted_per_source {
+            return Err(SendError::TooManyConnections);
+        }
+        let opening = self.insert(&mut table, transport, remote, OpenedBy::Peer)?;
+        table.accepted.insert(source, of_source + 1);
         table.by_remote.insert((transport, remote), opening.0.id);
         Ok(opening)
     }
@@ -237,6 +256,9 @@ impl Connections {
         table.retire(connection);
         if table.by_id.remove(&connection.id).is_some() {
             table.closed.add(connection);
+            if connection.opened_by == OpenedBy::Peer {
+                table.accepted_ended(source(connection.remote));
+            }
         }
     }
 
@@ -265,6 +287,7 @@ impl Connections {
         table: &mut Table,
         transport: Transport,
         remote: SocketAddr,
+        opened_by: OpenedBy,
     ) -> Result<Opening, SendError> {
         if table.by_id.len() >= self.max_connections {
             return Err(SendError::TooManyConnections);
@@ -274,6 +297,7 @@ impl Connections {
             id: self.new_id(),
             transport,
             remote,
+            opened_by,
             queue,
             queued_bytes: AtomicUsize::new(0),
             max_queued_bytes: self.queue_bytes,
@@ -305,6 +329,24 @@ impl Table {
         if self.by_remote.get(&far_end) == Some(&connection.id) {
             self.by_remote.remove(&far_end);
         }
+    }
+
+    fn accepted_ended(&mut self, source: IpAddr) {
+        if let Entry::Occupied(mut count) = self.accepted.entry(source) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+    }
+}
+
+/// What one host has for itself: an IPv4 address, or the 64 bits of an IPv6 prefix, under which it
+/// picks addresses as it likes (RFC 4291 section 2.5.4, RFC 8981).
+fn source(remote: SocketAddr) -> IpAddr {
+    match remote.ip() {
+        IpAddr::V4(ip) => ip.into(),
+        IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),
     }
 }
 
@@ -400,6 +442,35 @@ mod tests {
         assert_eq!(refused, Some(SendError::TooManyConnections));
         table.remove(&only);
         assert!(table.find_or_open(Transport::Tcp, remote(2)).is_ok());
+    }
+
+    #[test]
+    fn one_source_does_not_take_all_the_room() {
+        let table = connections(Limits {
+            max_accepted_per_source: 2,
+            ..Limits::default()
+        });
+        let accepted = |address: &str| {
+            let remote = address.parse().expect("an address");
+            table.accepted(Transport::Tcp, remote)
+        };
+        let (first, _first) = accepted("192.0.2.1:1").expect("room");
+        let _second = accepted("192.0.2.1:2").expect("room");
+        let refused = accepted("192.0.2.1:3").err();
+        assert_eq!(refused, Some(SendError::TooManyConnections));
+        assert!(accepted("192.0.2.2:1").is_ok());
+        // What we open ourselves does not count.
+        assert!(table.find_or_open(Transport::Tcp, remote(4)).is_ok());
+        // Nor what has ended, once or told twice.
+        table.remove(&first);
+        table.remove(&first);
+        assert!(accepted("192.0.2.1:4").is_ok());
+        assert!(accepted("192.0.2.1:5").is_err());
+
+        let _ipv6 = accepted("[2001:db8:0:1::1]:1").expect("room");
+        let _ipv6 = accepted("[2001:db8:0:1::2]:1").expect("room");
+        assert!(accepted("[2001:db8:0:1:ffff::3]:1").is_err());
+        assert!(accepted("[2001:db8:0:2::1]:1").is_ok());
     }
 
     #[test]

@@ -77,6 +77,9 @@ pub enum CloseReason {
     /// The peer began a message and did not finish it in time.
     #[error("a message was not finished in time")]
     PartialMessage,
+    /// The peer opened it and sent no message in time.
+    #[error("no first message in time")]
+    Silent,
     /// Nothing went over it for long.
     #[error("idle")]
     Idle,

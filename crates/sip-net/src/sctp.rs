@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ use tokio::time::{sleep_until, timeout};
 
 use crate::activity::Activity;
 use crate::config::{SipNetConfig, StreamPolicy};
-use crate::connections::{Connection, Outgoing};
+use crate::connections::{Connection, OpenedBy, Outgoing};
 use crate::impairments::Impairments;
 use crate::incoming::{CloseReason, MalformedReason, SendError};
 use crate::keep_alive::{PONG, is_keep_alive, is_ping};
@@ -302,6 +303,8 @@ async fn serve(
         },
         association: &association,
         activity: Activity::new(),
+        awaits_first_message: AtomicBool::new(connection.opened_by == OpenedBy::Peer),
+        first_message_by: Instant::now() + shared.config.limits.first_message_timeout,
     };
     connection.opened(carrier.flow);
 
@@ -315,7 +318,7 @@ async fn serve(
     };
     shared.connections.retire(&connection);
     match reason {
-        CloseReason::Local | CloseReason::Idle => {
+        CloseReason::Local | CloseReason::Idle | CloseReason::Silent => {
             queue.close();
             let _ = timeout(FAREWELL, carrier.send(&mut queue, &mut sending)).await;
             let limit = shared.config.limits.shutdown_timeout;
@@ -338,6 +341,9 @@ struct Carrier<'a> {
     flow: Flow,
     association: &'a Association,
     activity: Activity,
+    /// Whether the peer has yet to send its first message, by that time.
+    awaits_first_message: AtomicBool,
+    first_message_by: Instant,
 }
 
 impl Carrier<'_> {
@@ -374,6 +380,7 @@ impl Carrier<'_> {
         }
         match Message::read(payload.clone()) {
             Ok(message) => {
+                self.awaits_first_message.store(false, Relaxed);
                 trace::received(&flow, &payload);
                 self.shared.deliver(flow, message, now).await
             }
@@ -465,15 +472,24 @@ impl Carrier<'_> {
         }
     }
 
-    /// Ends when nothing has gone over the association for long.
+    /// Ends when nothing has gone over the association for long, or the first message is overdue.
     async fn idle(&self) -> CloseReason {
-        let limit = self.shared.config.limits.idle_timeout;
         loop {
-            let deadline = self.activity.last() + limit;
+            let (deadline, overdue) = self.deadline();
             sleep_until(deadline.into()).await;
-            if self.activity.last() + limit <= deadline {
-                return CloseReason::Idle;
+            if self.deadline().0 <= deadline {
+                return overdue;
             }
+        }
+    }
+
+    /// When the peer must have sent something, and what becomes of the association otherwise.
+    fn deadline(&self) -> (Instant, CloseReason) {
+        let idle = self.activity.last() + self.shared.config.limits.idle_timeout;
+        if self.awaits_first_message.load(Relaxed) && self.first_message_by < idle {
+            (self.first_message_by, CloseReason::Silent)
+        } else {
+            (idle, CloseReason::Idle)
         }
     }
 }

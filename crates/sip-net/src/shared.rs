@@ -277,6 +277,7 @@ impl Shared {
         let counters = self.counters(transport);
         match reason {
             CloseReason::PartialMessage => counters.partial_message_timeouts.increment(),
+            CloseReason::Silent => counters.first_message_timeouts.increment(),
             CloseReason::Idle => counters.idle_timeouts.increment(),
             CloseReason::Stalled => counters.stalled_write_timeouts.increment(),
             _ => {}

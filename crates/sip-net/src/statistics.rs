@@ -42,7 +42,7 @@ pub struct WireStatistics {
     pub connections_accepted: u64,
     /// Connections that we opened.
     pub connections_opened: u64,
-    /// Connections that peers tried to open to us beyond the limit.
+    /// Connections that peers tried to open to us beyond a limit, that of their source or of all.
     pub connections_refused: u64,
     /// Attempts to open a connection that failed.
     pub connects_failed: u64,
@@ -50,6 +50,8 @@ pub struct WireStatistics {
     pub accept_errors: u64,
     /// Connections closed because a message was not finished in time.
     pub partial_message_timeouts: u64,
+    /// Connections closed because the peer that had opened them sent no message in time.
+    pub first_message_timeouts: u64,
     /// Connections closed because they were idle.
     pub idle_timeouts: u64,
     /// Connections closed because their peer did not read.
@@ -89,6 +91,7 @@ impl AddAssign for WireStatistics {
         self.connects_failed += other.connects_failed;
         self.accept_errors += other.accept_errors;
         self.partial_message_timeouts += other.partial_message_timeouts;
+        self.first_message_timeouts += other.first_message_timeouts;
         self.idle_timeouts += other.idle_timeouts;
         self.stalled_write_timeouts += other.stalled_write_timeouts;
     }
@@ -125,6 +128,7 @@ pub(crate) struct Counters {
     pub(crate) connects_failed: Counter,
     pub(crate) accept_errors: Counter,
     pub(crate) partial_message_timeouts: Counter,
+    pub(crate) first_message_timeouts: Counter,
     pub(crate) idle_timeouts: Counter,
     pub(crate) stalled_write_timeouts: Counter,
 }
@@ -145,6 +149,7 @@ impl Counters {
             connects_failed: self.connects_failed.get(),
             accept_errors: self.accept_errors.get(),
             partial_message_timeouts: self.partial_message_timeouts.get(),
+            first_message_timeouts: self.first_message_timeouts.get(),
             idle_timeouts: self.idle_timeouts.get(),
             stalled_write_timeouts: self.stalled_write_timeouts.get(),
             ..WireStatistics::default()

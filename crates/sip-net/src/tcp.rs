@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::activity::Activity;
-use crate::connections::{Connection, Outgoing};
+use crate::connections::{Connection, OpenedBy, Outgoing};
 use crate::incoming::{CloseReason, MalformedReason, SendError};
 use crate::keep_alive::PONG;
 use crate::shared::{NobodyListens, Shared};
@@ -174,7 +174,10 @@ async fn farewell(stream: &TcpStream, writer: &mut Writer<'_>, reason: &CloseRea
             })
             .await;
         }
-        CloseReason::Local | CloseReason::Idle | CloseReason::PartialMessage => {
+        CloseReason::Local
+        | CloseReason::Idle
+        | CloseReason::PartialMessage
+        | CloseReason::Silent => {
             writer.queue.close();
             let _ = timeout(FAREWELL, writer.run()).await;
         }
@@ -218,6 +221,8 @@ struct Reader<'a> {
     buffer: BytesMut,
     /// Since when a message has been there in part.
     partial_since: Option<Instant>,
+    /// When the first message has to be there; none once it is, and where none has to come.
+    first_message_by: Option<Instant>,
 }
 
 impl<'a> Reader<'a> {
@@ -242,6 +247,8 @@ impl<'a> Reader<'a> {
             framing,
             buffer: BytesMut::new(),
             partial_since: None,
+            first_message_by: (connection.opened_by == OpenedBy::Peer)
+                .then(|| Instant::now() + limits.first_message_timeout),
         }
     }
 
@@ -286,7 +293,7 @@ impl<'a> Reader<'a> {
     /// When the peer must have sent something, and what becomes of the connection otherwise.
     fn deadline(&self) -> (Instant, CloseReason) {
         let limits = &self.shared.config.limits;
-        match self.partial_since {
+        let due = match self.partial_since {
             Some(since) => (
                 since + limits.partial_message_timeout,
                 CloseReason::PartialMessage,
@@ -295,6 +302,10 @@ impl<'a> Reader<'a> {
                 self.activity.last() + limits.idle_timeout,
                 CloseReason::Idle,
             ),
+        };
+        match self.first_message_by {
+            Some(by) if by < due.0 => (by, CloseReason::Silent),
+            _ => due,
         }
     }
 
@@ -338,6 +349,7 @@ impl<'a> Reader<'a> {
     async fn deliver(&mut self, octets: Bytes, now: Instant) -> Result<(), CloseReason> {
         match Message::read(octets.clone()) {
             Ok(message) => {
+                self.first_message_by = None;
                 trace::received(&self.flow, &octets);
                 let delivered = self.shared.deliver(self.flow, message, now).await;
                 delivered.map_err(|NobodyListens| CloseReason::Local)

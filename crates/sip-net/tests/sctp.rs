@@ -421,6 +421,46 @@ async fn silence_fails_in_time() {
 }
 
 #[tokio::test]
+async fn a_peer_that_says_nothing_is_not_kept() {
+    let limits = Limits {
+        first_message_timeout: Duration::from_millis(200),
+        ..Limits::default()
+    };
+    let mut server = Node::start(SipNetConfig {
+        limits,
+        ..config(LISTEN)
+    });
+    let mut client = Node::start(client_of(&server));
+    let speaking = connect(&client, &server, true).await;
+    client.send(Target::Flow(speaking), &request("a"));
+    server.expect(&request("a")).await;
+    let silent = connect(&client, &server, true).await;
+    let pinging = connect(&client, &server, true).await;
+    client.send(Target::Flow(pinging), &Bytes::from_static(b"\r\n\r\n"));
+    for _ in 0..2 {
+        match server.event().await {
+            Incoming::ConnectionClosed { reason, .. } => assert_eq!(reason, CloseReason::Silent),
+            other => panic!("{other:?}"),
+        }
+    }
+    let mut ended = Vec::new();
+    for _ in 0..2 {
+        match client.event().await {
+            Incoming::ConnectionClosed { connection, .. } => ended.push(connection),
+            other => panic!("{other:?}"),
+        }
+    }
+    ended.sort();
+    let mut expected = vec![silent.connection, pinging.connection];
+    expected.sort();
+    assert_eq!(ended, expected);
+    let statistics = server.transports.statistics().await;
+    assert_eq!(statistics.first_message_timeouts, 2);
+    client.send(Target::Flow(speaking), &request("b"));
+    server.expect(&request("b")).await;
+}
+
+#[tokio::test]
 async fn associations_are_limited() {
     let limits = Limits {
         max_connections: 1,

@@ -10,7 +10,7 @@ use common::{Node, PATIENCE, limits, request, request_with_body, response, trans
 use sip::{Flow, Target, Transport};
 use sip_net::{CloseReason, Incoming, Limits, MalformedReason, SendError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::timeout;
 
 const LISTEN: &[&str] = &["tcp:127.0.0.1:0"];
@@ -218,6 +218,50 @@ async fn an_idle_connection_is_closed() {
         CloseReason::Idle
     );
     assert_eq!(server.transports.statistics().await.idle_timeouts, 1);
+}
+
+#[tokio::test]
+async fn a_peer_that_connects_and_says_nothing_is_not_kept() {
+    let limit = Limits {
+        first_message_timeout: Duration::from_millis(300),
+        ..Limits::default()
+    };
+    let mut server = Node::start(limits(limit, LISTEN));
+    let peer = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let peer_address = peer.local_addr().expect("bound");
+    // Those that we open may stay silent: we have asked for them.
+    let opened = server
+        .transports
+        .connect(Transport::Tcp, peer_address, false)
+        .await;
+    opened.expect("a connection");
+    let mut speaking = plain(&server).await;
+    write(&mut speaking, &request("a")).await;
+    let flow = server.expect(&request("a")).await;
+
+    let began = Instant::now();
+    let mut silent = plain(&server).await;
+    let mut pinging = plain(&server).await;
+    let mut starting = plain(&server).await;
+    write(&mut pinging, b"\r\n\r\n").await;
+    write(&mut starting, &request("b")[..40]).await;
+    assert_eq!(read_to_end(&mut silent).await, b"");
+    let took = began.elapsed();
+    assert!((290..1_000).contains(&took.as_millis()), "{took:?}");
+    assert_eq!(read_to_end(&mut pinging).await, b"\r\n");
+    assert_eq!(read_to_end(&mut starting).await, b"");
+    drop((silent, pinging, starting));
+    for _ in 0..3 {
+        match server.event().await {
+            Incoming::ConnectionClosed { reason, .. } => assert_eq!(reason, CloseReason::Silent),
+            other => panic!("{other:?}"),
+        }
+    }
+    let statistics = server.transports.statistics().await;
+    assert_eq!(statistics.first_message_timeouts, 3);
+    assert_eq!(statistics.connections, 2);
+    write(&mut speaking, &request("c")).await;
+    assert_eq!(server.expect(&request("c")).await, flow);
 }
 
 /// Sends what cannot be cut into messages; the answer still goes out, then the connection ends.
@@ -512,6 +556,29 @@ async fn connections_are_limited() {
     ));
     let mut fourth = plain(&server).await;
     write(&mut fourth, &request("b")).await;
+    server.expect(&request("b")).await;
+}
+
+#[tokio::test]
+async fn connections_of_one_source_are_limited() {
+    let limit = Limits {
+        max_accepted_per_source: 1,
+        ..Limits::default()
+    };
+    let mut server = Node::start(limits(limit, LISTEN));
+    let mut first = plain(&server).await;
+    write(&mut first, &request("a")).await;
+    server.expect(&request("a")).await;
+    let mut second = plain(&server).await;
+    assert_eq!(read_to_end(&mut second).await, b"");
+    assert_eq!(server.transports.statistics().await.connections_refused, 1);
+
+    let elsewhere = TcpSocket::new_v4().expect("a socket");
+    let other_source = SocketAddr::from(([127, 0, 0, 2], 0));
+    elsewhere.bind(other_source).expect("a loopback address");
+    let connected = elsewhere.connect(server.address()).await;
+    let mut elsewhere = connected.expect("connects");
+    write(&mut elsewhere, &request("b")).await;
     server.expect(&request("b")).await;
 }
 
