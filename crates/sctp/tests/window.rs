@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Pair, chunk_types, message, ordered};
+use common::{Pair, chunk_types, message, ordered, transfer};
 use sctp::packet::ChunkType;
 use sctp::{EndpointConfig, Event, SendError};
 
@@ -149,4 +149,31 @@ fn a_silly_window_is_not_advertised() {
     pair.server.endpoint.receive(pair.now, server).unwrap();
     pair.collect();
     assert_eq!(pair.server.sent.len(), sacks + 1);
+}
+
+#[test]
+fn a_pause_costs_half_the_congestion_window_once_an_rto_whatever_else_is_sent() {
+    let mut pair = Pair::new();
+    let (client, server) = pair.establish();
+    transfer(&mut pair, 2000, 1400, ordered(0));
+    pair.run_for(Duration::from_millis(300));
+    let path = |pair: &Pair| pair.client.endpoint.status(client).unwrap().paths[0].clone();
+    let before = path(&pair).cwnd;
+    assert!(before > 50_000, "{before}");
+    pair.run_for(path(&pair).rto);
+    for number in 0..8 {
+        let payload = message(number, 10);
+        pair.server
+            .endpoint
+            .send(pair.now, server, ordered(0), payload)
+            .unwrap();
+        pair.run();
+    }
+    pair.run_for(Duration::from_millis(250));
+    assert_eq!(pair.client.receive_all(pair.now, client).len(), 8);
+    assert_eq!(path(&pair).cwnd, before, "SACKs are no data");
+    pair.client_sends(ordered(0), message(0, 10));
+    assert_eq!(path(&pair).cwnd, before / 2);
+    pair.client_sends(ordered(0), message(0, 10));
+    assert_eq!(path(&pair).cwnd, before / 2);
 }

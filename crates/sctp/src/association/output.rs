@@ -331,9 +331,6 @@ impl Association {
         writer: &mut PacketWriter<'_>,
         context: &mut Context<'_>,
     ) {
-        if let Some(path) = self.paths.get_mut(index) {
-            path.account_for_idle_time(context.now);
-        }
         // Section 6.1: whoever wants to shut down would like to know soon.
         let immediate = self.state == AssociationState::ShutdownPending;
         let counts = self.sender.write_data(

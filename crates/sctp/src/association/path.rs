@@ -136,9 +136,29 @@ impl Path {
         !self.congestion.allows(self.flight + chunk_size)
     }
 
-    /// Adjusts the window for the time in which nothing was sent (section 7.2.1): to be called
-    /// before data is sent.
-    pub(crate) fn account_for_idle_time(&mut self, now: Instant) {
+    /// A chunk goes out for the first time.
+    pub(crate) fn chunk_sent(&mut self, now: Instant, chunk_size: usize) {
+        self.account_for_idle_time(now);
+        self.flight += chunk_size;
+        self.data_sent = Some(now);
+        self.start_t3_rtx(now);
+    }
+
+    /// A chunk goes out again; `earliest` says that it is the lowest outstanding one on this path
+    /// (section 6.1).
+    pub(crate) fn chunk_retransmitted(&mut self, now: Instant, chunk_size: usize, earliest: bool) {
+        self.account_for_idle_time(now);
+        self.flight += chunk_size;
+        self.data_sent = Some(now);
+        if earliest {
+            self.t3_rtx = None;
+        }
+        self.start_t3_rtx(now);
+    }
+
+    /// Adjusts the window for the time in which nothing was sent, once for each RTO of it
+    /// (section 7.2.1). That time ends here: a chunk goes out now.
+    fn account_for_idle_time(&mut self, now: Instant) {
         let Some(data_sent) = self.data_sent else {
             return;
         };
@@ -154,24 +174,6 @@ impl Path {
             idle -= rto;
             periods += 1;
         }
-    }
-
-    /// A chunk goes out for the first time.
-    pub(crate) fn chunk_sent(&mut self, now: Instant, chunk_size: usize) {
-        self.flight += chunk_size;
-        self.data_sent = Some(now);
-        self.start_t3_rtx(now);
-    }
-
-    /// A chunk goes out again; `earliest` says that it is the lowest outstanding one on this path
-    /// (section 6.1).
-    pub(crate) fn chunk_retransmitted(&mut self, now: Instant, chunk_size: usize, earliest: bool) {
-        self.flight += chunk_size;
-        self.data_sent = Some(now);
-        if earliest {
-            self.t3_rtx = None;
-        }
-        self.start_t3_rtx(now);
     }
 
     /// A chunk is not counted in flight any more: lost, or moved elsewhere.
