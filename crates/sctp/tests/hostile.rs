@@ -500,7 +500,7 @@ fn a_packet_full_of_sacks_counts_as_one() {
 fn gap_blocks_in_any_order_are_understood() {
     let mut pair = Pair::new();
     pair.establish();
-    for _ in 0..2 {
+    for _ in 0..3 {
         pair.client_sends(ordered(0), vec![1; 1200]);
     }
     let packets: Vec<Bytes> = pair.to_server.drain(..).collect();
@@ -517,7 +517,7 @@ fn gap_blocks_in_any_order_are_understood() {
         1000,
     );
     let gaps =
-        [(2, 2), (0, 0), (2, 1), (1, 2), (2, 2)].map(|(start, end)| GapAckBlock { start, end });
+        [(3, 3), (0, 0), (2, 1), (2, 3), (1, 2)].map(|(start, end)| GapAckBlock { start, end });
     writer
         .sack(
             first.tsn.previous(),
@@ -529,8 +529,8 @@ fn gap_blocks_in_any_order_are_understood() {
     pair.give_client(writer.finish());
     let client = pair.client.association();
     let status = pair.client.endpoint.status(client).unwrap();
-    assert_eq!(status.outstanding_bytes, 0);
-    assert_eq!(status.send_buffer_bytes, 2400, "not acknowledged for good");
+    assert_eq!(status.outstanding_bytes, 1216, "the first one is missing");
+    assert_eq!(status.send_buffer_bytes, 3600, "not acknowledged for good");
 }
 
 #[test]

@@ -10,8 +10,8 @@ use common::{
     CLIENT_PORT, Pair, SERVER_PORT, altered, chunk_types, ordered, packet, tag, to_server,
 };
 use sctp::packet::{
-    Abort, Cause, CauseBuffer, Chunk, ChunkType, CookieEcho, Data, Init, OperationError, Packet,
-    Parameters, Shutdown, ShutdownComplete, Tsn,
+    Abort, Cause, CauseBuffer, Chunk, ChunkType, CookieEcho, Data, GapAckBlock, Init,
+    OperationError, Packet, PacketWriter, Parameters, Shutdown, ShutdownComplete, Tsn,
 };
 use sctp::{
     AbortError, AssociationState, EndpointConfig, Event, LostCause, PathAddress, ShutdownError,
@@ -612,4 +612,76 @@ fn no_heartbeats_go_to_a_peer_that_shuts_down() {
             .iter()
             .any(|(_, packet)| chunk_types(packet).contains(&ChunkType::HEARTBEAT))
     );
+}
+
+/// Lets time pass, with `answer` each 900 ms from the peer, until the server's association is
+/// gone.
+fn time_to_the_end(pair: &mut Pair, answer: &Bytes) -> Duration {
+    let begin = pair.now;
+    while pair.server.endpoint.association_count() > 0 {
+        pair.run_for_without_delivery(Duration::from_millis(900));
+        pair.give_server(answer.clone());
+        pair.lose_all();
+        assert!(pair.now - begin < Duration::from_secs(3600), "for ever");
+    }
+    assert!(matches!(
+        pair.server.events.last(),
+        Some(Event::CommunicationLost {
+            cause: LostCause::ShutdownTimedOut,
+            ..
+        })
+    ));
+    pair.now - begin
+}
+
+#[test]
+fn a_peer_that_repeats_its_shutdown_for_ever_does_not_keep_the_association() {
+    let mut pair = Pair::new();
+    let (client, _) = pair.establish();
+    pair.client.endpoint.shutdown(pair.now, client).unwrap();
+    pair.collect();
+    let shutdown = pair.to_server.pop_front().unwrap();
+    pair.give_server(shutdown.clone());
+    let server = pair.server.association();
+    assert_eq!(
+        state(&pair.server, server),
+        Some(AssociationState::ShutdownAckSent)
+    );
+    // The client is silent but for the SHUTDOWN that it repeats.
+    pair.client.endpoint.abort(pair.now, client, b"").unwrap();
+    pair.lose_all();
+    let time = time_to_the_end(&mut pair, &shutdown);
+    assert!(time >= Duration::from_secs(300) && time < Duration::from_secs(302));
+}
+
+#[test]
+fn a_peer_that_never_acknowledges_for_good_does_not_keep_an_association_that_is_to_end() {
+    for gap in [(1, 1), (2, 2)] {
+        let mut pair = Pair::new();
+        let (client, server) = pair.establish();
+        for _ in 0..2 {
+            pair.server
+                .endpoint
+                .send(pair.now, server, ordered(0), Bytes::from_static(b"x"))
+                .unwrap();
+        }
+        pair.collect();
+        let packets: Vec<Bytes> = pair.to_client.drain(..).collect();
+        let first = common::data_of(&packets)[0].0;
+        let server_tag = tag(&pair.client.sent.last().unwrap().1);
+        pair.client.endpoint.abort(pair.now, client, b"").unwrap();
+        pair.lose_all();
+        pair.server.endpoint.shutdown(pair.now, server).unwrap();
+        let mut buffer = bytes::BytesMut::new();
+        let mut writer = PacketWriter::new(&mut buffer, CLIENT_PORT, SERVER_PORT, server_tag, 1000);
+        let gaps = [gap].map(|(start, end)| GapAckBlock { start, end });
+        // A window that is closed, so that what is lost is no error.
+        writer
+            .sack(first.previous(), 0, gaps.into_iter(), [].into_iter())
+            .unwrap();
+        let sack = writer.finish();
+        pair.give_server(sack.clone());
+        let time = time_to_the_end(&mut pair, &sack);
+        assert!(time < Duration::from_secs(302), "{time:?}");
+    }
 }

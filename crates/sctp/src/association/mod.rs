@@ -272,14 +272,13 @@ impl Association {
             AssociationState::CookieWait | AssociationState::CookieEchoed => {
                 self.shutdown.request();
             }
-            AssociationState::Established => {
-                self.state = AssociationState::ShutdownPending;
-                self.advance_shutdown(context);
-            }
+            AssociationState::Established => self.begin_shutdown(context),
             AssociationState::ShutdownPending
             | AssociationState::ShutdownSent
             | AssociationState::ShutdownReceived
-            | AssociationState::ShutdownAckSent => {}
+            | AssociationState::ShutdownAckSent => {
+                self.shutdown.start_guard(context.now, context.config);
+            }
         }
         Ok(())
     }
@@ -437,9 +436,16 @@ impl Association {
         self.begin_burst();
         self.watch_window(context);
         if self.shutdown.is_requested() {
-            self.state = AssociationState::ShutdownPending;
-            self.advance_shutdown(context);
+            self.begin_shutdown(context);
         }
+    }
+
+    /// The user has asked for the end of the association, which is up. The guard covers the time
+    /// in which data is still delivered, too.
+    fn begin_shutdown(&mut self, context: &mut Context<'_>) {
+        self.state = AssociationState::ShutdownPending;
+        self.shutdown.start_guard(context.now, context.config);
+        self.advance_shutdown(context);
     }
 
     /// Goes on with a shutdown once everything that was sent is acknowledged (section 9.2).
@@ -448,11 +454,11 @@ impl Association {
             return;
         }
         match self.state {
-            AssociationState::ShutdownPending => {
-                self.state = AssociationState::ShutdownSent;
+            AssociationState::ShutdownPending => self.state = AssociationState::ShutdownSent,
+            AssociationState::ShutdownReceived => {
+                self.state = AssociationState::ShutdownAckSent;
                 self.shutdown.start_guard(context.now, context.config);
             }
-            AssociationState::ShutdownReceived => self.state = AssociationState::ShutdownAckSent,
             _ => return,
         }
         self.shutdown.send();

@@ -436,8 +436,9 @@ impl SentChunks {
 }
 
 /// Reads Gap Ack Blocks into ascending, isolated runs of offsets. A block whose ends are reversed
-/// or that touches the Cumulative TSN is left out; `false` when one reaches beyond what is
-/// outstanding.
+/// is left out, and so is one that touches the Cumulative TSN: it contradicts that, and would have
+/// us wait without a timer for a chunk that is never acknowledged for good. `false` when a block
+/// reaches beyond what is outstanding.
 fn read_gaps(
     gaps: impl Iterator<Item = GapAckBlock>,
     outstanding: u32,
@@ -446,7 +447,7 @@ fn read_gaps(
     runs.clear();
     let mut ascending = true;
     for gap in gaps {
-        if gap.start == 0 || gap.end < gap.start {
+        if gap.start < 2 || gap.end < gap.start {
             continue;
         }
         if u32::from(gap.end) > outstanding {

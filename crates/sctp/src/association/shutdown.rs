@@ -34,7 +34,8 @@ impl Shutdown {
         self.due = true;
     }
 
-    /// Starts the guard over the whole sequence (five times RTO.Max), if it does not run yet.
+    /// Starts the guard over the whole sequence (five times RTO.Max), if it does not run yet: a
+    /// peer that answers all the time, but never lets it end, cannot keep the association.
     pub(crate) fn start_guard(&mut self, now: Instant, config: &EndpointConfig) {
         self.t5.get_or_insert(now + config.rto_max * 5);
     }

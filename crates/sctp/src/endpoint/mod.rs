@@ -208,7 +208,8 @@ impl Endpoint {
             .flatten()
     }
 
-    /// Ends an association in good order (section 11.1.3): what is queued is delivered first.
+    /// Ends an association in good order (section 11.1.3): what is queued is delivered first. When
+    /// that, and the peer's agreement, take longer than five times RTO.Max, it is aborted.
     ///
     /// # Errors
     ///
