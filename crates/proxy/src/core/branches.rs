@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use sip::transaction::ServerId;
 use sip::user_agent::cancel_of;
-use sip::{Message, Transport, Uri};
+use sip::{Message, Transport};
 
 use super::best_response::Candidate;
 use super::context::{BranchState, Cancel, Context, Forwarded};
@@ -16,7 +16,7 @@ use super::identity::Source;
 use super::proxy::{BranchName, Proxy, Waiting};
 use super::query::{Answer, NextHop, Query};
 use super::rejection::Rejection;
-use super::target::{Target, Way};
+use super::target::{Target, Way, is_sips};
 use super::{route, uri};
 use crate::HostPort;
 
@@ -153,8 +153,17 @@ impl Proxy {
         }
     }
 
-    /// What a way means for a request. `None`: it leads nowhere.
+    /// What a way means for a request. `None`: it leads nowhere, or a SIPS URI to where there is no
+    /// TLS (RFC 3261 section 26.2.2, RFC 5630 section 5.3).
     pub(super) fn resolve(&self, request: &Message, target: &str, way: &Way) -> Option<Resolved> {
+        let transport = match way {
+            Way::Flow { flow, .. } => Some(flow.transport),
+            Way::Address { transport, .. } => Some(*transport),
+            Way::NextHop => None,
+        };
+        if is_sips(target) && transport.is_some_and(|transport| !transport.is_secure()) {
+            return None;
+        }
         match way {
             Way::Flow {
                 flow,
@@ -190,9 +199,8 @@ impl Proxy {
 
     /// Where the first Route, or else the URI of the target, leads (RFC 3261 section 16.6 step 7).
     fn resolve_next_hop(&self, request: &Message, target: &str) -> Option<Resolved> {
-        let is_secure = matches!(Uri::parse(target), Ok(Uri::Sip(uri)) if uri.is_secure());
         let next_hop = route::next_hop(request, target)?;
-        let destination = uri::destination(next_hop.as_sip()?, is_secure)?;
+        let destination = uri::destination(next_hop.as_sip()?, is_sips(target))?;
         let uri::Destination {
             host,
             port,

@@ -55,7 +55,8 @@ impl Rejection {
         response
     }
 
-    fn with(mut self, name: Name<'static>, value: impl Into<String>) -> Rejection {
+    /// The same with another field in the response, which takes the place of the one there was.
+    pub(crate) fn with(mut self, name: Name<'static>, value: impl Into<String>) -> Rejection {
         self.field = Some((name, value.into()));
         self
     }

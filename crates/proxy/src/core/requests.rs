@@ -187,7 +187,7 @@ impl Proxy {
                     self.drive(now, server, context);
                     return;
                 }
-                Rejection::new(480, "Temporarily Unavailable")
+                unavailable(now, &context.request, &bindings)
             }
             Answer::Unknown => NOT_FOUND,
             _ if is_timeout => Rejection::new(504, "Server Time-out"),
@@ -387,8 +387,9 @@ impl Proxy {
         request: &Message,
         bindings: &[Binding],
     ) -> VecDeque<Vec<Target>> {
+        let is_secure = request.request_uri().is_some_and(target::is_sips);
         let has_route = request.contains(Name::Route);
-        target::targets(bindings, now, has_route, |connection| {
+        target::targets(bindings, now, is_secure, has_route, |connection| {
             self.open.contains(&connection)
         })
     }
@@ -443,6 +444,30 @@ fn changes(update: &Update) -> Vec<(String, Duration)> {
             .map(|contact| (contact.uri.to_string(), contact.lifetime))
             .collect(),
     }
+}
+
+/// Why a user with these bindings cannot be reached. Where it is for the scheme of the Contacts, a
+/// Warning says so (RFC 5630 section 5.3).
+fn unavailable(now: Instant, request: &Message, bindings: &[Binding]) -> Rejection {
+    let rejection = Rejection::new(480, "Temporarily Unavailable");
+    let is_secure = request.request_uri().is_some_and(target::is_sips);
+    let mut current = bindings
+        .iter()
+        .filter(|binding| binding.expires > now)
+        .peekable();
+    if current.peek().is_none()
+        || current.any(|binding| target::is_sips(&binding.contact) == is_secure)
+    {
+        return rejection;
+    }
+    rejection.with(
+        Name::Warning,
+        if is_secure {
+            "380 proxy \"SIPS Not Allowed\""
+        } else {
+            "381 proxy \"SIPS Required\""
+        },
+    )
 }
 
 /// What a client is told when the store has not done what it was asked.

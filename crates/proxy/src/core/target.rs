@@ -60,15 +60,19 @@ impl Target {
 /// a new connection to its Contact can be expected to arrive: if the Contact has a host name, or the
 /// very address that the REGISTER came from. A Contact with another address is behind a NAT, and is
 /// left out. `has_route`: the request goes where its Route says, not along a flow.
+///
+/// `is_secure`: the Request-URI is a SIPS URI, which only Contacts that are one may replace, and which
+/// goes over TLS all the way. A SIP URI is not replaced by a SIPS one either (RFC 5630 section 5.3).
 pub(crate) fn targets(
     bindings: &[Binding],
     now: Instant,
+    is_secure: bool,
     has_route: bool,
     is_open: impl Fn(ConnectionId) -> bool,
 ) -> VecDeque<Vec<Target>> {
     let mut usable: Vec<(u16, Target)> = bindings
         .iter()
-        .filter(|binding| binding.expires > now)
+        .filter(|binding| binding.expires > now && is_sips(&binding.contact) == is_secure)
         .filter_map(|binding| Some((binding.q, target(binding, has_route, &is_open)?)))
         .collect();
     // A stable sort: equal ones stay in the order of their registration.
@@ -83,6 +87,11 @@ pub(crate) fn targets(
         last_q = Some(q);
     }
     groups
+}
+
+/// Whether a text is a SIPS URI.
+pub(crate) fn is_sips(uri: &str) -> bool {
+    matches!(Uri::parse(uri), Ok(Uri::Sip(uri)) if uri.is_secure())
 }
 
 /// Whether a request to this Contact arrives at the far end of the flow without the flow. Over SCTP
@@ -111,7 +120,8 @@ fn target(
             };
             let is_reliable = flow.transport.is_reliable();
             let address = contact_address(&contact, flow.transport).filter(|_| is_direct);
-            let has_flow = !is_reliable || is_open(flow.connection);
+            let has_flow = (!is_reliable || is_open(flow.connection))
+                && (flow.transport.is_secure() || !contact.is_secure());
             if has_flow {
                 ways.push_back(Way::Flow {
                     flow: *flow,
