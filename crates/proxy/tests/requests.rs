@@ -120,6 +120,15 @@ fn this_element_answers_options_and_takes_nothing_else() {
             ok.answers(200).values(Name::Allow),
             ["ACK", "CANCEL", "OPTIONS", "REGISTER"]
         );
+        // The others that RFC 3261 section 11.2 asks for.
+        for (name, value) in [
+            (Name::Accept, ""),
+            (Name::AcceptEncoding, "identity"),
+            (Name::AcceptLanguage, "en"),
+            (Name::Supported, ""),
+        ] {
+            assert_eq!(ok.message.header(name), Some(value), "{name}");
+        }
     }
     for (call, method) in [
         ("c4", Method::Invite),

@@ -275,7 +275,13 @@ impl Proxy {
             self.refuse(now, server, request, &Rejection::method_not_allowed());
             return;
         }
-        let response = Message::response_to(request, 200, "OK").with(Name::Allow, ALLOWED_METHODS);
+        // No body that we would read, no encoding, no language to choose, no extension.
+        let response = Message::response_to(request, 200, "OK")
+            .with(Name::Allow, ALLOWED_METHODS)
+            .with(Name::Accept, "")
+            .with(Name::AcceptEncoding, "identity")
+            .with(Name::AcceptLanguage, "en")
+            .with(Name::Supported, "");
         self.respond(now, server, response);
     }
 
