@@ -68,6 +68,11 @@ pub struct Limits {
     pub max_body_bytes: usize,
     /// How long a peer may take from the first byte of a message on a stream transport to its last.
     pub partial_message_timeout: Duration,
+    /// How long a connection whose peer has closed its half (TCP's FIN) stays for the final
+    /// responses to what the peer has asked. 64*T1, the time of Timer F (RFC 3261 section
+    /// 17.1.2.2): after it only an INVITE can still be waiting. It ends at once where nothing is to
+    /// be answered.
+    pub half_closed_timeout: Duration,
     /// A connection that a peer opened and on which no whole message of its has come for so long
     /// since is closed. Keep-alives are no messages.
     pub first_message_timeout: Duration,
@@ -102,6 +107,7 @@ impl Default for Limits {
             max_header_bytes: 64 * 1024,
             max_body_bytes: 256 * 1024,
             partial_message_timeout: Duration::from_secs(30),
+            half_closed_timeout: Duration::from_secs(32),
             first_message_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(3_900),
             stalled_write_timeout: Duration::from_secs(30),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytes::Bytes;
@@ -16,6 +16,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use crate::config::Limits;
 use crate::incoming::SendError;
 use crate::tcp_info::{TcpCounts, tcp_counts};
+use crate::unanswered::is_response;
 
 /// A message on its way out.
 #[derive(Debug)]
@@ -42,6 +43,7 @@ pub(crate) struct Connection {
     max_queued_bytes: usize,
     state: watch::Sender<State>,
     close: Notify,
+    half_closed: AtomicBool,
     socket: OnceLock<Arc<TcpStream>>,
 }
 
@@ -62,6 +64,9 @@ enum State {
 impl Connection {
     /// Puts a message into the queue; gives it back with the reason where that fails.
     pub(crate) fn push(&self, outgoing: Outgoing) -> Result<(), (Outgoing, SendError)> {
+        if self.half_closed.load(Relaxed) && !is_response(&outgoing.payload) {
+            return Err((outgoing, SendError::Gone));
+        }
         let bytes = outgoing.payload.len();
         if self.queued_bytes.fetch_add(bytes, Relaxed) + bytes > self.max_queued_bytes {
             self.queued_bytes.fetch_sub(bytes, Relaxed);
@@ -84,6 +89,11 @@ impl Connection {
     /// It is open: whoever waits for it gets this flow.
     pub(crate) fn opened(&self, flow: Flow) {
         self.state.send_replace(State::Open(flow));
+    }
+
+    /// The peer sends no more: a request could not be answered, so only responses still go.
+    pub(crate) fn half_closed(&self) {
+        self.half_closed.store(true, Relaxed);
     }
 
     /// It is gone, or was never opened.
@@ -303,6 +313,7 @@ impl Connections {
             max_queued_bytes: self.queue_bytes,
             state: watch::Sender::new(State::Opening),
             close: Notify::new(),
+            half_closed: AtomicBool::new(false),
             socket: OnceLock::new(),
         });
         table.by_id.insert(connection.id, connection.clone());

@@ -27,6 +27,7 @@ mod tcp_info;
 mod trace;
 mod transports;
 mod udp;
+mod unanswered;
 
 pub use config::{Limits, SipNetConfig, StreamPolicy};
 pub use incoming::{CloseReason, Incoming, MalformedReason, SendError};

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use bytes::{Buf, Bytes, BytesMut};
 use sip::{Flow, Frame, FramingLimits, Message, StreamReader, Transport};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, sleep_until, timeout};
@@ -21,6 +22,7 @@ use crate::incoming::{CloseReason, MalformedReason, SendError};
 use crate::keep_alive::PONG;
 use crate::shared::{NobodyListens, Shared};
 use crate::trace;
+use crate::unanswered::Unanswered;
 
 /// Opens a listening socket.
 pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
@@ -144,15 +146,19 @@ async fn serve(
     connection.opened(flow);
 
     let activity = Activity::new();
-    let mut reader = Reader::new(&shared, &connection, flow, &stream, &activity);
-    let mut writer = Writer::new(&shared, &connection, queue, &stream, &activity);
-    let reason = tokio::select! {
+    let unanswered = Unanswered::default();
+    let mut reader = Reader::new(&shared, &connection, flow, &stream, &activity, &unanswered);
+    let mut writer = Writer::new(&shared, &connection, queue, &stream, &activity, &unanswered);
+    let mut reason = tokio::select! {
         reason = reader.run() => reason,
         reason = writer.run() => reason,
         () = shared.tasks.stopped() => CloseReason::Local,
         () = connection.close_requested() => CloseReason::Local,
     };
     shared.connections.retire(&connection);
+    if reason == CloseReason::Peer {
+        reason = answer(&mut writer).await;
+    }
     farewell(&stream, &mut writer, &reason).await;
     let Writer { queue, pending, .. } = writer;
     shared
@@ -160,10 +166,34 @@ async fn serve(
         .await;
 }
 
+/// Goes on writing to a peer that has closed its half, and may wait for responses, until they have
+/// been written; tells why the connection ends.
+async fn answer(writer: &mut Writer<'_>) -> CloseReason {
+    let Writer {
+        shared,
+        connection,
+        stream,
+        unanswered,
+        ..
+    } = *writer;
+    connection.half_closed();
+    tokio::select! {
+        biased;
+        () = unanswered.none() => CloseReason::Peer,
+        reason = writer.run() => reason,
+        // It had closed the other half too, and what was written was refused (RST): the rest takes
+        // another connection (RFC 3261 section 18.2.2).
+        _ = stream.ready(Interest::ERROR) => CloseReason::Peer,
+        () = sleep(shared.config.limits.half_closed_timeout) => CloseReason::Peer,
+        () = shared.tasks.stopped() => CloseReason::Local,
+        () = connection.close_requested() => CloseReason::Local,
+    }
+}
+
 /// Ends a connection so that what was sent arrives.
 async fn farewell(stream: &TcpStream, writer: &mut Writer<'_>, reason: &CloseReason) {
     match reason {
-        CloseReason::Peer | CloseReason::Failed(_) | CloseReason::Stalled => return,
+        CloseReason::Failed(_) | CloseReason::Stalled => return,
         CloseReason::Framing(_) => {
             // The user may answer what it could read (400, RFC 3261 section 18.3).
             let _ = timeout(FAREWELL, async {
@@ -174,7 +204,8 @@ async fn farewell(stream: &TcpStream, writer: &mut Writer<'_>, reason: &CloseRea
             })
             .await;
         }
-        CloseReason::Local
+        CloseReason::Peer
+        | CloseReason::Local
         | CloseReason::Idle
         | CloseReason::PartialMessage
         | CloseReason::Silent => {
@@ -217,6 +248,7 @@ struct Reader<'a> {
     flow: Flow,
     stream: &'a TcpStream,
     activity: &'a Activity,
+    unanswered: &'a Unanswered,
     framing: StreamReader,
     buffer: BytesMut,
     /// Since when a message has been there in part.
@@ -232,6 +264,7 @@ impl<'a> Reader<'a> {
         flow: Flow,
         stream: &'a TcpStream,
         activity: &'a Activity,
+        unanswered: &'a Unanswered,
     ) -> Reader<'a> {
         let limits = &shared.config.limits;
         let framing = StreamReader::new(FramingLimits {
@@ -244,6 +277,7 @@ impl<'a> Reader<'a> {
             flow,
             stream,
             activity,
+            unanswered,
             framing,
             buffer: BytesMut::new(),
             partial_since: None,
@@ -350,6 +384,7 @@ impl<'a> Reader<'a> {
         match Message::read(octets.clone()) {
             Ok(message) => {
                 self.first_message_by = None;
+                self.unanswered.received(&message);
                 trace::received(&self.flow, &octets);
                 let delivered = self.shared.deliver(self.flow, message, now).await;
                 delivered.map_err(|NobodyListens| CloseReason::Local)
@@ -395,6 +430,7 @@ struct Writer<'a> {
     queue: mpsc::Receiver<Outgoing>,
     stream: &'a TcpStream,
     activity: &'a Activity,
+    unanswered: &'a Unanswered,
     /// Taken from the queue and not wholly written; of the first one `written` bytes are.
     pending: VecDeque<Outgoing>,
     written: usize,
@@ -408,6 +444,7 @@ impl<'a> Writer<'a> {
         queue: mpsc::Receiver<Outgoing>,
         stream: &'a TcpStream,
         activity: &'a Activity,
+        unanswered: &'a Unanswered,
     ) -> Writer<'a> {
         Writer {
             shared,
@@ -415,6 +452,7 @@ impl<'a> Writer<'a> {
             queue,
             stream,
             activity,
+            unanswered,
             pending: VecDeque::new(),
             written: 0,
             batch: Vec::new(),
@@ -465,6 +503,7 @@ impl<'a> Writer<'a> {
                 break;
             }
             self.written -= bytes;
+            self.unanswered.sent(&first.payload);
             self.pending.pop_front();
             self.connection.popped(bytes);
             self.shared

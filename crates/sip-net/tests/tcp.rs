@@ -429,6 +429,8 @@ async fn a_flow_that_is_gone_fails_or_takes_the_address() {
     let mut client = plain(&server).await;
     write(&mut client, &request("a")).await;
     let flow = server.expect(&request("a")).await;
+    server.send(Target::Flow(flow), &response(200, "a"));
+    read(&mut client, response(200, "a").len()).await;
     drop(client);
     assert_eq!(closed(&mut server, flow).await, CloseReason::Peer);
 
@@ -454,6 +456,93 @@ async fn a_flow_that_is_gone_fails_or_takes_the_address() {
         response(200, "a")
     );
     server.expect_silence().await;
+}
+
+/// A peer that asks and closes its half.
+async fn half_closed(server: &mut Node) -> (TcpStream, Flow) {
+    let mut client = plain(server).await;
+    write(&mut client, &request("a")).await;
+    let flow = server.expect(&request("a")).await;
+    client.shutdown().await.expect("open");
+    (client, flow)
+}
+
+#[tokio::test]
+async fn a_peer_that_closes_its_half_gets_its_answers() {
+    let mut server = Node::listen(LISTEN);
+    let (mut client, flow) = half_closed(&mut server).await;
+    server.expect_silence().await;
+    server.send(Target::Flow(flow), &response(100, "a"));
+    let provisional = read(&mut client, response(100, "a").len()).await;
+    assert_eq!(provisional, response(100, "a"));
+    server.expect_silence().await;
+
+    // It can answer nothing itself.
+    let key = transaction();
+    server.send_for(Target::Flow(flow), &request("b"), Some(key));
+    match server.event().await {
+        Incoming::SendFailed { transaction, error } => {
+            assert_eq!((transaction, error), (key, SendError::Gone));
+        }
+        other => panic!("{other:?}"),
+    }
+
+    let began = Instant::now();
+    server.send(Target::Flow(flow), &response(200, "a"));
+    assert_eq!(read_to_end(&mut client).await, response(200, "a"));
+    assert_eq!(closed(&mut server, flow).await, CloseReason::Peer);
+    assert!(began.elapsed() < Duration::from_secs(1));
+    assert_eq!(server.transports.statistics().await.connections, 0);
+}
+
+#[tokio::test]
+async fn a_peer_that_closes_its_half_at_once_gets_all_its_answers() {
+    let mut server = Node::listen(LISTEN);
+    let mut client = plain(&server).await;
+    write(&mut client, &request("a").repeat(20)).await;
+    client.shutdown().await.expect("open");
+    for _ in 0..20 {
+        let flow = server.expect(&request("a")).await;
+        server.send(Target::Flow(flow), &response(200, "a"));
+    }
+    assert_eq!(
+        read_to_end(&mut client).await,
+        response(200, "a").repeat(20)
+    );
+}
+
+#[tokio::test]
+async fn a_half_closed_connection_does_not_stay_for_ever() {
+    let limit = Limits {
+        half_closed_timeout: Duration::from_millis(300),
+        ..Limits::default()
+    };
+    let mut server = Node::start(limits(limit, LISTEN));
+    let began = Instant::now();
+    let (mut client, flow) = half_closed(&mut server).await;
+    assert_eq!(read_to_end(&mut client).await, b"");
+    let took = began.elapsed();
+    assert!((290..2_000).contains(&took.as_millis()), "{took:?}");
+    assert_eq!(closed(&mut server, flow).await, CloseReason::Peer);
+}
+
+#[tokio::test]
+async fn a_peer_that_has_closed_both_halves_is_found_out_by_the_first_answer() {
+    let mut server = Node::listen(LISTEN);
+    let peer = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let peer_address = peer.local_addr().expect("bound");
+    let (client, flow) = half_closed(&mut server).await;
+    drop(client);
+    let began = Instant::now();
+    server.send(Target::Flow(flow), &response(100, "a"));
+    assert_eq!(closed(&mut server, flow).await, CloseReason::Peer);
+    assert!(began.elapsed() < Duration::from_secs(5));
+    let target = Target::FlowOrAddress(flow, peer_address);
+    server.send(target, &response(200, "a"));
+    let accepted = timeout(PATIENCE, peer.accept()).await.expect("in time");
+    let (mut accepted, _) = accepted.expect("comes");
+    let answer = read(&mut accepted, response(200, "a").len()).await;
+    assert_eq!(answer, response(200, "a"));
 }
 
 /// An address where nobody listens.
@@ -549,6 +638,7 @@ async fn connections_are_limited() {
         .await;
     assert_eq!(refused, Err(SendError::TooManyConnections));
 
+    first.set_zero_linger().expect("a TCP socket");
     drop(first);
     assert!(matches!(
         server.event().await,
