@@ -129,6 +129,9 @@ impl EndpointConfig {
             *duration = (*duration).min(LONGEST);
         }
         self.rto_max = self.rto_max.max(self.rto_min);
+        let default = EndpointConfig::default();
+        self.rto_alpha = weight(self.rto_alpha, default.rto_alpha);
+        self.rto_beta = weight(self.rto_beta, default.rto_beta);
         self.max_burst = self.max_burst.max(1);
         self.hb_max_burst = self.hb_max_burst.max(1);
         self.sack_delay = self.sack_delay.min(Duration::from_millis(500));
@@ -151,6 +154,15 @@ impl EndpointConfig {
     /// The longest life that a Cookie Preservative can give to a cookie.
     pub(crate) fn longest_cookie_life(&self) -> Duration {
         self.valid_cookie_life * 2
+    }
+}
+
+/// A number from 0 to 1; `default` in place of what is no number at all.
+fn weight(value: f64, default: f64) -> f64 {
+    if value.is_nan() {
+        default
+    } else {
+        value.clamp(0.0, 1.0)
     }
 }
 
@@ -178,6 +190,8 @@ mod tests {
             outbound_streams: 0,
             mtu: 0,
             hb_interval: Duration::MAX,
+            rto_alpha: f64::NAN,
+            rto_beta: f64::INFINITY,
             ..EndpointConfig::default()
         }
         .bounded();
@@ -187,5 +201,7 @@ mod tests {
         assert_eq!(config.outbound_streams, 1);
         assert_eq!(config.mtu, LEAST_MTU);
         assert!(config.hb_interval < Duration::MAX);
+        assert_eq!(config.rto_alpha, 1.0 / 8.0);
+        assert_eq!(config.rto_beta, 1.0);
     }
 }

@@ -71,9 +71,8 @@ impl RoundTripTime {
     }
 }
 
-/// The mean of `old` and `new`, with `weight` for `new`.
+/// The mean of `old` and `new`, with `weight`, from 0 to 1, for `new`.
 fn weigh(old: Duration, new: Duration, weight: f64) -> Duration {
-    let weight = weight.clamp(0.0, 1.0);
     old.mul_f64(1.0 - weight) + new.mul_f64(weight)
 }
 
