@@ -322,9 +322,47 @@ fn a_cookie_replayed_after_the_end_raises_nothing_from_the_dead() {
     assert_eq!(pair.server.endpoint.association_count(), 0);
     pair.give_server(cookie_echo.clone());
     assert_eq!(pair.server.endpoint.association_count(), 0);
+    let answer = pair.to_client.pop_front().unwrap();
+    assert_eq!(chunk_types(&answer), [ChunkType::ABORT]);
+    let events = pair.client.events.len();
+    pair.give_client(answer);
+    assert_eq!(pair.client.events.len(), events, "nobody is harmed by it");
     pair.now += Duration::from_secs(121);
     pair.give_server(cookie_echo);
     assert_eq!(pair.server.endpoint.association_count(), 0, "stale by now");
+}
+
+#[test]
+fn a_client_whose_abort_was_lost_learns_of_it_when_it_repeats_its_cookie() {
+    let mut pair = Pair::new();
+    let client = pair.connect();
+    for _ in 0..2 {
+        let packet = pair.to_server.pop_front().unwrap();
+        pair.give_server(packet);
+        if let Some(packet) = pair.to_client.pop_front()
+            && pair.server.events.is_empty()
+        {
+            pair.give_client(packet);
+        }
+    }
+    let server = pair.server.association();
+    pair.server
+        .endpoint
+        .abort(pair.now, server, b"not accepted")
+        .unwrap();
+    pair.collect();
+    pair.lose_all();
+    assert!(pair.client.events.is_empty());
+    pair.advance();
+    pair.run();
+    assert!(pair.now - pair.start < Duration::from_secs(2));
+    assert!(matches!(
+        pair.client.events[..],
+        [Event::CannotStart {
+            id,
+            cause: CannotStartCause::Refused { .. },
+        }] if id == client
+    ));
 }
 
 #[test]
@@ -744,4 +782,23 @@ fn a_peer_has_one_association() {
         .endpoint
         .connect(pair.now, to, common::SERVER_PORT);
     assert_eq!(again, Err(ConnectError::AlreadyAssociated));
+}
+
+#[test]
+fn weights_that_are_no_numbers_measure_round_trips_all_the_same() {
+    for weight in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 2.0] {
+        let config = EndpointConfig {
+            rto_alpha: weight,
+            rto_beta: weight,
+            ..EndpointConfig::default()
+        };
+        let mut pair = Pair::with(config.clone(), config);
+        let (client, _) = pair.establish();
+        for _ in 0..3 {
+            pair.client_sends(ordered(0), "one more measurement");
+            pair.run_for(Duration::from_millis(300));
+        }
+        let status = pair.client.endpoint.status(client).unwrap();
+        assert!(status.paths[0].srtt.is_some());
+    }
 }

@@ -233,6 +233,15 @@ impl Endpoint {
         let header = parsed.header();
         if self.remembered_tags.contains(now, cookie.local_tag) {
             self.statistics.drops.cookie_unexpected += 1;
+            // The association has ended, and if the peer still waits for its COOKIE ACK, it missed
+            // that. To a late copy the ABORT does no harm: the peer has that tag no more.
+            let aborts = parsed
+                .chunks()
+                .any(|chunk| matches!(chunk, Ok(Chunk::Abort(_))));
+            if !aborts {
+                let address = self.reply_address(from, header.source_port, cookie.peer_tag);
+                self.replies.abort(address, false, &CauseBuffer::new());
+            }
             return;
         }
         if self.associations.len() >= self.config.max_associations {
