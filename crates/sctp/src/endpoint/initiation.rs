@@ -251,7 +251,7 @@ impl Endpoint {
             return;
         }
         let id = self.associations.next_id();
-        let mut context = self.context(now);
+        let (_, _, mut context) = self.lend(now);
         let association = Association::accept(id, from, header.source_port, cookie, &mut context);
         let index = self.associations.insert(association);
         self.with(now, index, |association, context| {

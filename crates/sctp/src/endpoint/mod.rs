@@ -175,7 +175,7 @@ impl Endpoint {
         }
         let id = self.associations.next_id();
         let tag = self.new_tag(now);
-        let mut context = self.context(now);
+        let (_, _, mut context) = self.lend(now);
         let association = Association::connect(id, to, remote_port, tag, &mut context);
         let index = self.associations.insert(association);
         self.settle(now, index);
@@ -250,20 +250,10 @@ impl Endpoint {
             return Some(reply);
         }
         while let Some(index) = self.associations.first_ready() {
-            let mut context = Context {
-                now,
-                local_port: self.local_port,
-                config: &self.config,
-                rng: &mut self.rng,
-                events: &mut self.events,
-                replies: &mut self.replies,
-                statistics: &mut self.statistics,
-                receive_budget: 0,
-            };
-            let transmit = self
-                .associations
+            let (associations, buffer, mut context) = self.lend(now);
+            let transmit = associations
                 .get_mut(index)
-                .and_then(|association| association.poll_transmit(&mut context, &mut self.buffer));
+                .and_then(|association| association.poll_transmit(&mut context, buffer));
             self.settle(now, index);
             if transmit.is_some() {
                 return transmit;
@@ -402,21 +392,8 @@ impl Endpoint {
         index: Index,
         action: impl FnOnce(&mut Association, &mut Context<'_>) -> R,
     ) -> Option<R> {
-        let association = self.associations.get_mut(index)?;
-        let mut context = Context {
-            now,
-            local_port: self.local_port,
-            config: &self.config,
-            rng: &mut self.rng,
-            events: &mut self.events,
-            replies: &mut self.replies,
-            statistics: &mut self.statistics,
-            receive_budget: self
-                .config
-                .max_received_bytes
-                .saturating_sub(self.received_bytes),
-        };
-        let result = action(association, &mut context);
+        let (associations, _, mut context) = self.lend(now);
+        let result = action(associations.get_mut(index)?, &mut context);
         self.settle(now, index);
         Some(result)
     }
@@ -431,8 +408,10 @@ impl Endpoint {
         self.with(now, index, action)
     }
 
-    fn context(&mut self, now: Instant) -> Context<'_> {
-        Context {
+    /// The associations, the place where packets are written, and what an association is lent
+    /// while it works.
+    fn lend(&mut self, now: Instant) -> (&mut Associations, &mut BytesMut, Context<'_>) {
+        let context = Context {
             now,
             local_port: self.local_port,
             config: &self.config,
@@ -444,7 +423,8 @@ impl Endpoint {
                 .config
                 .max_received_bytes
                 .saturating_sub(self.received_bytes),
-        }
+        };
+        (&mut self.associations, &mut self.buffer, context)
     }
 
     fn settle(&mut self, now: Instant, index: Index) {
