@@ -569,3 +569,65 @@ fn responses_that_are_not_ours_are_dropped() {
     bench.receive(callee, response(&forwarded.message, 180, "x"));
     bench.one().answers(180);
 }
+
+/// A request with a body of 60,000 octets.
+fn large(call: &str) -> Message {
+    let mut invite = request(Method::Invite, "sip:x@192.0.2.77", call);
+    invite.set_body(None, vec![b'x'; 60_000].into());
+    invite
+}
+
+#[test]
+fn octets_held_are_bounded_and_given_back() {
+    let mut bench = Bench::with(&["udp:192.0.2.1:5060"], &["example.com"], |config| {
+        // The request and its copy, and then the next request, but not its copy.
+        config.maximum_held_octets = 190_000;
+    });
+    bench.receive(alice(), large("c1"));
+    let [_, forwarded] = bench.two();
+    forwarded.is(Method::Invite, "sip:x@192.0.2.77");
+    let held = bench.proxy.statistics().held_octets;
+    assert!((120_000..125_000).contains(&held), "{held}");
+
+    // Its copy would be too much.
+    answer(&mut bench, large("c2")).answers(503);
+    assert_eq!(bench.proxy.statistics().octets_refused, 1);
+    assert_eq!(bench.proxy.statistics().held_octets, held);
+    // A small one is welcome.
+    answer(
+        &mut bench,
+        request(Method::Options, "sip:x@192.0.2.77", "c3"),
+    )
+    .is(Method::Options, "sip:x@192.0.2.77");
+
+    bench.pass(Duration::from_secs(300));
+    bench.sent();
+    assert_eq!(bench.proxy.statistics().held_octets, 0);
+    bench.receive(alice(), large("c4"));
+    let [_, forwarded] = bench.two();
+    forwarded.is(Method::Invite, "sip:x@192.0.2.77");
+}
+
+#[test]
+fn octets_that_wait_for_an_answer_are_bounded() {
+    let mut bench = Bench::with(&["udp:192.0.2.1:5060"], &["example.com"], |config| {
+        config.maximum_held_octets = 130_000;
+    });
+    bench.holds_questions = true;
+    let mut register = common::register("bob", 1, &["<sip:bob@192.0.2.20>"]);
+    register.set_body(None, vec![b'x'; 60_000].into());
+    bench.receive(bob(), register);
+    bench.silence();
+    let mut invite = large("c1");
+    invite.set_request_uri("sip:bob@example.com");
+    bench.receive(alice(), invite);
+    bench.one().answers(100);
+    answer(&mut bench, large("c2")).answers(503);
+    let mut late = common::register("carol", 1, &["<sip:bob@192.0.2.20>"]);
+    late.set_body(None, vec![b'x'; 60_000].into());
+    answer(&mut bench, late).answers(503);
+    assert_eq!(bench.proxy.statistics().octets_refused, 2);
+
+    bench.pass(Duration::from_secs(60));
+    assert_eq!(bench.proxy.statistics().held_octets, 0);
+}

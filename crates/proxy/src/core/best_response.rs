@@ -75,6 +75,16 @@ impl FinalResponses {
         }
     }
 
+    /// The length of what is kept.
+    pub(crate) fn octets(&self) -> usize {
+        let best = match &self.best {
+            Some(Candidate::Received(response)) => response.wire_length(),
+            _ => 0,
+        };
+        let challenges = self.challenges.iter().map(|(_, value)| value.len());
+        best + challenges.sum::<usize>()
+    }
+
     /// The best response so far, the challenges of all in it. 408 where there is none.
     pub(crate) fn take_best(&mut self) -> Candidate {
         let best = self.best.take().unwrap_or(Candidate::Presumed(408));

@@ -283,6 +283,7 @@ impl Proxy {
                 flow: needed_flow(&context.request, arrival),
             });
         let is_invite = context.is_invite();
+        let held = context.octets();
         let is_routed = context.request.method().is_some_and(is_record_routed);
         let Some(branch) = context.branches.get_mut(name.1) else {
             return;
@@ -298,13 +299,18 @@ impl Proxy {
             max_breadth: Some(branch.max_breadth),
         };
         let copy = forwarded(&context.request, &how, &self.tokens);
-        match self.transactions.send_request(now, copy.clone(), to) {
-            Ok(client) => {
+        let octets = copy.wire_length();
+        let sent = self
+            .has_room(held + octets)
+            .then(|| self.transactions.send_request(now, copy.clone(), to));
+        match sent {
+            Some(Ok(client)) => {
                 self.statistics.forwarded += 1;
                 self.clients.insert(client, name);
                 let mut forwarded = Forwarded {
                     client,
                     request: copy,
+                    octets,
                     sent_to: to,
                     is_proceeding: false,
                     cancel: Cancel::No,
@@ -315,7 +321,7 @@ impl Proxy {
                 }
                 branch.state = BranchState::Forwarded(Box::new(forwarded));
             }
-            Err(_) => {
+            Some(Err(_)) | None => {
                 context.is_overloaded = true;
                 self.end_branch(name, context, Some(Candidate::Presumed(503)));
             }

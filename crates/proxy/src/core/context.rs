@@ -18,6 +18,8 @@ use super::target::Target;
 pub(crate) struct Context {
     /// The request, without the Route values that led it here.
     pub(crate) request: Message,
+    /// The length of the request.
+    request_octets: usize,
     pub(crate) arrival: Flow,
     pub(crate) fingerprint: Fingerprint,
     /// The branches that may run side by side (RFC 5393 section 5.3.3).
@@ -67,6 +69,8 @@ pub(crate) struct Forwarded {
     pub(crate) client: ClientId,
     /// As it was sent: what a CANCEL is made from.
     pub(crate) request: Message,
+    /// The length of that.
+    pub(crate) octets: usize,
     pub(crate) sent_to: sip::Target,
     /// A provisional response has come.
     pub(crate) is_proceeding: bool,
@@ -97,6 +101,7 @@ impl Context {
         };
         Context {
             call: is_invite.then(|| Call::of(&request)).flatten(),
+            request_octets: request.wire_length(),
             request,
             arrival,
             fingerprint,
@@ -114,6 +119,20 @@ impl Context {
 
     pub(crate) fn is_invite(&self) -> bool {
         self.request.method() == Some(&Method::Invite)
+    }
+
+    /// The length of all messages that are held: the request, its copies that have no final response,
+    /// and the best response.
+    pub(crate) fn octets(&self) -> usize {
+        let copies: usize = self
+            .branches
+            .iter()
+            .map(|branch| match &branch.state {
+                BranchState::Forwarded(forwarded) => forwarded.octets,
+                _ => 0,
+            })
+            .sum();
+        self.request_octets + copies + self.finals.octets()
     }
 
     /// Whether further targets and ways may be tried.

@@ -20,6 +20,7 @@ mod best_response;
 mod binding;
 mod branches;
 mod context;
+mod contexts;
 mod event;
 mod flow_token;
 mod forward;

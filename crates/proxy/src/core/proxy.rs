@@ -15,7 +15,7 @@ use sip::transaction::{
 use sip::{ConnectionId, Flow, Message, Target, Transmit, Violation};
 
 use super::binding::Bindings;
-use super::context::Context;
+use super::contexts::Contexts;
 use super::event::Event;
 use super::flow_token::FlowTokens;
 use super::identity::{Domain, Identity, Listener};
@@ -48,6 +48,10 @@ pub struct Config {
     /// How long a forwarded INVITE may go without a final response after its last provisional one;
     /// more than three minutes (Timer C, RFC 3261 section 16.6 step 11).
     pub timer_c: Duration,
+    /// How many octets of messages are held by the requests that are being forwarded or wait for an
+    /// answer: each request, its copies, and the responses kept. A request beyond it is answered 503.
+    /// What the transactions keep to retransmit is not counted; their number is bounded.
+    pub maximum_held_octets: usize,
     /// How many events wait to be taken; those that come when so many do are dropped.
     pub maximum_events: usize,
 }
@@ -63,6 +67,7 @@ impl Default for Config {
             registrar: RegistrarConfig::default(),
             queries: QueryLimits::default(),
             timer_c: Duration::from_secs(185),
+            maximum_held_octets: 256 << 20,
             maximum_events: 10_000,
         }
     }
@@ -75,6 +80,7 @@ pub struct Proxy {
     pub(super) registrar: RegistrarConfig,
     pub(super) transaction_config: TransactionConfig,
     pub(super) timer_c: Duration,
+    maximum_held_octets: usize,
     maximum_events: usize,
 
     pub(super) transactions: Transactions,
@@ -85,7 +91,9 @@ pub struct Proxy {
     tags: RandomState,
 
     /// Requests that are being forwarded, by the transaction in which they came.
-    pub(super) contexts: HashMap<ServerId, Box<Context>, RandomState>,
+    pub(super) contexts: Contexts,
+    /// The length of the requests that wait for an answer without a context.
+    parked_octets: usize,
     /// Which branch a transaction of ours belongs to. It outlives the context where further 2xx
     /// responses can come (RFC 6026).
     pub(super) clients: HashMap<ClientId, BranchName, RandomState>,
@@ -117,6 +125,17 @@ pub(super) enum Waiting {
     Acknowledge(Box<Acknowledgement>),
 }
 
+impl Waiting {
+    /// The length of the request that it holds itself. A context counts its own.
+    fn octets(&self) -> usize {
+        match self {
+            Waiting::Register(registering) => registering.octets(),
+            Waiting::Acknowledge(acknowledgement) => acknowledgement.octets(),
+            Waiting::Lookup(_) | Waiting::Resolve(_) => 0,
+        }
+    }
+}
+
 impl Proxy {
     /// A proxy that listens where the configuration says. The generator gives branches, tags and the
     /// keys of hash tables and flow tokens.
@@ -131,7 +150,7 @@ impl Proxy {
                 rng.next_u64(),
             )
         };
-        let contexts = HashMap::with_hasher(state());
+        let contexts = Contexts::new(state());
         let clients = HashMap::with_hasher(state());
         let tags = state();
         let loops = LoopDetector::new(&mut rng);
@@ -153,6 +172,7 @@ impl Proxy {
             registrar: config.registrar,
             transaction_config: config.transactions,
             timer_c: config.timer_c,
+            maximum_held_octets: config.maximum_held_octets,
             maximum_events: config.maximum_events,
             transactions,
             questions,
@@ -160,6 +180,7 @@ impl Proxy {
             tokens,
             tags,
             contexts,
+            parked_octets: 0,
             clients,
             timers: BTreeSet::new(),
             open: BTreeSet::new(),
@@ -274,6 +295,7 @@ impl Proxy {
             response_contexts: self.contexts.len() as u64,
             branches: self.clients.len() as u64,
             questions: self.questions.len() as u64,
+            held_octets: (self.contexts.octets() + self.parked_octets) as u64,
             ..self.statistics
         }
     }
@@ -313,6 +335,16 @@ impl Proxy {
         }
     }
 
+    /// Whether messages of this length may be held besides those that are. What is not is counted.
+    pub(super) fn has_room(&mut self, octets: usize) -> bool {
+        let held = self.contexts.octets() + self.parked_octets;
+        let has_room = held.saturating_add(octets) <= self.maximum_held_octets;
+        if !has_room {
+            self.statistics.octets_refused += 1;
+        }
+        has_room
+    }
+
     /// Parks something until a question is answered. Where too much is parked, it comes back.
     pub(super) fn ask(
         &mut self,
@@ -320,9 +352,16 @@ impl Proxy {
         query: Query,
         waiting: Waiting,
     ) -> Result<QueryId, Waiting> {
-        self.questions.ask(now, query, waiting).inspect_err(|_| {
-            self.statistics.questions_refused += 1;
-        })
+        let octets = waiting.octets();
+        if octets > 0 && !self.has_room(octets) {
+            return Err(waiting);
+        }
+        let asked = self.questions.ask(now, query, waiting);
+        match &asked {
+            Ok(_) => self.parked_octets += octets,
+            Err(_) => self.statistics.questions_refused += 1,
+        }
+        asked
     }
 
     fn process_transaction_events(&mut self, now: Instant) {
@@ -374,6 +413,7 @@ impl Proxy {
 
     /// Hands an answer to what waited for it.
     fn resume(&mut self, now: Instant, waiting: Waiting, answer: Answer, is_timeout: bool) {
+        self.parked_octets -= waiting.octets();
         match waiting {
             Waiting::Register(registering) => self.complete_registration(now, *registering, answer),
             Waiting::Lookup(server) => self.complete_lookup(now, server, answer, is_timeout),

@@ -52,7 +52,7 @@ pub enum Answer {
     Unknown,
     /// The change breaks a rule, and nothing has changed.
     Refused(UpdateError),
-    /// The store holds as many addresses of record as it can.
+    /// The store has no room: it holds as many addresses of record, or as many octets, as it may.
     Full,
     /// The addresses of a next hop.
     NextHops(Vec<NextHop>),

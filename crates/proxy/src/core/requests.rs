@@ -40,6 +40,20 @@ pub(super) struct Acknowledgement {
     target: Option<Target>,
 }
 
+impl Registering {
+    /// The length of the request.
+    pub(super) fn octets(&self) -> usize {
+        self.request.wire_length()
+    }
+}
+
+impl Acknowledgement {
+    /// The length of the ACK.
+    pub(super) fn octets(&self) -> usize {
+        self.request.wire_length()
+    }
+}
+
 /// Where a request is for.
 enum Addressee {
     Registrar,
@@ -70,6 +84,9 @@ impl Proxy {
         match self.addressee(&mut request, &arrival, fingerprint) {
             Ok(Addressee::Registrar) => self.register(now, server, arrival, request),
             Ok(Addressee::Element) => self.answer(now, server, &request),
+            Ok(_) if !self.has_room(request.wire_length()) => {
+                self.refuse(now, server, &request, &Rejection::overloaded());
+            }
             Ok(Addressee::User(address)) => {
                 let context = Box::new(Context::new(request, arrival, fingerprint));
                 self.look_up(now, server, context, address);
@@ -143,6 +160,9 @@ impl Proxy {
         } {
             Answer::Bindings(bindings) => bindings,
             other => {
+                if other == Answer::Full {
+                    self.statistics.registrations_without_room += 1;
+                }
                 self.refuse(now, server, &request, &store_error(&other));
                 return;
             }

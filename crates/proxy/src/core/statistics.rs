@@ -28,6 +28,11 @@ pub struct Statistics {
     pub questions_timed_out: u64,
     /// Questions not asked because too many waited.
     pub questions_refused: u64,
+    /// Requests refused, ACKs dropped and branches not begun because as many octets of messages are
+    /// held as may be.
+    pub octets_refused: u64,
+    /// REGISTERs refused because the location store had no room.
+    pub registrations_without_room: u64,
 
     /// Octets that were no message, and requests and responses that broke a rule.
     pub malformed: u64,
@@ -44,4 +49,6 @@ pub struct Statistics {
     pub branches: u64,
     /// Now: questions that wait for their answers.
     pub questions: u64,
+    /// Now: octets of messages held by what is forwarded or waits for an answer.
+    pub held_octets: u64,
 }

@@ -41,6 +41,12 @@ pub struct ProxyConfig {
     pub registrar: RegistrarConfig,
     /// How many addresses of record the location store holds.
     pub maximum_addresses_of_record: usize,
+    /// How many octets the location store holds: names, Contacts, Call-IDs, and what each binding
+    /// takes besides. A REGISTER that needs more is answered 503.
+    pub maximum_location_octets: usize,
+    /// How many octets of messages are held by the requests that are being forwarded or wait for an
+    /// answer (see [`Config::maximum_held_octets`]). A request beyond it is answered 503.
+    pub maximum_held_octets: usize,
     /// The bounds on questions to the location store and the resolver.
     pub queries: QueryLimits,
     /// How long a forwarded INVITE may go without a final response after its last provisional one;
@@ -62,6 +68,8 @@ impl Default for ProxyConfig {
             transactions: core.transactions,
             registrar: core.registrar,
             maximum_addresses_of_record: 200_000,
+            maximum_location_octets: 256 << 20,
+            maximum_held_octets: core.maximum_held_octets,
             queries: core.queries,
             timer_c: core.timer_c,
             seed: None,
@@ -136,7 +144,11 @@ impl Server {
             Some(seed) => rand::SeedableRng::from_seed(seed),
             None => rand::make_rng(),
         };
-        let store = MemoryStore::new(config.maximum_addresses_of_record, &mut rng);
+        let store = MemoryStore::new(
+            config.maximum_addresses_of_record,
+            config.maximum_location_octets,
+            &mut rng,
+        );
         let resolver = Resolver::new(transports.clone(), config.queries.timeout);
         let core = Proxy::new(
             Config {
@@ -148,6 +160,7 @@ impl Server {
                 registrar: config.registrar,
                 queries: config.queries,
                 timer_c: config.timer_c,
+                maximum_held_octets: config.maximum_held_octets,
                 ..Config::default()
             },
             rng,

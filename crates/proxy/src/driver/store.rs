@@ -7,7 +7,7 @@ use ahash::RandomState;
 use rand::Rng;
 use rand_chacha::ChaCha12Rng;
 
-use crate::core::{AddressOfRecord, Answer, Bindings, Update};
+use crate::core::{AddressOfRecord, Answer, Binding, Bindings, Update};
 
 /// Bindings by address of record. An address of record that has been registered stays known when its
 /// bindings are gone, for as long as there is room: calls to it are answered 480, not 404.
@@ -15,8 +15,12 @@ use crate::core::{AddressOfRecord, Answer, Bindings, Update};
 pub(super) struct MemoryStore {
     bindings: HashMap<AddressOfRecord, Bindings, RandomState>,
     maximum_addresses: usize,
+    maximum_octets: usize,
     swept: Option<Instant>,
+    /// How many bindings there are.
     count: usize,
+    /// The sum of the [`octets`] of all.
+    octets: usize,
 }
 
 /// How often bindings that have expired are looked for.
@@ -26,8 +30,12 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 const FULL_SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 impl MemoryStore {
-    /// A store with room for so many addresses of record.
-    pub(super) fn new(maximum_addresses: usize, rng: &mut ChaCha12Rng) -> MemoryStore {
+    /// A store with room for so many addresses of record, and for so many octets.
+    pub(super) fn new(
+        maximum_addresses: usize,
+        maximum_octets: usize,
+        rng: &mut ChaCha12Rng,
+    ) -> MemoryStore {
         let state = RandomState::with_seeds(
             rng.next_u64(),
             rng.next_u64(),
@@ -37,8 +45,10 @@ impl MemoryStore {
         MemoryStore {
             bindings: HashMap::with_hasher(state),
             maximum_addresses,
+            maximum_octets,
             swept: None,
             count: 0,
+            octets: 0,
         }
     }
 
@@ -57,21 +67,23 @@ impl MemoryStore {
         update: &Update,
     ) -> Answer {
         let current = self.bindings.get(&address);
-        let known = current.is_some();
-        let before = current.map_or(0, |bindings| bindings.len());
         let changed: Bindings = match update.apply(current.map_or(&[], |bindings| bindings)) {
             Ok(bindings) => bindings.into(),
             Err(error) => return Answer::Refused(error),
         };
-        if !known && changed.is_empty() {
+        if current.is_none() && changed.is_empty() {
             // Nobody becomes known by removing what is not there.
             return Answer::Bindings(changed);
         }
-        if !known && !self.has_room(now) {
+        if !self.has_room(now, &address, &changed) {
             return Answer::Full;
         }
-        self.count = self.count - before + changed.len();
-        self.bindings.insert(address, changed.clone());
+        self.octets += octets(&address, &changed);
+        self.count += changed.len();
+        if let Some(old) = self.bindings.insert(address.clone(), changed.clone()) {
+            self.octets -= octets(&address, &old);
+            self.count -= old.len();
+        }
         Answer::Bindings(changed)
     }
 
@@ -92,13 +104,39 @@ impl MemoryStore {
         self.count
     }
 
-    /// Whether another address of record can be stored; forgets those without bindings if need be.
-    fn has_room(&mut self, now: Instant) -> bool {
-        if self.bindings.len() >= self.maximum_addresses && self.is_due(now, FULL_SWEEP_INTERVAL) {
-            self.remove_expired(now);
-            self.bindings.retain(|_, bindings| !bindings.is_empty());
+    /// Whether an address of record can have these bindings. What takes no more room than before
+    /// always finds it; otherwise those without bindings are forgotten if need be.
+    fn has_room(&mut self, now: Instant, address: &AddressOfRecord, changed: &[Binding]) -> bool {
+        if self.fits(address, changed) {
+            return true;
         }
-        self.bindings.len() < self.maximum_addresses
+        if !self.is_due(now, FULL_SWEEP_INTERVAL) {
+            return false;
+        }
+        self.remove_expired(now);
+        let forgotten = &mut self.octets;
+        self.bindings.retain(|other, bindings| {
+            let is_kept = !bindings.is_empty();
+            if !is_kept {
+                *forgotten -= octets(other, bindings);
+            }
+            is_kept
+        });
+        self.fits(address, changed)
+    }
+
+    fn fits(&self, address: &AddressOfRecord, changed: &[Binding]) -> bool {
+        let needed = octets(address, changed);
+        match self.bindings.get(address) {
+            Some(old) => {
+                let old = octets(address, old);
+                needed <= old || self.octets - old + needed <= self.maximum_octets
+            }
+            None => {
+                self.bindings.len() < self.maximum_addresses
+                    && self.octets + needed <= self.maximum_octets
+            }
+        }
     }
 
     fn is_due(&self, now: Instant, interval: Duration) -> bool {
@@ -108,7 +146,7 @@ impl MemoryStore {
 
     fn remove_expired(&mut self, now: Instant) {
         self.swept = Some(now);
-        for bindings in self.bindings.values_mut() {
+        for (address, bindings) in &mut self.bindings {
             if bindings.iter().any(|binding| binding.expires <= now) {
                 let left: Bindings = bindings
                     .iter()
@@ -116,10 +154,22 @@ impl MemoryStore {
                     .cloned()
                     .collect();
                 self.count -= bindings.len() - left.len();
+                self.octets -= octets(address, bindings) - octets(address, &left);
                 *bindings = left;
             }
         }
     }
+}
+
+/// What an address of record and its bindings take.
+fn octets(address: &AddressOfRecord, bindings: &[Binding]) -> usize {
+    let bindings = bindings.iter().map(|binding| {
+        size_of::<Binding>()
+            + binding.contact.len()
+            + binding.parameters.len()
+            + binding.call_id.len()
+    });
+    size_of::<(AddressOfRecord, Bindings)>() + address.as_str().len() + bindings.sum::<usize>()
 }
 
 #[cfg(test)]
@@ -174,7 +224,7 @@ mod tests {
     }
 
     fn store(maximum: usize) -> MemoryStore {
-        MemoryStore::new(maximum, &mut ChaCha12Rng::seed_from_u64(1))
+        MemoryStore::new(maximum, usize::MAX, &mut ChaCha12Rng::seed_from_u64(1))
     }
 
     fn register(
@@ -233,6 +283,42 @@ mod tests {
             Answer::Bindings(_)
         ));
         assert_eq!((store.addresses_of_record(), store.bindings()), (2, 2));
+    }
+
+    #[test]
+    fn octets_are_bounded_and_what_takes_no_more_is_refreshed() {
+        let now = Instant::now();
+        let long = |user: &str| format!("<sip:{user}{}@127.0.0.1>;expires=60", "x".repeat(900));
+        let mut store = MemoryStore::new(10, 2500, &mut ChaCha12Rng::seed_from_u64(1));
+        for user in ["alice", "bob"] {
+            let answer = register(&mut store, user, 1, &long("a"), now);
+            assert!(matches!(answer, Answer::Bindings(_)));
+        }
+        let full = store.octets;
+        assert!((2000..=2500).contains(&full), "{full}");
+        assert_eq!(
+            register(&mut store, "carol", 1, &long("a"), now),
+            Answer::Full
+        );
+        assert_eq!(
+            register(&mut store, "bob", 2, &long("b"), now),
+            Answer::Full
+        );
+        let answer = register(&mut store, "bob", 3, &long("a"), now);
+        assert!(matches!(answer, Answer::Bindings(_)));
+        assert_eq!((store.octets, store.bindings()), (full, 2));
+
+        // Room is made by what has expired, and by those who are gone.
+        let later = now + Duration::from_secs(61);
+        for user in ["carol", "dave"] {
+            let answer = register(&mut store, user, 2, &long("a"), later);
+            assert!(matches!(answer, Answer::Bindings(_)));
+        }
+        assert_eq!((store.addresses_of_record(), store.bindings()), (2, 2));
+        let end = later + Duration::from_secs(61);
+        store.sweep(end);
+        assert_eq!(store.bindings(), 0);
+        assert!(store.octets < 200, "{}", store.octets);
     }
 
     #[test]

@@ -191,6 +191,7 @@ impl Bench {
         assert_eq!(statistics.response_contexts, 0);
         assert_eq!(statistics.branches, 0);
         assert_eq!(statistics.questions, 0);
+        assert_eq!(statistics.held_octets, 0);
         assert_eq!(self.proxy.next_timeout(), None);
     }
 

@@ -1,0 +1,48 @@
+//! The response contexts that wait for something, and how much they hold.
+
+use std::collections::HashMap;
+
+use ahash::RandomState;
+use sip::transaction::ServerId;
+
+use super::context::Context;
+
+/// Response contexts by the transaction in which their request came. One that is being worked on is
+/// taken out and put back.
+#[derive(Debug)]
+pub(crate) struct Contexts {
+    waiting: HashMap<ServerId, Box<Context>, RandomState>,
+    /// The sum over all that wait.
+    octets: usize,
+}
+
+impl Contexts {
+    pub(crate) fn new(state: RandomState) -> Contexts {
+        Contexts {
+            waiting: HashMap::with_hasher(state),
+            octets: 0,
+        }
+    }
+
+    pub(crate) fn insert(&mut self, server: ServerId, context: Box<Context>) {
+        self.octets += context.octets();
+        if let Some(old) = self.waiting.insert(server, context) {
+            self.octets -= old.octets();
+        }
+    }
+
+    pub(crate) fn remove(&mut self, server: &ServerId) -> Option<Box<Context>> {
+        let context = self.waiting.remove(server)?;
+        self.octets -= context.octets();
+        Some(context)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// The length of all messages held.
+    pub(crate) fn octets(&self) -> usize {
+        self.octets
+    }
+}
