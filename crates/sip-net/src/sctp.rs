@@ -21,7 +21,7 @@ use crate::connections::{Connection, OpenedBy, Outgoing};
 use crate::impairments::Impairments;
 use crate::incoming::{CloseReason, MalformedReason, SendError};
 use crate::keep_alive::{PONG, is_keep_alive, is_ping};
-use crate::listen::StartProblem;
+use crate::listen::{Listen, StartProblem};
 use crate::shared::{NobodyListens, Shared};
 use crate::statistics::WireStatistics;
 use crate::trace;
@@ -221,7 +221,14 @@ pub(crate) async fn accept(shared: Arc<Shared>, listener: SctpListener) {
             () = &mut stopped => return,
         };
         let Some(association) = accepted else {
-            tracing::error!(address = %listener.address, "SCTP listener failed");
+            if !shared.tasks.is_stopping() {
+                let listen = Listen {
+                    transport: Transport::Sctp,
+                    address: listener.address,
+                };
+                let reason = CloseReason::Failed("the SCTP port is closed".to_owned());
+                shared.listener_failed(listen, &reason);
+            }
             return;
         };
         let remote = association.peer();

@@ -11,19 +11,23 @@ use tokio::sync::mpsc;
 
 use crate::config::SipNetConfig;
 use crate::connections::{Connection, Connections, Found, Outgoing};
+use crate::impairments::Impairments;
 use crate::incoming::{CloseReason, Incoming, MalformedReason, SendError};
+use crate::listen::Listen;
 use crate::routes::Routes;
 use crate::sctp::SctpStacks;
 use crate::statistics::{AllCounters, Counters};
 use crate::tasks::Tasks;
-use crate::udp::UdpPorts;
+use crate::udp::{UdpPort, UdpPorts};
 use crate::{sctp, tcp, trace};
 
 /// The state behind a [`Transports`](crate::Transports) handle.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) config: SipNetConfig,
-    pub(crate) incoming: mpsc::Sender<Incoming>,
+    /// Whoever holds a handle must not keep the queue open: its end tells the user that everything
+    /// has stopped.
+    incoming: mpsc::WeakSender<Incoming>,
     pub(crate) counters: AllCounters,
     pub(crate) routes: Routes,
     pub(crate) tasks: Tasks,
@@ -37,6 +41,27 @@ pub(crate) struct Shared {
 pub(crate) struct NobodyListens;
 
 impl Shared {
+    /// State without tasks, which hands what comes to `incoming` for as long as somebody else keeps
+    /// that open. `udp` are the sockets that listen.
+    pub(crate) fn new(
+        config: SipNetConfig,
+        incoming: mpsc::WeakSender<Incoming>,
+        udp: Vec<Arc<UdpPort>>,
+        sctp: SctpStacks,
+        impairments: Arc<Impairments>,
+    ) -> Shared {
+        Shared {
+            incoming,
+            counters: AllCounters::default(),
+            routes: Routes::default(),
+            tasks: Tasks::new(),
+            connections: Connections::new(udp.len() as u64, &config.limits),
+            udp: UdpPorts::new(udp, impairments, &config),
+            sctp,
+            config,
+        }
+    }
+
     pub(crate) fn counters(&self, transport: Transport) -> &Counters {
         self.counters.of(transport)
     }
@@ -52,12 +77,12 @@ impl Shared {
         received: Instant,
     ) -> Result<(), NobodyListens> {
         self.counters(flow.transport).messages_received.increment();
-        let event = Incoming::Message {
+        self.put(Incoming::Message {
             flow,
             message,
             received,
-        };
-        self.incoming.send(event).await.map_err(|_| NobodyListens)
+        })
+        .await
     }
 
     /// Hands octets that are no message from a connection to the user; waits while the queue is
@@ -70,12 +95,12 @@ impl Shared {
     ) -> Result<(), NobodyListens> {
         self.counters(flow.transport).malformed.increment();
         trace::malformed(&flow, &bytes, reason);
-        let event = Incoming::Malformed {
+        self.put(Incoming::Malformed {
             flow,
             bytes,
             reason,
-        };
-        self.incoming.send(event).await.map_err(|_| NobodyListens)
+        })
+        .await
     }
 
     /// Hands what came in a datagram to the user; drops it where the queue is full. SIP repeats
@@ -103,9 +128,22 @@ impl Shared {
                 }
             }
         };
-        if self.incoming.try_send(event).is_err() {
+        if !self.try_put(event) {
             counters.incoming_dropped.increment();
         }
+    }
+
+    /// Waits while the queue is full.
+    async fn put(&self, event: Incoming) -> Result<(), NobodyListens> {
+        let incoming = self.incoming.upgrade().ok_or(NobodyListens)?;
+        incoming.send(event).await.map_err(|_| NobodyListens)
+    }
+
+    /// Tells whether there was room in the queue.
+    fn try_put(&self, event: Incoming) -> bool {
+        self.incoming
+            .upgrade()
+            .is_some_and(|incoming| incoming.try_send(event).is_ok())
     }
 
     // The way out.
@@ -218,6 +256,14 @@ impl Shared {
 
     // When it fails.
 
+    /// A socket that listened does not any more. A program that went on would be deaf without
+    /// anybody noticing: everything stops, and the queue of [`Incoming`] ends.
+    pub(crate) fn listener_failed(&self, listen: Listen, reason: &CloseReason) {
+        self.counters(listen.transport).listeners_failed.increment();
+        tracing::error!(%listen, %reason, "listener failed, everything stops");
+        self.tasks.stop();
+    }
+
     /// A message did not go out: it takes the other way that it may have, or its transaction is
     /// told.
     pub(crate) fn not_sent(
@@ -251,7 +297,7 @@ impl Shared {
             return;
         };
         let event = Incoming::SendFailed { transaction, error };
-        if self.incoming.try_send(event).is_err() {
+        if !self.try_put(event) {
             counters.reports_dropped.increment();
         }
     }
@@ -313,10 +359,10 @@ impl Shared {
             reason,
         };
         let reported = if self.tasks.is_stopping() {
-            self.incoming.try_send(event).is_ok()
+            self.try_put(event)
         } else {
             tokio::select! {
-                sent = self.incoming.send(event) => sent.is_ok(),
+                put = self.put(event) => put.is_ok(),
                 () = self.tasks.stopped() => false,
             }
         };

@@ -48,6 +48,8 @@ pub struct WireStatistics {
     pub connects_failed: u64,
     /// Connections whose acceptance the system refused (out of descriptors, reset at once).
     pub accept_errors: u64,
+    /// Listeners that failed while they served; everything stops then.
+    pub listeners_failed: u64,
     /// Connections closed because a message was not finished in time.
     pub partial_message_timeouts: u64,
     /// Connections closed because the peer that had opened them sent no message in time.
@@ -90,6 +92,7 @@ impl AddAssign for WireStatistics {
         self.connections_refused += other.connections_refused;
         self.connects_failed += other.connects_failed;
         self.accept_errors += other.accept_errors;
+        self.listeners_failed += other.listeners_failed;
         self.partial_message_timeouts += other.partial_message_timeouts;
         self.first_message_timeouts += other.first_message_timeouts;
         self.idle_timeouts += other.idle_timeouts;
@@ -127,6 +130,7 @@ pub(crate) struct Counters {
     pub(crate) connections_refused: Counter,
     pub(crate) connects_failed: Counter,
     pub(crate) accept_errors: Counter,
+    pub(crate) listeners_failed: Counter,
     pub(crate) partial_message_timeouts: Counter,
     pub(crate) first_message_timeouts: Counter,
     pub(crate) idle_timeouts: Counter,
@@ -148,6 +152,7 @@ impl Counters {
             connections_refused: self.connections_refused.get(),
             connects_failed: self.connects_failed.get(),
             accept_errors: self.accept_errors.get(),
+            listeners_failed: self.listeners_failed.get(),
             partial_message_timeouts: self.partial_message_timeouts.get(),
             first_message_timeouts: self.first_message_timeouts.get(),
             idle_timeouts: self.idle_timeouts.get(),

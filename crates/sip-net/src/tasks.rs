@@ -62,9 +62,18 @@ impl Tasks {
 
     /// Waits until every task has ended, or the time is over; tells whether they have.
     pub(crate) async fn ended(&self, within: Duration) -> bool {
+        self.fewer_than(1, within).await
+    }
+
+    /// The same for a task that waits for all others.
+    pub(crate) async fn others_ended(&self, within: Duration) -> bool {
+        self.fewer_than(2, within).await
+    }
+
+    async fn fewer_than(&self, count: usize, within: Duration) -> bool {
         let mut running = self.running.subscribe();
-        let ended = tokio::time::timeout(within, running.wait_for(|running| *running == 0)).await;
-        ended.is_ok()
+        let few = running.wait_for(|running| *running < count);
+        tokio::time::timeout(within, few).await.is_ok()
     }
 }
 

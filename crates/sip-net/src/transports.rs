@@ -9,23 +9,20 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 use crate::config::SipNetConfig;
-use crate::connections::Connections;
 use crate::impairments::Impairments;
 use crate::incoming::{Incoming, SendError};
 use crate::listen::{Listen, StartError, StartProblem};
-use crate::routes::Routes;
 use crate::sctp::{self, SctpListener, SctpStacks};
 use crate::shared::Shared;
-use crate::statistics::{AllCounters, WireStatistics};
-use crate::tasks::Tasks;
+use crate::statistics::WireStatistics;
 use crate::tcp;
 use crate::tcp_info::TcpCounts;
-use crate::udp::{self, UdpPorts};
+use crate::udp;
 
 /// The SIP transports of a program; a handle that is cheap to clone.
 ///
 /// Everything stops when [`shutdown`](Transports::shutdown) is called, when the last handle is
-/// dropped, or when the receiver of [`Incoming`] is dropped.
+/// dropped, when the receiver of [`Incoming`] is dropped, or when a listener fails.
 #[derive(Clone, Debug)]
 pub struct Transports {
     handle: Arc<Handle>,
@@ -46,7 +43,9 @@ impl Drop for Handle {
 
 impl Transports {
     /// Opens all listeners. What arrives comes out of the receiver; several events can be taken at
-    /// a time with [`mpsc::Receiver::recv_many`].
+    /// a time with [`mpsc::Receiver::recv_many`]. It ends when everything has stopped, be it that
+    /// nobody asked for it: a listener has failed, which
+    /// [`listeners_failed`](WireStatistics::listeners_failed) tells.
     ///
     /// # Errors
     /// The first listener that cannot be opened; those opened before it are closed.
@@ -64,16 +63,13 @@ impl Transports {
             .iter()
             .map(|bound| bound.port.clone())
             .collect();
-        let shared = Arc::new(Shared {
-            incoming,
-            counters: AllCounters::default(),
-            routes: Routes::default(),
-            tasks: Tasks::new(),
-            connections: Connections::new(listeners.udp.len() as u64, &config.limits),
-            udp: UdpPorts::new(udp, impairments, &config),
-            sctp: listeners.stacks,
+        let shared = Arc::new(Shared::new(
             config,
-        });
+            incoming.downgrade(),
+            udp,
+            listeners.stacks,
+            impairments,
+        ));
         for bound in listeners.udp {
             shared.tasks.spawn(udp::run_listener(shared.clone(), bound));
         }
@@ -83,7 +79,7 @@ impl Transports {
         for listener in listeners.sctp {
             shared.tasks.spawn(sctp::accept(shared.clone(), listener));
         }
-        shared.tasks.spawn(stop_when_nobody_listens(shared.clone()));
+        shared.tasks.spawn(keep_open(shared.clone(), incoming));
         let handle = Arc::new(Handle {
             shared,
             listening: listeners.addresses,
@@ -233,12 +229,16 @@ impl Transports {
     }
 }
 
-/// Without a receiver nothing that comes can be delivered.
-async fn stop_when_nobody_listens(shared: Arc<Shared>) {
+/// Keeps the queue of events open until everything has stopped.
+async fn keep_open(shared: Arc<Shared>, incoming: mpsc::Sender<Incoming>) {
     tokio::select! {
-        () = shared.incoming.closed() => shared.tasks.stop(),
+        // Without a receiver nothing that comes can be delivered.
+        () = incoming.closed() => shared.tasks.stop(),
         () = shared.tasks.stopped() => {}
     }
+    // Connections report their end. Those that do not end in time are not waited for.
+    let limit = shared.config.limits.shutdown_timeout;
+    let _ = shared.tasks.others_ended(limit).await;
 }
 
 /// The listening sockets, before anything runs on them.
@@ -316,4 +316,61 @@ fn add_tcp(statistics: &mut WireStatistics, counts: TcpCounts, ip_header: u64) {
     statistics.bytes_sent += counts.payload_bytes_sent + header * counts.segments_sent;
     statistics.bytes_received += counts.payload_bytes_received + header * counts.segments_received;
     statistics.transport_retransmissions += counts.retransmissions;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn everything_stops_when_a_listener_fails() {
+        // A socket whose runtime has ended fails when it is asked for datagrams.
+        let elsewhere = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let failing = {
+            let _elsewhere = elsewhere.enter();
+            let address = SocketAddr::from(([127, 0, 0, 1], 0));
+            let impairments = Impairments::new(None);
+            udp::bind(address, ConnectionId(0), &impairments, 1).expect("a port")
+        };
+        elsewhere.shutdown_background();
+
+        let config = SipNetConfig {
+            listeners: vec!["tcp:127.0.0.1:0".parse().expect("a listener")],
+            ..SipNetConfig::default()
+        };
+        let (transports, mut incoming) = Transports::start(config).expect("it starts");
+        let shared = transports.shared();
+        shared
+            .tasks
+            .spawn(udp::run_listener(shared.clone(), failing));
+        // The handle is still there, and the receiver ends all the same.
+        let event = tokio::time::timeout(Duration::from_secs(5), incoming.recv()).await;
+        assert!(event.expect("in time").is_none());
+        let statistics = transports.statistics_of(Transport::Udp).await;
+        assert_eq!(statistics.listeners_failed, 1);
+        let address = transports.listening()[0].address;
+        assert!(tokio::net::TcpStream::connect(address).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_stop_that_was_asked_for_is_no_failure() {
+        let config = SipNetConfig {
+            listeners: ["udp:127.0.0.1:0", "tcp:127.0.0.1:0", "sctp:127.0.0.1:5060"]
+                .iter()
+                .map(|text| text.parse().expect("a listener"))
+                .collect(),
+            encapsulation_port: 0,
+            ..SipNetConfig::default()
+        };
+        let (transports, mut incoming) = Transports::start(config).expect("it starts");
+        transports.shutdown().await;
+        assert!(incoming.recv().await.is_none());
+        assert_eq!(transports.statistics().await.listeners_failed, 0);
+    }
 }

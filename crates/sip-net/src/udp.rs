@@ -15,6 +15,7 @@ use crate::connections::Outgoing;
 use crate::impairments::Impairments;
 use crate::incoming::{CloseReason, SendError};
 use crate::keep_alive::is_keep_alive;
+use crate::listen::Listen;
 use crate::shared::Shared;
 
 /// All UDP sockets of SIP: those that listen, which stay, and those that were opened to send from.
@@ -275,7 +276,11 @@ pub(crate) async fn run_listener(shared: Arc<Shared>, bound: Bound) {
         () = shared.tasks.stopped() => CloseReason::Local,
     };
     if reason != CloseReason::Local {
-        tracing::error!(local = %port.local, %reason, "UDP listener failed");
+        let listen = Listen {
+            transport: Transport::Udp,
+            address: port.local,
+        };
+        shared.listener_failed(listen, &reason);
     }
 }
 
