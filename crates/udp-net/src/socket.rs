@@ -368,38 +368,19 @@ impl UdpSocket {
         gathered: &mut Vec<u8>,
         count: bool,
     ) -> Flushed {
-        while let Some(first) = datagrams.front() {
-            let length = train_length(datagrams, self.longest_train());
-            let sent = if length > 1 {
-                gathered.clear();
-                for datagram in datagrams.iter().take(length) {
-                    gathered.extend_from_slice(&datagram.payload);
-                }
-                self.put_on_wire(first, gathered, Some(first.payload.len()))
-            } else {
-                self.put_on_wire(first, &first.payload, None)
-            };
-            match sent {
-                Ok(()) => {
-                    if count {
-                        self.count_sent(datagrams.iter().take(length));
-                    }
-                    datagrams.drain(..length);
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Flushed::Blocked,
-                // The kernel may refuse a train but not its datagrams one by one.
-                Err(_) if length > 1 => {
-                    for datagram in datagrams.drain(..length).collect::<Vec<_>>() {
-                        self.send_alone(&datagram, count);
+        send_trains(datagrams, self.longest_train(), |train| {
+            let sent = self.put_train_on_wire(train, gathered);
+            match &sent {
+                Ok(()) if count => self.count_sent(train.iter()),
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
+                    if let [alone] = train {
+                        self.refused(alone, error);
                     }
                 }
-                Err(error) => {
-                    self.refused(first, &error);
-                    datagrams.pop_front();
-                }
+                _ => {}
             }
-        }
-        Flushed::All
+            sent
+        })
     }
 
     /// How many datagrams may go to the kernel as one; it can turn out not to take any.
@@ -408,15 +389,6 @@ impl UdpSocket {
             self.state.max_gso_segments()
         } else {
             1
-        }
-    }
-
-    /// Sends one datagram of a train that the kernel did not take as a whole.
-    fn send_alone(&self, datagram: &Datagram, count: bool) {
-        match self.put_on_wire(datagram, &datagram.payload, None) {
-            Ok(()) if count => self.count_sent(std::iter::once(datagram)),
-            Ok(()) => {}
-            Err(error) => self.refused(datagram, &error),
         }
     }
 
@@ -437,6 +409,21 @@ impl UdpSocket {
             (packets + 1, bytes + size)
         });
         self.counters.sent(packets, bytes);
+    }
+
+    /// Datagrams of which [`train_length`] says that they can go as one.
+    fn put_train_on_wire(&self, train: &[Datagram], gathered: &mut Vec<u8>) -> io::Result<()> {
+        match train {
+            [] => Ok(()),
+            [alone] => self.put_on_wire(alone, &alone.payload, None),
+            [first, ..] => {
+                gathered.clear();
+                for datagram in train {
+                    gathered.extend_from_slice(&datagram.payload);
+                }
+                self.put_on_wire(first, gathered, Some(first.payload.len()))
+            }
+        }
     }
 
     /// One call to the kernel. It is tried before tokio is asked whether the socket is writable:
@@ -463,6 +450,32 @@ impl UdpSocket {
             result => result,
         }
     }
+}
+
+/// Hands the queue to `put` train by train, until it is empty or `put` would block; what that
+/// refuses for other reasons is dropped.
+fn send_trains(
+    datagrams: &mut VecDeque<Datagram>,
+    longest: usize,
+    mut put: impl FnMut(&[Datagram]) -> io::Result<()>,
+) -> Flushed {
+    // What is left of a train that was refused: the kernel may take its datagrams one by one.
+    let mut one_by_one = 0_usize;
+    while !datagrams.is_empty() {
+        let length = match one_by_one {
+            0 => train_length(datagrams, longest),
+            _ => 1,
+        };
+        match put(&datagrams.make_contiguous()[..length]) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Flushed::Blocked,
+            Err(_) if length > 1 => one_by_one = length,
+            Ok(()) | Err(_) => {
+                datagrams.drain(..length);
+                one_by_one = one_by_one.saturating_sub(1);
+            }
+        }
+    }
+    Flushed::All
 }
 
 /// How many datagrams at the front of the queue the kernel can take as one train: same
@@ -498,5 +511,66 @@ async fn wait_until(time: Option<Instant>) {
     match time {
         Some(time) => tokio::time::sleep_until(time.into()).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(payloads: &[&'static [u8]]) -> VecDeque<Datagram> {
+        let datagram = |payload: &&'static [u8]| Datagram {
+            destination: SocketAddr::from(([192, 0, 2, 1], 9)),
+            source_ip: None,
+            payload: Bytes::from_static(payload),
+        };
+        payloads.iter().map(datagram).collect()
+    }
+
+    fn payloads(datagrams: &[Datagram]) -> Vec<Bytes> {
+        let payload = |datagram: &Datagram| datagram.payload.clone();
+        datagrams.iter().map(payload).collect()
+    }
+
+    #[test]
+    fn a_train_refused_goes_one_by_one_and_what_finds_no_room_stays() {
+        let all: [&[u8]; 5] = [b"1a", b"1b", b"1c", b"1d", b"2xy"];
+        let mut datagrams = queue(&all);
+        let mut sent = Vec::new();
+        let flushed = send_trains(&mut datagrams, 64, |train| {
+            if train.len() > 1 {
+                return Err(io::ErrorKind::InvalidInput.into());
+            }
+            if sent.len() == 2 {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            sent.extend(payloads(train));
+            Ok(())
+        });
+        assert_eq!(flushed, Flushed::Blocked);
+        assert_eq!(sent, all[..2]);
+        assert_eq!(payloads(datagrams.make_contiguous()), all[2..]);
+
+        // What is refused alone too is dropped.
+        let mut lengths = Vec::new();
+        let flushed = send_trains(&mut datagrams, 64, |train| {
+            lengths.push(train.len());
+            Err(io::ErrorKind::PermissionDenied.into())
+        });
+        assert_eq!(flushed, Flushed::All);
+        assert_eq!(lengths, [2, 1, 1, 1]);
+        assert!(datagrams.is_empty());
+    }
+
+    #[test]
+    fn trains_follow_each_other() {
+        let mut datagrams = queue(&[b"1a", b"1b", b"2xy", b"2zw", b"2"]);
+        let mut lengths = Vec::new();
+        let flushed = send_trains(&mut datagrams, 64, |train| {
+            lengths.push(train.len());
+            Ok(())
+        });
+        assert_eq!(flushed, Flushed::All);
+        assert_eq!(lengths, [2, 3]);
     }
 }
