@@ -78,6 +78,11 @@ impl Resolver {
     pub(super) async fn next(&mut self) -> Option<(QueryId, Answer)> {
         self.receiver.recv().await
     }
+
+    /// The next answer about a name, if there is one now.
+    pub(super) fn next_now(&mut self) -> Option<(QueryId, Answer)> {
+        self.receiver.try_recv().ok()
+    }
 }
 
 /// The addresses that we can send to so that the answer comes back.

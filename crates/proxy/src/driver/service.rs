@@ -20,6 +20,8 @@ pub(super) struct Service {
     core: Proxy,
     transports: Transports,
     incoming: mpsc::Receiver<Incoming>,
+    /// What was taken from `incoming` in this turn.
+    batch: Vec<Incoming>,
     store: MemoryStore,
     resolver: Resolver,
     counted: Arc<Mutex<Counted>>,
@@ -38,6 +40,7 @@ impl Service {
             core,
             transports,
             incoming,
+            batch: Vec::with_capacity(BATCH),
             store,
             resolver,
             counted,
@@ -46,40 +49,47 @@ impl Service {
 
     /// Serves until it is told to stop, or nobody is left to tell it.
     pub(super) async fn run(mut self, mut stopped: oneshot::Receiver<()>) {
-        let mut batch = Vec::with_capacity(BATCH);
-        loop {
-            let due = self.core.next_timeout();
-            let sleep = async {
-                match due {
-                    Some(due) => tokio::time::sleep_until(due.into()).await,
-                    None => std::future::pending().await,
+        while self.turn(&mut stopped).await {}
+    }
+
+    /// Waits until there is something to do, and does all that there is. Returns whether it goes on.
+    async fn turn(&mut self, stopped: &mut oneshot::Receiver<()>) -> bool {
+        let due = self.core.next_timeout();
+        let sleep = async {
+            match due {
+                Some(due) => tokio::time::sleep_until(due.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        let answer = tokio::select! {
+            biased;
+            _ = stopped => return false,
+            count = self.incoming.recv_many(&mut self.batch, BATCH) => {
+                if count == 0 {
+                    return false;
                 }
-            };
-            let answer = tokio::select! {
-                biased;
-                _ = &mut stopped => return,
-                count = self.incoming.recv_many(&mut batch, BATCH) => {
-                    if count == 0 {
-                        return;
-                    }
-                    None
-                }
-                answer = self.resolver.next() => answer,
-                () = sleep => None,
-            };
-            let now = Instant::now();
-            for incoming in batch.drain(..) {
-                self.handle(now, incoming);
+                None
             }
-            if let Some((id, answer)) = answer {
-                self.core.handle_answer(now, id, answer);
-            }
-            // A steady stream of messages must not hold up the timers.
-            if self.core.next_timeout().is_some_and(|due| due <= now) {
-                self.core.handle_timeout(now);
-            }
-            self.flush(now);
+            answer = self.resolver.next() => answer,
+            () = sleep => None,
+        };
+        let now = Instant::now();
+        let mut batch = std::mem::take(&mut self.batch);
+        for incoming in batch.drain(..) {
+            self.handle(now, incoming);
         }
+        self.batch = batch;
+        // A steady stream of messages must hold up neither answers nor timers.
+        let mut next_answer = answer.or_else(|| self.resolver.next_now());
+        while let Some((id, answer)) = next_answer {
+            self.core.handle_answer(now, id, answer);
+            next_answer = self.resolver.next_now();
+        }
+        if self.core.next_timeout().is_some_and(|due| due <= now) {
+            self.core.handle_timeout(now);
+        }
+        self.flush(now);
+        true
     }
 
     fn handle(&mut self, now: Instant, incoming: Incoming) {
@@ -126,5 +136,81 @@ impl Service {
                 transport,
             } => self.resolver.ask(id, host, port, transport),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rand::SeedableRng;
+    use rand_chacha::ChaCha12Rng;
+    use sip::{Flow, Message, Method, Name, Transport};
+    use sip_net::SipNetConfig;
+
+    use super::*;
+    use crate::core::{Config, Listener};
+
+    #[tokio::test]
+    async fn messages_without_an_end_do_not_hold_up_answers() {
+        let (transports, _others) = Transports::start(SipNetConfig {
+            listeners: vec!["udp:127.0.0.1:0".parse().expect("a listener")],
+            ..SipNetConfig::default()
+        })
+        .expect("it starts");
+        let local = transports.listening()[0].address;
+        let config = Config {
+            listeners: vec![Listener {
+                transport: Transport::Udp,
+                address: local,
+            }],
+            ..Config::default()
+        };
+        let mut rng = ChaCha12Rng::seed_from_u64(1);
+        let store = MemoryStore::new(1, 1000, &mut rng);
+        let resolver = Resolver::new(transports.clone(), Duration::from_secs(10));
+        let counted = Arc::new(Mutex::new(Counted::default()));
+        let (sender, incoming) = mpsc::channel(4 * BATCH);
+        let mut service = Service::new(
+            Proxy::new(config, rng),
+            transports,
+            incoming,
+            store,
+            resolver,
+            Arc::clone(&counted),
+        );
+        let (_stop, mut stopped) = oneshot::channel();
+
+        let peer = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let flow = Flow {
+            transport: Transport::Udp,
+            local,
+            remote: peer.local_addr().expect("an address"),
+            connection: sip::ConnectionId(0),
+            stream: 0,
+        };
+        let uri = format!("sip:x@localhost:{}", flow.remote.port());
+        let request = Message::request(Method::Options, &uri)
+            .with(Name::Via, "SIP/2.0/UDP 127.0.0.1:9;branch=z9hG4bK1")
+            .with(Name::From, "<sip:a@127.0.0.1>;tag=1")
+            .with(Name::To, format!("<{uri}>"))
+            .with(Name::CallId, "1")
+            .with(Name::CSeq, "1 OPTIONS");
+        // The same request over and over: the first is forwarded, the others are taken for its
+        // retransmissions. There is one in every turn.
+        let begun = Instant::now();
+        let mut forwarded = 0;
+        while forwarded == 0 && begun.elapsed() < Duration::from_secs(5) {
+            let message = Incoming::Message {
+                flow,
+                message: request.clone(),
+                received: Instant::now(),
+            };
+            assert!(sender.try_send(message).is_ok());
+            assert!(service.turn(&mut stopped).await);
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            forwarded = counted.lock().expect("counters").proxy.forwarded;
+        }
+        assert_eq!(forwarded, 1);
     }
 }
