@@ -94,6 +94,8 @@ pub struct Limits {
     pub write_queue_messages: usize,
     /// Bytes waiting to be sent on one connection.
     pub write_queue_bytes: usize,
+    /// Bytes waiting to be sent on all connections, associations and UDP sockets together.
+    pub all_write_queues_bytes: usize,
     /// Events waiting to be taken from the queue of [`Incoming`](crate::Incoming). While it is full,
     /// connections are not read; datagrams are dropped.
     pub incoming_queue: usize,
@@ -116,6 +118,7 @@ impl Default for Limits {
             max_accepted_per_source: 4_096,
             write_queue_messages: 1_024,
             write_queue_bytes: 4 * 1024 * 1024,
+            all_write_queues_bytes: 256 * 1024 * 1024,
             incoming_queue: 4_096,
             shutdown_timeout: Duration::from_secs(5),
         }

@@ -13,6 +13,7 @@ use sip::{ConnectionId, Flow, Transport};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc, watch};
 
+use crate::budget::{Budget, Reservation};
 use crate::config::Limits;
 use crate::incoming::SendError;
 use crate::tcp_info::{TcpCounts, tcp_counts};
@@ -29,6 +30,18 @@ pub(crate) struct Outgoing {
     pub(crate) transaction: Option<TransactionKey>,
     /// Where to send it when the connection turns out to be gone (RFC 3261 section 18.2.2).
     pub(crate) fallback: Option<SocketAddr>,
+    /// Its share of the budget of all queues, while it is in one.
+    pub(crate) reserved: Option<Reservation>,
+}
+
+impl Outgoing {
+    /// Takes its share of the budget before it goes into a queue; tells whether there is one.
+    pub(crate) fn reserve(&mut self, budget: &Arc<Budget>) -> bool {
+        // First it gives back what it may have from another queue.
+        self.reserved = None;
+        self.reserved = budget.reserve(self.payload.len());
+        self.reserved.is_some()
+    }
 }
 
 /// One connection or association: what everyone but its own task knows of it.
@@ -41,6 +54,7 @@ pub(crate) struct Connection {
     queue: mpsc::Sender<Outgoing>,
     queued_bytes: AtomicUsize,
     max_queued_bytes: usize,
+    budget: Arc<Budget>,
     state: watch::Sender<State>,
     close: Notify,
     half_closed: AtomicBool,
@@ -63,12 +77,13 @@ enum State {
 
 impl Connection {
     /// Puts a message into the queue; gives it back with the reason where that fails.
-    pub(crate) fn push(&self, outgoing: Outgoing) -> Result<(), (Outgoing, SendError)> {
+    pub(crate) fn push(&self, mut outgoing: Outgoing) -> Result<(), (Outgoing, SendError)> {
         if self.half_closed.load(Relaxed) && !is_response(&outgoing.payload) {
             return Err((outgoing, SendError::Gone));
         }
         let bytes = outgoing.payload.len();
-        if self.queued_bytes.fetch_add(bytes, Relaxed) + bytes > self.max_queued_bytes {
+        let here = self.queued_bytes.fetch_add(bytes, Relaxed) + bytes;
+        if here > self.max_queued_bytes || !outgoing.reserve(&self.budget) {
             self.queued_bytes.fetch_sub(bytes, Relaxed);
             return Err((outgoing, SendError::QueueFull));
         }
@@ -157,6 +172,7 @@ pub(crate) struct Connections {
     max_accepted_per_source: usize,
     queue_messages: usize,
     queue_bytes: usize,
+    budget: Arc<Budget>,
 }
 
 #[derive(Debug, Default)]
@@ -188,8 +204,8 @@ impl Traffic {
 }
 
 impl Connections {
-    /// An empty table that gives out names from `first_id` on.
-    pub(crate) fn new(first_id: u64, limits: &Limits) -> Connections {
+    /// An empty table that gives out names from `first_id` on; the queues share `budget`.
+    pub(crate) fn new(first_id: u64, limits: &Limits, budget: Arc<Budget>) -> Connections {
         Connections {
             table: RwLock::default(),
             next_id: AtomicU64::new(first_id),
@@ -197,6 +213,7 @@ impl Connections {
             max_accepted_per_source: limits.max_accepted_per_source,
             queue_messages: limits.write_queue_messages.max(1),
             queue_bytes: limits.write_queue_bytes,
+            budget,
         }
     }
 
@@ -311,6 +328,7 @@ impl Connections {
             queue,
             queued_bytes: AtomicUsize::new(0),
             max_queued_bytes: self.queue_bytes,
+            budget: self.budget.clone(),
             state: watch::Sender::new(State::Opening),
             close: Notify::new(),
             half_closed: AtomicBool::new(false),
@@ -366,7 +384,8 @@ mod tests {
     use super::*;
 
     fn connections(limits: Limits) -> Connections {
-        Connections::new(3, &limits)
+        let budget = Budget::new(limits.all_write_queues_bytes);
+        Connections::new(3, &limits, budget)
     }
 
     fn remote(port: u16) -> SocketAddr {
@@ -381,6 +400,7 @@ mod tests {
             call: 0,
             transaction: None,
             fallback: None,
+            reserved: None,
         }
     }
 
@@ -510,6 +530,32 @@ mod tests {
         assert_eq!(refusal(60), None);
         queue.close();
         assert_eq!(refusal(1), Some(SendError::Gone));
+    }
+
+    #[test]
+    fn all_queues_together_are_bounded_in_bytes() {
+        let table = connections(Limits {
+            write_queue_bytes: 100,
+            all_write_queues_bytes: 150,
+            ..Limits::default()
+        });
+        let (first, first_queue) = new(table.find_or_open(Transport::Tcp, remote(1)));
+        let (second, mut second_queue) = new(table.find_or_open(Transport::Sctp, remote(1)));
+        first.push(outgoing(100)).expect("room");
+        second.push(outgoing(50)).expect("room");
+        let (refused, error) = second.push(outgoing(10)).expect_err("no room");
+        assert_eq!(error, SendError::QueueFull);
+        // A queue that is thrown away makes room, and so does a message that goes elsewhere.
+        drop(first_queue);
+        second.push(refused).expect("room");
+        let moved = second_queue.try_recv().expect("the first message");
+        second.popped(moved.payload.len());
+        let (third, mut third_queue) = new(table.find_or_open(Transport::Tcp, remote(3)));
+        third.push(moved).expect("room");
+        second.push(outgoing(90)).expect("room");
+        assert!(third.push(outgoing(1)).is_err());
+        drop(third_queue.try_recv().expect("the message"));
+        third.push(outgoing(50)).expect("room");
     }
 
     #[tokio::test]

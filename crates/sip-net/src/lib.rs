@@ -11,6 +11,7 @@
 #![deny(unsafe_code)]
 
 mod activity;
+mod budget;
 mod config;
 mod connections;
 mod impairments;

@@ -407,6 +407,7 @@ impl Carrier<'_> {
             call: 0,
             transaction: None,
             fallback: None,
+            reserved: None,
         });
     }
 

@@ -9,6 +9,7 @@ use sip::transaction::TransactionKey;
 use sip::{Flow, Message, Target, Transmit, Transport};
 use tokio::sync::mpsc;
 
+use crate::budget::Budget;
 use crate::config::SipNetConfig;
 use crate::connections::{Connection, Connections, Found, Outgoing};
 use crate::impairments::Impairments;
@@ -34,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) connections: Connections,
     pub(crate) udp: UdpPorts,
     pub(crate) sctp: SctpStacks,
+    /// What may wait to be sent, everywhere together.
+    pub(crate) budget: Arc<Budget>,
 }
 
 /// The owner of the receiver of [`Incoming`] has dropped it: there is nobody to work for.
@@ -50,14 +53,16 @@ impl Shared {
         sctp: SctpStacks,
         impairments: Arc<Impairments>,
     ) -> Shared {
+        let budget = Budget::new(config.limits.all_write_queues_bytes);
         Shared {
             incoming,
             counters: AllCounters::default(),
             routes: Routes::default(),
             tasks: Tasks::new(),
-            connections: Connections::new(udp.len() as u64, &config.limits),
+            connections: Connections::new(udp.len() as u64, &config.limits, budget.clone()),
             udp: UdpPorts::new(udp, impairments, &config),
             sctp,
+            budget,
             config,
         }
     }
@@ -163,6 +168,7 @@ impl Shared {
             call,
             transaction,
             fallback,
+            reserved: None,
         };
         match target {
             Target::Flow(flow) => self.send_along(flow, outgoing(flow.stream, None)),

@@ -419,6 +419,7 @@ impl<'a> Reader<'a> {
             call: 0,
             transaction: None,
             fallback: None,
+            reserved: None,
         });
     }
 }

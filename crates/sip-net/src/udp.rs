@@ -231,7 +231,7 @@ impl UdpPort {
         shared: &Shared,
         remote: SocketAddr,
         source_ip: Option<IpAddr>,
-        outgoing: Outgoing,
+        mut outgoing: Outgoing,
     ) -> Result<(), (Outgoing, SendError)> {
         if outgoing.payload.len() > max_payload(remote) {
             return Err((outgoing, SendError::TooLarge));
@@ -248,6 +248,9 @@ impl UdpPort {
             }
             SendOutcome::Failed(error) => Err((outgoing, send_error(error))),
             SendOutcome::Blocked => {
+                if !outgoing.reserve(&shared.budget) {
+                    return Err((outgoing, SendError::QueueFull));
+                }
                 self.queue
                     .try_send(Waiting { datagram, outgoing })
                     .map_err(|error| match error {

@@ -723,6 +723,52 @@ async fn a_slow_reader_holds_up_nobody() {
 }
 
 #[tokio::test]
+async fn slow_readers_together_take_no_more_than_the_budget() {
+    let large = request_with_body("large", &"x".repeat(60_000));
+    let limit = Limits {
+        all_write_queues_bytes: 10 * large.len(),
+        incoming_queue: 10_000,
+        ..Limits::default()
+    };
+    let mut server = Node::start(limits(limit, LISTEN));
+    let mut slow = Vec::new();
+    for _ in 0..2 {
+        let mut client = plain(&server).await;
+        write(&mut client, &request("slow")).await;
+        slow.push((server.expect(&request("slow")).await, client));
+    }
+    // Far more than the kernel's buffers and the budget hold.
+    for _ in 0..1_000 {
+        for (flow, _) in &slow {
+            server.send(Target::Flow(*flow), &large);
+        }
+        tokio::task::yield_now().await;
+    }
+    let statistics = server.transports.statistics().await;
+    let waiting = 2_000 - statistics.sends_failed - statistics.messages_sent;
+    assert!((1..=10).contains(&waiting), "{statistics:?}");
+
+    // Once they are gone there is room again.
+    drop(slow);
+    server
+        .until(async |transports| transports.statistics().await.connections == 0)
+        .await;
+    let mut client = plain(&server).await;
+    write(&mut client, &request("a")).await;
+    let flow = loop {
+        match server.event().await {
+            Incoming::Message { flow, .. } => break flow,
+            Incoming::ConnectionClosed { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    };
+    for _ in 0..10 {
+        server.send(Target::Flow(flow), &large);
+    }
+    assert_eq!(read(&mut client, 10 * large.len()).await, large.repeat(10));
+}
+
+#[tokio::test]
 async fn a_slow_user_holds_up_the_peer_and_loses_nothing() {
     let limit = Limits {
         incoming_queue: 1,
