@@ -11,7 +11,7 @@
 //!   else (section 16.5)? `query` parks it while a location store or a resolver is asked.
 //! - `target`: the bindings of a user in the order in which they are tried.
 //! - `branches`: the response `context` forwards it to one target after the other (section 16.6);
-//!   `forward` makes the copy.
+//!   `forward` makes the copy; `contexts` keeps those that wait and counts what they hold.
 //! - `responses`: what comes back (section 16.7); `best_response` chooses.
 //!
 //! `identity` knows who we are, `binding` what a location store keeps.

@@ -305,9 +305,11 @@ impl Proxy {
         self.respond(now, server, response);
     }
 
-    /// Takes a CANCEL (RFC 3261 sections 9.2 and 16.10). One for a request that we do not know cannot
-    /// have been forwarded by us, since everything is forwarded with a transaction; there is nobody
-    /// that it could be passed to.
+    /// Takes a CANCEL (RFC 3261 sections 9.2 and 16.10). One for a request that we do not know is
+    /// answered 481 and not forwarded without state, as section 16.10 has it for those who forward
+    /// requests so. Our next hop knows the request by the branch that we gave it (section 9.2). It is
+    /// drawn at random: when the request is forgotten, as after a restart, so is the branch, and a
+    /// CANCEL with another one would only be answered 481 there.
     fn cancel(
         &mut self,
         now: Instant,
