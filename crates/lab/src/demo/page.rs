@@ -13,9 +13,10 @@ pub(super) fn page(options: &Options, runs: &[Run], machine: &Machine, command: 
         .paragraph(summary(options))
         .paragraph(
             "The packets lost are drawn from a seed, each direction for itself, inside the users' sockets. \
-             SIP over UDP must notice a loss by its own timers (500 ms and doubling); SCTP repairs it below \
-             SIP, by fast retransmission where enough packets follow, else by its retransmission timer \
-             (1 s at least), and both ends share one association.",
+             SIP over UDP notices a loss by its own timers, a transaction at a time (500 ms and doubling). \
+             SCTP repairs it below SIP: at once where enough packets follow to show the gap, else by its \
+             retransmission timer, which starts at 1 s (RTO.Min) and doubles for all users of the \
+             association together each time that a packet or its acknowledgement is lost again.",
         )
         .section(Section::new("Completed calls").plot(completed_calls(runs)))
         .section(
