@@ -34,7 +34,14 @@ pub(crate) struct Outgoing {
     pub(crate) reserved: Option<Reservation>,
 }
 
+/// A message that did not go into a queue, and why.
+pub(crate) type Refused = Box<(Outgoing, SendError)>;
+
 impl Outgoing {
+    pub(crate) fn refused(self, error: SendError) -> Refused {
+        Box::new((self, error))
+    }
+
     /// Takes its share of the budget before it goes into a queue; tells whether there is one.
     pub(crate) fn reserve(&mut self, budget: &Arc<Budget>) -> bool {
         // First it gives back what it may have from another queue.
@@ -77,21 +84,21 @@ enum State {
 
 impl Connection {
     /// Puts a message into the queue; gives it back with the reason where that fails.
-    pub(crate) fn push(&self, mut outgoing: Outgoing) -> Result<(), (Outgoing, SendError)> {
+    pub(crate) fn push(&self, mut outgoing: Outgoing) -> Result<(), Refused> {
         if self.half_closed.load(Relaxed) && !is_response(&outgoing.payload) {
-            return Err((outgoing, SendError::Gone));
+            return Err(outgoing.refused(SendError::Gone));
         }
         let bytes = outgoing.payload.len();
         let here = self.queued_bytes.fetch_add(bytes, Relaxed) + bytes;
         if here > self.max_queued_bytes || !outgoing.reserve(&self.budget) {
             self.queued_bytes.fetch_sub(bytes, Relaxed);
-            return Err((outgoing, SendError::QueueFull));
+            return Err(outgoing.refused(SendError::QueueFull));
         }
         self.queue.try_send(outgoing).map_err(|error| {
             self.queued_bytes.fetch_sub(bytes, Relaxed);
             match error {
-                mpsc::error::TrySendError::Full(outgoing) => (outgoing, SendError::QueueFull),
-                mpsc::error::TrySendError::Closed(outgoing) => (outgoing, SendError::Gone),
+                mpsc::error::TrySendError::Full(outgoing) => outgoing.refused(SendError::QueueFull),
+                mpsc::error::TrySendError::Closed(outgoing) => outgoing.refused(SendError::Gone),
             }
         })
     }
@@ -517,7 +524,7 @@ mod tests {
             connection
                 .push(outgoing(bytes))
                 .err()
-                .map(|(_, error)| error)
+                .map(|refused| refused.1)
         };
 
         assert_eq!(refusal(101), Some(SendError::QueueFull));
@@ -543,7 +550,7 @@ mod tests {
         let (second, mut second_queue) = new(table.find_or_open(Transport::Sctp, remote(1)));
         first.push(outgoing(100)).expect("room");
         second.push(outgoing(50)).expect("room");
-        let (refused, error) = second.push(outgoing(10)).expect_err("no room");
+        let (refused, error) = *second.push(outgoing(10)).expect_err("no room");
         assert_eq!(error, SendError::QueueFull);
         // A queue that is thrown away makes room, and so does a message that goes elsewhere.
         drop(first_queue);

@@ -185,15 +185,16 @@ impl Shared {
         let sent = match flow.transport {
             Transport::Udp => match self.udp.get(flow.connection) {
                 Some(port) => port.send(self, flow.remote, Some(flow.local.ip()), outgoing),
-                None => Err((outgoing, SendError::Gone)),
+                None => Err(outgoing.refused(SendError::Gone)),
             },
             Transport::Tcp | Transport::Sctp => match self.connections.get(flow.connection) {
                 Some(connection) => connection.push(outgoing),
-                None => Err((outgoing, SendError::Gone)),
+                None => Err(outgoing.refused(SendError::Gone)),
             },
-            other => Err((outgoing, SendError::NotBuilt(other))),
+            other => Err(outgoing.refused(SendError::NotBuilt(other))),
         };
-        if let Err((outgoing, error)) = sent {
+        if let Err(refused) = sent {
+            let (outgoing, error) = *refused;
             self.not_sent(flow.transport, outgoing, error);
         }
     }
@@ -202,15 +203,16 @@ impl Shared {
         let sent = match transport {
             Transport::Udp => match self.udp.toward(self, remote) {
                 Ok(port) => port.send(self, remote, None, outgoing),
-                Err(error) => Err((outgoing, error)),
+                Err(error) => Err(outgoing.refused(error)),
             },
             Transport::Tcp | Transport::Sctp => match self.connection_to(transport, remote) {
                 Ok(connection) => connection.push(outgoing),
-                Err(error) => Err((outgoing, error)),
+                Err(error) => Err(outgoing.refused(error)),
             },
-            other => Err((outgoing, SendError::NotBuilt(other))),
+            other => Err(outgoing.refused(SendError::NotBuilt(other))),
         };
-        if let Err((outgoing, error)) = sent {
+        if let Err(refused) = sent {
+            let (outgoing, error) = *refused;
             self.not_sent(transport, outgoing, error);
         }
     }

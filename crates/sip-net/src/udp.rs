@@ -11,7 +11,7 @@ use tokio::sync::{Notify, mpsc};
 use udp_net::{Batch, Datagram, Received, SendOutcome, UdpConfig, UdpSocket, UdpStatistics};
 
 use crate::config::SipNetConfig;
-use crate::connections::Outgoing;
+use crate::connections::{Outgoing, Refused};
 use crate::impairments::Impairments;
 use crate::incoming::{CloseReason, SendError};
 use crate::keep_alive::is_keep_alive;
@@ -232,9 +232,9 @@ impl UdpPort {
         remote: SocketAddr,
         source_ip: Option<IpAddr>,
         mut outgoing: Outgoing,
-    ) -> Result<(), (Outgoing, SendError)> {
+    ) -> Result<(), Refused> {
         if outgoing.payload.len() > max_payload(remote) {
-            return Err((outgoing, SendError::TooLarge));
+            return Err(outgoing.refused(SendError::TooLarge));
         }
         let datagram = Datagram {
             destination: remote,
@@ -246,19 +246,19 @@ impl UdpPort {
                 shared.counters(Transport::Udp).messages_sent.increment();
                 Ok(())
             }
-            SendOutcome::Failed(error) => Err((outgoing, send_error(error))),
+            SendOutcome::Failed(error) => Err(outgoing.refused(send_error(error))),
             SendOutcome::Blocked => {
                 if !outgoing.reserve(&shared.budget) {
-                    return Err((outgoing, SendError::QueueFull));
+                    return Err(outgoing.refused(SendError::QueueFull));
                 }
                 self.queue
                     .try_send(Waiting { datagram, outgoing })
                     .map_err(|error| match error {
                         mpsc::error::TrySendError::Full(waiting) => {
-                            (waiting.outgoing, SendError::QueueFull)
+                            waiting.outgoing.refused(SendError::QueueFull)
                         }
                         mpsc::error::TrySendError::Closed(waiting) => {
-                            (waiting.outgoing, SendError::Gone)
+                            waiting.outgoing.refused(SendError::Gone)
                         }
                     })
             }
