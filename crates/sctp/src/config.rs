@@ -66,6 +66,7 @@ pub struct EndpointConfig {
     /// Runs of received TSNs between holes that an association keeps.
     pub max_gap_ack_blocks: usize,
     /// Bytes of received user data that the endpoint holds, over all its associations. Above it
+    /// the association that holds most out of order gives that back, and if this is not enough,
     /// new DATA is dropped.
     pub max_received_bytes: usize,
     /// Associations of this endpoint, in any state. Above it a COOKIE ECHO is answered with ABORT

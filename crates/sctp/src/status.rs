@@ -151,6 +151,9 @@ pub struct DropStatistics {
     pub chunks: u64,
     /// DATA chunks for which there was no room (section 6.2).
     pub data_no_room: u64,
+    /// DATA chunks that were taken back out of order, because the endpoint needed the room
+    /// (section 6.2); the peer sends them again.
+    pub data_reneged: u64,
     /// DATA chunks too far above the cumulative TSN, or with too many holes before them.
     pub data_out_of_reach: u64,
     /// Chunks of a kind of which too many wait to be answered: HEARTBEATs and reportable errors.
@@ -200,6 +203,7 @@ impl AddAssign for DropStatistics {
             replies,
             chunks,
             data_no_room,
+            data_reneged,
             data_out_of_reach,
             answers,
         } = other;
@@ -218,6 +222,7 @@ impl AddAssign for DropStatistics {
         self.replies += replies;
         self.chunks += chunks;
         self.data_no_room += data_no_room;
+        self.data_reneged += data_reneged;
         self.data_out_of_reach += data_out_of_reach;
         self.answers += answers;
     }

@@ -229,6 +229,16 @@ impl Association {
         self.receiver.buffered()
     }
 
+    /// Bytes of them that [`Self::renege`] may free, at most.
+    pub(crate) fn out_of_order_bytes(&self) -> usize {
+        self.receiver.out_of_order()
+    }
+
+    /// Throws away received data that is out of order, to make room for other associations.
+    pub(crate) fn renege(&mut self, context: &mut Context<'_>) {
+        context.statistics.drops.data_reneged += self.receiver.renege();
+    }
+
     /// Whether it has ended and nothing is left to be received: it can be forgotten.
     pub(crate) fn is_disposable(&self) -> bool {
         self.state == AssociationState::Closed && !self.receiver.is_ready()
@@ -260,7 +270,9 @@ impl Association {
 
     /// The next message for the user.
     pub(crate) fn receive(&mut self, context: &mut Context<'_>) -> Option<ReceivedMessage> {
-        let message = self.receiver.receive(context.config)?;
+        let message = self
+            .receiver
+            .receive(context.receive_budget, context.config)?;
         self.statistics.messages_received += 1;
         Some(message)
     }
@@ -295,7 +307,11 @@ impl Association {
 
     /// Throws away what is left of an association that has ended.
     pub(crate) fn discard(&mut self, context: &mut Context<'_>) {
-        while self.receiver.receive(context.config).is_some() {}
+        while self
+            .receiver
+            .receive(context.receive_budget, context.config)
+            .is_some()
+        {}
     }
 
     // --- Timers ---

@@ -279,7 +279,8 @@ impl Association {
                 .next_chunk_size(&self.paths)
                 .is_some_and(|size| size + self.receiver.sack_size() <= writer.remaining());
         if self.receiver.sack_is_due() || rides_along {
-            self.receiver.write_sack(writer, context.config);
+            self.receiver
+                .write_sack(writer, context.receive_budget, context.config);
         }
     }
 

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::{Bytes, BytesMut};
 
+use super::received::TsnRun;
 use crate::ReceivedMessage;
 use crate::packet::{Ssn, Tsn};
 
@@ -85,12 +86,13 @@ impl Reassembly {
         self.fragments
     }
 
-    /// Takes a fragment whose TSN is new; gives the message that it completes.
+    /// Takes a fragment whose TSN is new; gives the message that it completes, and its TSNs.
     pub(crate) fn insert(
         &mut self,
         fragment: Fragment,
-    ) -> Result<Option<ReceivedMessage>, ReassemblyError> {
-        let number = self.unwrapped.number_of(fragment.tsn);
+    ) -> Result<Option<(ReceivedMessage, TsnRun)>, ReassemblyError> {
+        let tsn = fragment.tsn;
+        let number = self.unwrapped.number_of(tsn);
         let below = self
             .runs
             .range(..number)
@@ -135,8 +137,22 @@ impl Reassembly {
         let run = self.runs.remove(&first);
         Ok(run.map(|run| {
             self.fragments -= run.pieces.len();
-            run.into_message()
+            let tsns = run.tsns(first, tsn, number);
+            (run.into_message(), tsns)
         }))
+    }
+
+    /// Throws away the fragments above `cumulative`, the cumulative TSN; `on_removed` hears the
+    /// TSNs and the bytes of each run.
+    pub(crate) fn renege(&mut self, cumulative: Tsn, mut on_removed: impl FnMut(TsnRun, usize)) {
+        if self.runs.is_empty() {
+            return;
+        }
+        let received = self.unwrapped.number_of(cumulative);
+        for (first, run) in self.runs.split_off(&(received + 1)) {
+            self.fragments -= run.pieces.len();
+            on_removed(run.tsns(first, cumulative, received), run.bytes);
+        }
     }
 
     /// Whether a fragment waits for a neighbour that has arrived already as part of something
@@ -222,6 +238,16 @@ impl Run {
             && (self.unordered || self.ssn == fragment.ssn)
     }
 
+    /// The TSNs of this run, which begins at `first`; `tsn` is the one that is counted as `number`.
+    fn tsns(&self, first: u64, tsn: Tsn, number: u64) -> TsnRun {
+        // What is cut off is whole turns of the circle.
+        let tsn_of = |other: u64| Tsn(tsn.0.wrapping_add(other.wrapping_sub(number) as u32));
+        TsnRun {
+            first: tsn_of(first),
+            last: tsn_of(self.end - 1),
+        }
+    }
+
     fn into_message(self) -> ReceivedMessage {
         let mut payload = BytesMut::with_capacity(self.bytes);
         for piece in &self.pieces {
@@ -291,7 +317,8 @@ mod tests {
                 let (tsn, bits) = parts[index];
                 message = reassembly.insert(fragment(tsn, bits)).unwrap();
             }
-            let message = message.expect("complete");
+            let (message, tsns) = message.expect("complete");
+            assert_eq!((tsns.first, tsns.last), (Tsn(1), Tsn(4)));
             assert_eq!(message.payload, "<1><2><3><4>");
             assert_eq!((message.stream, message.ssn, message.ppid), (3, 9, 7));
             assert_eq!(reassembly.fragments(), 0);
@@ -308,8 +335,28 @@ mod tests {
                 .unwrap()
                 .is_none()
         );
-        let message = reassembly.insert(fragment(u32::MAX, "")).unwrap().unwrap();
+        let completed = reassembly.insert(fragment(u32::MAX, "")).unwrap();
+        let (message, tsns) = completed.expect("complete");
+        assert_eq!((tsns.first, tsns.last), (Tsn(u32::MAX - 1), Tsn(0)));
         assert_eq!(message.payload, "<4294967294><4294967295><0>");
+    }
+
+    #[test]
+    fn throws_away_what_is_above_the_cumulative_tsn() {
+        let mut reassembly = reassembly(u32::MAX);
+        for (tsn, bits) in [(u32::MAX, "B"), (1, ""), (2, "E"), (7, "B")] {
+            assert!(reassembly.insert(fragment(tsn, bits)).unwrap().is_none());
+        }
+        let mut removed = Vec::new();
+        reassembly.renege(Tsn(u32::MAX), |tsns, bytes| {
+            removed.push((tsns.first.0, tsns.last.0, bytes));
+        });
+        assert_eq!(removed, [(1, 2, 6), (7, 7, 3)]);
+        assert_eq!(reassembly.fragments(), 1);
+        for (tsn, bits) in [(0, ""), (1, "")] {
+            assert!(reassembly.insert(fragment(tsn, bits)).unwrap().is_none());
+        }
+        assert!(reassembly.insert(fragment(2, "E")).unwrap().is_some());
     }
 
     #[test]

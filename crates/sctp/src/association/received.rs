@@ -6,11 +6,11 @@ use std::collections::VecDeque;
 
 use crate::packet::{GapAckBlock, Tsn};
 
-/// TSNs received in a row above a hole, both ends included.
+/// TSNs in a row, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Run {
-    first: Tsn,
-    last: Tsn,
+pub(crate) struct TsnRun {
+    pub(crate) first: Tsn,
+    pub(crate) last: Tsn,
 }
 
 /// What a TSN that arrives is to this association.
@@ -30,7 +30,7 @@ pub(crate) enum Arrival {
 pub(crate) struct ReceivedTsns {
     cumulative: Tsn,
     /// Ascending, isolated from each other and from `cumulative`.
-    runs: VecDeque<Run>,
+    runs: VecDeque<TsnRun>,
     /// Since the last SACK, one entry for each arrival.
     duplicates: Vec<Tsn>,
     max_distance: u32,
@@ -141,12 +141,35 @@ impl ReceivedTsns {
             }
             (None, false) => self.runs.insert(
                 above,
-                Run {
+                TsnRun {
                     first: tsn,
                     last: tsn,
                 },
             ),
         }
+    }
+
+    /// Takes back what was recorded above the cumulative TSN: those TSNs count as never received
+    /// (section 6.2).
+    pub(crate) fn forget(&mut self, mut forgotten: Vec<TsnRun>) {
+        let cumulative = self.cumulative;
+        forgotten.sort_unstable_by_key(|run| run.first.distance_from(cumulative));
+        let mut forgotten = forgotten.into_iter().peekable();
+        let mut kept = VecDeque::new();
+        for run in self.runs.drain(..) {
+            let mut first = run.first;
+            while let Some(gone) = forgotten.next_if(|gone| gone.first <= run.last) {
+                if first < gone.first {
+                    let last = gone.first.previous();
+                    kept.push_back(TsnRun { first, last });
+                }
+                first = gone.last.next();
+            }
+            if first <= run.last {
+                kept.push_back(TsnRun { first, ..run });
+            }
+        }
+        self.runs = kept;
     }
 
     /// Notes that `tsn` arrived again.
@@ -252,6 +275,25 @@ mod tests {
         assert_eq!(receive(&mut received, 51), Arrival::New);
         assert_eq!(receive(&mut received, 1), Arrival::New);
         assert_eq!(receive(&mut received, 3), Arrival::OutOfReach);
+    }
+
+    #[test]
+    fn takes_back_what_is_above_the_cumulative_tsn() {
+        let mut received = ReceivedTsns::new(Tsn(u32::MAX), 1000, 100);
+        for tsn in [u32::MAX, 1, 2, 3, 4, 5, 7, 9, 10] {
+            assert_eq!(receive(&mut received, tsn), Arrival::New);
+        }
+        let run = |first, last| TsnRun {
+            first: Tsn(first),
+            last: Tsn(last),
+        };
+        received.forget(vec![run(9, 10), run(4, 4), run(1, 2)]);
+        assert_eq!(received.cumulative(), Tsn(u32::MAX));
+        assert_eq!(blocks(&received), [(4, 4), (6, 6), (8, 8)]);
+        for tsn in [4, 1, 2, 10, 9] {
+            assert_eq!(receive(&mut received, tsn), Arrival::New);
+        }
+        assert_eq!(blocks(&received), [(2, 6), (8, 8), (10, 11)]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::acknowledge::{Acknowledgement, PacketSummary};
 use super::reassembly::{Fragment, Reassembly, ReassemblyError};
-use super::received::{Arrival, ReceivedTsns};
+use super::received::{Arrival, ReceivedTsns, TsnRun};
 use super::sent::PathIndex;
 use super::streams::InboundStreams;
 use crate::packet::{Data, PacketWriter, Sack, Tsn};
@@ -57,6 +57,9 @@ pub(crate) struct Receiver {
     data_path: PathIndex,
     /// Bytes of user data held.
     buffered: usize,
+    /// Bytes of it that arrived above the cumulative TSN and were held back, since the last time
+    /// that there was no hole: at least as much as [`Self::renege`] frees.
+    out_of_order: usize,
     /// The window in the last SACK.
     advertised: usize,
     /// The user was told that there is something to receive.
@@ -74,6 +77,7 @@ impl Receiver {
             packet: PacketSummary::default(),
             data_path: 0,
             buffered: 0,
+            out_of_order: 0,
             advertised: config.a_rwnd as usize,
             said_readable: false,
         }
@@ -97,6 +101,7 @@ impl Receiver {
         self.reassembly = Reassembly::new(Tsn(0), 0);
         self.acknowledgement = Acknowledgement::new();
         self.buffered = self.streams.ready_bytes();
+        self.out_of_order = 0;
     }
 
     /// How many streams the peer may use.
@@ -107,6 +112,37 @@ impl Receiver {
     /// Bytes of user data held.
     pub(crate) fn buffered(&self) -> usize {
         self.buffered
+    }
+
+    /// Bytes of user data that [`Self::renege`] may free, at most.
+    pub(crate) fn out_of_order(&self) -> usize {
+        self.out_of_order
+    }
+
+    /// Throws away what is held above the cumulative TSN for want of what is missing below it, and
+    /// takes back that it was received (section 6.2): the peer still has it and sends it again.
+    /// Tells how many chunks that were.
+    pub(crate) fn renege(&mut self) -> u64 {
+        let mut forgotten = Vec::new();
+        let mut bytes = 0;
+        let cumulative = self.tsns.cumulative();
+        let mut on_removed = |tsns: TsnRun, size| {
+            forgotten.push(tsns);
+            bytes += size;
+        };
+        self.streams.renege(cumulative, &mut on_removed);
+        self.reassembly.renege(cumulative, &mut on_removed);
+        let chunks = forgotten
+            .iter()
+            .map(|run| u64::from(run.last.distance_from(run.first)) + 1)
+            .sum();
+        self.tsns.forget(forgotten);
+        self.buffered -= bytes;
+        self.out_of_order = 0;
+        if chunks > 0 {
+            self.acknowledgement.request();
+        }
+        chunks
     }
 
     /// The last TSN before the first hole.
@@ -165,22 +201,35 @@ impl Receiver {
             if size > config.max_message_size {
                 return Err(FatalData::MessageTooLarge);
             }
-            Some(ReceivedMessage {
+            let message = ReceivedMessage {
                 stream: data.stream,
                 ppid: data.ppid,
                 unordered: data.unordered,
                 ssn: data.ssn.0,
                 payload,
-            })
+            };
+            let tsns = TsnRun {
+                first: data.tsn,
+                last: data.tsn,
+            };
+            Some((message, tsns))
         } else {
             self.reassemble(data, payload)?
         };
         self.record(data.tsn);
         self.buffered += size;
-        if let Some(message) = message {
+        let waiting = self.streams.waiting();
+        let mut held_back = message.is_none();
+        if let Some((message, tsns)) = message {
             self.streams
-                .push(message)
+                .push(message, tsns)
                 .map_err(|_| FatalData::Violation("stream sequence number used twice"))?;
+            held_back = self.streams.waiting() > waiting;
+        }
+        if !self.tsns.has_gaps() {
+            self.out_of_order = 0;
+        } else if held_back && data.tsn > self.tsns.cumulative() {
+            self.out_of_order += size;
         }
         if self.reassembly.fragments() > 0 && self.reassembly.is_stuck(self.tsns.cumulative()) {
             return Err(FatalData::Violation(
@@ -215,12 +264,18 @@ impl Receiver {
     }
 
     /// The next message for the user. Asks for a SACK when the window has opened by a quarter of
-    /// the buffer (section 6.2).
-    pub(crate) fn receive(&mut self, config: &EndpointConfig) -> Option<ReceivedMessage> {
+    /// the buffer (section 6.2). `budget` is how many more bytes the endpoint may hold.
+    pub(crate) fn receive(
+        &mut self,
+        budget: usize,
+        config: &EndpointConfig,
+    ) -> Option<ReceivedMessage> {
         let message = self.streams.pop();
         if let Some(message) = &message {
-            self.buffered -= message.payload.len();
-            let opened = self.window(config).saturating_sub(self.advertised);
+            let size = message.payload.len();
+            self.buffered -= size;
+            let window = self.window(budget.saturating_add(size), config);
+            let opened = window.saturating_sub(self.advertised);
             if opened > 0 && opened >= config.a_rwnd as usize / 4 {
                 self.acknowledgement.request();
             }
@@ -270,10 +325,12 @@ impl Receiver {
     }
 
     /// Writes a SACK with as many Gap Ack Blocks, lowest first, and duplicates as fit
-    /// (sections 6.2 and 6.7). Tells whether there was room for it.
+    /// (sections 6.2 and 6.7). `budget` is how many more bytes the endpoint may hold. Tells whether
+    /// there was room for it.
     pub(crate) fn write_sack(
         &mut self,
         writer: &mut PacketWriter<'_>,
+        budget: usize,
         config: &EndpointConfig,
     ) -> bool {
         let Some(room) = writer.remaining().checked_sub(Sack::OVERHEAD) else {
@@ -282,7 +339,7 @@ impl Receiver {
         let entries = room / Sack::ENTRY_LENGTH;
         let gaps = self.tsns.gaps().len().min(entries);
         let duplicates = self.tsns.duplicates().len().min(entries - gaps);
-        let window = self.window(config);
+        let window = self.window(budget, config);
         let written = writer.sack(
             self.tsns.cumulative(),
             u32::try_from(window).unwrap_or(u32::MAX),
@@ -300,9 +357,9 @@ impl Receiver {
 
     /// The window to advertise. A sliver of a window is not worth telling: the peer would fill it
     /// with chunks as small (the silly window syndrome, section 6.2, RFC 1122 section 4.2.3.3).
-    fn window(&self, config: &EndpointConfig) -> usize {
+    fn window(&self, budget: usize, config: &EndpointConfig) -> usize {
         let size = config.a_rwnd as usize;
-        let room = size.saturating_sub(self.buffered);
+        let room = size.saturating_sub(self.buffered).min(budget);
         let sliver = (size / 4).min(config.mtu);
         if room < sliver || self.held() >= config.max_received_messages {
             0
@@ -337,7 +394,7 @@ impl Receiver {
         &mut self,
         data: &Data<'_>,
         payload: Bytes,
-    ) -> Result<Option<ReceivedMessage>, FatalData> {
+    ) -> Result<Option<(ReceivedMessage, TsnRun)>, FatalData> {
         self.reassembly
             .insert(Fragment {
                 tsn: data.tsn,
@@ -412,7 +469,7 @@ mod tests {
     fn sack_of(receiver: &mut Receiver) -> (u32, u32, usize) {
         let mut buffer = BytesMut::new();
         let mut writer = PacketWriter::new(&mut buffer, 1, 2, 3, 500);
-        assert!(receiver.write_sack(&mut writer, &config()));
+        assert!(receiver.write_sack(&mut writer, usize::MAX, &config()));
         let packet = writer.finish();
         let Some(Ok(Chunk::Sack(sack))) = Packet::read(&packet).unwrap().chunks().next() else {
             panic!("a SACK was written");
@@ -435,7 +492,7 @@ mod tests {
         assert_eq!(receive(&mut receiver, 4, 800), Ok(Reception::Accepted));
         assert_eq!(sack_of(&mut receiver), (4, 0, 0), "200 bytes are a sliver");
         assert!(!receiver.sack_is_due());
-        assert!(receiver.receive(&config()).is_some());
+        assert!(receiver.receive(usize::MAX, &config()).is_some());
         assert!(receiver.sack_is_due(), "a quarter has opened");
         assert_eq!(sack_of(&mut receiver), (4, 1200, 0));
     }
@@ -497,9 +554,9 @@ mod tests {
         assert!(receiver.take_readable());
         receive(&mut receiver, 2, 10).unwrap();
         assert!(!receiver.take_readable());
-        assert!(receiver.receive(&config()).is_some());
-        assert!(receiver.receive(&config()).is_some());
-        assert!(receiver.receive(&config()).is_none());
+        assert!(receiver.receive(usize::MAX, &config()).is_some());
+        assert!(receiver.receive(usize::MAX, &config()).is_some());
+        assert!(receiver.receive(usize::MAX, &config()).is_none());
         receive(&mut receiver, 3, 10).unwrap();
         assert!(receiver.take_readable());
     }
@@ -531,8 +588,8 @@ mod tests {
                 .unwrap();
         }
         let range = packet.as_ptr_range();
-        let small = receiver.receive(&config()).unwrap();
-        let large = receiver.receive(&config()).unwrap();
+        let small = receiver.receive(usize::MAX, &config()).unwrap();
+        let large = receiver.receive(usize::MAX, &config()).unwrap();
         assert!(!range.contains(&small.payload.as_ptr()));
         assert!(range.contains(&large.payload.as_ptr()));
     }

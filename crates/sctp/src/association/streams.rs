@@ -1,10 +1,11 @@
 //! The streams of an association (RFC 9260 sections 6.5 and 6.6): order within each, none between
-//! them. These parts know stream sequence numbers and nothing of TSNs.
+//! them. These parts know stream sequence numbers; of TSNs only which ones a message had.
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::received::TsnRun;
 use crate::ReceivedMessage;
-use crate::packet::Ssn;
+use crate::packet::{Ssn, Tsn};
 
 /// The peer's streams: holds messages back until it is their turn.
 #[derive(Debug)]
@@ -13,8 +14,15 @@ pub(crate) struct InboundStreams {
     /// The next sequence number of each stream; streams beyond the end have not been used.
     next: Vec<Ssn>,
     /// Messages before their turn, by stream and sequence number.
-    waiting: BTreeMap<(u16, u16), ReceivedMessage>,
+    waiting: BTreeMap<(u16, u16), Waiting>,
     ready: VecDeque<ReceivedMessage>,
+}
+
+/// A message before its turn.
+#[derive(Debug)]
+struct Waiting {
+    message: ReceivedMessage,
+    tsns: TsnRun,
 }
 
 /// The sequence number of an ordered message was used before.
@@ -47,8 +55,17 @@ impl InboundStreams {
         !self.ready.is_empty()
     }
 
-    /// Takes a whole message in.
-    pub(crate) fn push(&mut self, message: ReceivedMessage) -> Result<(), SequenceNumberReused> {
+    /// How many messages are held before their turn.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Takes a whole message in, which had these TSNs.
+    pub(crate) fn push(
+        &mut self,
+        message: ReceivedMessage,
+        tsns: TsnRun,
+    ) -> Result<(), SequenceNumberReused> {
         if message.unordered {
             self.ready.push_back(message);
             return Ok(());
@@ -66,14 +83,15 @@ impl InboundStreams {
             if ssn < *next || self.waiting.contains_key(&(stream, ssn.0)) {
                 return Err(SequenceNumberReused);
             }
-            self.waiting.insert((stream, ssn.0), message);
+            self.waiting
+                .insert((stream, ssn.0), Waiting { message, tsns });
             return Ok(());
         }
         self.ready.push_back(message);
         *next = next.next();
         if !self.waiting.is_empty() {
-            while let Some(message) = self.waiting.remove(&(stream, next.0)) {
-                self.ready.push_back(message);
+            while let Some(waiting) = self.waiting.remove(&(stream, next.0)) {
+                self.ready.push_back(waiting.message);
                 *next = next.next();
             }
         }
@@ -83,6 +101,18 @@ impl InboundStreams {
     /// The next message for the user.
     pub(crate) fn pop(&mut self) -> Option<ReceivedMessage> {
         self.ready.pop_front()
+    }
+
+    /// Throws away the messages before their turn above `cumulative`, the cumulative TSN;
+    /// `on_removed` hears TSNs and bytes of each.
+    pub(crate) fn renege(&mut self, cumulative: Tsn, mut on_removed: impl FnMut(TsnRun, usize)) {
+        self.waiting.retain(|_, waiting| {
+            let stays = waiting.tsns.first <= cumulative;
+            if !stays {
+                on_removed(waiting.tsns, waiting.message.payload.len());
+            }
+            stays
+        });
     }
 
     /// Takes over a message that was ready in an association before this one.
@@ -162,6 +192,19 @@ mod tests {
         }
     }
 
+    /// As a chunk whose TSN is one above the sequence number.
+    fn push(
+        streams: &mut InboundStreams,
+        message: ReceivedMessage,
+    ) -> Result<(), SequenceNumberReused> {
+        let tsn = Tsn(u32::from(message.ssn) + 1);
+        let tsns = TsnRun {
+            first: tsn,
+            last: tsn,
+        };
+        streams.push(message, tsns)
+    }
+
     fn ready(streams: &mut InboundStreams) -> Vec<(u16, u16)> {
         std::iter::from_fn(|| streams.pop())
             .map(|message| (message.stream, message.ssn))
@@ -172,11 +215,11 @@ mod tests {
     fn delivers_in_order_within_a_stream_and_independently_between() {
         let mut streams = InboundStreams::new(5);
         for (stream, ssn) in [(1, 1), (1, 2), (2, 0)] {
-            streams.push(message(stream, ssn, false)).unwrap();
+            push(&mut streams, message(stream, ssn, false)).unwrap();
         }
         assert_eq!(ready(&mut streams), [(2, 0)]);
         assert_eq!(streams.messages(), 2);
-        streams.push(message(1, 0, false)).unwrap();
+        push(&mut streams, message(1, 0, false)).unwrap();
         assert_eq!(ready(&mut streams), [(1, 0), (1, 1), (1, 2)]);
         assert_eq!(streams.messages(), 0);
     }
@@ -184,8 +227,8 @@ mod tests {
     #[test]
     fn delivers_unordered_messages_at_once() {
         let mut streams = InboundStreams::new(5);
-        streams.push(message(0, 1, false)).unwrap();
-        streams.push(message(0, 77, true)).unwrap();
+        push(&mut streams, message(0, 1, false)).unwrap();
+        push(&mut streams, message(0, 77, true)).unwrap();
         assert_eq!(ready(&mut streams), [(0, 77)]);
     }
 
@@ -193,23 +236,38 @@ mod tests {
     fn goes_on_across_the_wrap() {
         let mut streams = InboundStreams::new(1);
         for ssn in 0..=u16::MAX {
-            streams.push(message(0, ssn, false)).unwrap();
+            push(&mut streams, message(0, ssn, false)).unwrap();
         }
         assert_eq!(ready(&mut streams).len(), 65_536);
-        streams.push(message(0, 1, false)).unwrap();
+        push(&mut streams, message(0, 1, false)).unwrap();
         assert!(!streams.is_ready());
-        streams.push(message(0, 0, false)).unwrap();
+        push(&mut streams, message(0, 0, false)).unwrap();
         assert_eq!(ready(&mut streams), [(0, 0), (0, 1)]);
+    }
+
+    #[test]
+    fn throws_away_what_waits_above_the_cumulative_tsn() {
+        let mut streams = InboundStreams::new(1);
+        for ssn in [1, 2, 3] {
+            push(&mut streams, message(0, ssn, false)).unwrap();
+        }
+        let mut removed = Vec::new();
+        streams.renege(Tsn(3), |tsns, bytes| removed.push((tsns.first.0, bytes)));
+        assert_eq!(removed, [(4, 1)]);
+        for ssn in [0, 3] {
+            push(&mut streams, message(0, ssn, false)).unwrap();
+        }
+        assert_eq!(ready(&mut streams), [(0, 0), (0, 1), (0, 2), (0, 3)]);
     }
 
     #[test]
     fn refuses_a_sequence_number_twice() {
         let mut streams = InboundStreams::new(1);
-        streams.push(message(0, 0, false)).unwrap();
-        streams.push(message(0, 2, false)).unwrap();
+        push(&mut streams, message(0, 0, false)).unwrap();
+        push(&mut streams, message(0, 2, false)).unwrap();
         for ssn in [0, 2] {
             assert_eq!(
-                streams.push(message(0, ssn, false)),
+                push(&mut streams, message(0, ssn, false)),
                 Err(SequenceNumberReused)
             );
         }

@@ -47,6 +47,8 @@ pub(crate) struct Associations {
     by_peer: HashMap<PeerKey, Index, RandomState>,
     /// One entry at most for each association: when it wants to be looked at, or earlier.
     deadlines: BTreeSet<(Instant, Index)>,
+    /// Those that hold received data out of order, by how much.
+    out_of_order: BTreeSet<(usize, Index)>,
     /// Those that may have something to send.
     ready: VecDeque<Index>,
     count: usize,
@@ -67,6 +69,8 @@ struct Entry {
     is_ready: bool,
     /// Bytes of received user data that are counted for it.
     received_bytes: usize,
+    /// Those of them that are out of order.
+    out_of_order: usize,
 }
 
 /// What changed when an association was looked after.
@@ -88,6 +92,7 @@ impl Associations {
             by_tag: HashMap::with_hasher(hasher.clone()),
             by_peer: HashMap::with_hasher(hasher),
             deadlines: BTreeSet::new(),
+            out_of_order: BTreeSet::new(),
             ready: VecDeque::new(),
             count: 0,
         }
@@ -123,6 +128,7 @@ impl Associations {
                 deadline: None,
                 is_ready: false,
                 received_bytes: 0,
+                out_of_order: 0,
             }));
             self.count += 1;
         }
@@ -178,6 +184,14 @@ impl Associations {
             retired_tag: None,
         };
         entry.received_bytes = settled.received_now;
+        let out_of_order = association.out_of_order_bytes();
+        if entry.out_of_order != out_of_order {
+            self.out_of_order.remove(&(entry.out_of_order, index));
+            if out_of_order > 0 {
+                self.out_of_order.insert((out_of_order, index));
+            }
+            entry.out_of_order = out_of_order;
+        }
 
         let tag = (!ended).then(|| association.local_tag());
         if entry.tag != tag {
@@ -254,6 +268,11 @@ impl Associations {
             entry.deadline = None;
         }
         Some(index)
+    }
+
+    /// The association that holds most received data out of order.
+    pub(crate) fn most_out_of_order(&self) -> Option<Index> {
+        self.out_of_order.last().map(|(_, index)| *index)
     }
 
     /// The next association that may have something to send.

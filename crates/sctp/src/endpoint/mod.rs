@@ -33,6 +33,9 @@ use crate::{
 /// How much memory is taken at once for packets.
 const PACKET_BUFFER: usize = 1 << 16;
 
+/// How many associations give room back for one packet, at most.
+const MAX_RENEGES: usize = 4;
+
 /// One local SCTP port with all its associations. See the crate's documentation.
 pub struct Endpoint {
     local_port: u16,
@@ -335,6 +338,9 @@ impl Endpoint {
                     .is_some_and(|association| association.peer_port() == header.source_port)
             });
         if let Some(index) = by_tag {
+            if self.received_bytes + packet.len() > self.config.max_received_bytes {
+                self.make_room(now, parsed);
+            }
             self.with(now, index, |association, context| {
                 association.handle_packet(from, packet, parsed, context);
             });
@@ -344,6 +350,30 @@ impl Endpoint {
         match self.associations.by_peer(&key) {
             Some(index) => self.handle_wrong_tag(arrived, index),
             None => self.handle_out_of_the_blue(from, parsed),
+        }
+    }
+
+    /// Makes room for the DATA of a packet when all associations together hold as much as they
+    /// may. Who holds most out of order gives it back (section 6.2): so a peer that never sends
+    /// what is missing cannot keep the room from the others.
+    fn make_room(&mut self, now: Instant, parsed: &Packet<'_>) {
+        let needed = parsed
+            .chunks()
+            .map(|chunk| match chunk {
+                Ok(Chunk::Data(data)) => data.user_data.len(),
+                _ => 0,
+            })
+            .sum::<usize>();
+        for _ in 0..MAX_RENEGES {
+            if self.received_bytes + needed <= self.config.max_received_bytes {
+                return;
+            }
+            let Some(index) = self.associations.most_out_of_order() else {
+                return;
+            };
+            self.with(now, index, |association, context| {
+                association.renege(context);
+            });
         }
     }
 
