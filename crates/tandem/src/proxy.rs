@@ -6,7 +6,7 @@ use ::proxy::{HostPort, ProxyConfig, Server};
 use clap::Args;
 use sip_net::{Listen, SipNetConfig};
 use tokio::signal::unix::{SignalKind, signal};
-use tracing::info;
+use tracing::{error, info};
 
 use crate::{fail, logging};
 
@@ -103,7 +103,7 @@ async fn serve(arguments: Arguments) -> ExitCode {
         (Ok(interrupt), Ok(terminate)) => (interrupt, terminate),
         (Err(error), _) | (_, Err(error)) => return fail(&error),
     };
-    let server = match Server::start(config).await {
+    let mut server = match Server::start(config).await {
         Ok(server) => server,
         Err(error) => return fail(&error),
     };
@@ -116,6 +116,10 @@ async fn serve(arguments: Arguments) -> ExitCode {
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
+        () = server.ended() => {
+            error!("stopped: a listener failed");
+            return ExitCode::FAILURE;
+        }
     }
     info!("shutting down");
     tokio::select! {

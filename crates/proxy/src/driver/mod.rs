@@ -206,6 +206,12 @@ impl Server {
         }
     }
 
+    /// Returns when the server has stopped by itself, because a listener failed; the log says which. It can be
+    /// cancelled and called again.
+    pub async fn ended(&mut self) {
+        self.stop.closed().await;
+    }
+
     /// Stops serving: what is queued is sent, SCTP associations are shut down, sockets closed.
     pub async fn shutdown(self) {
         // A service that has ended already needs no telling.
