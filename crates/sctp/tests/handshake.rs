@@ -298,6 +298,67 @@ fn a_stale_cookie_is_answered_with_an_error_and_a_new_attempt_succeeds() {
 }
 
 #[test]
+fn what_left_with_a_stale_cookie_is_given_back_when_its_stream_is_gone() {
+    let mut pair = Pair::new();
+    let client = pair.connect();
+    let large = common::message(1, 5000);
+    for (stream, payload) in [
+        (9, Bytes::from_static(b"small")),
+        (9, large.clone()),
+        (1, Bytes::from_static(b"stays")),
+    ] {
+        pair.client
+            .endpoint
+            .send(pair.now, client, ordered(stream), payload)
+            .unwrap();
+    }
+    let init = pair.to_server.pop_front().unwrap();
+    pair.give_server(init);
+    let init_ack = pair.to_client.pop_front().unwrap();
+    pair.give_client(init_ack);
+    let cookie_echo = pair.to_server.pop_front().unwrap();
+    assert_eq!(
+        chunk_types(&cookie_echo),
+        [ChunkType::COOKIE_ECHO, ChunkType::DATA]
+    );
+    pair.now += Duration::from_secs(61);
+    pair.give_server(cookie_echo);
+    let error = pair.to_client.pop_front().unwrap();
+    assert_eq!(chunk_types(&error), [ChunkType::ERROR]);
+    // The server is replaced by one with fewer streams.
+    let two_streams = EndpointConfig {
+        max_inbound_streams: 2,
+        ..EndpointConfig::default()
+    };
+    pair.server = common::Host::new(common::SERVER_PORT, [192, 0, 2, 2], two_streams, 77);
+    let mark = pair.client.sent.len();
+    pair.give_client(error);
+    pair.run();
+    let failed: Vec<_> = pair
+        .client
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            Event::SendFailed { info, payload, .. } => Some((info.stream, payload.clone())),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(failed, [(9, Bytes::from_static(b"small")), (9, large)]);
+    let server = pair.server.association();
+    let received = pair.server.receive_all(pair.now, server);
+    assert_eq!(received.len(), 1);
+    assert_eq!(received[0].payload, "stays");
+    let sent: Vec<Bytes> = pair.client.sent[mark..]
+        .iter()
+        .map(|(_, packet)| packet.clone())
+        .collect();
+    assert_eq!(common::data_of(&sent).len(), 1);
+    pair.run_for(Duration::from_secs(1));
+    let status = pair.client.endpoint.status(client).unwrap();
+    assert_eq!((status.send_buffer_bytes, status.outstanding_bytes), (0, 0));
+}
+
+#[test]
 fn a_repeated_cookie_echo_is_acknowledged_again_and_changes_nothing() {
     let mut pair = Pair::new();
     pair.establish();

@@ -83,10 +83,14 @@ impl Sender {
         }
     }
 
-    /// Learns what the peer allows (section 5.1.1). Gives back the messages that have no stream.
+    /// Learns what the peer allows (section 5.1.1). What had gone out with a COOKIE ECHO before was
+    /// thrown away with it, so it counts as never sent; none of it may be in flight any more. Gives
+    /// back the messages that have no stream, whole.
     pub(crate) fn learn_peer(&mut self, window: u32, streams: u16) -> Vec<(SendInfo, Bytes)> {
         self.peer_window = window as usize;
-        self.streams.limit(streams);
+        self.queue.put_back(self.sent.take_all());
+        self.streams = OutboundStreams::new(self.streams.count().min(streams));
+        self.probe = WindowProbe::None;
         self.queue.remove_streams_from(self.streams.count())
     }
 

@@ -181,6 +181,13 @@ impl SentChunks {
         tsn
     }
 
+    /// Takes out all chunks, which count as never sent: their TSNs will be used again. Nothing may
+    /// have been acknowledged yet.
+    pub(crate) fn take_all(&mut self) -> impl DoubleEndedIterator<Item = Piece> + use<> {
+        let before = std::mem::replace(self, SentChunks::new(self.first));
+        before.chunks.into_iter().map(|chunk| chunk.piece)
+    }
+
     /// The user data of the first outstanding chunk, in bytes.
     pub(crate) fn first_size(&self) -> Option<usize> {
         self.chunks.front().map(|chunk| chunk.piece.payload.len())

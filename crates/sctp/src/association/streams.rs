@@ -154,11 +154,6 @@ impl OutboundStreams {
         self.count
     }
 
-    /// Learns how many streams the peer allows (section 5.1.1).
-    pub(crate) fn limit(&mut self, count: u16) {
-        self.count = self.count.min(count);
-    }
-
     /// The sequence number of the next ordered message on `stream`.
     pub(crate) fn assign(&mut self, stream: u16) -> Ssn {
         let index = usize::from(stream);
@@ -283,14 +278,5 @@ mod tests {
             streams.assign(4);
         }
         assert_eq!(streams.assign(4), Ssn(0), "goes around");
-    }
-
-    #[test]
-    fn uses_no_more_streams_than_both_sides_want() {
-        let mut streams = OutboundStreams::new(10);
-        streams.limit(20);
-        assert_eq!(streams.count(), 10);
-        streams.limit(3);
-        assert_eq!(streams.count(), 3);
     }
 }

@@ -132,6 +132,31 @@ impl TransmitQueue {
         })
     }
 
+    /// Puts back pieces that count as never taken: all that were, in their order. They leave again
+    /// with new sequence numbers.
+    pub(crate) fn put_back(&mut self, pieces: impl DoubleEndedIterator<Item = Piece>) {
+        // From the last one on, each goes in front of the rest of its message.
+        for piece in pieces.rev() {
+            self.bytes += piece.payload.len();
+            match self.messages.front_mut().filter(|_| !piece.ending) {
+                Some(message) => {
+                    message.rest = [piece.payload, message.rest.split_off(0)].concat().into();
+                    message.ssn = None;
+                }
+                None => self.messages.push_front(Message {
+                    info: SendInfo {
+                        stream: piece.stream,
+                        ppid: piece.ppid,
+                        unordered: piece.unordered,
+                        sack_immediately: piece.immediate,
+                    },
+                    rest: piece.payload,
+                    ssn: None,
+                }),
+            }
+        }
+    }
+
     /// Takes out the messages for streams that there are not after all (section 5.1.1).
     pub(crate) fn remove_streams_from(&mut self, count: u16) -> Vec<(SendInfo, Bytes)> {
         let mut removed = Vec::new();
@@ -213,6 +238,41 @@ mod tests {
         queue.push(immediate, Bytes::from_static(b"abcd"));
         assert!(!queue.take(2, &mut streams).unwrap().immediate);
         assert!(queue.take(2, &mut streams).unwrap().immediate);
+    }
+
+    #[test]
+    fn takes_back_pieces_as_if_they_had_never_left() {
+        let mut streams = OutboundStreams::new(10);
+        let mut queue = TransmitQueue::new();
+        let immediate = SendInfo {
+            sack_immediately: true,
+            ..on_stream(1)
+        };
+        queue.push(immediate, Bytes::from_static(b"abcdef"));
+        queue.push(on_stream(2), Bytes::from_static(b"gh"));
+        queue.push(on_stream(3), Bytes::from_static(b"ijklmn"));
+        queue.push(on_stream(4), Bytes::from_static(b"op"));
+        let pieces: Vec<Piece> = (0..5).filter_map(|_| queue.take(2, &mut streams)).collect();
+        assert!(!pieces[4].ending, "cut in the middle");
+        queue.put_back(pieces.into_iter());
+        assert_eq!((queue.messages(), queue.bytes()), (4, 16));
+        let mut streams = OutboundStreams::new(10);
+        let pieces: Vec<Piece> = std::iter::from_fn(|| queue.take(100, &mut streams)).collect();
+        let seen: Vec<_> = pieces
+            .iter()
+            .map(|piece| (piece.stream, &piece.payload[..], piece.immediate))
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                (1, &b"abcdef"[..], true),
+                (2, b"gh", false),
+                (3, b"ijklmn", false),
+                (4, b"op", false),
+            ]
+        );
+        assert!(pieces.iter().all(|piece| piece.beginning && piece.ending));
+        assert!(pieces.iter().all(|piece| piece.ssn == Ssn(0)));
     }
 
     #[test]
