@@ -1,7 +1,7 @@
 //! One association (RFC 9260), put together from parts that know nothing of each other:
 //!
 //! - `setup` and `cookie`: the handshake,
-//! - `transmit_queue`, `sent` and `streams`, joined by `sender`: what goes out,
+//! - `transmit_queue`, `sent` with `gap_runs`, and `streams`, joined by `sender`: what goes out,
 //! - `received`, `reassembly`, `streams` and `acknowledge`, joined by `receiver`: what comes in,
 //! - `path` with `rtt`: one way to the peer; `heartbeats` and `karn`: what may measure its
 //!   round-trip time,
@@ -12,6 +12,7 @@
 
 mod acknowledge;
 pub(crate) mod cookie;
+mod gap_runs;
 mod heartbeats;
 mod input;
 mod karn;

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
+use super::gap_runs::{Run, for_each_only_in, read_gaps, rebase};
 use super::karn::Karn;
 use super::transmit_queue::Piece;
 use crate::packet::{GapAckBlock, Tsn};
@@ -77,13 +78,6 @@ pub(crate) struct SackSummary {
 /// A SACK that no honest peer sends: it acknowledges what was never sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NeverSent;
-
-/// TSNs as offsets from the first outstanding one, both ends included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Run {
-    first: u32,
-    last: u32,
-}
 
 /// The chunks from the one after the Cumulative TSN Ack Point to the last one sent.
 #[derive(Debug)]
@@ -438,79 +432,6 @@ impl SentChunks {
                 }
             }
             _ => self.lost.push_back(tsn),
-        }
-    }
-}
-
-/// Reads Gap Ack Blocks into ascending, isolated runs of offsets. A block whose ends are reversed
-/// is left out, and so is one that touches the Cumulative TSN: it contradicts that, and would have
-/// us wait without a timer for a chunk that is never acknowledged for good. `false` when a block
-/// reaches beyond what is outstanding.
-fn read_gaps(
-    gaps: impl Iterator<Item = GapAckBlock>,
-    outstanding: u32,
-    runs: &mut Vec<Run>,
-) -> bool {
-    runs.clear();
-    let mut ascending = true;
-    for gap in gaps {
-        if gap.start < 2 || gap.end < gap.start {
-            continue;
-        }
-        if u32::from(gap.end) > outstanding {
-            runs.clear();
-            return false;
-        }
-        let run = Run {
-            first: u32::from(gap.start) - 1,
-            last: u32::from(gap.end) - 1,
-        };
-        ascending &= runs.last().is_none_or(|before| before.last + 1 < run.first);
-        runs.push(run);
-    }
-    if !ascending {
-        runs.sort_unstable_by_key(|run| run.first);
-        runs.dedup_by(|next, run| {
-            let joined = next.first <= run.last + 1;
-            if joined {
-                run.last = run.last.max(next.last);
-            }
-            joined
-        });
-    }
-    true
-}
-
-/// Counts the offsets of `runs` from a point `advance` further on.
-fn rebase(runs: &mut Vec<Run>, advance: u32) {
-    if advance == 0 {
-        return;
-    }
-    runs.retain_mut(|run| {
-        if run.last < advance {
-            return false;
-        }
-        run.first = run.first.saturating_sub(advance);
-        run.last -= advance;
-        true
-    });
-}
-
-/// Calls `action` with each offset that is in `these` but not in `those`, ascending. Both are
-/// ascending and isolated.
-fn for_each_only_in(these: &[Run], those: &[Run], mut action: impl FnMut(u32)) {
-    let mut skip = those.iter().peekable();
-    for run in these {
-        let mut offset = run.first;
-        while offset <= run.last {
-            while skip.next_if(|other| other.last < offset).is_some() {}
-            match skip.peek() {
-                Some(other) if other.first <= offset => offset = other.last + 1,
-                _ => {
-                    action(offset);
-                    offset += 1;
-                }
-            }
         }
     }
 }
