@@ -211,6 +211,30 @@ fn init_backs_off_and_gives_up_after_max_init_retransmits() {
     );
 }
 
+/// Rule C1 of section 6.3.1: the back-off of T1 is over when the peer answers.
+#[test]
+fn lost_inits_do_not_slow_down_what_follows() {
+    let mut pair = Pair::new();
+    let id = pair.connect();
+    for _ in 0..3 {
+        pair.to_server.clear();
+        assert!(pair.advance());
+    }
+    assert_eq!(pair.now - pair.start, Duration::from_secs(7));
+    let init = pair.to_server.pop_front().unwrap();
+    pair.give_server(init);
+    let init_ack = pair.to_client.pop_front().unwrap();
+    pair.give_client(init_ack);
+    // The COOKIE ECHO is lost as well: nothing of the set-up can be measured.
+    pair.to_server.clear();
+    assert!(pair.advance());
+    assert_eq!(pair.now - pair.start, Duration::from_secs(8));
+    pair.run_for(Duration::ZERO);
+    let status = pair.client.endpoint.status(id).unwrap();
+    assert_eq!(status.state, AssociationState::Established);
+    assert_eq!(status.paths[0].rto, Duration::from_secs(1));
+}
+
 #[test]
 fn an_altered_cookie_is_dropped_silently() {
     let mut pair = Pair::new();

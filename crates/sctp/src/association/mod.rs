@@ -360,12 +360,8 @@ impl Association {
         match setup.handle_timeout(context.now, context.config) {
             SetupTimeout::None => {}
             SetupTimeout::Retransmit => {
-                let primary = self.primary;
-                if let Some(path) = self.paths.get_mut(primary) {
-                    path.back_off(context.config);
-                }
                 // DATA that went with the COOKIE ECHO goes with it again.
-                self.sender.send_again(primary, &mut self.paths);
+                self.sender.send_again(self.primary, &mut self.paths);
                 self.begin_burst();
             }
             SetupTimeout::GiveUp => self.cannot_start(CannotStartCause::TimedOut, context),

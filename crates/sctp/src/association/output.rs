@@ -123,7 +123,7 @@ impl Association {
             initial_tsn: self.local_initial_tsn,
             parameters: parameters.parameters(),
         }));
-        setup.sent(context.now, path.rto());
+        setup.sent(context.now, path.rto(), context.config);
         written.ok()?;
         self.transmit(self.primary, writer.finish(), context)
     }
@@ -138,7 +138,7 @@ impl Association {
         let primary = self.primary;
         let path = self.paths.get(primary)?;
         let setup = self.setup.as_mut().filter(|setup| setup.is_due())?;
-        setup.sent(context.now, path.rto());
+        setup.sent(context.now, path.rto(), context.config);
         let (cookie, errors) = setup.cookie()?;
         // A cookie is echoed whatever its size: too large a packet is fragmented by IP.
         let least = CommonHeader::LENGTH + (4 + cookie.len()).next_multiple_of(4);

@@ -77,10 +77,16 @@ impl Setup {
         self.life_span_increment
     }
 
-    /// INIT or COOKIE ECHO went out; T1 runs for `rto`.
-    pub(crate) fn sent(&mut self, now: Instant, rto: Duration) {
+    /// INIT or COOKIE ECHO went out: T1 runs for `rto`, the path's, doubled for each time that this
+    /// chunk went out before (section 5.1.4 with rule E2 of 6.3.3).
+    ///
+    /// The doubling is T1's own. The peer's answer ends it, and DATA begins with what rule C1 of
+    /// section 6.3.1 says, RTO.Initial while nothing was measured, not with what a lost INIT has
+    /// left behind.
+    pub(crate) fn sent(&mut self, now: Instant, rto: Duration, config: &EndpointConfig) {
+        let doubled = 1_u32.checked_shl(self.retransmissions).unwrap_or(u32::MAX);
         self.due = false;
-        self.timer = Some(now + rto);
+        self.timer = Some(now + rto.saturating_mul(doubled).min(config.rto_max));
         self.sent = (self.retransmissions == 0).then_some(now);
     }
 
@@ -290,20 +296,23 @@ mod tests {
     }
 
     #[test]
-    fn gives_up_after_max_init_retransmits() {
+    fn doubles_up_to_rto_max_and_gives_up_after_max_init_retransmits() {
         let config = EndpointConfig::default();
         let mut setup = Setup::new();
         let mut now = Instant::now();
-        for _ in 0..config.max_init_retransmits {
-            setup.sent(now, Duration::from_secs(1));
+        for doublings in 0..=config.max_init_retransmits {
+            let timeout = Duration::from_secs(1 << doublings).min(config.rto_max);
+            setup.sent(now, Duration::from_secs(1), &config);
+            assert_eq!(setup.timeout(), Some(now + timeout));
             assert_eq!(setup.handle_timeout(now, &config), SetupTimeout::None);
-            now += Duration::from_secs(1);
-            assert_eq!(setup.handle_timeout(now, &config), SetupTimeout::Retransmit);
-            assert!(setup.is_due());
+            now += timeout;
+            let expected = if doublings < config.max_init_retransmits {
+                SetupTimeout::Retransmit
+            } else {
+                SetupTimeout::GiveUp
+            };
+            assert_eq!(setup.handle_timeout(now, &config), expected);
         }
-        setup.sent(now, Duration::from_secs(1));
-        now += Duration::from_secs(1);
-        assert_eq!(setup.handle_timeout(now, &config), SetupTimeout::GiveUp);
     }
 
     #[test]
@@ -324,11 +333,11 @@ mod tests {
         let config = EndpointConfig::default();
         let mut setup = Setup::new();
         let start = Instant::now();
-        setup.sent(start, Duration::from_secs(1));
+        setup.sent(start, Duration::from_secs(1), &config);
         let later = start + Duration::from_secs(1);
         assert_eq!(setup.answered(later), Some(Duration::from_secs(1)));
         setup.handle_timeout(later, &config);
-        setup.sent(later, Duration::from_secs(2));
+        setup.sent(later, Duration::from_secs(1), &config);
         assert_eq!(setup.answered(later), None);
     }
 }
