@@ -49,7 +49,7 @@ pub(super) fn table(options: &Options, runs: &[Run]) -> Table {
         });
         previous = Some(run.transport);
     }
-    for note in notes(options) {
+    for note in notes(options, runs) {
         table.note(note);
     }
     table
@@ -118,7 +118,7 @@ fn decimals_of(percent: f64) -> u8 {
         .unwrap_or(3)
 }
 
-fn notes(options: &Options) -> Vec<String> {
+fn notes(options: &Options, runs: &[Run]) -> Vec<String> {
     let mut notes = vec![
         "Delays are those of RFC 6076, of successes alone. Packets and bytes count IP packets between \
          users and proxy during the calls, lost ones too, per completed call."
@@ -127,6 +127,12 @@ fn notes(options: &Options) -> Vec<String> {
          as a multiple of its own UDP at 5 % loss; beside it ours by the same rule."
             .to_owned(),
     ];
+    for run in runs.iter().filter(|run| run.registered < run.users) {
+        notes.push(format!(
+            "{} at {} % loss: {} of {} users were registered in the end; calls of and to the others fail.",
+            run.transport, run.loss_percent, run.registered, run.users
+        ));
+    }
     if options.transports.contains(&Transport::Tcp) {
         let also = if options.delay.is_zero() {
             ""
@@ -196,6 +202,15 @@ mod tests {
     fn the_table_says_why_tcp_stands_alone() {
         let text = table(&Options::default(), &[]).to_terminal(120);
         assert!(text.contains("TCP runs at 0 % loss only"), "{text}");
+    }
+
+    #[test]
+    fn the_table_says_who_was_not_registered() {
+        let mut runs = [run(Transport::Sctp, 30.0, 0.0)];
+        let notes = |runs: &[Run]| table(&Options::default(), runs).to_terminal(120);
+        assert!(!notes(&runs).contains("registered"));
+        runs[0].registered = 1;
+        assert!(notes(&runs).contains("sctp at 30 % loss: 1 of 2 users were registered"));
     }
 
     #[test]
