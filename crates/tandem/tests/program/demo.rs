@@ -80,9 +80,9 @@ fn lossy_runs_finish_and_repeat_what_was_lost() {
         .args([
             "demo",
             "--seconds",
-            "6",
+            "8",
             "--loss",
-            "10",
+            "5",
             "--transport",
             "udp,sctp",
         ])
