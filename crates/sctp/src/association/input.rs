@@ -262,6 +262,7 @@ impl Association {
             Chunk::Error(error) => self.handle_error(error, context),
             // An INIT is alone with tag 0, a COOKIE ECHO first: here both are out of place.
             Chunk::Init(_) | Chunk::CookieEcho(_) => context.statistics.drops.chunks += 1,
+            Chunk::Pad(_) => {}
             Chunk::Other(raw) => return self.handle_unknown(arriving, raw, context),
         }
         true

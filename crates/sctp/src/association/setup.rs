@@ -182,7 +182,8 @@ impl<'a> SetupParameters<'a> {
                 | Parameter::Ipv6Address(_)
                 | Parameter::UnrecognizedParameter(_)
                 | Parameter::SupportedAddressTypes(_)
-                | Parameter::EcnCapable => {}
+                | Parameter::EcnCapable
+                | Parameter::Padding(_) => {}
                 Parameter::HeartbeatInfo(_) | Parameter::Other(_) => {
                     let action = ParameterType(tlv.type_field()).unrecognized_action();
                     if action.report {

@@ -27,7 +27,7 @@ pub use cause::{Cause, CauseBuffer, CauseCode, CauseIterator, Causes};
 pub use check::{InitFault, PacketFault};
 pub use chunk::{
     Abort, Chunk, ChunkIterator, ChunkType, CookieEcho, Data, GapAckBlock, GapAckBlocks, Heartbeat,
-    Init, OperationError, RawChunk, Sack, Shutdown, ShutdownComplete, TsnList,
+    Init, OperationError, Pad, RawChunk, Sack, Shutdown, ShutdownComplete, TsnList,
 };
 pub use common_header::CommonHeader;
 pub use error::{FormatError, FormatErrorKind};

@@ -1,5 +1,5 @@
 //! The parameters of INIT, INIT ACK, HEARTBEAT, and HEARTBEAT ACK chunks (RFC 9260, sections 3.2.1,
-//! 3.3.2, 3.3.3, and 3.3.5).
+//! 3.3.2, 3.3.3, and 3.3.5; RFC 4820).
 
 use super::fields::Fields;
 use super::tlv::{HEADER_LENGTH, MAXIMUM_VALUE_LENGTH, Tlv, Tlvs, UnrecognizedAction, pad};
@@ -39,6 +39,8 @@ pub enum Parameter<'a> {
     SupportedAddressTypes(TypeList<'a>),
     /// ECN Capable: reserved (section 3.3.2, note 2).
     EcnCapable,
+    /// Padding (RFC 4820, section 4): makes an INIT larger, and is to be ignored.
+    Padding(&'a [u8]),
     /// A parameter of a type that is not known here.
     Other(Tlv<'a>),
 }
@@ -79,6 +81,8 @@ impl ParameterType {
     pub const SUPPORTED_ADDRESS_TYPES: ParameterType = ParameterType(12);
     /// ECN Capable.
     pub const ECN_CAPABLE: ParameterType = ParameterType(0x8000);
+    /// Padding (RFC 4820).
+    pub const PADDING: ParameterType = ParameterType(0x8005);
 
     /// What to do with a parameter of this type by someone who does not recognize it.
     pub fn unrecognized_action(self) -> UnrecognizedAction {
@@ -126,6 +130,7 @@ impl<'a> Parameter<'a> {
                 TypeList::read(value).map(Parameter::SupportedAddressTypes)
             }
             ParameterType::ECN_CAPABLE => value.is_empty().then_some(Parameter::EcnCapable),
+            ParameterType::PADDING => Some(Parameter::Padding(value)),
             _ => Some(Parameter::Other(tlv)),
         };
         parameter.ok_or(FormatError::new(
@@ -146,6 +151,7 @@ impl<'a> Parameter<'a> {
             Parameter::HostNameAddress(_) => ParameterType::HOST_NAME_ADDRESS,
             Parameter::SupportedAddressTypes(_) => ParameterType::SUPPORTED_ADDRESS_TYPES,
             Parameter::EcnCapable => ParameterType::ECN_CAPABLE,
+            Parameter::Padding(_) => ParameterType::PADDING,
             Parameter::Other(tlv) => ParameterType(tlv.type_field()),
         }
     }
@@ -155,7 +161,8 @@ impl<'a> Parameter<'a> {
             Parameter::HeartbeatInfo(value)
             | Parameter::StateCookie(value)
             | Parameter::UnrecognizedParameter(value)
-            | Parameter::HostNameAddress(value) => buffer.put_slice(value),
+            | Parameter::HostNameAddress(value)
+            | Parameter::Padding(value) => buffer.put_slice(value),
             Parameter::Ipv4Address(address) => buffer.put_slice(&address.octets()),
             Parameter::Ipv6Address(address) => buffer.put_slice(&address.octets()),
             Parameter::CookiePreservative {

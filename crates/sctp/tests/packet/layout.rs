@@ -2,9 +2,10 @@
 
 use crate::{chunks_of, packet_of_raw_chunks, packet_with};
 use sctp::packet::{
-    Abort, Cause, CauseBuffer, CauseCode, Causes, Chunk, ChunkType, CookieEcho, Data, GapAckBlock,
-    Heartbeat, Init, OperationError, Packet, Parameter, ParameterBuffer, ParameterType, Parameters,
-    Sack, Shutdown, ShutdownComplete, Ssn, Tsn, TypeList, UnrecognizedAction, checksum,
+    Abort, Cause, CauseBuffer, CauseCode, Causes, Chunk, ChunkType, CookieEcho, Data, DoesNotFit,
+    GapAckBlock, Heartbeat, Init, OperationError, Packet, Pad, Parameter, ParameterBuffer,
+    ParameterType, Parameters, Sack, Shutdown, ShutdownComplete, Ssn, Tsn, TypeList,
+    UnrecognizedAction, checksum,
 };
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -246,6 +247,50 @@ fn cookie_echo_and_its_ack() {
     assert_layout(&Chunk::CookieAck, b"\x0b\x00\x00\x04");
 }
 
+/// RFC 4820, section 3; the flags are ignored.
+#[test]
+fn pad() {
+    assert_layout(&Chunk::Pad(Pad::default()), b"\x84\x00\x00\x04");
+    let pad = Pad {
+        padding_data: b"air",
+    };
+    assert_layout(&Chunk::Pad(pad), b"\x84\x00\x00\x07air\0");
+    let packet = packet_of_raw_chunks(b"\x84\xff\x00\x07air\0");
+    assert_eq!(only_chunk(&packet), Chunk::Pad(pad));
+    let unrecognized = UnrecognizedAction {
+        stop: false,
+        report: false,
+    };
+    assert_eq!(ChunkType::PAD.unrecognized_action(), unrecognized);
+    assert_eq!(ParameterType::PADDING.unrecognized_action(), unrecognized);
+}
+
+#[test]
+fn a_packet_padded_to_an_exact_size() {
+    for size in [36, 40, 1200, 1472, 65_532] {
+        let packet = packet_with(|writer| {
+            writer.heartbeat(b"a nonce.").unwrap();
+            writer.pad_to(size).unwrap();
+        });
+        assert_eq!(packet.len(), size);
+        let types: Vec<_> = Packet::read(&packet)
+            .unwrap()
+            .chunks()
+            .map(|chunk| chunk.unwrap().chunk_type())
+            .collect();
+        assert_eq!(types, [ChunkType::HEARTBEAT, ChunkType::PAD]);
+    }
+    packet_with(|writer| {
+        writer.heartbeat(b"a nonce.").unwrap();
+        let length = writer.len();
+        for size in [0, length - 4, length + 1, length + 6, 65_536] {
+            assert_eq!(writer.pad_to(size), Err(DoesNotFit));
+        }
+        assert_eq!(writer.pad_to(length), Ok(()));
+        assert_eq!(writer.len(), length);
+    });
+}
+
 /// An unknown chunk keeps its flags; its two highest-order bits say what to do (section 3.2).
 #[test]
 fn unknown_chunks() {
@@ -292,8 +337,9 @@ fn parameters() {
         Parameter::HostNameAddress(b"a.example\0"),
         Parameter::SupportedAddressTypes(TypeList::new(&types)),
         Parameter::EcnCapable,
+        Parameter::Padding(b"air"),
     ];
-    let expected: [&[u8]; 9] = [
+    let expected: [&[u8]; 10] = [
         b"\x00\x01\x00\x08info",
         b"\x00\x05\x00\x08\xc0\x00\x02\x01",
         b"\x00\x06\x00\x14\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01",
@@ -303,6 +349,7 @@ fn parameters() {
         b"\x00\x0b\x00\x0ea.example\0\0\0",
         b"\x00\x0c\x00\x08\x00\x05\x00\x06",
         b"\x80\x00\x00\x04",
+        b"\x80\x05\x00\x07air",
     ];
     let mut buffer = ParameterBuffer::new();
     for parameter in &parameters {

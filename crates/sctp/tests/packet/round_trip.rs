@@ -5,7 +5,7 @@ use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 use sctp::packet::{
     Abort, Cause, CauseBuffer, Chunk, ChunkType, CommonHeader, CookieEcho, Data, DoesNotFit,
-    GapAckBlock, Init, OperationError, Packet, PacketWriter, Parameter, ParameterBuffer,
+    GapAckBlock, Init, OperationError, Packet, PacketWriter, Pad, Parameter, ParameterBuffer,
     Parameters, Shutdown, ShutdownComplete, Ssn, Tlvs, Tsn, TypeList, checksum,
 };
 
@@ -17,7 +17,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn ingredients() -> impl Strategy<Value = Vec<Ingredients>> {
-    let type_field = prop_oneof![0..16_u16, Just(0x8000), any::<u16>()];
+    let type_field = prop_oneof![0..16_u16, Just(0x8000), Just(0x8005), any::<u16>()];
     prop::collection::vec((type_field, bytes()), 0..8)
 }
 
@@ -119,7 +119,16 @@ proptest! {
     }
 
     #[test]
-    fn unknown_chunks(chunk_type in 15..=255_u8, flags: u8, value in bytes()) {
+    fn padding(padding_data in bytes()) {
+        assert_round_trip(&Chunk::Pad(Pad { padding_data: &padding_data }));
+    }
+
+    #[test]
+    fn unknown_chunks(
+        chunk_type in (15..=255_u8).prop_filter("known", |known| *known != ChunkType::PAD.0),
+        flags: u8,
+        value in bytes(),
+    ) {
         let mut bytes = vec![chunk_type, flags];
         bytes.extend_from_slice(&(value.len() as u16 + 4).to_be_bytes());
         bytes.extend_from_slice(&value);
@@ -304,6 +313,7 @@ fn buffer_of_parameters(ingredients: &[Ingredients]) -> ParameterBuffer {
             11 => Parameter::HostNameAddress(value),
             12 => Parameter::SupportedAddressTypes(TypeList::new(pairs)),
             0x8000 => Parameter::EcnCapable,
+            0x8005 => Parameter::Padding(value),
             _ => {
                 let bytes = unknown(*type_field, value);
                 let tlv = Tlvs::new(&bytes).next().unwrap().unwrap();

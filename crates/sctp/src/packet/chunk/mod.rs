@@ -1,4 +1,4 @@
-//! The chunks (RFC 9260, sections 3.2 and 3.3), one file for each that has fields.
+//! The chunks (RFC 9260, sections 3.2 and 3.3; RFC 4820), one file for each that has fields.
 
 mod abort;
 mod cookie_echo;
@@ -6,6 +6,7 @@ mod data;
 mod heartbeat;
 mod init;
 mod operation_error;
+mod pad;
 mod sack;
 mod shutdown;
 
@@ -15,6 +16,7 @@ pub use data::Data;
 pub use heartbeat::Heartbeat;
 pub use init::Init;
 pub use operation_error::OperationError;
+pub use pad::Pad;
 pub use sack::{GapAckBlock, GapAckBlocks, Sack, TsnList};
 pub use shutdown::{Shutdown, ShutdownComplete};
 
@@ -57,6 +59,8 @@ pub enum Chunk<'a> {
     CookieAck,
     /// Shutdown Complete (section 3.3.13).
     ShutdownComplete(ShutdownComplete),
+    /// Padding (RFC 4820, section 3): to be ignored.
+    Pad(Pad<'a>),
     /// A chunk of a type that is not known here.
     Other(RawChunk<'a>),
 }
@@ -96,6 +100,8 @@ impl ChunkType {
     pub const COOKIE_ACK: ChunkType = ChunkType(11);
     /// Shutdown Complete.
     pub const SHUTDOWN_COMPLETE: ChunkType = ChunkType(14);
+    /// Padding (RFC 4820).
+    pub const PAD: ChunkType = ChunkType(0x84);
 
     /// What to do with a chunk of this type by someone who does not recognize it.
     pub fn unrecognized_action(self) -> UnrecognizedAction {
@@ -127,6 +133,7 @@ impl fmt::Display for ChunkType {
             ChunkType::COOKIE_ECHO => "COOKIE ECHO",
             ChunkType::COOKIE_ACK => "COOKIE ACK",
             ChunkType::SHUTDOWN_COMPLETE => "SHUTDOWN COMPLETE",
+            ChunkType::PAD => "PAD",
             ChunkType(other) => return write!(f, "chunk type {other}"),
         })
     }
@@ -163,6 +170,9 @@ impl<'a> Chunk<'a> {
             ChunkType::SHUTDOWN_COMPLETE => {
                 Some(Chunk::ShutdownComplete(ShutdownComplete::read(flags)))
             }
+            ChunkType::PAD => Some(Chunk::Pad(Pad {
+                padding_data: value,
+            })),
             _ => Some(Chunk::Other(raw)),
         };
         chunk.ok_or(FormatError::new(
@@ -187,6 +197,7 @@ impl<'a> Chunk<'a> {
             Chunk::CookieEcho(_) => ChunkType::COOKIE_ECHO,
             Chunk::CookieAck => ChunkType::COOKIE_ACK,
             Chunk::ShutdownComplete(_) => ChunkType::SHUTDOWN_COMPLETE,
+            Chunk::Pad(_) => ChunkType::PAD,
             Chunk::Other(raw) => raw.chunk_type(),
         }
     }
@@ -211,6 +222,7 @@ impl<'a> Chunk<'a> {
             Chunk::CookieEcho(cookie_echo) => cookie_echo.write(writer),
             Chunk::CookieAck => writer.append(ChunkType::COOKIE_ACK, 0, 0, |_| {}),
             Chunk::ShutdownComplete(complete) => complete.write(writer),
+            Chunk::Pad(pad) => pad.write(writer),
             Chunk::Other(raw) => raw.write(writer),
         }
     }
