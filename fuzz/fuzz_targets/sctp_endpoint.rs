@@ -194,7 +194,10 @@ impl Pair {
         for from in [0, 1] {
             let mut sent = Vec::new();
             let side = &mut self.sides[from];
-            while let Some(Transmit { path: to, packet }) = side.endpoint.poll_transmit(self.now) {
+            while let Some(Transmit {
+                path: to, packet, ..
+            }) = side.endpoint.poll_transmit(self.now)
+            {
                 assert_eq!(to, path(from));
                 sent.push(packet);
                 assert!(sent.len() <= MOST_PACKETS_AT_ONCE, "a flood");

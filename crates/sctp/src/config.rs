@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use crate::TagOwner;
+
 /// Settings of an endpoint; they hold for every association of it.
 ///
 /// [`Default`] gives the values that RFC 9260 section 16 recommends.
@@ -34,6 +36,19 @@ pub struct EndpointConfig {
     pub heartbeats: bool,
     /// HB.Max.Burst: HEARTBEATs that may leave at one time.
     pub hb_max_burst: u32,
+    /// Whether a path that fails counts as Potentially Failed before it is inactive, so that data
+    /// goes elsewhere early (RFC 7829).
+    pub potentially_failed: bool,
+    /// PotentiallyFailed.Max.Retrans: consecutive errors of one path before it is Potentially
+    /// Failed (RFC 7829 section 3.2).
+    pub potentially_failed_max_retrans: u32,
+    /// Whether the user is told of paths that become Potentially Failed, or leave that state
+    /// (RFC 7829 section 3.2, rule 12).
+    pub potentially_failed_events: bool,
+    /// Primary.Switchover.Max.Retrans: consecutive errors of the primary path before another path
+    /// becomes the primary for good (RFC 7829 section 5); at least the threshold at which data
+    /// leaves the path. `None`: the primary stays what it is, and is used again when it recovers.
+    pub primary_switchover_max_retrans: Option<u32>,
     /// SACK.Delay: the longest delay of an acknowledgement; at most 500 ms (section 6.2).
     pub sack_delay: Duration,
     /// Acknowledge at the latest every so many packets with DATA (section 6.2: two).
@@ -50,6 +65,21 @@ pub struct EndpointConfig {
     pub max_inbound_streams: u16,
     /// The largest IP packet, headers included, that a path is taken to carry, in bytes.
     pub mtu: usize,
+    /// Whether larger and smaller packets are tried out, to learn what each path carries (RFC 8899).
+    /// Without it paths are taken to carry `mtu`.
+    pub path_mtu_discovery: bool,
+    /// BASE_PLPMTU: the SCTP packet that a path is first expected to carry when `mtu` turns out to be
+    /// too large, in bytes (RFC 8899 section 5.1.2).
+    pub base_mtu: usize,
+    /// MAX_PROBES: how often a probe packet of one size is sent before the size counts as too
+    /// large (RFC 8899 section 5.1.2).
+    pub max_probes: u32,
+    /// PROBE_TIMER: how long the answer to a probe packet may take (RFC 8899 section 5.1.1).
+    pub probe_timer: Duration,
+    /// PMTU_RAISE_TIMER: after which time a larger packet is tried again (RFC 8899 section 5.1.1).
+    pub pmtu_raise_timer: Duration,
+    /// Whether chunks share packets: DATA with DATA, and DATA with control chunks (section 6.10).
+    pub bundling: bool,
     /// Send small messages at once (true), or hold them back while data is in flight so that they
     /// can be bundled (section 6.1; Nagle's algorithm).
     pub nodelay: bool,
@@ -57,6 +87,11 @@ pub struct EndpointConfig {
     /// The largest user message, in bytes, in either direction; at most `a_rwnd`, for a larger one
     /// could never be delivered. A peer that sends one gets ABORT.
     pub max_message_size: usize,
+    /// Deliver what has arrived of a message larger than this, in bytes, before all of it has
+    /// (section 6.9). Larger than `max_message_size`: messages are delivered whole.
+    pub partial_delivery_point: usize,
+    /// Whether `Event::SenderDry` is told.
+    pub sender_dry_events: bool,
     /// Messages and fragments that an association holds for its user. Above it new DATA is dropped
     /// and the advertised window is 0, however small they are.
     pub max_received_messages: usize,
@@ -65,6 +100,17 @@ pub struct EndpointConfig {
     pub max_tsn_distance: u16,
     /// Runs of received TSNs between holes that an association keeps.
     pub max_gap_ack_blocks: usize,
+    /// Addresses of the peer that an association uses, and addresses of our own that we list; at
+    /// most 255. Further ones of the peer are left out.
+    pub max_peer_addresses: usize,
+
+    // --- Settings of the endpoint alone, without effect on one association ---
+    /// INITs that are answered within a second. Above it they are dropped.
+    pub max_inits_per_second: u32,
+    /// COOKIE ECHOs whose signature is checked within a second. Above it they are dropped.
+    pub max_cookie_echoes_per_second: u32,
+    /// Which verification tags are given out; `None`: any.
+    pub tag_owner: Option<TagOwner>,
     /// Bytes of received user data that the endpoint holds, over all its associations. Above it
     /// the association that holds most out of order gives that back, and if this is not enough,
     /// new DATA is dropped.
@@ -96,6 +142,10 @@ impl Default for EndpointConfig {
             hb_interval: Duration::from_secs(30),
             heartbeats: true,
             hb_max_burst: 1,
+            potentially_failed: true,
+            potentially_failed_max_retrans: 0,
+            potentially_failed_events: true,
+            primary_switchover_max_retrans: None,
             sack_delay: Duration::from_millis(200),
             sack_frequency: 2,
             a_rwnd: 1 << 20,
@@ -103,11 +153,23 @@ impl Default for EndpointConfig {
             outbound_streams: 10,
             max_inbound_streams: 2048,
             mtu: 1500,
+            path_mtu_discovery: true,
+            base_mtu: 1200,
+            max_probes: 3,
+            probe_timer: Duration::from_secs(15),
+            pmtu_raise_timer: Duration::from_secs(600),
+            bundling: true,
             nodelay: true,
             max_message_size: 1 << 18,
+            partial_delivery_point: usize::MAX,
+            sender_dry_events: false,
             max_received_messages: 1 << 15,
             max_tsn_distance: 32_767,
             max_gap_ack_blocks: 1024,
+            max_peer_addresses: 16,
+            max_inits_per_second: 100_000,
+            max_cookie_echoes_per_second: 100_000,
+            tag_owner: None,
             max_received_bytes: 1 << 30,
             max_associations: 1 << 20,
             max_pending_replies: 1024,
@@ -126,6 +188,8 @@ impl EndpointConfig {
             &mut self.rto_max,
             &mut self.valid_cookie_life,
             &mut self.hb_interval,
+            &mut self.probe_timer,
+            &mut self.pmtu_raise_timer,
         ] {
             *duration = (*duration).min(LONGEST);
         }
@@ -141,6 +205,15 @@ impl EndpointConfig {
         self.outbound_streams = self.outbound_streams.max(1);
         self.max_inbound_streams = self.max_inbound_streams.max(1);
         self.mtu = self.mtu.clamp(LEAST_MTU, MOST_MTU);
+        self.max_probes = self.max_probes.max(1);
+        self.max_peer_addresses = self.max_peer_addresses.clamp(1, 255);
+        self.primary_switchover_max_retrans = self
+            .primary_switchover_max_retrans
+            .map(|errors| errors.max(self.failover_threshold()));
+        if let Some(owner) = &mut self.tag_owner {
+            owner.count = owner.count.max(1);
+            owner.index %= owner.count;
+        }
         self.max_message_size = self.max_message_size.min(self.a_rwnd as usize);
         self.max_tsn_distance = self.max_tsn_distance.clamp(1, 32_767);
         self
@@ -150,6 +223,16 @@ impl EndpointConfig {
     pub(crate) fn least_mtu(&self) -> usize {
         const IPV6_AND_UDP_HEADERS: usize = 48;
         self.mtu - IPV6_AND_UDP_HEADERS
+    }
+
+    /// How many errors in a row a path may have until data leaves it.
+    fn failover_threshold(&self) -> u32 {
+        if self.potentially_failed {
+            self.potentially_failed_max_retrans
+                .min(self.path_max_retrans)
+        } else {
+            self.path_max_retrans
+        }
     }
 
     /// The longest life that a Cookie Preservative can give to a cookie.

@@ -76,23 +76,47 @@ pub enum Event {
         /// Why.
         cause: CannotStartCause,
     },
-    /// A message that was queued before the association was up cannot be sent, because the peer
-    /// allows fewer streams (RFC 6458 `SCTP_SEND_FAILED`).
+    /// A message was not delivered, as far as we know (sections 11.1.14, 11.1.15 and 11.2.2;
+    /// RFC 6458 `SCTP_SEND_FAILED_EVENT`): the peer allows fewer streams, its life time has
+    /// passed, or the association ended. Those of an association that ends come before the event
+    /// that tells of the end.
     SendFailed {
         /// The association.
         id: AssociationId,
         /// How it was to be sent.
         info: SendInfo,
-        /// The message.
+        /// The message, as far as it was not acknowledged.
         payload: Bytes,
+        /// Whether some of it was sent: then the peer may have it, too.
+        was_sent: bool,
     },
-    /// A path became usable or unusable (RFC 6458 `SCTP_PEER_ADDR_CHANGE`).
+    /// Everything that was sent is acknowledged (RFC 6458 `SCTP_SENDER_DRY_EVENT`). Only when
+    /// [`EndpointConfig::sender_dry_events`](crate::EndpointConfig::sender_dry_events) asks for it.
+    SenderDry {
+        /// The association.
+        id: AssociationId,
+    },
+    /// The rest of a message of which a part was received will not come (RFC 6458
+    /// `SCTP_PARTIAL_DELIVERY_EVENT`).
+    PartialDeliveryAborted {
+        /// The association.
+        id: AssociationId,
+        /// The message's stream.
+        stream: u16,
+        /// Whether it was sent without regard to order.
+        unordered: bool,
+        /// Its stream sequence number; without meaning when `unordered`.
+        ssn: u16,
+    },
+    /// Something happened to a path (section 11.2.3; RFC 6458 `SCTP_PEER_ADDR_CHANGE`).
     PathStateChanged {
         /// The association.
         id: AssociationId,
         /// The path.
         path: PathAddress,
-        /// What it is now.
+        /// What happened.
+        change: PathChange,
+        /// What its state is now.
         state: PathState,
     },
     /// The peer reported an error that does not end the association (section 3.3.10;
@@ -161,8 +185,30 @@ pub enum PathState {
     Unconfirmed,
     /// Usable.
     Active,
-    /// It failed Path.Max.Retrans times in a row.
+    /// It failed more than PotentiallyFailed.Max.Retrans times in a row (RFC 7829): used when
+    /// nothing better is there.
+    PotentiallyFailed,
+    /// It failed more than Path.Max.Retrans times in a row.
     Inactive,
+}
+
+/// What may happen to a path, with the names of RFC 6458 section 6.1.2 and RFC 7829 section 7.1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathChange {
+    /// It can be used (again): `SCTP_ADDR_AVAILABLE`.
+    Available,
+    /// It became inactive: `SCTP_ADDR_UNREACHABLE`.
+    Unreachable,
+    /// It may have failed: `SCTP_ADDR_POTENTIALLY_FAILED`.
+    PotentiallyFailed,
+    /// The address is proved to be the peer's: `SCTP_ADDR_CONFIRMED`.
+    Confirmed,
+    /// It is the primary path from now on: `SCTP_ADDR_MADE_PRIM`.
+    MadePrimary,
+    /// The peer has this address, too: `SCTP_ADDR_ADDED`.
+    Added,
+    /// The address is not the peer's any more: `SCTP_ADDR_REMOVED`.
+    Removed,
 }
 
 /// The names of error causes, to go on after "aborted".

@@ -16,12 +16,12 @@ mod types;
 
 pub use config::EndpointConfig;
 pub use endpoint::{Endpoint, answer_out_of_the_blue};
-pub use event::{CannotStartCause, Event, LostCause, PathState};
+pub use event::{CannotStartCause, Event, LostCause, PathChange, PathState};
 pub use status::{
     AssociationState, AssociationStatistics, AssociationStatus, DropStatistics, EndpointStatistics,
     PathStatus,
 };
 pub use types::{
-    AbortError, AssociationId, ConnectError, PathAddress, ReceivedMessage, SendError, SendInfo,
-    ShutdownError, Transmit,
+    AbortError, AssociationId, ConfigureError, Connect, ConnectError, PathAddress, PathConfig,
+    PathError, ReceivedMessage, SendError, SendInfo, ShutdownError, TagOwner, Transmit,
 };

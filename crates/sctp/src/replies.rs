@@ -82,6 +82,7 @@ impl Replies {
         self.queue.push_back(Transmit {
             path: address.to,
             packet,
+            may_fragment: false,
         });
     }
 

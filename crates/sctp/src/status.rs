@@ -1,6 +1,7 @@
 //! What an endpoint and its associations tell about themselves on request (RFC 9260 section 11.1,
 //! STATUS) and what they count.
 
+use std::net::IpAddr;
 use std::ops::AddAssign;
 use std::time::Duration;
 
@@ -46,7 +47,17 @@ pub struct AssociationStatus {
     pub send_buffer_bytes: usize,
     /// Bytes of user data received and not pulled yet.
     pub receive_buffer_bytes: usize,
-    /// Its paths; the first one is the primary.
+    /// DATA chunks sent and not acknowledged for good.
+    pub unacknowledged_chunks: usize,
+    /// Messages that wait to be sent, wholly or in part.
+    pub unsent_messages: usize,
+    /// DATA chunks and messages received that wait to be pulled, or for what is missing.
+    pub pending_receipt: usize,
+    /// Our own addresses, as the peer was told; none when it was told none.
+    pub local_addresses: Vec<IpAddr>,
+    /// The peer's address of the primary path.
+    pub primary: IpAddr,
+    /// All its paths.
     pub paths: Vec<PathStatus>,
 }
 
@@ -143,6 +154,15 @@ pub struct DropStatistics {
     /// COOKIE ECHOs that belong to nothing by section 5.2.4, or repeat that of an association that
     /// has ended.
     pub cookie_unexpected: u64,
+    /// INITs beyond the bound on those answered within a second.
+    pub init_rate: u64,
+    /// COOKIE ECHOs beyond the bound on those looked at within a second.
+    pub cookie_rate: u64,
+    /// INITs refused because they would add addresses to an association that exists
+    /// (sections 5.2.1 and 5.2.2).
+    pub restart_with_new_addresses: u64,
+    /// Addresses in INIT and INIT ACK that were left out: not usable, or too many.
+    pub addresses: u64,
     /// COOKIE ECHOs refused because there are too many associations.
     pub too_many_associations: u64,
     /// Replies that were not given because too many wait already.
@@ -199,6 +219,10 @@ impl AddAssign for DropStatistics {
             cookie_not_authentic,
             cookie_stale,
             cookie_unexpected,
+            init_rate,
+            cookie_rate,
+            restart_with_new_addresses,
+            addresses,
             too_many_associations,
             replies,
             chunks,
@@ -218,6 +242,10 @@ impl AddAssign for DropStatistics {
         self.cookie_not_authentic += cookie_not_authentic;
         self.cookie_stale += cookie_stale;
         self.cookie_unexpected += cookie_unexpected;
+        self.init_rate += init_rate;
+        self.cookie_rate += cookie_rate;
+        self.restart_with_new_addresses += restart_with_new_addresses;
+        self.addresses += addresses;
         self.too_many_associations += too_many_associations;
         self.replies += replies;
         self.chunks += chunks;

@@ -2,13 +2,17 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use bytes::Bytes;
+
+use crate::EndpointConfig;
 
 /// Where a packet goes to or came from: the far end of one path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PathAddress {
-    /// Our own address on this path, where it is known.
+    /// Our own address on this path. Of a packet to send: where it must come from, or `None` when
+    /// the driver is free to choose. Of a packet received: where it was sent to, if that is known.
     pub local: Option<IpAddr>,
     /// The peer's address.
     pub remote: IpAddr,
@@ -37,6 +41,57 @@ pub struct SendInfo {
     pub unordered: bool,
     /// Ask the peer to acknowledge without delay (the I bit, section 3.3.1).
     pub sack_immediately: bool,
+    /// The peer's address to send it to, in place of the primary path, whenever possible
+    /// ("destination transport address").
+    pub path: Option<IpAddr>,
+    /// Do not delay it for the sake of bundling ("no-bundle flag"): it overrides
+    /// [`EndpointConfig::nodelay`] being off.
+    pub unbundled: bool,
+    /// When none of it has been sent by then, it is not sent any more, and
+    /// [`Event::SendFailed`](crate::Event::SendFailed) tells ("life time").
+    pub life_time: Option<Duration>,
+    /// Comes back in [`Event::SendFailed`](crate::Event::SendFailed) and means nothing to us.
+    pub context: u32,
+}
+
+/// What to connect to (RFC 9260 section 11.1.2, ASSOCIATE).
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Connect {
+    /// Addresses of the peer that are known beforehand, the first one being the primary. The INIT
+    /// goes to them in turn; the peer's answer may tell of more.
+    pub peer: Vec<PathAddress>,
+    /// The peer's SCTP port.
+    pub port: u16,
+    /// The settings of this association; `None` takes those of the endpoint. Those that are the
+    /// endpoint's business alone are ignored.
+    pub config: Option<EndpointConfig>,
+}
+
+/// What is to hold for one path (RFC 9260 sections 11.1.9, 11.1.12 and 11.1.13). `None` leaves a
+/// setting as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PathConfig {
+    /// Whether HEARTBEATs are sent when it is idle.
+    pub heartbeats: Option<bool>,
+    /// HB.interval.
+    pub hb_interval: Option<Duration>,
+    /// Path.Max.Retrans.
+    pub path_max_retrans: Option<u32>,
+    /// PotentiallyFailed.Max.Retrans (RFC 7829).
+    pub potentially_failed_max_retrans: Option<u32>,
+    /// The largest IP packet, headers included, in bytes; it is taken as given, and not searched
+    /// for.
+    pub mtu: Option<usize>,
+}
+
+/// Which verification tags an endpoint gives out, for drivers that let several endpoints work side
+/// by side on one port and hand each packet to its owner by the tag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TagOwner {
+    /// This endpoint's number: its tags have this remainder when divided by `count`.
+    pub index: u32,
+    /// How many endpoints there are; 0 counts as 1.
+    pub count: u32,
 }
 
 /// A user message that arrived whole.
@@ -50,8 +105,10 @@ pub struct ReceivedMessage {
     pub unordered: bool,
     /// Stream sequence number; without meaning when `unordered`.
     pub ssn: u16,
-    /// The message.
+    /// The message, or a part of it.
     pub payload: Bytes,
+    /// Whether the message ends here (RFC 6458 `MSG_EOR`). `false` only under partial delivery.
+    pub end_of_record: bool,
 }
 
 /// A packet to send.
@@ -61,6 +118,8 @@ pub struct Transmit {
     pub path: PathAddress,
     /// The packet, from the SCTP common header on, checksum filled in.
     pub packet: Bytes,
+    /// Whether IP may fragment it. If not, Don't Fragment is to be set where it can be.
+    pub may_fragment: bool,
 }
 
 /// Why `connect` refused.
@@ -75,9 +134,12 @@ pub enum ConnectError {
     /// Port 0 names no peer.
     #[error("port 0 cannot be connected to")]
     InvalidPort,
-    /// Associations are between unicast addresses.
+    /// Associations are between unicast addresses, and at least one is needed.
     #[error("the peer's address is not unicast")]
     InvalidAddress,
+    /// More addresses than an association may have.
+    #[error("too many addresses")]
+    TooManyAddresses,
 }
 
 /// Why `send` refused.
@@ -101,6 +163,31 @@ pub enum SendError {
     /// An empty message cannot be sent (RFC 9260 section 3.3.1).
     #[error("an empty message cannot be sent")]
     Empty,
+    /// The address to send it to is not one of the peer's.
+    #[error("not an address of the peer")]
+    UnknownPath,
+}
+
+/// Why something could not be done to a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    /// There is no such association, or it has ended.
+    #[error("no such association")]
+    UnknownAssociation,
+    /// The address is not one of the peer's.
+    #[error("not an address of the peer")]
+    UnknownPath,
+    /// The address is not proved to be the peer's yet (section 5.4).
+    #[error("the address is not confirmed yet")]
+    NotConfirmed,
+}
+
+/// Why `configure` refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigureError {
+    /// There is no such association, or it has ended.
+    #[error("no such association")]
+    UnknownAssociation,
 }
 
 /// Why `shutdown` refused.

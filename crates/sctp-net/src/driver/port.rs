@@ -328,14 +328,22 @@ impl Port {
                     connecting.reply.send(Err(error)).ok();
                 }
             }
-            Event::SendFailed { id, info, payload } => {
+            Event::SendFailed {
+                id, info, payload, ..
+            } => {
                 // Nothing is sent before an association is up, when its streams are known.
                 let (stream, bytes) = (info.stream, payload.len());
                 tracing::debug!(port = self.key.port, %id, stream, bytes, "a message was not sent");
             }
-            Event::PathStateChanged { id, path, state } => {
-                tracing::debug!(port = self.key.port, %id, ?path, ?state, "path state changed");
+            Event::PathStateChanged {
+                id,
+                path,
+                change,
+                state,
+            } => {
+                tracing::debug!(port = self.key.port, %id, ?path, ?change, ?state, "path changed");
             }
+            Event::SenderDry { .. } | Event::PartialDeliveryAborted { .. } => {}
             Event::RemoteError { id, causes } => {
                 tracing::debug!(port = self.key.port, %id, ?causes, "the peer reported an error");
             }

@@ -476,6 +476,7 @@ impl Association {
                 id: self.id,
                 info,
                 payload,
+                was_sent: false,
             });
         }
     }

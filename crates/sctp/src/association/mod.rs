@@ -30,7 +30,7 @@ mod streams;
 mod transmit_queue;
 
 use std::collections::VecDeque;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -50,14 +50,16 @@ use crate::packet::{Cause, Tsn};
 use crate::replies::{Replies, ReplyAddress};
 use crate::{
     AssociationId, AssociationState, AssociationStatistics, AssociationStatus, CannotStartCause,
-    EndpointConfig, EndpointStatistics, Event, LostCause, PathAddress, PathState, ReceivedMessage,
-    SendError, SendInfo, ShutdownError,
+    EndpointConfig, EndpointStatistics, Event, LostCause, PathAddress, PathChange, PathConfig,
+    PathError, PathState, ReceivedMessage, SendError, SendInfo, ShutdownError,
 };
 
 /// What an association is lent by its endpoint while it works.
 pub(crate) struct Context<'a> {
     pub(crate) now: Instant,
     pub(crate) local_port: u16,
+    /// Our addresses that peers are told.
+    pub(crate) local_addresses: &'a [IpAddr],
     pub(crate) config: &'a EndpointConfig,
     pub(crate) rng: &'a mut ChaCha12Rng,
     pub(crate) events: &'a mut VecDeque<Event>,
@@ -96,10 +98,11 @@ pub(crate) struct Association {
 }
 
 impl Association {
-    /// An association that we open: an INIT is to be sent to `to`.
+    /// An association that we open: an INIT is to be sent to the first of the peer's addresses,
+    /// and after it to the others.
     pub(crate) fn connect(
         id: AssociationId,
-        to: PathAddress,
+        peer: &[PathAddress],
         peer_port: u16,
         local_tag: u32,
         context: &mut Context<'_>,
@@ -115,8 +118,11 @@ impl Association {
             peer_tag: 0,
             tie_tags: TieTags::default(),
             local_initial_tsn: initial_tsn,
-            // The user named this address, so it is confirmed (section 5.4).
-            paths: vec![Path::new(to, PathState::Active, config)],
+            // The user named these addresses, so they are confirmed (section 5.4).
+            paths: peer
+                .iter()
+                .map(|address| Path::new(*address, PathState::Active, config))
+                .collect(),
             primary: 0,
             receiver: Receiver::new(Tsn(0), 0, config),
             sender: Sender::new(initial_tsn, config.outbound_streams, 0),
@@ -313,6 +319,38 @@ impl Association {
             .receive(context.receive_budget, context.config)
             .is_some()
         {}
+    }
+
+    /// The settings have changed.
+    pub(crate) fn reconfigured(&mut self, _: &mut Context<'_>) {
+        self.begin_burst();
+    }
+
+    /// Changes what holds for one path.
+    pub(crate) fn configure_path(
+        &mut self,
+        remote: IpAddr,
+        _: PathConfig,
+        _: &mut Context<'_>,
+    ) -> Result<(), PathError> {
+        self.path_to(remote).ok_or(PathError::UnknownPath)?;
+        Ok(())
+    }
+
+    /// Makes a path the primary one.
+    pub(crate) fn set_primary(
+        &mut self,
+        remote: IpAddr,
+        _: &mut Context<'_>,
+    ) -> Result<(), PathError> {
+        self.path_to(remote).ok_or(PathError::UnknownPath)?;
+        Ok(())
+    }
+
+    /// Sends a HEARTBEAT on a path.
+    pub(crate) fn request_heartbeat(&mut self, remote: IpAddr) -> Result<(), PathError> {
+        self.path_to(remote).ok_or(PathError::UnknownPath)?;
+        Ok(())
     }
 
     // --- Timers ---
@@ -576,6 +614,7 @@ impl Association {
             context.events.push_back(Event::PathStateChanged {
                 id: self.id,
                 path: path.address(),
+                change: PathChange::Unreachable,
                 state: path.state(),
             });
         }
@@ -596,6 +635,7 @@ impl Association {
             context.events.push_back(Event::PathStateChanged {
                 id: self.id,
                 path: path.address(),
+                change: PathChange::Available,
                 state: path.state(),
             });
         }
@@ -645,6 +685,13 @@ impl Association {
             outstanding_bytes: self.paths.iter().map(Path::flight).sum(),
             send_buffer_bytes: self.sender.buffered(),
             receive_buffer_bytes: self.receiver.buffered(),
+            unacknowledged_chunks: self.sender.unacknowledged(),
+            unsent_messages: self.sender.unsent(),
+            pending_receipt: self.receiver.held(),
+            local_addresses: Vec::new(),
+            primary: self
+                .peer_address()
+                .map_or(Ipv4Addr::UNSPECIFIED.into(), |address| address.remote),
             paths: self.paths.iter().map(Path::status).collect(),
         }
     }

@@ -374,6 +374,10 @@ impl Association {
         self.statistics.packets_sent += 1;
         context.statistics.packets_sent += 1;
         context.statistics.bytes_sent += packet.len() as u64;
-        Some(Transmit { path, packet })
+        Some(Transmit {
+            path,
+            packet,
+            may_fragment: false,
+        })
     }
 }

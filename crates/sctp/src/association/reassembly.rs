@@ -259,6 +259,7 @@ impl Run {
             unordered: self.unordered,
             ssn: self.ssn.0,
             payload: payload.freeze(),
+            end_of_record: true,
         }
     }
 }

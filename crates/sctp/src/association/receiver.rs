@@ -207,6 +207,7 @@ impl Receiver {
                 unordered: data.unordered,
                 ssn: data.ssn.0,
                 payload,
+                end_of_record: true,
             };
             let tsns = TsnRun {
                 first: data.tsn,
@@ -380,7 +381,7 @@ impl Receiver {
     }
 
     /// Messages and fragments held.
-    fn held(&self) -> usize {
+    pub(crate) fn held(&self) -> usize {
         self.streams.messages() + self.reassembly.fragments()
     }
 

@@ -184,6 +184,7 @@ mod tests {
             unordered,
             ssn,
             payload: Bytes::from_static(b"x"),
+            end_of_record: true,
         }
     }
 

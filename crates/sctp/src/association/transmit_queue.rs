@@ -149,6 +149,7 @@ impl TransmitQueue {
                         ppid: piece.ppid,
                         unordered: piece.unordered,
                         sack_immediately: piece.immediate,
+                        ..SendInfo::default()
                     },
                     rest: piece.payload,
                     ssn: None,

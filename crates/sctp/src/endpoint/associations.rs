@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
 use ahash::RandomState;
 
 use crate::association::Association;
-use crate::{AssociationId, PathAddress};
+use crate::{AssociationId, EndpointConfig, PathAddress};
 
 /// A place in the table.
 pub(crate) type Index = u32;
@@ -62,6 +63,8 @@ struct Slot {
 
 struct Entry {
     association: Association,
+    /// Most share the endpoint's.
+    config: Arc<EndpointConfig>,
     /// By which it is in the indexes.
     tag: Option<u32>,
     peer: Option<PeerKey>,
@@ -112,7 +115,11 @@ impl Associations {
     }
 
     /// Takes in an association that has the name that [`Self::next_id`] gave. To be settled next.
-    pub(crate) fn insert(&mut self, association: Association) -> Index {
+    pub(crate) fn insert(
+        &mut self,
+        association: Association,
+        config: Arc<EndpointConfig>,
+    ) -> Index {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot {
                 generation: 0,
@@ -123,6 +130,7 @@ impl Associations {
         if let Some(slot) = self.slots.get_mut(index as usize) {
             slot.entry = Some(Box::new(Entry {
                 association,
+                config,
                 tag: None,
                 peer: None,
                 deadline: None,
@@ -157,13 +165,26 @@ impl Associations {
         self.entry(index).map(|entry| &entry.association)
     }
 
-    /// The association at a place; to be settled afterwards.
-    pub(crate) fn get_mut(&mut self, index: Index) -> Option<&mut Association> {
-        self.slots
-            .get_mut(index as usize)?
-            .entry
-            .as_mut()
-            .map(|entry| &mut entry.association)
+    /// The association at a place with its settings; to be settled afterwards.
+    pub(crate) fn get_mut(&mut self, index: Index) -> Option<(&mut Association, &EndpointConfig)> {
+        let entry = self.slots.get_mut(index as usize)?.entry.as_deref_mut()?;
+        Some((&mut entry.association, &entry.config))
+    }
+
+    /// The settings of the association at a place.
+    pub(crate) fn config(&self, index: Index) -> Option<&EndpointConfig> {
+        self.entry(index).map(|entry| &*entry.config)
+    }
+
+    /// Gives the association at a place other settings.
+    pub(crate) fn configure(&mut self, index: Index, config: Arc<EndpointConfig>) {
+        if let Some(entry) = self
+            .slots
+            .get_mut(index as usize)
+            .and_then(|slot| slot.entry.as_mut())
+        {
+            entry.config = config;
+        }
     }
 
     /// Brings indexes, deadline and ready list up to date after an association did something, and

@@ -1,6 +1,7 @@
 //! The answering side of the handshake (RFC 9260 sections 5.1 and 5.2): INIT is answered without
 //! keeping anything, and COOKIE ECHO makes an association, or meets one.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rand::Rng;
@@ -120,7 +121,7 @@ impl Endpoint {
                 state @ (AssociationState::CookieWait | AssociationState::CookieEchoed),
             )) => {
                 let outbound_streams = self.config.outbound_streams;
-                let association = self.associations.get_mut(index)?;
+                let (association, _) = self.associations.get_mut(index)?;
                 Some(Offer {
                     tag: association.local_tag(),
                     initial_tsn: association.local_initial_tsn(),
@@ -136,7 +137,7 @@ impl Endpoint {
             Some((index, _)) => {
                 let tag = self.new_tag(now);
                 let initial_tsn = Tsn(self.rng.next_u32());
-                let association = self.associations.get_mut(index)?;
+                let (association, _) = self.associations.get_mut(index)?;
                 Some(Offer {
                     tag,
                     initial_tsn,
@@ -251,9 +252,11 @@ impl Endpoint {
             return;
         }
         let id = self.associations.next_id();
-        let (_, _, mut context) = self.lend(now);
+        let config = Arc::clone(&self.config);
+        let (_, _, lent) = self.lend(now);
+        let mut context = lent.with(&config);
         let association = Association::accept(id, from, header.source_port, cookie, &mut context);
-        let index = self.associations.insert(association);
+        let index = self.associations.insert(association, config);
         self.with(now, index, |association, context| {
             association.handle_after_cookie_echo(from, packet, parsed, context);
         });

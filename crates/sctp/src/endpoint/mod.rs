@@ -8,6 +8,7 @@ mod remembered_tags;
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
 use ahash::RandomState;
@@ -26,8 +27,8 @@ use crate::packet::{Chunk, ChunkType, Packet, PacketFault};
 use crate::replies::{Replies, ReplyAddress};
 use crate::{
     AbortError, AssociationId, AssociationState, AssociationStatistics, AssociationStatus,
-    ConnectError, EndpointConfig, EndpointStatistics, Event, PathAddress, ReceivedMessage,
-    SendError, SendInfo, ShutdownError, Transmit,
+    ConfigureError, Connect, ConnectError, EndpointConfig, EndpointStatistics, Event, PathAddress,
+    PathConfig, PathError, ReceivedMessage, SendError, SendInfo, ShutdownError, Transmit,
 };
 
 /// How much memory is taken at once for packets.
@@ -39,7 +40,9 @@ const MAX_RENEGES: usize = 4;
 /// One local SCTP port with all its associations. See the crate's documentation.
 pub struct Endpoint {
     local_port: u16,
-    config: EndpointConfig,
+    config: Arc<EndpointConfig>,
+    /// Our addresses that peers are told; empty when they are told none.
+    local_addresses: Vec<IpAddr>,
     rng: ChaCha12Rng,
     associations: Associations,
     remembered_tags: RememberedTags,
@@ -84,7 +87,8 @@ impl Endpoint {
             buffer: BytesMut::with_capacity(PACKET_BUFFER),
             received_bytes: 0,
             statistics: EndpointStatistics::default(),
-            config,
+            config: Arc::new(config),
+            local_addresses: Vec::new(),
             rng,
         }
     }
@@ -149,6 +153,23 @@ impl Endpoint {
         }
     }
 
+    /// Sets the addresses of this host that peers are told of when an association begins
+    /// (sections 3.3.2 and 3.3.3). With fewer than two there is nothing to tell, and the peer takes
+    /// the address that our packets come from: that is also what is right behind a NAT (RFC 6951
+    /// section 5.7). Associations that exist stay as they are. Addresses that nobody can send to
+    /// are left out.
+    pub fn set_local_addresses(&mut self, addresses: Vec<IpAddr>) {
+        self.local_addresses.clear();
+        for address in addresses {
+            if is_unicast_address(address)
+                && !self.local_addresses.contains(&address)
+                && self.local_addresses.len() < self.config.max_peer_addresses
+            {
+                self.local_addresses.push(address);
+            }
+        }
+    }
+
     /// Begins an association (section 11.1.2, ASSOCIATE). `Event::CommunicationUp` or
     /// `Event::CannotStart` tells how it went. Messages can be sent at once; what fits leaves with
     /// the COOKIE ECHO.
@@ -163,14 +184,44 @@ impl Endpoint {
         to: PathAddress,
         remote_port: u16,
     ) -> Result<AssociationId, ConnectError> {
-        if remote_port == 0 {
+        let connect = Connect {
+            peer: vec![to],
+            port: remote_port,
+            config: None,
+        };
+        self.connect_with(now, connect)
+    }
+
+    /// The same as [`Self::connect`] to a peer of which several addresses may be known.
+    ///
+    /// # Errors
+    ///
+    /// When there is an association with this peer, or no room for one more, or an address cannot
+    /// be a peer's.
+    pub fn connect_with(
+        &mut self,
+        now: Instant,
+        connect: Connect,
+    ) -> Result<AssociationId, ConnectError> {
+        let Connect { peer, port, config } = connect;
+        if port == 0 {
             return Err(ConnectError::InvalidPort);
         }
-        if !is_unicast(to) {
+        if peer.is_empty() || !peer.iter().copied().all(is_unicast) {
             return Err(ConnectError::InvalidAddress);
         }
-        let key = PeerKey::new(to, remote_port);
-        if self.associations.by_peer(&key).is_some() {
+        let config = config.map_or_else(
+            || Arc::clone(&self.config),
+            |config| Arc::new(config.bounded()),
+        );
+        if peer.len() > config.max_peer_addresses {
+            return Err(ConnectError::TooManyAddresses);
+        }
+        let is_known = |address: &PathAddress| {
+            let key = PeerKey::new(*address, port);
+            self.associations.by_peer(&key).is_some()
+        };
+        if peer.iter().any(is_known) {
             return Err(ConnectError::AlreadyAssociated);
         }
         if self.associations.len() >= self.config.max_associations {
@@ -178,11 +229,93 @@ impl Endpoint {
         }
         let id = self.associations.next_id();
         let tag = self.new_tag(now);
-        let (_, _, mut context) = self.lend(now);
-        let association = Association::connect(id, to, remote_port, tag, &mut context);
-        let index = self.associations.insert(association);
+        let (_, _, lent) = self.lend(now);
+        let mut context = lent.with(&config);
+        let association = Association::connect(id, &peer, port, tag, &mut context);
+        let index = self.associations.insert(association, config);
         self.settle(now, index);
         Ok(id)
+    }
+
+    /// Changes the settings of one association (section 11.1.13, SETPROTOCOLPARAMETERS). What is
+    /// said once when an association begins (streams, the initial window), and what is the
+    /// endpoint's business alone, stays as it is. What was set for one path stays, too.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such association.
+    pub fn configure(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        config: EndpointConfig,
+    ) -> Result<(), ConfigureError> {
+        let index = self
+            .associations
+            .index_of(id)
+            .ok_or(ConfigureError::UnknownAssociation)?;
+        self.associations
+            .configure(index, Arc::new(config.bounded()));
+        self.with(now, index, |association, context| {
+            association.reconfigured(context);
+        });
+        Ok(())
+    }
+
+    /// Changes the settings of one path of an association (sections 11.1.9, 11.1.12 and 11.1.13:
+    /// CHANGEHEARTBEAT, SETFAILURETHRESHOLD, SETPROTOCOLPARAMETERS).
+    ///
+    /// # Errors
+    ///
+    /// When there is no such association or path.
+    pub fn configure_path(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        remote: IpAddr,
+        config: PathConfig,
+    ) -> Result<(), PathError> {
+        self.with_id(now, id, |association, context| {
+            association.configure_path(remote, config, context)
+        })
+        .unwrap_or(Err(PathError::UnknownAssociation))
+    }
+
+    /// Makes a path the primary one (section 11.1.6, SETPRIMARY): new data goes there from now on,
+    /// as long as it is usable.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such association or path, or its address is not proved to be the peer's
+    /// yet.
+    pub fn set_primary(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        remote: IpAddr,
+    ) -> Result<(), PathError> {
+        self.with_id(now, id, |association, context| {
+            association.set_primary(remote, context)
+        })
+        .unwrap_or(Err(PathError::UnknownAssociation))
+    }
+
+    /// Sends a HEARTBEAT on a path (section 11.1.10, REQUESTHEARTBEAT). Its answer is a new
+    /// measurement of the round-trip time; a missing one counts as an error of the path.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such association or path.
+    pub fn request_heartbeat(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        remote: IpAddr,
+    ) -> Result<(), PathError> {
+        self.with_id(now, id, |association, _| {
+            association.request_heartbeat(remote)
+        })
+        .unwrap_or(Err(PathError::UnknownAssociation))
     }
 
     /// Queues a message (section 11.1.5, SEND).
@@ -253,10 +386,12 @@ impl Endpoint {
             return Some(reply);
         }
         while let Some(index) = self.associations.first_ready() {
-            let (associations, buffer, mut context) = self.lend(now);
+            let (associations, buffer, lent) = self.lend(now);
             let transmit = associations
                 .get_mut(index)
-                .and_then(|association| association.poll_transmit(&mut context, buffer));
+                .and_then(|(association, config)| {
+                    association.poll_transmit(&mut lent.with(config), buffer)
+                });
             self.settle(now, index);
             if transmit.is_some() {
                 return transmit;
@@ -422,8 +557,9 @@ impl Endpoint {
         index: Index,
         action: impl FnOnce(&mut Association, &mut Context<'_>) -> R,
     ) -> Option<R> {
-        let (associations, _, mut context) = self.lend(now);
-        let result = action(associations.get_mut(index)?, &mut context);
+        let (associations, _, lent) = self.lend(now);
+        let (association, config) = associations.get_mut(index)?;
+        let result = action(association, &mut lent.with(config));
         self.settle(now, index);
         Some(result)
     }
@@ -440,11 +576,11 @@ impl Endpoint {
 
     /// The associations, the place where packets are written, and what an association is lent
     /// while it works.
-    fn lend(&mut self, now: Instant) -> (&mut Associations, &mut BytesMut, Context<'_>) {
-        let context = Context {
+    fn lend(&mut self, now: Instant) -> (&mut Associations, &mut BytesMut, Lent<'_>) {
+        let lent = Lent {
             now,
             local_port: self.local_port,
-            config: &self.config,
+            local_addresses: &self.local_addresses,
             rng: &mut self.rng,
             events: &mut self.events,
             replies: &mut self.replies,
@@ -454,7 +590,7 @@ impl Endpoint {
                 .max_received_bytes
                 .saturating_sub(self.received_bytes),
         };
-        (&mut self.associations, &mut self.buffer, context)
+        (&mut self.associations, &mut self.buffer, lent)
     }
 
     fn settle(&mut self, now: Instant, index: Index) {
@@ -483,12 +619,43 @@ impl Endpoint {
     }
 }
 
+/// What the endpoint lends to all its associations; an association's own settings make it whole.
+struct Lent<'a> {
+    now: Instant,
+    local_port: u16,
+    local_addresses: &'a [IpAddr],
+    rng: &'a mut ChaCha12Rng,
+    events: &'a mut VecDeque<Event>,
+    replies: &'a mut Replies,
+    statistics: &'a mut EndpointStatistics,
+    receive_budget: usize,
+}
+
+impl<'a> Lent<'a> {
+    fn with(self, config: &'a EndpointConfig) -> Context<'a> {
+        Context {
+            now: self.now,
+            local_port: self.local_port,
+            local_addresses: self.local_addresses,
+            config,
+            rng: self.rng,
+            events: self.events,
+            replies: self.replies,
+            statistics: self.statistics,
+            receive_budget: self.receive_budget,
+        }
+    }
+}
+
 fn is_unicast(address: PathAddress) -> bool {
-    let is_unicast = |address: IpAddr| match address {
+    is_unicast_address(address.remote) && address.local.is_none_or(is_unicast_address)
+}
+
+fn is_unicast_address(address: IpAddr) -> bool {
+    match address {
         IpAddr::V4(address) => {
             !address.is_multicast() && !address.is_broadcast() && !address.is_unspecified()
         }
         IpAddr::V6(address) => !address.is_multicast() && !address.is_unspecified(),
-    };
-    is_unicast(address.remote) && address.local.is_none_or(is_unicast)
+    }
 }

@@ -233,7 +233,7 @@ impl Host for EngineHost {
     }
 
     fn poll_transmit(&mut self, now: Instant) -> Option<Datagram<Bytes>> {
-        let Transmit { path, packet } = self.endpoint.poll_transmit(now)?;
+        let Transmit { path, packet, .. } = self.endpoint.poll_transmit(now)?;
         Some(Datagram {
             source: path.local.unwrap_or(self.address),
             destination: path.remote,

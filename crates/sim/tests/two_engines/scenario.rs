@@ -221,6 +221,7 @@ fn random_plan(rng: &mut ChaCha12Rng, streams: u16, close: Close) -> Plan {
                 ppid: number,
                 unordered: rng.random_bool(0.3),
                 sack_immediately: rng.random_bool(0.1),
+                ..SendInfo::default()
             },
             payload: Bytes::from(payload),
         }
