@@ -1,18 +1,20 @@
 //! Associations: the handle that the application holds, and what it shares with the driver.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use sctp::{
-    AssociationId, AssociationStatistics, AssociationStatus, ReceivedMessage, SendError, SendInfo,
+    AssociationId, AssociationStatistics, AssociationStatus, ConfigureError, EndpointConfig,
+    PathConfig, PathError, ReceivedMessage, SendError, SendInfo,
 };
 use tokio::sync::{Notify, oneshot};
 
 use crate::error::CloseCause;
 use crate::inbox::Inbox;
-use crate::mailbox::{Command, Key, Mailbox};
+use crate::mailbox::{Command, Control, Key, Mailbox};
+use crate::notifications::{NotificationQueue, Notifications};
 use crate::outbox::{Ending, Outbox, Outgoing, Refused};
 use crate::stack::StackHandle;
 
@@ -48,8 +50,9 @@ impl Association {
         self.shared.peer
     }
 
-    /// The peer's UDP encapsulation port when the association came up.
-    pub fn peer_encapsulation_port(&self) -> u16 {
+    /// The peer's UDP encapsulation port when the association came up; `None` without
+    /// encapsulation.
+    pub fn peer_encapsulation_port(&self) -> Option<u16> {
         self.shared.peer_encapsulation_port
     }
 
@@ -156,6 +159,69 @@ impl Association {
         answer.await.ok()?
     }
 
+    /// Makes the path to this address of the peer the primary one (RFC 9260 section 11.1.6).
+    ///
+    /// # Errors
+    ///
+    /// When the address is not one of the peer's or not confirmed yet, or the association has ended.
+    pub async fn set_primary(&self, remote: IpAddr) -> Result<(), PathError> {
+        self.control(Control::SetPrimary(remote)).await
+    }
+
+    /// Sends a HEARTBEAT to this address of the peer now (RFC 9260 section 11.1.10); a
+    /// [`Notification`](crate::Notification) tells when it changes the state of the path.
+    ///
+    /// # Errors
+    ///
+    /// When the address is not one of the peer's, or the association has ended.
+    pub async fn request_heartbeat(&self, remote: IpAddr) -> Result<(), PathError> {
+        self.control(Control::RequestHeartbeat(remote)).await
+    }
+
+    /// Changes the settings of this association alone. Those that are the endpoint's business are
+    /// ignored.
+    ///
+    /// # Errors
+    ///
+    /// When the association has ended.
+    pub async fn configure(&self, config: EndpointConfig) -> Result<(), ConfigureError> {
+        let control = Control::Configure(Box::new(config));
+        let done = self.control(control).await;
+        done.map_err(|_| ConfigureError::UnknownAssociation)
+    }
+
+    /// Changes the settings of one path.
+    ///
+    /// # Errors
+    ///
+    /// When the address is not one of the peer's, or the association has ended.
+    pub async fn configure_path(
+        &self,
+        remote: IpAddr,
+        config: PathConfig,
+    ) -> Result<(), PathError> {
+        let control = Control::ConfigurePath(remote, config);
+        self.control(control).await
+    }
+
+    /// What the association tells besides its messages and its end. All receivers share one queue:
+    /// each notification goes to one of them.
+    pub fn notifications(&self) -> Notifications {
+        Notifications::new(Arc::clone(&self.shared.notifications))
+    }
+
+    async fn control(&self, control: Control) -> Result<(), PathError> {
+        let (reply, answer) = oneshot::channel();
+        let command = Command::Control {
+            key: self.shared.key,
+            control,
+            reply,
+        };
+        let gone = PathError::UnknownAssociation;
+        self.stack.ask(command).await.ok_or(gone)?;
+        answer.await.map_err(|_| gone)?
+    }
+
     /// What can be refused without asking the engine.
     fn check(&self, info: SendInfo, payload: &Bytes) -> Result<(), SendError> {
         if self.shared.cause.get().is_some() {
@@ -194,10 +260,11 @@ pub(crate) struct AssociationShared {
     pub(crate) key: Key,
     pub(crate) local: SocketAddr,
     pub(crate) peer: SocketAddr,
-    pub(crate) peer_encapsulation_port: u16,
+    pub(crate) peer_encapsulation_port: Option<u16>,
     pub(crate) max_message_size: usize,
     pub(crate) outbox: Outbox,
     pub(crate) inbox: Inbox<ReceivedMessage>,
+    pub(crate) notifications: Arc<NotificationQueue>,
     outbound_streams: AtomicU16,
     cause: OnceLock<CloseCause>,
     ended: Notify,
@@ -214,7 +281,7 @@ pub(crate) struct Introduction {
     pub(crate) key: Key,
     pub(crate) local: SocketAddr,
     pub(crate) peer: SocketAddr,
-    pub(crate) peer_encapsulation_port: u16,
+    pub(crate) peer_encapsulation_port: Option<u16>,
     pub(crate) outbound_streams: u16,
     pub(crate) max_message_size: usize,
 }
@@ -229,6 +296,7 @@ impl AssociationShared {
             max_message_size: introduction.max_message_size,
             outbox: Outbox::new(),
             inbox: Inbox::new(),
+            notifications: Arc::default(),
             outbound_streams: AtomicU16::new(introduction.outbound_streams),
             cause: OnceLock::new(),
             ended: Notify::new(),
@@ -275,6 +343,7 @@ impl AssociationShared {
         self.cause.set(cause).ok();
         self.outbox.close();
         self.inbox.end();
+        self.notifications.end();
         self.ended.notify_waiters();
     }
 }

@@ -1,8 +1,9 @@
 //! The settings of a stack.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use tap::Tap;
 use udp_net::Impairment;
 
 /// The UDP port that SCTP in UDP uses unless told otherwise (RFC 6951 section 5.1).
@@ -11,12 +12,15 @@ pub const DEFAULT_ENCAPSULATION_PORT: u16 = 9899;
 /// How a [`Stack`](crate::Stack) uses UDP.
 #[derive(Clone, Debug)]
 pub struct UdpCarrierConfig {
-    /// The local address and the local UDP encapsulation port. Port 0 lets the kernel choose one.
-    pub address: SocketAddr,
+    /// The local addresses and the local UDP encapsulation port, the same for all of them. Port 0
+    /// lets the kernel choose one. With more than one address associations are multi-homed: the
+    /// peer is told all of them, so they should be reachable for it as they are (RFC 6951 section
+    /// 5.7: not through a NAT). A wildcard address stands for itself, and lists nothing.
+    pub addresses: Vec<SocketAddr>,
     /// The peer's UDP encapsulation port where `connect` is not told another one. The port of
     /// a peer that associates with us is learnt from its packets.
     pub peer_encapsulation_port: u16,
-    /// A bad network inside the socket; none by default.
+    /// A bad network inside each socket; none by default.
     pub impairment: Option<Impairment>,
     /// Whether the kernel may take several packets at once (GSO), which saves much of the cost of
     /// bulk transfers; see [`UdpConfig`](udp_net::UdpConfig) for what captures then show.
@@ -25,18 +29,60 @@ pub struct UdpCarrierConfig {
     pub accept_backlog: usize,
     /// How long `close` waits for associations to shut down before it aborts them.
     pub close_timeout: Duration,
+    /// How many tasks share the work; 0 counts as 1. Each association belongs to one of them.
+    pub workers: usize,
+    /// A capture of what goes over the wire; none by default.
+    pub tap: Option<Tap>,
 }
 
 impl UdpCarrierConfig {
     /// The defaults for a local address.
     pub fn new(address: SocketAddr) -> Self {
         Self {
-            address,
+            addresses: vec![address],
             peer_encapsulation_port: DEFAULT_ENCAPSULATION_PORT,
             impairment: None,
             segmentation_offload: true,
-            accept_backlog: 1024,
-            close_timeout: Duration::from_secs(3),
+            accept_backlog: ACCEPT_BACKLOG,
+            close_timeout: CLOSE_TIMEOUT,
+            workers: 1,
+            tap: None,
         }
     }
 }
+
+/// How a [`Stack`](crate::Stack) uses IP directly, as protocol 132. It needs the capability
+/// CAP_NET_RAW.
+#[derive(Clone, Debug)]
+pub struct RawCarrierConfig {
+    /// The local addresses, of either IP version; empty: all of the host's that are usable.
+    pub addresses: Vec<IpAddr>,
+    /// A kernel with an SCTP of its own answers our packets with ABORT, so a stack is refused there.
+    /// True says that a packet-filter rule keeps it from that; the error of
+    /// [`Stack::raw`](crate::Stack::raw) spells the rule out.
+    pub kernel_kept_away: bool,
+    /// How many associations of an endpoint may wait to be accepted. Further ones are aborted.
+    pub accept_backlog: usize,
+    /// How long `close` waits for associations to shut down before it aborts them.
+    pub close_timeout: Duration,
+    /// How many tasks share the work; 0 counts as 1. Each association belongs to one of them.
+    pub workers: usize,
+    /// A capture of what goes over the wire; none by default.
+    pub tap: Option<Tap>,
+}
+
+impl Default for RawCarrierConfig {
+    fn default() -> Self {
+        Self {
+            addresses: Vec::new(),
+            kernel_kept_away: false,
+            accept_backlog: ACCEPT_BACKLOG,
+            close_timeout: CLOSE_TIMEOUT,
+            workers: 1,
+            tap: None,
+        }
+    }
+}
+
+const ACCEPT_BACKLOG: usize = 1024;
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);

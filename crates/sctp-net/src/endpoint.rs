@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use sctp::{PathAddress, ReceivedMessage};
+use sctp::{Connect, EndpointConfig, PathAddress, ReceivedMessage};
 use tokio::sync::oneshot;
 
 use crate::association::{Association, AssociationShared, Established};
@@ -12,6 +12,20 @@ use crate::error::{CloseCause, ConnectError};
 use crate::inbox::Inbox;
 use crate::mailbox::{Command, EndpointKey};
 use crate::stack::StackHandle;
+
+/// What to associate with.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ConnectTo {
+    /// Addresses of the peer, the first one being the primary. More may be learnt from the peer.
+    pub addresses: Vec<IpAddr>,
+    /// The peer's SCTP port.
+    pub port: u16,
+    /// The peer's UDP encapsulation port, the stack's setting when `None`; without meaning where
+    /// there is no encapsulation.
+    pub encapsulation_port: Option<u16>,
+    /// The settings of this association, those of the endpoint when `None`.
+    pub config: Option<EndpointConfig>,
+}
 
 /// A local SCTP port in one-to-one style (RFC 6458 section 4): associations are accepted and
 /// connected one by one, and each is received from by itself. Cheap to clone.
@@ -55,9 +69,20 @@ impl Endpoint {
         port: u16,
         encapsulation_port: Option<u16>,
     ) -> Result<Association, ConnectError> {
-        let established = self.handle.connect(remote, port, encapsulation_port);
+        let to = ConnectTo::one(remote, port, encapsulation_port);
+        self.connect_to(to).await
+    }
+
+    /// As [`connect`](Self::connect), for a peer of which several addresses may be known, and with
+    /// settings of its own.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`connect`](Self::connect).
+    pub async fn connect_to(&self, to: ConnectTo) -> Result<Association, ConnectError> {
+        let established = self.handle.connect(to).await?;
         let stack = Arc::clone(&self.handle.stack);
-        Ok(Association::new(established.await?, stack))
+        Ok(Association::new(established, stack))
     }
 
     /// Waits for the next association that a peer began; `None` when the endpoint is closed. Each
@@ -87,6 +112,18 @@ impl Endpoint {
 pub struct OneToMany {
     handle: EndpointHandle,
     events: Arc<EventInbox>,
+}
+
+impl ConnectTo {
+    /// A peer of which one address is known.
+    fn one(address: IpAddr, port: u16, encapsulation_port: Option<u16>) -> Self {
+        Self {
+            addresses: vec![address],
+            port,
+            encapsulation_port,
+            config: None,
+        }
+    }
 }
 
 /// What happens on a [`OneToMany`] endpoint.
@@ -138,9 +175,19 @@ impl OneToMany {
         port: u16,
         encapsulation_port: Option<u16>,
     ) -> Result<Association, ConnectError> {
-        let established = self.handle.connect(remote, port, encapsulation_port);
+        let to = ConnectTo::one(remote, port, encapsulation_port);
+        self.connect_to(to).await
+    }
+
+    /// As [`Endpoint::connect_to`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Endpoint::connect`].
+    pub async fn connect_to(&self, to: ConnectTo) -> Result<Association, ConnectError> {
+        let established = self.handle.connect(to).await?;
         let stack = Arc::clone(&self.handle.stack);
-        Ok(Association::new(established.await?.without_guard(), stack))
+        Ok(Association::new(established.without_guard(), stack))
     }
 
     /// Waits for the next event; `None` when the endpoint is closed. Each event goes to one caller.
@@ -233,32 +280,48 @@ impl EndpointHandle {
         }
     }
 
-    async fn connect(
-        &self,
-        address: IpAddr,
-        remote_port: u16,
-        encapsulation_port: Option<u16>,
-    ) -> Result<Established, ConnectError> {
-        let local = self.stack.local_addr;
-        if address.is_ipv4() != local.is_ipv4() {
-            let remote = SocketAddr::new(address, remote_port);
-            return Err(ConnectError::OtherFamily { remote, local });
-        }
-        let default_port = self.stack.peer_encapsulation_port;
-        let to = PathAddress {
-            local: (!local.ip().is_unspecified()).then_some(local.ip()),
-            remote: address,
-            encapsulation_port: Some(encapsulation_port.unwrap_or(default_port)),
+    async fn connect(&self, to: ConnectTo) -> Result<Established, ConnectError> {
+        let peer = self.paths(&to)?;
+        let to = Connect {
+            peer,
+            port: to.port,
+            config: to.config,
         };
         let (reply, answer) = oneshot::channel();
         let command = Command::Connect {
             endpoint: self.key,
             to,
-            remote_port,
             reply,
         };
         self.stack.ask(command).await.ok_or(ConnectError::Closed)?;
         answer.await.map_err(|_| ConnectError::Closed)?
+    }
+
+    /// The paths to the addresses that can be reached from here.
+    fn paths(&self, to: &ConnectTo) -> Result<Vec<PathAddress>, ConnectError> {
+        let local = &self.stack.local_addresses;
+        let can_reach = |remote: &IpAddr| local.iter().any(|ip| ip.is_ipv4() == remote.is_ipv4());
+        let default_port = self.stack.peer_encapsulation_port;
+        let peer: Vec<PathAddress> = to
+            .addresses
+            .iter()
+            .copied()
+            .filter(can_reach)
+            .map(|remote| PathAddress {
+                local: None,
+                remote,
+                encapsulation_port: default_port
+                    .map(|default| to.encapsulation_port.unwrap_or(default)),
+            })
+            .collect();
+        match to.addresses.first() {
+            None => Err(ConnectError::NoAddress),
+            Some(&first) if peer.is_empty() => Err(ConnectError::OtherFamily {
+                remote: SocketAddr::new(first, to.port),
+                local: self.stack.local_addr,
+            }),
+            Some(_) => Ok(peer),
+        }
     }
 
     async fn close(&self) {

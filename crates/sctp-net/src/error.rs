@@ -33,22 +33,26 @@ pub enum ConnectError {
     OtherFamily {
         /// The peer's address and SCTP port.
         remote: SocketAddr,
-        /// The stack's address and UDP port.
+        /// One of the stack's addresses, and its UDP port, if it has one.
         local: SocketAddr,
     },
     /// The peer refused, or it did not answer.
     #[error(
-        "SCTP to {remote} over UDP port {encapsulation_port}: {}",
+        "SCTP to {remote}{}: {}",
+        describe_port(*encapsulation_port),
         describe_start(cause)
     )]
     CannotStart {
         /// The peer's address and SCTP port.
         remote: SocketAddr,
-        /// The peer's UDP encapsulation port.
-        encapsulation_port: u16,
+        /// The peer's UDP encapsulation port, where there is encapsulation.
+        encapsulation_port: Option<u16>,
         /// What happened.
         cause: CannotStartCause,
     },
+    /// No address to connect to was given.
+    #[error("SCTP to nowhere: no address was given")]
+    NoAddress,
     /// The endpoint or the stack is closed.
     #[error("the SCTP endpoint is closed")]
     Closed,
@@ -72,6 +76,10 @@ fn describe_loss(cause: &LostCause) -> String {
         LostCause::ShutdownTimedOut => "the peer did not end the shutdown in time".into(),
         LostCause::ProtocolViolation { reason } => format!("the peer broke the protocol: {reason}"),
     }
+}
+
+fn describe_port(encapsulation_port: Option<u16>) -> String {
+    encapsulation_port.map_or_else(String::new, |port| format!(" over UDP port {port}"))
 }
 
 fn describe_start(cause: &CannotStartCause) -> String {
@@ -145,7 +153,7 @@ mod tests {
     fn a_failed_connect_names_the_peer() {
         let error = ConnectError::CannotStart {
             remote: "[::1]:5060".parse().unwrap(),
-            encapsulation_port: 9899,
+            encapsulation_port: Some(9899),
             cause: CannotStartCause::TimedOut,
         };
         assert_eq!(

@@ -42,18 +42,22 @@ mod endpoint;
 mod error;
 mod inbox;
 mod mailbox;
+mod notifications;
 mod outbox;
 mod stack;
 mod statistics;
 
 pub use association::Association;
-pub use config::{DEFAULT_ENCAPSULATION_PORT, UdpCarrierConfig};
-pub use endpoint::{Endpoint, EndpointEvent, OneToMany};
+pub use config::{DEFAULT_ENCAPSULATION_PORT, RawCarrierConfig, UdpCarrierConfig};
+pub use endpoint::{ConnectTo, Endpoint, EndpointEvent, OneToMany};
 pub use error::{CloseCause, ConnectError};
+pub use notifications::{Notification, Notifications};
 pub use sctp::{
-    AssociationId, AssociationStatistics, AssociationStatus, CannotStartCause, EndpointConfig,
-    EndpointStatistics, LostCause, ReceivedMessage, SendError, SendInfo,
+    AssociationId, AssociationState, AssociationStatistics, AssociationStatus, CannotStartCause,
+    ConfigureError, EndpointConfig, EndpointStatistics, LostCause, PathAddress, PathChange,
+    PathConfig, PathError, PathState, PathStatus, ReceivedMessage, SendError, SendInfo,
 };
 pub use stack::Stack;
 pub use statistics::StackStatistics;
+pub use tap::Tap;
 pub use udp_net::{Impairment, LinkConfig, UdpStatistics};

@@ -5,9 +5,13 @@
 //! the list is bounded by what exists. Questions that want an answer are [`Command`]s.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sctp::{AssociationId, AssociationStatistics, AssociationStatus, EndpointConfig, PathAddress};
+use sctp::{
+    AssociationId, AssociationStatistics, AssociationStatus, Connect, EndpointConfig, PathConfig,
+    PathError,
+};
 use tokio::sync::{Notify, oneshot};
 
 use crate::association::Established;
@@ -36,9 +40,13 @@ pub(crate) struct Key {
 pub(crate) enum Command {
     Connect {
         endpoint: EndpointKey,
-        to: PathAddress,
-        remote_port: u16,
+        to: Connect,
         reply: oneshot::Sender<Result<Established, ConnectError>>,
+    },
+    Control {
+        key: Key,
+        control: Control,
+        reply: oneshot::Sender<Result<(), PathError>>,
     },
     Status {
         key: Key,
@@ -58,6 +66,15 @@ pub(crate) enum Command {
     CloseStack {
         reply: oneshot::Sender<()>,
     },
+}
+
+/// What a handle wants changed about its association.
+#[derive(Debug)]
+pub(crate) enum Control {
+    SetPrimary(IpAddr),
+    RequestHeartbeat(IpAddr),
+    Configure(Box<EndpointConfig>),
+    ConfigurePath(IpAddr, PathConfig),
 }
 
 /// An endpoint that the driver is to create.

@@ -1,14 +1,14 @@
 //! Stacks: a UDP socket and the endpoints on it.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use sctp::EndpointConfig;
 use tokio::sync::{mpsc, oneshot};
 use udp_net::{UdpConfig, UdpSocket};
 
-use crate::config::UdpCarrierConfig;
+use crate::config::{RawCarrierConfig, UdpCarrierConfig};
 use crate::driver::Driver;
 use crate::endpoint::{CountedInbox, Endpoint, OneToMany};
 use crate::mailbox::{Command, EndpointKey, Mailbox, NoPort, Style};
@@ -43,12 +43,19 @@ impl Stack {
             allow_fragmentation: true,
             ..UdpConfig::default()
         };
-        let socket = UdpSocket::bind(config.address, udp_config)?;
+        let Some(&address) = config.addresses.first() else {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "SCTP in UDP: no local address was given",
+            ));
+        };
+        let socket = UdpSocket::bind(address, udp_config)?;
         let mailbox = Arc::new(Mailbox::default());
         let (commands, driver_commands) = mpsc::channel(MAX_COMMANDS);
         let handle = StackHandle {
             local_addr: socket.local_addr(),
-            peer_encapsulation_port: config.peer_encapsulation_port,
+            local_addresses: vec![socket.local_addr().ip()],
+            peer_encapsulation_port: Some(config.peer_encapsulation_port),
             mailbox: Arc::clone(&mailbox),
             commands,
         };
@@ -58,7 +65,26 @@ impl Stack {
         })
     }
 
-    /// The local address and the local UDP encapsulation port.
+    /// A stack right on IP, as protocol 132.
+    ///
+    /// # Errors
+    ///
+    /// When the capability CAP_NET_RAW is missing, or the kernel has an SCTP of its own: the text
+    /// says what can be done. And when it is not called within a tokio runtime.
+    pub fn raw(_config: RawCarrierConfig) -> io::Result<Stack> {
+        Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "SCTP over IP is not built yet",
+        ))
+    }
+
+    /// The local addresses, of which the wildcard ones stand for all of the host's.
+    pub fn local_addresses(&self) -> &[IpAddr] {
+        &self.handle.local_addresses
+    }
+
+    /// The first local address and the local UDP encapsulation port; port 0 where there is no
+    /// encapsulation.
     pub fn local_addr(&self) -> SocketAddr {
         self.handle.local_addr
     }
@@ -142,7 +168,9 @@ impl Stack {
 #[derive(Debug)]
 pub(crate) struct StackHandle {
     pub(crate) local_addr: SocketAddr,
-    pub(crate) peer_encapsulation_port: u16,
+    pub(crate) local_addresses: Vec<IpAddr>,
+    /// `None`: no encapsulation.
+    pub(crate) peer_encapsulation_port: Option<u16>,
     pub(crate) mailbox: Arc<Mailbox>,
     commands: mpsc::Sender<Command>,
 }

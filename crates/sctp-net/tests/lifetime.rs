@@ -169,7 +169,7 @@ async fn a_peer_that_starts_anew_is_the_same_association() {
             (stack.local_addr(), association, endpoint)
         });
         let (address, association, endpoint) = within(living).await.unwrap();
-        carrier.address = address;
+        carrier.addresses = vec![address];
         let event = within(server.next()).await.unwrap();
         match (life, event) {
             (0, EndpointEvent::Accepted(association)) => first_id = Some(association.id()),

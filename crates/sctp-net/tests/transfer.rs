@@ -22,7 +22,7 @@ async fn echo_over_ipv4_and_ipv6() {
         assert_eq!(pair.server.peer().port(), pair.client_endpoint.port());
         assert_eq!(pair.server.local().port(), pair.server_endpoint.port());
         let client_udp_port = pair.client_stack.local_addr().port();
-        assert_eq!(pair.server.peer_encapsulation_port(), client_udp_port);
+        assert_eq!(pair.server.peer_encapsulation_port(), Some(client_udp_port));
 
         tokio::spawn(echo(pair.server.clone()));
         let info = SendInfo {

@@ -191,11 +191,19 @@ impl Driver {
             Command::Connect {
                 endpoint,
                 to,
-                remote_port,
                 reply,
             } => {
                 if let Some(port) = self.touch(endpoint) {
-                    port.connect(now, to, remote_port, reply);
+                    port.connect(now, to, reply);
+                }
+            }
+            Command::Control {
+                key,
+                control,
+                reply,
+            } => {
+                if let Some(port) = self.touch(key.endpoint) {
+                    reply.send(port.control(now, key.id, control)).ok();
                 }
             }
             Command::Status { key, reply } => {

@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use sctp::{
-    AssociationId, AssociationStatistics, AssociationStatus, EndpointStatistics, Event, LostCause,
-    PathAddress, SendError, Transmit,
+    AssociationId, AssociationStatistics, AssociationStatus, Connect, EndpointStatistics, Event,
+    LostCause, PathAddress, PathError, SendError, Transmit,
 };
 use tokio::sync::oneshot;
 
@@ -16,7 +16,8 @@ use crate::association::{AssociationShared, Established, Guard, Introduction};
 use crate::endpoint::Item;
 use crate::error::{CloseCause, ConnectError};
 use crate::inbox::Filled;
-use crate::mailbox::{EndpointKey, Key, Mailbox, NewEndpoint, Style};
+use crate::mailbox::{Control, EndpointKey, Key, Mailbox, NewEndpoint, Style};
+use crate::notifications::Notification;
 use crate::outbox::Ending;
 
 /// An endpoint as the driver sees it.
@@ -47,6 +48,7 @@ type ConnectReply = oneshot::Sender<Result<Established, ConnectError>>;
 
 /// An association that `connect` has begun.
 struct Connecting {
+    /// The first address of the peer.
     to: PathAddress,
     remote_port: u16,
     reply: ConnectReply,
@@ -94,31 +96,48 @@ impl Port {
         self.engine.handle_packet(now, from, packet);
     }
 
-    pub(super) fn connect(
-        &mut self,
-        now: Instant,
-        to: PathAddress,
-        remote_port: u16,
-        reply: ConnectReply,
-    ) {
-        if !self.open {
+    pub(super) fn connect(&mut self, now: Instant, mut to: Connect, reply: ConnectReply) {
+        let Some(first) = to.peer.first_mut().filter(|_| self.open) else {
             reply.send(Err(ConnectError::Closed)).ok();
             return;
-        }
-        match self.engine.connect(now, to, remote_port) {
+        };
+        let local = self.surroundings.local_addr.ip();
+        first.local = (!local.is_unspecified()).then_some(local);
+        let (first, remote_port) = (*first, to.port);
+        match self.engine.connect_with(now, to) {
             Ok(id) => {
                 let connecting = Connecting {
-                    to,
+                    to: first,
                     remote_port,
                     reply,
                 };
                 self.connecting.insert(id, connecting);
             }
             Err(error) => {
-                let remote = SocketAddr::new(to.remote, remote_port);
+                let remote = SocketAddr::new(first.remote, remote_port);
                 let refused = ConnectError::Refused { remote, error };
                 // The one who asked may have gone meanwhile.
                 reply.send(Err(refused)).ok();
+            }
+        }
+    }
+
+    /// Changes something about an association.
+    pub(super) fn control(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        control: Control,
+    ) -> Result<(), PathError> {
+        let engine = &mut self.engine;
+        match control {
+            Control::SetPrimary(remote) => engine.set_primary(now, id, remote),
+            Control::RequestHeartbeat(remote) => engine.request_heartbeat(now, id, remote),
+            Control::Configure(config) => engine
+                .configure(now, id, *config)
+                .map_err(|_| PathError::UnknownAssociation),
+            Control::ConfigurePath(remote, config) => {
+                engine.configure_path(now, id, remote, config)
             }
         }
     }
@@ -295,8 +314,13 @@ impl Port {
             Event::Restart {
                 id,
                 outbound_streams,
-                ..
+                inbound_streams,
             } => {
+                let restarted = Notification::Restarted {
+                    outbound_streams,
+                    inbound_streams,
+                };
+                self.notify(id, restarted);
                 if let Some(known) = self.associations.get_mut(&id) {
                     known.shared.set_outbound_streams(outbound_streams);
                     known.restarted = true;
@@ -309,6 +333,7 @@ impl Port {
             Event::PeerShutdown { id } => {
                 // As if asked for on this side too: should the peer restart before the end, the
                 // association that it then has with us could not be used to send any more.
+                self.notify(id, Notification::PeerShutdown);
                 if let Some(known) = self.associations.get(&id) {
                     known.shared.outbox.end(Ending::Shutdown);
                 }
@@ -321,7 +346,7 @@ impl Port {
                 if let Some(connecting) = self.connecting.remove(&id) {
                     let error = ConnectError::CannotStart {
                         remote: SocketAddr::new(connecting.to.remote, connecting.remote_port),
-                        encapsulation_port: connecting.to.encapsulation_port.unwrap_or_default(),
+                        encapsulation_port: connecting.to.encapsulation_port,
                         cause,
                     };
                     // The one who asked may have gone meanwhile.
@@ -329,11 +354,17 @@ impl Port {
                 }
             }
             Event::SendFailed {
-                id, info, payload, ..
+                id,
+                info,
+                payload,
+                was_sent,
             } => {
-                // Nothing is sent before an association is up, when its streams are known.
-                let (stream, bytes) = (info.stream, payload.len());
-                tracing::debug!(port = self.key.port, %id, stream, bytes, "a message was not sent");
+                let failed = Notification::SendFailed {
+                    info,
+                    payload,
+                    was_sent,
+                };
+                self.notify(id, failed);
             }
             Event::PathStateChanged {
                 id,
@@ -342,11 +373,38 @@ impl Port {
                 state,
             } => {
                 tracing::debug!(port = self.key.port, %id, ?path, ?change, ?state, "path changed");
+                let changed = Notification::PathChanged {
+                    path,
+                    change,
+                    state,
+                };
+                self.notify(id, changed);
             }
-            Event::SenderDry { .. } | Event::PartialDeliveryAborted { .. } => {}
+            Event::SenderDry { id } => self.notify(id, Notification::SenderDry),
+            Event::PartialDeliveryAborted {
+                id,
+                stream,
+                unordered,
+                ssn,
+            } => {
+                let aborted = Notification::PartialDeliveryAborted {
+                    stream,
+                    unordered,
+                    ssn,
+                };
+                self.notify(id, aborted);
+            }
             Event::RemoteError { id, causes } => {
                 tracing::debug!(port = self.key.port, %id, ?causes, "the peer reported an error");
+                self.notify(id, Notification::RemoteError { causes });
             }
+        }
+    }
+
+    /// Tells the handles of an association, if it is or was up.
+    fn notify(&self, id: AssociationId, notification: Notification) {
+        if let Some(known) = self.associations.get(&id) {
+            known.shared.notifications.push(notification);
         }
     }
 
@@ -372,7 +430,7 @@ impl Port {
             },
             local: SocketAddr::new(local_ip, self.key.port),
             peer: SocketAddr::new(peer.remote, peer_port),
-            peer_encapsulation_port: peer.encapsulation_port.unwrap_or_default(),
+            peer_encapsulation_port: peer.encapsulation_port,
             outbound_streams,
             max_message_size: config.max_message_size.min(config.send_buffer),
         };

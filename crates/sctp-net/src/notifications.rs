@@ -1,0 +1,200 @@
+//! What an association tells besides its messages and its end.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use sctp::{PathAddress, PathChange, PathState, SendInfo};
+use tokio::sync::Notify;
+
+/// Something that happened to an association (RFC 6458 section 6.1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notification {
+    /// Something happened to a path (`SCTP_PEER_ADDR_CHANGE`).
+    PathChanged {
+        /// The path.
+        path: PathAddress,
+        /// What happened.
+        change: PathChange,
+        /// What its state is now.
+        state: PathState,
+    },
+    /// The peer reported an error that does not end the association (`SCTP_REMOTE_ERROR`).
+    RemoteError {
+        /// The error causes as they came: code, length and value of each.
+        causes: Bytes,
+    },
+    /// A message was not delivered, as far as we know (`SCTP_SEND_FAILED_EVENT`).
+    SendFailed {
+        /// How it was to be sent.
+        info: SendInfo,
+        /// The message, as far as it was not acknowledged.
+        payload: Bytes,
+        /// Whether some of it was sent: then the peer may have it, too.
+        was_sent: bool,
+    },
+    /// The peer began to shut down: it takes no new messages (`SCTP_SHUTDOWN_EVENT`).
+    PeerShutdown,
+    /// The peer restarted (`SCTP_RESTART`): what was under way in either direction may be lost, and
+    /// streams begin anew.
+    Restarted {
+        /// Streams that we may send on from now on.
+        outbound_streams: u16,
+        /// Streams that the peer may send on from now on.
+        inbound_streams: u16,
+    },
+    /// Everything that was sent is acknowledged (`SCTP_SENDER_DRY_EVENT`). Only when
+    /// [`EndpointConfig::sender_dry_events`](crate::EndpointConfig::sender_dry_events) asks for it.
+    SenderDry,
+    /// The rest of a message of which a part was received will not come
+    /// (`SCTP_PARTIAL_DELIVERY_EVENT`).
+    PartialDeliveryAborted {
+        /// The message's stream.
+        stream: u16,
+        /// Whether it was sent without regard to order.
+        unordered: bool,
+        /// Its stream sequence number; without meaning when `unordered`.
+        ssn: u16,
+    },
+}
+
+/// The [`Notification`]s of an association, in their order. Each goes to one receiver.
+///
+/// At most [`Notifications::BACKLOG`] wait; when nobody takes them the oldest are dropped and
+/// counted. What happened before the first receiver was made is there as far as its last
+/// [`Notifications::EARLY`], but for [`Notification::SendFailed`], which nobody wanted then.
+#[derive(Clone, Debug)]
+pub struct Notifications {
+    queue: Arc<NotificationQueue>,
+}
+
+impl Notifications {
+    /// How many notifications wait at most.
+    pub const BACKLOG: usize = 1024;
+    /// How many are kept while there is no receiver yet.
+    pub const EARLY: usize = 16;
+
+    pub(crate) fn new(queue: Arc<NotificationQueue>) -> Self {
+        queue.wanted.store(true, Ordering::Release);
+        Self { queue }
+    }
+
+    /// Waits for the next notification; `None` when the association has ended and all have been
+    /// taken.
+    pub async fn next(&self) -> Option<Notification> {
+        loop {
+            let changed = self.queue.changed.notified();
+            {
+                let mut state = self.queue.state();
+                if let Some(notification) = state.waiting.pop_front() {
+                    return Some(notification);
+                }
+                if state.ended {
+                    return None;
+                }
+            }
+            changed.await;
+        }
+    }
+
+    /// How many notifications were dropped because too many waited.
+    pub fn missed(&self) -> u64 {
+        self.queue.state().missed
+    }
+}
+
+/// What waits to be taken by [`Notifications`].
+#[derive(Debug, Default)]
+pub(crate) struct NotificationQueue {
+    state: Mutex<State>,
+    changed: Notify,
+    /// Somebody has asked for notifications.
+    wanted: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: VecDeque<Notification>,
+    missed: u64,
+    ended: bool,
+}
+
+impl NotificationQueue {
+    /// Leaves one for who wants it.
+    pub(crate) fn push(&self, notification: Notification) {
+        let wanted = self.wanted.load(Ordering::Acquire);
+        if !wanted && matches!(notification, Notification::SendFailed { .. }) {
+            return;
+        }
+        let bound = if wanted {
+            Notifications::BACKLOG
+        } else {
+            Notifications::EARLY
+        };
+        let mut state = self.state();
+        if state.waiting.len() >= bound {
+            state.waiting.pop_front();
+            state.missed += 1;
+        }
+        state.waiting.push_back(notification);
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// Nothing more will come.
+    pub(crate) fn end(&self) {
+        self.state().ended = true;
+        self.changed.notify_waiters();
+    }
+
+    /// No panic can happen while the lock is held that would leave the queue in disorder.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(number: u8) -> Notification {
+        let causes = Bytes::copy_from_slice(&[number]);
+        Notification::RemoteError { causes }
+    }
+
+    #[tokio::test]
+    async fn early_ones_are_kept_within_bounds_and_the_end_is_told() {
+        let queue = Arc::new(NotificationQueue::default());
+        for number in 0..20 {
+            queue.push(error(number));
+        }
+        let notifications = Notifications::new(Arc::clone(&queue));
+        assert_eq!(notifications.missed(), 4);
+        for number in 4..20 {
+            assert_eq!(notifications.next().await, Some(error(number)));
+        }
+        queue.push(Notification::PeerShutdown);
+        queue.end();
+        let last = notifications.next().await;
+        assert_eq!(last, Some(Notification::PeerShutdown));
+        assert_eq!(notifications.next().await, None);
+    }
+
+    #[tokio::test]
+    async fn messages_not_sent_are_kept_for_who_wants_them() {
+        let queue = Arc::new(NotificationQueue::default());
+        let failed = Notification::SendFailed {
+            info: SendInfo::default(),
+            payload: Bytes::from_static(b"lost"),
+            was_sent: false,
+        };
+        queue.push(failed.clone());
+        let notifications = Notifications::new(Arc::clone(&queue));
+        queue.push(failed.clone());
+        queue.end();
+        assert_eq!(notifications.next().await, Some(failed));
+        assert_eq!(notifications.next().await, None);
+        assert_eq!(notifications.missed(), 0);
+    }
+}
