@@ -23,6 +23,11 @@ impl Delay {
         }
     }
 
+    pub(crate) fn set(&mut self, fixed: Duration, jitter: Duration) {
+        self.fixed = nanoseconds(fixed);
+        self.jitter = nanoseconds(jitter);
+    }
+
     /// The delays of the next packet and of its copy, should it be duplicated.
     pub(crate) fn next_pair(&mut self) -> [Duration; 2] {
         [self.next(), self.next()]
@@ -36,7 +41,7 @@ impl Delay {
 
 /// The longest time that is told apart from longer ones, about 73 years: sums of three stay in
 /// range, for the type and for the clock.
-const LONGEST: u64 = u64::MAX / 8;
+pub(crate) const LONGEST: u64 = u64::MAX / 8;
 
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).map_or(LONGEST, |nanoseconds| nanoseconds.min(LONGEST))

@@ -15,6 +15,10 @@ impl Duplication {
         Duplication { probability, rng }
     }
 
+    pub(crate) fn set_probability(&mut self, probability: f64) {
+        self.probability = probability;
+    }
+
     pub(crate) fn next_is_duplicated(&mut self) -> bool {
         happens(&mut self.rng, self.probability)
     }

@@ -15,6 +15,10 @@ impl Loss {
         Loss { probability, rng }
     }
 
+    pub(crate) fn set_probability(&mut self, probability: f64) {
+        self.probability = probability;
+    }
+
     pub(crate) fn next_is_lost(&mut self) -> bool {
         happens(&mut self.rng, self.probability)
     }

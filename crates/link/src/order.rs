@@ -17,6 +17,10 @@ impl Order {
         }
     }
 
+    pub(crate) fn set_overtaking_allowed(&mut self, allowed: bool) {
+        self.overtaking_allowed = allowed;
+    }
+
     pub(crate) fn arrival(&mut self, now: Instant, delay: Duration) -> Instant {
         let arrival = now + delay;
         if self.overtaking_allowed {

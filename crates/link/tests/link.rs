@@ -1,7 +1,7 @@
 //! What a link does against what it says it does: each impairment against its distribution, and the
 //! promises about seeds and order.
 
-use link::{Link, LinkConfig};
+use link::{Bottleneck, DropCause, Link, LinkConfig, Verdict};
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
@@ -134,6 +134,7 @@ fn without_jitter_the_delay_is_exact() {
 #[test]
 fn the_longest_times_do_not_overflow() {
     let config = LinkConfig {
+        bottleneck: Some(Bottleneck::new(0)),
         delay: Duration::MAX,
         jitter: Duration::MAX,
         ..LinkConfig::default()
@@ -141,7 +142,9 @@ fn the_longest_times_do_not_overflow() {
     let now = Instant::now();
     let year = Duration::from_secs(365 * 24 * 60 * 60);
     let mut link = link(config, 6);
-    let latest = (0..100).flat_map(|_| link.offer(now, 1).deliveries()).max();
+    let latest = (0..100)
+        .flat_map(|_| link.offer(now, usize::MAX / 200).deliveries())
+        .max();
     assert!(latest > Some(now + 50 * year));
 }
 
@@ -175,6 +178,82 @@ fn other_seeds_lose_other_packets() {
         ..LinkConfig::default()
     };
     assert_ne!(lost_packets(config, 8), lost_packets(config, 9));
+}
+
+#[test]
+fn packets_leave_one_after_the_other_at_the_rate() {
+    let config = LinkConfig {
+        bottleneck: Some(Bottleneck::new(8_000_000)),
+        delay: Duration::from_millis(5),
+        ..LinkConfig::default()
+    };
+    let mut link = link(config, 10);
+    let start = Instant::now();
+    let mut arrival_after = |sent: u64, bytes| {
+        let sent = start + Duration::from_micros(sent);
+        let arrivals: Vec<_> = link.offer(sent, bytes).deliveries().collect();
+        (arrivals[0] - start).as_micros() - 5000
+    };
+    // A byte takes a microsecond.
+    assert_eq!(arrival_after(0, 1000), 1000);
+    assert_eq!(arrival_after(0, 500), 1500);
+    assert_eq!(arrival_after(1499, 1), 1501);
+    // The link was idle: what was not used is not saved up.
+    assert_eq!(arrival_after(10_000, 1), 10_001);
+}
+
+#[test]
+fn what_finds_no_room_in_the_queue_is_dropped() {
+    let bottleneck = |queue_packets, queue_bytes| LinkConfig {
+        bottleneck: Some(Bottleneck {
+            bits_per_second: 8_000_000,
+            queue_packets,
+            queue_bytes,
+        }),
+        ..LinkConfig::default()
+    };
+    let start = Instant::now();
+    let causes = |config, packets: &[(u64, usize)]| {
+        let mut link = link(config, 11);
+        let causes = packets.iter().map(|&(sent, bytes)| {
+            let sent = start + Duration::from_micros(sent);
+            link.offer(sent, bytes).drop_cause()
+        });
+        let causes = causes.collect::<Vec<_>>();
+        (causes, *link.statistics())
+    };
+    const FULL: Option<DropCause> = Some(DropCause::QueueFull);
+
+    // At the time 100 the first packet has left, one byte before it has not.
+    let by_packets = [(0, 100), (0, 100), (0, 1), (99, 1), (100, 1), (100, 1)];
+    let (dropped, statistics) = causes(bottleneck(2, usize::MAX), &by_packets);
+    assert_eq!(dropped, [None, None, FULL, FULL, None, FULL]);
+    assert_eq!(statistics.queue_full_packets, 3);
+    assert_eq!(statistics.queue_full_bytes, 3);
+    assert_eq!(statistics.lost_packets, 0);
+
+    // A packet larger than the queue goes when nobody waits; smaller ones find room that larger
+    // ones do not find.
+    let by_bytes = [(0, 300), (0, 1), (300, 100), (300, 101), (300, 100)];
+    let (dropped, _) = causes(bottleneck(10, 200), &by_bytes);
+    assert_eq!(dropped, [None, FULL, None, FULL, None]);
+}
+
+#[test]
+fn a_link_that_is_down_takes_nothing() {
+    let mut link = link(LinkConfig::default(), 12);
+    let now = Instant::now();
+    assert!(link.is_up());
+    link.set_up(false);
+    assert_eq!(link.offer(now, 10).drop_cause(), Some(DropCause::Down));
+    link.set_up(true);
+    assert!(link.offer(now, 20).deliveries().eq([now]));
+    let statistics = link.statistics();
+    assert_eq!((statistics.down_packets, statistics.down_bytes), (1, 10));
+    assert_eq!(
+        (statistics.offered_packets, statistics.offered_bytes),
+        (2, 30)
+    );
 }
 
 /// A seed that someone wrote down stands for the same losses in every later version.
@@ -219,6 +298,7 @@ proptest! {
             jitter: Duration::from_millis(30),
             reorder: true,
             duplicate: 0.4,
+            ..LinkConfig::default()
         };
         let (mut steady, mut varied) = (link(config, seed), link(config, seed));
         let start = Instant::now();
@@ -227,6 +307,69 @@ proptest! {
             now += Duration::from_nanos(gap);
             let expected: Vec<_> = delays_of(&mut steady, start, 1);
             prop_assert_eq!(delays_of(&mut varied, now, bytes), expected);
+        }
+    }
+
+    /// Whether the queue had room or not, and whether the link was up.
+    #[test]
+    fn rate_and_cuts_do_not_change_which_packets_are_lost(
+        seed: u64,
+        packets in prop::collection::vec((any::<bool>(), 0..100_u64, 1..2000_usize), 0..100),
+    ) {
+        let config = LinkConfig { loss: 0.4, duplicate: 0.4, ..LinkConfig::default() };
+        let (mut free, mut bound) = (link(LinkConfig::default(), seed), link(config, seed));
+        free.set_config(config);
+        bound.set_config(LinkConfig {
+            bottleneck: Some(Bottleneck {
+                bits_per_second: 80_000_000,
+                queue_packets: 3,
+                queue_bytes: 3000,
+            }),
+            ..config
+        });
+        let mut now = Instant::now();
+        for (is_up, gap, bytes) in packets {
+            now += Duration::from_micros(gap);
+            bound.set_up(is_up);
+            let (expected, verdict) = (free.offer(now, bytes), bound.offer(now, bytes));
+            match verdict.drop_cause() {
+                Some(DropCause::Down) => prop_assert!(!is_up),
+                Some(DropCause::QueueFull) => prop_assert!(is_up),
+                cause => {
+                    prop_assert_eq!(cause, expected.drop_cause());
+                    let copies = |verdict: Verdict| verdict.deliveries().count();
+                    prop_assert_eq!(copies(verdict), copies(expected));
+                }
+            }
+        }
+    }
+
+    /// Over any time, no more leaves than the rate allows, nothing waits longer than a full queue
+    /// takes to empty, and what is dropped would have been too much.
+    #[test]
+    fn the_queue_keeps_within_its_bounds(
+        queue_packets in 1..20_usize,
+        queue_bytes in 1500..20_000_usize,
+        packets in prop::collection::vec((0..3000_u64, 1..1501_usize), 0..300),
+    ) {
+        let bottleneck = Bottleneck { bits_per_second: 8_000_000, queue_packets, queue_bytes };
+        let config = LinkConfig { bottleneck: Some(bottleneck), ..LinkConfig::default() };
+        let mut link = link(config, 0);
+        let mut now = Instant::now();
+        let mut idle_at = now;
+        let mut waiting: Vec<(Instant, usize)> = Vec::new();
+        for (gap, bytes) in packets {
+            now += Duration::from_micros(gap);
+            waiting.retain(|&(leaves, _)| leaves > now);
+            let waiting_bytes: usize = waiting.iter().map(|&(_, bytes)| bytes).sum();
+            let arrival = link.offer(now, bytes).deliveries().next();
+            let fits = waiting.len() < queue_packets && waiting_bytes + bytes <= queue_bytes;
+            prop_assert_eq!(arrival.is_some(), fits);
+            if let Some(arrival) = arrival {
+                idle_at = idle_at.max(now) + Duration::from_micros(bytes as u64);
+                prop_assert_eq!(arrival, idle_at);
+                waiting.push((arrival, bytes));
+            }
         }
     }
 

@@ -189,6 +189,7 @@ fn random_link(rng: &mut ChaCha12Rng) -> LinkConfig {
         jitter: delay.mul_f64(rng.random_range(0.0..=1.0)),
         reorder: rng.random_bool(0.7),
         duplicate: rng.random_range(0.0..=0.2),
+        ..LinkConfig::default()
     }
 }
 
