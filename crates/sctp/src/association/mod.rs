@@ -268,7 +268,8 @@ impl Association {
                 if !self.shutdown.is_requested() => {}
             _ => return Err(SendError::ShuttingDown),
         }
-        self.sender.send(info, payload, context.config)?;
+        self.sender
+            .send(context.now, info, payload, context.config)?;
         self.statistics.messages_sent += 1;
         self.begin_burst();
         self.watch_window(context);

@@ -477,6 +477,7 @@ mod tests {
             path: 0,
             chunk_size: 100,
             in_flight: true,
+            moved: false,
             measures_from,
         }
     }

@@ -128,6 +128,7 @@ impl Sender {
     /// Queues a message.
     pub(crate) fn send(
         &mut self,
+        now: Instant,
         info: SendInfo,
         payload: Bytes,
         config: &EndpointConfig,
@@ -145,7 +146,7 @@ impl Sender {
             self.refused = true;
             return Err(SendError::BufferFull);
         }
-        self.queue.push(info, payload);
+        self.queue.push(now, info, payload);
         Ok(())
     }
 
@@ -236,7 +237,7 @@ impl Sender {
     pub(crate) fn send_again(&mut self, path: PathIndex, paths: &mut [Path]) {
         if let Some(path_state) = paths.get_mut(path) {
             self.sent
-                .mark_lost_on(path, |size| path_state.chunk_left_flight(size));
+                .mark_lost_on(path, path, |size| path_state.chunk_left_flight(size));
             path_state.stop_t3_rtx();
         }
     }
@@ -376,7 +377,7 @@ impl Sender {
             path_state.measure_beside_retransmission();
         }
         self.sent
-            .mark_lost_on(path, |size| path_state.chunk_left_flight(size));
+            .mark_lost_on(path, path, |size| path_state.chunk_left_flight(size));
         self.fast_recovery_exit = None;
         self.fast_retransmit = None;
         let counts = !(window_closed && self.heard_sack);
@@ -424,7 +425,7 @@ impl Sender {
                     self.probe = WindowProbe::None;
                     for (index, path) in paths.iter_mut().enumerate() {
                         self.sent
-                            .mark_lost_on(index, |size| path.chunk_left_flight(size));
+                            .mark_lost_on(index, index, |size| path.chunk_left_flight(size));
                         if path.flight() == 0 {
                             path.stop_t3_rtx();
                         }
@@ -586,7 +587,12 @@ mod tests {
         fn send(&mut self, count: usize, bytes: usize) {
             for _ in 0..count {
                 self.sender
-                    .send(SendInfo::default(), vec![1; bytes].into(), &self.config)
+                    .send(
+                        self.now,
+                        SendInfo::default(),
+                        vec![1; bytes].into(),
+                        &self.config,
+                    )
                     .expect("there is room");
             }
             self.paths[0].begin_burst();

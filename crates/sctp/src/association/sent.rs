@@ -40,7 +40,12 @@ enum State {
 #[derive(Debug)]
 struct Chunk {
     piece: Piece,
-    path: PathIndex,
+    /// Where it was sent last.
+    path: u8,
+    /// Where it is to be sent again, once it is lost.
+    next_path: u8,
+    /// It was sent on more than one path: nobody knows which of them its acknowledgement proves.
+    moved: bool,
     first_sent: Instant,
     state: State,
     miss_indications: u8,
@@ -59,6 +64,8 @@ pub(crate) struct Acknowledged {
     pub(crate) chunk_size: usize,
     /// Whether it was counted in flight.
     pub(crate) in_flight: bool,
+    /// Whether it was sent on more than one path.
+    pub(crate) moved: bool,
     /// When it was sent, if its acknowledgement measures the round-trip time (section 6.3.1, rule
     /// C5).
     pub(crate) measures_from: Option<Instant>,
@@ -155,7 +162,7 @@ impl SentChunks {
             .chunks
             .iter()
             .take(before)
-            .any(|chunk| chunk.path == path && chunk.state == State::InFlight)
+            .any(|chunk| usize::from(chunk.path) == path && chunk.state == State::InFlight)
     }
 
     /// Takes in a chunk that goes out for the first time, `now` and on `path`; gives its TSN.
@@ -165,7 +172,9 @@ impl SentChunks {
         self.bytes_in_flight += piece.payload.len();
         self.chunks.push_back(Chunk {
             piece,
-            path,
+            path: narrow(path),
+            next_path: narrow(path),
+            moved: false,
             first_sent: now,
             state: State::InFlight,
             miss_indications: 0,
@@ -180,6 +189,16 @@ impl SentChunks {
     pub(crate) fn take_all(&mut self) -> impl DoubleEndedIterator<Item = Piece> + use<> {
         let before = std::mem::replace(self, SentChunks::new(self.first));
         before.chunks.into_iter().map(|chunk| chunk.piece)
+    }
+
+    /// Takes out the chunks that the peer has not acknowledged in any way: the association is over.
+    pub(crate) fn take_unacknowledged(&mut self) -> impl Iterator<Item = Piece> + use<> {
+        let before = std::mem::replace(self, SentChunks::new(self.first));
+        before
+            .chunks
+            .into_iter()
+            .filter(|chunk| chunk.state != State::Acknowledged)
+            .map(|chunk| chunk.piece)
     }
 
     /// The user data of the first outstanding chunk, in bytes.
@@ -226,6 +245,26 @@ impl SentChunks {
         None
     }
 
+    /// The path on which the chunk that [`Self::next_lost`] gives is to be sent again.
+    pub(crate) fn next_lost_path(&mut self) -> Option<PathIndex> {
+        let (tsn, _) = self.next_lost()?;
+        self.chunks
+            .get(tsn.distance_from(self.first) as usize)
+            .map(|chunk| chunk.next_path.into())
+    }
+
+    /// Has the chunks that were to be sent again on the path `from` sent on the path `to`.
+    pub(crate) fn redirect_lost(&mut self, from: PathIndex, to: PathIndex) {
+        if self.lost_count == 0 {
+            return;
+        }
+        for chunk in &mut self.chunks {
+            if matches!(chunk.state, State::Lost(_)) && usize::from(chunk.next_path) == from {
+                chunk.next_path = narrow(to);
+            }
+        }
+    }
+
     /// Notes that the chunk that [`Self::next_lost`] gave goes out again on `path`; tells why it
     /// was lost.
     pub(crate) fn retransmit(&mut self, tsn: Tsn, path: PathIndex) -> Option<Loss> {
@@ -236,7 +275,8 @@ impl SentChunks {
             return None;
         };
         chunk.state = State::InFlight;
-        chunk.path = path;
+        chunk.moved |= usize::from(chunk.path) != path;
+        chunk.path = narrow(path);
         chunk.miss_indications = 0;
         chunk.counts_from = next_tsn;
         self.bytes_in_flight += chunk.piece.payload.len();
@@ -248,16 +288,23 @@ impl SentChunks {
         Some(loss)
     }
 
-    /// Marks everything in flight on `path` for retransmission (section 6.3.3); `on_lost` hears
-    /// the size of each chunk.
-    pub(crate) fn mark_lost_on(&mut self, path: PathIndex, mut on_lost: impl FnMut(usize)) {
+    /// Marks everything in flight on `path` for retransmission on the path `next` (section 6.3.3);
+    /// `on_lost` hears the size of each chunk.
+    pub(crate) fn mark_lost_on(
+        &mut self,
+        path: PathIndex,
+        next: PathIndex,
+        mut on_lost: impl FnMut(usize),
+    ) {
         for index in 0..self.chunks.len() {
-            let in_flight = self
-                .chunks
-                .get(index)
-                .is_some_and(|chunk| chunk.path == path && chunk.state == State::InFlight);
+            let in_flight = self.chunks.get(index).is_some_and(|chunk| {
+                usize::from(chunk.path) == path && chunk.state == State::InFlight
+            });
             if in_flight {
                 self.mark_lost(index, Loss::Timeout, &mut |_, size| on_lost(size));
+                if let Some(chunk) = self.chunks.get_mut(index) {
+                    chunk.next_path = narrow(next);
+                }
             }
         }
     }
@@ -311,9 +358,10 @@ impl SentChunks {
             summary.newly_acknowledged = true;
             on_acknowledged(Acknowledged {
                 tsn,
-                path: chunk.path,
+                path: chunk.path.into(),
                 chunk_size: chunk.piece.chunk_size(),
                 in_flight,
+                moved: chunk.moved,
                 measures_from: self.karn.lets_measure(tsn).then_some(chunk.first_sent),
             });
         }
@@ -337,9 +385,10 @@ impl SentChunks {
             highest_newly_acknowledged = Some(offset);
             on_acknowledged(Acknowledged {
                 tsn,
-                path: chunk.path,
+                path: chunk.path.into(),
                 chunk_size: chunk.piece.chunk_size(),
                 in_flight,
+                moved: chunk.moved,
                 measures_from: self.karn.lets_measure(tsn).then_some(chunk.first_sent),
             });
         });
@@ -350,7 +399,7 @@ impl SentChunks {
                 chunk.state = State::InFlight;
                 chunk.miss_indications = 0;
                 self.bytes_in_flight += chunk.piece.payload.len();
-                on_reneged(chunk.path, chunk.piece.chunk_size());
+                on_reneged(chunk.path.into(), chunk.piece.chunk_size());
             }
         });
 
@@ -404,7 +453,7 @@ impl SentChunks {
             chunk.miss_indications += 1;
             if chunk.miss_indications >= MISS_INDICATIONS {
                 chunk.fast_retransmitted = true;
-                summary.fast_retransmit.get_or_insert(chunk.path);
+                summary.fast_retransmit.get_or_insert(chunk.path.into());
                 self.mark_lost(index, Loss::FastRetransmit, on_lost);
             }
         }
@@ -416,8 +465,10 @@ impl SentChunks {
             return;
         };
         chunk.state = State::Lost(loss);
+        // Fast retransmissions go where the chunk was sent before (section 6.4).
+        chunk.next_path = chunk.path;
         self.bytes_in_flight -= chunk.piece.payload.len();
-        on_lost(chunk.path, chunk.piece.chunk_size());
+        on_lost(chunk.path.into(), chunk.piece.chunk_size());
         let tsn = self.first + index as u32;
         self.lost_count += 1;
         let base = self.first;
@@ -436,6 +487,11 @@ impl SentChunks {
     }
 }
 
+/// A path index as a chunk holds it: an association has 255 paths at most.
+fn narrow(path: PathIndex) -> u8 {
+    path as u8
+}
+
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
@@ -451,6 +507,7 @@ mod tests {
             stream: 0,
             ssn: Ssn(0),
             ppid: 0,
+            context: 0,
             unordered: false,
             immediate: false,
             beginning: true,
@@ -600,7 +657,7 @@ mod tests {
         let mut sent = sent(4);
         sack(&mut sent, 0, &[(2, 2)], false);
         let mut sizes = 0;
-        sent.mark_lost_on(0, |size| sizes += size);
+        sent.mark_lost_on(0, 0, |size| sizes += size);
         assert_eq!(sizes, 3 * 28);
         assert_eq!(sent.bytes_in_flight(), 0);
         assert!(sent.has_lost());
@@ -617,7 +674,7 @@ mod tests {
     #[test]
     fn counts_misses_of_a_retransmission_only_from_later_chunks() {
         let mut sent = sent(6);
-        sent.mark_lost_on(0, |_| {});
+        sent.mark_lost_on(0, 0, |_| {});
         while let Some((tsn, _)) = sent.next_lost() {
             sent.retransmit(tsn, 0);
         }
@@ -657,7 +714,7 @@ mod tests {
             measurable
         };
         assert_eq!(measurable(&mut sent, 1, &[(3, 3)]), [0, 3]);
-        sent.mark_lost_on(0, |_| {});
+        sent.mark_lost_on(0, 0, |_| {});
         // Lost as it seems, but not sent again: there is no doubt which packet arrived.
         assert_eq!(measurable(&mut sent, 2, &[(2, 2)]), [1]);
         sent.retransmit(Tsn(FIRST) + 2, 0);
@@ -672,7 +729,7 @@ mod tests {
     #[test]
     fn forgets_losses_that_turn_out_to_have_arrived() {
         let mut sent = sent(4);
-        sent.mark_lost_on(0, |_| {});
+        sent.mark_lost_on(0, 0, |_| {});
         let heard = sack(&mut sent, 3, &[], false);
         assert_eq!(heard.acknowledged, [0, 1, 2]);
         assert_eq!(sent.next_lost().map(|(tsn, ..)| tsn), Some(Tsn(FIRST) + 3));
@@ -703,7 +760,7 @@ mod tests {
             let mut sent = SentChunks::new(Tsn(FIRST));
             for (advance, gaps, action) in steps {
                 match action {
-                    0 => sent.mark_lost_on(0, |_| {}),
+                    0 => sent.mark_lost_on(0, 0, |_| {}),
                     1 => {
                         while let Some((tsn, _)) = sent.next_lost() {
                             sent.retransmit(tsn, 0);
@@ -733,5 +790,33 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn sends_what_timed_out_on_another_path_and_fast_retransmissions_on_the_same() {
+        let mut sent = sent(6);
+        sent.mark_lost_on(0, 1, |_| {});
+        assert_eq!(sent.next_lost_path(), Some(1));
+        sent.redirect_lost(1, 2);
+        assert_eq!(sent.next_lost_path(), Some(2));
+        sent.retransmit(Tsn(FIRST), 2);
+        assert_eq!(sent.next_lost_path(), Some(2));
+        while let Some((tsn, _)) = sent.next_lost() {
+            sent.retransmit(tsn, if tsn == Tsn(FIRST) + 1 { 0 } else { 2 });
+        }
+        let mut acknowledged = Vec::new();
+        let gap = GapAckBlock { start: 2, end: 3 };
+        sent.handle_sack(
+            Tsn(FIRST),
+            [gap].into_iter(),
+            false,
+            |chunk| acknowledged.push((chunk.path, chunk.moved)),
+            |_, _| {},
+            |_, _| {},
+        )
+        .unwrap();
+        assert_eq!(acknowledged, [(2, true), (2, true), (2, true)]);
+        let unacknowledged = sent.take_unacknowledged().count();
+        assert_eq!(unacknowledged, 3);
     }
 }

@@ -5,6 +5,8 @@
 //! chunk may leave is decided elsewhere.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::time::Instant;
 
 use bytes::{Buf, Bytes};
 
@@ -18,6 +20,8 @@ pub(crate) struct Piece {
     pub(crate) stream: u16,
     pub(crate) ssn: Ssn,
     pub(crate) ppid: u32,
+    /// The user's, see [`SendInfo::context`].
+    pub(crate) context: u32,
     pub(crate) unordered: bool,
     pub(crate) immediate: bool,
     pub(crate) beginning: bool,
@@ -41,6 +45,19 @@ impl Piece {
         }
     }
 
+    /// How its message was sent, as far as it is still known: where it should have gone, and
+    /// within which time, matters no more once it has left.
+    pub(crate) fn info(&self) -> SendInfo {
+        SendInfo {
+            stream: self.stream,
+            ppid: self.ppid,
+            unordered: self.unordered,
+            sack_immediately: self.immediate,
+            context: self.context,
+            ..SendInfo::default()
+        }
+    }
+
     /// The size of that DATA chunk with its padding, in bytes: what it counts for in congestion
     /// control (section 7.2).
     pub(crate) fn chunk_size(&self) -> usize {
@@ -53,6 +70,8 @@ impl Piece {
 pub(crate) struct TransmitQueue {
     messages: VecDeque<Message>,
     bytes: usize,
+    /// How many of them have a life time.
+    mortal: usize,
 }
 
 #[derive(Debug)]
@@ -62,6 +81,8 @@ struct Message {
     rest: Bytes,
     /// Assigned when the first piece is taken.
     ssn: Option<Ssn>,
+    /// When its life time ends.
+    dies: Option<Instant>,
 }
 
 impl TransmitQueue {
@@ -70,14 +91,52 @@ impl TransmitQueue {
         TransmitQueue::default()
     }
 
-    /// Appends a message.
-    pub(crate) fn push(&mut self, info: SendInfo, payload: Bytes) {
+    /// Appends a message that came from the user `now`.
+    pub(crate) fn push(&mut self, now: Instant, info: SendInfo, payload: Bytes) {
         self.bytes += payload.len();
+        let dies = info.life_time.and_then(|time| now.checked_add(time));
+        self.mortal += usize::from(dies.is_some());
         self.messages.push_back(Message {
             info,
             rest: payload,
             ssn: None,
+            dies,
         });
+    }
+
+    /// Where the next piece is to go, if the user said so.
+    pub(crate) fn next_destination(&self) -> Option<IpAddr> {
+        self.messages.front().and_then(|message| message.info.path)
+    }
+
+    /// Whether the next piece is not to be held back for the sake of bundling.
+    pub(crate) fn next_is_unbundled(&self) -> bool {
+        self.messages
+            .front()
+            .is_some_and(|message| message.info.unbundled)
+    }
+
+    /// Takes out the next message when its life time has ended and none of it was sent
+    /// (section 11.1.5).
+    pub(crate) fn take_expired(&mut self, now: Instant) -> Option<(SendInfo, Bytes)> {
+        if self.mortal == 0 {
+            return None;
+        }
+        let message = self.messages.pop_front_if(|message| {
+            message.ssn.is_none() && message.dies.is_some_and(|dies| dies <= now)
+        })?;
+        self.mortal -= 1;
+        self.bytes -= message.rest.len();
+        Some((message.info, message.rest))
+    }
+
+    /// Takes out all messages: the association is over. Tells of each whether some of it was sent.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = (SendInfo, Bytes, bool)> + use<> {
+        let before = std::mem::take(self);
+        before
+            .messages
+            .into_iter()
+            .map(|message| (message.info, message.rest, message.ssn.is_some()))
     }
 
     /// Whether nothing waits.
@@ -118,12 +177,14 @@ impl TransmitQueue {
         let ending = !message.rest.has_remaining();
         self.bytes -= payload.len();
         if ending {
+            self.mortal -= usize::from(message.dies.is_some());
             self.messages.pop_front();
         }
         Some(Piece {
             stream: info.stream,
             ssn,
             ppid: info.ppid,
+            context: info.context,
             unordered: info.unordered,
             immediate: info.sack_immediately && ending,
             beginning,
@@ -144,15 +205,10 @@ impl TransmitQueue {
                     message.ssn = None;
                 }
                 None => self.messages.push_front(Message {
-                    info: SendInfo {
-                        stream: piece.stream,
-                        ppid: piece.ppid,
-                        unordered: piece.unordered,
-                        sack_immediately: piece.immediate,
-                        ..SendInfo::default()
-                    },
+                    info: piece.info(),
                     rest: piece.payload,
                     ssn: None,
+                    dies: None,
                 }),
             }
         }
@@ -164,6 +220,7 @@ impl TransmitQueue {
         self.messages.retain_mut(|message| {
             let valid = message.info.stream < count;
             if !valid {
+                self.mortal -= usize::from(message.dies.is_some());
                 removed.push((message.info, std::mem::take(&mut message.rest)));
             }
             valid
@@ -178,6 +235,8 @@ impl TransmitQueue {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn on_stream(stream: u16) -> SendInfo {
@@ -192,8 +251,12 @@ mod tests {
     fn cuts_messages_with_the_bits_of_section_6_9() {
         let mut streams = OutboundStreams::new(10);
         let mut queue = TransmitQueue::new();
-        queue.push(on_stream(1), Bytes::from_static(b"abcdefgh"));
-        queue.push(on_stream(1), Bytes::from_static(b"ij"));
+        queue.push(
+            Instant::now(),
+            on_stream(1),
+            Bytes::from_static(b"abcdefgh"),
+        );
+        queue.push(Instant::now(), on_stream(1), Bytes::from_static(b"ij"));
         assert_eq!(queue.bytes(), 10);
         let pieces: Vec<Piece> = std::iter::from_fn(|| queue.take(3, &mut streams)).collect();
         let seen: Vec<_> = pieces
@@ -221,8 +284,8 @@ mod tests {
             unordered: true,
             ..on_stream(1)
         };
-        queue.push(unordered, Bytes::from_static(b"abc"));
-        queue.push(on_stream(1), Bytes::from_static(b"def"));
+        queue.push(Instant::now(), unordered, Bytes::from_static(b"abc"));
+        queue.push(Instant::now(), on_stream(1), Bytes::from_static(b"def"));
         assert!(queue.take(2, &mut streams).unwrap().unordered);
         assert!(queue.take(2, &mut streams).unwrap().unordered);
         assert_eq!(queue.take(3, &mut streams).unwrap().ssn, Ssn(0));
@@ -236,7 +299,7 @@ mod tests {
             sack_immediately: true,
             ..on_stream(1)
         };
-        queue.push(immediate, Bytes::from_static(b"abcd"));
+        queue.push(Instant::now(), immediate, Bytes::from_static(b"abcd"));
         assert!(!queue.take(2, &mut streams).unwrap().immediate);
         assert!(queue.take(2, &mut streams).unwrap().immediate);
     }
@@ -249,10 +312,10 @@ mod tests {
             sack_immediately: true,
             ..on_stream(1)
         };
-        queue.push(immediate, Bytes::from_static(b"abcdef"));
-        queue.push(on_stream(2), Bytes::from_static(b"gh"));
-        queue.push(on_stream(3), Bytes::from_static(b"ijklmn"));
-        queue.push(on_stream(4), Bytes::from_static(b"op"));
+        queue.push(Instant::now(), immediate, Bytes::from_static(b"abcdef"));
+        queue.push(Instant::now(), on_stream(2), Bytes::from_static(b"gh"));
+        queue.push(Instant::now(), on_stream(3), Bytes::from_static(b"ijklmn"));
+        queue.push(Instant::now(), on_stream(4), Bytes::from_static(b"op"));
         let pieces: Vec<Piece> = (0..5).filter_map(|_| queue.take(2, &mut streams)).collect();
         assert!(!pieces[4].ending, "cut in the middle");
         queue.put_back(pieces.into_iter());
@@ -279,8 +342,8 @@ mod tests {
     #[test]
     fn gives_back_what_has_no_stream() {
         let mut queue = TransmitQueue::new();
-        queue.push(on_stream(1), Bytes::from_static(b"abcd"));
-        queue.push(on_stream(7), Bytes::from_static(b"efg"));
+        queue.push(Instant::now(), on_stream(1), Bytes::from_static(b"abcd"));
+        queue.push(Instant::now(), on_stream(7), Bytes::from_static(b"efg"));
         let removed = queue.remove_streams_from(7);
         assert_eq!(removed, [(on_stream(7), Bytes::from_static(b"efg"))]);
         assert_eq!((queue.messages(), queue.bytes()), (1, 4));
@@ -290,7 +353,36 @@ mod tests {
     fn counts_chunks_with_header_and_padding() {
         let mut streams = OutboundStreams::new(1);
         let mut queue = TransmitQueue::new();
-        queue.push(on_stream(0), Bytes::from_static(b"abcde"));
+        queue.push(Instant::now(), on_stream(0), Bytes::from_static(b"abcde"));
         assert_eq!(queue.take(100, &mut streams).unwrap().chunk_size(), 24);
+    }
+
+    #[test]
+    fn gives_up_messages_whose_time_is_over_unless_they_have_begun_to_leave() {
+        let mut streams = OutboundStreams::new(10);
+        let mut queue = TransmitQueue::new();
+        let now = Instant::now();
+        let second = Duration::from_secs(1);
+        let mortal = SendInfo {
+            life_time: Some(second),
+            ..on_stream(1)
+        };
+        queue.push(now, mortal, Bytes::from_static(b"abcd"));
+        queue.push(now, mortal, Bytes::from_static(b"ef"));
+        queue.push(now, on_stream(1), Bytes::from_static(b"g"));
+        assert!(queue.take(2, &mut streams).is_some());
+        assert_eq!(queue.take_expired(now + second), None, "it is on its way");
+        assert!(queue.take(2, &mut streams).is_some());
+        assert_eq!(queue.take_expired(now), None);
+        let expired = queue.take_expired(now + second);
+        assert_eq!(expired, Some((mortal, Bytes::from_static(b"ef"))));
+        assert_eq!(queue.take_expired(now + second), None);
+        assert_eq!((queue.messages(), queue.bytes()), (1, 1));
+        let left = queue.take_all().map(|(_, rest, begun)| (rest, begun));
+        assert_eq!(
+            left.collect::<Vec<_>>(),
+            [(Bytes::from_static(b"g"), false)]
+        );
+        assert!(queue.is_empty());
     }
 }
