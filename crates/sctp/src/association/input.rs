@@ -718,6 +718,7 @@ impl Association {
             };
             if learnt != known {
                 path.learn(learnt, context.config);
+                self.paths_version = self.paths_version.wrapping_add(1);
             }
         }
     }

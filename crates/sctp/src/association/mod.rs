@@ -18,6 +18,7 @@ mod input;
 mod karn;
 mod output;
 mod path;
+mod path_mtu;
 mod reassembly;
 mod received;
 mod receiver;
@@ -84,6 +85,8 @@ pub(crate) struct Association {
     /// Our first TSN: an INIT ACK in a collision must say the same as our INIT did.
     local_initial_tsn: Tsn,
     paths: Vec<Path>,
+    /// Changes whenever an address is added, removed, changed or confirmed.
+    paths_version: u32,
     /// Where new data goes.
     primary: PathIndex,
     receiver: Receiver,
@@ -123,6 +126,7 @@ impl Association {
                 .iter()
                 .map(|address| Path::new(*address, PathState::Active, config))
                 .collect(),
+            paths_version: 1,
             primary: 0,
             receiver: Receiver::new(Tsn(0), 0, config),
             sender: Sender::new(initial_tsn, config.outbound_streams, 0),
@@ -154,6 +158,7 @@ impl Association {
             local_initial_tsn: cookie.local_initial_tsn,
             // The cookie went to this address and came back (section 5.4).
             paths: vec![Path::new(from, PathState::Active, config)],
+            paths_version: 1,
             primary: 0,
             receiver: Receiver::new(cookie.peer_initial_tsn, cookie.inbound_streams, config),
             sender: Sender::new(
@@ -213,6 +218,18 @@ impl Association {
     /// Where the peer is: its primary path.
     pub(crate) fn peer_address(&self) -> Option<PathAddress> {
         self.paths.get(self.primary).map(Path::address)
+    }
+
+    /// The peer's addresses, and whether each is proved to be the peer's (section 5.4).
+    pub(crate) fn peer_addresses(&self) -> impl Iterator<Item = (PathAddress, bool)> {
+        self.paths
+            .iter()
+            .map(|path| (path.address(), path.state() != PathState::Unconfirmed))
+    }
+
+    /// Changes whenever what [`Self::peer_addresses`] says does.
+    pub(crate) fn paths_version(&self) -> u32 {
+        self.paths_version
     }
 
     /// The tie-tags, 0 when no INIT came for it yet.

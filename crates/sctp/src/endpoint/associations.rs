@@ -67,7 +67,9 @@ struct Entry {
     config: Arc<EndpointConfig>,
     /// By which it is in the indexes.
     tag: Option<u32>,
-    peer: Option<PeerKey>,
+    peers: Vec<PeerKey>,
+    /// [`Association::paths_version`] when it was last put into the index of peers.
+    paths_version: u32,
     deadline: Option<Instant>,
     is_ready: bool,
     /// Bytes of received user data that are counted for it.
@@ -132,7 +134,8 @@ impl Associations {
                 association,
                 config,
                 tag: None,
-                peer: None,
+                peers: Vec::new(),
+                paths_version: 0,
                 deadline: None,
                 is_ready: false,
                 received_bytes: 0,
@@ -155,7 +158,7 @@ impl Associations {
         self.by_tag.get(&tag).copied()
     }
 
-    /// Finds an association by its peer.
+    /// Finds an association by any address of its peer.
     pub(crate) fn by_peer(&self, peer: &PeerKey) -> Option<Index> {
         self.by_peer.get(peer).copied()
     }
@@ -225,21 +228,25 @@ impl Associations {
             }
             entry.tag = tag;
         }
-        let peer = association
-            .peer_address()
-            .filter(|_| !ended)
-            .map(|address| PeerKey::new(address, association.peer_port()));
-        if entry.peer != peer {
-            // When a NAT gave one peer's port to another, the newer claim stands.
-            if let Some(old) = entry.peer
-                && self.by_peer.get(&old) == Some(&index)
-            {
-                self.by_peer.remove(&old);
+        if ended || entry.paths_version != association.paths_version() {
+            for old in entry.peers.drain(..) {
+                if self.by_peer.get(&old) == Some(&index) {
+                    self.by_peer.remove(&old);
+                }
             }
-            if let Some(new) = peer {
-                self.by_peer.insert(new, index);
+            entry.paths_version = association.paths_version();
+            let addresses = association.peer_addresses().filter(|_| !ended);
+            for (address, is_confirmed) in addresses {
+                let key = PeerKey::new(address, association.peer_port());
+                // When a NAT gave one peer's port to another, the newer claim stands. A claim that
+                // is not proved takes nothing from anyone (RFC 5062 section 2).
+                if is_confirmed {
+                    self.by_peer.insert(key, index);
+                } else {
+                    self.by_peer.entry(key).or_insert(index);
+                }
+                entry.peers.push(key);
             }
-            entry.peer = peer;
         }
         // A deadline that moved to later stays where it is: it will be looked at too early, once.
         let deadline = association.next_timeout();
