@@ -8,6 +8,8 @@ use std::net::{IpAddr, SocketAddr};
 use bytes::Bytes;
 use quinn_udp::{BATCH_SIZE, RecvMeta};
 
+use crate::network_error::NetworkError;
+
 /// The largest that the kernel writes into one buffer: a datagram, or a train of them that it
 /// received as one (UDP_GRO), is at most 64 KiB.
 const SLOT_BYTES: usize = 65_536;
@@ -32,6 +34,7 @@ pub struct Received {
 pub struct Batch {
     buffers: Vec<u8>,
     received: VecDeque<Received>,
+    errors: VecDeque<NetworkError>,
 }
 
 impl Batch {
@@ -40,6 +43,7 @@ impl Batch {
         Self {
             buffers: vec![0; BATCH_SIZE * SLOT_BYTES],
             received: VecDeque::with_capacity(BATCH_SIZE),
+            errors: VecDeque::new(),
         }
     }
 
@@ -61,6 +65,20 @@ impl Batch {
     /// Takes the first of the received datagrams.
     pub fn pop(&mut self) -> Option<Received> {
         self.received.pop_front()
+    }
+
+    /// Takes the first of the errors that came back; see
+    /// [`UdpConfig::network_errors`](crate::UdpConfig::network_errors).
+    pub fn pop_error(&mut self) -> Option<NetworkError> {
+        self.errors.pop_front()
+    }
+
+    pub(crate) fn has_errors(&self) -> bool {
+        !self.errors.is_empty()
+    }
+
+    pub(crate) fn push_error(&mut self, error: NetworkError) {
+        self.errors.push_back(error);
     }
 
     pub(crate) fn push(&mut self, datagram: Received) {

@@ -13,6 +13,7 @@
 mod batch;
 mod delay;
 mod impairment;
+mod network_error;
 mod options;
 mod socket;
 mod statistics;
@@ -20,5 +21,7 @@ mod statistics;
 pub use batch::{Batch, Received};
 pub use impairment::Impairment;
 pub use link::LinkConfig;
+pub use network_error::{NetworkError, Report, hear_network_errors, next_network_error};
+pub use options::{allow_fragmentation, forbid_fragmentation};
 pub use socket::{Datagram, Flushed, SendOutcome, SendQueue, UdpConfig, UdpSocket};
 pub use statistics::UdpStatistics;

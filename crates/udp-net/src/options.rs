@@ -4,9 +4,13 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Lets the kernel fragment datagrams that are larger than the path takes (`IP_PMTUDISC_WANT`,
-/// the kernel's default), where quinn-udp has asked it to refuse them.
-pub(crate) fn allow_fragmentation(socket: BorrowedFd<'_>, ipv6: bool) -> io::Result<()> {
+/// Lets the kernel fragment packets that are larger than the path takes (`IP_PMTUDISC_WANT`, the
+/// kernel's default).
+///
+/// # Errors
+///
+/// The kernel's.
+pub fn allow_fragmentation(socket: BorrowedFd<'_>, ipv6: bool) -> io::Result<()> {
     if ipv6 {
         set(socket, libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG, 0)?;
         set(
@@ -21,6 +25,31 @@ pub(crate) fn allow_fragmentation(socket: BorrowedFd<'_>, ipv6: bool) -> io::Res
             libc::IPPROTO_IP,
             libc::IP_MTU_DISCOVER,
             libc::IP_PMTUDISC_WANT,
+        )
+    }
+}
+
+/// Sets Don't Fragment on all packets, and keeps the kernel from believing what it has heard of the
+/// path MTU (`IP_PMTUDISC_PROBE`): whoever sends looks for that itself.
+///
+/// # Errors
+///
+/// The kernel's.
+pub fn forbid_fragmentation(socket: BorrowedFd<'_>, ipv6: bool) -> io::Result<()> {
+    if ipv6 {
+        set(
+            socket,
+            libc::IPPROTO_IPV6,
+            libc::IPV6_MTU_DISCOVER,
+            libc::IPV6_PMTUDISC_PROBE,
+        )?;
+        set(socket, libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG, 1)
+    } else {
+        set(
+            socket,
+            libc::IPPROTO_IP,
+            libc::IP_MTU_DISCOVER,
+            libc::IP_PMTUDISC_PROBE,
         )
     }
 }

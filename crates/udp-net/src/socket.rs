@@ -14,6 +14,8 @@ use tokio::sync::Notify;
 
 use crate::batch::Batch;
 use crate::impairment::{Impaired, Impairment};
+use crate::network_error::{hear_network_errors, next_network_error};
+use crate::options::{allow_fragmentation, forbid_fragmentation};
 use crate::statistics::{Counters, UdpStatistics, bytes_on_wire};
 
 /// How a socket is set up. The default has no impairment and asks the kernel for large buffers.
@@ -33,6 +35,12 @@ pub struct UdpConfig {
     /// That saves much of the cost of bulk transfers. Where a device does not cut such a train
     /// itself (loopback), a capture shows it as one datagram, which analysers take for malformed.
     pub segmentation_offload: bool,
+    /// Whether what the network reports about datagrams sent earlier is put into the batch, to be
+    /// taken by [`Batch::pop_error`]. False by default.
+    pub network_errors: bool,
+    /// Whether several sockets may be bound to one address, if all of them ask for it
+    /// (`SO_REUSEPORT`): each datagram then goes to one of them. False by default.
+    pub reuse_port: bool,
 }
 
 impl Default for UdpConfig {
@@ -43,6 +51,8 @@ impl Default for UdpConfig {
             send_buffer: 4 << 20,
             allow_fragmentation: false,
             segmentation_offload: true,
+            network_errors: false,
+            reuse_port: false,
         }
     }
 }
@@ -127,10 +137,15 @@ pub struct UdpSocket {
     /// Tells the task in `recv` that the next datagram to release changed.
     rescheduled: Notify,
     segmentation_offload: bool,
+    network_errors: bool,
+    allow_fragmentation: bool,
 }
 
 /// The kernel fails this many receive calls in a row before `recv` gives up on the socket.
 const MAX_RECEIVE_ERRORS: usize = 1000;
+
+/// How many errors of the network are taken before datagrams are looked at again.
+const MAX_NETWORK_ERRORS: usize = 32;
 
 /// The largest train of datagrams given to the kernel at once: what fits into a UDP/IPv4 packet.
 const MAX_TRAIN_BYTES: usize = 65_507;
@@ -175,11 +190,15 @@ impl UdpSocket {
         let mut errors = 0;
         loop {
             let next_release = self.release(batch);
-            if !batch.is_empty() {
+            if !batch.is_empty() || batch.has_errors() {
                 return Ok(());
             }
             tokio::select! {
-                ready = self.io.readable() => ready?,
+                ready = self.io.ready(self.interest()) => if ready?.is_error() {
+                    self.receive_network_errors(batch);
+                    // What the receive call says next may be one of them.
+                    errors = 0;
+                },
                 () = wait_until(next_release) => continue,
                 () = self.rescheduled.notified() => continue,
             }
@@ -216,6 +235,22 @@ impl UdpSocket {
                 self.counters.send_error();
                 SendOutcome::Failed(error)
             }
+        }
+    }
+
+    /// Sends one datagram without waiting, which IP may fragment whatever the socket's setting is.
+    pub fn try_send_in_fragments(&self, datagram: &Datagram) -> SendOutcome {
+        if self.allow_fragmentation {
+            return self.try_send(datagram);
+        }
+        let ipv6 = self.local_addr.is_ipv6();
+        if let Err(error) = allow_fragmentation(self.io.as_fd(), ipv6) {
+            return SendOutcome::Failed(error);
+        }
+        let outcome = self.try_send(datagram);
+        match forbid_fragmentation(self.io.as_fd(), ipv6) {
+            Ok(()) => outcome,
+            Err(error) => SendOutcome::Failed(error),
         }
     }
 
@@ -270,10 +305,14 @@ impl UdpSocket {
         // The kernel caps these silently; what it grants is enough to work.
         socket.set_recv_buffer_size(config.receive_buffer).ok();
         socket.set_send_buffer_size(config.send_buffer).ok();
+        socket.set_reuse_port(config.reuse_port)?;
         socket.bind(&address.into())?;
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
         if config.allow_fragmentation {
-            crate::options::allow_fragmentation(socket.as_fd(), address.is_ipv6())?;
+            allow_fragmentation(socket.as_fd(), address.is_ipv6())?;
+        }
+        if config.network_errors {
+            hear_network_errors(socket.as_fd(), address.is_ipv6())?;
         }
         let io = tokio::net::UdpSocket::from_std(socket.into())?;
         Ok(Self {
@@ -284,7 +323,31 @@ impl UdpSocket {
             impaired: config.impairment.map(Impaired::new),
             rescheduled: Notify::new(),
             segmentation_offload: config.segmentation_offload,
+            network_errors: config.network_errors,
+            allow_fragmentation: config.allow_fragmentation,
         })
+    }
+
+    /// What `recv` waits for.
+    fn interest(&self) -> Interest {
+        if self.network_errors {
+            Interest::READABLE | Interest::ERROR
+        } else {
+            Interest::READABLE
+        }
+    }
+
+    fn receive_network_errors(&self, batch: &mut Batch) {
+        for _ in 0..MAX_NETWORK_ERRORS {
+            let next = || next_network_error(self.io.as_fd());
+            let Ok(error) = self.io.try_io(Interest::ERROR, next) else {
+                return;
+            };
+            self.counters.receive_error();
+            if let Some(error) = error {
+                batch.push_error(error);
+            }
+        }
     }
 
     /// One receive call; datagrams that the inbound link delays go to its queue.
@@ -447,6 +510,8 @@ impl UdpSocket {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.io.try_io(Interest::WRITABLE, send)
             }
+            // It may be the error of an earlier datagram, which is told only once.
+            Err(_) if self.network_errors => send(),
             result => result,
         }
     }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tokio::time::timeout;
 use udp_net::{
-    Batch, Datagram, Flushed, Impairment, LinkConfig, Received, SendOutcome, SendQueue, UdpConfig,
-    UdpSocket,
+    Batch, Datagram, Flushed, Impairment, LinkConfig, Received, Report, SendOutcome, SendQueue,
+    UdpConfig, UdpSocket,
 };
 
 const LIMIT: Duration = Duration::from_secs(10);
@@ -329,4 +329,44 @@ async fn a_full_kernel_buffer_blocks_and_nothing_is_lost_by_the_sender() {
             .enumerate()
             .all(|(n, datagram)| datagram.payload[0] == n as u8)
     );
+}
+
+#[tokio::test]
+async fn what_the_network_reports_is_heard_and_does_not_disturb() {
+    let config = UdpConfig {
+        network_errors: true,
+        ..UdpConfig::default()
+    };
+    let address = SocketAddr::from(([127, 0, 0, 1], 0));
+    let socket = UdpSocket::bind(address, config).unwrap();
+    let peer = UdpSocket::bind(address, UdpConfig::default()).unwrap();
+    let nobody = {
+        let gone = UdpSocket::bind(address, UdpConfig::default()).unwrap();
+        gone.local_addr()
+    };
+    let datagram = |destination, payload: &'static [u8]| Datagram {
+        destination,
+        source_ip: None,
+        payload: Bytes::from_static(payload),
+    };
+    let mut batch = Batch::new();
+    let refused = datagram(nobody, b"is anybody there");
+    assert!(matches!(socket.try_send(&refused), SendOutcome::Sent));
+    // The error of the first must not be taken for one of the second.
+    let wanted = datagram(peer.local_addr(), b"you are");
+    assert!(matches!(socket.try_send(&wanted), SendOutcome::Sent));
+
+    socket.recv(&mut batch).await.unwrap();
+    let error = batch.pop_error().unwrap();
+    assert_eq!(error.destination, nobody);
+    assert_eq!(error.source_ip, Some(address.ip()));
+    let port_unreachable = Report::Icmp {
+        icmp_type: 3,
+        code: 3,
+    };
+    assert_eq!(error.report, port_unreachable);
+    assert_eq!(error.quoted, "is anybody there");
+
+    peer.recv(&mut batch).await.unwrap();
+    assert_eq!(batch.pop().unwrap().payload, "you are");
 }
