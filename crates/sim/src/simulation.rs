@@ -1,7 +1,10 @@
 //! Hosts on a network, driven by a virtual clock.
 
-use crate::{Datagram, Network};
-use link::{Link, Verdict};
+use crate::network::Arrival;
+use crate::schedule::Schedule;
+use crate::{Datagram, Fate, LinkId, Network};
+use link::Link;
+use rand_chacha::ChaCha12Rng;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
@@ -16,6 +19,12 @@ pub trait Host {
 
     /// A datagram has arrived at one of the host's addresses.
     fn handle_datagram(&mut self, now: Instant, datagram: Datagram<Self::Payload>);
+
+    /// A datagram that the host sent was too big for a link of that MTU, in bytes, and the link
+    /// says so. Nobody has to listen.
+    fn handle_too_big(&mut self, now: Instant, datagram: Datagram<Self::Payload>, mtu: usize) {
+        let _ = (now, datagram, mtu);
+    }
 
     /// The time that [`Host::next_timeout`] named has come.
     fn handle_timeout(&mut self, now: Instant);
@@ -37,9 +46,16 @@ pub struct Simulation<H: Host> {
     hosts: Vec<H>,
     hosts_by_address: BTreeMap<IpAddr, HostId>,
     network: Network<H::Payload>,
+    schedule: Schedule,
+    /// By time, and at one time by the order in which they were planned.
+    plans: BTreeMap<(Instant, u64), Plan<H>>,
+    next_plan: u64,
     trace: Option<Vec<Sent<H::Payload>>>,
     steps_since_clock_moved: u32,
 }
+
+/// Something that is to be done to a simulation.
+type Plan<H> = Box<dyn FnOnce(&mut Simulation<H>)>;
 
 /// One datagram that a host sent, and what became of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -48,8 +64,8 @@ pub struct Sent<P> {
     pub at: Instant,
     /// What was sent.
     pub datagram: Datagram<P>,
-    /// What the link did to it; `None` when there was no link.
-    pub verdict: Option<Verdict>,
+    /// What the network did to it.
+    pub fate: Fate,
 }
 
 /// Why a simulation stopped.
@@ -57,7 +73,7 @@ pub struct Sent<P> {
 pub enum Stop {
     /// What was waited for has happened.
     Done,
-    /// Nothing is on its way, and no host waits for any time.
+    /// Nothing is on its way or planned, and no host waits for any time.
     Idle,
     /// The time was up.
     TimeUp,
@@ -79,6 +95,9 @@ impl<H: Host> Simulation<H> {
             hosts: Vec::new(),
             hosts_by_address: BTreeMap::new(),
             network: Network::new(),
+            schedule: Schedule::default(),
+            plans: BTreeMap::new(),
+            next_plan: 0,
             trace: None,
             steps_since_clock_moved: 0,
         }
@@ -94,8 +113,23 @@ impl<H: Host> Simulation<H> {
     }
 
     /// Lays a link from one address to another, for that direction alone.
-    pub fn connect(&mut self, from: IpAddr, to: IpAddr, link: Link) {
-        self.network.connect(from, to, link);
+    pub fn connect(&mut self, from: IpAddr, to: IpAddr, link: Link) -> LinkId {
+        self.network.connect(from, to, link)
+    }
+
+    /// Plans something that is to be done at a time, before anything else that happens then: a link
+    /// cut, a host restarted, a user who begins to speak. What is planned for a time that has
+    /// passed is done next.
+    pub fn at(&mut self, time: Instant, plan: impl FnOnce(&mut Simulation<H>) + 'static) {
+        self.plans.insert((time, self.next_plan), Box::new(plan));
+        self.next_plan += 1;
+    }
+
+    /// From now on chance decides which host has its turn, of those that have something to do at
+    /// one time. Otherwise what arrives comes before who waits, and hosts take turns as they were
+    /// added.
+    pub fn shuffle(&mut self, rng: ChaCha12Rng) {
+        self.schedule = Schedule::random(rng);
     }
 
     /// Keeps all that is sent from now on for [`Simulation::trace`].
@@ -116,6 +150,11 @@ impl<H: Host> Simulation<H> {
     /// The network, for its statistics.
     pub fn network(&self) -> &Network<H::Payload> {
         &self.network
+    }
+
+    /// The network, to be changed.
+    pub fn network_mut(&mut self) -> &mut Network<H::Payload> {
+        &mut self.network
     }
 
     /// A host.
@@ -166,12 +205,12 @@ impl<H: Host> Simulation<H> {
         for id in 0..self.hosts.len() {
             while let Some(datagram) = self.hosts[id].poll_transmit(self.now) {
                 self.count_step()?;
-                let verdict = self.network.send(self.now, &datagram);
+                let fate = self.network.send(self.now, &datagram);
                 if let Some(trace) = &mut self.trace {
                     trace.push(Sent {
                         at: self.now,
                         datagram,
-                        verdict,
+                        fate,
                     });
                 }
             }
@@ -181,21 +220,56 @@ impl<H: Host> Simulation<H> {
 
     fn next_event(&self) -> Option<Instant> {
         let timeouts = self.hosts.iter().filter_map(Host::next_timeout);
-        timeouts.chain(self.network.next_arrival()).min()
+        let planned = self.plans.keys().next().map(|&(time, _)| time);
+        timeouts
+            .chain(self.network.next_arrival())
+            .chain(planned)
+            .min()
     }
 
-    /// Delivers one datagram, or when none has arrived, lets the first host act whose time has
-    /// come.
+    /// Does one thing whose time has come: what is planned before all else.
     fn step(&mut self) {
-        if let Some(datagram) = self.network.receive(self.now) {
-            if let Some(id) = self.hosts_by_address.get(&datagram.destination) {
-                self.hosts[id.0].handle_datagram(self.now, datagram);
-            }
+        if let Some(planned) = self.plans.first_entry()
+            && planned.key().0 <= self.now
+        {
+            planned.remove()(self);
             return;
         }
-        let is_due = |host: &&mut H| host.next_timeout().is_some_and(|time| time <= self.now);
-        if let Some(host) = self.hosts.iter_mut().find(is_due) {
+        let next_arrival = self.network.next_arrival();
+        let arrivals = usize::from(next_arrival.is_some_and(|time| time <= self.now));
+        let due = self.due().count();
+        if arrivals + due == 0 {
+            return;
+        }
+        let choice = self.schedule.choose(arrivals + due);
+        let Some(number) = choice.checked_sub(arrivals) else {
+            self.deliver();
+            return;
+        };
+        let index = self.due().nth(number);
+        if let Some(host) = index.and_then(|index| self.hosts.get_mut(index)) {
             host.handle_timeout(self.now);
+        }
+    }
+
+    /// The hosts whose time has come.
+    fn due(&self) -> impl Iterator<Item = usize> {
+        let is_due = |host: &H| host.next_timeout().is_some_and(|time| time <= self.now);
+        let hosts = self.hosts.iter().enumerate();
+        hosts.filter_map(move |(index, host)| is_due(host).then_some(index))
+    }
+
+    fn deliver(&mut self) {
+        let Some(arrival) = self.network.receive(self.now) else {
+            return;
+        };
+        let Some(id) = self.hosts_by_address.get(&arrival.address()) else {
+            return;
+        };
+        let host = &mut self.hosts[id.0];
+        match arrival {
+            Arrival::Datagram(datagram) => host.handle_datagram(self.now, datagram),
+            Arrival::TooBig(datagram, mtu) => host.handle_too_big(self.now, datagram, mtu),
         }
     }
 

@@ -38,6 +38,7 @@ pub(crate) fn append_interface(name: &str, out: &mut Vec<u8>) {
 pub(crate) fn append_packet(
     time: SystemTime,
     direction: Direction,
+    comment: &str,
     out: &mut Vec<u8>,
     append_packet: impl FnOnce(&mut Vec<u8>) -> bool,
 ) -> bool {
@@ -59,6 +60,9 @@ pub(crate) fn append_packet(
             Direction::Inbound => 1_u32,
             Direction::Outbound => 2,
         };
+        if !comment.is_empty() {
+            append_option(OPTION_COMMENT, comment.as_bytes(), out);
+        }
         append_option(OPTION_PACKET_FLAGS, &flags.to_le_bytes(), out);
         append_end_of_options(out);
     });
@@ -133,6 +137,7 @@ const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 const LINK_TYPE_RAW: u16 = 101;
 const NO_SNAP_LENGTH: u32 = 0;
 
+const OPTION_COMMENT: u16 = 1;
 const OPTION_USER_APPLICATION: u16 = 4;
 const OPTION_INTERFACE_NAME: u16 = 2;
 const OPTION_TIME_RESOLUTION: u16 = 9;

@@ -32,8 +32,17 @@ impl<W: Write> CaptureWriter<W> {
     ///
     /// Those of writing, and [`io::ErrorKind::InvalidInput`] for a packet that is too long for IP.
     pub fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
+        self.record_with_comment(record, "")
+    }
+
+    /// Writes one packet with a comment, which Wireshark shows beside it; an empty one is none.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`CaptureWriter::record`].
+    pub fn record_with_comment(&mut self, record: &Record<'_>, comment: &str) -> io::Result<()> {
         self.buffer.clear();
-        if !append_record(record, &mut self.buffer) {
+        if !append_record(record, comment, &mut self.buffer) {
             let text = "the packet is too long for IP";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
@@ -58,8 +67,8 @@ pub(crate) fn append_prelude(interface: &str, out: &mut Vec<u8>) {
 }
 
 /// One packet of a capture. False, and nothing is appended, when it is too long for IP.
-pub(crate) fn append_record(record: &Record<'_>, out: &mut Vec<u8>) -> bool {
-    append_packet(record.time, record.direction, out, |out| {
+pub(crate) fn append_record(record: &Record<'_>, comment: &str, out: &mut Vec<u8>) -> bool {
+    append_packet(record.time, record.direction, comment, out, |out| {
         append_ip_packet(record, out)
     })
 }

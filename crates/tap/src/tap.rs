@@ -70,7 +70,7 @@ impl Tap {
         let mut state = shared.state();
         let has_room =
             state.error.is_none() && state.waiting.len() + record.packet.len() <= MAX_WAITING_BYTES;
-        if has_room && append_record(record, &mut state.waiting) {
+        if has_room && append_record(record, "", &mut state.waiting) {
             state.statistics.recorded += 1;
         } else {
             state.statistics.dropped += 1;

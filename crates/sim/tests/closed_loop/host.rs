@@ -114,11 +114,16 @@ impl Host for PingPong {
     }
 
     fn poll_transmit(&mut self, now: Instant) -> Option<Datagram<Bytes>> {
-        let Transmit { path, packet, .. } = self.endpoint.poll_transmit(now)?;
+        let Transmit {
+            path,
+            packet,
+            may_fragment,
+        } = self.endpoint.poll_transmit(now)?;
         Some(Datagram {
             source: path.local.unwrap_or(self.address),
             destination: path.remote,
             bytes: IP_HEADER + packet.len(),
+            may_fragment,
             payload: packet,
         })
     }

@@ -193,6 +193,7 @@ impl Live {
             source: CLIENT,
             destination: SERVER,
             bytes: packet.len(),
+            may_fragment: false,
             payload: packet.into(),
         };
         self.simulation

@@ -2,19 +2,19 @@
 
 use crate::host::EngineHost;
 use sctp::packet::{Chunk, Packet};
-use sim::{Sent, Simulation};
+use sim::{Fate, Sent, Simulation};
 use std::time::Instant;
 
 /// Prints every packet with the time at which it was sent and the times at which it arrives.
 pub(crate) fn print(simulation: &Simulation<EngineHost>, start: Instant) {
     for sent in simulation.trace() {
-        let Sent {
-            at,
-            datagram,
-            verdict,
-        } = sent;
+        let Sent { at, datagram, fate } = sent;
+        let verdict = match fate {
+            Fate::Offered(verdict) => Some(verdict),
+            _ => None,
+        };
         let arrivals: Vec<String> = verdict
-            .iter()
+            .into_iter()
             .flat_map(|verdict| verdict.deliveries())
             .map(|arrival| format!("{:.6}", (arrival - start).as_secs_f64()))
             .collect();
