@@ -181,7 +181,6 @@ impl Default for EndpointConfig {
 impl EndpointConfig {
     /// These settings, moved to the nearest ones that make sense.
     pub(crate) fn bounded(mut self) -> EndpointConfig {
-        const LONGEST: Duration = Duration::from_secs(24 * 3600);
         for duration in [
             &mut self.rto_initial,
             &mut self.rto_min,
@@ -191,7 +190,7 @@ impl EndpointConfig {
             &mut self.probe_timer,
             &mut self.pmtu_raise_timer,
         ] {
-            *duration = (*duration).min(LONGEST);
+            *duration = EndpointConfig::bounded_duration(*duration);
         }
         self.rto_max = self.rto_max.max(self.rto_min);
         let default = EndpointConfig::default();
@@ -217,6 +216,12 @@ impl EndpointConfig {
         self.max_message_size = self.max_message_size.min(self.a_rwnd as usize);
         self.max_tsn_distance = self.max_tsn_distance.clamp(1, 32_767);
         self
+    }
+
+    /// A duration, moved to the longest one that makes sense.
+    pub(crate) fn bounded_duration(duration: Duration) -> Duration {
+        const LONGEST: Duration = Duration::from_secs(24 * 3600);
+        duration.min(LONGEST)
     }
 
     /// The largest SCTP packet that goes over every kind of path, in bytes.

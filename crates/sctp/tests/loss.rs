@@ -105,6 +105,10 @@ fn t3_backs_off_as_section_6_3_3_says_until_the_peer_is_given_up() {
         news[..],
         [
             Event::PathStateChanged {
+                state: PathState::PotentiallyFailed,
+                ..
+            },
+            Event::PathStateChanged {
                 state: PathState::Inactive,
                 ..
             },

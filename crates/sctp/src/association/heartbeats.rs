@@ -8,8 +8,6 @@ use std::time::{Duration, Instant};
 use rand::{Rng, RngExt};
 use rand_chacha::ChaCha12Rng;
 
-use crate::EndpointConfig;
-
 /// What our HEARTBEATs carry in their Heartbeat Info: which path, and a nonce.
 pub(crate) const HEARTBEAT_INFO_LENGTH: usize = 12;
 
@@ -29,6 +27,16 @@ pub(crate) struct Heartbeats {
     outstanding: Option<Outstanding>,
 }
 
+/// How far apart HEARTBEATs are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pace {
+    /// The path's.
+    pub(crate) rto: Duration,
+    /// HB.interval, which is added to the RTO with its jitter. `None`: one in every RTO, as for
+    /// paths that are to be verified (section 5.4), or may have failed (RFC 7829 section 3.2).
+    pub(crate) interval: Option<Duration>,
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Outstanding {
     nonce: u64,
@@ -39,17 +47,30 @@ struct Outstanding {
 }
 
 impl Heartbeats {
-    /// Begins to watch the path, unless heartbeats are switched off.
-    pub(crate) fn start(
-        &mut self,
-        now: Instant,
-        rto: Duration,
-        rng: &mut ChaCha12Rng,
-        config: &EndpointConfig,
-    ) {
-        if config.heartbeats {
-            self.schedule(now, now, rto, rng, config);
-        }
+    /// Begins to watch the path, one period from now, or at another pace.
+    pub(crate) fn start(&mut self, now: Instant, pace: Pace, rng: &mut ChaCha12Rng) {
+        self.schedule(now, now, pace, rng);
+    }
+
+    /// Begins to watch the path with a HEARTBEAT at once.
+    pub(crate) fn start_at_once(&mut self, now: Instant) {
+        self.due = Some(now);
+        self.scheduled = Some(now);
+    }
+
+    /// Ends that. A HEARTBEAT that was asked for still goes out.
+    pub(crate) fn stop(&mut self) {
+        self.due = None;
+    }
+
+    /// Whether the path is watched.
+    pub(crate) fn is_watching(&self) -> bool {
+        self.due.is_some()
+    }
+
+    /// Asks for one to go out as soon as possible.
+    pub(crate) fn want(&mut self) {
+        self.wanted = true;
     }
 
     /// Whether one should go out.
@@ -62,18 +83,19 @@ impl Heartbeats {
         &mut self,
         now: Instant,
         index: usize,
-        rto: Duration,
+        pace: Pace,
         rng: &mut ChaCha12Rng,
-        config: &EndpointConfig,
     ) -> [u8; HEARTBEAT_INFO_LENGTH] {
         let nonce = rng.next_u64();
         self.wanted = false;
         self.outstanding = Some(Outstanding {
             nonce,
             sent: now,
-            answer_by: Some(now + rto),
+            answer_by: Some(now + pace.rto),
         });
-        self.schedule(now, now, rto, rng, config);
+        if self.is_watching() {
+            self.schedule(now, now, pace, rng);
+        }
         info_of(index, nonce)
     }
 
@@ -130,31 +152,30 @@ impl Heartbeats {
         unanswered
     }
 
-    /// Wants one when the path has been idle for a whole period; `data_sent` is when DATA was sent
-    /// last. If none may go out now, as `may_send` says, it is put off by an RTO.
-    pub(crate) fn handle_due(
+    /// Whether the path has been idle for a whole period, so that one should go out now;
+    /// `data_sent` is when DATA was sent last.
+    pub(crate) fn is_due(
         &mut self,
         now: Instant,
         data_sent: Option<Instant>,
-        may_send: bool,
-        rto: Duration,
+        pace: Pace,
         rng: &mut ChaCha12Rng,
-        config: &EndpointConfig,
-    ) {
+    ) -> bool {
         if self.wanted || self.due.is_none_or(|due| due > now) {
-            return;
+            return false;
         }
         if let (Some(data_sent), Some(scheduled)) = (data_sent, self.scheduled)
             && data_sent > scheduled
         {
-            self.schedule(now, data_sent, rto, rng, config);
+            self.schedule(now, data_sent, pace, rng);
         }
-        if self.due.is_some_and(|due| due <= now) {
-            if may_send {
-                self.wanted = true;
-            } else {
-                self.due = Some(now + rto);
-            }
+        self.due.is_some_and(|due| due <= now)
+    }
+
+    /// Puts the next one off until then, because none may go out now.
+    pub(crate) fn put_off(&mut self, until: Instant) {
+        if let Some(due) = &mut self.due {
+            *due = until;
         }
     }
 
@@ -164,21 +185,18 @@ impl Heartbeats {
 
     /// The next one is due one period after `last_used`: RTO with a jitter of half of it either
     /// way, and HB.interval.
-    fn schedule(
-        &mut self,
-        now: Instant,
-        last_used: Instant,
-        rto: Duration,
-        rng: &mut ChaCha12Rng,
-        config: &EndpointConfig,
-    ) {
-        let jittered = rto.mul_f64(rng.random_range(0.5..=1.5));
-        self.due = Some(last_used + jittered + config.hb_interval);
+    fn schedule(&mut self, now: Instant, last_used: Instant, pace: Pace, rng: &mut ChaCha12Rng) {
+        let period = match pace.interval {
+            Some(interval) => pace.rto.mul_f64(rng.random_range(0.5..=1.5)) + interval,
+            None => pace.rto,
+        };
+        self.due = Some(last_used + period);
         self.scheduled = Some(now);
     }
 }
 
-fn info_of(index: usize, nonce: u64) -> [u8; HEARTBEAT_INFO_LENGTH] {
+/// The Heartbeat Info of a HEARTBEAT on the path `index`.
+pub(crate) fn info_of(index: usize, nonce: u64) -> [u8; HEARTBEAT_INFO_LENGTH] {
     let mut info = [0; HEARTBEAT_INFO_LENGTH];
     let (path, rest) = info.split_at_mut(4);
     path.copy_from_slice(&(index as u32).to_be_bytes());
@@ -192,16 +210,20 @@ mod tests {
 
     use super::*;
 
+    const PACE: Pace = Pace {
+        rto: Duration::from_secs(1),
+        interval: Some(Duration::from_secs(30)),
+    };
+
     #[test]
     fn one_beside_data_goes_once_and_only_where_there_is_room() {
         let mut heartbeats = Heartbeats::default();
-        let config = EndpointConfig::default();
         let mut rng = ChaCha12Rng::seed_from_u64(1);
         let now = Instant::now();
         heartbeats.want_beside_data();
         let unwatched = heartbeats.send_beside_data(now, 0, true, &mut rng);
         assert_eq!(unwatched, None);
-        heartbeats.start(now, config.rto_initial, &mut rng, &config);
+        heartbeats.start(now, PACE, &mut rng);
         let mut send =
             |heartbeats: &mut Heartbeats, room| heartbeats.send_beside_data(now, 0, room, &mut rng);
         assert_eq!(send(&mut heartbeats, true), None, "none was asked for");
@@ -221,13 +243,32 @@ mod tests {
     #[test]
     fn one_to_an_idle_path_that_awaits_its_answer_spares_one_beside_data() {
         let mut heartbeats = Heartbeats::default();
-        let config = EndpointConfig::default();
         let mut rng = ChaCha12Rng::seed_from_u64(1);
         let now = Instant::now();
-        heartbeats.start(now, config.rto_initial, &mut rng, &config);
-        heartbeats.send(now, 0, config.rto_initial, &mut rng, &config);
+        heartbeats.start(now, PACE, &mut rng);
+        heartbeats.send(now, 0, PACE, &mut rng);
         heartbeats.want_beside_data();
         assert_eq!(heartbeats.send_beside_data(now, 0, true, &mut rng), None);
-        assert!(heartbeats.take_unanswered(now + config.rto_initial));
+        assert!(heartbeats.take_unanswered(now + PACE.rto));
+    }
+
+    #[test]
+    fn one_in_every_rto_goes_to_a_path_without_an_interval() {
+        let mut heartbeats = Heartbeats::default();
+        let mut rng = ChaCha12Rng::seed_from_u64(1);
+        let now = Instant::now();
+        let pace = Pace {
+            interval: None,
+            ..PACE
+        };
+        heartbeats.start_at_once(now);
+        assert!(heartbeats.is_due(now, None, pace, &mut rng));
+        heartbeats.put_off(now + PACE.rto / 2);
+        assert!(!heartbeats.is_due(now, None, pace, &mut rng));
+        heartbeats.send(now, 0, pace, &mut rng);
+        assert!(!heartbeats.is_due(now + PACE.rto / 2, None, pace, &mut rng));
+        assert!(heartbeats.is_due(now + PACE.rto, None, pace, &mut rng));
+        heartbeats.stop();
+        assert!(!heartbeats.is_due(now + PACE.rto, None, pace, &mut rng));
     }
 }

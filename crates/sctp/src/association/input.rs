@@ -149,9 +149,10 @@ impl Association {
         self.error_count = 0;
         for path in &mut self.paths {
             path.reset(config);
-            path.start_heartbeats(context.now, context.rng, config);
         }
         self.state = AssociationState::Established;
+        self.choose_current();
+        self.start_heartbeats(context);
         self.begin_burst();
         if was_refused {
             context.events.push_back(Event::Writable { id: self.id });
@@ -170,7 +171,8 @@ impl Association {
             return;
         }
         // What went out with our COOKIE ECHO was thrown away with it.
-        self.sender.send_again(self.primary, &mut self.paths);
+        self.sender
+            .send_again(self.routing.current, &mut self.paths);
         self.learn_peer(
             cookie.peer_initial_tsn,
             cookie.inbound_streams,
@@ -184,7 +186,8 @@ impl Association {
     /// Section 5.2.4, action D: the cookie is that of this very association.
     pub(crate) fn confirm(&mut self, context: &mut Context<'_>) {
         if self.state == AssociationState::CookieEchoed {
-            self.sender.send_again(self.primary, &mut self.paths);
+            self.sender
+                .send_again(self.routing.current, &mut self.paths);
             self.enter_established(context);
         }
     }
@@ -195,7 +198,7 @@ impl Association {
         self.shutdown.send();
         if refuses_cookie {
             self.queue_error(
-                self.primary,
+                self.routing.current,
                 &Cause::CookieReceivedWhileShuttingDown,
                 context,
             );
@@ -357,14 +360,14 @@ impl Association {
             return;
         };
         if outcome.progress {
+            self.error_count = 0;
             for index in 0..self.paths.len() {
-                if self
-                    .paths
-                    .get(index)
-                    .is_some_and(|path| path.was_acknowledged())
-                {
-                    self.clear_errors(index, context);
+                if self.paths.get(index).is_some_and(Path::was_proved) {
+                    self.clear_path_errors(index, context);
                 }
+            }
+            if context.config.sender_dry_events && self.sender.is_finished() {
+                context.events.push_back(Event::SenderDry { id: self.id });
             }
         }
         if outcome.writable {
@@ -458,6 +461,8 @@ impl Association {
         if let Some(setup) = &mut self.setup {
             setup.echo_cookie(cookie, errors);
         }
+        // Section 6.4: an answer goes where the question came from.
+        self.routing.current = self.reply_path(arriving.path);
         self.state = AssociationState::CookieEchoed;
     }
 
@@ -503,12 +508,12 @@ impl Association {
         if self.state != AssociationState::CookieEchoed {
             return;
         }
-        let primary = self.primary;
+        let current = self.routing.current;
         let rtt = self
             .setup
             .as_ref()
             .and_then(|setup| setup.answered(context.now));
-        if let Some(path) = self.paths.get_mut(primary) {
+        if let Some(path) = self.paths.get_mut(current) {
             if let Some(rtt) = rtt {
                 path.measure(context.now, rtt, context.config);
             }
@@ -535,7 +540,8 @@ impl Association {
                 | AssociationState::ShutdownPending
                 | AssociationState::ShutdownReceived
         );
-        let room = self.paths.get(arriving.path).map_or(0, Path::pmdcs);
+        // The path may carry larger packets than has been found out yet: this one, for example.
+        let room = self.paths.get(arriving.path).map_or(0, Path::max_pmdcs);
         let parameters = arriving.packet.slice_ref(parameters);
         if !answers || !self.pending.heartbeat_ack(arriving.path, parameters, room) {
             context.statistics.drops.answers += 1;
@@ -547,11 +553,14 @@ impl Association {
             context.statistics.drops.chunks += 1;
             return;
         };
-        let answered = self.paths.iter_mut().enumerate().position(|(index, path)| {
-            path.handle_heartbeat_ack(context.now, index, info, context.config)
+        let answered = self.paths.iter_mut().enumerate().find_map(|(index, path)| {
+            let before = path.state();
+            let is_answer = path.handle_heartbeat_ack(context.now, index, info, context.config)
+                || path.handle_mtu_probe_ack(context.now, index, info, context.config);
+            is_answer.then_some((index, before))
         });
         match answered {
-            Some(index) => self.clear_errors(index, context),
+            Some((index, before)) => self.heartbeat_answered(index, before, context),
             None => context.statistics.drops.chunks += 1,
         }
     }
@@ -660,8 +669,8 @@ impl Association {
             context.statistics.drops.chunks += 1;
             return;
         }
-        let primary = self.primary;
-        self.sender.send_again(primary, &mut self.paths);
+        self.sender
+            .send_again(self.routing.current, &mut self.paths);
         let Some(setup) = &mut self.setup else {
             return;
         };
@@ -696,6 +705,7 @@ impl Association {
     /// Has an error cause sent in an ERROR, if there is room for it.
     fn queue_error(&mut self, path: PathIndex, cause: &Cause<'_>, context: &mut Context<'_>) {
         let mut causes = CauseBuffer::new();
+        let path = self.reply_path(path);
         let room = self.paths.get(path).map_or(0, Path::pmdcs);
         if causes.push(cause).is_err() || !self.pending.error(path, causes.causes(), room) {
             context.statistics.drops.answers += 1;
@@ -705,21 +715,7 @@ impl Association {
     /// Bytes of error causes that fit into a packet.
     fn max_error_bytes(&self) -> usize {
         self.paths
-            .get(self.primary)
+            .get(self.routing.current)
             .map_or(0, |path| path.pmdcs().saturating_sub(4))
-    }
-
-    fn learn_path(&mut self, index: PathIndex, from: PathAddress, context: &Context<'_>) {
-        if let Some(path) = self.paths.get_mut(index) {
-            let known = path.address();
-            let learnt = PathAddress {
-                local: known.local.or(from.local),
-                ..from
-            };
-            if learnt != known {
-                path.learn(learnt, context.config);
-                self.paths_version = self.paths_version.wrapping_add(1);
-            }
-        }
     }
 }

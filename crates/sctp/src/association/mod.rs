@@ -4,7 +4,7 @@
 //! - `transmit_queue`, `sent` with `gap_runs`, and `streams`, joined by `sender`: what goes out,
 //! - `received`, `reassembly`, `streams` and `acknowledge`, joined by `receiver`: what comes in,
 //! - `path` with `rtt`: one way to the peer; `heartbeats` and `karn`: what may measure its
-//!   round-trip time,
+//!   round-trip time; `paths`: which of the ways is taken,
 //! - `shutdown`: the graceful end.
 //!
 //! This file holds the association's states, timers and user calls; `input` handles the chunks of
@@ -14,11 +14,13 @@ mod acknowledge;
 pub(crate) mod cookie;
 mod gap_runs;
 mod heartbeats;
+mod icmp;
 mod input;
 mod karn;
 mod output;
 mod path;
 mod path_mtu;
+mod paths;
 mod reassembly;
 mod received;
 mod receiver;
@@ -38,9 +40,12 @@ use bytes::Bytes;
 use rand::Rng;
 use rand_chacha::ChaCha12Rng;
 
+pub(crate) use icmp::IcmpOutcome;
+
 use cookie::{Cookie, TieTags};
 use output::Pending;
 use path::Path;
+use paths::Routing;
 use receiver::Receiver;
 use sender::Sender;
 use sent::PathIndex;
@@ -51,8 +56,7 @@ use crate::packet::{Cause, Tsn};
 use crate::replies::{Replies, ReplyAddress};
 use crate::{
     AssociationId, AssociationState, AssociationStatistics, AssociationStatus, CannotStartCause,
-    EndpointConfig, EndpointStatistics, Event, LostCause, PathAddress, PathChange, PathConfig,
-    PathError, PathState, ReceivedMessage, SendError, SendInfo, ShutdownError,
+    EndpointConfig, EndpointStatistics, Event, LostCause, PathAddress, PathState, ReceivedMessage, SendError, SendInfo, ShutdownError,
 };
 
 /// What an association is lent by its endpoint while it works.
@@ -87,8 +91,7 @@ pub(crate) struct Association {
     paths: Vec<Path>,
     /// Changes whenever an address is added, removed, changed or confirmed.
     paths_version: u32,
-    /// Where new data goes.
-    primary: PathIndex,
+    routing: Routing,
     receiver: Receiver,
     sender: Sender,
     /// On the side that opened it, until it is up.
@@ -127,7 +130,7 @@ impl Association {
                 .map(|address| Path::new(*address, PathState::Active, config))
                 .collect(),
             paths_version: 1,
-            primary: 0,
+            routing: Routing::default(),
             receiver: Receiver::new(Tsn(0), 0, config),
             sender: Sender::new(initial_tsn, config.outbound_streams, 0),
             setup: Some(Box::new(Setup::new())),
@@ -159,7 +162,7 @@ impl Association {
             // The cookie went to this address and came back (section 5.4).
             paths: vec![Path::new(from, PathState::Active, config)],
             paths_version: 1,
-            primary: 0,
+            routing: Routing::default(),
             receiver: Receiver::new(cookie.peer_initial_tsn, cookie.inbound_streams, config),
             sender: Sender::new(
                 cookie.local_initial_tsn,
@@ -217,7 +220,7 @@ impl Association {
 
     /// Where the peer is: its primary path.
     pub(crate) fn peer_address(&self) -> Option<PathAddress> {
-        self.paths.get(self.primary).map(Path::address)
+        self.paths.get(self.routing.primary).map(Path::address)
     }
 
     /// The peer's addresses, and whether each is proved to be the peer's (section 5.4).
@@ -339,38 +342,6 @@ impl Association {
         {}
     }
 
-    /// The settings have changed.
-    pub(crate) fn reconfigured(&mut self, _: &mut Context<'_>) {
-        self.begin_burst();
-    }
-
-    /// Changes what holds for one path.
-    pub(crate) fn configure_path(
-        &mut self,
-        remote: IpAddr,
-        _: PathConfig,
-        _: &mut Context<'_>,
-    ) -> Result<(), PathError> {
-        self.path_to(remote).ok_or(PathError::UnknownPath)?;
-        Ok(())
-    }
-
-    /// Makes a path the primary one.
-    pub(crate) fn set_primary(
-        &mut self,
-        remote: IpAddr,
-        _: &mut Context<'_>,
-    ) -> Result<(), PathError> {
-        self.path_to(remote).ok_or(PathError::UnknownPath)?;
-        Ok(())
-    }
-
-    /// Sends a HEARTBEAT on a path.
-    pub(crate) fn request_heartbeat(&mut self, remote: IpAddr) -> Result<(), PathError> {
-        self.path_to(remote).ok_or(PathError::UnknownPath)?;
-        Ok(())
-    }
-
     // --- Timers ---
 
     /// When `handle_timeout` wants to be called.
@@ -386,6 +357,7 @@ impl Association {
         for path in &self.paths {
             earliest.consider(path.t3_rtx());
             earliest.consider(path.heartbeat_timeout());
+            earliest.consider(path.mtu_timeout());
         }
         earliest.0
     }
@@ -401,11 +373,8 @@ impl Association {
         self.receiver.handle_timeout(now);
         self.sender.handle_probe_timeout(now);
         self.handle_shutdown_timeout(context);
-        let mut heartbeats = 0;
-        for index in 0..self.paths.len() {
-            if self.state != AssociationState::Closed {
-                self.handle_path_timeout(index, &mut heartbeats, context);
-            }
+        if self.state != AssociationState::Closed {
+            self.handle_path_timeouts(context);
         }
     }
 
@@ -417,7 +386,10 @@ impl Association {
             SetupTimeout::None => {}
             SetupTimeout::Retransmit => {
                 // DATA that went with the COOKIE ECHO goes with it again.
-                self.sender.send_again(self.primary, &mut self.paths);
+                self.sender
+                    .send_again(self.routing.current, &mut self.paths);
+                // What was not answered goes to another address, if there is one.
+                self.rotate_current();
                 self.begin_burst();
             }
             SetupTimeout::GiveUp => self.cannot_start(CannotStartCause::TimedOut, context),
@@ -434,50 +406,14 @@ impl Association {
             return;
         }
         if self.shutdown.take_t2_expired(context.now) {
-            let primary = self.primary;
-            if let Some(path) = self.paths.get_mut(primary) {
+            let failed = self.shutdown.path().unwrap_or(self.routing.current);
+            if let Some(path) = self.paths.get_mut(failed) {
                 path.back_off(context.config);
             }
-            self.count_error(primary, true, context);
+            self.count_error(failed, true, context);
             if self.state != AssociationState::Closed {
-                self.shutdown.send();
+                self.shutdown.send_on(self.alternate_path(failed));
             }
-        }
-    }
-
-    fn handle_path_timeout(
-        &mut self,
-        index: PathIndex,
-        heartbeats: &mut u32,
-        context: &mut Context<'_>,
-    ) {
-        let now = context.now;
-        let Some(path) = self.paths.get_mut(index) else {
-            return;
-        };
-        if path.t3_rtx().is_some_and(|expires| expires <= now) {
-            let counts = self
-                .sender
-                .handle_t3_rtx(index, &mut self.paths, context.config);
-            self.begin_burst();
-            if counts {
-                self.count_error(index, true, context);
-            }
-            if self.state == AssociationState::Closed {
-                return;
-            }
-        }
-        let Some(path) = self.paths.get_mut(index) else {
-            return;
-        };
-        let may_send = *heartbeats < context.config.hb_max_burst;
-        let unanswered = path.handle_heartbeat_timeout(now, may_send, context.rng, context.config);
-        if path.wants_heartbeat() {
-            *heartbeats += 1;
-        }
-        if unanswered {
-            // Section 8.1: the peer's own count, only for the path that carries data.
-            self.count_error(index, index == self.primary, context);
         }
     }
 
@@ -488,10 +424,7 @@ impl Association {
         self.state = AssociationState::Established;
         self.setup = None;
         self.error_count = 0;
-        for path in &mut self.paths {
-            path.clear_errors();
-            path.start_heartbeats(context.now, context.rng, context.config);
-        }
+        self.choose_current();
         if let Some(peer) = self.peer_address() {
             context.events.push_back(Event::CommunicationUp {
                 id: self.id,
@@ -502,6 +435,7 @@ impl Association {
                 incoming: self.incoming,
             });
         }
+        self.start_heartbeats(context);
         self.begin_burst();
         self.watch_window(context);
         if self.shutdown.is_requested() {
@@ -532,12 +466,6 @@ impl Association {
         }
         self.shutdown.send();
         self.stop_heartbeats();
-    }
-
-    fn stop_heartbeats(&mut self) {
-        for path in &mut self.paths {
-            path.stop_heartbeats();
-        }
     }
 
     /// The association ended in good order.
@@ -606,7 +534,7 @@ impl Association {
     /// Sends an ABORT if the peer's tag is known (section 8.5.1 B).
     fn send_abort(&self, cause: &Cause<'_>, context: &mut Context<'_>) {
         if self.peer_tag != 0
-            && let Some(address) = self.reply_address(self.primary, context)
+            && let Some(address) = self.reply_address(self.routing.current, context)
         {
             context.replies.abort_because(address, cause);
         }
@@ -622,43 +550,6 @@ impl Association {
         })
     }
 
-    // --- Errors (sections 8.1 and 8.2) ---
-
-    /// Counts an error of `path`, and of the peer where `of_peer` says so.
-    fn count_error(&mut self, path: PathIndex, of_peer: bool, context: &mut Context<'_>) {
-        if let Some(path) = self.paths.get_mut(path)
-            && path.count_error(context.config)
-        {
-            context.events.push_back(Event::PathStateChanged {
-                id: self.id,
-                path: path.address(),
-                change: PathChange::Unreachable,
-                state: path.state(),
-            });
-        }
-        if of_peer {
-            self.error_count += 1;
-            if self.error_count > context.config.association_max_retrans {
-                self.lost(LostCause::TimedOut, context);
-            }
-        }
-    }
-
-    /// The peer answered on `path`.
-    fn clear_errors(&mut self, path: PathIndex, context: &mut Context<'_>) {
-        self.error_count = 0;
-        if let Some(path) = self.paths.get_mut(path)
-            && path.clear_errors()
-        {
-            context.events.push_back(Event::PathStateChanged {
-                id: self.id,
-                path: path.address(),
-                change: PathChange::Available,
-                state: path.state(),
-            });
-        }
-    }
-
     // --- Small things ---
 
     /// Something happened that may let data go out.
@@ -671,7 +562,7 @@ impl Association {
     fn watch_window(&mut self, context: &mut Context<'_>) {
         if self.may_send_data() {
             self.sender
-                .watch_window(context.now, self.primary, &self.paths);
+                .watch_window(context.now, self.routing.current, &self.paths);
         }
     }
 
@@ -683,12 +574,6 @@ impl Association {
                 | AssociationState::ShutdownPending
                 | AssociationState::ShutdownReceived
         )
-    }
-
-    fn path_to(&self, remote: IpAddr) -> Option<PathIndex> {
-        self.paths
-            .iter()
-            .position(|path| path.address().remote == remote)
     }
 
     // --- Snapshots ---

@@ -10,7 +10,7 @@ use super::sent::PathIndex;
 use super::{Association, Context};
 use crate::packet::{
     Causes, Chunk, CommonHeader, CookieEcho, Heartbeat, Init, OperationError, PacketWriter,
-    Parameter, ParameterBuffer, Parameters, Shutdown,
+    Parameter, ParameterBuffer, Parameters, Shutdown, Tsn,
 };
 use crate::{AssociationState, EndpointConfig, PathState, Transmit};
 
@@ -100,12 +100,16 @@ impl Association {
             AssociationState::Closed => None,
             AssociationState::CookieWait => self.init(context, buffer),
             AssociationState::CookieEchoed => self.cookie_echo(context, buffer),
-            _ => self.bundle(context, buffer),
+            _ => match self.bundle(context, buffer) {
+                Some(transmit) => Some(transmit),
+                None => self.mtu_probe(context, buffer),
+            },
         }
     }
 
     fn init(&mut self, context: &mut Context<'_>, buffer: &mut BytesMut) -> Option<Transmit> {
-        let path = self.paths.get(self.primary)?;
+        let index = self.routing.current;
+        let path = self.paths.get(index)?;
         let setup = self.setup.as_mut().filter(|setup| setup.is_due())?;
         let mut parameters = ParameterBuffer::new();
         if let Some(life_span_increment) = setup.life_span_increment() {
@@ -125,7 +129,7 @@ impl Association {
         }));
         setup.sent(context.now, path.rto(), context.config);
         written.ok()?;
-        self.transmit(self.primary, writer.finish(), context)
+        self.transmit(index, writer.finish(), context)
     }
 
     /// The COOKIE ECHO with as much DATA as fits beside it. Nothing else may be sent until its
@@ -135,8 +139,8 @@ impl Association {
         context: &mut Context<'_>,
         buffer: &mut BytesMut,
     ) -> Option<Transmit> {
-        let primary = self.primary;
-        let path = self.paths.get(primary)?;
+        let index = self.routing.current;
+        let path = self.paths.get(index)?;
         let setup = self.setup.as_mut().filter(|setup| setup.is_due())?;
         setup.sent(context.now, path.rto(), context.config);
         let (cookie, errors) = setup.cookie()?;
@@ -158,18 +162,22 @@ impl Association {
                 causes: errors.causes(),
             }));
         }
-        self.write_data(primary, &mut writer, context);
+        if let Some(first) = self.write_data(index, &mut writer, context) {
+            self.data_is_sent(index, writer.len(), first);
+        }
         // T1-cookie stands for it until the association is up.
-        if let Some(path) = self.paths.get_mut(primary) {
+        if let Some(path) = self.paths.get_mut(index) {
             path.stop_t3_rtx();
         }
-        self.transmit(primary, writer.finish(), context)
+        self.transmit(index, writer.finish(), context)
     }
 
     /// A packet with all that is pending for one path.
     fn bundle(&mut self, context: &mut Context<'_>, buffer: &mut BytesMut) -> Option<Transmit> {
         let index = self.next_path(context.config)?;
-        let mut size = self.paths.get(index)?.mtu();
+        // What waits fitted when it came; the path MTU may have shrunk since.
+        let waiting = CommonHeader::LENGTH + self.pending.size();
+        let mut size = self.paths.get(index)?.mtu().max(waiting);
         if self.sends_data_on(index) {
             size = size.max(self.sender.least_packet());
         }
@@ -182,16 +190,62 @@ impl Association {
         );
         self.write_control(index, &mut writer, context);
         self.write_sack(index, &mut writer, context);
-        if self.shutdown.is_due() && index == self.primary {
+        if self.shutdown.is_due() && index == self.shutdown_path() {
             self.write_shutdown(index, &mut writer, context);
         } else if self.sends_data_on(index) {
             self.write_heartbeat_beside_data(index, &mut writer, context);
-            self.write_data(index, &mut writer, context);
+            if let Some(first) = self.write_data(index, &mut writer, context) {
+                self.data_is_sent(index, writer.len(), first);
+            }
         }
         if writer.is_empty() {
             return None;
         }
         self.transmit(index, writer.finish(), context)
+    }
+
+    /// A packet that probes the path MTU (RFC 8899 section 6.2.1.2): a HEARTBEAT and padding.
+    fn mtu_probe(&mut self, context: &mut Context<'_>, buffer: &mut BytesMut) -> Option<Transmit> {
+        if !matches!(
+            self.state,
+            AssociationState::Established | AssociationState::ShutdownPending
+        ) {
+            return None;
+        }
+        let (index, size) = self
+            .paths
+            .iter()
+            .enumerate()
+            .find_map(|(index, path)| path.wanted_mtu_probe().map(|size| (index, size)))?;
+        let info = self.paths.get_mut(index)?.send_mtu_probe(
+            context.now,
+            index,
+            context.rng,
+            context.config,
+        );
+        let mut writer = PacketWriter::new(
+            buffer,
+            context.local_port,
+            self.peer_port,
+            self.peer_tag,
+            size,
+        );
+        writer.heartbeat(&info).ok()?;
+        writer.pad_to(size).ok()?;
+        let mut transmit = self.transmit(index, writer.finish(), context)?;
+        transmit.may_fragment = false;
+        Some(transmit)
+    }
+
+    /// A packet of that many bytes with DATA goes out on a path; `first` is its first chunk.
+    fn data_is_sent(&mut self, index: PathIndex, size: usize, first: Tsn) {
+        if let Some(path) = self.paths.get_mut(index) {
+            path.packet_with_data_sent(size, first);
+        }
+        // Data may be moved to any of them.
+        for path in &mut self.paths {
+            path.data_is_sent();
+        }
     }
 
     /// The path for which something is pending.
@@ -206,18 +260,16 @@ impl Association {
             return Some(*path);
         }
         if self.receiver.sack_is_due() && self.acknowledges_with_sack() {
-            return Some(self.receiver.sack_path());
+            return Some(self.reply_path(self.receiver.sack_path()));
         }
         if self.shutdown.is_due() {
-            return Some(self.primary);
+            return Some(self.shutdown_path());
         }
-        if self.sends_data_on(self.primary) {
-            let room = self.paths.get(self.primary).map_or(0, |path| path.pmdcs());
-            if self
-                .sender
-                .wants_packet(self.primary, &self.paths, room, config)
-            {
-                return Some(self.primary);
+        if self.may_send_data() {
+            let index = self.next_data_path();
+            let room = self.paths.get(index).map_or(0, |path| path.pmdcs());
+            if self.sender.wants_packet(index, &self.paths, room, config) {
+                return Some(index);
             }
         }
         self.paths.iter().position(|path| path.wants_heartbeat())
@@ -269,7 +321,7 @@ impl Association {
         writer: &mut PacketWriter<'_>,
         context: &mut Context<'_>,
     ) {
-        if self.receiver.sack_path() != index || !self.acknowledges_with_sack() {
+        if !self.acknowledges_with_sack() || self.reply_path(self.receiver.sack_path()) != index {
             return;
         }
         let rides_along = self.receiver.sack_is_wanted()
@@ -326,12 +378,13 @@ impl Association {
         }
     }
 
+    /// Writes DATA chunks; tells the TSN of the first one.
     fn write_data(
         &mut self,
         index: PathIndex,
         writer: &mut PacketWriter<'_>,
         context: &mut Context<'_>,
-    ) {
+    ) -> Option<Tsn> {
         // Section 6.1: whoever wants to shut down would like to know soon.
         let immediate = self.state == AssociationState::ShutdownPending;
         let counts = self.sender.write_data(
@@ -347,12 +400,18 @@ impl Association {
         self.statistics.retransmitted_fast += counts.retransmitted_fast;
         context.statistics.retransmitted_by_timeout += counts.retransmitted_by_timeout;
         context.statistics.retransmitted_fast += counts.retransmitted_fast;
+        counts.first
+    }
+
+    /// Where SHUTDOWN or SHUTDOWN ACK goes.
+    fn shutdown_path(&self) -> PathIndex {
+        self.shutdown.path().unwrap_or(self.routing.current)
     }
 
     /// Whether DATA goes to that path now.
-    fn sends_data_on(&self, index: PathIndex) -> bool {
-        index == self.primary
-            && self.may_send_data()
+    fn sends_data_on(&mut self, index: PathIndex) -> bool {
+        self.may_send_data()
+            && self.next_data_path() == index
             && self
                 .paths
                 .get(index)
@@ -370,14 +429,16 @@ impl Association {
         packet: Bytes,
         context: &mut Context<'_>,
     ) -> Option<Transmit> {
-        let path = self.paths.get(index)?.address();
+        let path = self.paths.get(index)?;
+        let may_fragment = packet.len() > path.mtu();
+        let path = path.address();
         self.statistics.packets_sent += 1;
         context.statistics.packets_sent += 1;
         context.statistics.bytes_sent += packet.len() as u64;
         Some(Transmit {
             path,
             packet,
-            may_fragment: false,
+            may_fragment,
         })
     }
 }

@@ -6,14 +6,16 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use rand::Rng;
 use rand_chacha::ChaCha12Rng;
 
-use super::heartbeats::{HEARTBEAT_INFO_LENGTH, Heartbeats};
+use super::heartbeats::{HEARTBEAT_INFO_LENGTH, Heartbeats, Pace, info_of};
+use super::path_mtu::{Limits, PacketTooBig, PathMtu};
 use super::rtt::RoundTripTime;
 use super::sent::Acknowledged;
 use crate::congestion::{AckedBytes, CongestionController, Rfc9260};
-use crate::packet::CommonHeader;
-use crate::{EndpointConfig, PathAddress, PathState, PathStatus};
+use crate::packet::{CommonHeader, Tsn};
+use crate::{EndpointConfig, PathAddress, PathConfig, PathState, PathStatus};
 
 /// A path.
 #[derive(Debug)]
@@ -21,7 +23,13 @@ pub(crate) struct Path {
     address: PathAddress,
     state: PathState,
     error_count: u32,
-    mtu: usize,
+    /// What was set for this path alone; most have nothing.
+    settings: Option<Box<PathConfig>>,
+    mtu: PathMtu,
+    /// The nonce of the path MTU probe that was sent last.
+    mtu_probe: Option<u64>,
+    /// A chunk of a large packet whose fate tells whether such packets get through.
+    large_packet: Option<Tsn>,
     rtt: RoundTripTime,
     congestion: Box<dyn CongestionController>,
     /// Bytes of DATA chunks in flight on this path.
@@ -49,6 +57,9 @@ struct SackProgress {
     earliest: bool,
     /// When the latest chunk was sent that measures the round-trip time.
     measures_from: Option<Instant>,
+    /// Something was acknowledged that had been sent on this path only, so the path is proved to
+    /// work (RFC 7829 section 3.2, rules 9 and 10).
+    proves: bool,
     /// A chunk was declared lost, and the window was reduced for it.
     reduced: bool,
 }
@@ -56,14 +67,17 @@ struct SackProgress {
 impl Path {
     /// A path to `address` on which nothing was sent yet.
     pub(crate) fn new(address: PathAddress, state: PathState, config: &EndpointConfig) -> Path {
-        let mtu = mtu_of(address, config);
+        let mtu = PathMtu::new(limits_of(address, config), config.path_mtu_discovery);
         Path {
             address,
             state,
             error_count: 0,
-            mtu,
+            settings: None,
             rtt: RoundTripTime::new(config),
-            congestion: controller(mtu, address.remote),
+            congestion: controller(mtu.plpmtu(), address.remote),
+            mtu,
+            mtu_probe: None,
+            large_packet: None,
             flight: 0,
             sack: SackProgress::default(),
             burst_base: 0,
@@ -88,7 +102,8 @@ impl Path {
     /// packet whose verification tag was right (RFC 6951 sections 5.4 and 5.6).
     pub(crate) fn learn(&mut self, from: PathAddress, config: &EndpointConfig) {
         self.address = from;
-        self.mtu = mtu_of(from, config);
+        self.mtu.set_limits(limits_of(from, config));
+        self.mtu_changed();
     }
 
     /// Whether it is usable.
@@ -98,12 +113,18 @@ impl Path {
 
     /// The largest SCTP packet, in bytes.
     pub(crate) fn mtu(&self) -> usize {
-        self.mtu
+        self.mtu.plpmtu()
     }
 
     /// Path Maximum DATA Chunk Size, in bytes.
     pub(crate) fn pmdcs(&self) -> usize {
-        pmdcs(self.mtu)
+        pmdcs(self.mtu.plpmtu())
+    }
+
+    /// The size of the DATA chunks that a packet could hold if the path carried what the local
+    /// interface does, in bytes.
+    pub(crate) fn max_pmdcs(&self) -> usize {
+        pmdcs(self.mtu.max())
     }
 
     /// The retransmission timeout.
@@ -198,6 +219,10 @@ impl Path {
     /// The SACK newly acknowledges a chunk, by its Cumulative TSN Ack or by a Gap Ack Block.
     pub(crate) fn chunk_acknowledged(&mut self, chunk: Acknowledged, cumulatively: bool) {
         self.sack.acknowledged += chunk.chunk_size;
+        self.sack.proves |= !chunk.moved;
+        if self.large_packet.take_if(|tsn| *tsn == chunk.tsn).is_some() {
+            self.mtu.large_packet_arrived();
+        }
         if chunk.in_flight {
             self.chunk_left_flight(chunk.chunk_size);
             // Nothing outstanding is below what the Cumulative TSN Ack covers.
@@ -237,9 +262,9 @@ impl Path {
         }
     }
 
-    /// Whether the SACK acknowledged something on this path.
-    pub(crate) fn was_acknowledged(&self) -> bool {
-        self.sack.acknowledged > 0
+    /// Whether the SACK acknowledged something that went over this path and no other.
+    pub(crate) fn was_proved(&self) -> bool {
+        self.sack.proves
     }
 
     /// The SACK led to a chunk being marked for fast retransmission; the window is reduced for the
@@ -276,6 +301,10 @@ impl Path {
     pub(crate) fn t3_rtx_expired(&mut self, window_probe: bool, config: &EndpointConfig) {
         self.t3_rtx = None;
         self.rtt.back_off(config);
+        let is_large_lost = self.large_packet.take().is_some() && !window_probe;
+        if is_large_lost && self.mtu.large_packet_lost(config) {
+            self.mtu_changed();
+        }
         if !window_probe {
             self.congestion.on_timeout();
         }
@@ -303,27 +332,53 @@ impl Path {
 
     // --- Errors (section 8.2) ---
 
-    /// Counts an error; tells whether that made the path inactive.
+    /// How many errors came in a row.
+    pub(crate) fn error_count(&self) -> u32 {
+        self.error_count
+    }
+
+    /// Counts an error; tells whether a threshold was crossed by it. Beyond Path.Max.Retrans the
+    /// count goes on within bounds: among inactive paths the one with the fewest errors is the one
+    /// to try (RFC 7829 section 4.1).
     pub(crate) fn count_error(&mut self, config: &EndpointConfig) -> bool {
-        if self.error_count > config.path_max_retrans {
-            return false;
+        const MOST_ERRORS_PER_RETRANS: u32 = 10;
+        let max_retrans = self.path_max_retrans(config);
+        let most = max_retrans
+            .saturating_add(1)
+            .saturating_mul(MOST_ERRORS_PER_RETRANS);
+        if self.error_count < most {
+            self.error_count += 1;
         }
-        self.error_count += 1;
-        if self.error_count > config.path_max_retrans && self.state == PathState::Active {
-            self.state = PathState::Inactive;
-            return true;
+        let is_beyond = self.error_count > max_retrans;
+        match self.state {
+            PathState::Active | PathState::PotentiallyFailed if is_beyond => {
+                self.state = PathState::Inactive;
+                self.mtu.stop();
+                self.mtu_changed();
+                true
+            }
+            PathState::Active
+                if config.potentially_failed
+                    && self.error_count > self.potentially_failed_max_retrans(config) =>
+            {
+                self.state = PathState::PotentiallyFailed;
+                true
+            }
+            PathState::Unconfirmed => self.error_count == max_retrans.saturating_add(1),
+            PathState::Active | PathState::PotentiallyFailed | PathState::Inactive => false,
         }
-        false
     }
 
     /// The peer answered on this path; tells whether that made the path active again.
     pub(crate) fn clear_errors(&mut self) -> bool {
         self.error_count = 0;
-        if self.state == PathState::Inactive {
-            self.state = PathState::Active;
-            return true;
+        match self.state {
+            PathState::Inactive => self.mtu.start(),
+            PathState::PotentiallyFailed => {}
+            PathState::Active | PathState::Unconfirmed => return false,
         }
-        false
+        self.state = PathState::Active;
+        true
     }
 
     // --- Heartbeats (section 8.3) ---
@@ -335,12 +390,28 @@ impl Path {
         rng: &mut ChaCha12Rng,
         config: &EndpointConfig,
     ) {
-        self.heartbeats.start(now, self.rtt.rto(), rng, config);
+        if self.state == PathState::Unconfirmed {
+            self.heartbeats.start_at_once(now);
+        } else if self.is_watched(config) {
+            let pace = self.pace(config);
+            self.heartbeats.start(now, pace, rng);
+        } else {
+            self.heartbeats.stop();
+        }
+        if self.state != PathState::Unconfirmed {
+            self.mtu.start();
+        }
     }
 
     /// Ends that: the association is being shut down.
     pub(crate) fn stop_heartbeats(&mut self) {
         self.heartbeats = Heartbeats::default();
+        self.mtu.end();
+    }
+
+    /// Asks for a HEARTBEAT, to go out as soon as possible.
+    pub(crate) fn want_heartbeat(&mut self) {
+        self.heartbeats.want();
     }
 
     /// Whether a HEARTBEAT should go out.
@@ -357,8 +428,8 @@ impl Path {
         rng: &mut ChaCha12Rng,
         config: &EndpointConfig,
     ) -> [u8; HEARTBEAT_INFO_LENGTH] {
-        self.heartbeats
-            .send(now, index, self.rtt.rto(), rng, config)
+        let pace = self.pace(config);
+        self.heartbeats.send(now, index, pace, rng)
     }
 
     /// Gives the information of a HEARTBEAT that goes out now in the first packet with DATA after
@@ -387,6 +458,7 @@ impl Path {
         self.measure(now, now.saturating_duration_since(sent), config);
         if self.state == PathState::Unconfirmed {
             self.state = PathState::Active;
+            self.mtu.start();
         }
         true
     }
@@ -396,22 +468,217 @@ impl Path {
         self.heartbeats.timeout()
     }
 
-    /// Does what is due for heartbeats; tells whether one was not answered within an RTO.
-    /// `may_send` says whether one may go out now (HB.Max.Burst); else it is put off by an RTO.
-    pub(crate) fn handle_heartbeat_timeout(
+    /// Whether a HEARTBEAT was not answered within an RTO, and this counts as an error; said once.
+    pub(crate) fn take_unanswered_heartbeat(
         &mut self,
         now: Instant,
-        may_send: bool,
-        rng: &mut ChaCha12Rng,
         config: &EndpointConfig,
     ) -> bool {
-        let unanswered = self.heartbeats.take_unanswered(now);
+        // While data is outstanding T3-rtx says the same (RFC 7829 section 3.2, rule 6).
+        let unanswered = self.heartbeats.take_unanswered(now) && self.flight == 0;
         if unanswered {
             self.rtt.back_off(config);
         }
-        self.heartbeats
-            .handle_due(now, self.data_sent, may_send, self.rtt.rto(), rng, config);
         unanswered
+    }
+
+    /// Whether the path has been idle so long that a HEARTBEAT should go out.
+    pub(crate) fn heartbeat_is_due(
+        &mut self,
+        now: Instant,
+        rng: &mut ChaCha12Rng,
+        config: &EndpointConfig,
+    ) -> bool {
+        let pace = self.pace(config);
+        self.heartbeats.is_due(now, self.data_sent, pace, rng)
+    }
+
+    /// Puts the HEARTBEAT that is due off by an RTO, because no more may go out now.
+    pub(crate) fn put_heartbeat_off(&mut self, now: Instant) {
+        self.heartbeats.put_off(now + self.rtt.rto());
+    }
+
+    /// Whether probes for verification go out to this path, one in every RTO (section 5.4).
+    pub(crate) fn is_probed(&self, config: &EndpointConfig) -> bool {
+        self.state == PathState::Unconfirmed && self.error_count <= self.path_max_retrans(config)
+    }
+
+    /// How far apart HEARTBEATs are on this path.
+    fn pace(&self, config: &EndpointConfig) -> Pace {
+        let is_urgent = self.state == PathState::PotentiallyFailed || self.is_probed(config);
+        let interval = self
+            .settings
+            .as_ref()
+            .and_then(|settings| settings.hb_interval)
+            .unwrap_or(config.hb_interval);
+        Pace {
+            rto: self.rtt.rto(),
+            interval: (!is_urgent).then_some(interval),
+        }
+    }
+
+    // --- Settings of this path ---
+
+    /// Whether HEARTBEATs go out when it is idle (section 8.3 A and C). Whatever is set: a path that
+    /// is to be verified gets them.
+    pub(crate) fn is_watched(&self, config: &EndpointConfig) -> bool {
+        let is_enabled = self
+            .settings
+            .as_ref()
+            .and_then(|settings| settings.heartbeats)
+            .unwrap_or(config.heartbeats);
+        is_enabled || self.is_probed(config)
+    }
+
+    fn path_max_retrans(&self, config: &EndpointConfig) -> u32 {
+        self.settings
+            .as_ref()
+            .and_then(|settings| settings.path_max_retrans)
+            .unwrap_or(config.path_max_retrans)
+    }
+
+    fn potentially_failed_max_retrans(&self, config: &EndpointConfig) -> u32 {
+        self.settings
+            .as_ref()
+            .and_then(|settings| settings.potentially_failed_max_retrans)
+            .unwrap_or(config.potentially_failed_max_retrans)
+    }
+
+    /// Changes what is set for this path.
+    pub(crate) fn configure(&mut self, change: PathConfig, config: &EndpointConfig) {
+        let settings = self.settings.get_or_insert_default();
+        settings.heartbeats = change.heartbeats.or(settings.heartbeats);
+        settings.hb_interval = change
+            .hb_interval
+            .map(EndpointConfig::bounded_duration)
+            .or(settings.hb_interval);
+        settings.path_max_retrans = change.path_max_retrans.or(settings.path_max_retrans);
+        settings.potentially_failed_max_retrans = change
+            .potentially_failed_max_retrans
+            .or(settings.potentially_failed_max_retrans);
+        if let Some(mtu) = change.mtu {
+            settings.mtu = Some(mtu);
+            self.fix_mtu(mtu, config);
+        }
+    }
+
+    /// Takes up settings that have changed: the next HEARTBEAT is due by them.
+    pub(crate) fn reconfigured(
+        &mut self,
+        now: Instant,
+        rng: &mut ChaCha12Rng,
+        config: &EndpointConfig,
+    ) {
+        if !self.is_watched(config) {
+            self.heartbeats.stop();
+        } else if !self.is_probed(config) {
+            let pace = self.pace(config);
+            self.heartbeats.start(now, pace, rng);
+        }
+    }
+
+    // --- Path MTU discovery (RFC 8899) ---
+
+    /// Takes this for the largest IP packet, in bytes, and searches no more.
+    pub(crate) fn fix_mtu(&mut self, mtu: usize, config: &EndpointConfig) {
+        let fixed = EndpointConfig {
+            mtu,
+            ..config.clone()
+        };
+        self.mtu = PathMtu::new(limits_of(self.address, &fixed.bounded()), false);
+        self.mtu_changed();
+    }
+
+    /// The size of the probe packet that should go out, in bytes.
+    pub(crate) fn wanted_mtu_probe(&self) -> Option<usize> {
+        self.mtu.wanted_probe()
+    }
+
+    /// Gives the information of the HEARTBEAT in the probe packet that goes out now.
+    pub(crate) fn send_mtu_probe(
+        &mut self,
+        now: Instant,
+        index: usize,
+        rng: &mut ChaCha12Rng,
+        config: &EndpointConfig,
+    ) -> [u8; HEARTBEAT_INFO_LENGTH] {
+        let nonce = rng.next_u64();
+        self.mtu_probe = Some(nonce);
+        self.mtu.probe_sent(now, config);
+        info_of(index, nonce)
+    }
+
+    /// Takes in a HEARTBEAT ACK; tells whether it answers our latest probe packet.
+    pub(crate) fn handle_mtu_probe_ack(
+        &mut self,
+        now: Instant,
+        index: usize,
+        info: &[u8],
+        config: &EndpointConfig,
+    ) -> bool {
+        let answered = self
+            .mtu_probe
+            .take_if(|nonce| info == info_of(index, *nonce));
+        if answered.is_some() {
+            self.mtu.probe_acknowledged(now, config);
+            self.mtu_changed();
+        }
+        answered.is_some()
+    }
+
+    /// When path MTU discovery needs attention.
+    pub(crate) fn mtu_timeout(&self) -> Option<Instant> {
+        self.mtu.timeout()
+    }
+
+    /// Does what is due for path MTU discovery.
+    pub(crate) fn handle_mtu_timeout(&mut self, now: Instant, config: &EndpointConfig) {
+        self.mtu.handle_timeout(now, config);
+        self.mtu_changed();
+    }
+
+    /// Data goes out on the association, here or elsewhere.
+    pub(crate) fn data_is_sent(&mut self) {
+        self.mtu.data_sent();
+    }
+
+    /// A packet of that many bytes goes out here; `tsn` is its first chunk.
+    pub(crate) fn packet_with_data_sent(&mut self, size: usize, tsn: Tsn) {
+        if self.large_packet.is_none()
+            && self
+                .mtu
+                .suspicious_above()
+                .is_some_and(|limit| size > limit)
+        {
+            self.large_packet = Some(tsn);
+        }
+    }
+
+    /// The chunk `tsn` goes out again, wherever.
+    pub(crate) fn chunk_was_lost(&mut self, tsn: Tsn, config: &EndpointConfig) {
+        if self.large_packet.take_if(|large| *large == tsn).is_some()
+            && self.mtu.large_packet_lost(config)
+        {
+            self.mtu_changed();
+        }
+    }
+
+    /// A router that passes on packets to here said that it takes none larger than this, headers
+    /// included; the message was found to be about a packet of ours.
+    pub(crate) fn packet_too_big(
+        &mut self,
+        now: Instant,
+        mtu: usize,
+        config: &EndpointConfig,
+    ) -> PacketTooBig {
+        let size = mtu.saturating_sub(overhead_of(self.address));
+        let outcome = self.mtu.packet_too_big(now, size, config);
+        self.mtu_changed();
+        outcome
+    }
+
+    fn mtu_changed(&mut self) {
+        self.congestion.set_pmdcs(pmdcs(self.mtu.plpmtu()));
     }
 
     /// A snapshot.
@@ -423,19 +690,20 @@ impl Path {
             rto: self.rtt.rto(),
             cwnd: self.congestion.cwnd(),
             ssthresh: self.congestion.ssthresh(),
-            mtu: self.mtu,
+            mtu: self.mtu.plpmtu(),
             error_count: self.error_count,
             outstanding_bytes: self.flight,
         }
     }
 }
 
-fn controller(mtu: usize, remote: IpAddr) -> Box<dyn CongestionController> {
-    Box::new(Rfc9260::new(pmdcs(mtu), remote.is_ipv6()))
+/// The limits of path MTU discovery: an IP packet of the configured size holds the headers of IP
+/// and, where it is encapsulated, UDP too (RFC 6951 section 5.6).
+fn limits_of(address: PathAddress, config: &EndpointConfig) -> Limits {
+    Limits::new(overhead_of(address), address.remote.is_ipv6(), config)
 }
 
-/// What is left of an IP packet of the configured size for SCTP (RFC 6951 section 5.6).
-fn mtu_of(address: PathAddress, config: &EndpointConfig) -> usize {
+fn overhead_of(address: PathAddress) -> usize {
     const UDP_HEADER: usize = 8;
     let ip_header = if address.remote.is_ipv6() { 40 } else { 20 };
     let udp_header = if address.encapsulation_port.is_some() {
@@ -443,7 +711,11 @@ fn mtu_of(address: PathAddress, config: &EndpointConfig) -> usize {
     } else {
         0
     };
-    config.mtu.saturating_sub(ip_header + udp_header)
+    ip_header + udp_header
+}
+
+fn controller(mtu: usize, remote: IpAddr) -> Box<dyn CongestionController> {
+    Box::new(Rfc9260::new(pmdcs(mtu), remote.is_ipv6()))
 }
 
 /// What is left of an SCTP packet for DATA chunks, a multiple of four.
@@ -459,7 +731,10 @@ mod tests {
     use crate::packet::Tsn;
 
     fn config() -> EndpointConfig {
-        EndpointConfig::default()
+        EndpointConfig {
+            path_mtu_discovery: false,
+            ..EndpointConfig::default()
+        }
     }
 
     fn path() -> Path {
@@ -569,7 +844,10 @@ mod tests {
     #[test]
     fn becomes_inactive_beyond_path_max_retrans_and_active_by_an_answer() {
         let mut path = path();
-        let config = config();
+        let config = EndpointConfig {
+            potentially_failed: false,
+            ..config()
+        };
         for _ in 0..config.path_max_retrans {
             assert!(!path.count_error(&config));
         }
@@ -579,6 +857,35 @@ mod tests {
         assert!(path.clear_errors());
         assert!(!path.clear_errors());
         assert_eq!(path.state(), PathState::Active);
+    }
+
+    #[test]
+    fn may_have_failed_before_it_is_inactive() {
+        let mut path = path();
+        let config = EndpointConfig {
+            potentially_failed_max_retrans: 1,
+            ..config()
+        };
+        assert!(!path.count_error(&config));
+        assert!(path.count_error(&config));
+        assert_eq!(path.state(), PathState::PotentiallyFailed);
+        for _ in 2..config.path_max_retrans {
+            assert!(!path.count_error(&config));
+        }
+        assert!(path.count_error(&config));
+        assert_eq!(path.state(), PathState::Inactive);
+        assert!(path.clear_errors());
+        assert_eq!(path.state(), PathState::Active);
+        path.configure(
+            PathConfig {
+                path_max_retrans: Some(1),
+                ..PathConfig::default()
+            },
+            &config,
+        );
+        assert!(!path.count_error(&config));
+        assert!(path.count_error(&config));
+        assert_eq!(path.state(), PathState::Inactive, "never in between");
     }
 
     #[test]
@@ -612,16 +919,15 @@ mod tests {
 
         // Data in between puts it off.
         path.chunk_sent(start + Duration::from_secs(10), 100);
-        path.handle_heartbeat_timeout(due, true, &mut rng, &config);
-        assert!(!path.wants_heartbeat());
+        assert!(!path.heartbeat_is_due(due, &mut rng, &config));
         let due = path.heartbeat_timeout().expect("a heartbeat is due");
         assert!(due >= start + Duration::from_secs(10) + config.hb_interval);
 
-        path.handle_heartbeat_timeout(due, true, &mut rng, &config);
-        assert!(path.wants_heartbeat());
+        path.chunk_left_flight(100);
+        assert!(path.heartbeat_is_due(due, &mut rng, &config));
         path.send_heartbeat(due, 0, &mut rng, &config);
         assert_eq!(path.heartbeat_timeout(), Some(due + config.rto_initial));
-        assert!(path.handle_heartbeat_timeout(due + config.rto_initial, true, &mut rng, &config));
+        assert!(path.take_unanswered_heartbeat(due + config.rto_initial, &config));
         assert_eq!(path.rto(), config.rto_initial * 2);
     }
 

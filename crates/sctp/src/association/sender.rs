@@ -2,6 +2,7 @@
 //! together the queue of messages, the chunks that are outstanding, the peer's window and the
 //! paths, and decides what leaves when.
 
+use std::net::IpAddr;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -50,6 +51,8 @@ enum WindowProbe {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SentCounts {
     pub(crate) chunks: u64,
+    /// The first chunk of the packet.
+    pub(crate) first: Option<Tsn>,
     pub(crate) retransmitted_by_timeout: u64,
     pub(crate) retransmitted_fast: u64,
 }
@@ -183,6 +186,21 @@ impl Sender {
             && !self.is_held_back(room, config)
     }
 
+    /// The path on which what is marked for retransmission is to go next.
+    pub(crate) fn next_lost_path(&mut self) -> Option<PathIndex> {
+        self.sent.next_lost_path()
+    }
+
+    /// Has what was to be sent again on the path `from` sent on the path `to`.
+    pub(crate) fn redirect_lost(&mut self, from: PathIndex, to: PathIndex) {
+        self.sent.redirect_lost(from, to);
+    }
+
+    /// Where the user wants the next new data to go, if he said so.
+    pub(crate) fn next_destination(&self) -> Option<IpAddr> {
+        self.queue.next_destination()
+    }
+
     /// The least size of a packet that can carry the next chunk to be retransmitted, in bytes. It
     /// may exceed the path MTU when that has shrunk: a chunk is never cut again, so IP has to
     /// fragment the packet (section 6.9).
@@ -212,7 +230,7 @@ impl Sender {
         if !allowed && !fast {
             return counts;
         }
-        self.write_lost(now, writer, path, paths, &mut counts);
+        self.write_lost(now, writer, path, paths, &mut counts, config);
         if counts.chunks > 0 && fast {
             self.fast_retransmit = None;
         }
@@ -354,35 +372,44 @@ impl Sender {
 
     // --- Timers ---
 
-    /// T3-rtx of `path` expired (section 6.3.3): everything in flight there is to be sent again.
-    /// Tells whether it counts as an error: a peer that keeps its window closed but answers is
-    /// not unreachable (section 6.1 A).
+    /// Whether it counts as an error when T3-rtx expires now: a peer that keeps its window closed
+    /// but answers is not unreachable (section 6.1 A).
+    pub(crate) fn t3_rtx_is_error(&self) -> bool {
+        !(self.is_window_closed() && self.heard_sack)
+    }
+
+    /// T3-rtx of `path` expired (section 6.3.3): everything in flight there is to be sent again, on
+    /// the path `next`.
     pub(crate) fn handle_t3_rtx(
         &mut self,
         path: PathIndex,
+        next: PathIndex,
         paths: &mut [Path],
         config: &EndpointConfig,
-    ) -> bool {
+    ) {
+        let window_closed = self.is_window_closed();
         let Some(path_state) = paths.get_mut(path) else {
-            return false;
+            return;
         };
         let is_probe = matches!(self.probe, WindowProbe::Sent(_));
-        let window_closed = self
-            .sent
-            .first_size()
-            .is_some_and(|size| is_probe || self.peer_window < size);
         path_state.t3_rtx_expired(is_probe, config);
         // The interval between window probes has to grow although the peer answers.
-        if !window_closed {
+        if !window_closed && next == path {
             path_state.measure_beside_retransmission();
         }
         self.sent
-            .mark_lost_on(path, path, |size| path_state.chunk_left_flight(size));
+            .mark_lost_on(path, next, |size| path_state.chunk_left_flight(size));
         self.fast_recovery_exit = None;
         self.fast_retransmit = None;
-        let counts = !(window_closed && self.heard_sack);
         self.heard_sack = false;
-        counts
+    }
+
+    /// Whether what is outstanding does not fit into the peer's window.
+    fn is_window_closed(&self) -> bool {
+        let is_probe = matches!(self.probe, WindowProbe::Sent(_));
+        self.sent
+            .first_size()
+            .is_some_and(|size| is_probe || self.peer_window < size)
     }
 
     /// When a zero window probe is due.
@@ -450,14 +477,21 @@ impl Sender {
         path: PathIndex,
         paths: &mut [Path],
         counts: &mut SentCounts,
+        config: &EndpointConfig,
     ) {
-        while let Some((tsn, piece)) = self.sent.next_lost() {
+        while self.sent.next_lost_path() == Some(path)
+            && let Some((tsn, piece)) = self.sent.next_lost()
+        {
             let chunk_size = piece.chunk_size();
             // Section 6.1 leaves it to us when to ask for a SACK at once. Beside a gap or for a
             // duplicate it comes at once anyway; where all was lost, its delay would make the
             // recovery longer.
             if writer.data(&piece.chunk(tsn, true)).is_err() {
                 return;
+            }
+            counts.first.get_or_insert(tsn);
+            for path in paths.iter_mut() {
+                path.chunk_was_lost(tsn, config);
             }
             let earliest = self.sent.is_earliest_on(tsn, path);
             match self.sent.retransmit(tsn, path) {
@@ -482,7 +516,10 @@ impl Sender {
         counts: &mut SentCounts,
     ) {
         let max = max_payload(paths);
-        while let Some(size) = self.next_new_size(paths) {
+        let destination = self.queue.next_destination();
+        while let Some(size) = self.next_new_size(paths)
+            && self.queue.next_destination() == destination
+        {
             if (Data::OVERHEAD + size).next_multiple_of(4) > writer.remaining() {
                 return;
             }
@@ -506,6 +543,7 @@ impl Sender {
                 return;
             }
             self.sent.push(now, piece, path);
+            counts.first.get_or_insert(tsn);
             if let Some(path) = paths.get_mut(path) {
                 path.chunk_sent(now, chunk_size);
             }
@@ -533,7 +571,10 @@ impl Sender {
     /// Whether new data waits for more to come, because less than a packet of it is there and
     /// some is in flight (RFC 9260 section 6.1; RFC 1122 section 4.2.3.4).
     fn is_held_back(&self, room: usize, config: &EndpointConfig) -> bool {
-        !config.nodelay && !self.sent.is_empty() && self.queue.bytes() + Data::OVERHEAD < room
+        !config.nodelay
+            && !self.queue.next_is_unbundled()
+            && !self.sent.is_empty()
+            && self.queue.bytes() + Data::OVERHEAD < room
     }
 }
 
@@ -570,7 +611,10 @@ mod tests {
 
     impl Sending {
         fn new(peer_window: u32) -> Sending {
-            let config = EndpointConfig::default();
+            let config = EndpointConfig {
+                path_mtu_discovery: false,
+                ..EndpointConfig::default()
+            };
             let address = PathAddress {
                 local: None,
                 remote: [192, 0, 2, 1].into(),
@@ -796,19 +840,17 @@ mod tests {
         // Dropped by the peer, which says so; it counts as no error when its timer expires.
         sending.sack(1, &[], 0);
         let cwnd = sending.cwnd();
-        assert!(
-            !sending
-                .sender
-                .handle_t3_rtx(0, &mut sending.paths, &sending.config)
-        );
+        assert!(!sending.sender.t3_rtx_is_error());
+        sending
+            .sender
+            .handle_t3_rtx(0, 0, &mut sending.paths, &sending.config);
         assert_eq!(sending.cwnd(), cwnd);
         assert_eq!(sending.packets(), [[1]]);
         // The next one that nobody answers does.
-        assert!(
-            sending
-                .sender
-                .handle_t3_rtx(0, &mut sending.paths, &sending.config)
-        );
+        assert!(sending.sender.t3_rtx_is_error());
+        sending
+            .sender
+            .handle_t3_rtx(0, 0, &mut sending.paths, &sending.config);
         assert_eq!(sending.packets(), [[1]]);
         sending.sack(1, &[], OPEN);
         assert_eq!(sending.packets(), [[1], [2]]);
@@ -823,11 +865,10 @@ mod tests {
             [vec![0, 1, 2], vec![3, 4, 5], vec![6, 7, 8]]
         );
         sending.paths[0].begin_burst();
-        assert!(
-            sending
-                .sender
-                .handle_t3_rtx(0, &mut sending.paths, &sending.config)
-        );
+        assert!(sending.sender.t3_rtx_is_error());
+        sending
+            .sender
+            .handle_t3_rtx(0, 0, &mut sending.paths, &sending.config);
         assert_eq!(sending.packets(), [[0, 1, 2]]);
         sending.sack(3, &[], OPEN);
         assert_eq!(sending.packets(), [vec![3, 4, 5], vec![6, 7, 8]]);

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::sent::PathIndex;
 use crate::EndpointConfig;
 
 /// The shutdown of one association.
@@ -12,6 +13,8 @@ pub(crate) struct Shutdown {
     requested: bool,
     /// A SHUTDOWN or SHUTDOWN ACK, by the state, should go out.
     due: bool,
+    /// Where it goes, when it is repeated on another path.
+    path: Option<PathIndex>,
     /// T2-shutdown.
     t2: Option<Instant>,
     /// T5-shutdown-guard.
@@ -32,6 +35,17 @@ impl Shutdown {
     /// SHUTDOWN-SENT or SHUTDOWN-ACK-SENT is entered: the chunk is to go out.
     pub(crate) fn send(&mut self) {
         self.due = true;
+    }
+
+    /// The chunk was not answered: it is to go out again, on `path`.
+    pub(crate) fn send_on(&mut self, path: PathIndex) {
+        self.due = true;
+        self.path = Some(path);
+    }
+
+    /// The path on which the chunk is repeated.
+    pub(crate) fn path(&self) -> Option<PathIndex> {
+        self.path
     }
 
     /// Starts the guard over the whole sequence (five times RTO.Max), if it does not run yet: a
