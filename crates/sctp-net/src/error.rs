@@ -74,6 +74,7 @@ fn describe_loss(cause: &LostCause) -> String {
         LostCause::AbortedLocally => "aborted".into(),
         LostCause::TimedOut => "the peer no longer answers".into(),
         LostCause::ShutdownTimedOut => "the peer did not end the shutdown in time".into(),
+        LostCause::ProtocolUnreachable => "the peer's host does not know SCTP".into(),
         LostCause::ProtocolViolation { reason } => format!("the peer broke the protocol: {reason}"),
     }
 }
@@ -87,6 +88,7 @@ fn describe_start(cause: &CannotStartCause) -> String {
         CannotStartCause::Refused { causes } => format!("refused by the peer{}", list(causes)),
         CannotStartCause::TimedOut => "no answer".into(),
         CannotStartCause::AbortedLocally => "aborted before it was up".into(),
+        CannotStartCause::ProtocolUnreachable => "the host does not know SCTP".into(),
         CannotStartCause::ProtocolViolation { reason } => {
             format!("the peer broke the protocol: {reason}")
         }

@@ -147,6 +147,10 @@ pub enum LostCause {
     /// The shutdown did not end in time: T5-shutdown-guard (section 9.2).
     #[error("the shutdown did not end in time")]
     ShutdownTimedOut,
+    /// The peer's host does not know SCTP any more, or nobody has its encapsulation port: an ICMP
+    /// message said so (section 10, ICMP8).
+    #[error("the peer's host does not know SCTP")]
+    ProtocolUnreachable,
     /// The peer broke the protocol, and we sent ABORT.
     #[error("the peer broke the protocol: {reason}")]
     ProtocolViolation {
@@ -170,6 +174,10 @@ pub enum CannotStartCause {
     /// The user aborted it before it was up.
     #[error("aborted")]
     AbortedLocally,
+    /// The peer's host does not know SCTP, or nobody has its encapsulation port: an ICMP message
+    /// said so (section 10, ICMP8).
+    #[error("the peer's host does not know SCTP")]
+    ProtocolUnreachable,
     /// The peer's answer broke the protocol, and we sent ABORT.
     #[error("the peer's answer broke the protocol: {reason}")]
     ProtocolViolation {

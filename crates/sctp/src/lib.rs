@@ -15,7 +15,7 @@ mod status;
 mod types;
 
 pub use config::EndpointConfig;
-pub use endpoint::{Endpoint, answer_out_of_the_blue};
+pub use endpoint::{Endpoint, IcmpError, IcmpKind, answer_out_of_the_blue};
 pub use event::{CannotStartCause, Event, LostCause, PathChange, PathState};
 pub use status::{
     AssociationState, AssociationStatistics, AssociationStatus, DropStatistics, EndpointStatistics,

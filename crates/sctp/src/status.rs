@@ -178,6 +178,14 @@ pub struct DropStatistics {
     pub data_out_of_reach: u64,
     /// Chunks of a kind of which too many wait to be answered: HEARTBEATs and reportable errors.
     pub answers: u64,
+    /// ICMP messages that quote no packet of an association (section 10, ICMP5).
+    pub icmp_unmatched: u64,
+    /// ICMP messages that quote neither the peer's verification tag nor our INIT (section 10,
+    /// ICMP6).
+    pub icmp_verification_tag: u64,
+    /// ICMP messages that are about an association and say nothing we heed, like a path MTU that
+    /// cannot be.
+    pub icmp_ignored: u64,
 }
 
 impl AddAssign for EndpointStatistics {
@@ -230,6 +238,9 @@ impl AddAssign for DropStatistics {
             data_reneged,
             data_out_of_reach,
             answers,
+            icmp_unmatched,
+            icmp_verification_tag,
+            icmp_ignored,
         } = other;
         self.malformed += malformed;
         self.checksum += checksum;
@@ -253,5 +264,8 @@ impl AddAssign for DropStatistics {
         self.data_reneged += data_reneged;
         self.data_out_of_reach += data_out_of_reach;
         self.answers += answers;
+        self.icmp_unmatched += icmp_unmatched;
+        self.icmp_verification_tag += icmp_verification_tag;
+        self.icmp_ignored += icmp_ignored;
     }
 }

@@ -42,6 +42,10 @@ pub(crate) trait CongestionController: fmt::Debug + Send {
     /// T3-rtx expired.
     fn on_timeout(&mut self);
 
+    /// The path carries `pmdcs` bytes of DATA chunks in a packet from now on. That alone lets no
+    /// more bytes into flight (RFC 8899 section 3).
+    fn set_pmdcs(&mut self, pmdcs: usize);
+
     /// Nothing was sent on this path for one more RTO.
     fn on_idle(&mut self);
 }

@@ -91,6 +91,10 @@ impl CongestionController for Rfc9260 {
         self.single_packet = true;
     }
 
+    fn set_pmdcs(&mut self, pmdcs: usize) {
+        self.pmdcs = pmdcs;
+    }
+
     fn on_idle(&mut self) {
         let reduced = self.reduced();
         // A window of four packets or less is not made larger by being idle.

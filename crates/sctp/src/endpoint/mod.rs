@@ -2,6 +2,7 @@
 //! sections 5.2, 8.4 and 8.5), and keeps no state for who has not proved its address.
 
 mod associations;
+mod icmp;
 mod initiation;
 mod out_of_the_blue;
 mod remembered_tags;
@@ -16,6 +17,7 @@ use bytes::{Bytes, BytesMut};
 use rand::Rng;
 use rand_chacha::ChaCha12Rng;
 
+pub use icmp::{IcmpError, IcmpKind};
 pub use out_of_the_blue::answer_out_of_the_blue;
 
 use associations::{Associations, Index, PeerKey};

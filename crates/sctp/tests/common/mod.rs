@@ -46,7 +46,23 @@ pub(crate) struct Pair {
 }
 
 impl Host {
+    /// A host that takes its paths to carry what `config` says, so that tests which count packets
+    /// need not think of probe packets.
     pub(crate) fn new(port: u16, address: [u8; 4], config: EndpointConfig, seed: u64) -> Host {
+        let config = EndpointConfig {
+            path_mtu_discovery: false,
+            ..config
+        };
+        Host::as_configured(port, address, config, seed)
+    }
+
+    /// A host with just these settings.
+    pub(crate) fn as_configured(
+        port: u16,
+        address: [u8; 4],
+        config: EndpointConfig,
+        seed: u64,
+    ) -> Host {
         Host {
             endpoint: Endpoint::new(port, config, ChaCha12Rng::seed_from_u64(seed)),
             address: address.into(),

@@ -1,0 +1,104 @@
+//! What ICMP messages mean to an association (RFC 9260 section 10, from ICMP6 on).
+
+use super::path_mtu::PacketTooBig;
+use super::sent::PathIndex;
+use super::{Association, Context};
+use crate::packet::ChunkType;
+use crate::{AssociationState, CannotStartCause, IcmpKind, LostCause, PathAddress};
+
+/// What became of an ICMP message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IcmpOutcome {
+    /// It was heeded.
+    Heeded,
+    /// It does not prove that it is about a packet of this association.
+    NotProved,
+    /// It says nothing that we heed.
+    Ignored,
+}
+
+/// As much as an ICMP message must quote of a packet of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Quoted {
+    /// A packet with the peer's verification tag.
+    Tagged,
+    /// The INIT.
+    Init,
+}
+
+impl Association {
+    /// Takes in an ICMP message about a packet that went to `path`; `quoted` is what it quotes of
+    /// the packet, from the common header on.
+    pub(crate) fn handle_icmp(
+        &mut self,
+        path: PathAddress,
+        kind: IcmpKind,
+        quoted: &[u8],
+        context: &mut Context<'_>,
+    ) -> IcmpOutcome {
+        let (Some(proof), Some(index)) = (self.recognize(quoted), self.path_to(path.remote)) else {
+            return IcmpOutcome::NotProved;
+        };
+        match kind {
+            IcmpKind::PacketTooBig { mtu } => self.packet_too_big(index, mtu, context),
+            IcmpKind::ProtocolUnreachable => self.protocol_unreachable(proof, context),
+            // ICMP3: a host that has no such SCTP port sends ABORT. In UDP it is another port that
+            // is unreachable, the whole protocol behind it (RFC 6951 section 5.5).
+            IcmpKind::PortUnreachable if path.encapsulation_port.is_none() => IcmpOutcome::Ignored,
+            IcmpKind::PortUnreachable => self.protocol_unreachable(proof, context),
+            IcmpKind::Unreachable => {
+                // ICMP9. The peer itself is counted by its silence alone.
+                self.count_error(index, false, context);
+                IcmpOutcome::Heeded
+            }
+        }
+    }
+
+    /// ICMP6: whether a packet of ours is quoted. Who cannot see our packets does not know tags.
+    fn recognize(&self, quoted: &[u8]) -> Option<Quoted> {
+        let (_, rest) = quoted.split_first_chunk::<4>()?;
+        let (tag, rest) = rest.split_first_chunk()?;
+        let tag = u32::from_be_bytes(*tag);
+        if tag != 0 {
+            return (tag == self.peer_tag).then_some(Quoted::Tagged);
+        }
+        let (_checksum, rest) = rest.split_first_chunk::<4>()?;
+        let (chunk_header, rest) = rest.split_first_chunk::<4>()?;
+        let (initiate_tag, _) = rest.split_first_chunk()?;
+        let is_our_init = chunk_header[0] == ChunkType::INIT.0
+            && u32::from_be_bytes(*initiate_tag) == self.local_tag;
+        is_our_init.then_some(Quoted::Init)
+    }
+
+    /// ICMP7.
+    fn packet_too_big(
+        &mut self,
+        index: PathIndex,
+        mtu: usize,
+        context: &mut Context<'_>,
+    ) -> IcmpOutcome {
+        let outcome = self
+            .paths
+            .get_mut(index)
+            .map(|path| path.packet_too_big(context.now, mtu, context.config));
+        match outcome {
+            Some(PacketTooBig::Used) => IcmpOutcome::Heeded,
+            Some(PacketTooBig::Ignored) | None => IcmpOutcome::Ignored,
+        }
+    }
+
+    /// ICMP8: like an ABORT.
+    fn protocol_unreachable(&mut self, quoted: Quoted, context: &mut Context<'_>) -> IcmpOutcome {
+        match quoted {
+            Quoted::Init if self.state != AssociationState::CookieWait => IcmpOutcome::Ignored,
+            Quoted::Tagged | Quoted::Init => {
+                if self.is_opening() {
+                    self.cannot_start(CannotStartCause::ProtocolUnreachable, context);
+                } else {
+                    self.lost(LostCause::ProtocolUnreachable, context);
+                }
+                IcmpOutcome::Heeded
+            }
+        }
+    }
+}

@@ -1,0 +1,707 @@
+//! Path MTU discovery for one path (RFC 8899, sections 5 and 6.2): how large a packet the path
+//! carries, found out by probe packets.
+//!
+//! This part knows sizes and times only. It says of which size a probe packet should be, and hears
+//! what became of it; nothing here knows of chunks. All sizes are those of SCTP packets, from the
+//! common header on.
+//!
+//! The RFC leaves the search to the implementation. Nearly every path carries what the local
+//! interface does, so the very first probe has that size: its answer confirms BASE_PLPMTU as well,
+//! and the search is over after one round trip. If there is none, BASE_PLPMTU is confirmed next, and
+//! the search halves the range between what is known to get through and what did not.
+
+use std::time::Instant;
+
+use crate::EndpointConfig;
+
+/// The search ends when a larger packet could not be larger by more than this.
+const LEAST_GAIN: usize = 16;
+
+/// Between which sizes the search is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// MIN_PLPMTU.
+    min: usize,
+    /// BASE_PLPMTU.
+    base: usize,
+    /// What Ethernet carries: the first guess where the local interface carries more.
+    ethernet: usize,
+    /// MAX_PLPMTU: what the local interface carries.
+    max: usize,
+}
+
+/// The states of RFC 8899 section 5.2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// There is no search: the size is given, or the peer answers no probes any more.
+    Off,
+    /// The path is not known to work (yet).
+    Disabled,
+    /// BASE_PLPMTU is to be confirmed.
+    Base,
+    /// A larger size is looked for.
+    Searching,
+    /// The search is over until PMTU_RAISE_TIMER expires or a black hole shows.
+    SearchComplete,
+    /// The path seems not to carry BASE_PLPMTU.
+    Error,
+}
+
+/// Where the probe packet of `probed_size` stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Probe {
+    /// There is none to be sent.
+    None,
+    /// It is to be sent.
+    Wanted,
+    /// It is under way; PROBE_TIMER expires then.
+    Sent(Instant),
+}
+
+/// What to do about a Packet Too Big message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PacketTooBig {
+    /// It was made use of.
+    Used,
+    /// Its size makes no sense (RFC 8899 section 4.6.2).
+    Ignored,
+}
+
+/// The path MTU discovery of one path.
+#[derive(Debug)]
+pub(crate) struct PathMtu {
+    state: State,
+    limits: Limits,
+    plpmtu: usize,
+    /// Smaller than the least size that is taken not to get through.
+    ceiling: usize,
+    probed_size: usize,
+    probe: Probe,
+    /// PROBE_COUNT: unsuccessful probes in a row.
+    probe_count: u32,
+    /// PMTU_RAISE_TIMER.
+    raise: Option<Instant>,
+    /// Data was sent since the last probe: without any, there is no need to know.
+    data_sent: bool,
+    /// Large packets lost in a row.
+    losses: u32,
+}
+
+impl Limits {
+    /// The limits of a path on which IP and what is between it and SCTP take `overhead` bytes of
+    /// each packet.
+    pub(crate) fn new(overhead: usize, is_ipv6: bool, config: &EndpointConfig) -> Limits {
+        // What every host must be able to receive (RFC 1122 section 3.3.3), every link to carry
+        // (RFC 8200 section 5).
+        let least_packet = if is_ipv6 { 1280 } else { 576 };
+        let max = config.mtu.saturating_sub(overhead) & !3;
+        let min = (least_packet - overhead).min(max) & !3;
+        Limits {
+            min,
+            base: config.base_mtu.clamp(min, max) & !3,
+            ethernet: (1500 - overhead) & !3,
+            max,
+        }
+    }
+}
+
+impl PathMtu {
+    /// Before the path is known to work. Without `enabled`, MAX_PLPMTU is taken as given.
+    pub(crate) fn new(limits: Limits, enabled: bool) -> PathMtu {
+        PathMtu {
+            state: if enabled { State::Disabled } else { State::Off },
+            limits,
+            plpmtu: if enabled { limits.base } else { limits.max },
+            ceiling: usize::MAX,
+            probed_size: 0,
+            probe: Probe::None,
+            probe_count: 0,
+            raise: None,
+            data_sent: false,
+            losses: 0,
+        }
+    }
+
+    /// PLPMTU: the largest packet to send on this path.
+    pub(crate) fn plpmtu(&self) -> usize {
+        self.plpmtu
+    }
+
+    /// The path works: begins to search.
+    pub(crate) fn start(&mut self) {
+        if self.state == State::Disabled && self.limits.min < self.limits.max {
+            self.enter_base();
+            self.probed_size = self.limits.max;
+        }
+    }
+
+    /// The path seems not to work any more: nothing is known of it.
+    pub(crate) fn stop(&mut self) {
+        if self.state != State::Off {
+            *self = PathMtu::new(self.limits, true);
+        }
+    }
+
+    /// The peer answers no probes any more: the association is being shut down.
+    pub(crate) fn end(&mut self) {
+        self.forget_search();
+        self.state = State::Off;
+    }
+
+    /// What surrounds SCTP packets on this path has changed, as when it begins or ends to be
+    /// encapsulated (RFC 6951 section 5.6).
+    pub(crate) fn set_limits(&mut self, limits: Limits) {
+        if limits == self.limits {
+            return;
+        }
+        let moved = (self.plpmtu + limits.max).saturating_sub(self.limits.max);
+        self.limits = limits;
+        self.ceiling = usize::MAX;
+        self.probed_size = self.probed_size.min(limits.max);
+        if self.state == State::Disabled {
+            self.stop();
+        } else {
+            self.plpmtu = moved.clamp(limits.min, limits.max);
+        }
+    }
+
+    // --- Probes ---
+
+    /// The size of the probe packet that should be sent now.
+    pub(crate) fn wanted_probe(&self) -> Option<usize> {
+        (self.probe == Probe::Wanted && self.data_sent).then_some(self.probed_size)
+    }
+
+    /// That probe packet leaves.
+    pub(crate) fn probe_sent(&mut self, now: Instant, config: &EndpointConfig) {
+        self.probe = Probe::Sent(now + config.probe_timer);
+        self.data_sent = false;
+    }
+
+    /// Data goes out on the association.
+    pub(crate) fn data_sent(&mut self) {
+        self.data_sent = true;
+    }
+
+    /// The probe packet has arrived.
+    pub(crate) fn probe_acknowledged(&mut self, now: Instant, config: &EndpointConfig) {
+        if !matches!(self.probe, Probe::Sent(_)) {
+            return;
+        }
+        self.plpmtu = self.plpmtu.max(self.probed_size);
+        self.probe_count = 0;
+        self.losses = 0;
+        if self.plpmtu < self.limits.base {
+            // As much as a router said. Whether there is more, time will tell.
+            self.rest(now, config);
+        } else {
+            self.state = State::Searching;
+            self.search_on(now, config);
+        }
+    }
+
+    /// When something is due.
+    pub(crate) fn timeout(&self) -> Option<Instant> {
+        match self.probe {
+            Probe::Sent(expires) => Some(expires),
+            Probe::Wanted => None,
+            Probe::None => self.raise,
+        }
+    }
+
+    /// Does what is due.
+    pub(crate) fn handle_timeout(&mut self, now: Instant, config: &EndpointConfig) {
+        if self.timeout().is_none_or(|timeout| timeout > now) {
+            return;
+        }
+        match self.probe {
+            Probe::Sent(_) => self.probe_failed(now, config),
+            Probe::Wanted | Probe::None => self.raise(),
+        }
+    }
+
+    /// PROBE_TIMER expired. That says nothing of congestion, nor of whether the path works.
+    fn probe_failed(&mut self, now: Instant, config: &EndpointConfig) {
+        self.probe_count += 1;
+        self.ceiling = self.ceiling.min(self.probed_size);
+        let again = self.probe_count < config.max_probes;
+        match self.state {
+            State::Base if self.probed_size > self.limits.base => {
+                // That was the optimistic one.
+                self.probe_count = 0;
+                self.probe_size(self.limits.base);
+            }
+            State::Base if again => self.probe = Probe::Wanted,
+            State::Base => self.enter_error(self.limits.base),
+            State::Searching if again => self.search_on(now, config),
+            State::Error => self.probe_size(self.limits.base),
+            State::Searching | State::SearchComplete | State::Disabled | State::Off => {
+                self.rest(now, config);
+            }
+        }
+    }
+
+    /// PMTU_RAISE_TIMER expired: the path may have changed.
+    fn raise(&mut self) {
+        self.raise = None;
+        self.probe_count = 0;
+        // A search that was given up goes on where it was.
+        if self.range() <= LEAST_GAIN {
+            self.ceiling = usize::MAX;
+        }
+        if self.state == State::Error {
+            self.probe_size(self.limits.base);
+        } else {
+            self.state = State::Searching;
+            self.probe_size(self.limits.max);
+        }
+    }
+
+    /// Chooses the next size, or ends the search.
+    fn search_on(&mut self, now: Instant, config: &EndpointConfig) {
+        let range = self.range();
+        if self.plpmtu >= self.limits.max || range <= LEAST_GAIN {
+            self.rest(now, config);
+        } else if self.plpmtu < self.limits.ethernet && self.limits.ethernet < self.ceiling {
+            self.probe_size(self.limits.ethernet);
+        } else {
+            self.probe_size((self.plpmtu + range / 2) & !3);
+        }
+    }
+
+    /// How far what is known to get through is from what is not.
+    fn range(&self) -> usize {
+        let ceiling = self.ceiling.min(self.limits.max + 4);
+        ceiling.saturating_sub(self.plpmtu)
+    }
+
+    fn probe_size(&mut self, size: usize) {
+        self.probed_size = size;
+        self.probe = Probe::Wanted;
+    }
+
+    /// Nothing more to find out for now.
+    fn rest(&mut self, now: Instant, config: &EndpointConfig) {
+        if self.plpmtu >= self.limits.base {
+            self.state = State::SearchComplete;
+        }
+        self.probe = Probe::None;
+        self.probe_count = 0;
+        self.raise = (self.plpmtu < self.limits.max).then(|| now + config.pmtu_raise_timer);
+    }
+
+    // --- Signs that the path carries less (RFC 8899 section 4.3) ---
+
+    /// MAX_PLPMTU: the largest packet that could ever be sent on this path.
+    pub(crate) fn max(&self) -> usize {
+        self.limits.max
+    }
+
+    /// A packet larger than this that is lost may have been too large, for all that is known.
+    /// `None` when there is nothing smaller to fall back to.
+    pub(crate) fn suspicious_above(&self) -> Option<usize> {
+        let is_searching = !matches!(self.state, State::Off | State::Disabled);
+        (is_searching && self.plpmtu > self.limits.min).then(|| self.fallback())
+    }
+
+    /// A packet of such a size has arrived.
+    pub(crate) fn large_packet_arrived(&mut self) {
+        self.losses = 0;
+    }
+
+    /// A packet of such a size was lost. Tells whether that is one too many, so that the PLPMTU
+    /// was reduced.
+    pub(crate) fn large_packet_lost(&mut self, config: &EndpointConfig) -> bool {
+        self.losses += 1;
+        let is_black_hole = self.losses >= config.max_probes && self.suspicious_above().is_some();
+        if is_black_hole {
+            if self.plpmtu > self.limits.base {
+                self.enter_base();
+            } else {
+                self.enter_error(self.limits.base);
+            }
+        }
+        is_black_hole
+    }
+
+    /// A router said that it cannot pass on packets larger than `size`; the message was found to
+    /// answer a packet of ours (RFC 8899 section 4.6.2).
+    pub(crate) fn packet_too_big(
+        &mut self,
+        now: Instant,
+        size: usize,
+        config: &EndpointConfig,
+    ) -> PacketTooBig {
+        let size = size & !3;
+        let probed = match self.probe {
+            Probe::Sent(_) => self.probed_size,
+            Probe::Wanted | Probe::None => self.plpmtu,
+        };
+        let is_searching = !matches!(self.state, State::Off | State::Disabled);
+        let is_possible = size >= self.limits.min && size < self.plpmtu.max(probed);
+        if !is_searching || !is_possible {
+            return PacketTooBig::Ignored;
+        }
+        self.probe_count = 0;
+        self.ceiling = self.ceiling.min(size + 4);
+        if size < self.limits.base {
+            self.enter_error(size);
+        } else if size < self.plpmtu {
+            // Never set from the message alone: the PLPMTU falls to the base until a probe
+            // confirms the size.
+            self.enter_base();
+            self.state = State::Searching;
+            self.ceiling = size + 4;
+            self.probe_size(size);
+            if size == self.plpmtu {
+                self.rest(now, config);
+            }
+        } else if size == self.plpmtu {
+            self.rest(now, config);
+        } else {
+            self.probe_size(size);
+        }
+        PacketTooBig::Used
+    }
+
+    fn fallback(&self) -> usize {
+        if self.plpmtu > self.limits.base {
+            self.limits.base
+        } else {
+            self.limits.min
+        }
+    }
+
+    fn enter_base(&mut self) {
+        self.state = State::Base;
+        self.plpmtu = self.limits.base;
+        self.forget_search();
+        self.probe_size(self.limits.base);
+    }
+
+    /// The path does not even carry BASE_PLPMTU: goes down to MIN_PLPMTU, and probes `size`.
+    fn enter_error(&mut self, size: usize) {
+        self.state = State::Error;
+        self.plpmtu = self.limits.min;
+        self.forget_search();
+        if self.limits.min < self.limits.base {
+            self.probe_size(size);
+        }
+    }
+
+    fn forget_search(&mut self) {
+        self.ceiling = usize::MAX;
+        self.probe = Probe::None;
+        self.probe_count = 0;
+        self.raise = None;
+        self.losses = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// IPv4 and UDP.
+    const OVERHEAD: usize = 28;
+    const MIN: usize = 576 - OVERHEAD;
+    const BASE: usize = 1200;
+    const MAX: usize = 1500 - OVERHEAD;
+
+    struct Discovery {
+        now: Instant,
+        config: EndpointConfig,
+        mtu: PathMtu,
+        /// The sizes of the probes.
+        probes: Vec<usize>,
+    }
+
+    impl Discovery {
+        fn new() -> Discovery {
+            Discovery::with_local_mtu(1500)
+        }
+
+        fn with_local_mtu(mtu: usize) -> Discovery {
+            let config = EndpointConfig {
+                mtu,
+                ..EndpointConfig::default()
+            };
+            let mut mtu = PathMtu::new(Limits::new(OVERHEAD, false, &config), true);
+            mtu.start();
+            Discovery {
+                now: Instant::now(),
+                config,
+                mtu,
+                probes: Vec::new(),
+            }
+        }
+
+        /// One that has found out that the path carries what the interface does.
+        fn complete() -> Discovery {
+            let mut discovery = Discovery::new();
+            discovery.search(MAX);
+            assert_eq!(discovery.mtu.state, State::SearchComplete);
+            discovery.probes.clear();
+            discovery
+        }
+
+        fn probe(&mut self) -> Option<usize> {
+            self.mtu.data_sent();
+            let size = self.mtu.wanted_probe()?;
+            self.mtu.probe_sent(self.now, &self.config);
+            self.probes.push(size);
+            Some(size)
+        }
+
+        fn acknowledge(&mut self) {
+            self.now += Duration::from_millis(50);
+            self.mtu.probe_acknowledged(self.now, &self.config);
+        }
+
+        fn wait(&mut self) {
+            self.now = self.mtu.timeout().expect("something is due");
+            self.mtu.handle_timeout(self.now, &self.config);
+        }
+
+        fn packet_too_big(&mut self, size: usize) -> PacketTooBig {
+            self.mtu.packet_too_big(self.now, size, &self.config)
+        }
+
+        /// Searches on a path that carries `carried`, without a word from routers.
+        fn search(&mut self, carried: usize) {
+            for _ in 0..100 {
+                match self.probe() {
+                    Some(size) if size <= carried => self.acknowledge(),
+                    Some(_) => self.wait(),
+                    None => return,
+                }
+            }
+            panic!("it never ends: {:?}", self.probes);
+        }
+
+        fn lose_large_packets(&mut self, count: usize) -> usize {
+            (0..count)
+                .filter(|_| self.mtu.large_packet_lost(&self.config))
+                .count()
+        }
+    }
+
+    #[test]
+    fn the_usual_path_takes_one_probe_and_no_timer() {
+        let mut discovery = Discovery::new();
+        assert_eq!(discovery.mtu.plpmtu(), BASE);
+        assert_eq!(discovery.mtu.wanted_probe(), None, "nobody sends");
+        assert_eq!(discovery.probe(), Some(MAX));
+        assert_eq!(discovery.probe(), None, "one at a time");
+        assert_eq!(discovery.mtu.plpmtu(), BASE);
+        discovery.acknowledge();
+        assert_eq!(discovery.mtu.plpmtu(), MAX);
+        assert_eq!(discovery.mtu.state, State::SearchComplete);
+        assert_eq!((discovery.probe(), discovery.mtu.timeout()), (None, None));
+    }
+
+    #[test]
+    fn a_smaller_path_is_searched_by_halves() {
+        let mut discovery = Discovery::new();
+        discovery.search(1372);
+        assert_eq!(discovery.probes, [MAX, BASE, 1336, 1404, 1368, 1384]);
+        assert_eq!(discovery.mtu.plpmtu(), 1368);
+        assert_eq!(discovery.mtu.state, State::SearchComplete);
+    }
+
+    #[test]
+    fn three_lost_probes_in_a_row_end_the_search_until_the_raise_timer() {
+        let mut discovery = Discovery::new();
+        let start = discovery.now;
+        discovery.search(BASE);
+        assert_eq!(discovery.probes, [MAX, BASE, 1336, 1268, 1232]);
+        assert_eq!(discovery.mtu.plpmtu(), BASE);
+        let probe_timer = discovery.config.probe_timer;
+        assert!(discovery.now - start >= 4 * probe_timer);
+        discovery.wait();
+        assert_eq!(discovery.mtu.state, State::Searching);
+        assert!(discovery.now - start >= discovery.config.pmtu_raise_timer);
+        discovery.probes.clear();
+        discovery.search(MAX);
+        assert_eq!(discovery.probes, [MAX]);
+        assert_eq!(discovery.mtu.plpmtu(), MAX);
+    }
+
+    #[test]
+    fn ethernet_is_the_first_guess_where_the_interface_carries_more() {
+        let mut discovery = Discovery::with_local_mtu(9000);
+        discovery.search(MAX);
+        assert_eq!(discovery.probes[..3], [8972, BASE, MAX]);
+        assert_eq!(discovery.mtu.plpmtu(), MAX);
+    }
+
+    #[test]
+    fn a_path_below_the_base_gets_the_least_packets_and_is_asked_again() {
+        let mut discovery = Discovery::new();
+        for _ in 0..4 {
+            discovery.probe().expect("a probe");
+            discovery.wait();
+        }
+        assert_eq!(discovery.probes, [MAX, BASE, BASE, BASE]);
+        assert_eq!(discovery.mtu.state, State::Error);
+        assert_eq!(discovery.mtu.plpmtu(), MIN);
+        assert_eq!(discovery.probe(), Some(BASE));
+        discovery.acknowledge();
+        assert_eq!(discovery.mtu.state, State::Searching);
+        assert_eq!(discovery.mtu.plpmtu(), BASE);
+    }
+
+    #[test]
+    fn probes_wait_for_data() {
+        let mut discovery = Discovery::new();
+        discovery.probe();
+        discovery.wait();
+        assert_eq!(discovery.mtu.wanted_probe(), None);
+        assert_eq!(discovery.mtu.timeout(), None);
+        assert_eq!(discovery.probe(), Some(BASE));
+    }
+
+    #[test]
+    fn large_packets_lost_in_a_row_are_a_black_hole() {
+        let mut discovery = Discovery::complete();
+        assert_eq!(discovery.mtu.suspicious_above(), Some(BASE));
+        assert_eq!(discovery.lose_large_packets(2), 0);
+        discovery.mtu.large_packet_arrived();
+        assert_eq!(discovery.lose_large_packets(3), 1);
+        assert_eq!(discovery.mtu.plpmtu(), BASE);
+        assert_eq!(discovery.mtu.suspicious_above(), Some(MIN));
+        discovery.search(1300);
+        assert_eq!(discovery.probes[0], BASE);
+        assert!((1284..=1300).contains(&discovery.mtu.plpmtu()));
+        discovery.lose_large_packets(3);
+        assert_eq!(discovery.lose_large_packets(3), 1);
+        assert_eq!(discovery.mtu.plpmtu(), MIN);
+        assert_eq!(discovery.mtu.suspicious_above(), None);
+        assert_eq!(discovery.lose_large_packets(9), 0);
+    }
+
+    #[test]
+    fn a_router_shortens_the_search_but_does_not_decide() {
+        let mut discovery = Discovery::new();
+        discovery.probe();
+        // While the optimistic probe is under way, nothing of that size is in use.
+        assert_eq!(discovery.packet_too_big(1372), PacketTooBig::Used);
+        assert_eq!(discovery.mtu.plpmtu(), BASE);
+        assert_eq!(discovery.probe(), Some(1372));
+        discovery.acknowledge();
+        assert_eq!(discovery.mtu.plpmtu(), 1372);
+        assert_eq!(discovery.mtu.state, State::SearchComplete);
+    }
+
+    #[test]
+    fn a_router_that_speaks_of_less_than_is_in_use_leads_back_to_the_base() {
+        let mut discovery = Discovery::complete();
+        assert_eq!(discovery.packet_too_big(1401), PacketTooBig::Used);
+        assert_eq!(discovery.mtu.plpmtu(), BASE);
+        assert_eq!(discovery.probe(), Some(1400));
+        discovery.acknowledge();
+        assert_eq!(discovery.mtu.plpmtu(), 1400);
+        assert_eq!(discovery.mtu.state, State::SearchComplete);
+        assert_eq!(discovery.packet_too_big(BASE), PacketTooBig::Used);
+        assert_eq!(discovery.mtu.plpmtu(), BASE);
+    }
+
+    #[test]
+    fn a_router_may_speak_of_less_than_the_base() {
+        let mut discovery = Discovery::complete();
+        assert_eq!(discovery.packet_too_big(1000), PacketTooBig::Used);
+        assert_eq!(discovery.mtu.plpmtu(), MIN);
+        assert_eq!(discovery.probe(), Some(1000));
+        discovery.acknowledge();
+        assert_eq!(discovery.mtu.plpmtu(), 1000);
+        discovery.wait();
+        assert_eq!(discovery.probe(), Some(BASE));
+    }
+
+    #[test]
+    fn impossible_sizes_of_routers_change_nothing() {
+        let mut discovery = Discovery::complete();
+        for size in [0, MIN - 4, MAX, MAX + 4, usize::MAX] {
+            assert_eq!(discovery.packet_too_big(size), PacketTooBig::Ignored);
+        }
+        assert_eq!(discovery.mtu.plpmtu(), MAX);
+    }
+
+    #[test]
+    fn a_path_that_ends_to_work_is_searched_anew() {
+        let mut discovery = Discovery::complete();
+        discovery.mtu.stop();
+        assert_eq!(discovery.mtu.plpmtu(), BASE);
+        assert_eq!(discovery.probe(), None);
+        discovery.mtu.start();
+        assert_eq!(discovery.probe(), Some(MAX));
+    }
+
+    #[test]
+    fn encapsulation_takes_its_bytes_at_once() {
+        let mut discovery = Discovery::complete();
+        let config = discovery.config.clone();
+        discovery.mtu.set_limits(Limits::new(20, false, &config));
+        assert_eq!(discovery.mtu.plpmtu(), MAX + 8);
+        discovery.mtu.set_limits(Limits::new(28, false, &config));
+        assert_eq!(discovery.mtu.plpmtu(), MAX);
+    }
+
+    #[test]
+    fn without_discovery_the_interface_says_what_is_carried() {
+        let config = EndpointConfig::default();
+        let mut mtu = PathMtu::new(Limits::new(OVERHEAD, false, &config), false);
+        mtu.start();
+        mtu.data_sent();
+        assert_eq!((mtu.plpmtu(), mtu.wanted_probe()), (MAX, None));
+        assert_eq!(mtu.suspicious_above(), None);
+    }
+
+    #[test]
+    fn ipv6_has_a_base_that_every_link_carries() {
+        let config = EndpointConfig::default();
+        let limits = Limits::new(48, true, &config);
+        assert_eq!((limits.min, limits.base, limits.max), (1232, 1232, 1452));
+    }
+
+    proptest! {
+        /// Whatever the path carries, and whatever is lost: the PLPMTU stays within what was
+        /// confirmed, and is close to the best once nothing is lost any more.
+        #[test]
+        fn ends_close_to_what_the_path_carries(
+            local in 576_usize..=9000,
+            carried in 548_usize..=9000,
+            lost in prop::collection::vec(any::<bool>(), 0..6),
+        ) {
+            let mut discovery = Discovery::with_local_mtu(local);
+            let carried = carried.min(local - OVERHEAD);
+            let mut lost = lost.into_iter();
+            for _ in 0..200 {
+                match discovery.probe() {
+                    Some(size) if size <= carried => {
+                        if lost.next().unwrap_or(false) {
+                            discovery.wait();
+                        } else {
+                            discovery.acknowledge();
+                            prop_assert!(discovery.mtu.plpmtu() <= carried.max(BASE));
+                        }
+                    }
+                    Some(_) => discovery.wait(),
+                    None if discovery.mtu.timeout().is_some() => discovery.wait(),
+                    None => break,
+                }
+            }
+            prop_assert!(discovery.mtu.plpmtu() <= carried.max(MIN));
+            if carried >= local - OVERHEAD {
+                prop_assert!(discovery.mtu.plpmtu() + 4 > carried);
+            }
+            if carried >= BASE {
+                prop_assert!(discovery.mtu.plpmtu() + LEAST_GAIN + 4 > carried);
+            }
+        }
+    }
+}
