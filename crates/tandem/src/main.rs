@@ -5,6 +5,7 @@
 mod demo;
 mod logging;
 mod proxy;
+mod sctp;
 mod values;
 
 use std::process::ExitCode;
@@ -24,6 +25,7 @@ Examples:
   tandem demo                                calls over UDP, TCP and SCTP on a network that loses packets
   tandem proxy                               a proxy and registrar on 127.0.0.1:5060, until Ctrl-C
   tandem proxy --listen udp:0.0.0.0:5060 --domain example.org --advertise sip.example.org
+  tandem sctp listen --service echo          an SCTP endpoint; tandem sctp connect 127.0.0.1:9000 talks to it
 
 Exit status: 0 done, 1 something failed, 2 the arguments make no sense.";
 
@@ -31,12 +33,14 @@ Exit status: 0 done, 1 something failed, 2 the arguments make no sense.";
 enum Command {
     Demo(demo::Arguments),
     Proxy(proxy::Arguments),
+    Sctp(sctp::Arguments),
 }
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Demo(arguments) => demo::run(arguments),
         Command::Proxy(arguments) => proxy::run(arguments),
+        Command::Sctp(arguments) => sctp::run(arguments),
     }
 }
 

@@ -1,0 +1,80 @@
+//! Standard output and error: a thread that writes, so that whoever does not read holds up nobody but
+//! those who print.
+
+use std::io::{self, Write};
+use std::thread::JoinHandle;
+
+use tokio::sync::mpsc;
+
+use crate::record::Record;
+
+/// Lines that wait to be written; who prints more waits.
+const MAX_WAITING: usize = 64;
+
+/// Where lines of output go. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Output {
+    records: mpsc::Sender<Record>,
+}
+
+/// The thread that writes.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    thread: JoinHandle<()>,
+}
+
+impl Output {
+    /// Starts to write: errors to one place, all else to the other.
+    pub(crate) fn start(
+        mut lines: impl Write + Send + 'static,
+        mut errors: impl Write + Send + 'static,
+    ) -> io::Result<(Output, Writer)> {
+        let (records, mut waiting) = mpsc::channel::<Record>(MAX_WAITING);
+        let thread = std::thread::Builder::new()
+            .name("output".into())
+            .spawn(move || {
+                while let Some(record) = waiting.blocking_recv() {
+                    let line = format!("{record}\n");
+                    let written = if record.is_error() {
+                        // Nobody is left to be told that the place for errors is gone.
+                        let _ = errors
+                            .write_all(line.as_bytes())
+                            .and_then(|()| errors.flush());
+                        Ok(())
+                    } else {
+                        lines.write_all(line.as_bytes()).and_then(|()| {
+                            // One system call for what came together.
+                            if waiting.is_empty() {
+                                lines.flush()
+                            } else {
+                                Ok(())
+                            }
+                        })
+                    };
+                    if written.is_err() {
+                        return;
+                    }
+                }
+            })?;
+        Ok((Output { records }, Writer { thread }))
+    }
+
+    /// Prints a line; waits while many wait to be written. A line for which there is no reader any
+    /// more is dropped: [`closed`](Self::closed) tells.
+    pub(crate) async fn print(&self, record: Record) {
+        let _ = self.records.send(record).await;
+    }
+
+    /// Waits until nobody reads any more, as when the program is piped into one that has ended.
+    pub(crate) async fn closed(&self) {
+        self.records.closed().await;
+    }
+}
+
+impl Writer {
+    /// Waits until everything is written, after the last [`Output`] has been dropped.
+    pub(crate) async fn finish(self) {
+        // A thread that panicked has told so itself.
+        let _ = tokio::task::spawn_blocking(move || self.thread.join()).await;
+    }
+}

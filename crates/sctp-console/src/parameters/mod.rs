@@ -1,0 +1,353 @@
+//! The protocol parameters by their names: what `--set name=value` does.
+//!
+//! One table ([`PARAMETERS`]) drives everything: what a name means, how its value is read, which range
+//! it has, and what `--set help` tells.
+
+mod table;
+mod value;
+
+use std::fmt::Write;
+
+use sctp_net::EndpointConfig;
+
+pub use table::{PARAMETERS, Parameter};
+
+/// Why a setting was not made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettingError {
+    /// There is no `=` in it.
+    #[error("\"{0}\" is no setting: name=value is expected, such as rto_min=200ms")]
+    NoValue(String),
+    /// No parameter has this name.
+    #[error("\"{name}\" is no parameter{}; --set help lists all", suggest(nearest))]
+    UnknownName {
+        /// The name.
+        name: String,
+        /// Names that are like it.
+        nearest: Vec<&'static str>,
+    },
+    /// The parameter takes no such value.
+    #[error("\"{value}\" is no value for {name}: {expected}")]
+    InvalidValue {
+        /// The parameter.
+        name: &'static str,
+        /// The value.
+        value: String,
+        /// What it takes.
+        expected: String,
+    },
+    /// Parameters contradict each other.
+    #[error("{greater_name}={greater} is below {lesser_name}={lesser}")]
+    Contradiction {
+        /// The parameter that must not be below the other one.
+        greater_name: &'static str,
+        /// Its value.
+        greater: String,
+        /// The other one.
+        lesser_name: &'static str,
+        /// Its value.
+        lesser: String,
+    },
+}
+
+impl Parameter {
+    /// Makes one setting, written `name=value`.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such parameter, or it takes no such value. The settings are then as before.
+    pub fn set(config: &mut EndpointConfig, setting: &str) -> Result<(), SettingError> {
+        let (name, value) = setting
+            .split_once('=')
+            .ok_or_else(|| SettingError::NoValue(shortened(setting)))?;
+        let (name, value) = (name.trim(), value.trim());
+        let parameter = Parameter::find(name)?;
+        parameter
+            .field
+            .set(config, value)
+            .map_err(|expected| SettingError::InvalidValue {
+                name: parameter.name,
+                value: shortened(value),
+                expected,
+            })
+    }
+
+    /// Looks whether settings that were made one by one go together.
+    ///
+    /// # Errors
+    ///
+    /// The first pair that does not.
+    pub fn check(config: &EndpointConfig) -> Result<(), SettingError> {
+        if config.rto_max < config.rto_min {
+            let shown = |name| Parameter::find(name).map(|parameter| parameter.value(config));
+            return Err(SettingError::Contradiction {
+                greater_name: "rto_max",
+                greater: shown("rto_max")?,
+                lesser_name: "rto_min",
+                lesser: shown("rto_min")?,
+            });
+        }
+        Ok(())
+    }
+
+    /// The value that the parameter has in these settings, as [`set`](Self::set) takes it.
+    pub fn value(&self, config: &EndpointConfig) -> String {
+        self.field.show(config)
+    }
+
+    /// What kind of value it takes, in a word or two.
+    pub fn unit(&self) -> &'static str {
+        self.field.unit()
+    }
+
+    /// All parameters with unit, default, section and meaning, a paragraph each.
+    pub fn help() -> String {
+        let defaults = EndpointConfig::default();
+        let mut text = String::from(
+            "Protocol parameters, for --set name=value. Times are written with their unit (200ms, 1.5s,\n\
+             10min), bytes may have k, M or G (of 1024).\n\n",
+        );
+        for parameter in PARAMETERS {
+            let Parameter {
+                name,
+                meaning,
+                section,
+                ..
+            } = parameter;
+            let unit = parameter.unit();
+            let default = parameter.value(&defaults);
+            let section = if section.is_empty() { "ours" } else { section };
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{name}={default}  ({unit}; {section})\n    {meaning}");
+        }
+        text
+    }
+
+    fn find(name: &str) -> Result<&'static Parameter, SettingError> {
+        // Who writes RTO.Min, rto-min or RTO_MIN means rto_min.
+        let plain: String = name
+            .chars()
+            .take(MAX_NAME)
+            .map(|character| match character {
+                '.' | '-' => '_',
+                character => character.to_ascii_lowercase(),
+            })
+            .collect();
+        PARAMETERS
+            .iter()
+            .find(|parameter| parameter.name == plain)
+            .ok_or_else(|| SettingError::UnknownName {
+                name: shortened(name),
+                nearest: nearest(&plain),
+            })
+    }
+}
+
+/// Longer names are compared, and longer values repeated, only so far.
+const MAX_NAME: usize = 64;
+
+/// How many names are suggested at most, and how like the wrong one they must be.
+const MAX_SUGGESTIONS: usize = 3;
+const LEAST_LIKENESS: f64 = 0.75;
+
+/// The names most like this one, the most like first.
+fn nearest(name: &str) -> Vec<&'static str> {
+    let mut names: Vec<(f64, &str)> = PARAMETERS
+        .iter()
+        .map(|parameter| {
+            // A part of the name is as good as a slip of the pen: "cookie_life".
+            let is_part = name.len() >= 3 && parameter.name.contains(name);
+            let likeness = if is_part {
+                1.0
+            } else {
+                strsim::jaro_winkler(name, parameter.name)
+            };
+            (likeness, parameter.name)
+        })
+        .filter(|&(likeness, _)| likeness >= LEAST_LIKENESS)
+        .collect();
+    names.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    names
+        .into_iter()
+        .take(MAX_SUGGESTIONS)
+        .map(|(_, name)| name)
+        .collect()
+}
+
+fn suggest(nearest: &[&str]) -> String {
+    if nearest.is_empty() {
+        String::new()
+    } else {
+        format!("; did you mean {}?", nearest.join(" or "))
+    }
+}
+
+fn shortened(text: &str) -> String {
+    text.chars()
+        .take(MAX_NAME)
+        .collect::<String>()
+        .escape_debug()
+        .to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// Fields that are no protocol parameters: the carrier's business.
+    const NOT_BY_NAME: [&str; 1] = ["tag_owner"];
+
+    /// The fields of the settings and their values, as `Debug` tells them.
+    fn fields(config: &EndpointConfig) -> Vec<(String, String)> {
+        let text = format!("{config:#?}");
+        let lines: Vec<&str> = text.lines().collect();
+        // A line that is indented by one step begins a field; further ones belong to it.
+        let mut fields: Vec<(String, String)> = Vec::new();
+        for line in &lines[1..lines.len() - 1] {
+            match line.strip_prefix("    ") {
+                Some(rest) if rest.starts_with(|first: char| first.is_ascii_lowercase()) => {
+                    let (name, value) = rest.split_once(": ").expect("a field");
+                    fields.push((name.to_owned(), value.to_owned()));
+                }
+                _ => fields.last_mut().expect("a field began").1.push_str(line),
+            }
+        }
+        fields
+    }
+
+    /// A value of a parameter other than the default.
+    fn another_value(parameter: &Parameter) -> &'static str {
+        let default = parameter.value(&EndpointConfig::default());
+        let values = match parameter.unit() {
+            "time" => ["321ms", "322ms"],
+            "true|false" => ["true", "false"],
+            "0 to 1" => ["1/3", "2/3"],
+            "bytes" => ["12345", "12346"],
+            _ => ["13", "14"],
+        };
+        values
+            .into_iter()
+            .find(|value| *value != default)
+            .expect("one of two differs")
+    }
+
+    #[test]
+    fn every_field_has_a_name_here() {
+        let fields: BTreeSet<String> = fields(&EndpointConfig::default())
+            .into_iter()
+            .map(|(name, _)| name)
+            .filter(|name| !NOT_BY_NAME.contains(&name.as_str()))
+            .collect();
+        let names: BTreeSet<String> = PARAMETERS
+            .iter()
+            .map(|parameter| parameter.name.to_owned())
+            .collect();
+        assert_eq!(names, fields);
+        assert_eq!(names.len(), PARAMETERS.len(), "no name twice");
+    }
+
+    #[test]
+    fn a_name_sets_its_own_field_and_no_other() {
+        let default = EndpointConfig::default();
+        for parameter in PARAMETERS {
+            let mut config = default.clone();
+            let value = another_value(parameter);
+            Parameter::set(&mut config, &format!("{}={value}", parameter.name)).unwrap();
+            let changed: Vec<String> = fields(&default)
+                .into_iter()
+                .zip(fields(&config))
+                .filter(|(before, after)| before != after)
+                .map(|(before, _)| before.0)
+                .collect();
+            assert_eq!(changed, [parameter.name]);
+        }
+    }
+
+    #[test]
+    fn what_is_shown_can_be_set_again() {
+        for parameter in PARAMETERS {
+            let mut config = EndpointConfig::default();
+            for setting in [
+                format!("{}={}", parameter.name, another_value(parameter)),
+                format!("{}={}", parameter.name, parameter.value(&config)),
+            ] {
+                Parameter::set(&mut config, &setting).unwrap();
+            }
+            assert_eq!(config, EndpointConfig::default(), "{}", parameter.name);
+        }
+    }
+
+    #[test]
+    fn the_names_of_the_rfc_are_understood() {
+        let mut config = EndpointConfig::default();
+        for setting in [
+            "RTO.Initial=2s",
+            "Path.Max.Retrans = 3",
+            "hb-interval=5s",
+            "a_rwnd=64k",
+        ] {
+            Parameter::set(&mut config, setting).unwrap();
+        }
+        assert_eq!(config.rto_initial.as_secs(), 2);
+        assert_eq!(config.path_max_retrans, 3);
+        assert_eq!(config.hb_interval.as_secs(), 5);
+        assert_eq!(config.a_rwnd, 65_536);
+    }
+
+    #[test]
+    fn a_wrong_name_brings_the_nearest_ones() {
+        let nearest = |setting: &str| match Parameter::set(&mut EndpointConfig::default(), setting)
+        {
+            Err(SettingError::UnknownName { nearest, .. }) => nearest,
+            other => panic!("{setting}: {other:?}"),
+        };
+        assert_eq!(nearest("rto_minn=1s")[0], "rto_min");
+        assert_eq!(nearest("cookie_life=1s")[0], "valid_cookie_life");
+        assert!(nearest("hearbeat_interval=1s").contains(&"heartbeats"));
+        assert!(nearest("zzz=1").is_empty());
+        assert!(nearest("=1").is_empty());
+    }
+
+    #[test]
+    fn errors_say_what_is_expected() {
+        let error = |setting: &str| {
+            Parameter::set(&mut EndpointConfig::default(), setting)
+                .unwrap_err()
+                .to_string()
+        };
+        assert!(error("rto_min").contains("name=value"));
+        assert!(error("rto_min=1").contains("unit"));
+        assert!(error("sack_delay=501ms").contains("0s to 500ms"));
+        assert!(error("a_rwnd=1k").contains("1500 to"));
+        assert!(error("max_burst=0").contains("from 1 to"));
+        assert!(error("nodelay=maybe").contains("true or false"));
+        assert!(error("primary_switchover_max_retrans=many").contains("or none"));
+        assert!(error(&"x".repeat(100_000)).len() < 300);
+        assert!(error(&format!("rto_min={}", "\u{1b}".repeat(100_000))).len() < 1000);
+    }
+
+    #[test]
+    fn settings_that_contradict_each_other_are_refused() {
+        let mut config = EndpointConfig::default();
+        assert_eq!(Parameter::check(&config), Ok(()));
+        Parameter::set(&mut config, "rto_max=500ms").unwrap();
+        let error = Parameter::check(&config).unwrap_err().to_string();
+        assert_eq!(error, "rto_max=500ms is below rto_min=1s");
+        Parameter::set(&mut config, "rto_min=100ms").unwrap();
+        assert_eq!(Parameter::check(&config), Ok(()));
+    }
+
+    #[test]
+    fn help_tells_of_every_parameter() {
+        let help = Parameter::help();
+        for parameter in PARAMETERS {
+            assert!(help.contains(&format!("\n{}=", parameter.name)));
+            assert!(help.contains(parameter.meaning));
+        }
+        assert!(
+            help.lines().all(|line| line.len() <= 100),
+            "fits a terminal"
+        );
+    }
+}

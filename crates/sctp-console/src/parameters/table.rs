@@ -1,0 +1,300 @@
+//! The protocol parameters: their names, where they are described, what they mean, and what they take.
+
+use std::time::Duration;
+
+use super::value::Field;
+
+/// A protocol parameter that can be set by its name.
+#[derive(Debug)]
+pub struct Parameter {
+    /// How it is called in `name=value`: the RFC's name, in small letters.
+    pub name: &'static str,
+    /// What it is for.
+    pub meaning: &'static str,
+    /// The document and section that it comes from; nothing where it is ours alone.
+    pub section: &'static str,
+    pub(super) field: Field,
+}
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// Every parameter, in the order in which they are told.
+pub const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "rto_initial",
+        meaning: "retransmission timeout of a path before its first measurement (RTO.Initial)",
+        section: "RFC 9260 6.3.1, 16",
+        field: Field::Time(|config| &mut config.rto_initial, MILLISECOND..=DAY),
+    },
+    Parameter {
+        name: "rto_min",
+        meaning: "least retransmission timeout (RTO.Min)",
+        section: "RFC 9260 6.3.1, 16",
+        field: Field::Time(|config| &mut config.rto_min, MILLISECOND..=DAY),
+    },
+    Parameter {
+        name: "rto_max",
+        meaning: "greatest retransmission timeout (RTO.Max)",
+        section: "RFC 9260 6.3.1, 16",
+        field: Field::Time(|config| &mut config.rto_max, MILLISECOND..=DAY),
+    },
+    Parameter {
+        name: "rto_alpha",
+        meaning: "weight of a new measurement in the smoothed round-trip time (RTO.Alpha)",
+        section: "RFC 9260 6.3.1, 16",
+        field: Field::Weight(|config| &mut config.rto_alpha),
+    },
+    Parameter {
+        name: "rto_beta",
+        meaning: "weight of a new measurement in the variation of the round-trip time (RTO.Beta)",
+        section: "RFC 9260 6.3.1, 16",
+        field: Field::Weight(|config| &mut config.rto_beta),
+    },
+    Parameter {
+        name: "max_burst",
+        meaning: "packets with new data that may leave at one opportunity (Max.Burst)",
+        section: "RFC 9260 6.1, 16",
+        field: Field::Number(|config| &mut config.max_burst, 1..=u32::MAX),
+    },
+    Parameter {
+        name: "valid_cookie_life",
+        meaning: "how long a State Cookie that was given out is accepted (Valid.Cookie.Life)",
+        section: "RFC 9260 5.1.3, 16",
+        field: Field::Time(|config| &mut config.valid_cookie_life, MILLISECOND..=DAY),
+    },
+    Parameter {
+        name: "association_max_retrans",
+        meaning: "errors in a row of the peer before the association is lost (Association.Max.Retrans)",
+        section: "RFC 9260 8.1, 16",
+        field: Field::Number(|config| &mut config.association_max_retrans, 0..=u32::MAX),
+    },
+    Parameter {
+        name: "path_max_retrans",
+        meaning: "errors in a row of a path before it is inactive (Path.Max.Retrans)",
+        section: "RFC 9260 8.2, 16",
+        field: Field::Number(|config| &mut config.path_max_retrans, 0..=u32::MAX),
+    },
+    Parameter {
+        name: "max_init_retransmits",
+        meaning: "how often INIT or COOKIE ECHO is sent again (Max.Init.Retransmits)",
+        section: "RFC 9260 5.1, 16",
+        field: Field::Number(|config| &mut config.max_init_retransmits, 0..=u32::MAX),
+    },
+    Parameter {
+        name: "heartbeats",
+        meaning: "whether idle paths are watched by HEARTBEATs",
+        section: "RFC 9260 8.3",
+        field: Field::Flag(|config| &mut config.heartbeats),
+    },
+    Parameter {
+        name: "hb_interval",
+        meaning: "time between HEARTBEATs on an idle path, to which its RTO is added (HB.interval)",
+        section: "RFC 9260 8.3, 16",
+        field: Field::Time(|config| &mut config.hb_interval, Duration::ZERO..=DAY),
+    },
+    Parameter {
+        name: "hb_max_burst",
+        meaning: "HEARTBEATs that may leave at one time (HB.Max.Burst)",
+        section: "RFC 9260 5.4, 16",
+        field: Field::Number(|config| &mut config.hb_max_burst, 1..=u32::MAX),
+    },
+    Parameter {
+        name: "sack_delay",
+        meaning: "longest delay of an acknowledgement (SACK.Delay)",
+        section: "RFC 9260 6.2, 16",
+        field: Field::Time(
+            |config| &mut config.sack_delay,
+            Duration::ZERO..=Duration::from_millis(500),
+        ),
+    },
+    Parameter {
+        name: "sack_frequency",
+        meaning: "packets with DATA after which the latest one is acknowledged at once",
+        section: "RFC 9260 6.2",
+        field: Field::Number(|config| &mut config.sack_frequency, 1..=u32::MAX),
+    },
+    Parameter {
+        name: "potentially_failed",
+        meaning: "whether data leaves a path at its first errors, long before it is inactive",
+        section: "RFC 7829 3.2",
+        field: Field::Flag(|config| &mut config.potentially_failed),
+    },
+    Parameter {
+        name: "potentially_failed_max_retrans",
+        meaning: "errors in a row before a path is Potentially Failed (PotentiallyFailed.Max.Retrans)",
+        section: "RFC 7829 3.2",
+        field: Field::Number(
+            |config| &mut config.potentially_failed_max_retrans,
+            0..=u32::MAX,
+        ),
+    },
+    Parameter {
+        name: "potentially_failed_events",
+        meaning: "whether ADDR_POTENTIALLY_FAILED is told",
+        section: "RFC 7829 3.2",
+        field: Field::Flag(|config| &mut config.potentially_failed_events),
+    },
+    Parameter {
+        name: "primary_switchover_max_retrans",
+        meaning: "errors of the primary path before another is it (Primary.Switchover.Max.Retrans)",
+        section: "RFC 7829 5",
+        field: Field::OptionalNumber(
+            |config| &mut config.primary_switchover_max_retrans,
+            0..=u32::MAX,
+        ),
+    },
+    Parameter {
+        name: "outbound_streams",
+        meaning: "outbound streams to ask for",
+        section: "RFC 9260 5.1.1",
+        field: Field::Number16(|config| &mut config.outbound_streams, 1..=u16::MAX),
+    },
+    Parameter {
+        name: "max_inbound_streams",
+        meaning: "inbound streams that the peer is allowed",
+        section: "RFC 9260 5.1.1",
+        field: Field::Number16(|config| &mut config.max_inbound_streams, 1..=u16::MAX),
+    },
+    Parameter {
+        name: "a_rwnd",
+        meaning: "received user data that an association holds: the window that the peer sees",
+        section: "RFC 9260 3.3.2, 6.2",
+        field: Field::Bytes32(|config| &mut config.a_rwnd, 1500..=u32::MAX),
+    },
+    Parameter {
+        name: "send_buffer",
+        meaning: "user messages that an association holds until they are acknowledged",
+        section: "",
+        field: Field::Bytes(|config| &mut config.send_buffer, 1..=usize::MAX),
+    },
+    Parameter {
+        name: "max_message_size",
+        meaning: "largest user message in either direction; never more than a_rwnd",
+        section: "",
+        field: Field::Bytes(|config| &mut config.max_message_size, 1..=usize::MAX),
+    },
+    Parameter {
+        name: "partial_delivery_point",
+        meaning: "messages larger than this are delivered in pieces as they come",
+        section: "RFC 9260 6.9",
+        field: Field::Bytes(|config| &mut config.partial_delivery_point, 1..=usize::MAX),
+    },
+    Parameter {
+        name: "nodelay",
+        meaning: "send small messages at once; without it they wait to be bundled (Nagle)",
+        section: "RFC 9260 6.1",
+        field: Field::Flag(|config| &mut config.nodelay),
+    },
+    Parameter {
+        name: "bundling",
+        meaning: "whether chunks share packets",
+        section: "RFC 9260 6.10",
+        field: Field::Flag(|config| &mut config.bundling),
+    },
+    Parameter {
+        name: "mtu",
+        meaning: "largest IP packet, headers included, that a path is first taken to carry",
+        section: "RFC 9260 7.3",
+        field: Field::Bytes(|config| &mut config.mtu, 576..=65_535),
+    },
+    Parameter {
+        name: "path_mtu_discovery",
+        meaning: "whether other packet sizes are tried out, to learn what each path carries",
+        section: "RFC 8899 5.3",
+        field: Field::Flag(|config| &mut config.path_mtu_discovery),
+    },
+    Parameter {
+        name: "base_mtu",
+        meaning: "SCTP packet that a path is expected to carry when mtu is too large (BASE_PLPMTU)",
+        section: "RFC 8899 5.1.2",
+        field: Field::Bytes(|config| &mut config.base_mtu, 512..=65_535),
+    },
+    Parameter {
+        name: "max_probes",
+        meaning: "probe packets of one size that are lost before it is too large (MAX_PROBES)",
+        section: "RFC 8899 5.1.2",
+        field: Field::Number(|config| &mut config.max_probes, 1..=u32::MAX),
+    },
+    Parameter {
+        name: "probe_timer",
+        meaning: "how long the answer to a probe packet may take (PROBE_TIMER)",
+        section: "RFC 8899 5.1.1",
+        field: Field::Time(|config| &mut config.probe_timer, MILLISECOND..=DAY),
+    },
+    Parameter {
+        name: "pmtu_raise_timer",
+        meaning: "time after which a larger packet is tried again (PMTU_RAISE_TIMER)",
+        section: "RFC 8899 5.1.1",
+        field: Field::Time(|config| &mut config.pmtu_raise_timer, MILLISECOND..=DAY),
+    },
+    Parameter {
+        name: "sender_dry_events",
+        meaning: "whether SENDER_DRY_EVENT is told, each time when all that was sent is acknowledged",
+        section: "RFC 6458 6.1.9",
+        field: Field::Flag(|config| &mut config.sender_dry_events),
+    },
+    Parameter {
+        name: "max_received_messages",
+        meaning: "received messages and fragments that an association holds",
+        section: "",
+        field: Field::Size(|config| &mut config.max_received_messages, 1..=usize::MAX),
+    },
+    Parameter {
+        name: "max_tsn_distance",
+        meaning: "how far above the cumulative TSN one may be to be taken",
+        section: "",
+        field: Field::Number16(|config| &mut config.max_tsn_distance, 1..=32_767),
+    },
+    Parameter {
+        name: "max_gap_ack_blocks",
+        meaning: "runs of received TSNs between holes that an association keeps",
+        section: "",
+        field: Field::Size(|config| &mut config.max_gap_ack_blocks, 1..=usize::MAX),
+    },
+    Parameter {
+        name: "max_peer_addresses",
+        meaning: "addresses of the peer that an association uses",
+        section: "",
+        field: Field::Size(|config| &mut config.max_peer_addresses, 1..=255),
+    },
+    Parameter {
+        name: "max_inits_per_second",
+        meaning: "INITs that are answered within a second",
+        section: "",
+        field: Field::Number(|config| &mut config.max_inits_per_second, 0..=u32::MAX),
+    },
+    Parameter {
+        name: "max_cookie_echoes_per_second",
+        meaning: "COOKIE ECHOs that are looked at within a second",
+        section: "",
+        field: Field::Number(
+            |config| &mut config.max_cookie_echoes_per_second,
+            0..=u32::MAX,
+        ),
+    },
+    Parameter {
+        name: "max_received_bytes",
+        meaning: "received user data that is held over all associations",
+        section: "",
+        field: Field::Bytes(|config| &mut config.max_received_bytes, 1..=usize::MAX),
+    },
+    Parameter {
+        name: "max_associations",
+        meaning: "associations of the endpoint, in any state",
+        section: "",
+        field: Field::Size(|config| &mut config.max_associations, 1..=usize::MAX),
+    },
+    Parameter {
+        name: "max_pending_replies",
+        meaning: "answers that belong to no association and wait to be sent",
+        section: "",
+        field: Field::Size(|config| &mut config.max_pending_replies, 1..=usize::MAX),
+    },
+    Parameter {
+        name: "max_remembered_tags",
+        meaning: "verification tags of ended associations that are remembered for valid_cookie_life",
+        section: "",
+        field: Field::Size(|config| &mut config.max_remembered_tags, 0..=usize::MAX),
+    },
+];

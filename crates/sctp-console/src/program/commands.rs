@@ -1,0 +1,165 @@
+//! What is typed, done.
+
+use std::future;
+
+use bytes::Bytes;
+use sctp_net::{Association, SendError, SendInfo};
+
+use super::{Program, Served, Task};
+use crate::command::{Command, Outgoing};
+use crate::output::Output;
+use crate::record::Record;
+use crate::report;
+
+impl Program {
+    /// Begins to do what a line says, or keeps it until there is an association.
+    pub(super) async fn take_line(&mut self, line: &Bytes) {
+        match Command::read(line) {
+            Ok(Command::Use(number)) => self.use_association(number).await,
+            Ok(command) if command.needs_association() && self.current.is_none() => {
+                self.held = Some(command);
+            }
+            Ok(command) => self.work = Some(self.execute(command)),
+            Err(error) => self.output.print(Record::error(error)).await,
+        }
+    }
+
+    /// What does a command. It may wait, and everything else goes on meanwhile.
+    pub(super) fn execute(&self, command: Command) -> Task<()> {
+        let output = self.output.clone();
+        let current = self.current_association();
+        let current = current.map(|served| served.association);
+        match (command, current) {
+            (Command::Help, _) => Box::pin(print_all(output, report::help())),
+            (Command::Associations, _) => Box::pin(print_all(output, self.list())),
+            (Command::Stats, _) => self.tell_statistics(),
+            (Command::Send(outgoing), Some(association)) => {
+                Box::pin(send(association, outgoing, self.options.ppid, output))
+            }
+            (Command::Paths, Some(association)) => Box::pin(tell_paths(association, output)),
+            (Command::Primary(address), Some(association)) => Box::pin(async move {
+                if let Err(error) = association.set_primary(address).await {
+                    let text = format!("/primary {address}: {error}");
+                    output.print(Record::error(text)).await;
+                }
+            }),
+            (Command::Heartbeat(address), Some(association)) => Box::pin(async move {
+                if let Err(error) = association.request_heartbeat(address).await {
+                    let text = format!("/heartbeat {address}: {error}");
+                    output.print(Record::error(text)).await;
+                }
+            }),
+            (Command::Shutdown, Some(association)) => {
+                association.begin_shutdown();
+                Box::pin(future::ready(()))
+            }
+            (Command::Abort(reason), Some(association)) => {
+                association.abort(&reason);
+                Box::pin(future::ready(()))
+            }
+            (Command::Use(_), _) | (_, None) => Box::pin(future::ready(())),
+        }
+    }
+
+    async fn use_association(&mut self, number: u64) {
+        let number = number.to_string();
+        let found = self.associations.keys().find(|id| id.to_string() == number);
+        match found {
+            Some(&id) => self.current = Some(id),
+            None => {
+                let text = format!("there is no association {number}: /associations lists them");
+                self.output.print(Record::error(text)).await;
+            }
+        }
+    }
+
+    fn current_association(&self) -> Option<Served> {
+        let id = self.current?;
+        self.associations.get(&id).cloned()
+    }
+
+    fn list(&self) -> Vec<Record> {
+        self.associations
+            .iter()
+            .map(|(id, served)| {
+                let (messages, bytes) = served.received.totals();
+                Record::report("association")
+                    .about(served.association.peer())
+                    .with("association", id)
+                    .with("current", self.current == Some(*id))
+                    .with("messages_received", messages)
+                    .with("bytes_received", bytes)
+            })
+            .collect()
+    }
+
+    fn tell_statistics(&self) -> Task<()> {
+        let output = self.output.clone();
+        let stack = self.stack.clone();
+        let settings = report::settings(&self.options.config);
+        let current = self.current_association();
+        Box::pin(async move {
+            if let Some(Served {
+                association,
+                received,
+            }) = current
+            {
+                if let Some(status) = association.status().await {
+                    output.print(report::status(&association, &status)).await;
+                }
+                if let Some(statistics) = association.statistics().await {
+                    let counters = report::counters(&association, &statistics, &received);
+                    output.print(counters).await;
+                }
+            }
+            let statistics = stack.statistics().await;
+            output.print(report::stack(&statistics)).await;
+            if let Some(drops) = report::drops(&statistics) {
+                output.print(drops).await;
+            }
+            print_all(output, settings).await;
+        })
+    }
+}
+
+async fn send(association: Association, outgoing: Outgoing, ppid: u32, output: Output) {
+    let Outgoing {
+        stream,
+        unordered,
+        text,
+    } = outgoing;
+    let bytes = text.len();
+    let info = SendInfo {
+        stream,
+        ppid,
+        unordered,
+        ..SendInfo::default()
+    };
+    let Err(error) = association.send(info, text).await else {
+        return;
+    };
+    let text = match error {
+        SendError::InvalidStream => {
+            let last = association.outbound_streams().saturating_sub(1);
+            format!("there is no stream {stream}: they go from 0 to {last}")
+        }
+        error => format!("a message of {bytes} bytes is not sent: {error}"),
+    };
+    output.print(Record::error(text)).await;
+}
+
+async fn tell_paths(association: Association, output: Output) {
+    match association.status().await {
+        Some(status) => print_all(output, report::paths(association.peer(), &status)).await,
+        None => {
+            let ended = Record::error("the association has ended");
+            output.print(ended).await;
+        }
+    }
+}
+
+async fn print_all(output: Output, records: Vec<Record>) {
+    for record in records {
+        output.print(record).await;
+    }
+}

@@ -1,0 +1,437 @@
+//! The whole program: an endpoint, its associations, what is typed, and how it all ends.
+
+mod commands;
+mod connection;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sctp_net::{Association, AssociationId, CloseCause, Endpoint, EndpointConfig, Stack};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::{JoinError, JoinSet};
+
+use crate::carrier::{Carrier, Over};
+use crate::command::Command;
+use crate::input::{self, Input};
+use crate::output::Output;
+use crate::record::Record;
+use crate::service::Service;
+use crate::session::{Received, Session};
+use crate::target::{ResolveError, Target};
+use crate::terminal::Terminal;
+use connection::Connection;
+
+/// What the program is to do.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What carries the packets.
+    pub carrier: Carrier,
+    /// The local SCTP port; 0 chooses a free one.
+    pub port: u16,
+    /// The protocol parameters.
+    pub config: EndpointConfig,
+    /// What is done with associations and their messages.
+    pub service: Service,
+    /// The PPID of the messages that are typed, and of those that the service begins with.
+    pub ppid: u32,
+    /// How long the peers must have been quiet, after the end of the input, before associations are
+    /// shut down.
+    pub linger: Duration,
+    /// Whom to associate with; nobody: wait for peers.
+    pub connect: Option<Target>,
+    /// Whether to associate again when an association has ended, for ever.
+    pub reconnect: bool,
+}
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// All associations were shut down in good order.
+    Graceful,
+    /// An association was lost or aborted.
+    Lost,
+}
+
+/// Why it could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A name has no address.
+    #[error(transparent)]
+    Resolve(#[from] ResolveError),
+    /// The carrier, the port, or a thread could not be had.
+    #[error(transparent)]
+    Start(#[from] io::Error),
+    /// The association could not be begun.
+    #[error(transparent)]
+    Connect(#[from] sctp_net::ConnectError),
+    /// It was interrupted before an association was up.
+    #[error("interrupted before an association was up")]
+    Interrupted,
+    /// The carrier failed.
+    #[error("the carrier of SCTP failed")]
+    CarrierFailed,
+}
+
+/// Runs until the input ends, `terminal.stops` says so, or, where the options say whom to connect to,
+/// until that association has ended.
+///
+/// # Errors
+///
+/// When it cannot begin, or the carrier fails.
+pub async fn run(options: Options, terminal: Terminal) -> Result<Outcome, Error> {
+    let (output, writer) = Output::start(terminal.lines, terminal.errors)?;
+    let result = Program::start(options, terminal.input, output).await;
+    let result = match result {
+        Ok(program) => program.run(terminal.stops).await,
+        Err(error) => Err(error),
+    };
+    writer.finish().await;
+    result
+}
+
+type Task<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+struct Program {
+    options: Options,
+    stack: Stack,
+    endpoint: Endpoint,
+    output: Output,
+    connection: Option<Connection>,
+    sessions: JoinSet<(AssociationId, CloseCause)>,
+    associations: BTreeMap<AssociationId, Served>,
+    /// The association to which typed lines go.
+    current: Option<AssociationId>,
+    input: Option<mpsc::Receiver<Input>>,
+    /// A command that waits for an association.
+    held: Option<Command>,
+    /// A command that is being done.
+    work: Option<Task<()>>,
+    /// After the end of the input: ends when the peers have been quiet for long enough.
+    quiet: Option<Task<()>>,
+    activity: Arc<Notify>,
+    phase: Phase,
+    lost: bool,
+    failure: Option<Error>,
+}
+
+/// An association that is up, and what is known of it here.
+#[derive(Clone, Debug)]
+struct Served {
+    association: Association,
+    received: Arc<Received>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    /// Associations may begin, lines may be typed.
+    Running,
+    /// The input has ended.
+    InputEnded,
+    /// Everything is being shut down.
+    Stopping,
+    /// Everything is being aborted.
+    Aborting,
+}
+
+/// What happened.
+enum Happening {
+    Accepted(Option<Association>),
+    Connected(Result<Association, sctp_net::ConnectError>),
+    SessionEnded(Result<(AssociationId, CloseCause), JoinError>),
+    Input(Option<Input>),
+    WorkDone,
+    Quiet,
+    Stop,
+    OutputClosed,
+}
+
+impl Program {
+    async fn start(
+        options: Options,
+        source: Option<Box<dyn io::BufRead + Send>>,
+        output: Output,
+    ) -> Result<Program, Error> {
+        let peers = match &options.connect {
+            Some(target) => target.resolve().await?,
+            None => Vec::new(),
+        };
+        let stack = options.carrier.open(&peers)?;
+        let endpoint = stack.endpoint(options.port, options.config.clone())?;
+        output.print(introduce(&options, &stack, &endpoint)).await;
+        // A command may stand before the longest message.
+        const COMMAND: usize = 64;
+        let longest = options.config.max_message_size.saturating_add(COMMAND);
+        let input = source
+            .map(|source| input::start(source, longest))
+            .transpose()?;
+        let mut program = Program {
+            connection: options
+                .connect
+                .as_ref()
+                .map(|target| Connection::new(peers, target.port())),
+            stack,
+            endpoint,
+            output,
+            sessions: JoinSet::new(),
+            associations: BTreeMap::new(),
+            current: None,
+            input,
+            held: None,
+            work: None,
+            quiet: None,
+            activity: Arc::default(),
+            phase: Phase::Running,
+            lost: false,
+            failure: None,
+            options,
+        };
+        program.connect().await;
+        Ok(program)
+    }
+
+    async fn run(mut self, mut stops: mpsc::Receiver<()>) -> Result<Outcome, Error> {
+        while !self.is_over() {
+            match self.next(&mut stops).await {
+                Happening::Accepted(Some(association)) => self.begin(association, true),
+                Happening::Accepted(None) => {
+                    self.failure.get_or_insert(Error::CarrierFailed);
+                    self.stop();
+                }
+                Happening::Connected(result) => self.connected(result).await,
+                Happening::SessionEnded(Ok((id, cause))) => self.session_ended(id, &cause),
+                Happening::SessionEnded(Err(error)) => {
+                    // A session is never cancelled: it has panicked, and so does who waits for it.
+                    std::panic::resume_unwind(error.into_panic());
+                }
+                Happening::Input(input) => self.take_input(input).await,
+                Happening::WorkDone => self.work = None,
+                Happening::Quiet | Happening::OutputClosed => self.stop(),
+                Happening::Stop if self.phase < Phase::Stopping => self.interrupt(),
+                Happening::Stop => self.abort(),
+            }
+            self.look_at_input_end();
+        }
+        self.finish().await
+    }
+
+    async fn next(&mut self, stops: &mut mpsc::Receiver<()>) -> Happening {
+        let takes_input = self.held.is_none() && self.work.is_none();
+        let is_open = self.phase < Phase::Stopping;
+        let attempt = self.connection.as_mut().and_then(Connection::attempt);
+        tokio::select! {
+            Some(()) = stops.recv() => Happening::Stop,
+            Some(result) = self.sessions.join_next() => Happening::SessionEnded(result),
+            () = poll(&mut self.work) => Happening::WorkDone,
+            association = self.endpoint.accept(), if is_open => Happening::Accepted(association),
+            result = poll_some(attempt) => Happening::Connected(result),
+            input = receive(&mut self.input), if takes_input => Happening::Input(input),
+            () = poll(&mut self.quiet) => Happening::Quiet,
+            () = self.output.closed(), if is_open => Happening::OutputClosed,
+        }
+    }
+
+    /// An association is up.
+    fn begin(&mut self, association: Association, incoming: bool) {
+        let id = association.id();
+        let received = Arc::default();
+        if let Some(connection) = &mut self.connection {
+            connection.begun(&association);
+        }
+        let session = Session {
+            association: association.clone(),
+            incoming,
+            service: self.options.service,
+            ppid: self.options.ppid,
+            output: self.output.clone(),
+            received: Arc::clone(&received),
+            activity: Arc::clone(&self.activity),
+        };
+        self.sessions
+            .spawn(async move { (id, session.run().await) });
+        let served = Served {
+            association,
+            received,
+        };
+        self.associations.insert(id, served);
+        let is_ours = self
+            .connection
+            .as_ref()
+            .is_some_and(|connection| connection.is(id));
+        if self.current.is_none() || is_ours {
+            self.current = Some(id);
+        }
+        if let (Some(command), Some(_)) = (self.held.take(), self.current) {
+            self.work = Some(self.execute(command));
+        }
+    }
+
+    /// An association has ended, and everything has been told of it.
+    fn session_ended(&mut self, id: AssociationId, cause: &CloseCause) {
+        self.associations.remove(&id);
+        if self.current == Some(id) {
+            self.current = self.associations.keys().next().copied();
+        }
+        let is_ours = self
+            .connection
+            .as_ref()
+            .is_some_and(|connection| connection.is(id));
+        let graceful = *cause == CloseCause::Shutdown;
+        if is_ours || (self.connection.is_none() && self.phase >= Phase::Stopping) {
+            self.lost = !graceful;
+        }
+        if is_ours {
+            self.connection_ended();
+        }
+    }
+
+    async fn take_input(&mut self, input: Option<Input>) {
+        match input {
+            Some(Input::Line(line)) => self.take_line(&line).await,
+            Some(Input::TooLong(bytes)) => {
+                let most = self.options.config.max_message_size;
+                let text =
+                    format!("a line of {bytes} bytes is not sent: max_message_size is {most}");
+                self.output.print(Record::error(text)).await;
+            }
+            Some(Input::End(reason)) => {
+                if let Some(error) = reason {
+                    let text = format!("standard input: {error}");
+                    self.output.print(Record::error(text)).await;
+                }
+                self.end_input();
+            }
+            None => self.end_input(),
+        }
+    }
+
+    fn end_input(&mut self) {
+        self.input = None;
+        if self.phase == Phase::Running {
+            self.phase = Phase::InputEnded;
+        }
+    }
+
+    /// After the end of the input, and when all of it is done: waits for quiet, then stops.
+    fn look_at_input_end(&mut self) {
+        let is_done = self.held.is_none() && self.work.is_none() && self.quiet.is_none();
+        if self.phase != Phase::InputEnded || !is_done || self.is_connecting() {
+            return;
+        }
+        let associations: Vec<Association> = self
+            .associations
+            .values()
+            .map(|served| served.association.clone())
+            .collect();
+        let activity = Arc::clone(&self.activity);
+        let linger = self.options.linger;
+        self.quiet = Some(Box::pin(quiet(associations, activity, linger)));
+    }
+
+    /// Shuts everything down.
+    fn stop(&mut self) {
+        if self.phase >= Phase::Stopping {
+            return;
+        }
+        self.phase = Phase::Stopping;
+        self.input = None;
+        self.work = None;
+        self.quiet = None;
+        if let Some(connection) = &mut self.connection {
+            connection.give_up();
+        }
+        for served in self.associations.values() {
+            served.association.begin_shutdown();
+        }
+    }
+
+    /// The person or the system wants it to end.
+    fn interrupt(&mut self) {
+        if self.is_connecting() && !self.options.reconnect {
+            self.failure.get_or_insert(Error::Interrupted);
+        }
+        self.stop();
+    }
+
+    /// Ends everything at once.
+    fn abort(&mut self) {
+        self.phase = Phase::Aborting;
+        for served in self.associations.values() {
+            served.association.abort(b"interrupted");
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.phase >= Phase::Stopping && self.sessions.is_empty()
+    }
+
+    async fn finish(self) -> Result<Outcome, Error> {
+        if self.held.is_some() {
+            let text = "a line was not sent: there is no association";
+            self.output.print(Record::error(text)).await;
+        }
+        self.stack.close().await;
+        match self.failure {
+            Some(error) => Err(error),
+            None if self.lost => Ok(Outcome::Lost),
+            None => Ok(Outcome::Graceful),
+        }
+    }
+}
+
+/// What the program tells of itself when it begins.
+fn introduce(options: &Options, stack: &Stack, endpoint: &Endpoint) -> Record {
+    let over = options.carrier.over;
+    let addresses: Vec<String> = stack
+        .local_addresses()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    let encapsulation_port = (over == Over::Udp).then(|| stack.local_addr().port());
+    Record::report("endpoint")
+        .with("port", endpoint.port())
+        .with("over", over)
+        .with_some("encapsulation_port", encapsulation_port)
+        .with("addresses", addresses.join(","))
+        .with("service", options.service)
+}
+
+/// Waits until no message has arrived for so long, and all that was sent is acknowledged.
+async fn quiet(associations: Vec<Association>, activity: Arc<Notify>, linger: Duration) {
+    loop {
+        tokio::select! {
+            () = activity.notified() => continue,
+            () = tokio::time::sleep(linger) => {}
+        }
+        let mut outstanding = 0;
+        for association in &associations {
+            let status = association.status().await;
+            outstanding += status.map_or(0, |status| status.send_buffer_bytes);
+        }
+        if outstanding == 0 || linger.is_zero() {
+            return;
+        }
+    }
+}
+
+/// The result of a task; waits for ever where there is none.
+async fn poll<T>(task: &mut Option<Task<T>>) -> T {
+    poll_some(task.as_mut()).await
+}
+
+async fn poll_some<T>(task: Option<&mut Task<T>>) -> T {
+    match task {
+        Some(task) => task.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What is typed next; waits for ever where nothing can be.
+async fn receive(input: &mut Option<mpsc::Receiver<Input>>) -> Option<Input> {
+    match input {
+        Some(input) => input.recv().await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,377 @@
+//! `tandem sctp`.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Subcommand, ValueEnum};
+use sctp_console::{Carrier, Options, Outcome, Over, Parameter, Service, Target, Terminal};
+use sctp_net::EndpointConfig;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+use crate::values::{count, duration};
+use crate::{fail, logging};
+
+/// Talk SCTP by hand: wait for associations, or associate, and type messages.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Listen(Listen),
+    Connect(Connect),
+}
+
+/// Wait for associations and serve them, until the input ends or Ctrl-C.
+///
+/// Serves any number of associations side by side. Typed lines go to the first of them, or to the one
+/// that /use names.
+#[derive(Args, Debug)]
+#[command(after_help = LISTEN_EXAMPLES, after_long_help = long_help(LISTEN_EXAMPLES, LISTEN_STATUS))]
+struct Listen {
+    /// SCTP port; 0 chooses a free one, which the first line of output tells
+    #[arg(long, value_name = "PORT", default_value_t = 9000)]
+    port: u16,
+
+    /// Local UDP port, with --over udp; 0 lets the system choose
+    #[arg(long, value_name = "PORT", default_value_t = 9899)]
+    encapsulation_port: u16,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Associate with a peer, until the association ends, the input ends, or Ctrl-C.
+///
+/// The endpoint also answers peers that associate with it, so two that connect to each other make one
+/// association.
+#[derive(Args, Debug)]
+#[command(after_help = CONNECT_EXAMPLES, after_long_help = long_help(CONNECT_EXAMPLES, CONNECT_STATUS))]
+struct Connect {
+    /// Names or addresses of the peer, and its SCTP port; IPv6 addresses in brackets
+    ///
+    /// Several hosts are several addresses of one peer, the first one being the primary; the peer may
+    /// tell of more. Names are resolved by the system.
+    #[arg(value_name = "HOST[,HOST…]:PORT")]
+    target: Option<Target>,
+
+    /// Local SCTP port; 0 chooses a free one
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    port: u16,
+
+    /// Local UDP port, with --over udp; 0 lets the system choose
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    encapsulation_port: u16,
+
+    /// Associate again 20 ms after the association has ended, or has failed to begin, for ever
+    #[arg(long)]
+    reconnect: bool,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+/// What both commands have.
+#[derive(Args, Debug)]
+struct Common {
+    /// Local address; may be given several times, for a multi-homed endpoint
+    ///
+    /// Without any: with --over udp a wildcard address, of which the peer is told nothing, so that it
+    /// works through a NAT; with --over ip all usable addresses of the host.
+    #[arg(long, value_name = "ADDRESS")]
+    address: Vec<IpAddr>,
+
+    /// What is under SCTP
+    #[arg(long, value_enum, default_value_t = Carriers::Udp)]
+    over: Carriers,
+
+    /// The peer's UDP port, with --over udp, when we begin; of a peer that begins it is learnt
+    #[arg(long, value_name = "PORT", default_value_t = 9899,
+          value_parser = clap::value_parser!(u16).range(1..))]
+    peer_encapsulation_port: u16,
+
+    /// What is done with associations and the messages that arrive
+    #[arg(long, value_enum, default_value_t = Services::Print)]
+    service: Services,
+
+    /// Outbound streams to ask for; at least as many are allowed inbound [default: 10, inbound 2048]
+    #[arg(long, value_name = "N",
+          value_parser = |text: &str| count(text, 1..=65_535).map(|streams| streams as u16))]
+    streams: Option<u16>,
+
+    /// Payload protocol identifier of the messages sent
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    ppid: u32,
+
+    /// Set a protocol parameter, such as rto_min=200ms; --set help lists them all
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<String>,
+
+    /// Write what goes over the wire to a file that Wireshark opens (pcapng)
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+
+    /// After the end of the input, shut down when the peer has sent nothing for so long
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "200ms")]
+    linger: Duration,
+
+    /// With --over ip on a kernel with SCTP: a packet-filter rule keeps it away from our packets
+    #[arg(long)]
+    kernel_kept_away: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Carriers {
+    /// UDP (RFC 6951): needs no privilege, and works through NATs
+    Udp,
+    /// IP, as protocol 132: needs the capability CAP_NET_RAW
+    Ip,
+    /// The kernel's own SCTP, where it has one
+    Kernel,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Services {
+    /// Print messages
+    Print,
+    /// Send messages back on their stream, with their PPID and their order flag
+    Echo,
+    /// Count messages
+    Discard,
+    /// Send date and time in one message and shut down
+    Daytime,
+    /// Send one message and stay
+    Talker,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tandem sctp listen --port 9000 --service echo       in one terminal
+  tandem sctp connect 127.0.0.1:9000                  in another one: type, and see it come back
+  tandem sctp connect --set help                      all protocol parameters
+
+See tandem sctp listen --help and tandem sctp connect --help for lines, output and exit status.";
+
+const LISTEN_EXAMPLES: &str = "\
+Examples:
+  tandem sctp listen                                  port 9000 over UDP port 9899, on all addresses
+  tandem sctp listen --port 9000 --service echo --set sack_delay=0s
+  tandem sctp listen --address 192.0.2.1 --address 198.51.100.1    a multi-homed endpoint
+  sudo tandem sctp listen --over ip --service discard --pcap listen.pcapng";
+
+const CONNECT_EXAMPLES: &str = "\
+Examples:
+  tandem sctp connect 127.0.0.1:9000
+  tandem sctp connect example.org:9000 --streams 100 --ppid 46
+  tandem sctp connect '192.0.2.1,[2001:db8::1]:9000' --set path_max_retrans=2
+  printf 'one\\n/stream 3 two\\n' | tandem sctp connect 127.0.0.1:9000
+  tandem sctp connect 127.0.0.1:9000 --service discard --reconnect";
+
+/// What the long help of both commands ends with.
+fn long_help(examples: &str, status: &str) -> String {
+    let commands = sctp_console::commands_help();
+    format!("{examples}\n\nLines of input:\n{commands}\n{OUTPUT}\n\n{status}")
+}
+
+const OUTPUT: &str = "\
+Lines of output, each with key=value after it:
+  * NAME PEER   a notification, by its name in RFC 6458 without SCTP_: COMM_UP, SHUTDOWN_EVENT,
+                SHUTDOWN_COMP, COMM_LOST, CANT_STR_ASSOC, RESTART, ADDR_UNREACHABLE, …
+  < PEER        a message that arrived
+  = NAME        what the program tells of itself, or answers
+  ! TEXT        what was asked for and not done, to standard error
+
+Values that are no single word stand in quotes, with escapes for what a terminal would not show.
+
+The end of the input shuts everything down in good order, once the peer has been quiet for --linger
+and everything is acknowledged; so does Ctrl-C or SIGTERM, at once; a second one aborts. Input from
+/dev/null, as in the background of a script, is none at all: the program runs on, unless it is
+connect, with the service print and without --reconnect.";
+
+const LISTEN_STATUS: &str = "\
+Exit status: 0 associations that were up at the end were shut down in good order, 1 one of them was
+lost, or it could not start, 2 the arguments make no sense.";
+
+const CONNECT_STATUS: &str = "\
+Exit status: 0 the association was shut down in good order, by either side, 1 it was lost or aborted,
+did not come to be, or the program could not start, 2 the arguments make no sense.";
+
+/// Runs the command to its end.
+pub(crate) fn run(arguments: Arguments) -> ExitCode {
+    logging::start("warn");
+    let options = match arguments.command {
+        Command::Listen(listen) => listen.options(),
+        Command::Connect(connect) => connect.options(),
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error),
+    };
+    let result = runtime.block_on(talk(options));
+    // A name that the system still looks up, and a terminal that nobody types on, end with us.
+    runtime.shutdown_background();
+    match result {
+        Ok(Outcome::Graceful) => ExitCode::SUCCESS,
+        Ok(Outcome::Lost) => ExitCode::FAILURE,
+        Err(error) => fail(&error),
+    }
+}
+
+async fn talk(options: Options) -> Result<Outcome, sctp_console::Error> {
+    let terminal = Terminal {
+        input: input(&options)?,
+        lines: Box::new(BufWriter::new(File::from(
+            io::stdout().as_fd().try_clone_to_owned()?,
+        ))),
+        errors: Box::new(io::stderr()),
+        stops: stops()?,
+    };
+    sctp_console::run(options, terminal).await
+}
+
+/// Standard input; nothing where it is `/dev/null` and there is something to do without it.
+fn input(options: &Options) -> io::Result<Option<Box<dyn BufRead + Send>>> {
+    let file = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let only_types =
+        options.connect.is_some() && options.service == Service::Print && !options.reconnect;
+    if !only_types && is_null(&file) {
+        return Ok(None);
+    }
+    Ok(Some(Box::new(BufReader::new(file))))
+}
+
+fn is_null(file: &File) -> bool {
+    match (file.metadata(), fs::metadata("/dev/null")) {
+        (Ok(file), Ok(null)) => file.file_type().is_char_device() && file.rdev() == null.rdev(),
+        _ => false,
+    }
+}
+
+/// SIGINT and SIGTERM, as they come.
+fn stops() -> io::Result<mpsc::Receiver<()>> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let (sender, stops) = mpsc::channel(1);
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            if sender.send(()).await.is_err() {
+                return;
+            }
+        }
+    });
+    Ok(stops)
+}
+
+impl Listen {
+    fn options(self) -> Options {
+        self.common
+            .options("listen", self.port, self.encapsulation_port)
+    }
+}
+
+impl Connect {
+    fn options(self) -> Options {
+        // Not required by the parser, so that `--set help` works without it.
+        let options = self
+            .common
+            .options("connect", self.port, self.encapsulation_port);
+        if self.target.is_none() {
+            let text = "the following required argument was not provided: HOST[,HOST…]:PORT";
+            refuse("connect", ErrorKind::MissingRequiredArgument, text);
+        }
+        Options {
+            connect: self.target,
+            reconnect: self.reconnect,
+            ..options
+        }
+    }
+}
+
+impl Common {
+    fn options(self, command: &str, port: u16, encapsulation_port: u16) -> Options {
+        Options {
+            config: self.config(command),
+            carrier: Carrier {
+                over: match self.over {
+                    Carriers::Udp => Over::Udp,
+                    Carriers::Ip => Over::Ip,
+                    Carriers::Kernel => Over::Kernel,
+                },
+                addresses: self.address,
+                encapsulation_port,
+                peer_encapsulation_port: self.peer_encapsulation_port,
+                kernel_kept_away: self.kernel_kept_away,
+                pcap: self.pcap,
+            },
+            port,
+            service: match self.service {
+                Services::Print => Service::Print,
+                Services::Echo => Service::Echo,
+                Services::Discard => Service::Discard,
+                Services::Daytime => Service::Daytime,
+                Services::Talker => Service::Talker,
+            },
+            ppid: self.ppid,
+            linger: self.linger,
+            connect: None,
+            reconnect: false,
+        }
+    }
+
+    /// The protocol parameters; ends the program when they are asked for, or do not go together.
+    fn config(&self, command: &str) -> EndpointConfig {
+        let mut config = EndpointConfig::default();
+        if let Some(streams) = self.streams {
+            config.outbound_streams = streams;
+            config.max_inbound_streams = config.max_inbound_streams.max(streams);
+        }
+        if self.set.iter().any(|setting| setting == HELP) {
+            // Whoever closes the pipe has read enough.
+            let _ = io::stdout().write_all(Parameter::help().as_bytes());
+            std::process::exit(0);
+        }
+        let made = self
+            .set
+            .iter()
+            .try_for_each(|setting| Parameter::set(&mut config, setting))
+            .and_then(|()| Parameter::check(&config));
+        if let Err(error) = made {
+            let text = format!("invalid value for '--set <NAME=VALUE>': {error}");
+            refuse(command, ErrorKind::ValueValidation, &text);
+        }
+        config
+    }
+}
+
+/// In place of a setting: tells of all parameters.
+const HELP: &str = "help";
+
+/// Says what is wrong with the arguments of a command, as the parser does, and ends the program.
+fn refuse(command: &str, kind: ErrorKind, text: &str) -> ! {
+    let mut arguments = crate::Arguments::command();
+    arguments.build();
+    arguments
+        .find_subcommand_mut("sctp")
+        .and_then(|sctp| sctp.find_subcommand_mut(command))
+        .expect("the command is the one that was given")
+        .error(kind, text)
+        .exit()
+}
