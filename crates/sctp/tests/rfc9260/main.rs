@@ -1,0 +1,14 @@
+//! Conformance to RFC 9260, section by section: what `docs/rfc9260.md` names as tests and the tests
+//! of single features do not cover.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod scripted;
+
+mod section_12;
+mod section_3;
+mod section_5;
+mod section_6;
+mod section_7;
+mod section_8;
+mod section_9;
