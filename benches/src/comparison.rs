@@ -1,0 +1,41 @@
+//! Which comparisons there are.
+
+use crate::output::Output;
+use crate::rounds::Rounds;
+use crate::{engine_dcsctp, engine_sctp_proto, handshakes, kernel_tcp, udp_usrsctp};
+
+/// A comparison.
+pub(crate) struct Comparison {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) run: fn(&Rounds, &mut dyn Output) -> anyhow::Result<()>,
+}
+
+/// All of them.
+pub(crate) const COMPARISONS: &[Comparison] = &[
+    Comparison {
+        name: "engine-dcsctp",
+        about: "two engines in memory against two of dcSCTP: messages per CPU second",
+        run: engine_dcsctp::run,
+    },
+    Comparison {
+        name: "engine-sctp-proto",
+        about: "two engines in memory against two of sctp-proto: messages per CPU second",
+        run: engine_sctp_proto::run,
+    },
+    Comparison {
+        name: "udp-usrsctp",
+        about: "SCTP in UDP over loopback against usrsctp: goodput, CPU seconds a GByte",
+        run: udp_usrsctp::run,
+    },
+    Comparison {
+        name: "kernel-tcp",
+        about: "SCTP in UDP over loopback against the kernel's TCP: goodput, CPU seconds a GByte",
+        run: kernel_tcp::run,
+    },
+    Comparison {
+        name: "handshakes",
+        about: "setting up and shutting down, answering INITs, and idle associations",
+        run: handshakes::run,
+    },
+];

@@ -1,0 +1,75 @@
+//! Ends of a comparison as processes of their own, which tell what they measured in lines of JSON.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde::de::DeserializeOwned;
+
+/// How much longer than it should a process may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A running process; dropping it ends it.
+pub(crate) struct Process {
+    name: String,
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Process {
+    /// Starts `command`. What it prints as errors is printed here.
+    pub(crate) fn start(name: &str, command: &mut Command) -> anyhow::Result<Process> {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot start {name}"))?;
+        let stdout = child.stdout.take().context("the process has no output")?;
+        Ok(Process {
+            name: name.to_owned(),
+            child,
+            lines: read_lines(stdout),
+        })
+    }
+
+    /// Starts this program in another role.
+    pub(crate) fn start_role(role: &str) -> anyhow::Result<Process> {
+        let program = std::env::current_exe().context("this program's file")?;
+        Process::start(role, Command::new(program).args(["role", "--role", role]))
+    }
+
+    /// What the process tells next, which should take `expected` or so.
+    pub(crate) fn tells<T: DeserializeOwned>(&mut self, expected: Duration) -> anyhow::Result<T> {
+        let line = match self.lines.recv_timeout(expected + PATIENCE) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Timeout) => bail!("{} does not come to an end", self.name),
+            Err(RecvTimeoutError::Disconnected) => {
+                let status = self.child.wait()?;
+                bail!("{} ended early: {status}", self.name);
+            }
+        };
+        serde_json::from_str(&line).with_context(|| format!("{} said {line:?}", self.name))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It has ended already, as a rule.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+fn read_lines(stdout: ChildStdout) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}

@@ -1,0 +1,29 @@
+//! The parts that this program plays in processes of its own.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+use crate::handshakes::idle;
+use crate::transfer::{sctp, tcp};
+
+/// Plays the role that `Process::start_role` asked for.
+pub(crate) fn play(role: &str) -> anyhow::Result<()> {
+    let words: Vec<&str> = role.split(' ').collect();
+    match words[..] {
+        ["sctp-server"] => sctp::serve(),
+        ["sctp-client", port, bytes, seconds] => {
+            sctp::send(port.parse()?, bytes.parse()?, time(seconds)?)
+        }
+        ["tcp-server"] => tcp::serve(),
+        ["tcp-client", port, bytes, seconds] => {
+            tcp::send(port.parse()?, bytes.parse()?, time(seconds)?)
+        }
+        ["idle", count, seconds] => idle::hold(count.parse()?, time(seconds)?),
+        _ => bail!("there is no role {role:?}"),
+    }
+}
+
+fn time(seconds: &str) -> anyhow::Result<Duration> {
+    Duration::try_from_secs_f64(seconds.parse()?).context("seconds")
+}
