@@ -52,6 +52,16 @@ impl Replies {
         self.dropped
     }
 
+    /// How many wait.
+    pub(crate) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Takes back those after the first `count`.
+    pub(crate) fn truncate(&mut self, count: usize) {
+        self.queue.truncate(count);
+    }
+
     /// The largest packet.
     pub(crate) fn max_packet(&self) -> usize {
         self.max_packet
@@ -82,7 +92,8 @@ impl Replies {
         self.queue.push_back(Transmit {
             path: address.to,
             packet,
-            may_fragment: false,
+            // Nothing is known of the path, or will be: there may be no association.
+            may_fragment: true,
         });
     }
 

@@ -94,6 +94,15 @@ pub struct TagOwner {
     pub count: u32,
 }
 
+impl TagOwner {
+    /// The tag of ours that is nearest below `tag`, or 0 when there is none.
+    pub(crate) fn own(self, tag: u32) -> u32 {
+        let count = self.count.max(1);
+        let begin = tag - tag % count;
+        begin.checked_add(self.index % count).unwrap_or(0)
+    }
+}
+
 /// A user message that arrived whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReceivedMessage {

@@ -112,6 +112,7 @@ fn t3_backs_off_as_section_6_3_3_says_until_the_peer_is_given_up() {
                 state: PathState::Inactive,
                 ..
             },
+            Event::SendFailed { was_sent: true, .. },
             Event::CommunicationLost {
                 cause: LostCause::TimedOut,
                 unsent: 0,

@@ -1,10 +1,11 @@
 //! The State Cookie (RFC 9260 sections 5.1.3 to 5.1.5): all that is needed to make an association,
 //! signed and given to the peer to keep.
 //!
-//! Addresses and ports are signed but not carried: whoever brings the cookie back must come from
-//! where the INIT came from, so the packet itself says them.
+//! It is as short as it can be, for it goes to whoever asks. What the packet that brings it back
+//! says anyway is signed but not carried: the ports, our verification tag, and the peer's address,
+//! unless it has several and may come from another one.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
 use hmac::{Hmac, KeyInit, Mac};
@@ -18,22 +19,28 @@ use crate::packet::Tsn;
 /// Half of an HMAC-SHA-256, the least that RFC 2104 section 5 recommends: cookies are to be small.
 const MAC_LENGTH: usize = 16;
 
-/// Key number, then the fields of [`Cookie`] in their order.
-const FIELDS_LENGTH: usize = 1 + 8 + 4 + 5 * 4 + 2 * 2 + 2 * 4;
-
-/// Bytes of a signed cookie.
-pub(crate) const COOKIE_LENGTH: usize = FIELDS_LENGTH + MAC_LENGTH;
-
 /// How often the secret key changes (section 5.1.3: hourly).
 const KEY_LIFETIME: Duration = Duration::from_secs(3600);
 
+/// What the first byte says beside the number of the key.
+mod flags {
+    pub(super) const KEY_NUMBER: u8 = 0x1f;
+    pub(super) const LIFE: u8 = 0x20;
+    pub(super) const TIE_TAGS: u8 = 0x40;
+    pub(super) const ADDRESSES: u8 = 0x80;
+}
+
+/// The creation time is carried modulo this, in microseconds: 12 days, where the key that signed it
+/// is gone after some hours.
+const TIME_MODULUS: u64 = 1 << 40;
+
 /// What a cookie says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cookie {
-    /// When it was made, after the beginning of its endpoint.
+    /// When it was made, on the clock of [`CookieSigner::time`].
     pub(crate) created: Duration,
-    /// For how long it is valid.
-    pub(crate) life: Duration,
+    /// For how long it is valid, when that is not Valid.Cookie.Life.
+    pub(crate) life: Option<Duration>,
     /// The tag that we gave ourselves in the INIT ACK.
     pub(crate) local_tag: u32,
     /// The Initiate Tag of the peer's INIT.
@@ -50,6 +57,26 @@ pub(crate) struct Cookie {
     pub(crate) inbound_streams: u16,
     /// Local-Tie-Tag and Peer's-Tie-Tag (section 5.2.2), 0 when there was no association.
     pub(crate) tie_tags: TieTags,
+    /// Where the INIT came from, and the INIT ACK went.
+    pub(crate) source: CookieSource,
+    /// The peer's other addresses.
+    pub(crate) other_addresses: Vec<IpAddr>,
+}
+
+/// The address of the peer that is proved when the cookie comes back (section 5.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CookieSource {
+    pub(crate) remote: IpAddr,
+    pub(crate) encapsulation_port: Option<u16>,
+}
+
+impl From<PathAddress> for CookieSource {
+    fn from(address: PathAddress) -> CookieSource {
+        CookieSource {
+            remote: address.remote,
+            encapsulation_port: address.encapsulation_port,
+        }
+    }
 }
 
 /// Random numbers that stand for the two verification tags of an association (section 5.2.2).
@@ -59,12 +86,14 @@ pub(crate) struct TieTags {
     pub(crate) peer: u32,
 }
 
-/// Where a cookie's packets come from and go to.
+/// What the packet says that brings a cookie back, or takes it away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CookieOrigin {
     pub(crate) local_port: u16,
     pub(crate) peer_port: u16,
-    pub(crate) from: PathAddress,
+    /// Our verification tag.
+    pub(crate) local_tag: u32,
+    pub(crate) from: CookieSource,
 }
 
 /// What is wrong with a cookie that came back.
@@ -77,6 +106,11 @@ pub(crate) enum CookieError {
 /// Signs cookies and checks signatures.
 pub(crate) struct CookieSigner {
     began: Instant,
+    /// Where the clock of the cookies began: how long we have been running is nobody's business
+    /// (section 5.1.3).
+    offset: Duration,
+    /// How long a key signs: no cookie outlives the one after it.
+    key_lifetime: Duration,
     current: Key,
     previous: Option<Key>,
 }
@@ -89,10 +123,12 @@ struct Key {
 }
 
 impl CookieSigner {
-    /// A signer with a fresh key.
-    pub(crate) fn new(now: Instant, rng: &mut ChaCha12Rng) -> CookieSigner {
+    /// A signer with a fresh key, for cookies that live no longer than `longest_life`.
+    pub(crate) fn new(now: Instant, longest_life: Duration, rng: &mut ChaCha12Rng) -> CookieSigner {
         CookieSigner {
+            key_lifetime: KEY_LIFETIME.max(longest_life),
             began: now,
+            offset: Duration::from_micros(rng.next_u64() % TIME_MODULUS),
             current: Key::new(0, now, rng),
             previous: None,
         }
@@ -100,75 +136,103 @@ impl CookieSigner {
 
     /// The time that goes into [`Cookie::created`].
     pub(crate) fn time(&self, now: Instant) -> Duration {
-        now.saturating_duration_since(self.began)
+        now.saturating_duration_since(self.began) + self.offset
     }
 
-    /// Signs a cookie.
+    /// Signs a cookie that goes to and will come from these ports.
     pub(crate) fn sign(
         &mut self,
         now: Instant,
         cookie: &Cookie,
-        origin: CookieOrigin,
+        local_port: u16,
+        peer_port: u16,
         rng: &mut ChaCha12Rng,
-    ) -> [u8; COOKIE_LENGTH] {
-        self.renew_key(now, cookie.life, rng);
-        let mut bytes = [0; COOKIE_LENGTH];
-        let mut rest = bytes.as_mut_slice();
-        put(&mut rest, &[self.current.number]);
-        put(
-            &mut rest,
-            &(cookie.created.as_micros() as u64).to_be_bytes(),
-        );
-        put(&mut rest, &(cookie.life.as_millis() as u32).to_be_bytes());
-        put(&mut rest, &cookie.local_tag.to_be_bytes());
-        put(&mut rest, &cookie.peer_tag.to_be_bytes());
-        put(&mut rest, &cookie.local_initial_tsn.0.to_be_bytes());
-        put(&mut rest, &cookie.peer_initial_tsn.0.to_be_bytes());
-        put(&mut rest, &cookie.peer_a_rwnd.to_be_bytes());
-        put(&mut rest, &cookie.outbound_streams.to_be_bytes());
-        put(&mut rest, &cookie.inbound_streams.to_be_bytes());
-        put(&mut rest, &cookie.tie_tags.local.to_be_bytes());
-        put(&mut rest, &cookie.tie_tags.peer.to_be_bytes());
-        let (fields, signature) = bytes.split_at_mut(FIELDS_LENGTH);
-        let mac = self.current.sign(fields, origin).finalize().into_bytes();
-        signature.copy_from_slice(&mac[..MAC_LENGTH]);
+    ) -> Vec<u8> {
+        self.renew_key(now, rng);
+        let mut bytes = write(cookie, self.current.number);
+        let origin = CookieOrigin {
+            local_port,
+            peer_port,
+            local_tag: cookie.local_tag,
+            from: cookie.source,
+        };
+        let mac = self.current.sign(&bytes, origin).finalize().into_bytes();
+        bytes.extend_from_slice(&mac[..MAC_LENGTH]);
         bytes
     }
 
-    /// Checks the signature of a cookie that came back from `origin` and reads it. Whether it is
+    /// Checks the signature of a cookie that came back in a packet and reads it. Whether it is
     /// still fresh is another question ([`Self::staleness`]).
     pub(crate) fn verify(&self, bytes: &[u8], origin: CookieOrigin) -> Result<Cookie, CookieError> {
         let (fields, signature) = bytes
-            .split_at_checked(FIELDS_LENGTH)
-            .filter(|(_, signature)| signature.len() == MAC_LENGTH)
+            .len()
+            .checked_sub(MAC_LENGTH)
+            .and_then(|length| bytes.split_at_checked(length))
             .ok_or(CookieError::NotAuthentic)?;
-        let number = fields.first().copied();
+        let first = fields.first().ok_or(CookieError::NotAuthentic)?;
         let key = [Some(&self.current), self.previous.as_ref()]
             .into_iter()
             .flatten()
-            .find(|key| Some(key.number) == number)
+            .find(|key| key.number == first & flags::KEY_NUMBER)
             .ok_or(CookieError::NotAuthentic)?;
         key.sign(fields, origin)
             .verify_truncated_left(signature)
             .map_err(|_| CookieError::NotAuthentic)?;
-        read(fields).ok_or(CookieError::NotAuthentic)
+        read(fields, &origin)
+            .filter(Cookie::is_sensible)
+            .filter(|cookie| cookie.names(origin.from))
+            .ok_or(CookieError::NotAuthentic)
     }
 
-    /// How long ago a cookie expired; `None` when it is fresh.
-    pub(crate) fn staleness(&self, now: Instant, cookie: &Cookie) -> Option<Duration> {
-        let expired = cookie.created.saturating_add(cookie.life);
-        self.time(now)
-            .checked_sub(expired)
+    /// How long ago a cookie expired; `None` when it is fresh. `life` is Valid.Cookie.Life.
+    pub(crate) fn staleness(
+        &self,
+        now: Instant,
+        cookie: &Cookie,
+        life: Duration,
+    ) -> Option<Duration> {
+        let modulus = Duration::from_micros(TIME_MODULUS);
+        let (now, created) = (self.time(now), cookie.created);
+        // What of the time is less than a microsecond was not carried.
+        let micros = now.as_micros() as u64 % TIME_MODULUS;
+        let now =
+            Duration::from_micros(micros) + Duration::from_nanos(now.subsec_nanos() as u64 % 1000);
+        let age = now
+            .checked_sub(created)
+            .unwrap_or_else(|| (now + modulus).saturating_sub(created));
+        age.checked_sub(cookie.life.unwrap_or(life))
             .filter(|staleness| !staleness.is_zero())
     }
 
     /// Changes the key when it is old. The one before is kept for the cookies that are out.
-    fn renew_key(&mut self, now: Instant, life: Duration, rng: &mut ChaCha12Rng) {
-        if now.saturating_duration_since(self.current.made) < KEY_LIFETIME.max(life) {
+    fn renew_key(&mut self, now: Instant, rng: &mut ChaCha12Rng) {
+        if now.saturating_duration_since(self.current.made) < self.key_lifetime {
             return;
         }
-        let next = Key::new(self.current.number.wrapping_add(1), now, rng);
+        let next = Key::new((self.current.number + 1) & flags::KEY_NUMBER, now, rng);
         self.previous = Some(std::mem::replace(&mut self.current, next));
+    }
+}
+
+impl Cookie {
+    /// All addresses of the peer, the proved one first.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        std::iter::once(self.source.remote).chain(self.other_addresses.iter().copied())
+    }
+
+    /// Whether it may come back from there: the proved address as it was, or another address by
+    /// whatever encapsulation port (RFC 6951 section 5.4).
+    fn names(&self, from: CookieSource) -> bool {
+        from == self.source || self.other_addresses.contains(&from.remote)
+    }
+
+    /// Whether an association can be made from it. We sign no other ones; should a fault of our own
+    /// ever make us, it ends here.
+    fn is_sensible(&self) -> bool {
+        self.local_tag != 0
+            && self.peer_tag != 0
+            && self.outbound_streams != 0
+            && self.inbound_streams != 0
     }
 }
 
@@ -183,52 +247,168 @@ impl Key {
         }
     }
 
+    /// Signs the fields and what of the origin they do not carry.
     fn sign(&self, fields: &[u8], origin: CookieOrigin) -> Hmac<Sha256> {
         let mut mac = self.mac.clone();
         mac.update(fields);
         mac.update(&origin.local_port.to_be_bytes());
         mac.update(&origin.peer_port.to_be_bytes());
-        match origin.from.encapsulation_port {
-            Some(port) => {
-                mac.update(&[1]);
-                mac.update(&port.to_be_bytes());
+        mac.update(&origin.local_tag.to_be_bytes());
+        let carries_addresses = fields
+            .first()
+            .is_some_and(|first| first & flags::ADDRESSES != 0);
+        if !carries_addresses {
+            match origin.from.encapsulation_port {
+                None => mac.update(&[0]),
+                Some(port) => {
+                    mac.update(&[1]);
+                    mac.update(&port.to_be_bytes());
+                }
             }
-            None => mac.update(&[0]),
-        }
-        match origin.from.remote {
-            IpAddr::V4(address) => mac.update(&address.octets()),
-            IpAddr::V6(address) => mac.update(&address.octets()),
+            match origin.from.remote {
+                IpAddr::V4(address) => mac.update(&address.octets()),
+                IpAddr::V6(address) => mac.update(&address.octets()),
+            }
         }
         mac
     }
 }
 
-fn put(rest: &mut &mut [u8], field: &[u8]) {
-    if let Some((place, after)) = std::mem::take(rest).split_at_mut_checked(field.len()) {
-        place.copy_from_slice(field);
-        *rest = after;
+fn write(cookie: &Cookie, key_number: u8) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(128);
+    let mut first = key_number;
+    if cookie.life.is_some() {
+        first |= flags::LIFE;
     }
+    if cookie.tie_tags != TieTags::default() {
+        first |= flags::TIE_TAGS;
+    }
+    if !cookie.other_addresses.is_empty() {
+        first |= flags::ADDRESSES;
+    }
+    bytes.push(first);
+    let created = cookie.created.as_micros() as u64 % TIME_MODULUS;
+    bytes.extend_from_slice(&created.to_be_bytes()[3..]);
+    for field in [
+        cookie.peer_tag,
+        cookie.local_initial_tsn.0,
+        cookie.peer_initial_tsn.0,
+        cookie.peer_a_rwnd,
+    ] {
+        bytes.extend_from_slice(&field.to_be_bytes());
+    }
+    bytes.extend_from_slice(&cookie.outbound_streams.to_be_bytes());
+    bytes.extend_from_slice(&cookie.inbound_streams.to_be_bytes());
+    if let Some(life) = cookie.life {
+        bytes.extend_from_slice(&(life.as_millis() as u32).to_be_bytes());
+    }
+    if cookie.tie_tags != TieTags::default() {
+        bytes.extend_from_slice(&cookie.tie_tags.local.to_be_bytes());
+        bytes.extend_from_slice(&cookie.tie_tags.peer.to_be_bytes());
+    }
+    if !cookie.other_addresses.is_empty() {
+        put_source(&mut bytes, cookie.source);
+        bytes.push(cookie.other_addresses.len() as u8);
+        for address in &cookie.other_addresses {
+            put_address(&mut bytes, *address, 0);
+        }
+    }
+    bytes
 }
 
-fn read(fields: &[u8]) -> Option<Cookie> {
-    let mut rest = fields.get(1..)?;
-    let created = Duration::from_micros(u64::from_be_bytes(take(&mut rest)?));
-    let life = Duration::from_millis(u32::from_be_bytes(take(&mut rest)?).into());
-    Some(Cookie {
-        created,
-        life,
-        local_tag: u32::from_be_bytes(take(&mut rest)?),
-        peer_tag: u32::from_be_bytes(take(&mut rest)?),
-        local_initial_tsn: Tsn(u32::from_be_bytes(take(&mut rest)?)),
-        peer_initial_tsn: Tsn(u32::from_be_bytes(take(&mut rest)?)),
-        peer_a_rwnd: u32::from_be_bytes(take(&mut rest)?),
-        outbound_streams: u16::from_be_bytes(take(&mut rest)?),
-        inbound_streams: u16::from_be_bytes(take(&mut rest)?),
-        tie_tags: TieTags {
+fn read(fields: &[u8], origin: &CookieOrigin) -> Option<Cookie> {
+    let (&first, mut rest) = fields.split_first()?;
+    let [a, b, c, d, e] = take(&mut rest)?;
+    let created = Duration::from_micros(u64::from_be_bytes([0, 0, 0, a, b, c, d, e]));
+    let peer_tag = u32::from_be_bytes(take(&mut rest)?);
+    let local_initial_tsn = Tsn(u32::from_be_bytes(take(&mut rest)?));
+    let peer_initial_tsn = Tsn(u32::from_be_bytes(take(&mut rest)?));
+    let peer_a_rwnd = u32::from_be_bytes(take(&mut rest)?);
+    let outbound_streams = u16::from_be_bytes(take(&mut rest)?);
+    let inbound_streams = u16::from_be_bytes(take(&mut rest)?);
+    let life = match first & flags::LIFE {
+        0 => None,
+        _ => Some(u32::from_be_bytes(take(&mut rest)?)),
+    };
+    let tie_tags = match first & flags::TIE_TAGS {
+        0 => TieTags::default(),
+        _ => TieTags {
             local: u32::from_be_bytes(take(&mut rest)?),
             peer: u32::from_be_bytes(take(&mut rest)?),
         },
+    };
+    let mut source = origin.from;
+    let mut other_addresses = Vec::new();
+    if first & flags::ADDRESSES != 0 {
+        source = take_source(&mut rest)?;
+        let [count] = take(&mut rest)?;
+        for _ in 0..count {
+            let (address, _) = take_address(&mut rest)?;
+            other_addresses.push(address);
+        }
+    }
+    rest.is_empty().then_some(Cookie {
+        created,
+        life: life.map(|life| Duration::from_millis(life.into())),
+        local_tag: origin.local_tag,
+        peer_tag,
+        local_initial_tsn,
+        peer_initial_tsn,
+        peer_a_rwnd,
+        outbound_streams,
+        inbound_streams,
+        tie_tags,
+        source,
+        other_addresses,
     })
+}
+
+/// What the byte before an address says.
+const IPV6: u8 = 1;
+const ENCAPSULATED: u8 = 2;
+
+fn put_source(bytes: &mut Vec<u8>, source: CookieSource) {
+    match source.encapsulation_port {
+        None => put_address(bytes, source.remote, 0),
+        Some(port) => {
+            put_address(bytes, source.remote, ENCAPSULATED);
+            bytes.extend_from_slice(&port.to_be_bytes());
+        }
+    }
+}
+
+fn put_address(bytes: &mut Vec<u8>, address: IpAddr, kind: u8) {
+    match address {
+        IpAddr::V4(address) => {
+            bytes.push(kind);
+            bytes.extend_from_slice(&address.octets());
+        }
+        IpAddr::V6(address) => {
+            bytes.push(kind | IPV6);
+            bytes.extend_from_slice(&address.octets());
+        }
+    }
+}
+
+fn take_source(rest: &mut &[u8]) -> Option<CookieSource> {
+    let (remote, kind) = take_address(rest)?;
+    let encapsulation_port = match kind & ENCAPSULATED {
+        0 => None,
+        _ => Some(u16::from_be_bytes(take(rest)?)),
+    };
+    Some(CookieSource {
+        remote,
+        encapsulation_port,
+    })
+}
+
+fn take_address(rest: &mut &[u8]) -> Option<(IpAddr, u8)> {
+    let [kind] = take(rest)?;
+    let address = match kind & IPV6 {
+        0 => IpAddr::V4(Ipv4Addr::from(take::<4>(rest)?)),
+        _ => IpAddr::V6(Ipv6Addr::from(take::<16>(rest)?)),
+    };
+    Some((address, kind))
 }
 
 fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
@@ -243,18 +423,47 @@ mod tests {
 
     use super::*;
 
-    fn cookie(created: Duration) -> Cookie {
-        Cookie {
-            created,
-            life: Duration::from_secs(60),
-            local_tag: 1,
-            peer_tag: 2,
-            local_initial_tsn: Tsn(3),
-            peer_initial_tsn: Tsn(4),
-            peer_a_rwnd: 5,
-            outbound_streams: 6,
-            inbound_streams: 7,
-            tie_tags: TieTags { local: 8, peer: 9 },
+    const LIFE: Duration = Duration::from_secs(60);
+
+    struct Signing {
+        now: Instant,
+        rng: ChaCha12Rng,
+        signer: CookieSigner,
+    }
+
+    impl Signing {
+        fn new() -> Signing {
+            let mut rng = ChaCha12Rng::seed_from_u64(1);
+            let now = Instant::now();
+            Signing {
+                now,
+                signer: CookieSigner::new(now, 2 * LIFE, &mut rng),
+                rng,
+            }
+        }
+
+        fn cookie(&self) -> Cookie {
+            Cookie {
+                created: Duration::from_micros(
+                    self.signer.time(self.now).as_micros() as u64 % TIME_MODULUS,
+                ),
+                life: None,
+                local_tag: 1,
+                peer_tag: 2,
+                local_initial_tsn: Tsn(3),
+                peer_initial_tsn: Tsn(4),
+                peer_a_rwnd: 5,
+                outbound_streams: 6,
+                inbound_streams: 7,
+                tie_tags: TieTags::default(),
+                source: origin().from,
+                other_addresses: Vec::new(),
+            }
+        }
+
+        fn sign(&mut self, cookie: &Cookie) -> Vec<u8> {
+            self.signer
+                .sign(self.now, cookie, 5060, 5061, &mut self.rng)
         }
     }
 
@@ -262,106 +471,197 @@ mod tests {
         CookieOrigin {
             local_port: 5060,
             peer_port: 5061,
-            from: PathAddress {
-                local: None,
+            local_tag: 1,
+            from: CookieSource {
                 remote: IpAddr::from([192, 0, 2, 1]),
                 encapsulation_port: Some(9899),
             },
         }
     }
 
+    /// A cookie with everything in it that may be.
+    fn full(signing: &Signing) -> Cookie {
+        Cookie {
+            life: Some(Duration::from_millis(61_234)),
+            tie_tags: TieTags { local: 8, peer: 9 },
+            other_addresses: vec![
+                IpAddr::from([192, 0, 2, 7]),
+                "2001:db8::7".parse().expect("an address"),
+            ],
+            ..signing.cookie()
+        }
+    }
+
     #[test]
     fn reads_what_it_signed() {
-        let mut rng = ChaCha12Rng::seed_from_u64(1);
-        let now = Instant::now();
-        let mut signer = CookieSigner::new(now, &mut rng);
-        let cookie = cookie(Duration::from_micros(123_456));
-        let bytes = signer.sign(now, &cookie, origin(), &mut rng);
-        assert_eq!(signer.verify(&bytes, origin()), Ok(cookie));
+        let mut signing = Signing::new();
+        let cookie = signing.cookie();
+        let bytes = signing.sign(&cookie);
+        assert_eq!(bytes.len(), 42);
+        assert_eq!(signing.signer.verify(&bytes, origin()), Ok(cookie));
+        let cookie = full(&signing);
+        let bytes = signing.sign(&cookie);
+        assert_eq!(signing.signer.verify(&bytes, origin()), Ok(cookie));
     }
 
     #[test]
-    fn refuses_any_altered_byte_any_length_and_any_other_origin() {
-        let mut rng = ChaCha12Rng::seed_from_u64(1);
-        let now = Instant::now();
-        let mut signer = CookieSigner::new(now, &mut rng);
-        let bytes = signer.sign(now, &cookie(Duration::ZERO), origin(), &mut rng);
-        for index in 0..bytes.len() {
-            let mut altered = bytes;
-            altered[index] ^= 1;
-            assert!(signer.verify(&altered, origin()).is_err(), "byte {index}");
+    fn refuses_any_altered_byte_and_any_length() {
+        let mut signing = Signing::new();
+        for cookie in [signing.cookie(), full(&signing)] {
+            let bytes = signing.sign(&cookie);
+            for index in 0..bytes.len() {
+                let mut altered = bytes.clone();
+                altered[index] ^= 1;
+                let verified = signing.signer.verify(&altered, origin());
+                assert!(verified.is_err(), "byte {index}");
+            }
+            for length in 0..bytes.len() {
+                assert!(signing.signer.verify(&bytes[..length], origin()).is_err());
+            }
         }
-        for length in 0..bytes.len() {
-            assert!(signer.verify(&bytes[..length], origin()).is_err());
+    }
+
+    fn from(address: &str, port: Option<u16>) -> CookieSource {
+        CookieSource {
+            remote: address.parse().expect("an address"),
+            encapsulation_port: port,
         }
-        let with_port = |encapsulation_port| PathAddress {
-            encapsulation_port,
-            ..origin().from
+    }
+
+    #[test]
+    fn comes_back_with_the_same_tag_and_ports_only() {
+        let mut signing = Signing::new();
+        for cookie in [signing.cookie(), full(&signing)] {
+            let bytes = signing.sign(&cookie);
+            for elsewhere in [
+                CookieOrigin {
+                    peer_port: 5062,
+                    ..origin()
+                },
+                CookieOrigin {
+                    local_port: 5062,
+                    ..origin()
+                },
+                CookieOrigin {
+                    local_tag: 2,
+                    ..origin()
+                },
+            ] {
+                assert!(signing.signer.verify(&bytes, elsewhere).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn comes_back_from_one_of_the_peers_addresses_only() {
+        let mut signing = Signing::new();
+        let single = signing.cookie();
+        let single = signing.sign(&single);
+        let several = full(&signing);
+        let several = signing.sign(&several);
+        let accepts = |bytes: &[u8], from| {
+            let origin = CookieOrigin { from, ..origin() };
+            signing.signer.verify(bytes, origin).is_ok()
         };
         for elsewhere in [
-            CookieOrigin {
-                peer_port: 5062,
-                ..origin()
-            },
-            CookieOrigin {
-                local_port: 5062,
-                ..origin()
-            },
-            CookieOrigin {
-                from: with_port(Some(9898)),
-                ..origin()
-            },
-            CookieOrigin {
-                from: with_port(None),
-                ..origin()
-            },
-            CookieOrigin {
-                from: PathAddress {
-                    remote: IpAddr::from([192, 0, 2, 2]),
-                    ..origin().from
-                },
-                ..origin()
-            },
+            from("192.0.2.1", Some(9898)),
+            from("192.0.2.1", None),
+            from("192.0.2.2", Some(9899)),
         ] {
-            assert!(signer.verify(&bytes, elsewhere).is_err());
+            assert!(!accepts(&single, elsewhere));
+            assert!(!accepts(&several, elsewhere));
+        }
+        for listed in [
+            from("192.0.2.7", Some(9899)),
+            from("192.0.2.7", Some(1234)),
+            from("2001:db8::7", None),
+        ] {
+            assert!(!accepts(&single, listed));
+            assert!(accepts(&several, listed));
         }
     }
 
     #[test]
-    fn tells_how_stale_a_cookie_is() {
-        let mut rng = ChaCha12Rng::seed_from_u64(1);
-        let now = Instant::now();
-        let signer = CookieSigner::new(now, &mut rng);
-        let cookie = cookie(Duration::from_secs(1));
-        let at = |seconds| now + Duration::from_secs(seconds);
-        assert_eq!(signer.staleness(at(61), &cookie), None);
-        assert_eq!(
-            signer.staleness(at(63), &cookie),
-            Some(Duration::from_secs(2))
+    fn nonsense_is_refused_though_it_is_signed() {
+        let mut signing = Signing::new();
+        let sensible = full(&signing);
+        for nonsense in [
+            Cookie {
+                peer_tag: 0,
+                ..sensible.clone()
+            },
+            Cookie {
+                outbound_streams: 0,
+                ..sensible.clone()
+            },
+            Cookie {
+                inbound_streams: 0,
+                ..sensible.clone()
+            },
+        ] {
+            let bytes = signing.sign(&nonsense);
+            assert!(signing.signer.verify(&bytes, origin()).is_err());
+        }
+        // Fields that end too early or too late, or count wrongly, under a signature that is right.
+        let fields = write(&sensible, signing.signer.current.number);
+        let with_signature = |fields: &[u8]| {
+            let mac = signing.signer.current.sign(fields, origin());
+            [fields, &mac.finalize().into_bytes()[..MAC_LENGTH]].concat()
+        };
+        assert!(
+            signing
+                .signer
+                .verify(&with_signature(&fields), origin())
+                .is_ok()
         );
+        for length in 1..fields.len() {
+            let bytes = with_signature(&fields[..length]);
+            assert!(signing.signer.verify(&bytes, origin()).is_err());
+        }
+        let long = [&fields[..], &[0]].concat();
+        let verified = signing.signer.verify(&with_signature(&long), origin());
+        assert!(verified.is_err());
+        for first in 0..=u8::MAX {
+            let mut changed = fields.clone();
+            changed[0] = first;
+            let verified = signing.signer.verify(&with_signature(&changed), origin());
+            assert!(verified.is_err() || first == fields[0]);
+        }
+    }
+
+    #[test]
+    fn tells_how_stale_a_cookie_is_across_the_end_of_its_clock() {
+        let mut signing = Signing::new();
+        for offset in [
+            Duration::ZERO,
+            Duration::from_micros(TIME_MODULUS) - Duration::from_secs(30),
+        ] {
+            signing.signer.offset = offset;
+            let cookie = signing.cookie();
+            let at = |seconds| signing.now + Duration::from_secs(seconds);
+            let staleness = |cookie: &Cookie, now| signing.signer.staleness(now, cookie, LIFE);
+            assert_eq!(staleness(&cookie, at(60)), None);
+            assert_eq!(staleness(&cookie, at(62)), Some(Duration::from_secs(2)));
+            let longer = Cookie {
+                life: Some(Duration::from_secs(61)),
+                ..cookie.clone()
+            };
+            assert_eq!(staleness(&longer, at(62)), Some(Duration::from_secs(1)));
+        }
     }
 
     #[test]
     fn changes_its_key_and_accepts_the_one_before() {
-        let mut rng = ChaCha12Rng::seed_from_u64(1);
-        let now = Instant::now();
-        let mut signer = CookieSigner::new(now, &mut rng);
-        let old = signer.sign(now, &cookie(Duration::ZERO), origin(), &mut rng);
-        let new = signer.sign(
-            now + KEY_LIFETIME,
-            &cookie(Duration::ZERO),
-            origin(),
-            &mut rng,
-        );
+        let mut signing = Signing::new();
+        let cookie = signing.cookie();
+        let old = signing.sign(&cookie);
+        signing.now += KEY_LIFETIME;
+        let new = signing.sign(&cookie);
         assert_ne!(old, new);
-        assert!(signer.verify(&old, origin()).is_ok());
-        assert!(signer.verify(&new, origin()).is_ok());
-        signer.sign(
-            now + 2 * KEY_LIFETIME,
-            &cookie(Duration::ZERO),
-            origin(),
-            &mut rng,
-        );
-        assert!(signer.verify(&old, origin()).is_err());
+        assert!(signing.signer.verify(&old, origin()).is_ok());
+        assert!(signing.signer.verify(&new, origin()).is_ok());
+        signing.now += KEY_LIFETIME;
+        signing.sign(&cookie);
+        assert!(signing.signer.verify(&old, origin()).is_err());
     }
 }

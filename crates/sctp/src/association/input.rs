@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::addresses::AddressRules;
 use super::cookie::Cookie;
 use super::path::Path;
 use super::receiver::{FatalData, Receiver, Reception};
@@ -16,7 +17,7 @@ use crate::packet::{
     InitFault, OperationError, Packet, ParameterType, RawChunk, Sack, Shutdown, Tsn, TypeList,
 };
 use crate::replies::ReplyAddress;
-use crate::{AssociationState, CannotStartCause, Event, LostCause, PathAddress};
+use crate::{AssociationState, CannotStartCause, Event, LostCause, PathAddress, PathState};
 
 /// What the packet that is being handled has brought so far.
 #[derive(Debug, Clone, Copy)]
@@ -54,7 +55,10 @@ impl Association {
         parsed: &Packet<'_>,
         context: &mut Context<'_>,
     ) {
-        let Some(path) = self.path_to(from.remote) else {
+        let path = self
+            .path_to(from.remote)
+            .or_else(|| self.add_source_of_init_ack(from, parsed, context));
+        let Some(path) = path else {
             // Not out of the blue, for the tag is right: an ABORT would end the association.
             context.statistics.drops.unknown_path += 1;
             return;
@@ -81,7 +85,7 @@ impl Association {
         }
         for chunk in parsed.chunks() {
             match chunk {
-                Ok(Chunk::Abort(abort)) if abort.tag_reflected => {
+                Ok(Chunk::Abort(abort)) if abort.tag_reflected && is_well_formed(&abort) => {
                     if self.state == AssociationState::ShutdownAckSent {
                         // The peer keeps nothing of the association any more, and all data of both
                         // sides is acknowledged: it has finished, and its SHUTDOWN COMPLETE was
@@ -119,6 +123,12 @@ impl Association {
         self.learn_path(path, from, context);
         self.statistics.packets_received += 1;
         self.pending.cookie_ack(path);
+        // Section 5.4: a COOKIE ACK to an address that is not proved goes with a HEARTBEAT.
+        if let Some(path) = self.paths.get_mut(path)
+            && path.state() == PathState::Unconfirmed
+        {
+            path.want_heartbeat();
+        }
         let arriving = Arriving {
             packet,
             header: parsed.header(),
@@ -139,19 +149,18 @@ impl Association {
         self.setup = None;
         self.shutdown = Default::default();
         self.pending = Default::default();
+        self.tell_of_failed_messages(context);
         self.receiver
             .restart(cookie.peer_initial_tsn, cookie.inbound_streams, config);
+        self.tell_aborted_delivery(context);
         let was_refused = self.sender.restart(
             cookie.local_initial_tsn,
             cookie.outbound_streams,
             cookie.peer_a_rwnd,
         );
         self.error_count = 0;
-        for path in &mut self.paths {
-            path.reset(config);
-        }
+        self.restart_paths(cookie, context);
         self.state = AssociationState::Established;
-        self.choose_current();
         self.start_heartbeats(context);
         self.begin_burst();
         if was_refused {
@@ -180,6 +189,7 @@ impl Association {
             cookie.outbound_streams,
             context,
         );
+        self.combine_paths(cookie, context);
         self.enter_established(context);
     }
 
@@ -250,15 +260,19 @@ impl Association {
             Chunk::Heartbeat(heartbeat) => self.handle_heartbeat(arriving, heartbeat, context),
             Chunk::HeartbeatAck(heartbeat) => self.handle_heartbeat_ack(heartbeat, context),
             Chunk::Abort(abort) => {
-                if !abort.tag_reflected || self.local_tag == self.peer_tag {
+                let is_tag_right = !abort.tag_reflected || self.local_tag == self.peer_tag;
+                if is_tag_right && is_well_formed(&abort) {
                     self.aborted_by_peer(abort, context);
+                } else {
+                    context.statistics.drops.chunks += 1;
                 }
                 return false;
             }
             Chunk::Shutdown(shutdown) => self.handle_shutdown(shutdown, context),
             Chunk::ShutdownAck => return self.handle_shutdown_ack(arriving, context),
             Chunk::ShutdownComplete(complete) => {
-                if self.state == AssociationState::ShutdownAckSent && !complete.tag_reflected {
+                let is_tag_right = !complete.tag_reflected || self.local_tag == self.peer_tag;
+                if self.state == AssociationState::ShutdownAckSent && is_tag_right {
                     self.shut_down_complete(context);
                 }
             }
@@ -275,9 +289,15 @@ impl Association {
     fn end_packet(&mut self, context: &mut Context<'_>) {
         let has_data = self.receiver.packet_has_data();
         self.receiver.end_packet(context.now, context.config);
-        if has_data && self.state == AssociationState::ShutdownSent {
-            // Section 9.2: each packet with DATA is answered at once, and T2 begins anew.
+        if self.state == AssociationState::ShutdownSent {
+            // Section 9.2: whatever comes shows that the peer is there, and T2 begins anew.
             self.error_count = 0;
+            let path = self.shutdown_path();
+            let rto = self.paths.get(path).map(Path::rto).unwrap_or_default();
+            self.shutdown.restart_t2(context.now, rto);
+        }
+        if has_data && self.state == AssociationState::ShutdownSent {
+            // Each packet with DATA is answered at once.
             self.shutdown.send();
             if !self.receiver.needs_sack_beside_shutdown() {
                 self.receiver.acknowledged_by_shutdown();
@@ -393,7 +413,7 @@ impl Association {
             Ok(()) => {}
             Err(InitFault::ZeroInitiateTag) => {
                 // The peer's tag is unknown, so the ABORT reflects the one that came.
-                if let Some(address) = self.reply_address(arriving.path, context) {
+                if let Some(address) = self.reply_address(self.reply_path(arriving.path), context) {
                     let address = ReplyAddress {
                         verification_tag: arriving.header.verification_tag,
                         ..address
@@ -405,7 +425,7 @@ impl Association {
             }
             Err(InitFault::SmallWindow) => {
                 // Section 3.3.3: answered, but the state stays as it is.
-                if let Some(address) = self.reply_address(arriving.path, context) {
+                if let Some(address) = self.reply_address(self.reply_path(arriving.path), context) {
                     let address = ReplyAddress {
                         verification_tag: init.initiate_tag,
                         ..address
@@ -424,7 +444,16 @@ impl Association {
             }
         }
         self.peer_tag = init.initiate_tag;
-        let parameters = match SetupParameters::read(init.parameters) {
+        let source = self.paths.get(arriving.path).map(Path::address);
+        let Some(source) = source else {
+            return;
+        };
+        let rules = AddressRules::new(
+            source.remote,
+            context.local_addresses,
+            context.config.max_peer_addresses,
+        );
+        let parameters = match SetupParameters::read(init.parameters, &rules) {
             Ok(parameters) => parameters,
             Err(fault) => {
                 self.abort_set_up_for(&fault, arriving, context);
@@ -461,8 +490,8 @@ impl Association {
         if let Some(setup) = &mut self.setup {
             setup.echo_cookie(cookie, errors);
         }
-        // Section 6.4: an answer goes where the question came from.
-        self.routing.current = self.reply_path(arriving.path);
+        context.statistics.drops.addresses += parameters.peer.left_out;
+        self.learn_addresses(source, &parameters.peer.addresses, context);
         self.state = AssociationState::CookieEchoed;
     }
 
@@ -494,7 +523,7 @@ impl Association {
     ) {
         let mut causes = CauseBuffer::new();
         fault.push_to(&mut causes);
-        if let Some(address) = self.reply_address(arriving.path, context) {
+        if let Some(address) = self.reply_address(self.reply_path(arriving.path), context) {
             context.replies.abort(address, false, &causes);
         }
         self.refuse_init_ack("INIT ACK with an impossible parameter", context);
@@ -612,7 +641,7 @@ impl Association {
     fn handle_shutdown_ack(&mut self, arriving: Arriving<'_>, context: &mut Context<'_>) -> bool {
         match self.state {
             AssociationState::ShutdownSent | AssociationState::ShutdownAckSent => {
-                if let Some(address) = self.reply_address(arriving.path, context) {
+                if let Some(address) = self.reply_address(self.reply_path(arriving.path), context) {
                     context.replies.shutdown_complete(address, false);
                 }
                 self.shut_down_complete(context);
@@ -620,7 +649,7 @@ impl Association {
             }
             AssociationState::CookieWait | AssociationState::CookieEchoed => {
                 // Section 8.5.1 E: as if it were out of the blue.
-                if let Some(address) = self.reply_address(arriving.path, context) {
+                if let Some(address) = self.reply_address(self.reply_path(arriving.path), context) {
                     let address = ReplyAddress {
                         verification_tag: arriving.header.verification_tag,
                         ..address
@@ -718,4 +747,10 @@ impl Association {
             .get(self.routing.current)
             .map_or(0, |path| path.pmdcs().saturating_sub(4))
     }
+}
+
+/// Whether the causes of an ABORT can be walked to their end; else it is to be ignored
+/// (section 3.3.7).
+fn is_well_formed(abort: &Abort<'_>) -> bool {
+    abort.causes.iter().raw().all(|cause| cause.is_ok())
 }

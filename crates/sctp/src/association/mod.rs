@@ -11,7 +11,9 @@
 //! packets, `output` makes packets.
 
 mod acknowledge;
+pub(crate) mod addresses;
 pub(crate) mod cookie;
+mod failed_messages;
 mod gap_runs;
 mod heartbeats;
 mod icmp;
@@ -24,6 +26,8 @@ mod paths;
 mod reassembly;
 mod received;
 mod receiver;
+#[cfg(test)]
+mod receiver_properties;
 mod rtt;
 mod sender;
 mod sent;
@@ -56,7 +60,8 @@ use crate::packet::{Cause, Tsn};
 use crate::replies::{Replies, ReplyAddress};
 use crate::{
     AssociationId, AssociationState, AssociationStatistics, AssociationStatus, CannotStartCause,
-    EndpointConfig, EndpointStatistics, Event, LostCause, PathAddress, PathState, ReceivedMessage, SendError, SendInfo, ShutdownError,
+    EndpointConfig, EndpointStatistics, Event, LostCause, PathAddress, PathState, ReceivedMessage,
+    SendError, SendInfo, ShutdownError,
 };
 
 /// What an association is lent by its endpoint while it works.
@@ -150,6 +155,12 @@ impl Association {
         context: &mut Context<'_>,
     ) -> Association {
         let config = context.config;
+        // The INIT ACK went to this address, and its cookie came back (section 5.4, rule 2).
+        let proved = PathAddress {
+            local: from.local.filter(|_| from.remote == cookie.source.remote),
+            remote: cookie.source.remote,
+            encapsulation_port: cookie.source.encapsulation_port,
+        };
         let mut association = Association {
             id,
             state: AssociationState::Established,
@@ -159,8 +170,7 @@ impl Association {
             peer_tag: cookie.peer_tag,
             tie_tags: TieTags::default(),
             local_initial_tsn: cookie.local_initial_tsn,
-            // The cookie went to this address and came back (section 5.4).
-            paths: vec![Path::new(from, PathState::Active, config)],
+            paths: vec![Path::new(proved, PathState::Active, config)],
             paths_version: 1,
             routing: Routing::default(),
             receiver: Receiver::new(cookie.peer_initial_tsn, cookie.inbound_streams, config),
@@ -175,7 +185,7 @@ impl Association {
             pending: Pending::default(),
             statistics: AssociationStatistics::default(),
         };
-        association.pending.cookie_ack(0);
+        association.add_paths(&cookie.other_addresses, from, context);
         association.enter_established(context);
         association
     }
@@ -228,6 +238,19 @@ impl Association {
         self.paths
             .iter()
             .map(|path| (path.address(), path.state() != PathState::Unconfirmed))
+    }
+
+    /// The path to one of the peer's addresses.
+    pub(crate) fn address_of(&self, remote: IpAddr) -> Option<PathAddress> {
+        let path = self.paths.get(self.path_to(remote)?)?;
+        Some(path.address())
+    }
+
+    /// Whether an address is proved to be the peer's.
+    pub(crate) fn has_confirmed(&self, remote: IpAddr) -> bool {
+        self.paths
+            .iter()
+            .any(|path| path.address().remote == remote && path.state() != PathState::Unconfirmed)
     }
 
     /// Changes whenever what [`Self::peer_addresses`] says does.
@@ -480,7 +503,9 @@ impl Association {
     fn lost(&mut self, cause: LostCause, context: &mut Context<'_>) {
         let unsent = self.sender.unsent();
         let unacknowledged = self.sender.unacknowledged();
+        self.tell_of_failed_messages(context);
         self.close();
+        self.tell_aborted_delivery(context);
         context.events.push_back(Event::CommunicationLost {
             id: self.id,
             cause,
@@ -489,8 +514,33 @@ impl Association {
         });
     }
 
+    /// Tells that the end of a message will never be delivered, although parts of it were.
+    fn tell_aborted_delivery(&mut self, context: &mut Context<'_>) {
+        if let Some(message) = self.receiver.take_aborted() {
+            context.events.push_back(Event::PartialDeliveryAborted {
+                id: self.id,
+                stream: message.stream,
+                unordered: message.unordered,
+                ssn: message.ssn,
+            });
+        }
+    }
+
+    /// Tells of each message that is not known to be delivered (sections 11.1.14 and 11.1.15).
+    fn tell_of_failed_messages(&mut self, context: &mut Context<'_>) {
+        for failed in self.sender.take_failed() {
+            context.events.push_back(Event::SendFailed {
+                id: self.id,
+                info: failed.info,
+                payload: failed.payload,
+                was_sent: failed.was_sent,
+            });
+        }
+    }
+
     /// The association never came up.
     fn cannot_start(&mut self, cause: CannotStartCause, context: &mut Context<'_>) {
+        self.tell_of_failed_messages(context);
         self.close();
         context
             .events
@@ -578,7 +628,7 @@ impl Association {
 
     // --- Snapshots ---
 
-    pub(crate) fn status(&self) -> AssociationStatus {
+    pub(crate) fn status(&self, local_addresses: &[IpAddr]) -> AssociationStatus {
         AssociationStatus {
             state: self.state,
             peer_port: self.peer_port,
@@ -591,7 +641,7 @@ impl Association {
             unacknowledged_chunks: self.sender.unacknowledged(),
             unsent_messages: self.sender.unsent(),
             pending_receipt: self.receiver.held(),
-            local_addresses: Vec::new(),
+            local_addresses: local_addresses.to_vec(),
             primary: self
                 .peer_address()
                 .map_or(Ipv4Addr::UNSPECIFIED.into(), |address| address.remote),

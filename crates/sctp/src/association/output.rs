@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
+use super::addresses::{Families, write_own, write_supported};
 use super::heartbeats::HEARTBEAT_INFO_LENGTH;
 use super::sent::PathIndex;
 use super::{Association, Context};
@@ -12,10 +13,16 @@ use crate::packet::{
     Causes, Chunk, CommonHeader, CookieEcho, Heartbeat, Init, OperationError, PacketWriter,
     Parameter, ParameterBuffer, Parameters, Shutdown, Tsn,
 };
-use crate::{AssociationState, EndpointConfig, PathState, Transmit};
+use crate::{AssociationState, EndpointConfig, Event, PathState, Transmit};
 
 /// The size of our HEARTBEATs, in bytes.
 const HEARTBEAT_SIZE: usize = Heartbeat::OVERHEAD + HEARTBEAT_INFO_LENGTH;
+
+/// The size of a packet with an INIT without parameters, in bytes.
+const INIT_LENGTH: usize = CommonHeader::LENGTH + 4 + 16;
+
+/// What is kept free for a SHUTDOWN or SHUTDOWN ACK beside other answers, in bytes.
+const SHUTDOWN_SIZE: usize = 8;
 
 /// HEARTBEATs of the peer that may wait for their answers.
 const MAX_PENDING_HEARTBEAT_ACKS: usize = 8;
@@ -80,7 +87,7 @@ impl Pending {
             .errors
             .as_ref()
             .map_or(0, |(_, causes)| chunk_size(causes.len()));
-        cookie_ack + heartbeat_acks + error
+        cookie_ack + heartbeat_acks + error + SHUTDOWN_SIZE
     }
 }
 
@@ -117,6 +124,17 @@ impl Association {
                 life_span_increment,
             });
         }
+        write_supported(&mut parameters, context.local_addresses);
+        let length = parameters.parameters().as_bytes().len().next_multiple_of(4);
+        let room = path.mtu().saturating_sub(INIT_LENGTH + length);
+        let remote = path.address().remote;
+        write_own(
+            &mut parameters,
+            context.local_addresses,
+            remote,
+            Families::ALL,
+            room,
+        );
         let mut writer =
             PacketWriter::new(buffer, context.local_port, self.peer_port, 0, path.mtu());
         let written = writer.chunk(&Chunk::Init(Init {
@@ -174,6 +192,7 @@ impl Association {
 
     /// A packet with all that is pending for one path.
     fn bundle(&mut self, context: &mut Context<'_>, buffer: &mut BytesMut) -> Option<Transmit> {
+        self.expire_messages(context);
         let index = self.next_path(context.config)?;
         // What waits fitted when it came; the path MTU may have shrunk since.
         let waiting = CommonHeader::LENGTH + self.pending.size();
@@ -192,8 +211,12 @@ impl Association {
         self.write_sack(index, &mut writer, context);
         if self.shutdown.is_due() && index == self.shutdown_path() {
             self.write_shutdown(index, &mut writer, context);
-        } else if self.sends_data_on(index) {
-            self.write_heartbeat_beside_data(index, &mut writer, context);
+        } else if self.sends_data_on(index) && (context.config.bundling || writer.is_empty()) {
+            if context.config.bundling {
+                self.write_heartbeat_beside_data(index, &mut writer, context);
+            } else if let Some(size) = self.sender.next_chunk_size(&self.paths) {
+                writer.limit(CommonHeader::LENGTH + size);
+            }
             if let Some(first) = self.write_data(index, &mut writer, context) {
                 self.data_is_sent(index, writer.len(), first);
             }
@@ -245,6 +268,26 @@ impl Association {
         // Data may be moved to any of them.
         for path in &mut self.paths {
             path.data_is_sent();
+        }
+    }
+
+    /// Tells of messages whose life time has ended before they could leave (section 11.1.5).
+    fn expire_messages(&mut self, context: &mut Context<'_>) {
+        let mut any = false;
+        while let Some((info, payload)) = self.sender.take_expired(context.now) {
+            any = true;
+            context.events.push_back(Event::SendFailed {
+                id: self.id,
+                info,
+                payload,
+                was_sent: false,
+            });
+        }
+        if any {
+            if self.sender.take_room_again(context.config) {
+                context.events.push_back(Event::Writable { id: self.id });
+            }
+            self.advance_shutdown(context);
         }
     }
 
@@ -324,7 +367,8 @@ impl Association {
         if !self.acknowledges_with_sack() || self.reply_path(self.receiver.sack_path()) != index {
             return;
         }
-        let rides_along = self.receiver.sack_is_wanted()
+        let rides_along = context.config.bundling
+            && self.receiver.sack_is_wanted()
             && self.sends_data_on(index)
             && self
                 .sender
@@ -404,7 +448,7 @@ impl Association {
     }
 
     /// Where SHUTDOWN or SHUTDOWN ACK goes.
-    fn shutdown_path(&self) -> PathIndex {
+    pub(super) fn shutdown_path(&self) -> PathIndex {
         self.shutdown.path().unwrap_or(self.routing.current)
     }
 

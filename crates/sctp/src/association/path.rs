@@ -43,6 +43,8 @@ pub(crate) struct Path {
     measured: Option<Instant>,
     /// When data was sent last.
     data_sent: Option<Instant>,
+    /// When data was sent last that measures the round-trip time, or beside which a HEARTBEAT does.
+    measurable_sent: Option<Instant>,
     heartbeats: Heartbeats,
 }
 
@@ -67,7 +69,8 @@ struct SackProgress {
 impl Path {
     /// A path to `address` on which nothing was sent yet.
     pub(crate) fn new(address: PathAddress, state: PathState, config: &EndpointConfig) -> Path {
-        let mtu = PathMtu::new(limits_of(address, config), config.path_mtu_discovery);
+        let limits = limits_of(address, config.mtu, config);
+        let mtu = PathMtu::new(limits, config.path_mtu_discovery);
         Path {
             address,
             state,
@@ -84,13 +87,18 @@ impl Path {
             t3_rtx: None,
             measured: None,
             data_sent: None,
+            measurable_sent: None,
             heartbeats: Heartbeats::default(),
         }
     }
 
-    /// Forgets what was measured and sent, as after a restart (section 5.2.4, action A).
-    pub(crate) fn reset(&mut self, config: &EndpointConfig) {
-        *self = Path::new(self.address, PathState::Active, config);
+    /// The same path with nothing measured and sent, as after a restart of the peer (section 5.2.4,
+    /// action A).
+    pub(crate) fn restarted(&self, state: PathState, config: &EndpointConfig) -> Path {
+        let mut fresh = Path::new(self.address, state, config);
+        fresh.settings.clone_from(&self.settings);
+        fresh.configure_mtu(config);
+        fresh
     }
 
     /// Where it leads.
@@ -101,9 +109,12 @@ impl Path {
     /// Learns the peer's encapsulation port, or that there is none, and our own address, from a
     /// packet whose verification tag was right (RFC 6951 sections 5.4 and 5.6).
     pub(crate) fn learn(&mut self, from: PathAddress, config: &EndpointConfig) {
+        // Section 7.2.5.2: another source address may mean another route.
+        if self.address.local != from.local && self.data_sent.is_some() {
+            self.congestion = controller(self.mtu.plpmtu(), from.remote);
+        }
         self.address = from;
-        self.mtu.set_limits(limits_of(from, config));
-        self.mtu_changed();
+        self.configure_mtu(config);
     }
 
     /// Whether it is usable.
@@ -162,6 +173,7 @@ impl Path {
         self.account_for_idle_time(now);
         self.flight += chunk_size;
         self.data_sent = Some(now);
+        self.measurable_sent = Some(now);
         self.start_t3_rtx(now);
     }
 
@@ -175,6 +187,13 @@ impl Path {
             self.t3_rtx = None;
         }
         self.start_t3_rtx(now);
+    }
+
+    /// The chunk that goes out again was here before: what measures the path beside such
+    /// retransmissions goes with them, and no HEARTBEAT by itself is needed. What comes from
+    /// another path, by contrast, leaves this one as idle as it was (section 8.3).
+    pub(crate) fn retransmission_stays(&mut self, now: Instant) {
+        self.measurable_sent = Some(now);
     }
 
     /// Adjusts the window for the time in which nothing was sent, once for each RTO of it
@@ -490,7 +509,7 @@ impl Path {
         config: &EndpointConfig,
     ) -> bool {
         let pace = self.pace(config);
-        self.heartbeats.is_due(now, self.data_sent, pace, rng)
+        self.heartbeats.is_due(now, self.measurable_sent, pace, rng)
     }
 
     /// Puts the HEARTBEAT that is due off by an RTO, because no more may go out now.
@@ -556,10 +575,8 @@ impl Path {
         settings.potentially_failed_max_retrans = change
             .potentially_failed_max_retrans
             .or(settings.potentially_failed_max_retrans);
-        if let Some(mtu) = change.mtu {
-            settings.mtu = Some(mtu);
-            self.fix_mtu(mtu, config);
-        }
+        settings.mtu = change.mtu.map(EndpointConfig::bounded_mtu).or(settings.mtu);
+        self.configure_mtu(config);
     }
 
     /// Takes up settings that have changed: the next HEARTBEAT is due by them.
@@ -569,6 +586,10 @@ impl Path {
         rng: &mut ChaCha12Rng,
         config: &EndpointConfig,
     ) {
+        self.configure_mtu(config);
+        if matches!(self.state, PathState::Active | PathState::PotentiallyFailed) {
+            self.mtu.start();
+        }
         if !self.is_watched(config) {
             self.heartbeats.stop();
         } else if !self.is_probed(config) {
@@ -579,13 +600,14 @@ impl Path {
 
     // --- Path MTU discovery (RFC 8899) ---
 
-    /// Takes this for the largest IP packet, in bytes, and searches no more.
-    pub(crate) fn fix_mtu(&mut self, mtu: usize, config: &EndpointConfig) {
-        let fixed = EndpointConfig {
-            mtu,
-            ..config.clone()
-        };
-        self.mtu = PathMtu::new(limits_of(self.address, &fixed.bounded()), false);
+    /// Takes up what is set about the path MTU, and the address: a size that the user gave for
+    /// this path is not searched for.
+    fn configure_mtu(&mut self, config: &EndpointConfig) {
+        let given = self.settings.as_ref().and_then(|settings| settings.mtu);
+        let mtu = given.unwrap_or(config.mtu);
+        self.mtu.set_limits(limits_of(self.address, mtu, config));
+        self.mtu
+            .set_enabled(given.is_none() && config.path_mtu_discovery);
         self.mtu_changed();
     }
 
@@ -697,10 +719,10 @@ impl Path {
     }
 }
 
-/// The limits of path MTU discovery: an IP packet of the configured size holds the headers of IP
-/// and, where it is encapsulated, UDP too (RFC 6951 section 5.6).
-fn limits_of(address: PathAddress, config: &EndpointConfig) -> Limits {
-    Limits::new(overhead_of(address), address.remote.is_ipv6(), config)
+/// The limits of path MTU discovery where the largest IP packet has `mtu` bytes: it holds the
+/// headers of IP and, where it is encapsulated, UDP too (RFC 6951 section 5.6).
+fn limits_of(address: PathAddress, mtu: usize, config: &EndpointConfig) -> Limits {
+    Limits::new(mtu, overhead_of(address), address.remote.is_ipv6(), config)
 }
 
 fn overhead_of(address: PathAddress) -> usize {

@@ -5,9 +5,11 @@ use std::cmp::Reverse;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use super::cookie::Cookie;
 use super::path::Path;
 use super::sent::PathIndex;
 use super::{Association, Context};
+use crate::packet::{Chunk, Packet, Parameter};
 use crate::{
     AssociationState, Event, LostCause, PathAddress, PathChange, PathConfig, PathError, PathState,
 };
@@ -263,6 +265,96 @@ impl Association {
                 .push(Path::new(address, PathState::Unconfirmed, context.config));
             self.addresses_changed();
         }
+    }
+
+    /// Takes up what the INIT ACK from `source` says of the peer's addresses: these and `source`
+    /// are all there are from now on (section 5.1.2).
+    pub(super) fn learn_addresses(
+        &mut self,
+        source: PathAddress,
+        listed: &[IpAddr],
+        context: &mut Context<'_>,
+    ) {
+        let primary = self.peer_address().map(|address| address.remote);
+        self.paths.retain(|path| {
+            let remote = path.address().remote;
+            remote == source.remote || listed.contains(&remote)
+        });
+        self.add_paths(listed, source, context);
+        self.addresses_changed();
+        let answered = self.path_to(source.remote).unwrap_or(0);
+        self.routing.primary = primary
+            .and_then(|remote| self.path_to(remote))
+            .unwrap_or(answered);
+        // Section 6.4: an answer goes where the question came from.
+        self.routing.current = self.routing.primary;
+        self.routing.current = self.reply_path(answered);
+    }
+
+    /// The peer opened the association, too: what its INIT said of its addresses counts as well
+    /// (section 5.2.1).
+    pub(super) fn combine_paths(&mut self, cookie: &Cookie, context: &mut Context<'_>) {
+        let like = PathAddress {
+            local: None,
+            remote: cookie.source.remote,
+            encapsulation_port: cookie.source.encapsulation_port,
+        };
+        let addresses: Vec<IpAddr> = cookie.addresses().collect();
+        self.add_paths(&addresses, like, context);
+    }
+
+    /// The peer has restarted with these addresses, of which the one that the INIT ACK went to is
+    /// proved (sections 5.2.4 and 5.4). What the user has set for a path stays.
+    pub(super) fn restart_paths(&mut self, cookie: &Cookie, context: &mut Context<'_>) {
+        for index in 0..self.paths.len() {
+            let stays = self.paths.get(index).is_some_and(|path| {
+                let remote = path.address().remote;
+                cookie.addresses().any(|address| address == remote)
+            });
+            if !stays {
+                self.tell_of_path(index, PathChange::Removed, context);
+            }
+        }
+        let before = std::mem::take(&mut self.paths);
+        let path_to = |remote| before.iter().find(|path| path.address().remote == remote);
+        self.paths = cookie
+            .addresses()
+            .filter_map(|remote| {
+                let state = if remote == cookie.source.remote {
+                    PathState::Active
+                } else {
+                    PathState::Unconfirmed
+                };
+                Some(path_to(remote)?.restarted(state, context.config))
+            })
+            .collect();
+        self.routing = Routing::default();
+        self.addresses_changed();
+    }
+
+    /// The path for an INIT ACK that comes from an address that we do not know yet, but names one
+    /// that we do (section 5.1.2 C and D).
+    pub(super) fn add_source_of_init_ack(
+        &mut self,
+        from: PathAddress,
+        parsed: &Packet<'_>,
+        context: &mut Context<'_>,
+    ) -> Option<PathIndex> {
+        if self.state != AssociationState::CookieWait {
+            return None;
+        }
+        let Some(Ok(Chunk::InitAck(init))) = parsed.chunks().next() else {
+            return None;
+        };
+        let is_ours = init.parameters.iter().any(|parameter| match parameter {
+            Ok(Parameter::Ipv4Address(address)) => self.path_to(address.into()).is_some(),
+            Ok(Parameter::Ipv6Address(address)) => self.path_to(address.into()).is_some(),
+            _ => false,
+        });
+        if is_ours {
+            self.add_paths(&[from.remote], from, context);
+        }
+        self.path_to(from.remote)
     }
 
     /// The endpoint is to find this association by other addresses.

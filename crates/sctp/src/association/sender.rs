@@ -7,12 +7,17 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
+use super::failed_messages::{FailedMessage, collect_failed};
 use super::path::Path;
 use super::sent::{Loss, PathIndex, SentChunks};
 use super::streams::OutboundStreams;
 use super::transmit_queue::TransmitQueue;
 use crate::packet::{CommonHeader, Data, GapAckBlock, PacketWriter, Sack, Tsn};
-use crate::{EndpointConfig, SendError, SendInfo};
+use crate::{EndpointConfig, PathState, SendError, SendInfo};
+
+/// Chunks that may be outstanding: the offsets of Gap Ack Blocks have 16 bits (section 3.3.4), and
+/// stream sequence numbers have to stay comparable (section 6.1).
+const MAX_OUTSTANDING: usize = 32_767;
 
 /// The sending half.
 #[derive(Debug)]
@@ -160,6 +165,11 @@ impl Sender {
         before.refused
     }
 
+    /// Takes out all messages that are not acknowledged: nothing more will come of them.
+    pub(crate) fn take_failed(&mut self) -> Vec<FailedMessage> {
+        collect_failed(self.sent.take_unacknowledged(), self.queue.take_all())
+    }
+
     /// Forgets everything: the association is over.
     pub(crate) fn close(&mut self) {
         *self = Sender::new(Tsn(0), 0, 0);
@@ -194,6 +204,11 @@ impl Sender {
     /// Has what was to be sent again on the path `from` sent on the path `to`.
     pub(crate) fn redirect_lost(&mut self, from: PathIndex, to: PathIndex) {
         self.sent.redirect_lost(from, to);
+    }
+
+    /// Takes out the next message when its life time has ended before any of it was sent.
+    pub(crate) fn take_expired(&mut self, now: Instant) -> Option<(SendInfo, Bytes)> {
+        self.queue.take_expired(now)
     }
 
     /// Where the user wants the next new data to go, if he said so.
@@ -360,14 +375,19 @@ impl Sender {
             self.fast_retransmit = None;
         }
         self.update_probe(cumulative, paths);
+        Ok(SackOutcome {
+            progress: summary.newly_acknowledged,
+            writable: self.take_room_again(config),
+        })
+    }
+
+    /// Whether there is room again after a message was refused; said once.
+    pub(crate) fn take_room_again(&mut self, config: &EndpointConfig) -> bool {
         let room_again = self.refused && self.buffered() < config.send_buffer / 2;
         if room_again {
             self.refused = false;
         }
-        Ok(SackOutcome {
-            progress: summary.newly_acknowledged,
-            writable: room_again,
-        })
+        room_again
     }
 
     // --- Timers ---
@@ -494,6 +514,7 @@ impl Sender {
                 path.chunk_was_lost(tsn, config);
             }
             let earliest = self.sent.is_earliest_on(tsn, path);
+            let is_new_here = self.sent.last_path(tsn) != Some(path);
             match self.sent.retransmit(tsn, path) {
                 Some(Loss::Timeout) => counts.retransmitted_by_timeout += 1,
                 Some(Loss::FastRetransmit) => counts.retransmitted_fast += 1,
@@ -502,6 +523,9 @@ impl Sender {
             counts.chunks += 1;
             if let Some(path) = paths.get_mut(path) {
                 path.chunk_retransmitted(now, chunk_size, earliest);
+                if !is_new_here {
+                    path.retransmission_stays(now);
+                }
             }
         }
     }
@@ -559,6 +583,9 @@ impl Sender {
     /// is concerned. A chunk is never cut smaller to fit the window (section 6.1 A, RFC 1122
     /// section 4.2.3.4).
     fn next_new_size(&self, paths: &[Path]) -> Option<usize> {
+        if self.sent.len() >= MAX_OUTSTANDING {
+            return None;
+        }
         self.next_size(paths).filter(|size| {
             *size <= self.peer_rwnd() || (self.probe == WindowProbe::Due && self.sent.is_empty())
         })
@@ -579,12 +606,18 @@ impl Sender {
 }
 
 /// The most user data of a chunk: the Association Maximum DATA Chunk Size (section 7.3) without
-/// the chunk's header.
+/// the chunk's header. It fits all paths that data may be moved to; one that is not usable does not
+/// count, for all its size is not known.
 fn max_payload(paths: &[Path]) -> usize {
-    paths
-        .iter()
-        .map(Path::pmdcs)
-        .min()
+    let least = |among: fn(PathState) -> bool| {
+        paths
+            .iter()
+            .filter(|path| among(path.state()))
+            .map(Path::pmdcs)
+            .min()
+    };
+    least(|state| matches!(state, PathState::Active | PathState::PotentiallyFailed))
+        .or_else(|| least(|_| true))
         .unwrap_or(0)
         .saturating_sub(Data::OVERHEAD)
         .max(1)

@@ -253,6 +253,13 @@ impl SentChunks {
             .map(|chunk| chunk.next_path.into())
     }
 
+    /// Where the chunk `tsn` was sent last.
+    pub(crate) fn last_path(&self, tsn: Tsn) -> Option<PathIndex> {
+        self.chunks
+            .get(tsn.distance_from(self.first) as usize)
+            .map(|chunk| chunk.path.into())
+    }
+
     /// Has the chunks that were to be sent again on the path `from` sent on the path `to`.
     pub(crate) fn redirect_lost(&mut self, from: PathIndex, to: PathIndex) {
         if self.lost_count == 0 {

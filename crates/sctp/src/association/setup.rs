@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
+use super::addresses::{AddressRules, Families, PeerAddresses};
 use crate::EndpointConfig;
 use crate::packet::{Cause, CauseBuffer, Parameter, ParameterType, Parameters, Tlv};
 
@@ -146,6 +147,11 @@ pub(crate) struct SetupParameters<'a> {
     pub(crate) cookie: Option<&'a [u8]>,
     /// Suggested Cookie Life-Span Increment, in milliseconds.
     pub(crate) life_span_increment: Option<u32>,
+    /// The peer's addresses besides the one that the chunk came from.
+    pub(crate) peer: PeerAddresses,
+    /// The kinds of addresses that the peer can send to, as far as it says so (sections 3.3.2.1.5
+    /// and 5.1.2): `None` when it does not.
+    pub(crate) supported: Option<Families>,
     /// Parameters that were not recognized and are to be reported, as they came.
     pub(crate) unrecognized: Vec<Tlv<'a>>,
 }
@@ -161,9 +167,10 @@ pub(crate) enum ParameterFault<'a> {
 
 impl<'a> SetupParameters<'a> {
     /// Reads the parameters. A parameter that is not recognized is treated by its two highest
-    /// bits (section 3.2.1). Address lists are not used: the peer is where its packet came from.
+    /// bits (section 3.2.1). The peer's addresses are taken by `rules`.
     pub(crate) fn read(
         parameters: Parameters<'a>,
+        rules: &AddressRules,
     ) -> Result<SetupParameters<'a>, ParameterFault<'a>> {
         let mut found = SetupParameters::default();
         for tlv in parameters.iter().raw() {
@@ -178,10 +185,13 @@ impl<'a> SetupParameters<'a> {
                     found.life_span_increment.get_or_insert(life_span_increment);
                 }
                 Parameter::HostNameAddress(_) => return Err(ParameterFault::HostName(tlv)),
-                Parameter::Ipv4Address(_)
-                | Parameter::Ipv6Address(_)
-                | Parameter::UnrecognizedParameter(_)
-                | Parameter::SupportedAddressTypes(_)
+                Parameter::Ipv4Address(address) => found.peer.add(address.into(), rules),
+                Parameter::Ipv6Address(address) => found.peer.add(address.into(), rules),
+                Parameter::SupportedAddressTypes(types) => found
+                    .supported
+                    .get_or_insert_with(|| Families::of(&[rules.source]))
+                    .add_types(types),
+                Parameter::UnrecognizedParameter(_)
                 | Parameter::EcnCapable
                 | Parameter::Padding(_) => {}
                 Parameter::HeartbeatInfo(_) | Parameter::Other(_) => {
@@ -193,6 +203,11 @@ impl<'a> SetupParameters<'a> {
                         break;
                     }
                 }
+            }
+        }
+        if let Some(supported) = &mut found.supported {
+            for address in &found.peer.addresses {
+                supported.add(*address);
             }
         }
         Ok(found)
@@ -233,7 +248,14 @@ impl ParameterFault<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
+
+    fn read(bytes: &[u8]) -> Result<SetupParameters<'_>, ParameterFault<'_>> {
+        let rules = AddressRules::new(IpAddr::from([192, 0, 2, 1]), &[], 3);
+        SetupParameters::read(Parameters::new(bytes), &rules)
+    }
 
     /// Parameters as they lie in a packet.
     fn parameter(type_field: u16, value: &[u8]) -> Vec<u8> {
@@ -253,7 +275,7 @@ mod tests {
             (0xc123, true, true),
         ] {
             let bytes = [parameter(type_field, b"abc"), parameter(7, b"cookie")].concat();
-            let found = SetupParameters::read(Parameters::new(&bytes)).unwrap();
+            let found = read(&bytes).unwrap();
             assert_eq!(!found.unrecognized.is_empty(), reported);
             assert_eq!(found.cookie.is_some(), goes_on);
         }
@@ -262,19 +284,13 @@ mod tests {
     #[test]
     fn refuses_host_names_and_broken_parameters() {
         let host_name = parameter(11, b"host.example\0");
-        assert!(matches!(
-            SetupParameters::read(Parameters::new(&host_name)),
-            Err(ParameterFault::HostName(_))
-        ));
+        assert!(matches!(read(&host_name), Err(ParameterFault::HostName(_))));
         for broken in [
             &[0, 5, 0, 3][..],
             &[0, 5, 0, 9, 1, 2, 3, 4][..],
             &[0, 5][..],
         ] {
-            assert!(matches!(
-                SetupParameters::read(Parameters::new(broken)),
-                Err(ParameterFault::Malformed)
-            ));
+            assert!(matches!(read(broken), Err(ParameterFault::Malformed)));
         }
     }
 
@@ -286,7 +302,7 @@ mod tests {
             parameter(0xc003, b"c"),
         ]
         .concat();
-        let found = SetupParameters::read(Parameters::new(&bytes)).unwrap();
+        let found = read(&bytes).unwrap();
         let causes = found.unrecognized_cause(17);
         assert_eq!(
             causes.causes().as_bytes(),
@@ -340,5 +356,22 @@ mod tests {
         setup.handle_timeout(later, &config);
         setup.sent(later, Duration::from_secs(1), &config);
         assert_eq!(setup.answered(later), None);
+    }
+
+    #[test]
+    fn reads_the_peers_addresses_and_their_kinds() {
+        let address = |last| parameter(5, &[192, 0, 2, last]);
+        let bytes = [address(1), address(2), address(3), address(4)].concat();
+        let found = read(&bytes).unwrap();
+        let expected = [2, 3].map(|last| IpAddr::from([192, 0, 2, last]));
+        assert_eq!(found.peer.addresses, expected);
+        assert_eq!(found.peer.left_out, 1);
+        assert_eq!(found.supported, None);
+        // Host names are no kind of address; the kind of the source is one, listed or not.
+        let types = parameter(12, &[0, 11, 0, 6]);
+        assert_eq!(read(&types).unwrap().supported, Some(Families::ALL));
+        let types = parameter(12, &[0, 5, 0, 11]);
+        let supported = read(&types).unwrap().supported.unwrap();
+        assert!(supported.ipv4 && !supported.ipv6);
     }
 }

@@ -174,11 +174,6 @@ impl Associations {
         Some((&mut entry.association, &entry.config))
     }
 
-    /// The settings of the association at a place.
-    pub(crate) fn config(&self, index: Index) -> Option<&EndpointConfig> {
-        self.entry(index).map(|entry| &*entry.config)
-    }
-
     /// Gives the association at a place other settings.
     pub(crate) fn configure(&mut self, index: Index, config: Arc<EndpointConfig>) {
         if let Some(entry) = self

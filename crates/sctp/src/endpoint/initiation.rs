@@ -1,6 +1,7 @@
 //! The answering side of the handshake (RFC 9260 sections 5.1 and 5.2): INIT is answered without
 //! keeping anything, and COOKIE ECHO makes an association, or meets one.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,19 +10,31 @@ use rand::Rng;
 use super::associations::{Index, PeerKey};
 use super::{Arrived, Endpoint};
 use crate::association::Association;
-use crate::association::cookie::{COOKIE_LENGTH, Cookie, CookieOrigin, CookieSigner, TieTags};
+use crate::association::addresses::{AddressRules, Families, as_parameters, write_own};
+use crate::association::cookie::{Cookie, CookieOrigin, CookieSigner, TieTags};
 use crate::association::setup::SetupParameters;
 use crate::packet::{
-    Cause, CauseBuffer, Chunk, CommonHeader, Init, InitFault, Parameter, ParameterBuffer, Tlv, Tsn,
+    Cause, CauseBuffer, Chunk, CommonHeader, Init, InitFault, Parameter, ParameterBuffer, Tsn,
 };
 use crate::{AssociationState, PathAddress};
 
-/// What our INIT ACK says of us.
+/// What our INIT ACK says of us, and where it goes.
 struct Offer {
+    to: PathAddress,
     tag: u32,
     initial_tsn: Tsn,
     outbound_streams: u16,
     tie_tags: TieTags,
+}
+
+/// What becomes of an INIT that meets an association.
+enum Meeting {
+    /// It is answered as this says.
+    Offer(Offer),
+    /// It would add these addresses to the association (section 5.2.2).
+    NewAddresses(Vec<IpAddr>),
+    /// It gets no INIT ACK.
+    Nothing,
 }
 
 /// What section 5.2.4, Table 12, does with a COOKIE ECHO that meets an association.
@@ -46,6 +59,10 @@ impl Endpoint {
         header: &CommonHeader,
         init: &Init<'_>,
     ) {
+        if !self.rates.allow_init(now, &self.config) {
+            self.statistics.drops.init_rate += 1;
+            return;
+        }
         let address = self.reply_address(from, header.source_port, init.initiate_tag);
         match init.check() {
             Ok(()) => {}
@@ -62,7 +79,12 @@ impl Endpoint {
                 return;
             }
         }
-        let parameters = match SetupParameters::read(init.parameters) {
+        let rules = AddressRules::new(
+            from.remote,
+            &self.local_addresses,
+            self.config.max_peer_addresses,
+        );
+        let parameters = match SetupParameters::read(init.parameters, &rules) {
             Ok(parameters) => parameters,
             Err(fault) => {
                 self.statistics.drops.init += 1;
@@ -72,80 +94,140 @@ impl Endpoint {
                 return;
             }
         };
-        let existing = self
-            .associations
-            .by_peer(&PeerKey::new(from, header.source_port));
-        let Some(offer) = self.offer(now, existing) else {
-            return;
-        };
-        let cookie = self.sign_cookie(now, from, header, init, &offer, &parameters);
-        let config = &self.config;
-        let max = self.replies.max_packet();
-        self.replies.push(address, |writer| {
-            let parameters = init_ack_parameters(&cookie, &parameters.unrecognized, max);
-            writer.chunk(&Chunk::InitAck(Init {
-                initiate_tag: offer.tag,
-                a_rwnd: config.a_rwnd,
-                outbound_streams: offer.outbound_streams,
-                inbound_streams: config.max_inbound_streams,
-                initial_tsn: offer.initial_tsn,
-                parameters: parameters.parameters(),
-            }))
-        });
-    }
-
-    /// What we say of ourselves in an INIT ACK, by the association that there is with that peer;
-    /// `None` when the INIT is to be left without INIT ACK.
-    fn offer(&mut self, now: Instant, existing: Option<Index>) -> Option<Offer> {
-        let known = existing.and_then(|index| {
-            let association = self.associations.get(index)?;
-            Some((index, association.state()))
-        });
-        match known {
-            None => Some(Offer {
+        self.statistics.drops.addresses += parameters.peer.left_out;
+        let meeting = match self.named_by(from, header.source_port, &parameters) {
+            Some(index) => self.meeting(now, from, index, &parameters),
+            None => Meeting::Offer(Offer {
+                to: from,
                 tag: self.new_tag(now),
                 initial_tsn: Tsn(self.rng.next_u32()),
                 outbound_streams: self.config.outbound_streams,
                 tie_tags: TieTags::default(),
             }),
+        };
+        match meeting {
+            Meeting::Offer(offer) => self.answer_init(now, from, header, init, offer, &parameters),
+            Meeting::NewAddresses(added) => {
+                self.statistics.drops.init += 1;
+                self.statistics.drops.restart_with_new_addresses += 1;
+                let added = as_parameters(&added);
+                let cause = Cause::RestartWithNewAddresses(added.parameters());
+                self.replies.abort_because(address, &cause);
+            }
+            Meeting::Nothing => {}
+        }
+    }
+
+    /// The association that any of the addresses in an INIT names (section 5.1.2 D). An address that
+    /// an association claims without having proved it names nobody: else whoever claims it could
+    /// keep its owner out (RFC 5062 section 2).
+    fn named_by(
+        &self,
+        from: PathAddress,
+        port: u16,
+        parameters: &SetupParameters<'_>,
+    ) -> Option<Index> {
+        let listed = parameters.peer.addresses.iter().copied();
+        std::iter::once(from.remote)
+            .chain(listed)
+            .find_map(|remote| {
+                let address = PathAddress { remote, ..from };
+                let index = self.associations.by_peer(&PeerKey::new(address, port))?;
+                let association = self.associations.get(index)?;
+                association.has_confirmed(remote).then_some(index)
+            })
+    }
+
+    /// What becomes of an INIT that belongs to an association.
+    fn meeting(
+        &mut self,
+        now: Instant,
+        from: PathAddress,
+        index: Index,
+        parameters: &SetupParameters<'_>,
+    ) -> Meeting {
+        let Some((association, config)) = self.associations.get_mut(index) else {
+            return Meeting::Nothing;
+        };
+        let state = association.state();
+        let listed = parameters.peer.addresses.iter().copied();
+        let (known, added): (Vec<IpAddr>, Vec<IpAddr>) = std::iter::once(from.remote)
+            .chain(listed)
+            .partition(|remote| association.address_of(*remote).is_some());
+        match state {
             // Section 9.2: the SHUTDOWN COMPLETE was lost.
-            Some((index, AssociationState::ShutdownAckSent)) => {
+            AssociationState::ShutdownAckSent => {
                 self.with(now, index, |association, context| {
                     association.repeat_shutdown_ack(false, context);
                 });
-                None
+                Meeting::Nothing
             }
-            // Section 5.2.1: the same parameters as in our own INIT.
-            Some((
-                index,
-                state @ (AssociationState::CookieWait | AssociationState::CookieEchoed),
-            )) => {
-                let outbound_streams = self.config.outbound_streams;
-                let (association, _) = self.associations.get_mut(index)?;
-                Some(Offer {
-                    tag: association.local_tag(),
-                    initial_tsn: association.local_initial_tsn(),
-                    outbound_streams,
-                    tie_tags: if state == AssociationState::CookieEchoed {
-                        association.populate_tie_tags(&mut self.rng)
-                    } else {
-                        TieTags::default()
-                    },
+            // Section 5.2.1: only to an address that both the user and the INIT named, and with the
+            // same parameters as in our own INIT.
+            AssociationState::CookieWait => {
+                let to = match known.first() {
+                    Some(remote) if *remote != from.remote => association.address_of(*remote),
+                    Some(_) => Some(from),
+                    None => None,
+                };
+                to.map_or(Meeting::Nothing, |to| {
+                    Meeting::Offer(Offer {
+                        to,
+                        tag: association.local_tag(),
+                        initial_tsn: association.local_initial_tsn(),
+                        outbound_streams: config.outbound_streams,
+                        tie_tags: TieTags::default(),
+                    })
                 })
             }
+            _ if !added.is_empty() => Meeting::NewAddresses(added),
+            AssociationState::CookieEchoed => Meeting::Offer(Offer {
+                to: from,
+                tag: association.local_tag(),
+                initial_tsn: association.local_initial_tsn(),
+                outbound_streams: config.outbound_streams,
+                tie_tags: association.populate_tie_tags(&mut self.rng),
+            }),
             // Section 5.2.2: a new tag, and the tie-tags of the association.
-            Some((index, _)) => {
-                let tag = self.new_tag(now);
-                let initial_tsn = Tsn(self.rng.next_u32());
-                let (association, _) = self.associations.get_mut(index)?;
-                Some(Offer {
-                    tag,
-                    initial_tsn,
-                    outbound_streams: association.outbound_streams(),
-                    tie_tags: association.populate_tie_tags(&mut self.rng),
+            _ => {
+                let outbound_streams = association.outbound_streams();
+                let tie_tags = association.populate_tie_tags(&mut self.rng);
+                Meeting::Offer(Offer {
+                    to: from,
+                    tag: self.new_tag(now),
+                    initial_tsn: Tsn(self.rng.next_u32()),
+                    outbound_streams,
+                    tie_tags,
                 })
             }
         }
+    }
+
+    fn answer_init(
+        &mut self,
+        now: Instant,
+        from: PathAddress,
+        header: &CommonHeader,
+        init: &Init<'_>,
+        offer: Offer,
+        parameters: &SetupParameters<'_>,
+    ) {
+        let cookie = self.sign_cookie(now, from, header, init, &offer, parameters);
+        let address = self.reply_address(offer.to, header.source_port, init.initiate_tag);
+        let (config, local) = (&self.config, &self.local_addresses);
+        let max = self.replies.max_packet();
+        self.replies.push(address, |writer| {
+            let parameters = init_ack_parameters(&cookie, parameters, local, offer.to.remote, max);
+            writer.chunk(&Chunk::InitAck(Init {
+                initiate_tag: offer.tag,
+                a_rwnd: config.a_rwnd,
+                // Section 3.3.3: not more than the peer allows.
+                outbound_streams: offer.outbound_streams.min(init.inbound_streams),
+                inbound_streams: config.max_inbound_streams,
+                initial_tsn: offer.initial_tsn,
+                parameters: parameters.parameters(),
+            }))
+        });
     }
 
     fn sign_cookie(
@@ -156,20 +238,23 @@ impl Endpoint {
         init: &Init<'_>,
         offer: &Offer,
         parameters: &SetupParameters<'_>,
-    ) -> [u8; COOKIE_LENGTH] {
+    ) -> Vec<u8> {
+        let longest_life = self.config.longest_cookie_life();
         let signer = self
             .signer
-            .get_or_insert_with(|| CookieSigner::new(now, &mut self.rng));
+            .get_or_insert_with(|| CookieSigner::new(now, longest_life, &mut self.rng));
         // Section 3.3.2.1.3: a longer life is granted within bounds, for it helps replays.
-        let increment = parameters
-            .life_span_increment
-            .map_or(Duration::ZERO, |milliseconds| {
-                Duration::from_millis(milliseconds.into())
-            });
+        let life = parameters.life_span_increment.map(|milliseconds| {
+            let increment = Duration::from_millis(milliseconds.into());
+            (self.config.valid_cookie_life + increment).min(longest_life)
+        });
+        let other_addresses = std::iter::once(from.remote)
+            .chain(parameters.peer.addresses.iter().copied())
+            .filter(|remote| *remote != offer.to.remote)
+            .collect();
         let cookie = Cookie {
             created: signer.time(now),
-            life: (self.config.valid_cookie_life + increment)
-                .min(self.config.longest_cookie_life()),
+            life,
             local_tag: offer.tag,
             peer_tag: init.initiate_tag,
             local_initial_tsn: offer.initial_tsn,
@@ -178,8 +263,11 @@ impl Endpoint {
             outbound_streams: offer.outbound_streams.min(init.inbound_streams),
             inbound_streams: init.outbound_streams.min(self.config.max_inbound_streams),
             tie_tags: offer.tie_tags,
+            source: offer.to.into(),
+            other_addresses,
         };
-        signer.sign(now, &cookie, origin(from, header), &mut self.rng)
+        let (local_port, peer_port) = (header.destination_port, header.source_port);
+        signer.sign(now, &cookie, local_port, peer_port, &mut self.rng)
     }
 
     /// A COOKIE ECHO (sections 5.1.5 and 5.2.4).
@@ -188,6 +276,10 @@ impl Endpoint {
             now, from, parsed, ..
         } = arrived;
         let header = parsed.header();
+        if !self.rates.allow_cookie_echo(now, &self.config) {
+            self.statistics.drops.cookie_rate += 1;
+            return;
+        }
         let Some(Ok(Chunk::CookieEcho(echo))) = parsed.chunks().next() else {
             self.statistics.drops.malformed += 1;
             return;
@@ -195,17 +287,16 @@ impl Endpoint {
         let verified = self
             .signer
             .as_ref()
-            .and_then(|signer| signer.verify(echo.cookie, origin(from, &header)).ok())
-            .filter(|cookie| cookie.local_tag == header.verification_tag);
+            .and_then(|signer| signer.verify(echo.cookie, origin(from, &header)).ok());
         let (Some(signer), Some(cookie)) = (&self.signer, verified) else {
             self.statistics.drops.cookie_not_authentic += 1;
             return;
         };
-        let staleness = signer.staleness(now, &cookie);
-        let existing = self.associations.by_tag(cookie.local_tag).or_else(|| {
-            self.associations
-                .by_peer(&PeerKey::new(from, header.source_port))
-        });
+        let staleness = signer.staleness(now, &cookie, self.config.valid_cookie_life);
+        let existing = self
+            .associations
+            .by_tag(cookie.local_tag)
+            .or_else(|| self.met_by(&cookie, &header));
         let action = existing
             .and_then(|index| self.associations.get(index))
             .map(|association| action_for(association, &cookie));
@@ -221,6 +312,21 @@ impl Endpoint {
             }
             _ => self.accept(arrived, &cookie),
         }
+    }
+
+    /// The association with the peer that an address in a cookie names.
+    fn met_by(&self, cookie: &Cookie, header: &CommonHeader) -> Option<Index> {
+        cookie.addresses().find_map(|remote| {
+            let address = PathAddress {
+                local: None,
+                remote,
+                encapsulation_port: cookie.source.encapsulation_port,
+            };
+            let key = PeerKey::new(address, header.source_port);
+            let index = self.associations.by_peer(&key)?;
+            let association = self.associations.get(index)?;
+            association.has_confirmed(remote).then_some(index)
+        })
     }
 
     /// A valid cookie of a peer with which there is no association: there is one now.
@@ -297,7 +403,9 @@ impl Endpoint {
     ) {
         self.statistics.drops.cookie_stale += 1;
         let address = self.reply_address(from, header.source_port, cookie.peer_tag);
-        let staleness = u32::try_from(staleness.as_micros()).unwrap_or(u32::MAX);
+        // Rounded up: 0 would say nothing (section 3.3.10.3).
+        let staleness = staleness.as_nanos().div_ceil(1000);
+        let staleness = u32::try_from(staleness).unwrap_or(u32::MAX);
         self.replies
             .error(address, &Cause::StaleCookie { staleness });
     }
@@ -312,7 +420,15 @@ fn action_for(association: &Association, cookie: &Cookie) -> Action {
     match (local_matches, peer_matches) {
         (true, true) => Action::Confirm,
         (true, false) => Action::Collision,
-        (false, false) if tie_tags_match => Action::Restart,
+        // The addresses were looked at when the INIT came, but that may be long ago.
+        (false, false) if tie_tags_match => {
+            let is_new = |remote| association.address_of(remote).is_none();
+            if cookie.addresses().any(is_new) {
+                Action::Discard
+            } else {
+                Action::Restart
+            }
+        }
         // (C) among them: our own cookie was faster.
         _ => Action::Discard,
     }
@@ -322,19 +438,33 @@ fn origin(from: PathAddress, header: &CommonHeader) -> CookieOrigin {
     CookieOrigin {
         local_port: header.destination_port,
         peer_port: header.source_port,
-        from,
+        local_tag: header.verification_tag,
+        from: from.into(),
     }
 }
 
-/// The State Cookie, and what was not recognized in the INIT as far as it fits (section 3.2.2).
-fn init_ack_parameters(cookie: &[u8], unrecognized: &[Tlv<'_>], max: usize) -> ParameterBuffer {
+/// The State Cookie, our addresses, and what was not recognized in the INIT as far as it fits
+/// (section 3.2.2) into a packet of `max` bytes to `remote`.
+fn init_ack_parameters(
+    cookie: &[u8],
+    init: &SetupParameters<'_>,
+    local: &[IpAddr],
+    remote: IpAddr,
+    max: usize,
+) -> ParameterBuffer {
     let mut parameters = ParameterBuffer::new();
     // The cookie is shorter than any parameter may be.
     let _ = parameters.push(&Parameter::StateCookie(cookie));
-    let fixed = CommonHeader::LENGTH + 4 + 16;
-    for tlv in unrecognized {
+    let room = |parameters: &ParameterBuffer| {
+        let fixed = CommonHeader::LENGTH + 4 + 16;
         let length = parameters.parameters().as_bytes().len().next_multiple_of(4);
-        if fixed + length + 4 + tlv.bytes().len().next_multiple_of(4) > max {
+        max.saturating_sub(fixed + length)
+    };
+    let families = init.supported.unwrap_or(Families::ALL);
+    let left = room(&parameters);
+    write_own(&mut parameters, local, remote, families, left);
+    for tlv in &init.unrecognized {
+        if 4 + tlv.bytes().len().next_multiple_of(4) > room(&parameters) {
             break;
         }
         let _ = parameters.push(&Parameter::UnrecognizedParameter(tlv.bytes()));

@@ -5,6 +5,7 @@ mod associations;
 mod icmp;
 mod initiation;
 mod out_of_the_blue;
+mod rates;
 mod remembered_tags;
 
 use std::collections::VecDeque;
@@ -21,8 +22,10 @@ pub use icmp::{IcmpError, IcmpKind};
 pub use out_of_the_blue::answer_out_of_the_blue;
 
 use associations::{Associations, Index, PeerKey};
+use rates::Rates;
 use remembered_tags::RememberedTags;
 
+use crate::association::addresses::is_unicast as is_unicast_address;
 use crate::association::cookie::CookieSigner;
 use crate::association::{Association, Context};
 use crate::packet::{Chunk, ChunkType, Packet, PacketFault};
@@ -52,6 +55,7 @@ pub struct Endpoint {
     signer: Option<CookieSigner>,
     events: VecDeque<Event>,
     replies: Replies,
+    rates: Rates,
     /// Packets are written here, one after another.
     buffer: BytesMut,
     /// Bytes of received user data that all associations hold.
@@ -86,6 +90,7 @@ impl Endpoint {
             signer: None,
             events: VecDeque::new(),
             replies: Replies::new(config.max_pending_replies, config.least_mtu()),
+            rates: Rates::default(),
             buffer: BytesMut::with_capacity(PACKET_BUFFER),
             received_bytes: 0,
             statistics: EndpointStatistics::default(),
@@ -140,6 +145,7 @@ impl Endpoint {
             // Section 8.5.1 A: only an INIT has no tag.
             _ if header.verification_tag == 0 => self.statistics.drops.verification_tag += 1,
             first => {
+                let replies = self.replies.len();
                 let arrived = Arrived {
                     now,
                     from,
@@ -150,6 +156,10 @@ impl Endpoint {
                     self.handle_cookie_echo(arrived);
                 } else {
                     self.handle_other(arrived);
+                }
+                // Section 9.1: a packet with an ABORT in it is never answered.
+                if self.replies.len() > replies && has_abort(&parsed) {
+                    self.replies.truncate(replies);
                 }
             }
         }
@@ -163,6 +173,8 @@ impl Endpoint {
     pub fn set_local_addresses(&mut self, addresses: Vec<IpAddr>) {
         self.local_addresses.clear();
         for address in addresses {
+            // Section 3.3.2.1.2: an IPv4 address is told as such.
+            let address = address.to_canonical();
             if is_unicast_address(address)
                 && !self.local_addresses.contains(&address)
                 && self.local_addresses.len() < self.config.max_peer_addresses
@@ -437,7 +449,8 @@ impl Endpoint {
     /// more).
     pub fn status(&self, id: AssociationId) -> Option<AssociationStatus> {
         let index = self.associations.index_of(id)?;
-        self.associations.get(index).map(Association::status)
+        let association = self.associations.get(index)?;
+        Some(association.status(&self.local_addresses))
     }
 
     /// Counters of an association; `None` when it is not known (any more).
@@ -475,8 +488,9 @@ impl Endpoint {
                     .is_some_and(|association| association.peer_port() == header.source_port)
             });
         if let Some(index) = by_tag {
-            if self.received_bytes + packet.len() > self.config.max_received_bytes {
-                self.make_room(now, parsed);
+            // Whatever this association holds is counted.
+            if 2 * (self.received_bytes + packet.len()) > self.config.max_received_bytes {
+                self.make_room(now, index, parsed);
             }
             self.with(now, index, |association, context| {
                 association.handle_packet(from, packet, parsed, context);
@@ -490,10 +504,11 @@ impl Endpoint {
         }
     }
 
-    /// Makes room for the DATA of a packet when all associations together hold as much as they
-    /// may. Who holds most out of order gives it back (section 6.2): so a peer that never sends
-    /// what is missing cannot keep the room from the others.
-    fn make_room(&mut self, now: Instant, parsed: &Packet<'_>) {
+    /// Makes room for the DATA of a packet of the association at `index` when it would hold more
+    /// than what is left for all. Who holds most out of order gives it back (section 6.2), if that
+    /// is more than this one holds itself: so a peer that never sends what is missing cannot keep
+    /// the room from the others, nor can one whose messages nobody reads take it from them.
+    fn make_room(&mut self, now: Instant, index: Index, parsed: &Packet<'_>) {
         let needed = parsed
             .chunks()
             .map(|chunk| match chunk {
@@ -502,13 +517,20 @@ impl Endpoint {
             })
             .sum::<usize>();
         for _ in 0..MAX_RENEGES {
-            if self.received_bytes + needed <= self.config.max_received_bytes {
+            let association = self.associations.get(index);
+            let held = association.map_or(0, Association::receive_buffer_bytes);
+            if self.received_bytes + held + 2 * needed <= self.config.max_received_bytes {
                 return;
             }
-            let Some(index) = self.associations.most_out_of_order() else {
+            let Some(most) = self.associations.most_out_of_order() else {
                 return;
             };
-            self.with(now, index, |association, context| {
+            let association = self.associations.get(most);
+            let given = association.map_or(0, Association::out_of_order_bytes);
+            if most != index && given <= held {
+                return;
+            }
+            self.with(now, most, |association, context| {
                 association.renege(context);
             });
         }
@@ -542,7 +564,10 @@ impl Endpoint {
     /// A verification tag that no association of ours has or had lately (section 5.3.1).
     fn new_tag(&mut self, now: Instant) -> u32 {
         loop {
-            let tag = self.rng.next_u32();
+            let tag = match self.config.tag_owner {
+                None => self.rng.next_u32(),
+                Some(owner) => owner.own(self.rng.next_u32()),
+            };
             if tag != 0
                 && self.associations.by_tag(tag).is_none()
                 && !self.remembered_tags.contains(now, tag)
@@ -649,15 +674,13 @@ impl<'a> Lent<'a> {
     }
 }
 
-fn is_unicast(address: PathAddress) -> bool {
-    is_unicast_address(address.remote) && address.local.is_none_or(is_unicast_address)
+fn has_abort(packet: &Packet<'_>) -> bool {
+    packet
+        .chunks()
+        .raw()
+        .any(|chunk| chunk.is_ok_and(|chunk| chunk.chunk_type() == ChunkType::ABORT))
 }
 
-fn is_unicast_address(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => {
-            !address.is_multicast() && !address.is_broadcast() && !address.is_unspecified()
-        }
-        IpAddr::V6(address) => !address.is_multicast() && !address.is_unspecified(),
-    }
+fn is_unicast(address: PathAddress) -> bool {
+    is_unicast_address(address.remote) && address.local.is_none_or(is_unicast_address)
 }

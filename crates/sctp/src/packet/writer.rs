@@ -67,6 +67,11 @@ impl<'b> PacketWriter<'b> {
         (self.maximum_size - self.buffer.len()) & !3
     }
 
+    /// Lowers the size that the packet may have, to no less than it has already.
+    pub fn limit(&mut self, maximum_size: usize) {
+        self.maximum_size = self.maximum_size.min(maximum_size.max(self.buffer.len()));
+    }
+
     /// Appends a chunk. The engine's frequent chunks have methods of their own beside their type.
     ///
     /// # Errors
