@@ -145,10 +145,7 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
         Err(error) => return fail(error.as_ref()),
     };
 
-    let command: Vec<String> = std::iter::once("tandem".to_owned())
-        .chain(std::env::args().skip(1).map(|argument| quoted(&argument)))
-        .collect();
-    let html = results.to_html(&command.join(" "));
+    let html = results.to_html(&command_line());
     let mut written = format!("\nPage with plots: {}\n", arguments.html.display());
     if let Err(error) = report::write_file(&arguments.html, &html) {
         return fail(&error);
@@ -185,6 +182,14 @@ fn terminal_width() -> usize {
         FILE_WIDTH
     };
     usize::from(width)
+}
+
+/// The command that repeats what this process does, for pages.
+pub(crate) fn command_line() -> String {
+    let command: Vec<String> = std::iter::once("tandem".to_owned())
+        .chain(std::env::args().skip(1).map(|argument| quoted(&argument)))
+        .collect();
+    command.join(" ")
 }
 
 /// An argument as a shell would need it.

@@ -4,6 +4,7 @@
 
 mod demo;
 mod logging;
+mod perf;
 mod proxy;
 mod sctp;
 mod values;
@@ -26,12 +27,15 @@ Examples:
   tandem proxy                               a proxy and registrar on 127.0.0.1:5060, until Ctrl-C
   tandem proxy --listen udp:0.0.0.0:5060 --domain example.org --advertise sip.example.org
   tandem sctp listen --service echo          an SCTP endpoint; tandem sctp connect 127.0.0.1:9000 talks to it
+  tandem perf server                         waits for tandem perf client sctp:127.0.0.1, which measures
+  tandem perf sweep --html sweep.html        throughput of UDP, TCP and SCTP by message size
 
 Exit status: 0 done, 1 something failed, 2 the arguments make no sense.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
     Demo(demo::Arguments),
+    Perf(perf::Arguments),
     Proxy(proxy::Arguments),
     Sctp(sctp::Arguments),
 }
@@ -39,6 +43,7 @@ enum Command {
 fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Demo(arguments) => demo::run(arguments),
+        Command::Perf(arguments) => perf::run(arguments),
         Command::Proxy(arguments) => proxy::run(arguments),
         Command::Sctp(arguments) => sctp::run(arguments),
     }

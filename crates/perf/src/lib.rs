@@ -1,0 +1,41 @@
+//! Measures what UDP, TCP and SCTP carry: the ttcp of the documents, and an iperf3 for SCTP.
+//!
+//! A [`Server`] waits, [`run`] asks it for a test and measures that from both ends. [`sweep`](sweep::sweep)
+//! does so for many message sizes, and [`scale`] measures many associations against many streams.
+//!
+//! The data loops are the same on both sides, a file a transport in `flow/`; `control/` is the conversation
+//! beside them.
+#![deny(unsafe_code)]
+
+mod carrier;
+mod client;
+pub mod consent;
+mod control;
+mod flow;
+mod pacer;
+mod parameters;
+mod result;
+pub mod scale;
+mod sequence;
+mod server;
+mod server_process;
+mod side;
+pub mod sweep;
+mod target;
+mod tcp_info;
+pub mod text;
+pub mod units;
+pub mod usage;
+
+pub use carrier::{CarrierConfig, Over};
+pub use client::{ClientConfig, Interrupts, run};
+pub use control::{FlowTotal, PathCondition, PathReport, SILENCE, VERSION};
+pub use flow::PAYLOAD_SEED;
+pub use pacer::Pacer;
+pub use parameters::{DEFAULT_UDP_BITS_PER_SECOND, Limit, TestParameters, limits};
+pub use result::{Cpu, Datagrams, Interval, Run, Traffic};
+pub use sequence::{Reception, SequenceTracker};
+pub use server::{Server, ServerConfig, ServerEvent};
+pub use server_process::{LISTENING, ServerProcess};
+pub use target::{DEFAULT_PORT, Listen, Protocol, Target, TargetError};
+pub use units::{Bitrate, Pace};

@@ -1,0 +1,214 @@
+//! `tandem perf client`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use ::perf::{
+    Bitrate, ClientConfig, DEFAULT_UDP_BITS_PER_SECOND, Limit, Over, PAYLOAD_SEED, Pace, Protocol,
+    Run, Target, TestParameters, limits, text, units,
+};
+use clap::Args;
+use report::{Document, Machine};
+use serde::Serialize;
+
+use super::output::{Progress, check_writable, print, print_line, usage_error, write};
+use super::{Carrier, interrupts};
+use crate::values::{count, positive};
+
+/// Measure against a server.
+///
+/// Prints a line a second, then what both sides found: goodput, messages a second, processor time for each
+/// GByte on both ends, retransmissions, loss for UDP, round-trip time and congestion window of each path for
+/// SCTP. Ctrl-C ends the test early and still gives the result so far.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The server: udp:HOST[:PORT], tcp:HOST[:PORT] or sctp:HOST[,HOST…][:PORT]; port 5211 unless given
+    #[arg(value_name = "TARGET")]
+    target: Target,
+
+    #[command(flatten)]
+    carrier: Carrier,
+
+    /// Local address for SCTP; may be given several times
+    #[arg(long, value_name = "IP", help_heading = "SCTP")]
+    address: Vec<IpAddr>,
+
+    /// Message size in bytes: of a datagram, a write, or a user message (K and M for 1,024 and its square)
+    #[arg(long, value_name = "BYTES", default_value = "1024",
+          value_parser = |text: &str| units::bytes(text, limits::MAX_TCP_SIZE as u64).map(|size| size as usize))]
+    size: usize,
+
+    /// Send so many messages, over all flows together
+    #[arg(long, value_name = "N", conflicts_with = "seconds",
+          value_parser = |text: &str| count(text, 1..=u64::MAX))]
+    count: Option<u64>,
+
+    /// Send for so long [default: 10]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive)]
+    seconds: Option<f64>,
+
+    /// User data a second in bits, over all flows together (k, M, G), or unlimited
+    ///
+    /// Without it TCP and SCTP go as fast as they can, and UDP, which would slow down for nobody, sends
+    /// 1 Mbit/s.
+    #[arg(long, value_name = "RATE")]
+    bitrate: Option<Pace>,
+
+    /// SCTP streams, which take turns with messages
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..), help_heading = "SCTP")]
+    streams: u16,
+
+    /// Sockets, connections or associations side by side
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = |text: &str| count(text, 1..=limits::MAX_PARALLEL as u64).map(|flows| flows as usize))]
+    parallel: usize,
+
+    /// Let SCTP messages overtake each other
+    #[arg(long, help_heading = "SCTP")]
+    unordered: bool,
+
+    /// Send small messages at once: no Nagle algorithm (tcp, sctp)
+    #[arg(long)]
+    nodelay: bool,
+
+    /// The server sends, the client receives
+    #[arg(long)]
+    reverse: bool,
+
+    /// Send and receive buffer of each flow, in bytes (K, M)
+    #[arg(long, value_name = "BYTES",
+          value_parser = |text: &str| units::bytes(text, limits::MAX_WINDOW as u64).map(|size| size as usize))]
+    window: Option<usize>,
+
+    /// Write the result as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Put HOST under load although it is neither loopback nor in a private network: its owner has agreed
+    #[arg(long, value_name = "HOST")]
+    i_may_test: Vec<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tandem perf client sctp:127.0.0.1
+  tandem perf client sctp:10.0.0.1,10.1.0.1:5211 --over ip --size 200 --streams 16 --seconds 60
+  tandem perf client tcp:192.168.1.7 --reverse --parallel 4 --json tcp.json
+  tandem perf client udp:192.168.1.7 --bitrate 50M --size 172      RTP-sized datagrams
+  tandem perf client udp:127.0.0.1 --bitrate unlimited --count 1000000
+
+Exit status: 0 measured (also when interrupted), 1 the server cannot be reached or something broke, 2 the
+arguments make no sense.";
+
+/// What was asked for, for the document.
+#[derive(Clone, Debug, Serialize)]
+struct Parameters {
+    target: String,
+    over: Option<Over>,
+    size_bytes: usize,
+    seconds: Option<f64>,
+    count: Option<u64>,
+    bitrate_bits_per_second: Option<Bitrate>,
+    streams: u16,
+    parallel: usize,
+    unordered: bool,
+    nodelay: bool,
+    reverse: bool,
+    window_bytes: Option<usize>,
+}
+
+/// Runs the test.
+pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let test = test(&arguments);
+    if let Err(reason) = test.check() {
+        usage_error("client", &reason);
+    }
+    let is_sctp = arguments.target.protocol == Protocol::Sctp;
+    if !is_sctp && (arguments.carrier.over != Over::Udp || arguments.carrier.pcap.is_some()) {
+        usage_error("client", "--over and --pcap are for sctp targets");
+    }
+    if !is_sctp && !arguments.address.is_empty() {
+        usage_error("client", "--address is for sctp targets");
+    }
+    check_writable(&arguments.json)?;
+    let config = ClientConfig {
+        target: arguments.target.clone(),
+        test: test.clone(),
+        carrier: arguments.carrier.config()?,
+        local_addresses: arguments.address.clone(),
+        may_test: arguments.i_may_test.clone(),
+    };
+    print_line(&text::plan_line(&config.target.to_string(), &test));
+    let progress = Progress::new(match test.limit {
+        Limit::Seconds(seconds) => Some(seconds),
+        Limit::Count(_) => None,
+    });
+    let run = ::perf::run(&config, interrupts()?, |interval| {
+        progress.interval(interval.to_seconds, &text::interval_line(interval));
+    })
+    .await?;
+    progress.end();
+    print(&text::summary(&run));
+    if let Some(path) = &arguments.json {
+        write(path, &document(&config, &run)?)?;
+    }
+    for error in &run.errors {
+        eprintln!("tandem: {error}");
+    }
+    Ok(match run.errors.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+fn test(arguments: &Arguments) -> TestParameters {
+    let protocol = arguments.target.protocol;
+    TestParameters {
+        protocol,
+        size: arguments.size,
+        limit: match (arguments.count, arguments.seconds) {
+            (Some(count), _) => Limit::Count(count),
+            (None, seconds) => Limit::Seconds(seconds.unwrap_or(10.0)),
+        },
+        bitrate: match (arguments.bitrate, protocol) {
+            (Some(Pace::Limited(rate)), _) => Some(rate),
+            (Some(Pace::Unlimited), _) => None,
+            (None, Protocol::Udp) => Bitrate::new(DEFAULT_UDP_BITS_PER_SECOND),
+            (None, Protocol::Tcp | Protocol::Sctp) => None,
+        },
+        streams: arguments.streams,
+        parallel: arguments.parallel,
+        unordered: arguments.unordered,
+        nodelay: arguments.nodelay,
+        reverse: arguments.reverse,
+        window: arguments.window,
+    }
+}
+
+fn document(config: &ClientConfig, run: &Run) -> anyhow::Result<String> {
+    let test = &config.test;
+    let parameters = Parameters {
+        target: config.target.to_string(),
+        over: (test.protocol == Protocol::Sctp).then_some(config.carrier.over),
+        size_bytes: test.size,
+        seconds: match test.limit {
+            Limit::Seconds(seconds) => Some(seconds),
+            Limit::Count(_) => None,
+        },
+        count: match test.limit {
+            Limit::Count(count) => Some(count),
+            Limit::Seconds(_) => None,
+        },
+        bitrate_bits_per_second: test.bitrate,
+        streams: test.streams,
+        parallel: test.parallel,
+        unordered: test.unordered,
+        nodelay: test.nodelay,
+        reverse: test.reverse,
+        window_bytes: test.window,
+    };
+    Ok(Document::new(Machine::detect(), PAYLOAD_SEED, parameters, vec![run]).to_json()?)
+}

@@ -1,0 +1,163 @@
+//! `tandem perf`.
+
+mod client;
+mod output;
+mod scale;
+mod server;
+mod sweep;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use ::perf::{CarrierConfig, Over};
+use clap::{Args, Subcommand};
+use sctp_net::{DEFAULT_ENCAPSULATION_PORT, Tap};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::{fail, logging};
+
+/// Measure what UDP, TCP and SCTP carry, between two hosts or on this one.
+///
+/// Start a server on one host and a client on the other; the client says what to measure and prints what both
+/// found. The sweep and the two measurements of many associations and many streams start a server process of
+/// their own on loopback.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tandem perf server                                    udp, tcp and sctp on 127.0.0.1:5211
+  tandem perf client sctp:127.0.0.1                     ten seconds of 1,024-byte messages
+  tandem perf client udp:127.0.0.1 --bitrate 100M --size 1400
+  tandem perf sweep --html sweep.html                   64 to 65,536 bytes over all three
+  tandem perf associations --count 10000                and the same number of streams:
+  tandem perf streams --count 10000
+
+Exit status: 0 measured, 1 something failed, 2 the arguments make no sense.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Server(server::Arguments),
+    Client(client::Arguments),
+    Sweep(sweep::Arguments),
+    Associations(scale::Associations),
+    Streams(scale::Streams),
+}
+
+/// Runs the measurement.
+pub(crate) fn run(arguments: Arguments) -> ExitCode {
+    logging::start("warn");
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error),
+    };
+    let outcome = runtime.block_on(async {
+        match arguments.command {
+            Command::Server(arguments) => server::run(arguments).await,
+            Command::Client(arguments) => client::run(arguments).await,
+            Command::Sweep(arguments) => sweep::run(arguments).await,
+            Command::Associations(arguments) => scale::associations(arguments).await,
+            Command::Streams(arguments) => scale::streams(arguments).await,
+        }
+    });
+    // Whoever is still waiting for a packet then waits in vain.
+    runtime.shutdown_background();
+    outcome.unwrap_or_else(|error| fail(error.as_ref()))
+}
+
+/// What carries SCTP, for the commands that are clients.
+#[derive(Args, Debug)]
+struct Carrier {
+    /// What carries SCTP: udp (RFC 6951), ip (needs CAP_NET_RAW), or the kernel's own SCTP
+    #[arg(
+        long,
+        value_name = "CARRIER",
+        default_value = "udp",
+        help_heading = "SCTP"
+    )]
+    over: Over,
+
+    /// Local UDP port under our SCTP; 0 lets the system choose
+    #[arg(long, value_name = "PORT", default_value_t = 0, help_heading = "SCTP")]
+    encapsulation_port: u16,
+
+    /// UDP port under the server's SCTP
+    #[arg(long, value_name = "PORT", default_value_t = DEFAULT_ENCAPSULATION_PORT,
+          value_parser = clap::value_parser!(u16).range(1..), help_heading = "SCTP")]
+    peer_encapsulation_port: u16,
+
+    /// With --over ip on a kernel with SCTP: a packet-filter rule keeps it away from our packets
+    #[arg(long, help_heading = "SCTP")]
+    kernel_kept_away: bool,
+
+    /// Write the SCTP packets on the wire to a file that Wireshark opens (pcapng)
+    #[arg(long, value_name = "FILE", help_heading = "SCTP")]
+    pcap: Option<PathBuf>,
+}
+
+impl Carrier {
+    fn config(&self) -> anyhow::Result<CarrierConfig> {
+        Ok(CarrierConfig {
+            over: self.over,
+            encapsulation_port: self.encapsulation_port,
+            peer_encapsulation_port: self.peer_encapsulation_port,
+            kernel_kept_away: self.kernel_kept_away,
+            tap: open_tap(self.pcap.as_ref())?,
+        })
+    }
+}
+
+fn open_tap(path: Option<&PathBuf>) -> anyhow::Result<Option<Tap>> {
+    path.map(|path| {
+        Tap::create(path, "sctp")
+            .map_err(|error| anyhow::anyhow!("cannot write {}: {error}", path.display()))
+    })
+    .transpose()
+}
+
+/// Counts SIGINT and SIGTERM.
+fn interrupts() -> std::io::Result<watch::Receiver<u32>> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let (sender, receiver) = watch::channel(0);
+    tokio::spawn(async move {
+        while !sender.is_closed() {
+            tokio::select! {
+                Some(()) = interrupt.recv() => {}
+                Some(()) = terminate.recv() => {}
+                () = sender.closed() => {}
+            }
+            sender.send_modify(|count| *count += 1);
+        }
+    });
+    Ok(receiver)
+}
+
+/// This program as a server on loopback ports that the system chooses, for the protocols named.
+fn server_command(
+    protocols: &[&str],
+    carrier: &CarrierConfig,
+    scale: bool,
+) -> anyhow::Result<std::process::Command> {
+    let mut command = std::process::Command::new(std::env::current_exe()?);
+    command.args(["perf", "server", "--child", "--encapsulation-port", "0"]);
+    command.args(["--over", &carrier.over.to_string()]);
+    if carrier.kernel_kept_away {
+        command.arg("--kernel-kept-away");
+    }
+    for protocol in protocols {
+        command.args(["--listen", &format!("{protocol}:127.0.0.1:0")]);
+    }
+    if scale {
+        command.arg("--allow-scale");
+    }
+    Ok(command)
+}

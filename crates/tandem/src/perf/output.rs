@@ -1,0 +1,114 @@
+//! What the measurements print and write.
+
+use std::fs::OpenOptions;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use clap::CommandFactory;
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Progress on standard error: lines, and in a terminal a bar beneath them.
+pub(super) struct Progress {
+    bar: Option<ProgressBar>,
+}
+
+impl Progress {
+    /// Progress of something that takes so many seconds, or nobody knows how long.
+    pub(super) fn new(seconds: Option<f64>) -> Progress {
+        if !std::io::stderr().is_terminal() {
+            return Progress { bar: None };
+        }
+        let bar = match seconds {
+            Some(seconds) => ProgressBar::new((seconds * 1e3) as u64)
+                .with_style(style("{wide_bar:.cyan/dim} {percent:>3} %")),
+            None => ProgressBar::new_spinner().with_style(style("{spinner} {elapsed} {msg}")),
+        };
+        bar.enable_steady_tick(std::time::Duration::from_millis(200));
+        Progress { bar: Some(bar) }
+    }
+
+    /// A line.
+    pub(super) fn line(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(line),
+            // Nobody may be reading any more; the measurement goes on.
+            None => drop(writeln!(std::io::stderr(), "{line}")),
+        }
+    }
+
+    /// A line, and how far we are.
+    pub(super) fn interval(&self, seconds: f64, line: &str) {
+        self.line(line);
+        if let Some(bar) = &self.bar {
+            bar.set_position((seconds * 1e3) as u64);
+        }
+    }
+
+    /// Takes the bar away.
+    pub(super) fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// Prints to standard output. Whoever closes the pipe has read enough.
+pub(super) fn print(text: &str) {
+    let mut output = std::io::stdout().lock();
+    let _ = output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush());
+}
+
+/// Prints a line that a program may be waiting for.
+pub(super) fn print_line(line: &str) {
+    print(&format!("{line}\n"));
+}
+
+/// Writes a document or page.
+pub(super) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    report::write_file(path, text)?;
+    Ok(())
+}
+
+/// Finds out before minutes of work, not after, that a file cannot be written.
+pub(super) fn check_writable<'a>(
+    paths: impl IntoIterator<Item = &'a PathBuf>,
+) -> anyhow::Result<()> {
+    for path in paths {
+        OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(path)
+            .map_err(|error| anyhow::anyhow!("cannot write {}: {error}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Says what makes no sense in the arguments of `tandem perf COMMAND`, and ends the program.
+pub(super) fn usage_error(command: &str, reason: &str) -> ! {
+    let mut program = crate::Arguments::command();
+    program.build();
+    let kind = clap::error::ErrorKind::ValueValidation;
+    let perf = program.find_subcommand_mut("perf");
+    let command = perf.and_then(|perf| perf.find_subcommand_mut(command));
+    match command {
+        Some(command) => command.error(kind, reason).exit(),
+        None => clap::Error::raw(kind, reason).exit(),
+    }
+}
+
+/// Columns to fill: those of the terminal, or a width that suits files.
+pub(super) fn width() -> usize {
+    const FILE_WIDTH: u16 = 160;
+    let stdout = console::Term::stdout();
+    let columns = match std::io::stdout().is_terminal() {
+        true => stdout.size_checked().map(|(_, columns)| columns),
+        false => None,
+    };
+    usize::from(columns.unwrap_or(FILE_WIDTH))
+}

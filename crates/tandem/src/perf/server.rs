@@ -1,0 +1,169 @@
+//! `tandem perf server`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use ::perf::{CarrierConfig, LISTENING, Listen, Over, Server, ServerConfig, ServerEvent, text};
+use clap::Args;
+use report::format_count;
+use sctp_net::DEFAULT_ENCAPSULATION_PORT;
+use tokio::io::AsyncReadExt;
+
+use super::output::print_line;
+use super::{interrupts, open_tap};
+
+/// Wait for clients, several at a time, and do what they ask, until Ctrl-C.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Address to listen on; may be given several times
+    ///
+    /// TRANSPORT is udp, tcp or sctp; for sctp several addresses of this host make it multi-homed. Without a
+    /// port it is 5211; port 0 lets the system choose, and the first lines of output say what it chose.
+    /// udp also takes the TCP port of the same number, for the conversation about the test. Without any
+    /// --listen: udp, tcp and sctp on 127.0.0.1:5211.
+    #[arg(long, value_name = "TRANSPORT:IP[,IP…][:PORT]")]
+    listen: Vec<Listen>,
+
+    /// What carries SCTP: udp (RFC 6951), ip (needs CAP_NET_RAW), or the kernel's own SCTP; several stand
+    /// side by side
+    #[arg(
+        long,
+        value_name = "CARRIER,…",
+        value_delimiter = ',',
+        default_value = "udp"
+    )]
+    over: Vec<Over>,
+
+    /// Local UDP port under our SCTP; 0 lets the system choose
+    #[arg(long, value_name = "PORT", default_value_t = DEFAULT_ENCAPSULATION_PORT)]
+    encapsulation_port: u16,
+
+    /// With --over ip on a kernel with SCTP: a packet-filter rule keeps it away from our packets
+    #[arg(long)]
+    kernel_kept_away: bool,
+
+    /// Tests at a time; further clients are refused
+    #[arg(long, value_name = "N", default_value_t = 16,
+          value_parser = |text: &str| crate::values::count(text, 1..=1024).map(|tests| tests as usize))]
+    max_tests: usize,
+
+    /// End after one test
+    #[arg(long)]
+    one_off: bool,
+
+    /// Write the SCTP packets on the wire to a file that Wireshark opens (pcapng)
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+
+    /// End when standard input does: for programs that start a server
+    #[arg(long, hide = true)]
+    child: bool,
+
+    /// Let clients open ports and associations without bound
+    #[arg(long, hide = true)]
+    allow_scale: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tandem perf server                                    udp, tcp and sctp on 127.0.0.1:5211
+  tandem perf server --listen tcp:0.0.0.0 --listen udp:0.0.0.0 --listen sctp:0.0.0.0
+  tandem perf server --listen sctp:10.0.0.1,10.1.0.1:9000 --over ip
+  tandem perf server --one-off --listen tcp:127.0.0.1:0
+
+A client may ask for data as fast as it goes, but only to itself: TCP and SCTP prove its address, and UDP data
+goes to the host that holds the conversation over TCP.
+
+Exit status: 0 ended by Ctrl-C or after its one test, 1 a listener or the one test failed.";
+
+/// Serves until it is interrupted.
+pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let mut interrupts = interrupts()?;
+    let listen = match arguments.listen.is_empty() {
+        true => Listen::defaults(),
+        false => arguments.listen,
+    };
+    let mut over = arguments.over;
+    over.dedup();
+    let tap = open_tap(arguments.pcap.as_ref())?;
+    let carriers = over.into_iter().map(|over| CarrierConfig {
+        over,
+        encapsulation_port: arguments.encapsulation_port,
+        peer_encapsulation_port: DEFAULT_ENCAPSULATION_PORT,
+        kernel_kept_away: arguments.kernel_kept_away,
+        tap: tap.clone(),
+    });
+    let mut server = Server::start(ServerConfig {
+        max_tests: arguments.max_tests,
+        allow_scale: arguments.allow_scale,
+        ..ServerConfig::new(listen, carriers.collect())
+    })
+    .await?;
+    for place in server.listening() {
+        print_line(&format!("{LISTENING}{place}"));
+    }
+    let parent_gone = parent_gone(arguments.child);
+    tokio::pin!(parent_gone);
+    loop {
+        let event = tokio::select! {
+            event = server.next() => event?,
+            Ok(()) = interrupts.changed() => {
+                server.close().await;
+                return Ok(ExitCode::SUCCESS);
+            }
+            () = &mut parent_gone => return Ok(ExitCode::SUCCESS),
+        };
+        print_line(&describe(&event));
+        if let (ServerEvent::Ended { error, .. }, true) = (event, arguments.one_off) {
+            server.close().await;
+            return Ok(match error {
+                None => ExitCode::SUCCESS,
+                Some(_) => ExitCode::FAILURE,
+            });
+        }
+    }
+}
+
+fn describe(event: &ServerEvent) -> String {
+    match event {
+        ServerEvent::Began { client, test } => {
+            let host = match client.ip() {
+                IpAddr::V4(ip) => ip.to_string(),
+                IpAddr::V6(ip) => format!("[{ip}]"),
+            };
+            // Seen from here the directions are the other way round.
+            let seen = ::perf::TestParameters {
+                reverse: !test.reverse,
+                ..test.clone()
+            };
+            text::plan_line(&format!("{}:{host}", test.protocol), &seen)
+        }
+        ServerEvent::Ended {
+            client,
+            total,
+            error,
+        } => {
+            let what = format!(
+                "{client}: {} messages, {} bytes",
+                format_count(total.messages),
+                format_count(total.bytes)
+            );
+            match error {
+                None => what,
+                Some(error) => format!("{what}; {error}"),
+            }
+        }
+    }
+}
+
+/// Waits until whoever started us has gone; for ever when that is nobody's business.
+async fn parent_gone(watched: bool) {
+    if !watched {
+        return std::future::pending().await;
+    }
+    let mut input = tokio::io::stdin();
+    let mut ignored = [0; 64];
+    while input.read(&mut ignored).await.is_ok_and(|read| read > 0) {}
+}

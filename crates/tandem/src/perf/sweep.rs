@@ -1,0 +1,99 @@
+//! `tandem perf sweep`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use ::perf::sweep::{SIZES, SweepConfig, sweep};
+use ::perf::{ServerProcess, units};
+use clap::Args;
+use report::{format_count, format_number};
+
+use super::output::{Progress, check_writable, print, usage_error, width, write};
+use super::{Carrier, interrupts, server_command};
+use crate::demo::command_line;
+use crate::values::positive;
+
+/// Sweep message sizes over UDP, TCP and SCTP on this host, in one table and one page.
+///
+/// Repeats the documents' test of transport protocols: each size over each transport as fast as it goes, with
+/// a server in a process of its own on loopback.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Message sizes in bytes (K for 1,024) [default: 64,128,… doubling to 65536]
+    #[arg(long, value_name = "BYTES,…", value_delimiter = ',',
+          value_parser = |text: &str| units::bytes(text, 1 << 20).map(|size| size as usize))]
+    sizes: Vec<usize>,
+
+    /// Length of each test
+    #[arg(long, value_name = "S", allow_negative_numbers = true, value_parser = positive, default_value = "2")]
+    seconds: f64,
+
+    #[command(flatten)]
+    carrier: Carrier,
+
+    /// Write a page with plots
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    /// Write the results as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tandem perf sweep                                     33 tests of 2 s each
+  tandem perf sweep --html sweep.html --json sweep.json
+  tandem perf sweep --sizes 64,1K,64K --seconds 10
+  tandem perf sweep --over ip                           SCTP right on IP, as root";
+
+/// Runs all tests, shows the table, writes the files.
+pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let config = SweepConfig {
+        sizes: match arguments.sizes.is_empty() {
+            true => SIZES.to_vec(),
+            false => arguments.sizes,
+        },
+        seconds: arguments.seconds,
+        carrier: arguments.carrier.config()?,
+    };
+    if let Err(reason) = config.check() {
+        usage_error("sweep", &reason);
+    }
+    check_writable(arguments.html.iter().chain(&arguments.json))?;
+    let interrupts = interrupts()?;
+    let command = server_command(&["udp", "tcp", "sctp"], &config.carrier, false)?;
+    let server = ServerProcess::start(command, 3).await?;
+    let tests = config.sizes.len() * 3;
+    let progress = Progress::new(Some(tests as f64 * config.seconds));
+    let mut done = 0;
+    let swept = sweep(&config, &server, interrupts, |run| {
+        done += 1;
+        let line = format!(
+            "{done:>3}/{tests}  {:>4}  {:>7} bytes  {:>10} Mbit/s",
+            run.protocol.to_string(),
+            format_count(run.size_bytes as u64),
+            format_number(run.goodput_bits_per_second.unwrap_or(f64::NAN) / 1e6, 1)
+        );
+        progress.interval(f64::from(done) * config.seconds, &line);
+        for error in &run.errors {
+            progress.line(&format!("tandem: {error}"));
+        }
+    })
+    .await;
+    progress.end();
+    server.end().await;
+    let swept = swept?;
+    if let Some(path) = &arguments.html {
+        write(path, &swept.to_html(&command_line()))?;
+    }
+    if let Some(path) = &arguments.json {
+        write(path, &swept.to_json()?)?;
+    }
+    print(&swept.to_terminal(width()));
+    Ok(match swept.has_errors() {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    })
+}
