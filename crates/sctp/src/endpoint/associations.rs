@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use ahash::RandomState;
 
+use super::timer_wheel::TimerWheel;
 use crate::association::Association;
 use crate::{AssociationId, EndpointConfig, PathAddress};
 
@@ -46,8 +47,8 @@ pub(crate) struct Associations {
     free: Vec<Index>,
     by_tag: HashMap<u32, Index, RandomState>,
     by_peer: HashMap<PeerKey, Index, RandomState>,
-    /// One entry at most for each association: when it wants to be looked at, or earlier.
-    deadlines: BTreeSet<(Instant, Index)>,
+    /// When each association wants to be looked at, or earlier.
+    deadlines: TimerWheel,
     /// Those that hold received data out of order, by how much.
     out_of_order: BTreeSet<(usize, Index)>,
     /// Those that may have something to send.
@@ -70,7 +71,6 @@ struct Entry {
     peers: Vec<PeerKey>,
     /// [`Association::paths_version`] when it was last put into the index of peers.
     paths_version: u32,
-    deadline: Option<Instant>,
     is_ready: bool,
     /// Bytes of received user data that are counted for it.
     received_bytes: usize,
@@ -96,7 +96,7 @@ impl Associations {
             free: Vec::new(),
             by_tag: HashMap::with_hasher(hasher.clone()),
             by_peer: HashMap::with_hasher(hasher),
-            deadlines: BTreeSet::new(),
+            deadlines: TimerWheel::new(),
             out_of_order: BTreeSet::new(),
             ready: VecDeque::new(),
             count: 0,
@@ -136,7 +136,6 @@ impl Associations {
                 tag: None,
                 peers: Vec::new(),
                 paths_version: 0,
-                deadline: None,
                 is_ready: false,
                 received_bytes: 0,
                 out_of_order: 0,
@@ -245,19 +244,13 @@ impl Associations {
         }
         // A deadline that moved to later stays where it is: it will be looked at too early, once.
         let deadline = association.next_timeout();
-        let must_move = match (entry.deadline, deadline) {
+        let must_move = match (self.deadlines.get(index), deadline) {
             (_, None) => false,
             (None, Some(_)) => true,
             (Some(old), Some(new)) => new < old,
         };
         if must_move || ended {
-            if let Some(old) = entry.deadline {
-                self.deadlines.remove(&(old, index));
-            }
-            if let Some(new) = deadline {
-                self.deadlines.insert((new, index));
-            }
-            entry.deadline = deadline;
+            self.deadlines.set(index, deadline);
         }
         if ended {
             if association.is_disposable() {
@@ -273,24 +266,12 @@ impl Associations {
 
     /// The earliest deadline.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        self.deadlines.first().map(|(deadline, _)| *deadline)
+        self.deadlines.first()
     }
 
     /// Takes out the next association whose deadline has come; it is to be settled afterwards.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<Index> {
-        let (deadline, index) = *self.deadlines.first()?;
-        if deadline > now {
-            return None;
-        }
-        self.deadlines.pop_first();
-        if let Some(entry) = self
-            .slots
-            .get_mut(index as usize)
-            .and_then(|slot| slot.entry.as_mut())
-        {
-            entry.deadline = None;
-        }
-        Some(index)
+        self.deadlines.pop_due(now)
     }
 
     /// The association that holds most received data out of order.

@@ -7,6 +7,7 @@ mod initiation;
 mod out_of_the_blue;
 mod rates;
 mod remembered_tags;
+mod timer_wheel;
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
