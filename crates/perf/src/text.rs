@@ -80,7 +80,7 @@ pub fn summary(run: &Run) -> String {
                 "{} messages, {} bytes in {} s",
                 format_count(traffic.messages),
                 format_count(traffic.bytes),
-                format_number(traffic.seconds, 3)
+                seconds(traffic.seconds)
             ),
         );
     }
@@ -187,6 +187,11 @@ fn condition(state: PathCondition) -> &'static str {
         PathCondition::Inactive => "inactive",
         PathCondition::Unconfirmed => "unconfirmed",
     }
+}
+
+/// Seconds with as many decimals as a short time needs.
+fn seconds(seconds: f64) -> String {
+    format_number(seconds, if seconds < 0.1 { 6 } else { 3 })
 }
 
 fn megabits(bits_per_second: Option<f64>) -> String {
