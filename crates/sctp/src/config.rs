@@ -63,18 +63,19 @@ pub struct EndpointConfig {
     pub outbound_streams: u16,
     /// Inbound streams that we allow the peer (section 5.1.1); at least 1.
     pub max_inbound_streams: u16,
-    /// The largest IP packet, headers included, that a path is taken to carry, in bytes.
+    /// The largest IP packet, headers included, that the local interface carries, in bytes.
     pub mtu: usize,
     /// Whether larger and smaller packets are tried out, to learn what each path carries (RFC 8899).
     /// Without it paths are taken to carry `mtu`.
     pub path_mtu_discovery: bool,
-    /// BASE_PLPMTU: the SCTP packet that a path is first expected to carry when `mtu` turns out to be
-    /// too large, in bytes (RFC 8899 section 5.1.2).
+    /// BASE_PLPMTU: the SCTP packet that every path is expected to carry, in bytes, until more is
+    /// known (RFC 8899 section 5.1.2). On IPv6 it is not less than what fits into 1280 bytes.
     pub base_mtu: usize,
-    /// MAX_PROBES: how often a probe packet of one size is sent before the size counts as too
-    /// large (RFC 8899 section 5.1.2).
+    /// MAX_PROBES: how many probe packets may be lost in a row before the search is over, or large
+    /// packets with data before they count as too large (RFC 8899 section 5.1.2).
     pub max_probes: u32,
-    /// PROBE_TIMER: how long the answer to a probe packet may take (RFC 8899 section 5.1.1).
+    /// PROBE_TIMER: how long the answer to a probe packet may take; at least a second (RFC 8899
+    /// section 5.1.1).
     pub probe_timer: Duration,
     /// PMTU_RAISE_TIMER: after which time a larger packet is tried again (RFC 8899 section 5.1.1).
     pub pmtu_raise_timer: Duration,
@@ -84,12 +85,18 @@ pub struct EndpointConfig {
     /// can be bundled (section 6.1; Nagle's algorithm).
     pub nodelay: bool,
 
-    /// The largest user message, in bytes, in either direction; at most `a_rwnd`, for a larger one
-    /// could never be delivered. A peer that sends one gets ABORT.
+    /// The largest user message, in bytes, in either direction. A peer that sends a larger one gets
+    /// ABORT. Without partial delivery it is at most `a_rwnd`, for a larger one could never be
+    /// delivered. One that we send has to fit into `send_buffer` as well.
     pub max_message_size: usize,
     /// Deliver what has arrived of a message larger than this, in bytes, before all of it has
-    /// (section 6.9). Larger than `max_message_size`: messages are delivered whole.
+    /// (section 6.9; RFC 6458 `SCTP_PARTIAL_DELIVERY_POINT`), and of a smaller one when there is no
+    /// room for the rest of it. Messages larger than `a_rwnd` can be received then. When it is
+    /// larger than `a_rwnd`, as it is by default, messages are delivered whole.
     pub partial_delivery_point: usize,
+    /// Whether messages of other streams may be delivered between the parts of one (RFC 6458
+    /// `SCTP_FRAGMENT_INTERLEAVE`, level 2). If not, they wait for its end (levels 0 and 1).
+    pub fragment_interleave: bool,
     /// Whether `Event::SenderDry` is told.
     pub sender_dry_events: bool,
     /// Messages and fragments that an association holds for its user. Above it new DATA is dropped
@@ -111,10 +118,14 @@ pub struct EndpointConfig {
     pub max_cookie_echoes_per_second: u32,
     /// Which verification tags are given out; `None`: any.
     pub tag_owner: Option<TagOwner>,
-    /// Bytes of received user data that the endpoint holds, over all its associations. Above it
-    /// the association that holds most out of order gives that back, and if this is not enough,
-    /// new DATA is dropped.
+    /// Bytes of received user data that the endpoint holds, over all its associations, beside what
+    /// each of them is guaranteed. When they are used up, the association that holds most out of
+    /// order gives that back to one that holds less, and if this is not enough, new DATA is dropped.
     pub max_received_bytes: usize,
+    /// Bytes of received user data that each association may hold whatever the others do, so that
+    /// users who do not read cannot bring them to a halt. All together never hold more than
+    /// `max_received_bytes` and this for each of `max_associations`.
+    pub guaranteed_receive_bytes: usize,
     /// Associations of this endpoint, in any state. Above it a COOKIE ECHO is answered with ABORT
     /// and `connect` refuses.
     pub max_associations: usize,
@@ -156,12 +167,13 @@ impl Default for EndpointConfig {
             path_mtu_discovery: true,
             base_mtu: 1200,
             max_probes: 3,
-            probe_timer: Duration::from_secs(15),
+            probe_timer: Duration::from_secs(16),
             pmtu_raise_timer: Duration::from_secs(600),
             bundling: true,
             nodelay: true,
             max_message_size: 1 << 18,
             partial_delivery_point: usize::MAX,
+            fragment_interleave: false,
             sender_dry_events: false,
             max_received_messages: 1 << 15,
             max_tsn_distance: 32_767,
@@ -171,6 +183,7 @@ impl Default for EndpointConfig {
             max_cookie_echoes_per_second: 100_000,
             tag_owner: None,
             max_received_bytes: 1 << 30,
+            guaranteed_receive_bytes: 8192,
             max_associations: 1 << 20,
             max_pending_replies: 1024,
             max_remembered_tags: 1 << 16,
@@ -203,7 +216,8 @@ impl EndpointConfig {
         self.a_rwnd = self.a_rwnd.max(1500);
         self.outbound_streams = self.outbound_streams.max(1);
         self.max_inbound_streams = self.max_inbound_streams.max(1);
-        self.mtu = self.mtu.clamp(LEAST_MTU, MOST_MTU);
+        self.mtu = EndpointConfig::bounded_mtu(self.mtu);
+        self.probe_timer = self.probe_timer.max(LEAST_PROBE_TIMER);
         self.max_probes = self.max_probes.max(1);
         self.max_peer_addresses = self.max_peer_addresses.clamp(1, 255);
         self.primary_switchover_max_retrans = self
@@ -213,7 +227,9 @@ impl EndpointConfig {
             owner.count = owner.count.max(1);
             owner.index %= owner.count;
         }
-        self.max_message_size = self.max_message_size.min(self.a_rwnd as usize);
+        if !self.delivers_parts() {
+            self.max_message_size = self.max_message_size.min(self.a_rwnd as usize);
+        }
         self.max_tsn_distance = self.max_tsn_distance.clamp(1, 32_767);
         self
     }
@@ -222,6 +238,16 @@ impl EndpointConfig {
     pub(crate) fn bounded_duration(duration: Duration) -> Duration {
         const LONGEST: Duration = Duration::from_secs(24 * 3600);
         duration.min(LONGEST)
+    }
+
+    /// Whether messages may be delivered in parts.
+    pub(crate) fn delivers_parts(&self) -> bool {
+        self.partial_delivery_point <= self.a_rwnd as usize
+    }
+
+    /// The nearest size that makes sense for an IP packet.
+    pub(crate) fn bounded_mtu(mtu: usize) -> usize {
+        mtu.clamp(LEAST_MTU, MOST_MTU)
     }
 
     /// The largest SCTP packet that goes over every kind of path, in bytes.
@@ -257,6 +283,9 @@ fn weight(value: f64, default: f64) -> f64 {
 
 /// IPv4's least: below it there is no room for a handshake.
 const LEAST_MTU: usize = 576;
+
+/// RFC 8899 section 5.1.1.
+const LEAST_PROBE_TIMER: Duration = Duration::from_secs(1);
 
 /// What the length fields of IP and UDP can tell.
 const MOST_MTU: usize = 65_535;

@@ -362,6 +362,7 @@ fn tiny_messages_are_bounded_by_number() {
 fn all_associations_together_are_bounded() {
     let config = EndpointConfig {
         max_received_bytes: 5000,
+        guaranteed_receive_bytes: 0,
         ..EndpointConfig::default()
     };
     let (mut pair, tag, first) = victim(config);

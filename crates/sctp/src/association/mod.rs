@@ -284,6 +284,11 @@ impl Association {
         self.receiver.out_of_order()
     }
 
+    /// Whether `tsn` is missing below others that have arrived.
+    pub(crate) fn misses(&self, tsn: Tsn) -> bool {
+        self.receiver.misses(tsn)
+    }
+
     /// Throws away received data that is out of order, to make room for other associations.
     pub(crate) fn renege(&mut self, context: &mut Context<'_>) {
         context.statistics.drops.data_reneged += self.receiver.renege();
@@ -310,6 +315,9 @@ impl Association {
             | AssociationState::Established
                 if !self.shutdown.is_requested() => {}
             _ => return Err(SendError::ShuttingDown),
+        }
+        if info.path.is_some_and(|remote| self.path_to(remote).is_none()) {
+            return Err(SendError::UnknownPath);
         }
         self.sender
             .send(context.now, info, payload, context.config)?;

@@ -20,6 +20,8 @@ const LEAST_GAIN: usize = 16;
 /// Between which sizes the search is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limits {
+    /// What IP, and what is between it and SCTP, take of each packet.
+    overhead: usize,
     /// MIN_PLPMTU.
     min: usize,
     /// BASE_PLPMTU.
@@ -88,15 +90,21 @@ pub(crate) struct PathMtu {
 }
 
 impl Limits {
-    /// The limits of a path on which IP and what is between it and SCTP take `overhead` bytes of
-    /// each packet.
-    pub(crate) fn new(overhead: usize, is_ipv6: bool, config: &EndpointConfig) -> Limits {
+    /// The limits of a path for which the local interface carries IP packets of `mtu` bytes. IP,
+    /// and what is between it and SCTP, take `overhead` bytes of each.
+    pub(crate) fn new(
+        mtu: usize,
+        overhead: usize,
+        is_ipv6: bool,
+        config: &EndpointConfig,
+    ) -> Limits {
         // What every host must be able to receive (RFC 1122 section 3.3.3), every link to carry
         // (RFC 8200 section 5).
         let least_packet = if is_ipv6 { 1280 } else { 576 };
-        let max = config.mtu.saturating_sub(overhead) & !3;
+        let max = mtu.saturating_sub(overhead) & !3;
         let min = (least_packet - overhead).min(max) & !3;
         Limits {
+            overhead,
             min,
             base: config.base_mtu.clamp(min, max) & !3,
             ethernet: (1500 - overhead) & !3,
@@ -127,6 +135,13 @@ impl PathMtu {
         self.plpmtu
     }
 
+    /// Searches from now on, or searches no more and takes MAX_PLPMTU as given.
+    pub(crate) fn set_enabled(&mut self, enabled: bool) {
+        if enabled != (self.state != State::Off) {
+            *self = PathMtu::new(self.limits, enabled);
+        }
+    }
+
     /// The path works: begins to search.
     pub(crate) fn start(&mut self) {
         if self.state == State::Disabled && self.limits.min < self.limits.max {
@@ -149,19 +164,27 @@ impl PathMtu {
     }
 
     /// What surrounds SCTP packets on this path has changed, as when it begins or ends to be
-    /// encapsulated (RFC 6951 section 5.6).
+    /// encapsulated (RFC 6951 section 5.6), or what the local interface carries.
     pub(crate) fn set_limits(&mut self, limits: Limits) {
         if limits == self.limits {
             return;
         }
-        let moved = (self.plpmtu + limits.max).saturating_sub(self.limits.max);
+        let plpmtu = (self.plpmtu + self.limits.overhead).saturating_sub(limits.overhead) & !3;
+        let is_given = self.state == State::Off && self.plpmtu == self.limits.max;
         self.limits = limits;
-        self.ceiling = usize::MAX;
-        self.probed_size = self.probed_size.min(limits.max);
-        if self.state == State::Disabled {
-            self.stop();
-        } else {
-            self.plpmtu = moved.clamp(limits.min, limits.max);
+        match self.state {
+            State::Off if is_given => self.plpmtu = limits.max,
+            State::Off => self.plpmtu = plpmtu.clamp(limits.min, limits.max),
+            State::Disabled => self.plpmtu = limits.base,
+            State::Base | State::Searching | State::SearchComplete | State::Error => {
+                self.plpmtu = plpmtu.clamp(limits.min, limits.max);
+                self.ceiling = usize::MAX;
+                self.probed_size = self.probed_size.min(limits.max);
+                if self.state == State::SearchComplete && self.plpmtu < limits.max {
+                    self.state = State::Searching;
+                    self.probe_size(limits.max);
+                }
+            }
         }
     }
 
@@ -430,7 +453,7 @@ mod tests {
                 mtu,
                 ..EndpointConfig::default()
             };
-            let mut mtu = PathMtu::new(Limits::new(OVERHEAD, false, &config), true);
+            let mut mtu = PathMtu::new(Limits::new(config.mtu, OVERHEAD, false, &config), true);
             mtu.start();
             Discovery {
                 now: Instant::now(),
@@ -645,16 +668,20 @@ mod tests {
     fn encapsulation_takes_its_bytes_at_once() {
         let mut discovery = Discovery::complete();
         let config = discovery.config.clone();
-        discovery.mtu.set_limits(Limits::new(20, false, &config));
+        discovery
+            .mtu
+            .set_limits(Limits::new(1500, 20, false, &config));
         assert_eq!(discovery.mtu.plpmtu(), MAX + 8);
-        discovery.mtu.set_limits(Limits::new(28, false, &config));
+        discovery
+            .mtu
+            .set_limits(Limits::new(1500, 28, false, &config));
         assert_eq!(discovery.mtu.plpmtu(), MAX);
     }
 
     #[test]
     fn without_discovery_the_interface_says_what_is_carried() {
         let config = EndpointConfig::default();
-        let mut mtu = PathMtu::new(Limits::new(OVERHEAD, false, &config), false);
+        let mut mtu = PathMtu::new(Limits::new(config.mtu, OVERHEAD, false, &config), false);
         mtu.start();
         mtu.data_sent();
         assert_eq!((mtu.plpmtu(), mtu.wanted_probe()), (MAX, None));
@@ -664,7 +691,7 @@ mod tests {
     #[test]
     fn ipv6_has_a_base_that_every_link_carries() {
         let config = EndpointConfig::default();
-        let limits = Limits::new(48, true, &config);
+        let limits = Limits::new(1500, 48, true, &config);
         assert_eq!((limits.min, limits.base, limits.max), (1232, 1232, 1452));
     }
 

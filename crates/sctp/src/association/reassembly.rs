@@ -3,6 +3,9 @@
 //! Fragments of a message have consecutive TSNs, so this part keeps runs of fragments that follow
 //! each other and hands a message out once its run reaches from a B bit to an E bit. It knows
 //! nothing of the order between messages.
+//!
+//! Where partial delivery is wanted, it also hands out what has arrived of the one message that the
+//! cumulative TSN lies in. There is no other message whose beginning could never be taken back.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -36,6 +39,29 @@ pub(crate) enum ReassemblyError {
     MessageTooLarge,
 }
 
+/// A message that is whole.
+#[derive(Debug)]
+pub(crate) struct Completed {
+    /// The message, or what of it was not handed out before.
+    pub(crate) message: ReceivedMessage,
+    /// Its TSNs.
+    pub(crate) tsns: TsnRun,
+    /// Parts of it were handed out before.
+    pub(crate) is_rest: bool,
+}
+
+/// A message that is not whole yet, of which everything up to the cumulative TSN has arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unfinished {
+    pub(crate) stream: u16,
+    pub(crate) ssn: Ssn,
+    pub(crate) unordered: bool,
+    /// Bytes of it that are held.
+    pub(crate) held: usize,
+    /// Parts of it were handed out before.
+    pub(crate) is_begun: bool,
+}
+
 /// The fragments that wait for others.
 #[derive(Debug)]
 pub(crate) struct Reassembly {
@@ -58,6 +84,8 @@ struct Run {
     ending: bool,
     bytes: usize,
     pieces: VecDeque<Bytes>,
+    /// Bytes of the message that were handed out before.
+    handed_out: usize,
 }
 
 /// Gives TSNs a total order: the numbers of a window that moves on, never wrapping.
@@ -90,7 +118,7 @@ impl Reassembly {
     pub(crate) fn insert(
         &mut self,
         fragment: Fragment,
-    ) -> Result<Option<(ReceivedMessage, TsnRun)>, ReassemblyError> {
+    ) -> Result<Option<Completed>, ReassemblyError> {
         let tsn = fragment.tsn;
         let number = self.unwrapped.number_of(tsn);
         let below = self
@@ -128,7 +156,7 @@ impl Reassembly {
         if let Some(upper) = upper {
             run.join(upper);
         }
-        if run.bytes > self.max_message_size {
+        if run.handed_out.saturating_add(run.bytes) > self.max_message_size {
             return Err(ReassemblyError::MessageTooLarge);
         }
         if !(run.beginning && run.ending) {
@@ -137,9 +165,53 @@ impl Reassembly {
         let run = self.runs.remove(&first);
         Ok(run.map(|run| {
             self.fragments -= run.pieces.len();
-            let tsns = run.tsns(first, tsn, number);
-            (run.into_message(), tsns)
+            Completed {
+                tsns: run.tsns(first, tsn, number),
+                is_rest: run.handed_out > 0,
+                message: run.into_message(),
+            }
         }))
+    }
+
+    /// The message that is not whole yet at `cumulative`, the cumulative TSN, if its beginning is
+    /// there.
+    pub(crate) fn unfinished(&mut self, cumulative: Tsn) -> Option<Unfinished> {
+        let (_, run) = self.run_at(cumulative)?;
+        Some(Unfinished {
+            stream: run.stream,
+            ssn: run.ssn,
+            unordered: run.unordered,
+            held: run.bytes,
+            is_begun: run.handed_out > 0,
+        })
+    }
+
+    /// Hands out what has arrived of the message that [`Self::unfinished`] tells of.
+    pub(crate) fn take_part(&mut self, cumulative: Tsn) -> Option<ReceivedMessage> {
+        let (fragments, run) = self.run_at(cumulative)?;
+        let part = run.take_part();
+        self.fragments -= fragments;
+        Some(part)
+    }
+
+    /// The run that reaches to `cumulative` and begins a message; and how many fragments it holds.
+    fn run_at(&mut self, cumulative: Tsn) -> Option<(usize, &mut Run)> {
+        if self.runs.is_empty() {
+            return None;
+        }
+        let received = self.unwrapped.number_of(cumulative);
+        self.runs
+            .range_mut(..=received)
+            .next_back()
+            .filter(|(_, run)| run.end == received + 1 && run.beginning && run.bytes > 0)
+            .map(|(_, run)| (run.pieces.len(), run))
+    }
+
+    /// The run with the largest TSNs; `cumulative` is the cumulative TSN.
+    pub(crate) fn largest(&mut self, cumulative: Tsn) -> Option<TsnRun> {
+        let (first, run) = self.runs.last_key_value()?;
+        let received = self.unwrapped.number_of(cumulative);
+        Some(run.tsns(*first, cumulative, received))
     }
 
     /// Throws away the fragments above `cumulative`, the cumulative TSN; `on_removed` hears the
@@ -189,6 +261,7 @@ impl Run {
             ending: false,
             bytes: 0,
             pieces: VecDeque::new(),
+            handed_out: 0,
         }
     }
 
@@ -248,18 +321,33 @@ impl Run {
         }
     }
 
-    fn into_message(self) -> ReceivedMessage {
-        let mut payload = BytesMut::with_capacity(self.bytes);
-        for piece in &self.pieces {
-            payload.extend_from_slice(piece);
+    fn into_message(mut self) -> ReceivedMessage {
+        ReceivedMessage {
+            end_of_record: true,
+            ..self.take_part()
         }
+    }
+
+    fn take_part(&mut self) -> ReceivedMessage {
+        let payload = match self.pieces.pop_front() {
+            Some(only) if self.pieces.is_empty() => only,
+            first => {
+                let mut payload = BytesMut::with_capacity(self.bytes);
+                for piece in first.iter().chain(&self.pieces) {
+                    payload.extend_from_slice(piece);
+                }
+                payload.freeze()
+            }
+        };
+        self.pieces.clear();
+        self.handed_out += std::mem::take(&mut self.bytes);
         ReceivedMessage {
             stream: self.stream,
             ppid: self.ppid,
             unordered: self.unordered,
             ssn: self.ssn.0,
-            payload: payload.freeze(),
-            end_of_record: true,
+            payload,
+            end_of_record: false,
         }
     }
 }
@@ -318,7 +406,7 @@ mod tests {
                 let (tsn, bits) = parts[index];
                 message = reassembly.insert(fragment(tsn, bits)).unwrap();
             }
-            let (message, tsns) = message.expect("complete");
+            let Completed { message, tsns, .. } = message.expect("complete");
             assert_eq!((tsns.first, tsns.last), (Tsn(1), Tsn(4)));
             assert_eq!(message.payload, "<1><2><3><4>");
             assert_eq!((message.stream, message.ssn, message.ppid), (3, 9, 7));
@@ -337,9 +425,53 @@ mod tests {
                 .is_none()
         );
         let completed = reassembly.insert(fragment(u32::MAX, "")).unwrap();
-        let (message, tsns) = completed.expect("complete");
+        let Completed { message, tsns, .. } = completed.expect("complete");
         assert_eq!((tsns.first, tsns.last), (Tsn(u32::MAX - 1), Tsn(0)));
         assert_eq!(message.payload, "<4294967294><4294967295><0>");
+    }
+
+    #[test]
+    fn hands_out_parts_of_the_message_at_the_cumulative_tsn() {
+        let mut reassembly = reassembly(1);
+        let part = |reassembly: &mut Reassembly, cumulative| {
+            let part = reassembly.take_part(Tsn(cumulative))?;
+            assert!(!part.end_of_record);
+            Some(part.payload)
+        };
+        for (tsn, bits) in [(1, "B"), (2, ""), (4, "")] {
+            assert!(reassembly.insert(fragment(tsn, bits)).unwrap().is_none());
+        }
+        assert_eq!(reassembly.unfinished(Tsn(4)), None, "3 is missing");
+        let unfinished = reassembly.unfinished(Tsn(2)).expect("it has begun");
+        assert_eq!((unfinished.held, unfinished.is_begun), (6, false));
+        assert_eq!(part(&mut reassembly, 2).unwrap(), "<1><2>");
+        assert_eq!(reassembly.unfinished(Tsn(2)), None, "nothing is left");
+        assert_eq!(reassembly.fragments(), 1);
+        assert!(reassembly.insert(fragment(3, "")).unwrap().is_none());
+        assert!(reassembly.unfinished(Tsn(4)).unwrap().is_begun);
+        assert_eq!(part(&mut reassembly, 4).unwrap(), "<3><4>");
+        let completed = reassembly.insert(fragment(5, "E")).unwrap();
+        let Completed {
+            message,
+            tsns,
+            is_rest,
+        } = completed.expect("complete");
+        assert_eq!((&message.payload[..], is_rest), (&b"<5>"[..], true));
+        assert!(message.end_of_record);
+        assert_eq!((tsns.first, tsns.last), (Tsn(1), Tsn(5)));
+        assert_eq!(reassembly.fragments(), 0);
+    }
+
+    #[test]
+    fn parts_count_towards_the_size_of_the_message() {
+        let mut reassembly = Reassembly::new(Tsn(1), 8);
+        reassembly.insert(fragment(1, "B")).unwrap();
+        reassembly.insert(fragment(2, "")).unwrap();
+        reassembly.take_part(Tsn(2)).expect("it has begun");
+        assert_eq!(
+            reassembly.insert(fragment(3, "E")).unwrap_err(),
+            ReassemblyError::MessageTooLarge
+        );
     }
 
     #[test]

@@ -7,10 +7,10 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::acknowledge::{Acknowledgement, PacketSummary};
-use super::reassembly::{Fragment, Reassembly, ReassemblyError};
+use super::reassembly::{Completed, Fragment, Reassembly, ReassemblyError};
 use super::received::{Arrival, ReceivedTsns, TsnRun};
 use super::sent::PathIndex;
-use super::streams::InboundStreams;
+use super::streams::{InboundStreams, PartialMessage};
 use crate::packet::{Data, PacketWriter, Sack, Tsn};
 use crate::{EndpointConfig, ReceivedMessage};
 
@@ -60,10 +60,12 @@ pub(crate) struct Receiver {
     /// Bytes of it that arrived above the cumulative TSN and were held back, since the last time
     /// that there was no hole: at least as much as [`Self::renege`] frees.
     out_of_order: usize,
-    /// The window in the last SACK.
-    advertised: usize,
+    /// What is left of the window in the last SACK.
+    promised: usize,
     /// The user was told that there is something to receive.
     said_readable: bool,
+    /// The end of this message will never be delivered, although parts of it were.
+    aborted: Option<PartialMessage>,
 }
 
 impl Receiver {
@@ -78,14 +80,16 @@ impl Receiver {
             data_path: 0,
             buffered: 0,
             out_of_order: 0,
-            advertised: config.a_rwnd as usize,
+            promised: config.a_rwnd as usize,
             said_readable: false,
+            aborted: None,
         }
     }
 
     /// Begins anew for a peer that restarted; messages that were ready stay.
     pub(crate) fn restart(&mut self, initial: Tsn, streams: u16, config: &EndpointConfig) {
         let mut fresh = Receiver::new(initial, streams, config);
+        fresh.aborted = self.streams.close();
         while let Some(message) = self.streams.pop() {
             fresh.streams.keep_ready(message);
         }
@@ -96,12 +100,17 @@ impl Receiver {
 
     /// Forgets everything but the messages that are ready: the association is over.
     pub(crate) fn close(&mut self) {
-        self.streams.close();
+        self.aborted = self.streams.close();
         self.tsns = ReceivedTsns::new(Tsn(0), 0, 0);
         self.reassembly = Reassembly::new(Tsn(0), 0);
         self.acknowledgement = Acknowledgement::new();
         self.buffered = self.streams.ready_bytes();
         self.out_of_order = 0;
+    }
+
+    /// The message of which parts were delivered, if its end will never be; said once.
+    pub(crate) fn take_aborted(&mut self) -> Option<PartialMessage> {
+        self.aborted.take()
     }
 
     /// How many streams the peer may use.
@@ -123,22 +132,27 @@ impl Receiver {
     /// takes back that it was received (section 6.2): the peer still has it and sends it again.
     /// Tells how many chunks that were.
     pub(crate) fn renege(&mut self) -> u64 {
+        let chunks = self.renege_above(self.tsns.cumulative());
+        self.out_of_order = 0;
+        chunks
+    }
+
+    /// The same for what lies above `limit`, which is not below the cumulative TSN.
+    fn renege_above(&mut self, limit: Tsn) -> u64 {
         let mut forgotten = Vec::new();
         let mut bytes = 0;
-        let cumulative = self.tsns.cumulative();
         let mut on_removed = |tsns: TsnRun, size| {
             forgotten.push(tsns);
             bytes += size;
         };
-        self.streams.renege(cumulative, &mut on_removed);
-        self.reassembly.renege(cumulative, &mut on_removed);
+        self.streams.renege(limit, &mut on_removed);
+        self.reassembly.renege(limit, &mut on_removed);
         let chunks = forgotten
             .iter()
             .map(|run| u64::from(run.last.distance_from(run.first)) + 1)
             .sum();
         self.tsns.forget(forgotten);
         self.buffered -= bytes;
-        self.out_of_order = 0;
         if chunks > 0 {
             self.acknowledgement.request();
         }
@@ -148,6 +162,11 @@ impl Receiver {
     /// The last TSN before the first hole.
     pub(crate) fn cumulative(&self) -> Tsn {
         self.tsns.cumulative()
+    }
+
+    /// Whether `tsn` is missing below others that have arrived.
+    pub(crate) fn misses(&self, tsn: Tsn) -> bool {
+        tsn < self.tsns.highest() && self.tsns.classify(tsn) == Arrival::New
     }
 
     /// Whether a SHUTDOWN alone cannot say all there is to acknowledge (section 9.2).
@@ -188,7 +207,7 @@ impl Receiver {
             return Ok(Reception::InvalidStream);
         }
         let size = data.user_data.len();
-        if size > budget || !self.has_room_for(data.tsn, config) {
+        if !self.has_room_for(data.tsn, size, budget, config) {
             self.packet.dropped = true;
             return Ok(Reception::NoRoom);
         }
@@ -213,18 +232,27 @@ impl Receiver {
                 first: data.tsn,
                 last: data.tsn,
             };
-            Some((message, tsns))
+            Some(Completed {
+                message,
+                tsns,
+                is_rest: false,
+            })
         } else {
             self.reassemble(data, payload)?
         };
         self.record(data.tsn);
         self.buffered += size;
+        self.promised = self.promised.saturating_sub(size);
         let waiting = self.streams.waiting();
         let mut held_back = message.is_none();
-        if let Some((message, tsns)) = message {
-            self.streams
-                .push(message, tsns)
-                .map_err(|_| FatalData::Violation("stream sequence number used twice"))?;
+        if let Some(completed) = message {
+            let Completed { message, tsns, .. } = completed;
+            let pushed = if completed.is_rest {
+                self.streams.push_rest(message, tsns)
+            } else {
+                self.streams.push(message, tsns)
+            };
+            pushed.map_err(|_| FatalData::Violation("stream sequence number used twice"))?;
             held_back = self.streams.waiting() > waiting;
         }
         if !self.tsns.has_gaps() {
@@ -237,7 +265,34 @@ impl Receiver {
                 "fragments that belong to no whole message",
             ));
         }
+        self.deliver_part(budget.saturating_sub(size), config);
         Ok(Reception::Accepted)
+    }
+
+    /// Delivers what has arrived of a message that is not whole (section 6.9), if it is too large
+    /// to wait for its end, or there is no room for it and the user has nothing else to receive
+    /// that would make some.
+    fn deliver_part(&mut self, budget: usize, config: &EndpointConfig) {
+        if !config.delivers_parts() || self.reassembly.fragments() == 0 {
+            return;
+        }
+        let Some(unfinished) = self.reassembly.unfinished(self.tsns.cumulative()) else {
+            return;
+        };
+        let message = PartialMessage {
+            stream: unfinished.stream,
+            unordered: unfinished.unordered,
+            ssn: unfinished.ssn.0,
+        };
+        let is_large = unfinished.held > config.partial_delivery_point;
+        let is_stuck = || !self.streams.is_ready() && self.window(budget, config) == 0;
+        let wanted = unfinished.is_begun || is_large || is_stuck();
+        if wanted
+            && self.streams.is_next(message)
+            && let Some(part) = self.reassembly.take_part(self.tsns.cumulative())
+        {
+            self.streams.push_part(part, config.fragment_interleave);
+        }
     }
 
     /// Draws the conclusions of a packet after all its chunks.
@@ -275,8 +330,11 @@ impl Receiver {
         if let Some(message) = &message {
             let size = message.payload.len();
             self.buffered -= size;
+            if !self.streams.is_ready() {
+                self.deliver_part(budget.saturating_add(size), config);
+            }
             let window = self.window(budget.saturating_add(size), config);
-            let opened = window.saturating_sub(self.advertised);
+            let opened = window.saturating_sub(self.promised);
             if opened > 0 && opened >= config.a_rwnd as usize / 4 {
                 self.acknowledgement.request();
             }
@@ -350,34 +408,79 @@ impl Receiver {
         if written.is_err() {
             return false;
         }
-        self.advertised = window;
+        self.promised = window;
         self.tsns.clear_duplicates();
         self.acknowledgement.sent();
         true
     }
 
-    /// The window to advertise. A sliver of a window is not worth telling: the peer would fill it
-    /// with chunks as small (the silly window syndrome, section 6.2, RFC 1122 section 4.2.3.3).
+    /// How many more bytes this association may hold where the endpoint may hold `budget` more: no
+    /// fewer than what it is guaranteed, whatever others hold.
+    fn share(&self, budget: usize, config: &EndpointConfig) -> usize {
+        let guaranteed = config
+            .guaranteed_receive_bytes
+            .saturating_sub(self.buffered);
+        budget.max(guaranteed)
+    }
+
+    /// The window to advertise. Its end never moves back, for the peer may be sending into it, unless
+    /// others have taken the room; and it moves on only by enough to be worth telling: into slivers
+    /// the peer would send chunks as small (the silly window syndrome, section 6.2, RFC 1122
+    /// section 4.2.3.3).
     fn window(&self, budget: usize, config: &EndpointConfig) -> usize {
         let size = config.a_rwnd as usize;
-        let room = size.saturating_sub(self.buffered).min(budget);
+        let room = size
+            .saturating_sub(self.buffered)
+            .min(self.share(budget, config));
         let sliver = (size / 4).min(config.mtu);
-        if room < sliver || self.held() >= config.max_received_messages {
+        if self.held() >= config.max_received_messages {
             0
-        } else {
+        } else if room >= self.promised + sliver {
             room
+        } else {
+            self.promised.min(room)
         }
     }
 
-    /// Whether a chunk with a new TSN may be kept (section 6.2). What fills a hole was promised
-    /// room when the window was told; more than twice the window nobody gets.
-    fn has_room_for(&self, tsn: Tsn, config: &EndpointConfig) -> bool {
-        let size = config.a_rwnd as usize;
-        if tsn > self.tsns.highest() {
-            self.buffered < size && self.held() < config.max_received_messages
-        } else {
-            self.buffered < size.saturating_mul(2)
+    /// Whether a chunk of `size` bytes with a new TSN may be kept (section 6.2).
+    ///
+    /// One above all others is dropped when the window is 0, and no larger one could be told. What fills a hole was promised room when the window was told, and without it
+    /// nothing could be delivered: it may exceed the window once over before the largest TSNs held
+    /// are dropped in its favour, because the peer has to send these again.
+    fn has_room_for(
+        &mut self,
+        tsn: Tsn,
+        size: usize,
+        budget: usize,
+        config: &EndpointConfig,
+    ) -> bool {
+        if size > self.share(budget, config) {
+            return false;
         }
+        let a_rwnd = config.a_rwnd as usize;
+        if tsn > self.tsns.highest() {
+            return self.window(budget, config) > 0
+                && self.buffered < a_rwnd
+                && self.held() < config.max_received_messages;
+        }
+        while self.buffered >= a_rwnd.saturating_mul(2) {
+            if !self.renege_largest() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Throws away the message, or run of fragments, with the largest TSN that can be taken back.
+    fn renege_largest(&mut self) -> bool {
+        let cumulative = self.tsns.cumulative();
+        let candidates = [self.streams.largest(), self.reassembly.largest(cumulative)];
+        let largest = candidates
+            .into_iter()
+            .flatten()
+            .filter(|run| run.first > cumulative)
+            .max_by_key(|run| run.first.distance_from(cumulative));
+        largest.is_some_and(|run| self.renege_above(run.first.previous()) > 0)
     }
 
     /// Messages and fragments held.
@@ -395,7 +498,7 @@ impl Receiver {
         &mut self,
         data: &Data<'_>,
         payload: Bytes,
-    ) -> Result<Option<(ReceivedMessage, TsnRun)>, FatalData> {
+    ) -> Result<Option<Completed>, FatalData> {
         self.reassembly
             .insert(Fragment {
                 tsn: data.tsn,
@@ -491,7 +594,7 @@ mod tests {
         receiver.end_packet(Instant::now(), &config());
         assert_eq!(sack_of(&mut receiver), (3, 1000, 0));
         assert_eq!(receive(&mut receiver, 4, 800), Ok(Reception::Accepted));
-        assert_eq!(sack_of(&mut receiver), (4, 0, 0), "200 bytes are a sliver");
+        assert_eq!(sack_of(&mut receiver), (4, 200, 0), "the end stays");
         assert!(!receiver.sack_is_due());
         assert!(receiver.receive(usize::MAX, &config()).is_some());
         assert!(receiver.sack_is_due(), "a quarter has opened");

@@ -16,6 +16,27 @@ pub(crate) struct InboundStreams {
     /// Messages before their turn, by stream and sequence number.
     waiting: BTreeMap<(u16, u16), Waiting>,
     ready: VecDeque<ReceivedMessage>,
+    /// The message that is being delivered in parts.
+    partial: Option<Box<Partial>>,
+}
+
+/// A message of which parts were delivered, and not the end.
+#[derive(Debug)]
+struct Partial {
+    message: PartialMessage,
+    /// Other messages may be delivered between its parts, if they are of other streams
+    /// (RFC 6458 section 8.1.20).
+    interleaved: bool,
+    /// Messages that wait for its end.
+    blocked: VecDeque<ReceivedMessage>,
+}
+
+/// Names a message that is being delivered in parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PartialMessage {
+    pub(crate) stream: u16,
+    pub(crate) unordered: bool,
+    pub(crate) ssn: u16,
 }
 
 /// A message before its turn.
@@ -37,6 +58,7 @@ impl InboundStreams {
             next: Vec::new(),
             waiting: BTreeMap::new(),
             ready: VecDeque::new(),
+            partial: None,
         }
     }
 
@@ -47,7 +69,11 @@ impl InboundStreams {
 
     /// How many messages are held, before their turn or ready.
     pub(crate) fn messages(&self) -> usize {
-        self.waiting.len() + self.ready.len()
+        let blocked = self
+            .partial
+            .as_ref()
+            .map_or(0, |partial| partial.blocked.len());
+        self.waiting.len() + self.ready.len() + blocked
     }
 
     /// Whether a message can be taken with [`Self::pop`].
@@ -67,7 +93,7 @@ impl InboundStreams {
         tsns: TsnRun,
     ) -> Result<(), SequenceNumberReused> {
         if message.unordered {
-            self.ready.push_back(message);
+            self.deliver(message);
             return Ok(());
         }
         let stream = message.stream;
@@ -87,15 +113,66 @@ impl InboundStreams {
                 .insert((stream, ssn.0), Waiting { message, tsns });
             return Ok(());
         }
-        self.ready.push_back(message);
-        *next = next.next();
+        let mut following = next.next();
+        *next = following;
+        self.deliver(message);
         if !self.waiting.is_empty() {
-            while let Some(waiting) = self.waiting.remove(&(stream, next.0)) {
-                self.ready.push_back(waiting.message);
-                *next = next.next();
+            while let Some(waiting) = self.waiting.remove(&(stream, following.0)) {
+                self.deliver(waiting.message);
+                following = following.next();
+            }
+            if let Some(next) = self.next.get_mut(index) {
+                *next = following;
             }
         }
         Ok(())
+    }
+
+    /// Takes in the end of the message of which parts were delivered, which had these TSNs.
+    pub(crate) fn push_rest(
+        &mut self,
+        rest: ReceivedMessage,
+        tsns: TsnRun,
+    ) -> Result<(), SequenceNumberReused> {
+        let partial = self.partial.take();
+        self.push(rest, tsns)?;
+        if let Some(partial) = partial {
+            self.ready.extend(partial.blocked);
+        }
+        Ok(())
+    }
+
+    /// Whether it is this message's turn, so that parts of it may be delivered.
+    pub(crate) fn is_next(&self, message: PartialMessage) -> bool {
+        let index = usize::from(message.stream);
+        let next = self.next.get(index).map_or(0, |next| next.0);
+        message.unordered || message.ssn == next
+    }
+
+    /// Delivers a part of a message whose turn it is. `interleaved` says whether messages of other
+    /// streams may be delivered between its parts.
+    pub(crate) fn push_part(&mut self, part: ReceivedMessage, interleaved: bool) {
+        self.partial.get_or_insert_with(|| {
+            Box::new(Partial {
+                message: PartialMessage {
+                    stream: part.stream,
+                    unordered: part.unordered,
+                    ssn: part.ssn,
+                },
+                interleaved,
+                blocked: VecDeque::new(),
+            })
+        });
+        self.ready.push_back(part);
+    }
+
+    fn deliver(&mut self, message: ReceivedMessage) {
+        match &mut self.partial {
+            Some(partial) if !partial.interleaved || message.stream == partial.message.stream => {
+                partial.blocked.push_back(message);
+            }
+            _ => self.ready.push_back(message),
+        }
     }
 
     /// The next message for the user.
@@ -115,6 +192,12 @@ impl InboundStreams {
         });
     }
 
+    /// The TSNs of the message before its turn that has the largest.
+    pub(crate) fn largest(&self) -> Option<TsnRun> {
+        let waiting = self.waiting.values().map(|waiting| waiting.tsns);
+        waiting.reduce(|one, other| if one.last < other.last { other } else { one })
+    }
+
     /// Takes over a message that was ready in an association before this one.
     pub(crate) fn keep_ready(&mut self, message: ReceivedMessage) {
         self.ready.push_back(message);
@@ -125,10 +208,14 @@ impl InboundStreams {
         self.ready.iter().map(|message| message.payload.len()).sum()
     }
 
-    /// Forgets everything but the messages that are ready: the association is over.
-    pub(crate) fn close(&mut self) {
+    /// Forgets everything but the messages that are ready: the association is over. Tells the
+    /// message whose delivery in parts ends without its end.
+    pub(crate) fn close(&mut self) -> Option<PartialMessage> {
         self.next = Vec::new();
         self.waiting = BTreeMap::new();
+        let partial = self.partial.take()?;
+        self.ready.extend(partial.blocked);
+        Some(partial.message)
     }
 }
 

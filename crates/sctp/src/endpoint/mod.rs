@@ -489,8 +489,8 @@ impl Endpoint {
                     .is_some_and(|association| association.peer_port() == header.source_port)
             });
         if let Some(index) = by_tag {
-            // Whatever this association holds is counted.
-            if 2 * (self.received_bytes + packet.len()) > self.config.max_received_bytes {
+            let needed = self.received_bytes + packet.len() + self.config.mtu;
+            if needed > self.config.max_received_bytes {
                 self.make_room(now, index, parsed);
             }
             self.with(now, index, |association, context| {
@@ -505,22 +505,27 @@ impl Endpoint {
         }
     }
 
-    /// Makes room for the DATA of a packet of the association at `index` when it would hold more
-    /// than what is left for all. Who holds most out of order gives it back (section 6.2), if that
-    /// is more than this one holds itself: so a peer that never sends what is missing cannot keep
-    /// the room from the others, nor can one whose messages nobody reads take it from them.
+    /// Makes room for the DATA of a packet of the association at `index` when all together hold as
+    /// much as they may. Who holds most out of order gives it back (section 6.2), if that is more
+    /// than this one holds itself: so a peer that never sends what is missing cannot keep the room
+    /// from the others, nor can one whose messages nobody reads take it from them. It gives its own
+    /// back only for what is missing below that.
     fn make_room(&mut self, now: Instant, index: Index, parsed: &Packet<'_>) {
-        let needed = parsed
-            .chunks()
-            .map(|chunk| match chunk {
-                Ok(Chunk::Data(data)) => data.user_data.len(),
-                _ => 0,
-            })
-            .sum::<usize>();
+        let mut needed = 0;
+        let mut fills_hole = false;
+        for chunk in parsed.chunks() {
+            if let Ok(Chunk::Data(data)) = chunk {
+                needed += data.user_data.len();
+                let association = self.associations.get(index);
+                fills_hole |= association.is_some_and(|association| association.misses(data.tsn));
+            }
+        }
         for _ in 0..MAX_RENEGES {
             let association = self.associations.get(index);
             let held = association.map_or(0, Association::receive_buffer_bytes);
-            if self.received_bytes + held + 2 * needed <= self.config.max_received_bytes {
+            // What fills a hole is taken anyway, other data only where there is a window.
+            let window = if fills_hole { 0 } else { self.config.mtu };
+            if self.received_bytes + needed + window <= self.config.max_received_bytes {
                 return;
             }
             let Some(most) = self.associations.most_out_of_order() else {
@@ -528,7 +533,12 @@ impl Endpoint {
             };
             let association = self.associations.get(most);
             let given = association.map_or(0, Association::out_of_order_bytes);
-            if most != index && given <= held {
+            let gives = if most == index {
+                fills_hole
+            } else {
+                given > held
+            };
+            if !gives {
                 return;
             }
             self.with(now, most, |association, context| {
