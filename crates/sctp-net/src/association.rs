@@ -342,7 +342,6 @@ impl AssociationShared {
         // The first cause is the true one.
         self.cause.set(cause).ok();
         self.outbox.close();
-        self.inbox.end();
         self.notifications.end();
         self.ended.notify_waiters();
     }

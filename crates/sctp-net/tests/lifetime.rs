@@ -4,10 +4,10 @@ mod common;
 
 use std::time::Duration;
 
-use common::{connect, echo, on_stream, pair, quick, stack, within};
+use common::{connect, echo, on_stream, pair, pattern, quick, stack, within};
 use sctp_net::{
-    CannotStartCause, CloseCause, ConnectError, EndpointConfig, EndpointEvent, LostCause, Stack,
-    UdpCarrierConfig,
+    CannotStartCause, CloseCause, ConnectError, EndpointConfig, EndpointEvent, LostCause, SendInfo,
+    Stack, UdpCarrierConfig,
 };
 
 #[tokio::test]
@@ -29,6 +29,25 @@ async fn shutdown_delivers_what_was_sent_and_is_seen_by_both() {
     assert_eq!(within(pair.client.shutdown()).await, CloseCause::Shutdown);
     assert_eq!(within(receiving).await.unwrap(), (50, CloseCause::Shutdown));
     assert_eq!(pair.client.status().await, None);
+}
+
+#[tokio::test]
+async fn what_arrived_can_be_read_after_the_end_however_much_it_is() {
+    const COUNT: usize = 500;
+    let pair = pair(quick()).await;
+    for number in 0..COUNT {
+        within(pair.client.send(SendInfo::default(), pattern(number, 1000)))
+            .await
+            .unwrap();
+    }
+    assert_eq!(within(pair.client.shutdown()).await, CloseCause::Shutdown);
+    assert_eq!(within(pair.server.closed()).await, CloseCause::Shutdown);
+    for number in 0..COUNT {
+        let message = within(pair.server.receive()).await;
+        let message = message.unwrap_or_else(|| panic!("{number} messages only"));
+        assert!(message.payload == pattern(number, 1000));
+    }
+    assert!(within(pair.server.receive()).await.is_none());
 }
 
 #[tokio::test]
