@@ -22,12 +22,15 @@ pub(crate) fn read_gaps(
     runs.clear();
     let mut ascending = true;
     for gap in gaps {
-        if gap.start < 2 || gap.end < gap.start {
+        if gap.end < gap.start {
             continue;
         }
         if u32::from(gap.end) > outstanding {
             runs.clear();
             return false;
+        }
+        if gap.start < 2 {
+            continue;
         }
         let run = Run {
             first: u32::from(gap.start) - 1,

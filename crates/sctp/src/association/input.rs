@@ -268,7 +268,7 @@ impl Association {
                 }
                 return false;
             }
-            Chunk::Shutdown(shutdown) => self.handle_shutdown(shutdown, context),
+            Chunk::Shutdown(shutdown) => self.handle_shutdown(arriving, shutdown, context),
             Chunk::ShutdownAck => return self.handle_shutdown_ack(arriving, context),
             Chunk::ShutdownComplete(complete) => {
                 let is_tag_right = !complete.tag_reflected || self.local_tag == self.peer_tag;
@@ -298,7 +298,8 @@ impl Association {
         }
         if has_data && self.state == AssociationState::ShutdownSent {
             // Each packet with DATA is answered at once.
-            self.shutdown.send();
+            self.shutdown
+                .send_on(self.reply_path(self.receiver.sack_path()));
             if !self.receiver.needs_sack_beside_shutdown() {
                 self.receiver.acknowledged_by_shutdown();
             }
@@ -605,7 +606,12 @@ impl Association {
         }
     }
 
-    fn handle_shutdown(&mut self, shutdown: Shutdown, context: &mut Context<'_>) {
+    fn handle_shutdown(
+        &mut self,
+        arriving: Arriving<'_>,
+        shutdown: Shutdown,
+        context: &mut Context<'_>,
+    ) {
         match self.state {
             AssociationState::Closed
             | AssociationState::CookieWait
@@ -615,6 +621,8 @@ impl Association {
             }
             AssociationState::Established | AssociationState::ShutdownPending => {
                 self.state = AssociationState::ShutdownReceived;
+                // Section 6.4: an answer goes where the question came from.
+                self.shutdown.answer_on(self.reply_path(arriving.path));
                 // The peer does not answer HEARTBEATs from its SHUTDOWN on (section 8.3).
                 self.stop_heartbeats();
                 context
@@ -624,9 +632,12 @@ impl Association {
             AssociationState::ShutdownReceived => {}
             AssociationState::ShutdownSent => {
                 self.state = AssociationState::ShutdownAckSent;
-                self.shutdown.send();
+                // Section 6.4: an answer goes where the question came from.
+                self.shutdown.send_on(self.reply_path(arriving.path));
             }
-            AssociationState::ShutdownAckSent => self.shutdown.send(),
+            AssociationState::ShutdownAckSent => {
+                self.shutdown.send_on(self.reply_path(arriving.path));
+            }
         }
         let outcome = self.sender.handle_cumulative_ack(
             context.now,

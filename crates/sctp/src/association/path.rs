@@ -250,6 +250,11 @@ impl Path {
         self.sack.measures_from = self.sack.measures_from.max(chunk.measures_from);
     }
 
+    /// The SACK acknowledges the earliest outstanding chunk of this path (rule R3 of section 6.3.2).
+    pub(crate) fn earliest_acknowledged(&mut self) {
+        self.sack.earliest = true;
+    }
+
     /// Draws the conclusions of the SACK for round-trip time, window and timer (sections 6.3.1,
     /// 6.3.2 and 7.2).
     pub(crate) fn finish_sack(

@@ -327,6 +327,7 @@ impl Sender {
         for path in paths.iter_mut() {
             path.begin_sack();
         }
+        let earliest = self.earliest_of_each(paths);
         // Losses are told after acknowledgements, so they can share the paths one after another.
         let mut lost = Vec::new();
         let mut reneged = Vec::new();
@@ -345,6 +346,13 @@ impl Sender {
                 |path, size| reneged.push((path, size)),
             )
             .map_err(|_| NeverSent)?;
+        for (index, before) in earliest {
+            if self.sent.earliest_on(index) != Some(before)
+                && let Some(path) = paths.get_mut(index)
+            {
+                path.earliest_acknowledged();
+            }
+        }
         for path in paths.iter_mut() {
             path.finish_sack(now, was_in_fast_recovery, config);
         }
@@ -388,6 +396,17 @@ impl Sender {
             self.refused = false;
         }
         room_again
+    }
+
+    /// The earliest outstanding chunk of each of several paths. It may be acknowledged by a Gap Ack
+    /// Block, while an earlier one is out on another path.
+    fn earliest_of_each(&self, paths: &[Path]) -> Vec<(PathIndex, Tsn)> {
+        if paths.len() < 2 {
+            return Vec::new();
+        }
+        (0..paths.len())
+            .filter_map(|index| Some((index, self.sent.earliest_on(index)?)))
+            .collect()
     }
 
     // --- Timers ---

@@ -253,6 +253,14 @@ impl SentChunks {
             .map(|chunk| chunk.next_path.into())
     }
 
+    /// The earliest chunk that was sent last on `path` and is not acknowledged.
+    pub(crate) fn earliest_on(&self, path: PathIndex) -> Option<Tsn> {
+        let position = self.chunks.iter().position(|chunk| {
+            usize::from(chunk.path) == path && chunk.state != State::Acknowledged
+        })?;
+        Some(self.first + position as u32)
+    }
+
     /// Where the chunk `tsn` was sent last.
     pub(crate) fn last_path(&self, tsn: Tsn) -> Option<PathIndex> {
         self.chunks
@@ -399,26 +407,33 @@ impl SentChunks {
                 measures_from: self.karn.lets_measure(tsn).then_some(chunk.first_sent),
             });
         });
-        for_each_only_in(&before, &reported, |offset| {
-            // Acknowledged anew, without having been sent again, it would seem to have taken long.
-            self.karn.retransmitted(self.first + offset, next_tsn);
-            if let Some(chunk) = self.chunks.get_mut(offset as usize) {
-                chunk.state = State::InFlight;
-                chunk.miss_indications = 0;
-                self.bytes_in_flight += chunk.piece.payload.len();
-                on_reneged(chunk.path.into(), chunk.piece.chunk_size());
-            }
-        });
-
         let highest_reported = reported.last().map(|run| run.last);
-        self.acknowledged = reported;
-        self.scratch = before;
-        self.scratch.clear();
         let miss_below = if in_fast_recovery && summary.advanced {
             highest_reported
         } else {
             highest_newly_acknowledged
         };
+        let first = self.first;
+        let counts_a_miss = |chunk: &Chunk, offset| {
+            !chunk.fast_retransmitted
+                && miss_below
+                    .is_some_and(|limit| offset < limit && first + limit >= chunk.counts_from)
+        };
+        for_each_only_in(&before, &reported, |offset| {
+            // Acknowledged anew, without having been sent again, it would seem to have taken long.
+            self.karn.retransmitted(first + offset, next_tsn);
+            if let Some(chunk) = self.chunks.get_mut(offset as usize) {
+                chunk.state = State::InFlight;
+                // Section 6.2.1 D iii: one miss indication, here or below.
+                chunk.miss_indications = u8::from(!counts_a_miss(chunk, offset));
+                self.bytes_in_flight += chunk.piece.payload.len();
+                on_reneged(chunk.path.into(), chunk.piece.chunk_size());
+            }
+        });
+
+        self.acknowledged = reported;
+        self.scratch = before;
+        self.scratch.clear();
         if let Some(limit) = miss_below {
             self.count_misses(limit, &mut summary, &mut on_lost);
         }

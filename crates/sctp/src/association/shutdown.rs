@@ -13,7 +13,7 @@ pub(crate) struct Shutdown {
     requested: bool,
     /// A SHUTDOWN or SHUTDOWN ACK, by the state, should go out.
     due: bool,
-    /// Where it goes, when it is repeated on another path.
+    /// Where it goes, when that is not where data goes.
     path: Option<PathIndex>,
     /// T2-shutdown.
     t2: Option<Instant>,
@@ -37,13 +37,18 @@ impl Shutdown {
         self.due = true;
     }
 
-    /// The chunk was not answered: it is to go out again, on `path`.
+    /// The chunk is to go out on `path`: as an answer, or because it was not answered elsewhere.
     pub(crate) fn send_on(&mut self, path: PathIndex) {
         self.due = true;
         self.path = Some(path);
     }
 
-    /// The path on which the chunk is repeated.
+    /// When the chunk goes out, it goes on `path`.
+    pub(crate) fn answer_on(&mut self, path: PathIndex) {
+        self.path = Some(path);
+    }
+
+    /// The path for the chunk, when it is not the one that data goes to.
     pub(crate) fn path(&self) -> Option<PathIndex> {
         self.path
     }

@@ -1,0 +1,10 @@
+//! Peers with several addresses (RFC 9260 sections 5.1.2, 5.2, 5.4, 6.4 and 8; RFC 7829).
+
+#[path = "../common/mod.rs"]
+mod common;
+mod network;
+
+mod failover;
+mod setup;
+mod spoofing;
+mod verification;
