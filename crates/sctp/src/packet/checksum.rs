@@ -1,5 +1,7 @@
 //! The CRC32c of a packet (RFC 9260, section 6.8 and appendix A).
 
+use crc_fast::{CrcAlgorithm, Digest};
+
 use super::CommonHeader;
 
 /// Where the checksum field lies in a packet.
@@ -8,11 +10,16 @@ const FIELD: std::ops::Range<usize> = 8..CommonHeader::LENGTH;
 /// What the checksum field of this packet should hold, in the form of
 /// [`CommonHeader::checksum`]. `None` when there is no whole common header.
 pub fn of(packet: &[u8]) -> Option<u32> {
-    let before = packet.get(..FIELD.start)?;
-    let after = packet.get(FIELD.end..)?;
-    let crc = crc32c::crc32c(before);
-    let crc = crc32c::crc32c_append(crc, &[0; 4]);
-    let crc = crc32c::crc32c_append(crc, after);
+    let header = packet.first_chunk::<{ CommonHeader::LENGTH }>()?;
+    let mut header = *header;
+    for byte in header.get_mut(FIELD)? {
+        *byte = 0;
+    }
+    // The CRC32c goes by the name of iSCSI, which uses it too.
+    let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
+    digest.update(&header);
+    digest.update(packet.get(CommonHeader::LENGTH..)?);
+    let crc = digest.finalize() as u32;
     // Appendix A maps the coefficient of x^31 to the first byte's highest bit in an order that
     // is, after the bit reversal built into CRC32c, least significant byte first.
     Some(crc.swap_bytes())
