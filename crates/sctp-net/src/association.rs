@@ -1,13 +1,14 @@
 //! Associations: the handle that the application holds, and what it shares with the driver.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use sctp::{
-    AssociationId, AssociationStatistics, AssociationStatus, ConfigureError, EndpointConfig,
-    PathConfig, PathError, ReceivedMessage, SendError, SendInfo,
+    AssociationStatistics, AssociationStatus, ConfigureError, EndpointConfig, PathConfig,
+    PathError, ReceivedMessage, SendError, SendInfo,
 };
 use tokio::sync::{Notify, oneshot};
 
@@ -17,6 +18,23 @@ use crate::mailbox::{Command, Control, Key, Mailbox};
 use crate::notifications::{NotificationQueue, Notifications};
 use crate::outbox::{Ending, Outbox, Outgoing, Refused};
 use crate::stack::StackHandle;
+
+/// Names an association of an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AssociationId {
+    /// Which of the stack's workers owns it.
+    worker: usize,
+    id: sctp::AssociationId,
+}
+
+impl fmt::Display for AssociationId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.worker {
+            0 => self.id.fmt(formatter),
+            worker => write!(formatter, "{}.{worker}", self.id),
+        }
+    }
+}
 
 /// An association with a peer. Cheap to clone; all clones are the same association.
 ///
@@ -42,7 +60,8 @@ impl Association {
 
     /// The association's name, which its endpoint never gives again.
     pub fn id(&self) -> AssociationId {
-        self.shared.key.id
+        let Key { worker, id, .. } = self.shared.key;
+        AssociationId { worker, id }
     }
 
     /// The peer's address and SCTP port.
@@ -146,7 +165,10 @@ impl Association {
     pub async fn status(&self) -> Option<AssociationStatus> {
         let (reply, answer) = oneshot::channel();
         let key = self.shared.key;
-        self.stack.ask(Command::Status { key, reply }).await?;
+        let worker = key.worker;
+        self.stack
+            .ask(worker, Command::Status { key, reply })
+            .await?;
         answer.await.ok()?
     }
 
@@ -155,7 +177,7 @@ impl Association {
         let (reply, answer) = oneshot::channel();
         let key = self.shared.key;
         let command = Command::AssociationStatistics { key, reply };
-        self.stack.ask(command).await?;
+        self.stack.ask(key.worker, command).await?;
         answer.await.ok()?
     }
 
@@ -218,7 +240,8 @@ impl Association {
             reply,
         };
         let gone = PathError::UnknownAssociation;
-        self.stack.ask(command).await.ok_or(gone)?;
+        let worker = self.shared.key.worker;
+        self.stack.ask(worker, command).await.ok_or(gone)?;
         answer.await.map_err(|_| gone)?
     }
 

@@ -194,7 +194,10 @@ impl OneToMany {
     pub async fn next(&self) -> Option<EndpointEvent> {
         let taken = self.events.inbox.next().await?;
         if taken.driver_waits {
-            self.handle.stack.mailbox.attend_endpoint(self.handle.key);
+            // Any of the workers may have more.
+            for worker in &self.handle.stack.workers {
+                worker.mailbox.attend_endpoint(self.handle.key);
+            }
         }
         let stack = &self.handle.stack;
         let handle = |shared: Arc<AssociationShared>| {
@@ -234,11 +237,12 @@ pub(crate) type AcceptInbox = CountedInbox<Established>;
 /// The events that wait to be taken.
 pub(crate) type EventInbox = CountedInbox<Item>;
 
-/// An inbox that knows how many of its items are new associations.
+/// An inbox that knows how many of its items are new associations, and how many workers fill it.
 #[derive(Debug)]
 pub(crate) struct CountedInbox<T> {
     pub(crate) inbox: Inbox<T>,
     pub(crate) waiting: AtomicUsize,
+    workers: AtomicUsize,
 }
 
 /// An [`EndpointEvent`] before it has handles.
@@ -251,11 +255,19 @@ pub(crate) enum Item {
 }
 
 impl<T> CountedInbox<T> {
-    pub(crate) fn new() -> Arc<Self> {
+    pub(crate) fn new(workers: usize) -> Arc<Self> {
         Arc::new(Self {
             inbox: Inbox::new(),
             waiting: AtomicUsize::new(0),
+            workers: AtomicUsize::new(workers),
         })
+    }
+
+    /// A worker has nothing more for it; when none has, it ends.
+    pub(crate) fn worker_finished(&self) {
+        if self.workers.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.inbox.end();
+        }
     }
 }
 
@@ -282,18 +294,20 @@ impl EndpointHandle {
 
     async fn connect(&self, to: ConnectTo) -> Result<Established, ConnectError> {
         let peer = self.paths(&to)?;
-        let to = Connect {
+        let to = Box::new(Connect {
             peer,
             port: to.port,
             config: to.config,
-        };
+        });
         let (reply, answer) = oneshot::channel();
+        let worker = self.stack.worker_for(self.key.port, &to);
         let command = Command::Connect {
             endpoint: self.key,
             to,
             reply,
         };
-        self.stack.ask(command).await.ok_or(ConnectError::Closed)?;
+        let asked = self.stack.ask(worker, command).await;
+        asked.ok_or(ConnectError::Closed)?;
         answer.await.map_err(|_| ConnectError::Closed)?
     }
 
@@ -325,17 +339,13 @@ impl EndpointHandle {
     }
 
     async fn close(&self) {
-        let (reply, answer) = oneshot::channel();
         let endpoint = self.key;
-        let asked = self.stack.ask(Command::CloseEndpoint { endpoint, reply });
-        if asked.await.is_some() {
-            // No answer means that the whole stack has ended, and the endpoint with it.
-            answer.await.ok();
-        }
+        let close = |reply| Command::CloseEndpoint { endpoint, reply };
+        self.stack.ask_all(close).await;
     }
 }
 
-/// Tells the driver when the last handle of an endpoint is dropped.
+/// Tells the workers when the last handle of an endpoint is dropped.
 #[derive(Debug)]
 struct EndpointGuard {
     key: EndpointKey,
@@ -344,6 +354,8 @@ struct EndpointGuard {
 
 impl Drop for EndpointGuard {
     fn drop(&mut self) {
-        self.stack.mailbox.endpoint_dropped(self.key);
+        for worker in &self.stack.workers {
+            worker.mailbox.endpoint_dropped(self.key);
+        }
     }
 }

@@ -1,6 +1,7 @@
-//! Driver: carries SCTP packets in UDP (RFC 6951), with an async API on tokio.
+//! Driver: carries SCTP packets over IP or in UDP (RFC 6951), with an async API on tokio.
 //!
-//! A [`Stack`] is a UDP socket with any number of SCTP ports on it. A port is opened in one of the two
+//! A [`Stack`] carries SCTP packets in UDP ([`Stack::udp`]) or right on IP ([`Stack::raw`]), for any
+//! number of SCTP ports, over one local address or several. A port is opened in one of the two
 //! styles of RFC 6458: as an [`Endpoint`], whose [`Association`]s are accepted, connected and
 //! received from one by one, or as a [`OneToMany`] endpoint, which receives from all its
 //! associations in one place.
@@ -23,8 +24,8 @@
 //!
 //! # How it works
 //!
-//! One task owns the socket and the protocol engines (`sctp::Endpoint`). It reads packets in
-//! batches, feeds them to the engines by destination port, and sends what the engines answer in
+//! One task, or as many as there are to be workers, owns the carrier and the protocol engines
+//! (`sctp::Endpoint`). It reads packets in batches, feeds them to the engines by destination port, and sends what the engines answer in
 //! batches. Handles never touch an engine:
 //!
 //! - What is sent goes to a small outbox of the association, from which the task feeds the engine as
@@ -36,7 +37,10 @@
 #![forbid(unsafe_code)]
 
 mod association;
+mod carrier;
+mod claims;
 mod config;
+mod directory;
 mod driver;
 mod endpoint;
 mod error;
@@ -44,20 +48,22 @@ mod inbox;
 mod mailbox;
 mod notifications;
 mod outbox;
+mod ports;
 mod stack;
 mod statistics;
+mod team;
 
-pub use association::Association;
+pub use association::{Association, AssociationId};
 pub use config::{DEFAULT_ENCAPSULATION_PORT, RawCarrierConfig, UdpCarrierConfig};
 pub use endpoint::{ConnectTo, Endpoint, EndpointEvent, OneToMany};
 pub use error::{CloseCause, ConnectError};
 pub use notifications::{Notification, Notifications};
 pub use sctp::{
-    AssociationId, AssociationState, AssociationStatistics, AssociationStatus, CannotStartCause,
-    ConfigureError, EndpointConfig, EndpointStatistics, LostCause, PathAddress, PathChange,
-    PathConfig, PathError, PathState, PathStatus, ReceivedMessage, SendError, SendInfo,
+    AssociationState, AssociationStatistics, AssociationStatus, CannotStartCause, ConfigureError,
+    EndpointConfig, EndpointStatistics, LostCause, PathAddress, PathChange, PathConfig, PathError,
+    PathState, PathStatus, ReceivedMessage, SendError, SendInfo,
 };
 pub use stack::Stack;
-pub use statistics::StackStatistics;
+pub use statistics::{CarrierStatistics, StackStatistics};
 pub use tap::Tap;
-pub use udp_net::{Impairment, LinkConfig, UdpStatistics};
+pub use udp_net::{Impairment, LinkConfig};

@@ -1,10 +1,9 @@
-//! How handles reach the driver.
+//! How handles reach the driver, of which each worker of a stack is one.
 //!
 //! A handle never waits for the driver to send, read or drop: it does its part in a box shared with
 //! the driver, and puts a name on the list of what needs attention. A name is on the list once, so
 //! the list is bounded by what exists. Questions that want an answer are [`Command`]s.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -28,10 +27,11 @@ pub(crate) struct EndpointKey {
     pub(crate) number: u64,
 }
 
-/// Names an association of a stack: its endpoint and its name there.
+/// Names an association of a stack: its endpoint, the worker that owns it, and its name there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) endpoint: EndpointKey,
+    pub(crate) worker: usize,
     pub(crate) id: AssociationId,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Key {
 pub(crate) enum Command {
     Connect {
         endpoint: EndpointKey,
-        to: Connect,
+        to: Box<Connect>,
         reply: oneshot::Sender<Result<Established, ConnectError>>,
     },
     Control {
@@ -94,6 +94,16 @@ pub(crate) enum Style {
     OneToMany(Arc<EventInbox>),
 }
 
+impl Style {
+    /// A worker has nothing more for the endpoint.
+    pub(crate) fn worker_finished(&self) {
+        match self {
+            Style::OneToOne(accepts) => accepts.worker_finished(),
+            Style::OneToMany(events) => events.worker_finished(),
+        }
+    }
+}
+
 /// What needs the driver's attention.
 #[derive(Debug, Default)]
 pub(crate) struct Attention {
@@ -106,15 +116,7 @@ pub(crate) struct Attention {
     pub(crate) dropped_endpoints: Vec<EndpointKey>,
 }
 
-/// Why there is no port for an endpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NoPort {
-    InUse,
-    NoneFree,
-    StackClosed,
-}
-
-/// Shared by all handles of a stack and its driver.
+/// Shared by all handles of a stack and one of its workers.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
     state: Mutex<State>,
@@ -124,49 +126,21 @@ pub(crate) struct Mailbox {
 #[derive(Debug, Default)]
 struct State {
     attention: Attention,
-    ports: BTreeSet<u16>,
-    /// How many endpoints were opened.
-    opened: u64,
     closed: bool,
     last_statistics: StackStatistics,
 }
 
-/// The ports from which one is chosen when none is asked for (RFC 6335 section 6: dynamic ports).
-const DYNAMIC_PORTS: std::ops::RangeInclusive<u16> = 49152..=65535;
-
 impl Mailbox {
-    /// Reserves a port (0: any free one, looked for from `start` on) and asks the driver for an
-    /// endpoint there.
-    pub(crate) fn open_endpoint(
-        &self,
-        port: u16,
-        start: u16,
-        config: EndpointConfig,
-        style: Style,
-    ) -> Result<EndpointKey, NoPort> {
+    /// Asks the driver for an endpoint; false when it opens no further one.
+    pub(crate) fn open_endpoint(&self, endpoint: NewEndpoint) -> bool {
         let mut state = self.state();
         if state.closed {
-            return Err(NoPort::StackClosed);
+            return false;
         }
-        let port = match port {
-            0 => free_port(&state.ports, start).ok_or(NoPort::NoneFree)?,
-            port => port,
-        };
-        if !state.ports.insert(port) {
-            return Err(NoPort::InUse);
-        }
-        let key = EndpointKey {
-            port,
-            number: state.opened,
-        };
-        state.opened += 1;
-        state
-            .attention
-            .new_endpoints
-            .push(NewEndpoint { key, config, style });
+        state.attention.new_endpoints.push(endpoint);
         drop(state);
         self.wake.notify_one();
-        Ok(key)
+        true
     }
 
     pub(crate) fn attend_association(&self, key: Key) {
@@ -194,11 +168,6 @@ impl Mailbox {
         std::mem::take(&mut self.state().attention)
     }
 
-    /// The driver gives a port back.
-    pub(crate) fn release_port(&self, port: u16) {
-        self.state().ports.remove(&port);
-    }
-
     /// The driver opens no further endpoint.
     pub(crate) fn close(&self) {
         self.state().closed = true;
@@ -217,27 +186,5 @@ impl Mailbox {
     /// No panic can happen while the lock is held that would leave the lists in disorder.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn free_port(used: &BTreeSet<u16>, start: u16) -> Option<u16> {
-    let count = DYNAMIC_PORTS.len() as u16;
-    (0..count)
-        .map(|offset| DYNAMIC_PORTS.start() + start.wrapping_add(offset) % count)
-        .find(|port| !used.contains(port))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_free_port_is_found_and_then_none() {
-        let mut used: BTreeSet<u16> = DYNAMIC_PORTS.filter(|&port| port != 50_000).collect();
-        for start in [0, 1, 848, 60_123, 65_535] {
-            assert_eq!(free_port(&used, start), Some(50_000));
-        }
-        used.insert(50_000);
-        assert_eq!(free_port(&used, 60_123), None);
     }
 }

@@ -1,81 +1,79 @@
-//! Stacks: a UDP socket and the endpoints on it.
+//! Stacks: a carrier and the endpoints on it.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use sctp::EndpointConfig;
+use sctp::{Connect, EndpointConfig};
 use tokio::sync::{mpsc, oneshot};
-use udp_net::{UdpConfig, UdpSocket};
 
+use crate::carrier::Carrier;
+use crate::claims::OutOfTheBlueDuty;
 use crate::config::{RawCarrierConfig, UdpCarrierConfig};
-use crate::driver::Driver;
+use crate::directory::{Directory, PeerName};
+use crate::driver::{Driver, Post, Surroundings};
 use crate::endpoint::{CountedInbox, Endpoint, OneToMany};
-use crate::mailbox::{Command, EndpointKey, Mailbox, NoPort, Style};
+use crate::mailbox::{Command, EndpointKey, Mailbox, NewEndpoint, Style};
+use crate::ports::{NoPort, Ports};
 use crate::statistics::StackStatistics;
+use crate::team::Team;
 
-/// A UDP socket that carries the packets of any number of SCTP endpoints. Cheap to clone.
+/// Carries the packets of any number of SCTP endpoints. Cheap to clone.
 ///
-/// One task serves the socket and all endpoints. It ends when the stack is closed, or when the
-/// last handle of the stack, its endpoints and its associations is dropped; either way it first shuts
-/// down what is left, and aborts it when that takes too long.
+/// One task, or as many as there are to be workers, serves the carrier and all endpoints. It ends when
+/// the stack is closed, or when the last handle of the stack, its endpoints and its associations
+/// is dropped; either way it first shuts down what is left, and aborts it when that takes too long.
 #[derive(Clone, Debug)]
 pub struct Stack {
     handle: Arc<StackHandle>,
 }
 
-/// How many questions may wait for the driver; those who ask more wait themselves.
+/// How many questions may wait for a worker; those who ask more wait themselves.
 const MAX_COMMANDS: usize = 256;
 
+/// How many workers there may be.
+const MAX_WORKERS: usize = 256;
+
 impl Stack {
-    /// A stack on a UDP socket of its own (RFC 6951).
+    /// A stack on UDP sockets of its own (RFC 6951), one for each local address.
     ///
     /// # Errors
     ///
-    /// When the socket cannot be bound, with its address in the text; and when it is not called
+    /// When a socket cannot be bound, with its address in the text; and when it is not called
     /// within a tokio runtime.
     pub fn udp(config: UdpCarrierConfig) -> io::Result<Stack> {
-        let udp_config = UdpConfig {
-            impairment: config.impairment,
-            segmentation_offload: config.segmentation_offload,
-            // The engine does not look for the path MTU: what it sends in vain, because its packets
-            // are larger than the path takes, it would send in vain for ever.
-            allow_fragmentation: true,
-            ..UdpConfig::default()
-        };
-        let Some(&address) = config.addresses.first() else {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "SCTP in UDP: no local address was given",
-            ));
-        };
-        let socket = UdpSocket::bind(address, udp_config)?;
-        let mailbox = Arc::new(Mailbox::default());
-        let (commands, driver_commands) = mpsc::channel(MAX_COMMANDS);
-        let handle = StackHandle {
-            local_addr: socket.local_addr(),
-            local_addresses: vec![socket.local_addr().ip()],
+        let workers = config.workers.clamp(1, MAX_WORKERS);
+        let carrier = Carrier::udp(&config, workers)?;
+        let settings = Settings {
             peer_encapsulation_port: Some(config.peer_encapsulation_port),
-            mailbox: Arc::clone(&mailbox),
-            commands,
+            accept_backlog: config.accept_backlog,
+            close_timeout: config.close_timeout,
         };
-        tokio::spawn(Driver::new(socket, &config, mailbox, driver_commands).run());
-        Ok(Stack {
-            handle: Arc::new(handle),
-        })
+        Self::start(carrier, workers, settings)
     }
 
     /// A stack right on IP, as protocol 132.
+    ///
+    /// All stacks of this kind on a host, of whatever program, share the SCTP ports: each port
+    /// belongs to one of them, on all addresses. A stack hears the packets of all and leaves alone
+    /// those to ports of others.
     ///
     /// # Errors
     ///
     /// When the capability CAP_NET_RAW is missing, or the kernel has an SCTP of its own: the text
     /// says what can be done. And when it is not called within a tokio runtime.
-    pub fn raw(_config: RawCarrierConfig) -> io::Result<Stack> {
-        Err(io::Error::new(
-            io::ErrorKind::Unsupported,
-            "SCTP over IP is not built yet",
-        ))
+    pub fn raw(config: RawCarrierConfig) -> io::Result<Stack> {
+        let workers = config.workers.clamp(1, MAX_WORKERS);
+        tokio::runtime::Handle::try_current().map_err(io::Error::other)?;
+        let carrier = Carrier::raw(&config, workers)?;
+        let settings = Settings {
+            peer_encapsulation_port: None,
+            accept_backlog: config.accept_backlog,
+            close_timeout: config.close_timeout,
+        };
+        Self::start(carrier, workers, settings)
     }
 
     /// The local addresses, of which the wildcard ones stand for all of the host's.
@@ -93,11 +91,11 @@ impl Stack {
     ///
     /// # Errors
     ///
-    /// When the port is in use on this stack, none is free, or the stack is closed.
+    /// When the port is in use (`AddrInUse`), none is free, or the stack is closed.
     pub fn endpoint(&self, port: u16, config: EndpointConfig) -> io::Result<Endpoint> {
-        let accepts = CountedInbox::new();
+        let accepts = CountedInbox::new(self.handle.workers.len());
         let style = Style::OneToOne(Arc::clone(&accepts));
-        let key = self.open(port, config, style)?;
+        let key = self.open(port, &config, &style)?;
         Ok(Endpoint::new(key, Arc::clone(&self.handle), accepts))
     }
 
@@ -105,79 +103,208 @@ impl Stack {
     ///
     /// # Errors
     ///
-    /// When the port is in use on this stack, none is free, or the stack is closed.
+    /// When the port is in use (`AddrInUse`), none is free, or the stack is closed.
     pub fn one_to_many(&self, port: u16, config: EndpointConfig) -> io::Result<OneToMany> {
-        let events = CountedInbox::new();
+        let events = CountedInbox::new(self.handle.workers.len());
         let style = Style::OneToMany(Arc::clone(&events));
-        let key = self.open(port, config, style)?;
+        let key = self.open(port, &config, &style)?;
         Ok(OneToMany::new(key, Arc::clone(&self.handle), events))
     }
 
     /// What the stack has counted until now, or until it was closed.
     pub async fn statistics(&self) -> StackStatistics {
-        let (reply, answer) = oneshot::channel();
-        let asked = self.handle.ask(Command::Statistics { reply }).await;
-        let answer = match asked {
-            Some(()) => answer.await.ok(),
-            None => None,
-        };
-        answer.unwrap_or_else(|| self.handle.mailbox.last_statistics())
+        let mut sum = StackStatistics::default();
+        for (index, worker) in self.handle.workers.iter().enumerate() {
+            let (reply, answer) = oneshot::channel();
+            let command = Command::Statistics { reply };
+            let answer = match self.handle.ask(index, command).await {
+                Some(()) => answer.await.ok(),
+                None => None,
+            };
+            sum += answer.unwrap_or_else(|| worker.mailbox.last_statistics());
+        }
+        sum
     }
 
     /// Closes the stack: shuts down all associations of all endpoints, waits for them at most the
-    /// `close_timeout`, aborts the rest, and closes the socket.
+    /// `close_timeout`, aborts the rest, and closes the carrier.
     pub async fn close(&self) {
-        let (reply, answer) = oneshot::channel();
-        if self
-            .handle
-            .ask(Command::CloseStack { reply })
-            .await
-            .is_some()
-        {
-            // No answer means that it had ended already.
-            answer.await.ok();
+        self.handle
+            .ask_all(|reply| Command::CloseStack { reply })
+            .await;
+    }
+
+    /// Starts the workers.
+    fn start(carrier: Carrier, workers: usize, settings: Settings) -> io::Result<Stack> {
+        let (team, directory) = Team::form(workers);
+        let host_wide = settings.peer_encapsulation_port.is_none();
+        let ports = Arc::new(Ports::new(host_wide, workers));
+        let duty = host_wide.then(OutOfTheBlueDuty::new).transpose()?;
+        let duty = duty.map(|duty| Arc::new(std::sync::Mutex::new(duty)));
+        let first = carrier.addresses.first().copied();
+        let local_addr = SocketAddr::new(
+            first.unwrap_or(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED)),
+            carrier.port,
+        );
+        let mut handles = Vec::with_capacity(workers);
+        for (team, (reader, writer)) in team.into_iter().zip(carrier.ends) {
+            let mailbox = Arc::new(Mailbox::default());
+            let (commands, driver_commands) = mpsc::channel(MAX_COMMANDS);
+            let surroundings = Surroundings {
+                local_addr,
+                listed_addresses: carrier.listed.clone(),
+                accept_backlog: settings.accept_backlog,
+                close_timeout: settings.close_timeout,
+                mailbox: Arc::clone(&mailbox),
+                ports: Arc::clone(&ports),
+                worker: team.index(),
+                workers,
+                directory: directory.clone(),
+            };
+            let post = Post {
+                reader,
+                writer,
+                team,
+                duty: duty.clone(),
+                commands: driver_commands,
+            };
+            tokio::spawn(Driver::new(post, surroundings).run());
+            handles.push(WorkerHandle { mailbox, commands });
+        }
+        Ok(Stack {
+            handle: Arc::new(StackHandle {
+                local_addr,
+                local_addresses: carrier.addresses,
+                peer_encapsulation_port: settings.peer_encapsulation_port,
+                ports,
+                directory,
+                next_worker: AtomicUsize::new(0),
+                workers: handles,
+            }),
+        })
+    }
+
+    fn open(&self, port: u16, config: &EndpointConfig, style: &Style) -> io::Result<EndpointKey> {
+        let handle = &self.handle;
+        let key = handle
+            .ports
+            .reserve(port, rand::random())
+            .map_err(|reason| self.describe(port, reason))?;
+        let mut opened = true;
+        for worker in &handle.workers {
+            let is_open = worker.mailbox.open_endpoint(NewEndpoint {
+                key,
+                config: config.clone(),
+                style: style.clone(),
+            });
+            if !is_open {
+                // Its part is over before it began.
+                handle.ports.release(key.port);
+                style.worker_finished();
+                opened = false;
+            }
+        }
+        if opened {
+            Ok(key)
+        } else {
+            Err(io::Error::new(
+                io::ErrorKind::NotConnected,
+                format!("the SCTP stack on {} is closed", self.place()),
+            ))
         }
     }
 
-    fn open(&self, port: u16, config: EndpointConfig, style: Style) -> io::Result<EndpointKey> {
-        let mailbox = &self.handle.mailbox;
-        mailbox
-            .open_endpoint(port, rand::random(), config, style)
-            .map_err(|reason| {
-                let address = self.handle.local_addr;
-                let (kind, text) = match reason {
-                    NoPort::InUse => (
-                        io::ErrorKind::AddrInUse,
-                        format!("SCTP port {port} on UDP {address} is in use"),
-                    ),
-                    NoPort::NoneFree => (
-                        io::ErrorKind::AddrNotAvailable,
-                        format!("no SCTP port is free on UDP {address}"),
-                    ),
-                    NoPort::StackClosed => (
-                        io::ErrorKind::NotConnected,
-                        format!("the SCTP stack on UDP {address} is closed"),
-                    ),
-                };
-                io::Error::new(kind, text)
-            })
+    fn describe(&self, port: u16, reason: NoPort) -> io::Error {
+        let place = self.place();
+        let (kind, text) = match reason {
+            NoPort::InUse => (
+                io::ErrorKind::AddrInUse,
+                format!("SCTP port {port} on {place}: address in use"),
+            ),
+            NoPort::NoneFree => (
+                io::ErrorKind::AddrNotAvailable,
+                format!("no SCTP port is free on {place}"),
+            ),
+            NoPort::Failed(error) => (
+                error.kind(),
+                format!("SCTP port {port} on {place} cannot be claimed: {error}"),
+            ),
+        };
+        io::Error::new(kind, text)
+    }
+
+    /// Where the stack is, in words.
+    fn place(&self) -> String {
+        match self.handle.peer_encapsulation_port {
+            Some(_) => format!("UDP {}", self.handle.local_addr),
+            None => "IP".into(),
+        }
     }
 }
 
-/// What all handles of a stack share. The driver ends when nobody holds it any more.
+/// What carriers have in common.
+struct Settings {
+    /// `None`: no encapsulation.
+    peer_encapsulation_port: Option<u16>,
+    accept_backlog: usize,
+    close_timeout: Duration,
+}
+
+/// What all handles of a stack share. The workers end when nobody holds it any more.
 #[derive(Debug)]
 pub(crate) struct StackHandle {
     pub(crate) local_addr: SocketAddr,
     pub(crate) local_addresses: Vec<IpAddr>,
     /// `None`: no encapsulation.
     pub(crate) peer_encapsulation_port: Option<u16>,
+    pub(crate) workers: Vec<WorkerHandle>,
+    ports: Arc<Ports>,
+    directory: Directory,
+    /// Who gets the next association that is begun here.
+    next_worker: AtomicUsize,
+}
+
+/// How a worker is reached.
+#[derive(Debug)]
+pub(crate) struct WorkerHandle {
     pub(crate) mailbox: Arc<Mailbox>,
     commands: mpsc::Sender<Command>,
 }
 
 impl StackHandle {
-    /// Hands a command to the driver; `None` when the driver has ended.
-    pub(crate) async fn ask(&self, command: Command) -> Option<()> {
-        self.commands.send(command).await.ok()
+    /// Hands a command to a worker; `None` when it has ended.
+    pub(crate) async fn ask(&self, worker: usize, command: Command) -> Option<()> {
+        let worker = self.workers.get(worker)?;
+        worker.commands.send(command).await.ok()
+    }
+
+    /// Hands a command to all workers and waits until all have answered, or ended.
+    pub(crate) async fn ask_all(&self, command: impl Fn(oneshot::Sender<()>) -> Command) {
+        let mut answers = Vec::with_capacity(self.workers.len());
+        for worker in 0..self.workers.len() {
+            let (reply, answer) = oneshot::channel();
+            if self.ask(worker, command(reply)).await.is_some() {
+                answers.push(answer);
+            }
+        }
+        for answer in answers {
+            // No answer means that the worker has ended.
+            answer.await.ok();
+        }
+    }
+
+    /// The worker that is to begin an association: the one that knows the peer, so that there are
+    /// no two with it, else each in turn.
+    pub(crate) fn worker_for(&self, local_port: u16, to: &Connect) -> usize {
+        let known = to.peer.iter().find_map(|path| {
+            self.directory.owner(PeerName {
+                local_port,
+                remote: path.remote,
+                remote_port: to.port,
+            })
+        });
+        known.unwrap_or_else(|| {
+            self.next_worker.fetch_add(1, Ordering::Relaxed) % self.workers.len().max(1)
+        })
     }
 }

@@ -164,7 +164,7 @@ async fn what_is_no_packet_of_ours_is_counted_and_disturbs_nobody() {
     let statistics = pair.server_stack.statistics().await;
     assert_eq!(statistics.not_for_us, 12, "shorter than a common header");
     assert_eq!(statistics.out_of_the_blue, 0);
-    assert!(statistics.udp.packets_received >= 200);
+    assert!(statistics.carrier.packets_received >= 200);
 }
 
 #[tokio::test]
@@ -185,6 +185,10 @@ async fn a_peer_that_starts_anew_is_the_same_association() {
                 .send(on_stream(0), "I live".into())
                 .await
                 .unwrap();
+            // A SACK that found nobody would tell the server that its peer is gone.
+            while association.status().await.unwrap().send_buffer_bytes > 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
             (stack.local_addr(), association, endpoint)
         });
         let (address, association, endpoint) = within(living).await.unwrap();
@@ -400,7 +404,7 @@ async fn closing_a_stack_shuts_down_everything() {
     let result = pair.client_endpoint.connect(address.ip(), 1, None).await;
     assert_eq!(result.unwrap_err(), ConnectError::Closed);
     assert!(within(pair.client_endpoint.accept()).await.is_none());
-    assert!(pair.client_stack.statistics().await.udp.packets_sent > 0);
+    assert!(pair.client_stack.statistics().await.carrier.packets_sent > 0);
 }
 
 #[tokio::test]
@@ -415,6 +419,8 @@ async fn closing_does_not_wait_long_for_a_peer_that_is_gone() {
     let association = connect(&endpoint, &peer, peer_endpoint.port()).await;
     let ending = tokio::task::spawn_blocking(move || peers_runtime.shutdown_timeout(common::LIMIT));
     ending.await.unwrap();
+    // Whoever has the port now says nothing.
+    let _silent = std::net::UdpSocket::bind(peer.local_addr()).unwrap();
 
     let begin = std::time::Instant::now();
     within(endpoint.close()).await;
@@ -470,6 +476,30 @@ async fn a_stack_without_handles_shuts_down_by_itself() {
     let pair = pair(quick()).await;
     drop((pair.client, pair.client_endpoint, pair.client_stack));
     assert_eq!(within(pair.server.closed()).await, CloseCause::Shutdown);
+}
+
+#[tokio::test]
+async fn a_port_that_nobody_has_any_more_is_reported_by_the_network() {
+    let pair = pair(quick()).await;
+    let address = pair.server_stack.local_addr();
+    pair.server_stack.close().await;
+    assert_eq!(within(pair.client.closed()).await, CloseCause::Shutdown);
+    let error = within(
+        pair.client_endpoint
+            .connect(address.ip(), 5060, Some(address.port())),
+    )
+    .await
+    .unwrap_err();
+    assert!(
+        matches!(
+            error,
+            ConnectError::CannotStart {
+                cause: CannotStartCause::ProtocolUnreachable,
+                ..
+            }
+        ),
+        "{error}"
+    );
 }
 
 #[tokio::test]

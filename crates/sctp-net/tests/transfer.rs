@@ -160,10 +160,13 @@ async fn everything_arrives_over_a_network_that_loses_a_fifth() {
     assert_eq!(within(pair.client.shutdown()).await, CloseCause::Shutdown);
     let statistics = pair.client_stack.statistics().await;
     assert!(
-        statistics.udp.outbound_dropped_by_link > 0,
+        statistics.carrier.outbound_dropped_by_link > 0,
         "{statistics:?}"
     );
-    assert!(statistics.udp.inbound_dropped_by_link > 0, "{statistics:?}");
+    assert!(
+        statistics.carrier.inbound_dropped_by_link > 0,
+        "{statistics:?}"
+    );
     assert!(statistics.retransmissions() > 0, "{statistics:?}");
 }
 
@@ -175,6 +178,7 @@ async fn everything_arrives_over_a_network_that_delays_reorders_and_duplicates()
         jitter: Duration::from_millis(5),
         reorder: true,
         duplicate: 0.1,
+        ..LinkConfig::default()
     };
     let bad = UdpCarrierConfig {
         impairment: Some(Impairment {

@@ -35,7 +35,7 @@ async fn associate(ip: &str, sctp_port: u16, udp_port: u16) -> Association {
             match endpoint.connect(ip, sctp_port, Some(udp_port)).await {
                 Ok(association) => return association,
                 Err(ConnectError::CannotStart {
-                    cause: CannotStartCause::Refused { .. },
+                    cause: CannotStartCause::Refused { .. } | CannotStartCause::ProtocolUnreachable,
                     ..
                 }) => tokio::time::sleep(Duration::from_millis(50)).await,
                 Err(error) => panic!("{error}"),

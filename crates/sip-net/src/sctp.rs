@@ -116,11 +116,11 @@ impl SctpStacks {
         let mut sum = WireStatistics::default();
         for stack in self.all() {
             let statistics = stack.statistics().await;
-            let (udp, sctp) = (statistics.udp, statistics.sctp);
-            sum.packets_sent += udp.packets_sent;
-            sum.packets_received += udp.packets_received;
-            sum.bytes_sent += udp.bytes_sent;
-            sum.bytes_received += udp.bytes_received;
+            let (carrier, sctp) = (statistics.carrier, statistics.sctp);
+            sum.packets_sent += carrier.packets_sent;
+            sum.packets_received += carrier.packets_received;
+            sum.bytes_sent += carrier.bytes_sent;
+            sum.bytes_received += carrier.bytes_received;
             sum.transport_retransmissions +=
                 sctp.retransmitted_by_timeout + sctp.retransmitted_fast;
         }

@@ -38,12 +38,62 @@ impl Namespace {
         Some(namespace)
     }
 
+    /// The name by which `ip` knows it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Runs `ip` with these arguments, separated by spaces, in the namespace.
+    ///
+    /// # Panics
+    ///
+    /// When it fails.
+    pub fn ip(&self, arguments: &str) {
+        let output = Command::new(&self.ip)
+            .args(["-n", &self.name])
+            .args(arguments.split_whitespace())
+            .output()
+            .expect("ip can be run");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "ip {arguments}: {error}");
+    }
+
+    /// Joins the namespace with another by a pair of interfaces, both called `interface`. They are down,
+    /// and have no addresses.
+    ///
+    /// # Panics
+    ///
+    /// When it fails.
+    pub fn join(&self, other: &Namespace, interface: &str) {
+        let theirs = &other.name;
+        self.ip(&format!(
+            "link add name {interface} type veth peer name {interface} netns {theirs}"
+        ));
+    }
+
+    /// Moves the calling thread into the namespace: the sockets that it opens from now on are there.
+    ///
+    /// # Panics
+    ///
+    /// When it fails.
+    pub fn enter(&self) {
+        enter(&self.name);
+    }
+
     /// A command that runs a program in the namespace.
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(&self.ip);
         command.args(["netns", "exec", &self.name]).arg(program);
         command
     }
+}
+
+/// Moves the calling thread into the namespace that `ip` knows by this name.
+pub(crate) fn enter(name: &str) {
+    let path = format!("/run/netns/{name}");
+    let file = std::fs::File::open(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    nix::sched::setns(file, nix::sched::CloneFlags::CLONE_NEWNET)
+        .unwrap_or_else(|error| panic!("cannot enter {path}: {error}"));
 }
 
 impl Drop for Namespace {

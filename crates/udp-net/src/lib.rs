@@ -22,6 +22,6 @@ pub use batch::{Batch, Received};
 pub use impairment::Impairment;
 pub use link::LinkConfig;
 pub use network_error::{NetworkError, Report, hear_network_errors, next_network_error};
-pub use options::{allow_fragmentation, forbid_fragmentation};
+pub use options::{allow_fragmentation, forbid_fragmentation, path_mtu};
 pub use socket::{Datagram, Flushed, SendOutcome, SendQueue, UdpConfig, UdpSocket};
 pub use statistics::UdpStatistics;

@@ -54,6 +54,41 @@ pub fn forbid_fragmentation(socket: BorrowedFd<'_>, ipv6: bool) -> io::Result<()
     }
 }
 
+/// The largest packet, headers included, that the kernel believes the route of a connected socket to
+/// carry.
+///
+/// # Errors
+///
+/// The kernel's, such as for a socket that is not connected.
+pub fn path_mtu(socket: BorrowedFd<'_>, ipv6: bool) -> io::Result<u32> {
+    if ipv6 {
+        get(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU)
+    } else {
+        get(socket, libc::IPPROTO_IP, libc::IP_MTU)
+    }
+}
+
+fn get(socket: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int) -> io::Result<u32> {
+    let mut value: libc::c_int = 0;
+    let mut length = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the descriptor is borrowed and so open, and the kernel writes at most `length` bytes,
+    // the size of a c_int, to a pointer to a live c_int.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            (&raw mut value).cast(),
+            &raw mut length,
+        )
+    };
+    if result == 0 {
+        Ok(u32::try_from(value).unwrap_or(0))
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
 fn set(
     socket: BorrowedFd<'_>,
     level: libc::c_int,

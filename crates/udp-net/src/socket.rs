@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -96,6 +96,8 @@ pub enum Flushed {
 pub struct SendQueue {
     datagrams: VecDeque<Datagram>,
     gathered: Vec<u8>,
+    /// What was refused because it was larger than the interface takes.
+    too_large: VecDeque<Datagram>,
 }
 
 impl SendQueue {
@@ -107,6 +109,12 @@ impl SendQueue {
     /// Appends a datagram.
     pub fn push(&mut self, datagram: Datagram) {
         self.datagrams.push_back(datagram);
+    }
+
+    /// Takes a datagram that was refused because it is larger than the interface takes. Of many
+    /// only the first are kept until they are taken.
+    pub fn pop_too_large(&mut self) -> Option<Datagram> {
+        self.too_large.pop_front()
     }
 
     /// How many datagrams are waiting.
@@ -146,6 +154,9 @@ const MAX_RECEIVE_ERRORS: usize = 1000;
 
 /// How many errors of the network are taken before datagrams are looked at again.
 const MAX_NETWORK_ERRORS: usize = 32;
+
+/// How many datagrams that were too large wait to be taken from a queue.
+const MAX_TOO_LARGE: usize = 32;
 
 /// The largest train of datagrams given to the kernel at once: what fits into a UDP/IPv4 packet.
 const MAX_TRAIN_BYTES: usize = 65_507;
@@ -258,7 +269,7 @@ impl UdpSocket {
     /// refuses is counted and dropped, as a network might.
     pub fn flush(&self, queue: &mut SendQueue) -> Flushed {
         let Some(impaired) = &self.impaired else {
-            return self.send_all(&mut queue.datagrams, &mut queue.gathered, true);
+            return self.send_queue(queue);
         };
         let now = Instant::now();
         let mut ready = VecDeque::with_capacity(queue.datagrams.len());
@@ -415,7 +426,7 @@ impl UdpSocket {
         ready: &mut VecDeque<Datagram>,
         gathered: &mut Vec<u8>,
     ) {
-        if self.send_all(ready, gathered, false) == Flushed::All {
+        if self.send_all(ready, gathered, |_, _| ()) == Flushed::All {
             return;
         }
         let again = Instant::now() + RELEASE_RETRY;
@@ -425,23 +436,38 @@ impl UdpSocket {
         self.rescheduled.notify_one();
     }
 
+    /// Sends what has not passed a link, and so is not counted yet.
+    fn send_queue(&self, queue: &mut SendQueue) -> Flushed {
+        let too_large = &mut queue.too_large;
+        let datagrams = &mut queue.datagrams;
+        self.send_all(datagrams, &mut queue.gathered, |train, sent| match sent {
+            Ok(()) => self.count_sent(train.iter()),
+            Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => {
+                if let [alone] = train
+                    && too_large.len() < MAX_TOO_LARGE
+                {
+                    too_large.push_back(alone.clone());
+                }
+            }
+            Err(_) => {}
+        })
+    }
+
+    /// Sends train by train; `tell` hears what became of each.
     fn send_all(
         &self,
         datagrams: &mut VecDeque<Datagram>,
         gathered: &mut Vec<u8>,
-        count: bool,
+        mut tell: impl FnMut(&[Datagram], &io::Result<()>),
     ) -> Flushed {
         send_trains(datagrams, self.longest_train(), |train| {
             let sent = self.put_train_on_wire(train, gathered);
-            match &sent {
-                Ok(()) if count => self.count_sent(train.iter()),
-                Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
-                    if let [alone] = train {
-                        self.refused(alone, error);
-                    }
-                }
-                _ => {}
+            if let (Err(error), [alone]) = (&sent, train)
+                && error.kind() != io::ErrorKind::WouldBlock
+            {
+                self.refused(alone, error);
             }
+            tell(train, &sent);
             sent
         })
     }
@@ -514,6 +540,13 @@ impl UdpSocket {
             Err(_) if self.network_errors => send(),
             result => result,
         }
+    }
+}
+
+/// For options of the socket; its data is this type's.
+impl AsFd for UdpSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.io.as_fd()
     }
 }
 

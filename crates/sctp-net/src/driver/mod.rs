@@ -1,24 +1,30 @@
-//! The task that serves a stack: it owns the UDP socket and the engines of all endpoints.
+//! The task that serves a stack, or one of several: it owns a part of the carrier, and the engines of
+//! all endpoints with the associations that are its own.
 
 mod deadlines;
+mod names;
 mod port;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use sctp::packet::Packet;
-use sctp::{PathAddress, Transmit};
+use sctp::{IcmpError, IcmpKind, PathAddress};
 use tokio::sync::{mpsc, oneshot};
-use udp_net::{Batch, Datagram, Flushed, Received, SendQueue, UdpSocket};
+use udp_net::Report;
 
-use crate::config::UdpCarrierConfig;
+use crate::carrier::{Arrived, Reader, Reported, Writer};
+use crate::claims::OutOfTheBlueDuty;
+use crate::directory::Directory;
 use crate::mailbox::{Attention, Command, EndpointKey, Mailbox};
+use crate::ports::Ports;
 use crate::statistics::StackStatistics;
+use crate::team::{HandedOver, Team};
 use deadlines::Deadlines;
-use port::{Port, Surroundings};
+use port::Port;
 
 /// How many packets are collected before they are sent.
 const SEND_BATCH: usize = 128;
@@ -30,11 +36,7 @@ const COMMAND_BATCH: usize = 64;
 const LAST_PACKETS: Duration = Duration::from_secs(2);
 
 pub(crate) struct Driver {
-    socket: UdpSocket,
-    batch: Batch,
-    queue: SendQueue,
-    mailbox: Arc<Mailbox>,
-    commands: mpsc::Receiver<Command>,
+    post: Post,
     /// Somebody may still send commands.
     commands_open: bool,
     ports: BTreeMap<u16, Port>,
@@ -42,46 +44,68 @@ pub(crate) struct Driver {
     touched: BTreeSet<u16>,
     deadlines: Deadlines,
     surroundings: Surroundings,
-    close_timeout: Duration,
+    /// What other workers have handed over.
+    handed_over: Vec<HandedOver>,
     /// Those who wait for the end, once it has been asked for.
     closing: Option<Vec<oneshot::Sender<()>>>,
+    /// Nothing is left to do but for the others, who have been told.
+    finished: bool,
     /// What the endpoints counted that are no more, and what belongs to none.
     counted: StackStatistics,
+}
+
+/// What a worker works with.
+pub(crate) struct Post {
+    /// Missing where another worker reads for this one.
+    pub(crate) reader: Option<Reader>,
+    pub(crate) writer: Writer,
+    pub(crate) team: Team,
+    /// Who answers packets to ports that nobody has, where ports are the whole host's.
+    pub(crate) duty: Option<Arc<Mutex<OutOfTheBlueDuty>>>,
+    pub(crate) commands: mpsc::Receiver<Command>,
+}
+
+/// What a worker and its ports know of the stack.
+#[derive(Clone, Debug)]
+pub(crate) struct Surroundings {
+    /// Stands in where the local address of a path is not known.
+    pub(crate) local_addr: SocketAddr,
+    /// The addresses that peers are told of.
+    pub(crate) listed_addresses: Vec<IpAddr>,
+    pub(crate) accept_backlog: usize,
+    pub(crate) close_timeout: Duration,
+    pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) ports: Arc<Ports>,
+    /// This worker's number.
+    pub(crate) worker: usize,
+    /// How many there are.
+    pub(crate) workers: usize,
+    pub(crate) directory: Directory,
 }
 
 /// Why the driver woke.
 enum Wake {
     Packets(io::Result<()>),
     Writable(io::Result<()>),
+    HandedOver,
     Command(Option<Command>),
     Attention,
     Timeout,
+    AllFinished,
 }
 
 impl Driver {
-    pub(crate) fn new(
-        socket: UdpSocket,
-        config: &UdpCarrierConfig,
-        mailbox: Arc<Mailbox>,
-        commands: mpsc::Receiver<Command>,
-    ) -> Self {
+    pub(crate) fn new(post: Post, surroundings: Surroundings) -> Self {
         Self {
-            batch: Batch::new(),
-            queue: SendQueue::new(),
-            surroundings: Surroundings {
-                local_addr: socket.local_addr(),
-                accept_backlog: config.accept_backlog,
-                mailbox: Arc::clone(&mailbox),
-            },
-            socket,
-            mailbox,
-            commands,
+            post,
             commands_open: true,
             ports: BTreeMap::new(),
             touched: BTreeSet::new(),
             deadlines: Deadlines::default(),
-            close_timeout: config.close_timeout,
+            surroundings,
+            handed_over: Vec::new(),
             closing: None,
+            finished: false,
             counted: StackStatistics::default(),
         }
     }
@@ -96,87 +120,178 @@ impl Driver {
             match wake {
                 Wake::Packets(Ok(())) => self.handle_packets(now),
                 Wake::Packets(Err(error)) | Wake::Writable(Err(error)) => {
-                    let local = self.socket.local_addr();
-                    tracing::error!(%local, %error, "the socket under SCTP failed");
+                    let local = self.surroundings.local_addr;
+                    tracing::error!(%local, %error, "the carrier under SCTP failed");
+                    // The others cannot go on alone.
+                    self.post.team.fail();
                     break;
                 }
                 Wake::Writable(Ok(())) | Wake::Attention => {}
+                Wake::HandedOver => self.handle_handed_over(now),
                 Wake::Command(Some(command)) => self.handle_commands(now, command),
                 Wake::Command(None) => {
                     self.commands_open = false;
                     self.close(now, None);
                 }
                 Wake::Timeout => self.handle_timeouts(now),
+                Wake::AllFinished => break,
             }
             self.settle(now);
-            if self.closing.is_some() && self.ports.is_empty() {
+            if self.closing.is_some() && self.ports.is_empty() && !self.finished {
                 // A network that takes too long for the last packets may lose them, as any may.
-                let drained = self.socket.drained();
+                let drained = self.post.writer.drained();
                 tokio::time::timeout(LAST_PACKETS, drained).await.ok();
-                break;
+                self.finished = true;
+                self.post.team.finish();
             }
         }
     }
 
     async fn wait(&mut self) -> Wake {
-        let blocked = !self.queue.is_empty();
         let deadline = self.deadlines.next();
+        let Post {
+            reader,
+            writer,
+            team,
+            commands,
+            ..
+        } = &mut self.post;
+        let blocked = writer.len() > 0;
         tokio::select! {
-            result = self.socket.recv(&mut self.batch) => Wake::Packets(result),
-            result = self.socket.writable(), if blocked => Wake::Writable(result),
-            command = self.commands.recv(), if self.commands_open => Wake::Command(command),
-            () = self.mailbox.wait() => Wake::Attention,
+            result = receive(reader.as_mut()) => Wake::Packets(result),
+            result = writer.writable(), if blocked => Wake::Writable(result),
+            ended = team.wait(&mut self.handed_over) => match ended {
+                true => Wake::AllFinished,
+                false => Wake::HandedOver,
+            },
+            command = commands.recv(), if self.commands_open => Wake::Command(command),
+            () = self.surroundings.mailbox.wait() => Wake::Attention,
             () = wait_until(deadline) => Wake::Timeout,
         }
     }
 
     fn handle_packets(&mut self, now: Instant) {
-        while let Some(received) = self.batch.pop() {
-            self.handle_packet(now, received);
+        while let Some(arrived) = self.post.reader.as_mut().and_then(Reader::pop) {
+            self.handle_packet(now, arrived);
+        }
+        while let Some(reported) = self.post.reader.as_mut().and_then(Reader::pop_error) {
+            self.handle_error(now, reported);
         }
     }
 
-    fn handle_packet(&mut self, now: Instant, received: Received) {
-        let local = received
-            .destination_ip
-            .unwrap_or(self.surroundings.local_addr.ip());
-        let header = match Packet::read(&received.payload) {
-            Ok(packet) if is_unicast(local) && is_unicast(received.source.ip()) => packet.header(),
+    fn handle_packet(&mut self, now: Instant, arrived: Arrived) {
+        let from = arrived.from;
+        let is_unicast = is_unicast(from.remote) && from.local.is_none_or(is_unicast);
+        let packet = match Packet::read(&arrived.packet) {
+            Ok(packet) if is_unicast => packet,
             _ => {
                 self.counted.not_for_us += 1;
                 return;
             }
         };
-        let from = PathAddress {
-            local: (!local.is_unspecified()).then_some(local),
-            remote: received.source.ip(),
-            encapsulation_port: Some(received.source.port()),
-        };
-        let number = header.destination_port;
-        if let Some(port) = self.ports.get_mut(&number) {
-            port.handle_packet(now, from, received.payload);
-            self.touched.insert(number);
+        let owner = self.post.team.owner_of(from, &packet);
+        if owner == self.surroundings.worker {
+            let port = packet.header().destination_port;
+            self.handle_own_packet(now, port, arrived);
         } else {
-            self.counted.out_of_the_blue += 1;
-            self.answer_out_of_the_blue(from, &received.payload);
+            self.hand_over(owner, HandedOver::Packet(arrived));
         }
+    }
+
+    fn handle_own_packet(&mut self, now: Instant, number: u16, arrived: Arrived) {
+        let Arrived { from, packet } = arrived;
+        if let Some(port) = self.ports.get_mut(&number) {
+            port.handle_packet(now, from, packet);
+            self.touched.insert(number);
+            self.answer_at_once(now, number);
+        } else if self.is_out_of_the_blue(now, from, number) {
+            self.counted.out_of_the_blue += 1;
+            self.answer_out_of_the_blue(from, &packet);
+        }
+    }
+
+    /// Collects what a packet lets out before the next one is handled. Each SACK is an opportunity
+    /// to send of its own, with a Max.Burst of its own (RFC 9260 section 6.1 D), and every second
+    /// packet gets its SACK (section 6.2), however many arrive in one batch.
+    fn answer_at_once(&mut self, now: Instant, number: u16) {
+        let Some(port) = self.ports.get_mut(&number) else {
+            return;
+        };
+        while self.post.writer.len() < SEND_BATCH || self.post.writer.flush() {
+            match port.poll_transmit(now) {
+                Some(transmit) => self.post.writer.push(transmit),
+                None => return,
+            }
+        }
+    }
+
+    /// Whether a packet to a port that we don't have is ours to answer: not when another program
+    /// has the port, or the duty.
+    fn is_out_of_the_blue(&self, now: Instant, from: PathAddress, port: u16) -> bool {
+        let Some(duty) = &self.post.duty else {
+            return true;
+        };
+        // No panic can happen while the lock is held that would leave the tables in disorder.
+        let mut duty = duty.lock().unwrap_or_else(PoisonError::into_inner);
+        from.local
+            .is_some_and(|local| duty.includes(now, local, port))
     }
 
     /// A packet to a port without endpoint (RFC 9260 section 8.4). Its sender may have to wait for
     /// an answer when there is much else to send.
     fn answer_out_of_the_blue(&mut self, from: PathAddress, packet: &[u8]) {
-        if self.queue.len() >= SEND_BATCH {
+        let writer = &mut self.post.writer;
+        if writer.len() >= SEND_BATCH {
             return;
         }
-        let answer = sctp::answer_out_of_the_blue(from, packet);
-        self.queue
-            .extend(answer.and_then(|answer| datagram(answer, self.surroundings.local_addr)));
+        if let Some(answer) = sctp::answer_out_of_the_blue(from, packet) {
+            writer.push(answer);
+        }
+    }
+
+    fn handle_error(&mut self, now: Instant, reported: Reported) {
+        let owner = self.post.team.owner_of_error(&reported);
+        if owner == self.surroundings.worker {
+            self.handle_own_error(now, reported);
+        } else {
+            self.hand_over(owner, HandedOver::Error(reported));
+        }
+    }
+
+    fn handle_own_error(&mut self, now: Instant, reported: Reported) {
+        let Some((number, error)) = icmp_error(reported) else {
+            return;
+        };
+        if let Some(port) = self.ports.get_mut(&number) {
+            port.handle_icmp(now, error);
+            self.touched.insert(number);
+        }
+    }
+
+    fn hand_over(&mut self, worker: usize, item: HandedOver) {
+        if !self.post.team.hand_over(worker, item) {
+            self.counted.hand_over_overflows += 1;
+        }
+    }
+
+    fn handle_handed_over(&mut self, now: Instant) {
+        for item in std::mem::take(&mut self.handed_over) {
+            match item {
+                HandedOver::Packet(arrived) => {
+                    if let Ok(packet) = Packet::read(&arrived.packet) {
+                        let port = packet.header().destination_port;
+                        self.handle_own_packet(now, port, arrived);
+                    }
+                }
+                HandedOver::Error(reported) => self.handle_own_error(now, reported),
+            }
+        }
     }
 
     fn handle_commands(&mut self, now: Instant, first: Command) {
         self.handle_command(now, first);
         for _ in 1..COMMAND_BATCH {
-            let Ok(command) = self.commands.try_recv() else {
+            let Ok(command) = self.post.commands.try_recv() else {
                 return;
             };
             // One that was sent after `attend` may be for an endpoint opened after it, too.
@@ -190,11 +305,14 @@ impl Driver {
         match command {
             Command::Connect {
                 endpoint,
-                to,
+                mut to,
                 reply,
             } => {
+                for path in &mut to.peer {
+                    path.local = self.post.writer.source_toward(path.remote);
+                }
                 if let Some(port) = self.touch(endpoint) {
-                    port.connect(now, to, reply);
+                    port.connect(now, *to, reply);
                 }
             }
             Command::Control {
@@ -217,7 +335,7 @@ impl Driver {
             }
             Command::Statistics { reply } => drop(reply.send(self.statistics())),
             Command::CloseEndpoint { endpoint, reply } => {
-                let deadline = now + self.close_timeout;
+                let deadline = now + self.surroundings.close_timeout;
                 match self.touch(endpoint) {
                     Some(port) => port.close(now, deadline, Some(reply)),
                     None => drop(reply.send(())),
@@ -234,7 +352,7 @@ impl Driver {
             associations,
             endpoints,
             dropped_endpoints,
-        } = self.mailbox.take();
+        } = self.surroundings.mailbox.take();
         for endpoint in new_endpoints {
             let number = endpoint.key.port;
             let port = Port::new(endpoint, self.surroundings.clone());
@@ -253,7 +371,7 @@ impl Driver {
                 port.attend_inbox(now);
             }
         }
-        let close_deadline = now + self.close_timeout;
+        let close_deadline = now + self.surroundings.close_timeout;
         for endpoint in dropped_endpoints {
             if let Some(port) = self.touch(endpoint) {
                 port.handles_dropped(now, close_deadline);
@@ -289,7 +407,7 @@ impl Driver {
     }
 
     fn close(&mut self, now: Instant, reply: Option<oneshot::Sender<()>>) {
-        self.mailbox.close();
+        self.surroundings.mailbox.close();
         self.closing.get_or_insert_default().extend(reply);
         for number in self.ports.keys().copied().collect::<Vec<_>>() {
             self.close_port(now, number);
@@ -298,7 +416,7 @@ impl Driver {
 
     fn close_port(&mut self, now: Instant, number: u16) {
         if let Some(port) = self.ports.get_mut(&number) {
-            port.close(now, now + self.close_timeout, None);
+            port.close(now, now + self.surroundings.close_timeout, None);
             self.touched.insert(number);
         }
     }
@@ -306,7 +424,16 @@ impl Driver {
     /// Lets every engine that was touched say what it has to say, until all are quiet or the kernel
     /// takes no more packets.
     fn settle(&mut self, now: Instant) {
-        while self.queue.len() < SEND_BATCH || self.flush() {
+        self.settle_touched(now);
+        // What is larger than the interface takes can be sent again at once, in smaller packets.
+        while let Some(refused) = self.post.writer.pop_refused() {
+            self.handle_error(now, refused);
+        }
+        self.settle_touched(now);
+    }
+
+    fn settle_touched(&mut self, now: Instant) {
+        while self.post.writer.len() < SEND_BATCH || self.flush() {
             let Some(&number) = self.touched.first() else {
                 break;
             };
@@ -324,9 +451,8 @@ impl Driver {
         };
         port.handle_events(now);
         while let Some(transmit) = port.poll_transmit(now) {
-            self.queue
-                .extend(datagram(transmit, self.surroundings.local_addr));
-            if self.queue.len() >= SEND_BATCH {
+            self.post.writer.push(transmit);
+            if self.post.writer.len() >= SEND_BATCH {
                 return false;
             }
         }
@@ -344,22 +470,23 @@ impl Driver {
     }
 
     fn retire(&mut self, number: u16, port: Port) {
-        self.mailbox.release_port(number);
-        self.counted.accept_overflows += port.accept_overflows();
-        self.counted.sctp += port.finish();
+        self.surroundings.ports.release(number);
+        self.counted += port.finish();
     }
 
     /// True when everything is sent.
     fn flush(&mut self) -> bool {
-        self.socket.flush(&mut self.queue) == Flushed::All
+        self.post.writer.flush()
     }
 
     fn statistics(&self) -> StackStatistics {
         let mut sum = self.counted;
-        sum.udp = self.socket.statistics();
+        sum.carrier += self.post.writer.statistics();
+        if let Some(reader) = &self.post.reader {
+            sum.carrier += reader.statistics();
+        }
         for port in self.ports.values() {
-            sum.accept_overflows += port.accept_overflows();
-            sum.sctp += *port.statistics();
+            sum += port.statistics();
         }
         sum
     }
@@ -369,15 +496,16 @@ impl Driver {
 /// runtime is shut down before.
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.mailbox.close();
-        for endpoint in self.mailbox.take().new_endpoints {
+        let mailbox = Arc::clone(&self.surroundings.mailbox);
+        mailbox.close();
+        for endpoint in mailbox.take().new_endpoints {
             let port = Port::new(endpoint, self.surroundings.clone());
             self.retire(port.key().port, port);
         }
         for (number, port) in std::mem::take(&mut self.ports) {
             self.retire(number, port);
         }
-        self.mailbox.leave_statistics(self.statistics());
+        mailbox.leave_statistics(self.statistics());
         for reply in self.closing.take().into_iter().flatten() {
             // Who waited may have gone meanwhile.
             reply.send(()).ok();
@@ -385,21 +513,31 @@ impl Drop for Driver {
     }
 }
 
-/// What a packet becomes on this stack; nothing when it is not meant for UDP.
-fn datagram(transmit: Transmit, local_addr: SocketAddr) -> Option<Datagram> {
-    let path = transmit.path;
-    let mut destination = SocketAddr::new(path.remote, path.encapsulation_port?);
-    if let (SocketAddr::V6(destination), SocketAddr::V6(local)) = (&mut destination, local_addr)
-        && destination.ip().is_unicast_link_local()
-    {
-        // The interface of a link-local address is that of the socket's own.
-        destination.set_scope_id(local.scope_id());
+/// What the engine of which port is told of an error; nothing when it says nothing to SCTP.
+fn icmp_error(reported: Reported) -> Option<(u16, IcmpError)> {
+    let Reported {
+        path,
+        report,
+        quoted,
+    } = reported;
+    let kind = match report {
+        Report::TooBig { mtu } => IcmpKind::PacketTooBig {
+            mtu: usize::try_from(mtu).unwrap_or(usize::MAX),
+        },
+        Report::Icmp { icmp_type, code } => IcmpKind::of_icmpv4(icmp_type, code, 0)?,
+        Report::Icmpv6 { icmp_type, code } => IcmpKind::of_icmpv6(icmp_type, code, 0)?,
+        Report::Local { .. } => return None,
+    };
+    // The packet was ours: its source port is the local one.
+    let port = u16::from_be_bytes(*quoted.first_chunk()?);
+    Some((port, IcmpError { path, kind, quoted }))
+}
+
+async fn receive(reader: Option<&mut Reader>) -> io::Result<()> {
+    match reader {
+        Some(reader) => reader.receive().await,
+        None => std::future::pending().await,
     }
-    Some(Datagram {
-        destination,
-        source_ip: path.local.filter(|_| local_addr.ip().is_unspecified()),
-        payload: transmit.packet,
-    })
 }
 
 /// Packets to or from other addresses are not answered (RFC 9260 section 8.4, rule 1), and no

@@ -1,14 +1,14 @@
 //! One local SCTP port: its engine, and where the events and messages of its associations go.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use sctp::{
-    AssociationId, AssociationStatistics, AssociationStatus, Connect, EndpointStatistics, Event,
-    LostCause, PathAddress, PathError, SendError, Transmit,
+    AssociationId, AssociationStatistics, AssociationStatus, Connect, EndpointConfig, Event,
+    IcmpError, LostCause, PathAddress, PathChange, PathError, SendError, TagOwner, Transmit,
 };
 use tokio::sync::oneshot;
 
@@ -16,9 +16,13 @@ use crate::association::{AssociationShared, Established, Guard, Introduction};
 use crate::endpoint::Item;
 use crate::error::{CloseCause, ConnectError};
 use crate::inbox::Filled;
-use crate::mailbox::{Control, EndpointKey, Key, Mailbox, NewEndpoint, Style};
+use crate::mailbox::{Control, EndpointKey, Key, NewEndpoint, Style};
 use crate::notifications::Notification;
 use crate::outbox::Ending;
+use crate::statistics::StackStatistics;
+
+use super::Surroundings;
+use super::names::Names;
 
 /// An endpoint as the driver sees it.
 pub(super) struct Port {
@@ -28,20 +32,15 @@ pub(super) struct Port {
     surroundings: Surroundings,
     connecting: BTreeMap<AssociationId, Connecting>,
     associations: BTreeMap<AssociationId, Known>,
+    /// What the other workers know of them.
+    names: Names,
     /// One-to-many: associations with something for the inbox, served in turns.
     turns: VecDeque<AssociationId>,
     /// Whether new associations are welcome.
     open: bool,
     closing: Option<Closing>,
     accept_overflows: u64,
-}
-
-/// What a port needs to know of the stack.
-#[derive(Clone, Debug)]
-pub(super) struct Surroundings {
-    pub(super) local_addr: SocketAddr,
-    pub(super) accept_backlog: usize,
-    pub(super) mailbox: Arc<Mailbox>,
+    duplicate_associations: u64,
 }
 
 type ConnectReply = oneshot::Sender<Result<Established, ConnectError>>;
@@ -73,9 +72,14 @@ struct Closing {
 
 impl Port {
     pub(super) fn new(endpoint: NewEndpoint, surroundings: Surroundings) -> Self {
+        let key = endpoint.key;
+        let config = share(endpoint.config, &surroundings);
+        let mut engine = sctp::Endpoint::new(key.port, config, rand::make_rng());
+        engine.set_local_addresses(surroundings.listed_addresses.clone());
         Self {
-            key: endpoint.key,
-            engine: sctp::Endpoint::new(endpoint.key.port, endpoint.config, rand::make_rng()),
+            key,
+            engine,
+            names: Names::new(key.port, &surroundings),
             style: endpoint.style,
             surroundings,
             connecting: BTreeMap::new(),
@@ -84,6 +88,7 @@ impl Port {
             open: true,
             closing: None,
             accept_overflows: 0,
+            duplicate_associations: 0,
         }
     }
 
@@ -96,15 +101,29 @@ impl Port {
         self.engine.handle_packet(now, from, packet);
     }
 
-    pub(super) fn connect(&mut self, now: Instant, mut to: Connect, reply: ConnectReply) {
-        let Some(first) = to.peer.first_mut().filter(|_| self.open) else {
+    /// What the network says of a packet of ours.
+    pub(super) fn handle_icmp(&mut self, now: Instant, error: IcmpError) {
+        self.engine.handle_icmp(now, error);
+    }
+
+    pub(super) fn connect(&mut self, now: Instant, to: Connect, reply: ConnectReply) {
+        let first = to.peer.first().copied();
+        let Some(first) = first.filter(|_| self.open) else {
             reply.send(Err(ConnectError::Closed)).ok();
             return;
         };
-        let local = self.surroundings.local_addr.ip();
-        first.local = (!local.is_unspecified()).then_some(local);
-        let (first, remote_port) = (*first, to.port);
-        match self.engine.connect_with(now, to) {
+        let remote_port = to.port;
+        let remotes: Vec<IpAddr> = to.peer.iter().map(|path| path.remote).collect();
+        let connected = self.engine.connect_with(now, to).and_then(|id| {
+            if self.names.claim(id, remote_port, remotes) {
+                Ok(id)
+            } else {
+                // Another worker has got one meanwhile.
+                self.engine.abort(now, id, b"").ok();
+                Err(sctp::ConnectError::AlreadyAssociated)
+            }
+        });
+        match connected {
             Ok(id) => {
                 let connecting = Connecting {
                     to: first,
@@ -153,12 +172,13 @@ impl Port {
         self.engine.association_statistics(id)
     }
 
-    pub(super) fn statistics(&self) -> &EndpointStatistics {
-        self.engine.statistics()
-    }
-
-    pub(super) fn accept_overflows(&self) -> u64 {
-        self.accept_overflows
+    pub(super) fn statistics(&self) -> StackStatistics {
+        StackStatistics {
+            sctp: *self.engine.statistics(),
+            accept_overflows: self.accept_overflows,
+            duplicate_associations: self.duplicate_associations,
+            ..StackStatistics::default()
+        }
     }
 
     /// The handles of an association want something.
@@ -229,15 +249,13 @@ impl Port {
     }
 
     /// The port is given up: everyone who waits for it is told.
-    pub(super) fn finish(mut self) -> EndpointStatistics {
+    pub(super) fn finish(mut self) -> StackStatistics {
         for known in self.associations.values() {
             known.shared.set_ended(CloseCause::StackClosed);
             known.shared.inbox.end();
         }
-        match &self.style {
-            Style::OneToOne(accepts) => accepts.inbox.end(),
-            Style::OneToMany(events) => events.inbox.end(),
-        }
+        self.names.release_all();
+        self.style.worker_finished();
         for reply in self
             .closing
             .take()
@@ -246,7 +264,7 @@ impl Port {
         {
             reply.send(()).ok();
         }
-        *self.engine.statistics()
+        self.statistics()
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) wants to be called.
@@ -321,6 +339,7 @@ impl Port {
                     inbound_streams,
                 };
                 self.notify(id, restarted);
+                self.claim_paths(id);
                 if let Some(known) = self.associations.get_mut(&id) {
                     known.shared.set_outbound_streams(outbound_streams);
                     known.restarted = true;
@@ -343,6 +362,7 @@ impl Port {
                 self.ended(now, id, CloseCause::Lost(cause));
             }
             Event::CannotStart { id, cause } => {
+                self.names.release(id);
                 if let Some(connecting) = self.connecting.remove(&id) {
                     let error = ConnectError::CannotStart {
                         remote: SocketAddr::new(connecting.to.remote, connecting.remote_port),
@@ -373,6 +393,9 @@ impl Port {
                 state,
             } => {
                 tracing::debug!(port = self.key.port, %id, ?path, ?change, ?state, "path changed");
+                if change == PathChange::Added {
+                    self.claim_paths(id);
+                }
                 let changed = Notification::PathChanged {
                     path,
                     change,
@@ -421,11 +444,18 @@ impl Port {
             self.engine.abort(now, id, b"not accepted").ok();
             return;
         }
+        if !self.claim_paths(id) {
+            // The one that the other worker has is as good.
+            self.duplicate_associations += 1;
+            self.engine.abort(now, id, b"duplicate association").ok();
+            return;
+        }
         let config = self.engine.config();
         let local_ip = peer.local.unwrap_or(self.surroundings.local_addr.ip());
         let introduction = Introduction {
             key: Key {
                 endpoint: self.key,
+                worker: self.surroundings.worker,
                 id,
             },
             local: SocketAddr::new(local_ip, self.key.port),
@@ -456,6 +486,18 @@ impl Port {
         }
     }
 
+    /// Tells the other workers of the peer's addresses; false when one of them has the peer.
+    fn claim_paths(&mut self, id: AssociationId) -> bool {
+        if !self.names.are_needed() {
+            return true;
+        }
+        let Some(status) = self.engine.status(id) else {
+            return true;
+        };
+        let remotes = status.paths.iter().map(|path| path.address.remote);
+        self.names.claim(id, status.peer_port, remotes)
+    }
+
     fn has_room_to_accept(&mut self) -> bool {
         let waiting = match &self.style {
             Style::OneToOne(accepts) => &accepts.waiting,
@@ -472,6 +514,7 @@ impl Port {
     }
 
     fn ended(&mut self, now: Instant, id: AssociationId, cause: CloseCause) {
+        self.names.release(id);
         if let Some(known) = self.associations.get_mut(&id) {
             known.shared.set_ended(cause.clone());
             known.ended = Some(cause);
@@ -604,6 +647,28 @@ impl Port {
     fn ids(&self) -> Vec<AssociationId> {
         self.associations.keys().copied().collect()
     }
+}
+
+/// The settings of a worker's share of an endpoint: its tags name it, and the bounds of the endpoint
+/// are shared out.
+fn share(mut config: EndpointConfig, surroundings: &Surroundings) -> EndpointConfig {
+    let count = surroundings.workers;
+    if count > 1 {
+        // Neither can be large: see how many workers there may be.
+        config.tag_owner = Some(TagOwner {
+            index: surroundings.worker as u32,
+            count: count as u32,
+        });
+        for bound in [
+            &mut config.max_associations,
+            &mut config.max_received_bytes,
+            &mut config.max_pending_replies,
+            &mut config.max_remembered_tags,
+        ] {
+            *bound = bound.div_ceil(count);
+        }
+    }
+    config
 }
 
 impl Known {

@@ -3,6 +3,8 @@
 // Each test program uses a part of it.
 #![allow(dead_code)]
 
+pub(crate) mod network;
+
 use std::future::Future;
 use std::net::SocketAddr;
 use std::time::Duration;

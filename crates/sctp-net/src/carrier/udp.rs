@@ -1,0 +1,364 @@
+//! SCTP in UDP (RFC 6951): a socket for each local address, all on one port.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use futures_util::future::select_all;
+use sctp::{PathAddress, Transmit};
+use udp_net::{
+    Batch, Datagram, Flushed, NetworkError, Received, SendOutcome, SendQueue, UdpConfig, UdpSocket,
+};
+
+use super::sources::Sources;
+use super::steering::steer_by_tag;
+use super::{Arrived, Carrier, Recorder, Reported, any_like, listed, too_big, with_scope_of};
+use crate::config::UdpCarrierConfig;
+use crate::statistics::CarrierStatistics;
+
+/// How often a port that the kernel chose for the first address is tried on the others.
+const PORT_ATTEMPTS: usize = 16;
+
+pub(super) fn open(config: &UdpCarrierConfig, workers: usize) -> io::Result<Carrier> {
+    let Some(&first) = config.addresses.first() else {
+        return Err(invalid("SCTP over UDP: no local address was given"));
+    };
+    let mut addresses = Vec::with_capacity(config.addresses.len());
+    for &address in &config.addresses {
+        if address.port() != first.port() {
+            return Err(invalid(
+                "SCTP over UDP: the local addresses differ in their port",
+            ));
+        }
+        if !addresses.contains(&address) {
+            addresses.push(address);
+        }
+    }
+
+    let groups = open_groups(&addresses, config, workers)?;
+    let port = groups
+        .first()
+        .and_then(|sockets| sockets.first())
+        .map_or(0, |socket| socket.local_addr().port());
+    let addresses: Vec<IpAddr> = addresses.iter().map(SocketAddr::ip).collect();
+    let recorder = Recorder {
+        tap: config.tap.clone(),
+        port: Some(port),
+    };
+    let ends = (0..workers)
+        .map(|worker| {
+            let sockets: Vec<Arc<UdpSocket>> = groups
+                .iter()
+                .filter_map(|sockets| sockets.get(worker).cloned())
+                .collect();
+            let reader = Reader::new(&sockets, recorder.clone());
+            let writer = Writer::new(sockets, recorder.clone(), &addresses);
+            (Some(super::Reader::Udp(reader)), super::Writer::Udp(writer))
+        })
+        .collect();
+    Ok(Carrier {
+        listed: listed(&addresses),
+        addresses,
+        port,
+        ends,
+    })
+}
+
+/// For each address a socket for each worker, all on the port of the first address.
+fn open_groups(
+    addresses: &[SocketAddr],
+    config: &UdpCarrierConfig,
+    workers: usize,
+) -> io::Result<Vec<Vec<Arc<UdpSocket>>>> {
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        match try_open_groups(addresses, config, workers) {
+            Err(error)
+                if error.kind() == io::ErrorKind::AddrInUse
+                    && addresses.iter().all(|address| address.port() == 0)
+                    && attempts < PORT_ATTEMPTS => {}
+            result => return result,
+        }
+    }
+}
+
+fn try_open_groups(
+    addresses: &[SocketAddr],
+    config: &UdpCarrierConfig,
+    workers: usize,
+) -> io::Result<Vec<Vec<Arc<UdpSocket>>>> {
+    let mut port = None;
+    let mut groups = Vec::with_capacity(addresses.len());
+    for &address in addresses {
+        let mut group = Vec::with_capacity(workers);
+        for worker in 0..workers {
+            let mut address = address;
+            if let Some(port) = port {
+                address.set_port(port);
+            }
+            if worker == 0 && workers > 1 && address.port() != 0 {
+                // Sockets that share an address would let another program's in: ask alone first.
+                drop(UdpSocket::bind(address, UdpConfig::default())?);
+            }
+            let socket = UdpSocket::bind(address, udp_config(config, worker, workers))?;
+            port = Some(socket.local_addr().port());
+            group.push(Arc::new(socket));
+        }
+        if let (Some(socket), Ok(workers @ 2..)) = (group.first(), u32::try_from(workers)) {
+            steer_by_tag(socket.as_ref(), workers)
+                .map_err(|error| super::opening(format_args!("UDP {address}"), &error))?;
+        }
+        groups.push(group);
+    }
+    Ok(groups)
+}
+
+fn udp_config(config: &UdpCarrierConfig, worker: usize, workers: usize) -> UdpConfig {
+    let impairment = config.impairment.map(|mut impairment| {
+        // Each socket draws a sequence of its own.
+        impairment.seed = impairment.seed.wrapping_add(worker as u64);
+        impairment
+    });
+    UdpConfig {
+        impairment,
+        segmentation_offload: config.segmentation_offload,
+        // The engine looks for the path MTU itself.
+        allow_fragmentation: false,
+        network_errors: true,
+        reuse_port: workers > 1,
+        ..UdpConfig::default()
+    }
+}
+
+fn invalid(text: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, text)
+}
+
+pub(crate) struct Reader {
+    sockets: Vec<Inlet>,
+    recorder: Recorder,
+    /// The socket to be looked at first, so that none waits for ever for a busy one.
+    turn: usize,
+}
+
+/// A socket and what has arrived there.
+struct Inlet {
+    socket: Arc<UdpSocket>,
+    batch: Batch,
+}
+
+impl Reader {
+    fn new(sockets: &[Arc<UdpSocket>], recorder: Recorder) -> Self {
+        let inlet = |socket: &Arc<UdpSocket>| Inlet {
+            socket: Arc::clone(socket),
+            batch: Batch::new(),
+        };
+        Self {
+            sockets: sockets.iter().map(inlet).collect(),
+            recorder,
+            turn: 0,
+        }
+    }
+
+    pub(super) async fn receive(&mut self) -> io::Result<()> {
+        if let [alone] = self.sockets.as_mut_slice() {
+            return alone.socket.recv(&mut alone.batch).await;
+        }
+        let count = self.sockets.len();
+        self.turn = (self.turn + 1) % count.max(1);
+        let (later, sooner) = self.sockets.split_at_mut(self.turn);
+        let waiting = sooner
+            .iter_mut()
+            .chain(later)
+            .map(|inlet| Box::pin(inlet.socket.recv(&mut inlet.batch)));
+        select_all(waiting).await.0
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Arrived> {
+        let (received, local) = self.sockets.iter_mut().find_map(|inlet| {
+            let received = inlet.batch.pop()?;
+            Some((received, inlet.socket.local_addr().ip()))
+        })?;
+        let arrived = arrived(received, local);
+        self.recorder.inbound(&arrived, local);
+        Some(arrived)
+    }
+
+    pub(super) fn pop_error(&mut self) -> Option<Reported> {
+        self.sockets.iter_mut().find_map(|inlet| {
+            let error = inlet.batch.pop_error()?;
+            Some(reported(error, inlet.socket.local_addr().ip()))
+        })
+    }
+}
+
+fn arrived(received: Received, local: IpAddr) -> Arrived {
+    let local = received.destination_ip.unwrap_or(local);
+    Arrived {
+        from: PathAddress {
+            local: (!local.is_unspecified()).then_some(local),
+            remote: received.source.ip(),
+            encapsulation_port: Some(received.source.port()),
+        },
+        packet: received.payload,
+    }
+}
+
+fn reported(error: NetworkError, local: IpAddr) -> Reported {
+    let local = error.source_ip.unwrap_or(local);
+    Reported {
+        path: PathAddress {
+            local: (!local.is_unspecified()).then_some(local),
+            remote: error.destination.ip(),
+            encapsulation_port: Some(error.destination.port()),
+        },
+        report: error.report,
+        quoted: error.quoted,
+    }
+}
+
+pub(crate) struct Writer {
+    sockets: Vec<Outlet>,
+    recorder: Recorder,
+    /// Missing where there is nothing to choose.
+    sources: Option<Sources>,
+}
+
+/// A socket and what is to be sent there.
+struct Outlet {
+    socket: Arc<UdpSocket>,
+    local: SocketAddr,
+    queue: SendQueue,
+}
+
+impl Writer {
+    fn new(sockets: Vec<Arc<UdpSocket>>, recorder: Recorder, addresses: &[IpAddr]) -> Self {
+        let outlet = |socket: Arc<UdpSocket>| Outlet {
+            local: socket.local_addr(),
+            socket,
+            queue: SendQueue::new(),
+        };
+        Self {
+            sources: (sockets.len() > 1).then(|| Sources::new(addresses.to_vec())),
+            sockets: sockets.into_iter().map(outlet).collect(),
+            recorder,
+        }
+    }
+
+    pub(super) fn push(&mut self, transmit: Transmit) {
+        let path = transmit.path;
+        let Some(port) = path.encapsulation_port else {
+            return;
+        };
+        let Some(outlet) = self.outlet(path) else {
+            return;
+        };
+        let local = outlet.local;
+        let datagram = Datagram {
+            destination: with_scope_of(SocketAddr::new(path.remote, port), local),
+            source_ip: path.local.filter(|_| local.ip().is_unspecified()),
+            payload: transmit.packet.clone(),
+        };
+        if transmit.may_fragment {
+            outlet.send_in_fragments(&datagram);
+        } else {
+            outlet.queue.push(datagram);
+        }
+        self.recorder.outbound(&transmit, local.ip());
+    }
+
+    /// The socket for a path: the one on its local address, else that on a wildcard address, else
+    /// that from which the route to the peer begins.
+    fn outlet(&mut self, path: PathAddress) -> Option<&mut Outlet> {
+        let index = match &mut self.sources {
+            None => 0,
+            Some(sources) => {
+                let local = path.local.or_else(|| sources.toward(path.remote));
+                let exact = |outlet: &Outlet| Some(outlet.local.ip()) == local;
+                let any = any_like(path.remote);
+                let wildcard = |outlet: &Outlet| outlet.local.ip() == any;
+                let sockets = &self.sockets;
+                sockets
+                    .iter()
+                    .position(exact)
+                    .or_else(|| sockets.iter().position(wildcard))?
+            }
+        };
+        self.sockets
+            .get_mut(index)
+            .filter(|outlet| outlet.local.is_ipv4() == path.remote.is_ipv4())
+    }
+
+    pub(super) fn pop_refused(&mut self) -> Option<Reported> {
+        let datagram = self
+            .sockets
+            .iter_mut()
+            .find_map(|outlet| outlet.queue.pop_too_large())?;
+        let path = PathAddress {
+            local: datagram.source_ip,
+            remote: datagram.destination.ip(),
+            encapsulation_port: Some(datagram.destination.port()),
+        };
+        Some(too_big(path, datagram.payload))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        let waiting = self.sockets.iter().map(|outlet| outlet.queue.len());
+        waiting.sum()
+    }
+
+    pub(super) fn flush(&mut self) -> bool {
+        let mut all = true;
+        for outlet in &mut self.sockets {
+            all &= outlet.socket.flush(&mut outlet.queue) == Flushed::All;
+        }
+        all
+    }
+
+    pub(super) async fn writable(&self) -> io::Result<()> {
+        match self.sockets.iter().find(|outlet| !outlet.queue.is_empty()) {
+            Some(outlet) => outlet.socket.writable().await,
+            None => Ok(()),
+        }
+    }
+
+    pub(super) async fn drained(&self) {
+        for outlet in &self.sockets {
+            outlet.socket.drained().await;
+        }
+    }
+
+    pub(super) fn source_toward(&mut self, remote: IpAddr) -> Option<IpAddr> {
+        let source = match (&mut self.sources, self.sockets.as_slice()) {
+            (Some(sources), _) => sources.toward(remote),
+            (None, [alone]) => Some(alone.local.ip()),
+            (None, _) => None,
+        };
+        source.filter(|source| !source.is_unspecified())
+    }
+
+    pub(super) fn statistics(&self) -> CarrierStatistics {
+        let mut sum = CarrierStatistics::default();
+        for outlet in &self.sockets {
+            sum += CarrierStatistics::from(outlet.socket.statistics());
+        }
+        sum
+    }
+}
+
+impl Outlet {
+    /// Such packets are rare: they do not wait for the others of their batch.
+    fn send_in_fragments(&self, datagram: &Datagram) {
+        match self.socket.try_send_in_fragments(datagram) {
+            SendOutcome::Sent => {}
+            // Lost, as it might be on the way.
+            SendOutcome::Blocked => {
+                tracing::debug!(local = %self.local, "no room for a packet in fragments");
+            }
+            SendOutcome::Failed(error) => {
+                tracing::debug!(local = %self.local, %error, "sending in fragments failed");
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The workers of a stack, and how a packet finds the one that it belongs to.
+//!
+//! Each association has one owner, and the verification tag that its peer sends says which. The
+//! kernel steers most packets to their owner where it can; what arrives elsewhere is handed over
+//! once, through a bounded queue.
+
+use sctp::PathAddress;
+use sctp::packet::{Chunk, Packet, Parameter};
+use tokio::sync::{mpsc, watch};
+
+use crate::carrier::{Arrived, Reported};
+use crate::directory::{Directory, PeerName};
+
+/// How many packets and errors may wait for a worker that others hand over to.
+const MAX_HANDED_OVER: usize = 4096;
+
+/// How many are taken at once.
+const HAND_OVER_BATCH: usize = 64;
+
+/// What a worker knows of the others.
+#[derive(Debug)]
+pub(crate) struct Team {
+    /// This worker's number.
+    index: usize,
+    directory: Directory,
+    /// To each worker.
+    desks: Vec<mpsc::Sender<HandedOver>>,
+    desk: mpsc::Receiver<HandedOver>,
+    progress: watch::Sender<Progress>,
+    seen: watch::Receiver<Progress>,
+}
+
+/// How far the end of a stack has come.
+#[derive(Debug, Default)]
+struct Progress {
+    /// How many workers have nothing left to do.
+    finished: usize,
+    /// The carrier has failed under one of them.
+    failed: bool,
+}
+
+/// What one worker gives to another.
+#[derive(Debug)]
+pub(crate) enum HandedOver {
+    Packet(Arrived),
+    Error(Reported),
+}
+
+impl Team {
+    /// As many workers as asked for, and their directory.
+    pub(crate) fn form(workers: usize) -> (Vec<Team>, Directory) {
+        let directory = Directory::default();
+        let (progress, seen) = watch::channel(Progress::default());
+        let (desks, receivers): (Vec<_>, Vec<_>) =
+            (0..workers).map(|_| mpsc::channel(MAX_HANDED_OVER)).unzip();
+        let team = receivers
+            .into_iter()
+            .enumerate()
+            .map(|(index, desk)| Team {
+                index,
+                directory: directory.clone(),
+                desks: desks.clone(),
+                desk,
+                progress: progress.clone(),
+                seen: seen.clone(),
+            })
+            .collect();
+        (team, directory)
+    }
+
+    pub(crate) fn index(&self) -> usize {
+        self.index
+    }
+
+    pub(crate) fn is_alone(&self) -> bool {
+        self.desks.len() == 1
+    }
+
+    /// Which worker a packet belongs to.
+    pub(crate) fn owner_of(&self, from: PathAddress, packet: &Packet<'_>) -> usize {
+        if self.is_alone() {
+            return self.index;
+        }
+        let header = packet.header();
+        let by_tag = match header.verification_tag {
+            0 => self.index,
+            tag => tag as usize % self.desks.len(),
+        };
+        let name = |remote| PeerName {
+            local_port: header.destination_port,
+            remote,
+            remote_port: header.source_port,
+        };
+        let Some(Ok(first)) = packet.chunks().next() else {
+            return by_tag;
+        };
+        let known = match &first {
+            // A peer that we have an association with opens it, too, or has restarted.
+            Chunk::Init(init) => {
+                let addresses = init
+                    .parameters
+                    .iter()
+                    .filter_map(|parameter| match parameter {
+                        Ok(Parameter::Ipv4Address(address)) => Some(address.into()),
+                        Ok(Parameter::Ipv6Address(address)) => Some(address.into()),
+                        _ => None,
+                    });
+                std::iter::once(from.remote)
+                    .chain(addresses)
+                    .take(MAX_ADDRESSES)
+                    .find_map(|remote| self.directory.owner(name(remote)))
+            }
+            // There must not be a second association with a peer that another worker has.
+            Chunk::CookieEcho(_) => self.directory.owner(name(from.remote)),
+            // It has the peer's tag, which says nothing.
+            Chunk::Abort(abort) if abort.tag_reflected => self.directory.owner(name(from.remote)),
+            Chunk::ShutdownComplete(complete) if complete.tag_reflected => {
+                self.directory.owner(name(from.remote))
+            }
+            _ => None,
+        };
+        known.unwrap_or(by_tag)
+    }
+
+    /// Which worker an error about a packet of ours belongs to.
+    pub(crate) fn owner_of_error(&self, reported: &Reported) -> usize {
+        let ports = reported.quoted.first_chunk::<4>();
+        let Some([local_high, local_low, remote_high, remote_low]) = ports else {
+            return self.index;
+        };
+        let name = PeerName {
+            local_port: u16::from_be_bytes([*local_high, *local_low]),
+            remote: reported.path.remote,
+            remote_port: u16::from_be_bytes([*remote_high, *remote_low]),
+        };
+        if self.is_alone() {
+            return self.index;
+        }
+        self.directory.owner(name).unwrap_or(self.index)
+    }
+
+    /// Gives something to another worker; false when that has too much waiting already.
+    pub(crate) fn hand_over(&self, worker: usize, item: HandedOver) -> bool {
+        self.desks
+            .get(worker)
+            .is_some_and(|desk| desk.try_send(item).is_ok())
+    }
+
+    /// Waits for what others hand over, or for the end of all: then it is true.
+    pub(crate) async fn wait(&mut self, items: &mut Vec<HandedOver>) -> bool {
+        let all = self.desks.len();
+        let ended = |progress: &Progress| progress.failed || progress.finished >= all;
+        tokio::select! {
+            // The sender is here, so this cannot fail.
+            _ = self.seen.wait_for(ended) => true,
+            // All workers have a sender to this one: the channel never closes.
+            _ = self.desk.recv_many(items, HAND_OVER_BATCH), if all > 1 => false,
+        }
+    }
+
+    /// This worker has nothing left to do for itself.
+    pub(crate) fn finish(&self) {
+        self.progress.send_modify(|progress| progress.finished += 1);
+    }
+
+    /// The carrier has failed: no worker can go on.
+    pub(crate) fn fail(&self) {
+        self.progress.send_modify(|progress| progress.failed = true);
+    }
+}
+
+/// How many addresses of an INIT are looked for.
+const MAX_ADDRESSES: usize = 32;
