@@ -1,10 +1,14 @@
 //! Conformance to RFC 9260, section by section: what `docs/rfc9260.md` names as tests and the tests
 //! of single features do not cover.
 
+mod addresses;
 #[path = "../common/mod.rs"]
 mod common;
+mod page;
+mod paths;
 mod scripted;
 
+mod section_11;
 mod section_12;
 mod section_3;
 mod section_5;

@@ -1,5 +1,6 @@
 //! One endpoint under test, and a peer whose every packet the test writes itself.
 
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
@@ -11,7 +12,7 @@ use sctp::packet::{
 };
 use sctp::{
     AssociationId, AssociationState, AssociationStatus, Endpoint, EndpointConfig, Event,
-    PathAddress, ReceivedMessage, SendInfo,
+    PathAddress, PathState, ReceivedMessage, SendInfo, Transmit,
 };
 
 /// The SCTP port of the endpoint under test.
@@ -151,6 +152,20 @@ pub(crate) fn data_in(packets: &[Bytes], first: Tsn) -> Vec<u32> {
             _ => None,
         })
         .collect()
+}
+
+/// Appends an address parameter.
+pub(crate) fn push_address(parameters: &mut ParameterBuffer, address: PathAddress) {
+    let parameter = match address.remote {
+        IpAddr::V4(address) => Parameter::Ipv4Address(address),
+        IpAddr::V6(address) => Parameter::Ipv6Address(address),
+    };
+    parameters.push(&parameter).expect("it is short");
+}
+
+fn packets(transmits: impl IntoIterator<Item = Transmit>) -> Vec<Bytes> {
+    let packets = transmits.into_iter().map(|transmit| transmit.packet);
+    packets.collect()
 }
 
 /// The only SACK in packets: its Cumulative TSN Ack, a_rwnd, Gap Ack Blocks and duplicates.
@@ -383,26 +398,97 @@ impl Scripted {
         self.give(&all);
     }
 
-    /// What it wants to send.
-    pub(crate) fn take(&mut self) -> Vec<Bytes> {
-        let packets = std::iter::from_fn(|| self.endpoint.poll_transmit(self.now))
-            .map(|transmit| transmit.packet)
-            .collect();
+    /// What it wants to send, and where to.
+    pub(crate) fn transmits(&mut self) -> Vec<Transmit> {
+        let transmits = std::iter::from_fn(|| self.endpoint.poll_transmit(self.now)).collect();
         self.collect_events();
-        packets
+        transmits
     }
 
-    /// Lets time go by, doing what is due; gives what was sent in that time.
-    pub(crate) fn pass(&mut self, duration: Duration) -> Vec<Bytes> {
+    /// What it wants to send.
+    pub(crate) fn take(&mut self) -> Vec<Bytes> {
+        packets(self.transmits())
+    }
+
+    /// Lets time go by, doing what is due; gives what was sent in that time, when, and where to.
+    pub(crate) fn watch(&mut self, duration: Duration) -> Vec<(Instant, Transmit)> {
         let end = self.now + duration;
-        let mut packets = self.take();
-        while let Some(next) = self.endpoint.next_timeout().filter(|next| *next <= end) {
-            self.now = self.now.max(next);
+        let mut seen = Vec::new();
+        loop {
+            let now = self.now;
+            seen.extend(self.transmits().into_iter().map(|transmit| (now, transmit)));
+            match self.endpoint.next_timeout().filter(|next| *next <= end) {
+                Some(next) => self.now = self.now.max(next),
+                None => break,
+            }
             self.endpoint.handle_timeout(self.now);
-            packets.extend(self.take());
         }
         self.now = end;
-        packets
+        seen
+    }
+
+    /// The same, without when and where to.
+    pub(crate) fn pass(&mut self, duration: Duration) -> Vec<Bytes> {
+        let seen = self.watch(duration);
+        packets(seen.into_iter().map(|(_, transmit)| transmit))
+    }
+
+    /// An association with a peer of several addresses, all of them confirmed. HEARTBEATs to idle
+    /// paths are rare.
+    pub(crate) fn multi_homed(config: EndpointConfig, addresses: &[PathAddress]) -> Scripted {
+        let mut scripted = Scripted::cookie_wait(EndpointConfig {
+            heartbeats: true,
+            hb_interval: Duration::from_secs(3600),
+            ..config
+        });
+        let mut parameters = cookie_parameter();
+        for address in addresses {
+            push_address(&mut parameters, *address);
+        }
+        scripted.give(&[Chunk::InitAck(Init {
+            parameters: parameters.parameters(),
+            ..init()
+        })]);
+        scripted.give(&[Chunk::CookieAck]);
+        for _ in 0..100 {
+            scripted.answer_heartbeats(Duration::from_millis(200));
+        }
+        let is_usable = |path: &sctp::PathStatus| path.state == PathState::Active;
+        assert!(scripted.status().paths.iter().all(is_usable));
+        scripted
+    }
+
+    /// Lets time go by, and answers HEARTBEATs from where they went to; gives all other packets.
+    pub(crate) fn answer_heartbeats(&mut self, duration: Duration) -> Vec<Transmit> {
+        let mut others = Vec::new();
+        for (_, transmit) in self.watch(duration) {
+            if !self.answer_heartbeat(&transmit) {
+                others.push(transmit);
+            }
+        }
+        others
+    }
+
+    /// Answers the HEARTBEATs in a packet from where they went to; tells whether there was one.
+    pub(crate) fn answer_heartbeat(&mut self, transmit: &Transmit) -> bool {
+        let mut answered = false;
+        for chunk in chunks(&transmit.packet) {
+            if let Chunk::Heartbeat(heartbeat) = chunk {
+                let answer = packet(self.tag, &[Chunk::HeartbeatAck(heartbeat)]);
+                self.give_from(transmit.path, answer);
+                answered = true;
+            }
+        }
+        answered
+    }
+
+    /// The state of the path to an address.
+    pub(crate) fn path(&self, address: PathAddress) -> sctp::PathStatus {
+        let paths = self.status().paths;
+        let mut found = paths
+            .into_iter()
+            .filter(|path| path.address.remote == address.remote);
+        found.next().expect("there is such a path")
     }
 
     fn collect_events(&mut self) {

@@ -171,11 +171,12 @@ fn a_broken_chunk_does_not_end_an_association() {
 #[test]
 fn a_sack_of_tsns_that_were_never_sent_ends_the_association() {
     // What is acknowledged below, and beyond it, of three chunks.
-    let lies: [(u32, &[(u32, u32)]); 5] = [
+    let lies: [(u32, &[(u32, u32)]); 6] = [
         (4, &[]),
         (1_000_000, &[]),
         (0x7fff_ffff, &[]),
         (0, &[(1, 3)]),
+        (0, &[(0, 3)]),
         (2, &[(3, 60_000)]),
     ];
     for (below, beyond) in lies {
@@ -340,4 +341,21 @@ fn an_init_flood_keeps_nothing() {
     }
     assert_eq!(scripted.endpoint.association_count(), 0);
     assert_eq!(scripted.endpoint.next_timeout(), None);
+}
+
+#[test]
+fn a_heartbeat_that_fills_a_packet_and_a_shutdown_get_one_packet() {
+    let mut scripted = Scripted::connected(quiet());
+    let mut bytes = vec![4, 0];
+    let length = 1480 - 12_u16;
+    bytes.extend_from_slice(&length.to_be_bytes());
+    bytes.extend_from_slice(&[0, 1]);
+    bytes.extend_from_slice(&(length - 4).to_be_bytes());
+    bytes.resize(usize::from(length), 0);
+    bytes.extend(bytes_of(&[Chunk::Shutdown(Shutdown {
+        cumulative_tsn_ack: scripted.tsn.previous(),
+    })]));
+    scripted.give_raw(&bytes);
+    let packets = scripted.take();
+    assert_eq!(packets.len(), 1, "{:?}", types(&packets));
 }

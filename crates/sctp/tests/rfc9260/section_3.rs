@@ -486,3 +486,67 @@ fn a_chunk_that_does_not_fit_is_not_put_there_in_part() {
     assert!(writer.chunk(&Chunk::Data(message(0, &[1; 12]))).is_ok());
     assert_eq!(writer.finish().len(), 40);
 }
+
+#[test]
+fn an_abort_with_a_format_error_is_discarded() {
+    let broken: [&[u8]; 6] = [
+        &[0, 12, 0, 0],
+        &[0, 12, 0, 1],
+        &[0, 12, 0, 3],
+        &[0, 12, 0, 5],
+        &[0, 12],
+        &[0, 4, 0, 4, 0, 12, 0, 9, 1, 2, 3, 4],
+    ];
+    for causes in broken {
+        for reflected in [false, true] {
+            let mut scripted = Scripted::accepted(quiet());
+            let length = 4 + causes.len() as u8;
+            let mut bytes = vec![6, u8::from(reflected), 0, length];
+            bytes.extend_from_slice(causes);
+            bytes.resize(bytes.len().next_multiple_of(4), 0);
+            let tag = if reflected { PEER_TAG } else { scripted.tag };
+            scripted.give_packet(crate::scripted::raw(tag, &bytes));
+            assert_eq!(
+                scripted.state(),
+                AssociationState::Established,
+                "{causes:?}"
+            );
+            assert!(scripted.take().is_empty());
+        }
+    }
+}
+
+#[test]
+fn an_init_ack_asks_for_no_more_streams_than_the_init_allows() {
+    for allowed in [1, 3, 65_535] {
+        let mut scripted = Scripted::alone(quiet());
+        let ours = scripted.endpoint.config().outbound_streams;
+        let init = Init {
+            inbound_streams: allowed,
+            ..init()
+        };
+        scripted.give_packet(packet(0, &[Chunk::Init(init)]));
+        let packets = scripted.take();
+        let [Chunk::InitAck(answer)] = chunks(&packets[0])[..] else {
+            panic!("an INIT ACK was sent");
+        };
+        assert_eq!(answer.outbound_streams, ours.min(allowed));
+    }
+}
+
+#[test]
+fn the_measure_of_staleness_is_rounded_up() {
+    let mut scripted = Scripted::alone(quiet());
+    let cookie = scripted.cookie_for(init());
+    scripted.now += scripted.endpoint.config().valid_cookie_life + Duration::from_nanos(2001);
+    scripted.echo(&cookie, &[]);
+    let packets = scripted.take();
+    let [Chunk::Error(error)] = chunks(&packets[0])[..] else {
+        panic!("an ERROR was sent");
+    };
+    let mut expected = sctp::packet::CauseBuffer::new();
+    expected
+        .push(&sctp::packet::Cause::StaleCookie { staleness: 3 })
+        .unwrap();
+    assert_eq!(error.causes.as_bytes(), expected.causes().as_bytes());
+}

@@ -555,3 +555,79 @@ fn a_sack_whose_lists_do_not_fit_is_dropped() {
     scripted.give_packet(sack);
     assert_eq!(scripted.status().unacknowledged_chunks, 0);
 }
+
+/// The first chunk never arrives, while all others do: what is outstanding stays countable.
+#[test]
+fn the_send_window_has_less_than_65536_ordered_messages_of_a_stream() {
+    let config = EndpointConfig {
+        max_burst: 100_000,
+        ..quiet()
+    };
+    let mut scripted = Scripted::connected(config);
+    for _ in 0..200_000 {
+        scripted.send(0, b"x");
+    }
+    let mut highest = 0;
+    for _ in 0..400 {
+        let sent = data_in(&scripted.take(), scripted.tsn);
+        highest = sent.iter().copied().fold(highest, u32::max);
+        assert!(highest < 65_535);
+        scripted.give_sack(0, &[(1, highest.min(65_534))], 100_000_000);
+    }
+    assert!(highest > 1000);
+}
+
+#[test]
+fn behind_a_closed_window_new_data_is_dropped_and_told() {
+    let config = EndpointConfig {
+        a_rwnd: 4000,
+        ..quiet()
+    };
+    let mut scripted = Scripted::accepted(config);
+    let mut window = 4000;
+    let mut number = 0;
+    while window > 0 {
+        let data = Data {
+            immediate: true,
+            ..message(number, &[1; 500])
+        };
+        scripted.give(&[Chunk::Data(data)]);
+        (_, window, ..) = sack_in(&scripted.take());
+        number += 1;
+    }
+    scripted.give(&[Chunk::Data(message(number, &[1; 500]))]);
+    let (cumulative, ..) = sack_in(&scripted.take());
+    assert_eq!(cumulative, PEER_TSN + (number - 1));
+}
+
+#[test]
+fn a_chunk_that_is_taken_back_counts_one_miss() {
+    let mut scripted = Scripted::connected(quiet());
+    for _ in 0..7 {
+        scripted.send(0, &[1; 500]);
+    }
+    scripted.take();
+    scripted.give_sack(0, &[(2, 2)], 1_000_000);
+    scripted.give_sack(2, &[], 1_000_000);
+    assert!(scripted.take().is_empty());
+    scripted.give_sack(2, &[(3, 3)], 1_000_000);
+    assert!(scripted.take().is_empty());
+    scripted.give_sack(2, &[(3, 4)], 1_000_000);
+    assert_eq!(data_in(&scripted.take(), scripted.tsn), [2]);
+}
+
+#[test]
+fn a_chunk_that_is_taken_back_beside_news_counts_one_miss_as_well() {
+    let mut scripted = Scripted::connected(quiet());
+    for _ in 0..7 {
+        scripted.send(0, &[1; 500]);
+    }
+    scripted.take();
+    scripted.give_sack(0, &[(2, 2)], 1_000_000);
+    // Taken back while something above is newly acknowledged: one.
+    scripted.give_sack(2, &[(3, 3)], 1_000_000);
+    scripted.give_sack(2, &[(3, 4)], 1_000_000);
+    assert!(scripted.take().is_empty());
+    scripted.give_sack(2, &[(3, 5)], 1_000_000);
+    assert_eq!(data_in(&scripted.take(), scripted.tsn), [2]);
+}

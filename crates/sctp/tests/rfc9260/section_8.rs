@@ -299,3 +299,36 @@ fn a_reflected_tag_is_the_peers_own() {
         assert_eq!(ended, ends, "{tag:#x} {reflected}");
     }
 }
+
+/// Both sides may have chosen the same tag by chance: reflected or not is the same then.
+#[test]
+fn a_reflected_tag_may_be_our_own_as_well() {
+    let mut scripted = Scripted::alone(quiet());
+    scripted
+        .endpoint
+        .connect(
+            scripted.now,
+            crate::scripted::peer(),
+            crate::scripted::PEER_PORT,
+        )
+        .unwrap();
+    let packets = scripted.take();
+    let [Chunk::Init(ours)] = chunks(&packets[0])[..] else {
+        panic!("an INIT was sent");
+    };
+    scripted.tag = ours.initiate_tag;
+    scripted.tsn = ours.initial_tsn;
+    scripted.give_init_ack(sctp::packet::Init {
+        initiate_tag: ours.initiate_tag,
+        ..init()
+    });
+    scripted.take();
+    scripted.give(&[Chunk::CookieAck]);
+    scripted.give_shutdown();
+    scripted.take();
+    assert_eq!(scripted.state(), AssociationState::ShutdownAckSent);
+    scripted.give(&[Chunk::ShutdownComplete(ShutdownComplete {
+        tag_reflected: true,
+    })]);
+    assert_eq!(scripted.state(), AssociationState::Closed);
+}

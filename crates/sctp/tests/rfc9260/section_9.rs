@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use sctp::packet::{Cause, Chunk, ChunkType, Shutdown};
-use sctp::{AssociationState, Event, LostCause};
+use sctp::packet::{Abort, Cause, Chunk, ChunkType, Shutdown};
+use sctp::{AssociationState, EndpointConfig, Event, LostCause};
 
 use crate::common;
-use crate::scripted::{PEER_TAG, Scripted, chunks, data_in, message, quiet, sack_in, types};
+use crate::scripted::{
+    PEER_TAG, Scripted, chunks, data_in, init, message, packet_of, quiet, sack_in, types,
+};
 
 #[test]
 fn an_abort_carries_the_users_reason_the_peers_tag_and_no_data() {
@@ -189,4 +191,61 @@ fn a_shutdown_ack_that_nobody_waits_for_is_ignored() {
         assert!(scripted.take().is_empty());
         assert_eq!(scripted.state(), state);
     }
+}
+
+#[test]
+fn a_packet_with_an_abort_is_not_answered() {
+    let abort = Chunk::Abort(Abort::default());
+    let empty = Chunk::Data(message(0, b""));
+    for chunks in [vec![empty, abort], vec![Chunk::ShutdownAck, abort]] {
+        for state in [
+            AssociationState::CookieEchoed,
+            AssociationState::Established,
+            AssociationState::ShutdownSent,
+            AssociationState::ShutdownAckSent,
+        ] {
+            let mut scripted = Scripted::in_state(state);
+            scripted.give(&chunks);
+            assert!(scripted.take().is_empty(), "{state:?} {chunks:?}");
+        }
+    }
+    let mut scripted = Scripted::connected(quiet());
+    scripted.send(0, b"hello");
+    scripted.take();
+    let packet = packet_of(scripted.tag, |writer| {
+        writer
+            .sack(scripted.tsn + 100, 5000, [].into_iter(), [].into_iter())
+            .unwrap();
+        writer.chunk(&abort).unwrap();
+    });
+    scripted.give_packet(packet);
+    assert!(scripted.take().is_empty());
+    // A stale cookie, and one for which there is no room.
+    for (seconds, max_associations) in [(61, 10), (0, 0)] {
+        let mut scripted = Scripted::alone(EndpointConfig {
+            max_associations,
+            ..quiet()
+        });
+        let cookie = scripted.cookie_for(init());
+        scripted.now += Duration::from_secs(seconds);
+        scripted.echo(&cookie, &[abort]);
+        assert!(scripted.take().is_empty());
+    }
+}
+
+#[test]
+fn any_packet_keeps_a_shutdown_going() {
+    let config = EndpointConfig {
+        association_max_retrans: 2,
+        ..quiet()
+    };
+    let mut scripted = Scripted::connected(config);
+    let id = scripted.id();
+    scripted.endpoint.shutdown(scripted.now, id).unwrap();
+    scripted.take();
+    for _ in 0..30 {
+        scripted.pass(Duration::from_millis(2500));
+        scripted.give_raw(&[4, 0, 0, 12, 0, 1, 0, 8, 1, 2, 3, 4]);
+    }
+    assert_eq!(scripted.state(), AssociationState::ShutdownSent);
 }
