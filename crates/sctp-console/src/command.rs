@@ -145,8 +145,7 @@ pub(crate) const USAGES: [Usage; 11] = [
 pub fn commands_help() -> String {
     const WIDTH: usize = 20;
     let line = |written: &str, meaning: &str| format!("  {written:WIDTH$} {meaning}\n");
-    let text = line("TEXT", "send TEXT as a message on stream 0")
-        + &line("//TEXT", "send /TEXT");
+    let text = line("TEXT", "send TEXT as a message on stream 0") + &line("//TEXT", "send /TEXT");
     let commands = USAGES.iter().map(|usage| line(usage.line, usage.meaning));
     commands.fold(text, |text, command| text + &command)
 }

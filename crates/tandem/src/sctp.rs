@@ -226,7 +226,7 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
     runtime.shutdown_background();
     match result {
         Ok(Outcome::Graceful) => ExitCode::SUCCESS,
-        Ok(Outcome::Lost) => ExitCode::FAILURE,
+        Ok(Outcome::Lost | Outcome::Aborted) => ExitCode::FAILURE,
         Err(error) => fail(&error),
     }
 }

@@ -220,15 +220,19 @@ mod tests {
     fn another_value(parameter: &Parameter) -> &'static str {
         let default = parameter.value(&EndpointConfig::default());
         let values = match parameter.unit() {
-            "time" => ["321ms", "322ms"],
+            "time" => ["321ms", "54s"],
             "true|false" => ["true", "false"],
             "0 to 1" => ["1/3", "2/3"],
             "bytes" => ["12345", "12346"],
             _ => ["13", "14"],
         };
+        let is_taken = |value: &str| {
+            let mut config = EndpointConfig::default();
+            Parameter::set(&mut config, &format!("{}={value}", parameter.name)).is_ok()
+        };
         values
             .into_iter()
-            .find(|value| *value != default)
+            .find(|value| *value != default && is_taken(value))
             .expect("one of two differs")
     }
 

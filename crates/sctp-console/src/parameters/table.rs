@@ -17,6 +17,7 @@ pub struct Parameter {
 }
 
 const MILLISECOND: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Every parameter, in the order in which they are told.
@@ -170,7 +171,7 @@ pub const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "max_message_size",
-        meaning: "largest user message in either direction; never more than a_rwnd",
+        meaning: "largest user message in either direction; whole ones never exceed a_rwnd",
         section: "",
         field: Field::Bytes(|config| &mut config.max_message_size, 1..=usize::MAX),
     },
@@ -179,6 +180,12 @@ pub const PARAMETERS: &[Parameter] = &[
         meaning: "messages larger than this are delivered in pieces as they come",
         section: "RFC 9260 6.9",
         field: Field::Bytes(|config| &mut config.partial_delivery_point, 1..=usize::MAX),
+    },
+    Parameter {
+        name: "fragment_interleave",
+        meaning: "whether messages of other streams may come between the pieces of one",
+        section: "RFC 6458 8.1.20",
+        field: Field::Flag(|config| &mut config.fragment_interleave),
     },
     Parameter {
         name: "nodelay",
@@ -220,7 +227,7 @@ pub const PARAMETERS: &[Parameter] = &[
         name: "probe_timer",
         meaning: "how long the answer to a probe packet may take (PROBE_TIMER)",
         section: "RFC 8899 5.1.1",
-        field: Field::Time(|config| &mut config.probe_timer, MILLISECOND..=DAY),
+        field: Field::Time(|config| &mut config.probe_timer, SECOND..=DAY),
     },
     Parameter {
         name: "pmtu_raise_timer",
@@ -278,6 +285,15 @@ pub const PARAMETERS: &[Parameter] = &[
         meaning: "received user data that is held over all associations",
         section: "",
         field: Field::Bytes(|config| &mut config.max_received_bytes, 1..=usize::MAX),
+    },
+    Parameter {
+        name: "guaranteed_receive_bytes",
+        meaning: "received user data that each association may hold whatever the others hold",
+        section: "",
+        field: Field::Bytes(
+            |config| &mut config.guaranteed_receive_bytes,
+            0..=usize::MAX,
+        ),
     },
     Parameter {
         name: "max_associations",

@@ -11,16 +11,19 @@ use crate::output::Output;
 use crate::record::Record;
 use crate::report;
 
+/// The words of an ABORT must fit a packet, whatever the path takes.
+const MAX_REASON: usize = 256;
+
 impl Program {
     /// Begins to do what a line says, or keeps it until there is an association.
-    pub(super) async fn take_line(&mut self, line: &Bytes) {
+    pub(super) fn take_line(&mut self, line: &Bytes) {
         match Command::read(line) {
-            Ok(Command::Use(number)) => self.use_association(number).await,
+            Ok(Command::Use(number)) => self.use_association(number),
             Ok(command) if command.needs_association() && self.current.is_none() => {
                 self.held = Some(command);
             }
             Ok(command) => self.work = Some(self.execute(command)),
-            Err(error) => self.output.print(Record::error(error)).await,
+            Err(error) => self.tell(Record::error(error)),
         }
     }
 
@@ -54,21 +57,21 @@ impl Program {
                 Box::pin(future::ready(()))
             }
             (Command::Abort(reason), Some(association)) => {
-                association.abort(&reason);
+                association.abort(&reason[..reason.len().min(MAX_REASON)]);
                 Box::pin(future::ready(()))
             }
             (Command::Use(_), _) | (_, None) => Box::pin(future::ready(())),
         }
     }
 
-    async fn use_association(&mut self, number: u64) {
+    fn use_association(&mut self, number: u64) {
         let number = number.to_string();
         let found = self.associations.keys().find(|id| id.to_string() == number);
         match found {
             Some(&id) => self.current = Some(id),
             None => {
                 let text = format!("there is no association {number}: /associations lists them");
-                self.output.print(Record::error(text)).await;
+                self.tell(Record::error(text));
             }
         }
     }

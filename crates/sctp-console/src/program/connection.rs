@@ -70,17 +70,17 @@ impl Program {
         connection.is_some_and(|connection| connection.attempt.is_some())
     }
 
-    /// Associates with the peer for the first time, if there is one.
-    pub(super) async fn connect(&mut self) {
-        if let Some(connection) = &self.connection {
-            let connecting = Record::report("connecting").about(connection.peer());
-            self.output.print(connecting).await;
-            self.connect_after(Duration::ZERO);
-        }
+    /// Associates with the peer, if there is one.
+    pub(super) fn connect(&mut self) {
+        let first = self
+            .connection
+            .as_ref()
+            .map(|connection| Record::report("connecting").about(connection.peer()));
+        self.connect_after(Duration::ZERO, first);
     }
 
     /// An attempt has ended.
-    pub(super) async fn connected(&mut self, result: Result<Association, ConnectError>) {
+    pub(super) fn connected(&mut self, result: Result<Association, ConnectError>) {
         let Some(connection) = &mut self.connection else {
             return;
         };
@@ -93,17 +93,18 @@ impl Program {
             // The peer was faster; its association is up, or will be accepted.
             Err(error) if is_associated(&error) => {
                 if connection.up.is_none() {
-                    self.connect_after(RECONNECT_DELAY);
+                    self.connect_after(RECONNECT_DELAY, None);
                 }
             }
             Err(error) => {
+                self.lost = true;
                 let failed = notification::cannot_start(connection.peer(), &error);
-                self.output.print(failed).await;
                 if self.goes_on() && is_worth_another_try(&error) {
-                    self.connect_after(RECONNECT_DELAY);
+                    self.connect_after(RECONNECT_DELAY, Some(failed));
                 } else {
                     self.failure.get_or_insert(error.into());
                     self.stop();
+                    self.tell(failed);
                 }
             }
         }
@@ -115,7 +116,7 @@ impl Program {
             connection.up = None;
         }
         if self.goes_on() {
-            self.connect_after(RECONNECT_DELAY);
+            self.connect_after(RECONNECT_DELAY, None);
         } else {
             self.stop();
         }
@@ -125,7 +126,8 @@ impl Program {
         self.options.reconnect && self.phase == Phase::Running
     }
 
-    fn connect_after(&mut self, delay: Duration) {
+    /// Associates with the peer, if there is one, after printing something and waiting.
+    fn connect_after(&mut self, delay: Duration, first: Option<Record>) {
         let Some(connection) = &mut self.connection else {
             return;
         };
@@ -135,7 +137,11 @@ impl Program {
             ..ConnectTo::default()
         };
         let endpoint = self.endpoint.clone();
+        let output = self.output.clone();
         connection.attempt = Some(Box::pin(async move {
+            if let Some(record) = first {
+                output.print(record).await;
+            }
             tokio::time::sleep(delay).await;
             endpoint.connect_to(to).await
         }));

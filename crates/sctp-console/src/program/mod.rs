@@ -53,6 +53,8 @@ pub enum Outcome {
     Graceful,
     /// An association was lost or aborted.
     Lost,
+    /// It was told twice to end, and did not wait any longer.
+    Aborted,
 }
 
 /// Why it could not go on.
@@ -82,15 +84,34 @@ pub enum Error {
 ///
 /// When it cannot begin, or the carrier fails.
 pub async fn run(options: Options, terminal: Terminal) -> Result<Outcome, Error> {
-    let (output, writer) = Output::start(terminal.lines, terminal.errors)?;
-    let result = Program::start(options, terminal.input, output).await;
-    let result = match result {
-        Ok(program) => program.run(terminal.stops).await,
+    let Terminal {
+        input,
+        lines,
+        errors,
+        mut stops,
+    } = terminal;
+    let (output, writer) = Output::start(lines, errors)?;
+    let started = tokio::select! {
+        program = Program::start(options, input, output) => program,
+        // A name may take long to be resolved.
+        Some(()) = stops.recv() => Err(Error::Interrupted),
+    };
+    let result = match started {
+        Ok(program) => program.run(&mut stops).await,
         Err(error) => Err(error),
     };
-    writer.finish().await;
+    if !matches!(result, Ok(Outcome::Aborted)) {
+        tokio::select! {
+            () = writer.finish() => {}
+            // Nobody reads what is still to be written.
+            Some(()) = stops.recv() => {}
+        }
+    }
     result
 }
+
+/// How long associations that are aborted may take to tell of their end.
+const ABORT_TIME: Duration = Duration::from_secs(1);
 
 type Task<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -107,11 +128,14 @@ struct Program {
     input: Option<mpsc::Receiver<Input>>,
     /// A command that waits for an association.
     held: Option<Command>,
-    /// A command that is being done.
+    /// A command that is being done, or something to print. The program itself never waits for the
+    /// output: it would not hear who wants it to end.
     work: Option<Task<()>>,
     /// After the end of the input: ends when the peers have been quiet for long enough.
     quiet: Option<Task<()>>,
     activity: Arc<Notify>,
+    /// Once everything is being aborted: ends when that has taken long enough.
+    patience: Option<Task<()>>,
     phase: Phase,
     lost: bool,
     failure: Option<Error>,
@@ -144,13 +168,14 @@ enum Happening {
     Input(Option<Input>),
     WorkDone,
     Quiet,
-    Stop,
     OutputClosed,
+    Stop,
+    PatienceEnded,
 }
 
 impl Program {
     async fn start(
-        options: Options,
+        mut options: Options,
         source: Option<Box<dyn io::BufRead + Send>>,
         output: Output,
     ) -> Result<Program, Error> {
@@ -158,6 +183,10 @@ impl Program {
             Some(target) => target.resolve().await?,
             None => Vec::new(),
         };
+        if options.service == Service::Echo {
+            // What comes back is to be what was sent, not a message for each piece.
+            options.config.partial_delivery_point = usize::MAX;
+        }
         let stack = options.carrier.open(&peers)?;
         let endpoint = stack.endpoint(options.port, options.config.clone())?;
         output.print(introduce(&options, &stack, &endpoint)).await;
@@ -183,38 +212,49 @@ impl Program {
             work: None,
             quiet: None,
             activity: Arc::default(),
+            patience: None,
             phase: Phase::Running,
             lost: false,
             failure: None,
             options,
         };
-        program.connect().await;
+        program.connect();
         Ok(program)
     }
 
-    async fn run(mut self, mut stops: mpsc::Receiver<()>) -> Result<Outcome, Error> {
+    async fn run(mut self, stops: &mut mpsc::Receiver<()>) -> Result<Outcome, Error> {
         while !self.is_over() {
-            match self.next(&mut stops).await {
+            match self.next(stops).await {
                 Happening::Accepted(Some(association)) => self.begin(association, true),
                 Happening::Accepted(None) => {
                     self.failure.get_or_insert(Error::CarrierFailed);
                     self.stop();
                 }
-                Happening::Connected(result) => self.connected(result).await,
+                Happening::Connected(result) => self.connected(result),
                 Happening::SessionEnded(Ok((id, cause))) => self.session_ended(id, &cause),
                 Happening::SessionEnded(Err(error)) => {
                     // A session is never cancelled: it has panicked, and so does who waits for it.
                     std::panic::resume_unwind(error.into_panic());
                 }
-                Happening::Input(input) => self.take_input(input).await,
+                Happening::Input(input) => self.take_input(input),
                 Happening::WorkDone => self.work = None,
                 Happening::Quiet | Happening::OutputClosed => self.stop(),
                 Happening::Stop if self.phase < Phase::Stopping => self.interrupt(),
                 Happening::Stop => self.abort(),
+                Happening::PatienceEnded => break,
             }
             self.look_at_input_end();
         }
-        self.finish().await
+        tokio::select! {
+            () = self.close() => {}
+            Some(()) = stops.recv() => {}
+        }
+        match self.failure {
+            _ if self.phase == Phase::Aborting => Ok(Outcome::Aborted),
+            Some(error) => Err(error),
+            None if self.lost => Ok(Outcome::Lost),
+            None => Ok(Outcome::Graceful),
+        }
     }
 
     async fn next(&mut self, stops: &mut mpsc::Receiver<()>) -> Happening {
@@ -229,6 +269,7 @@ impl Program {
             result = poll_some(attempt) => Happening::Connected(result),
             input = receive(&mut self.input), if takes_input => Happening::Input(input),
             () = poll(&mut self.quiet) => Happening::Quiet,
+            () = poll(&mut self.patience) => Happening::PatienceEnded,
             () = self.output.closed(), if is_open => Happening::OutputClosed,
         }
     }
@@ -279,32 +320,37 @@ impl Program {
             .as_ref()
             .is_some_and(|connection| connection.is(id));
         let graceful = *cause == CloseCause::Shutdown;
-        if is_ours || (self.connection.is_none() && self.phase >= Phase::Stopping) {
-            self.lost = !graceful;
-        }
         if is_ours {
+            self.lost = !graceful;
             self.connection_ended();
+        } else if self.connection.is_none() && self.phase >= Phase::Stopping {
+            self.lost |= !graceful;
         }
     }
 
-    async fn take_input(&mut self, input: Option<Input>) {
+    fn take_input(&mut self, input: Option<Input>) {
         match input {
-            Some(Input::Line(line)) => self.take_line(&line).await,
+            Some(Input::Line(line)) => self.take_line(&line),
             Some(Input::TooLong(bytes)) => {
                 let most = self.options.config.max_message_size;
                 let text =
                     format!("a line of {bytes} bytes is not sent: max_message_size is {most}");
-                self.output.print(Record::error(text)).await;
+                self.tell(Record::error(text));
             }
             Some(Input::End(reason)) => {
                 if let Some(error) = reason {
-                    let text = format!("standard input: {error}");
-                    self.output.print(Record::error(text)).await;
+                    self.tell(Record::error(format!("standard input: {error}")));
                 }
                 self.end_input();
             }
             None => self.end_input(),
         }
+    }
+
+    /// Prints a line before more is read.
+    fn tell(&mut self, record: Record) {
+        let output = self.output.clone();
+        self.work = Some(Box::pin(async move { output.print(record).await }));
     }
 
     fn end_input(&mut self) {
@@ -353,31 +399,28 @@ impl Program {
             self.failure.get_or_insert(Error::Interrupted);
         }
         self.stop();
+        self.tell(Record::report("stopping"));
     }
 
     /// Ends everything at once.
     fn abort(&mut self) {
         self.phase = Phase::Aborting;
+        self.patience = Some(Box::pin(tokio::time::sleep(ABORT_TIME)));
         for served in self.associations.values() {
             served.association.abort(b"interrupted");
         }
     }
 
     fn is_over(&self) -> bool {
-        self.phase >= Phase::Stopping && self.sessions.is_empty()
+        self.phase >= Phase::Stopping && self.sessions.is_empty() && self.work.is_none()
     }
 
-    async fn finish(self) -> Result<Outcome, Error> {
+    async fn close(&mut self) {
         if self.held.is_some() {
             let text = "a line was not sent: there is no association";
             self.output.print(Record::error(text)).await;
         }
         self.stack.close().await;
-        match self.failure {
-            Some(error) => Err(error),
-            None if self.lost => Ok(Outcome::Lost),
-            None => Ok(Outcome::Graceful),
-        }
     }
 }
 

@@ -1,7 +1,9 @@
 //! The program as people and peers meet it.
 
 mod demo;
+mod perf;
 mod proxy;
+mod sctp;
 mod sipp;
 mod support;
 mod tshark;

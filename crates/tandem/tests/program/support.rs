@@ -47,10 +47,15 @@ impl Proxy {
 
     /// Sends a signal by name, such as `INT`.
     pub(crate) fn signal(&self, name: &str) {
-        let status = Command::new("kill")
-            .args(["-s", name, &self.peer.id().to_string()])
-            .status()
-            .expect("kill is there");
-        assert!(status.success());
+        send_signal(self.peer.id(), name);
     }
+}
+
+/// Sends a signal by name, such as `INT`, to a process.
+pub(crate) fn send_signal(process: u32, name: &str) {
+    let status = Command::new("kill")
+        .args(["-s", name, &process.to_string()])
+        .status()
+        .expect("kill is there");
+    assert!(status.success());
 }
