@@ -156,6 +156,15 @@ fn is_link_local(address: IpAddr) -> bool {
     }
 }
 
+/// Whether there are several addresses of our own to tell a peer at `remote` of.
+pub(crate) fn lists_own(local: &[IpAddr], remote: IpAddr) -> bool {
+    local
+        .iter()
+        .filter(|address| fits_scope(**address, remote))
+        .count()
+        >= 2
+}
+
 /// Writes our own addresses for the peer at `remote`, which can send to `families`, into at most
 /// `room` bytes. None are written when there are not several to choose from.
 pub(crate) fn write_own(
@@ -166,7 +175,7 @@ pub(crate) fn write_own(
     room: usize,
 ) {
     let suits = |address: &&IpAddr| fits_scope(**address, remote) && families.contain(**address);
-    if local.iter().filter(suits).count() < 2 {
+    if !lists_own(local, remote) || local.iter().filter(suits).count() < 2 {
         return;
     }
     let mut left = room;

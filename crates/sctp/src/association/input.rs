@@ -64,6 +64,9 @@ impl Association {
             return;
         };
         self.learn_path(path, from, context);
+        if let Some(path) = self.paths.get_mut(path) {
+            path.packet_received(context.now);
+        }
         self.statistics.packets_received += 1;
         let arriving = Arriving {
             packet,

@@ -46,6 +46,7 @@ pub(crate) struct Path {
     /// When data was sent last that measures the round-trip time, or beside which a HEARTBEAT does.
     measurable_sent: Option<Instant>,
     heartbeats: Heartbeats,
+    heard: Option<Instant>,
 }
 
 /// What a SACK says of a path, gathered chunk by chunk.
@@ -89,6 +90,7 @@ impl Path {
             data_sent: None,
             measurable_sent: None,
             heartbeats: Heartbeats::default(),
+            heard: None,
         }
     }
 
@@ -266,6 +268,7 @@ impl Path {
         if self.sack.acknowledged == 0 {
             return;
         }
+        self.heard = Some(now);
         // Rule C4: once a round trip, that is from chunks that were sent after the last time. The
         // latest chunk of a SACK has waited least for acknowledgements that were lost.
         if let Some(sent) = self.sack.measures_from
@@ -334,6 +337,17 @@ impl Path {
         }
     }
 
+    /// When something came from this path last, or was acknowledged that was sent on it, if that
+    /// was after its last error.
+    pub(crate) fn heard(&self) -> Option<Instant> {
+        self.heard
+    }
+
+    /// A packet of the peer came from this path.
+    pub(crate) fn packet_received(&mut self, now: Instant) {
+        self.heard = Some(now);
+    }
+
     /// Asks for a HEARTBEAT in the packet that is retransmitted because T3-rtx expired.
     ///
     /// The retransmission itself cannot measure the round-trip time (rule C5), so that the RTO
@@ -373,6 +387,7 @@ impl Path {
         if self.error_count < most {
             self.error_count += 1;
         }
+        self.heard = None;
         let is_beyond = self.error_count > max_retrans;
         match self.state {
             PathState::Active | PathState::PotentiallyFailed if is_beyond => {

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use super::addresses::lists_own;
 use super::cookie::Cookie;
 use super::path::Path;
 use super::sent::PathIndex;
@@ -53,10 +54,11 @@ impl ProbeBurst {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Suitability {
     Active,
-    /// RFC 7829 section 3.2, rule 4: the fewest errors in a row.
-    PotentiallyFailed(u32),
+    /// RFC 7829 section 3.2, rule 4: the fewest errors in a row; among equals the one from which
+    /// something came last.
+    PotentiallyFailed(u32, Reverse<Option<Instant>>),
     /// The dormant state (RFC 7829 section 4.1): the same.
-    Inactive(u32),
+    Inactive(u32, Reverse<Option<Instant>>),
     /// Gets no data (section 5.4).
     Unconfirmed,
 }
@@ -65,8 +67,10 @@ impl Suitability {
     fn of(path: &Path) -> Suitability {
         match path.state() {
             PathState::Active => Suitability::Active,
-            PathState::PotentiallyFailed => Suitability::PotentiallyFailed(path.error_count()),
-            PathState::Inactive => Suitability::Inactive(path.error_count()),
+            PathState::PotentiallyFailed => {
+                Suitability::PotentiallyFailed(path.error_count(), Reverse(path.heard()))
+            }
+            PathState::Inactive => Suitability::Inactive(path.error_count(), Reverse(path.heard())),
             PathState::Unconfirmed => Suitability::Unconfirmed,
         }
     }
@@ -256,8 +260,13 @@ impl Association {
                 context.statistics.drops.addresses += 1;
                 continue;
             }
+            // The peer knows no other address of ours when it was told none.
+            let local = like.local.filter(|local| {
+                !lists_own(context.local_addresses, like.remote)
+                    && local.is_ipv4() == remote.is_ipv4()
+            });
             let address = PathAddress {
-                local: None,
+                local,
                 remote: *remote,
                 encapsulation_port: like.encapsulation_port,
             };
@@ -431,7 +440,7 @@ impl Association {
     /// there says as much (RFC 7829 section 3.2, rules 5 and 6).
     fn want_heartbeat_of_failed_path(&mut self, index: PathIndex, context: &Context<'_>) {
         if self.sends_heartbeats()
-            && !self.is_tried_by_data(index)
+            && !self.gets_retransmissions(index)
             && let Some(path) = self.paths.get_mut(index)
             && path.state() == PathState::PotentiallyFailed
             && path.is_watched(context.config)
@@ -440,14 +449,18 @@ impl Association {
         }
     }
 
+    /// Whether data that has to be sent again goes to that path, because there is no better one: it
+    /// will tell what a HEARTBEAT would.
+    fn gets_retransmissions(&self, index: PathIndex) -> bool {
+        !self.sender.is_finished() && self.alternate_path(index) == index
+    }
+
     /// Whether the path may have failed, and data that goes there will tell.
     fn is_tried_by_data(&self, index: PathIndex) -> bool {
-        index == self.routing.current
-            && !self.sender.is_finished()
-            && self
-                .paths
-                .get(index)
-                .is_some_and(|path| path.state() == PathState::PotentiallyFailed)
+        self.paths.get(index).is_some_and(|path| {
+            path.state() == PathState::PotentiallyFailed
+                && (path.flight() > 0 || self.gets_retransmissions(index))
+        })
     }
 
     /// Primary Path Switchover (RFC 7829 section 5).

@@ -192,7 +192,7 @@ impl Sender {
             return self.fast_retransmit == Some(path) || congestion.allows_packet(config);
         }
         congestion.allows_packet(config)
-            && self.next_new_size(paths).is_some()
+            && self.next_new_size(max_payload(paths)).is_some()
             && !self.is_held_back(room, config)
     }
 
@@ -438,6 +438,10 @@ impl Sender {
         }
         self.sent
             .mark_lost_on(path, next, |size| path_state.chunk_left_flight(size));
+        if next != path {
+            // What was to go there, but has not yet, need not wait for another timeout.
+            self.sent.redirect_lost(path, next);
+        }
         self.fast_recovery_exit = None;
         self.fast_retransmit = None;
         self.heard_sack = false;
@@ -560,7 +564,7 @@ impl Sender {
     ) {
         let max = max_payload(paths);
         let destination = self.queue.next_destination();
-        while let Some(size) = self.next_new_size(paths)
+        while let Some(size) = self.next_new_size(max)
             && self.queue.next_destination() == destination
         {
             if (Data::OVERHEAD + size).next_multiple_of(4) > writer.remaining() {
@@ -573,7 +577,7 @@ impl Sender {
             let tsn = self.sent.next_tsn();
             let chunk_size = piece.chunk_size();
             // Section 6.1: a delayed SACK would hold up what waits behind a full window.
-            let holds_up = self.next_size(paths).is_some_and(|next| {
+            let holds_up = self.queue.next_size(max).is_some_and(|next| {
                 paths
                     .get(path)
                     .is_some_and(|path| path.is_filled_by(chunk_size))
@@ -600,12 +604,12 @@ impl Sender {
 
     /// The user data of the next new chunk, in bytes, if it may leave as far as the peer's window
     /// is concerned. A chunk is never cut smaller to fit the window (section 6.1 A, RFC 1122
-    /// section 4.2.3.4).
-    fn next_new_size(&self, paths: &[Path]) -> Option<usize> {
+    /// section 4.2.3.4). `max` is what [`max_payload`] gave.
+    fn next_new_size(&self, max: usize) -> Option<usize> {
         if self.sent.len() >= MAX_OUTSTANDING {
             return None;
         }
-        self.next_size(paths).filter(|size| {
+        self.queue.next_size(max).filter(|size| {
             *size <= self.peer_rwnd() || (self.probe == WindowProbe::Due && self.sent.is_empty())
         })
     }
@@ -618,7 +622,7 @@ impl Sender {
     /// some is in flight (RFC 9260 section 6.1; RFC 1122 section 4.2.3.4).
     fn is_held_back(&self, room: usize, config: &EndpointConfig) -> bool {
         !config.nodelay
-            && !self.queue.next_is_unbundled()
+            && !self.queue.has_unbundled()
             && !self.sent.is_empty()
             && self.queue.bytes() + Data::OVERHEAD < room
     }

@@ -72,6 +72,8 @@ pub(crate) struct TransmitQueue {
     bytes: usize,
     /// How many of them have a life time.
     mortal: usize,
+    /// How many of them are not to be held back.
+    unbundled: usize,
 }
 
 #[derive(Debug)]
@@ -96,6 +98,7 @@ impl TransmitQueue {
         self.bytes += payload.len();
         let dies = info.life_time.and_then(|time| now.checked_add(time));
         self.mortal += usize::from(dies.is_some());
+        self.unbundled += usize::from(info.unbundled);
         self.messages.push_back(Message {
             info,
             rest: payload,
@@ -109,11 +112,10 @@ impl TransmitQueue {
         self.messages.front().and_then(|message| message.info.path)
     }
 
-    /// Whether the next piece is not to be held back for the sake of bundling.
-    pub(crate) fn next_is_unbundled(&self) -> bool {
-        self.messages
-            .front()
-            .is_some_and(|message| message.info.unbundled)
+    /// Whether there is a message that is not to be held back for the sake of bundling, nor those
+    /// in front of it.
+    pub(crate) fn has_unbundled(&self) -> bool {
+        self.unbundled > 0
     }
 
     /// Takes out the next message when its life time has ended and none of it was sent
@@ -126,6 +128,7 @@ impl TransmitQueue {
             message.ssn.is_none() && message.dies.is_some_and(|dies| dies <= now)
         })?;
         self.mortal -= 1;
+        self.unbundled -= usize::from(message.info.unbundled);
         self.bytes -= message.rest.len();
         Some((message.info, message.rest))
     }
@@ -178,6 +181,7 @@ impl TransmitQueue {
         self.bytes -= payload.len();
         if ending {
             self.mortal -= usize::from(message.dies.is_some());
+            self.unbundled -= usize::from(info.unbundled);
             self.messages.pop_front();
         }
         Some(Piece {
@@ -221,6 +225,7 @@ impl TransmitQueue {
             let valid = message.info.stream < count;
             if !valid {
                 self.mortal -= usize::from(message.dies.is_some());
+                self.unbundled -= usize::from(message.info.unbundled);
                 removed.push((message.info, std::mem::take(&mut message.rest)));
             }
             valid
