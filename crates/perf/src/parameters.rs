@@ -18,6 +18,8 @@ pub mod limits {
     pub const MAX_PARALLEL: usize = 128;
     /// A flow's window, bytes.
     pub const MAX_WINDOW: usize = 1 << 26;
+    /// The windows of all flows of a test together, bytes.
+    pub const MAX_WINDOWS: usize = 1 << 28;
     /// Length of a test, seconds: a week.
     pub const MAX_SECONDS: f64 = 604_800.0;
 }
@@ -138,6 +140,13 @@ impl TestParameters {
                     limits::MAX_WINDOW
                 ));
             }
+            if window.saturating_mul(self.parallel) > limits::MAX_WINDOWS {
+                return Err(format!(
+                    "{} windows of {window} bytes are more than {} bytes together",
+                    self.parallel,
+                    limits::MAX_WINDOWS
+                ));
+            }
         }
         Ok(())
     }
@@ -187,6 +196,13 @@ mod tests {
         assert!(refused(|test| test.streams = 0).contains("stream"));
         assert!(refused(|test| test.window = Some(1000)).contains("window"));
         assert!(refused(|test| test.window = Some(usize::MAX)).contains("window"));
+        assert!(
+            refused(|test| {
+                test.window = Some(limits::MAX_WINDOW);
+                test.parallel = 5;
+            })
+            .contains("together")
+        );
         assert!(
             refused(|test| {
                 test.size = 65_536;

@@ -277,16 +277,17 @@ async fn finish(flow: &Flow, number: usize, end: &mut FlowEnd) -> anyhow::Result
     match flow {
         Flow::Udp(_) => {}
         Flow::Tcp(stream, peer) => {
+            // The paths as they are under load; what is repeated at the end counts, too.
+            let loaded = tcp::observe(stream, *peer, number);
+            end.paths = loaded.map_or_else(Vec::new, |(paths, _)| paths);
             tcp::finish(stream).await?;
-            if let Some((paths, retransmissions)) = tcp::observe(stream, *peer, number) {
-                end.paths = paths;
-                end.retransmissions = Some(retransmissions);
-            }
+            let ended = tcp::observe(stream, *peer, number);
+            end.retransmissions = ended.map(|(_, retransmissions)| retransmissions);
         }
         Flow::Sctp(association) => {
-            let observed = sctp::drain(association, number).await?;
-            end.paths = observed.paths;
-            end.retransmissions = Some(observed.retransmissions);
+            let loaded = sctp::observe(association, number).await;
+            end.paths = loaded.map_or_else(Vec::new, |observed| observed.paths);
+            end.retransmissions = Some(sctp::drain(association).await?);
             sctp::finish(association).await?;
         }
     }

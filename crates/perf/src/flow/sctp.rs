@@ -77,8 +77,8 @@ pub(crate) async fn send(
     Ok(())
 }
 
-/// Waits until everything is acknowledged, and tells what the association was like then.
-pub(crate) async fn drain(association: &Association, flow: usize) -> anyhow::Result<Observed> {
+/// Waits until everything is acknowledged; how many chunks were sent again until then.
+pub(crate) async fn drain(association: &Association) -> anyhow::Result<u64> {
     let mut pause = Duration::from_millis(1);
     let mut least = usize::MAX;
     let mut progress = Instant::now();
@@ -88,11 +88,7 @@ pub(crate) async fn drain(association: &Association, flow: usize) -> anyhow::Res
         if status.send_buffer_bytes == 0 && status.outstanding_bytes == 0 {
             let statistics = association.statistics().await;
             let statistics = statistics.with_context(|| ended(association))?;
-            return Ok(Observed {
-                paths: paths(&status, flow),
-                retransmissions: statistics.retransmitted_fast
-                    + statistics.retransmitted_by_timeout,
-            });
+            return Ok(statistics.retransmitted_fast + statistics.retransmitted_by_timeout);
         }
         if status.send_buffer_bytes < least {
             least = status.send_buffer_bytes;

@@ -221,7 +221,10 @@ async fn run(
 
     let endpoints = stage.open_endpoints(count.min(CLIENT_PORTS), request)?;
     let idle = memory()?;
-    on_progress(&format!("setting up {count} associations"));
+    on_progress(&match count {
+        1 => format!("setting up an association of {} streams", request.streams),
+        _ => format!("setting up {count} associations"),
+    });
     let begin = Instant::now();
     let associations = stage.set_up(&endpoints, count).await?;
     stage.reach(count as u64, 0).await?;

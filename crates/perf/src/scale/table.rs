@@ -18,11 +18,7 @@ pub(super) fn table(scale: &Scale) -> Table {
             ["idle", "all up", "after transfer"]
                 .map(|header| Column::number(header).unit("KiB").group("Server memory")),
         )
-        .column(
-            Column::number("per association")
-                .unit("bytes")
-                .group("Server memory, growth"),
-        )
+        .column(Column::number("Growth per association").unit("bytes"))
         .columns([
             Column::number("messages").group("Transfer"),
             Column::number("time").unit("s").group("Transfer"),
@@ -36,7 +32,7 @@ pub(super) fn table(scale: &Scale) -> Table {
         ];
         if number == 0 {
             cells.extend([
-                Cell::number(run.start_up_seconds, 3),
+                seconds(run.start_up_seconds),
                 Cell::from(run.server_memory_idle_kib),
                 Cell::from(run.server_memory_up_kib),
                 Cell::from(run.server_memory_after_transfer_kib),
@@ -46,7 +42,7 @@ pub(super) fn table(scale: &Scale) -> Table {
             cells.extend([const { Cell::Absent }; 5]);
         }
         cells.push(Cell::from(transfer.messages));
-        cells.push(Cell::number(transfer.seconds, 3));
+        cells.push(seconds(transfer.seconds));
         table.push(Row::new(cells));
     }
     for (number, row) in published_rows().into_iter().enumerate() {
@@ -67,6 +63,11 @@ pub(super) fn table(scale: &Scale) -> Table {
         table.note("tandem perf associations measures as many associations.");
     }
     table
+}
+
+/// A time with as many decimals as it needs.
+fn seconds(seconds: f64) -> Cell {
+    Cell::number(seconds, if seconds < 0.01 { 6 } else { 3 })
 }
 
 fn published_rows() -> Vec<Vec<Cell>> {

@@ -1,6 +1,6 @@
 //! A sweep as one table.
 
-use report::{Cell, Column, Row, Table};
+use report::{Cell, Column, Row, Table, format_count};
 
 use super::Sweep;
 use crate::Protocol;
@@ -72,7 +72,7 @@ pub(super) fn notes(sweep: &Sweep) -> Vec<String> {
     {
         notes.push(format!(
             "The largest datagram has {} bytes: that is what UDP carried where the size is larger.",
-            limits::MAX_UDP_SIZE
+            format_count(limits::MAX_UDP_SIZE as u64)
         ));
     }
     notes
