@@ -1,0 +1,118 @@
+//! Path MTU discovery on one path (RFC 8899): what joins the search to packets, heartbeats and
+//! congestion control.
+
+use std::time::Instant;
+
+use rand::Rng;
+use rand_chacha::ChaCha12Rng;
+
+use super::{Path, limits_of, overhead_of, pmdcs};
+use crate::EndpointConfig;
+use crate::association::heartbeats::{HEARTBEAT_INFO_LENGTH, info_of};
+use crate::association::path_mtu::PacketTooBig;
+use crate::packet::Tsn;
+
+impl Path {
+    /// Takes up what is set about the path MTU, and the address: a size that the user gave for
+    /// this path is not searched for.
+    pub(super) fn configure_mtu(&mut self, config: &EndpointConfig) {
+        let given = self.settings.as_ref().and_then(|settings| settings.mtu);
+        let mtu = given.unwrap_or(config.mtu);
+        self.mtu.set_limits(limits_of(self.address, mtu, config));
+        self.mtu
+            .set_enabled(given.is_none() && config.path_mtu_discovery);
+        self.mtu_changed();
+    }
+
+    /// The size of the probe packet that should go out, in bytes.
+    pub(crate) fn wanted_mtu_probe(&self) -> Option<usize> {
+        self.mtu.wanted_probe()
+    }
+
+    /// Gives the information of the HEARTBEAT in the probe packet that goes out now.
+    pub(crate) fn send_mtu_probe(
+        &mut self,
+        now: Instant,
+        index: usize,
+        rng: &mut ChaCha12Rng,
+        config: &EndpointConfig,
+    ) -> [u8; HEARTBEAT_INFO_LENGTH] {
+        let nonce = rng.next_u64();
+        self.mtu_probe = Some(nonce);
+        self.mtu.probe_sent(now, config);
+        info_of(index, nonce)
+    }
+
+    /// Takes in a HEARTBEAT ACK; tells whether it answers our latest probe packet.
+    pub(crate) fn handle_mtu_probe_ack(
+        &mut self,
+        now: Instant,
+        index: usize,
+        info: &[u8],
+        config: &EndpointConfig,
+    ) -> bool {
+        let answered = self
+            .mtu_probe
+            .take_if(|nonce| info == info_of(index, *nonce));
+        if answered.is_some() {
+            self.mtu.probe_acknowledged(now, config);
+            self.mtu_changed();
+        }
+        answered.is_some()
+    }
+
+    /// When path MTU discovery needs attention.
+    pub(crate) fn mtu_timeout(&self) -> Option<Instant> {
+        self.mtu.timeout()
+    }
+
+    /// Does what is due for path MTU discovery.
+    pub(crate) fn handle_mtu_timeout(&mut self, now: Instant, config: &EndpointConfig) {
+        self.mtu.handle_timeout(now, config);
+        self.mtu_changed();
+    }
+
+    /// Data goes out on the association, here or elsewhere.
+    pub(crate) fn data_is_sent(&mut self) {
+        self.mtu.data_sent();
+    }
+
+    /// A packet of that many bytes goes out here; `tsn` is its first chunk.
+    pub(crate) fn packet_with_data_sent(&mut self, size: usize, tsn: Tsn) {
+        if self.large_packet.is_none()
+            && self
+                .mtu
+                .suspicious_above()
+                .is_some_and(|limit| size > limit)
+        {
+            self.large_packet = Some(tsn);
+        }
+    }
+
+    /// The chunk `tsn` goes out again, wherever.
+    pub(crate) fn chunk_was_lost(&mut self, tsn: Tsn, config: &EndpointConfig) {
+        if self.large_packet.take_if(|large| *large == tsn).is_some()
+            && self.mtu.large_packet_lost(config)
+        {
+            self.mtu_changed();
+        }
+    }
+
+    /// A router that passes on packets to here said that it takes none larger than this, headers
+    /// included; the message was found to be about a packet of ours.
+    pub(crate) fn packet_too_big(
+        &mut self,
+        now: Instant,
+        mtu: usize,
+        config: &EndpointConfig,
+    ) -> PacketTooBig {
+        let size = mtu.saturating_sub(overhead_of(self.address));
+        let outcome = self.mtu.packet_too_big(now, size, config);
+        self.mtu_changed();
+        outcome
+    }
+
+    pub(super) fn mtu_changed(&mut self) {
+        self.congestion.set_pmdcs(pmdcs(self.mtu.plpmtu()));
+    }
+}

@@ -1,0 +1,239 @@
+use rand::SeedableRng;
+use rand_chacha::ChaCha12Rng;
+
+use super::*;
+use crate::packet::Tsn;
+
+fn config() -> EndpointConfig {
+    EndpointConfig {
+        path_mtu_discovery: false,
+        ..EndpointConfig::default()
+    }
+}
+
+fn path() -> Path {
+    let address = PathAddress {
+        local: None,
+        remote: IpAddr::from([192, 0, 2, 1]),
+        encapsulation_port: Some(9899),
+    };
+    Path::new(address, PathState::Active, &config())
+}
+
+fn acknowledged(measures_from: Option<Instant>) -> Acknowledged {
+    Acknowledged {
+        tsn: Tsn(1),
+        path: 0,
+        chunk_size: 100,
+        in_flight: true,
+        moved: false,
+        measures_from,
+    }
+}
+
+/// Lets the window grow by a SACK.
+fn grow(path: &mut Path) {
+    path.flight = 1_000_000;
+    path.begin_sack();
+    path.flight = 0;
+    path.sack.acknowledged = 10_000;
+    path.finish_sack(Instant::now(), false, &config());
+}
+
+fn rng() -> ChaCha12Rng {
+    ChaCha12Rng::seed_from_u64(1)
+}
+
+#[test]
+fn subtracts_the_headers_from_the_mtu() {
+    let encapsulated = path();
+    assert_eq!(encapsulated.mtu(), 1500 - 20 - 8);
+    let mut raw = path();
+    raw.learn(
+        PathAddress {
+            encapsulation_port: None,
+            ..encapsulated.address()
+        },
+        &config(),
+    );
+    assert_eq!(raw.mtu(), 1500 - 20);
+    assert_eq!(raw.pmdcs(), 1480 - 12);
+    let ipv6 = PathAddress {
+        remote: "2001:db8::1".parse().unwrap(),
+        ..encapsulated.address()
+    };
+    assert_eq!(
+        Path::new(ipv6, PathState::Active, &config()).mtu(),
+        1500 - 40 - 8
+    );
+}
+
+#[test]
+fn measures_once_a_round_trip_from_the_latest_chunk() {
+    let mut path = path();
+    let start = Instant::now();
+    let at = |milliseconds| start + Duration::from_millis(milliseconds);
+    for sent in [0, 5, 10] {
+        path.chunk_sent(at(sent), 100);
+    }
+    let mut acknowledge = |now, measures_from: &[Option<Instant>]| {
+        path.begin_sack();
+        for &measures_from in measures_from {
+            path.chunk_acknowledged(acknowledged(measures_from), true);
+        }
+        path.finish_sack(now, false, &config());
+        path.status().srtt
+    };
+    let first = Some(Duration::from_millis(20));
+    assert_eq!(acknowledge(at(25), &[Some(at(0)), Some(at(5))]), first);
+    // Sent within the round trip that was measured.
+    assert_eq!(acknowledge(at(90), &[Some(at(10))]), first);
+    // Not to be measured by rule C5.
+    assert_eq!(acknowledge(at(900), &[None]), first);
+    // Sent after the last measurement: SRTT = 7/8 * 20 + 1/8 * 100.
+    assert_eq!(
+        acknowledge(at(130), &[Some(at(30)), None]),
+        Some(Duration::from_millis(30))
+    );
+}
+
+#[test]
+fn a_measurement_ends_the_back_off_before_t3_rtx_starts_anew() {
+    let mut path = path();
+    let config = config();
+    let now = Instant::now();
+    path.chunk_sent(now, 100);
+    for _ in 0..3 {
+        path.t3_rtx_expired(false, &config);
+    }
+    assert_eq!(path.rto(), config.rto_initial * 8);
+    path.chunk_sent(now, 100);
+    path.begin_sack();
+    path.chunk_acknowledged(acknowledged(Some(now)), true);
+    let later = now + Duration::from_millis(20);
+    path.finish_sack(later, false, &config);
+    assert_eq!(path.t3_rtx(), Some(later + config.rto_min));
+}
+
+#[test]
+fn becomes_inactive_beyond_path_max_retrans_and_active_by_an_answer() {
+    let mut path = path();
+    let config = EndpointConfig {
+        potentially_failed: false,
+        ..config()
+    };
+    for _ in 0..config.path_max_retrans {
+        assert!(!path.count_error(&config));
+    }
+    assert!(path.count_error(&config));
+    assert_eq!(path.state(), PathState::Inactive);
+    assert!(!path.count_error(&config), "said once");
+    assert!(path.clear_errors());
+    assert!(!path.clear_errors());
+    assert_eq!(path.state(), PathState::Active);
+}
+
+#[test]
+fn may_have_failed_before_it_is_inactive() {
+    let mut path = path();
+    let config = EndpointConfig {
+        potentially_failed_max_retrans: 1,
+        ..config()
+    };
+    assert!(!path.count_error(&config));
+    assert!(path.count_error(&config));
+    assert_eq!(path.state(), PathState::PotentiallyFailed);
+    for _ in 2..config.path_max_retrans {
+        assert!(!path.count_error(&config));
+    }
+    assert!(path.count_error(&config));
+    assert_eq!(path.state(), PathState::Inactive);
+    assert!(path.clear_errors());
+    assert_eq!(path.state(), PathState::Active);
+    path.configure(
+        PathConfig {
+            path_max_retrans: Some(1),
+            ..PathConfig::default()
+        },
+        &config,
+    );
+    assert!(!path.count_error(&config));
+    assert!(path.count_error(&config));
+    assert_eq!(path.state(), PathState::Inactive, "never in between");
+}
+
+#[test]
+fn sends_no_more_than_max_burst_packets_at_once() {
+    let mut path = path();
+    let config = config();
+    let pmdcs = path.pmdcs();
+    for _ in 0..20 {
+        grow(&mut path);
+    }
+    path.begin_burst();
+    let mut packets = 0;
+    while path.allows_packet(&config) {
+        path.chunk_sent(Instant::now(), pmdcs);
+        packets += 1;
+    }
+    assert_eq!(packets, config.max_burst);
+}
+
+#[test]
+fn sends_a_heartbeat_after_an_idle_period_and_counts_a_missing_answer() {
+    let mut path = path();
+    let config = config();
+    let mut rng = rng();
+    let start = Instant::now();
+    path.start_heartbeats(start, &mut rng, &config);
+    let due = path.heartbeat_timeout().expect("a heartbeat is due");
+    let period = due - start;
+    assert!(period >= config.hb_interval + Duration::from_millis(500));
+    assert!(period <= config.hb_interval + Duration::from_millis(1500));
+
+    // Data in between puts it off.
+    path.chunk_sent(start + Duration::from_secs(10), 100);
+    assert!(!path.heartbeat_is_due(due, &mut rng, &config));
+    let due = path.heartbeat_timeout().expect("a heartbeat is due");
+    assert!(due >= start + Duration::from_secs(10) + config.hb_interval);
+
+    path.chunk_left_flight(100);
+    assert!(path.heartbeat_is_due(due, &mut rng, &config));
+    path.send_heartbeat(due, 0, &mut rng, &config);
+    assert_eq!(path.heartbeat_timeout(), Some(due + config.rto_initial));
+    assert!(path.take_unanswered_heartbeat(due + config.rto_initial, &config));
+    assert_eq!(path.rto(), config.rto_initial * 2);
+}
+
+#[test]
+fn accepts_a_heartbeat_ack_with_its_nonce_only() {
+    let mut path = path();
+    let config = config();
+    let now = Instant::now();
+    let info = path.send_heartbeat(now, 3, &mut rng(), &config);
+    let mut wrong = info;
+    wrong[11] ^= 1;
+    let later = now + Duration::from_millis(30);
+    assert!(!path.handle_heartbeat_ack(later, 3, &wrong, &config));
+    assert!(!path.handle_heartbeat_ack(later, 2, &info, &config));
+    assert!(!path.handle_heartbeat_ack(later, 3, &[], &config));
+    assert!(path.handle_heartbeat_ack(later, 3, &info, &config));
+    assert_eq!(path.status().srtt, Some(Duration::from_millis(30)));
+    assert!(!path.handle_heartbeat_ack(later, 3, &info, &config), "once");
+}
+
+#[test]
+fn shrinks_the_window_after_idle_time() {
+    let mut path = path();
+    let now = Instant::now();
+    for _ in 0..10 {
+        grow(&mut path);
+    }
+    let cwnd = path.status().cwnd;
+    path.data_sent = Some(now);
+    path.account_for_idle_time(now + Duration::from_millis(999));
+    assert_eq!(path.status().cwnd, cwnd);
+    path.account_for_idle_time(now + Duration::from_secs(60));
+    assert_eq!(path.status().cwnd, 4 * path.pmdcs());
+    assert_eq!(path.status().ssthresh, cwnd);
+}

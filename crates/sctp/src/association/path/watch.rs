@@ -1,0 +1,262 @@
+//! Whether a path works (RFC 9260 sections 8.2 and 8.3; RFC 7829): its errors, its HEARTBEATs, and what
+//! the user has set about both.
+
+use std::time::Instant;
+
+use rand_chacha::ChaCha12Rng;
+
+use super::Path;
+use crate::association::heartbeats::{HEARTBEAT_INFO_LENGTH, Heartbeats, Pace};
+use crate::{EndpointConfig, PathConfig, PathState};
+
+impl Path {
+    // --- Errors (section 8.2) ---
+
+    /// How many errors came in a row.
+    pub(crate) fn error_count(&self) -> u32 {
+        self.error_count
+    }
+
+    /// Counts an error; tells whether a threshold was crossed by it. Beyond Path.Max.Retrans the
+    /// count goes on within bounds: among inactive paths the one with the fewest errors is the one
+    /// to try (RFC 7829 section 4.1).
+    pub(crate) fn count_error(&mut self, config: &EndpointConfig) -> bool {
+        const MOST_ERRORS_PER_RETRANS: u32 = 10;
+        let max_retrans = self.path_max_retrans(config);
+        let most = max_retrans
+            .saturating_add(1)
+            .saturating_mul(MOST_ERRORS_PER_RETRANS);
+        if self.error_count < most {
+            self.error_count += 1;
+        }
+        self.heard = None;
+        let is_beyond = self.error_count > max_retrans;
+        match self.state {
+            PathState::Active | PathState::PotentiallyFailed if is_beyond => {
+                self.state = PathState::Inactive;
+                self.mtu.stop();
+                self.mtu_changed();
+                true
+            }
+            PathState::Active
+                if config.potentially_failed
+                    && self.error_count > self.potentially_failed_max_retrans(config) =>
+            {
+                self.state = PathState::PotentiallyFailed;
+                true
+            }
+            PathState::Unconfirmed => self.error_count == max_retrans.saturating_add(1),
+            PathState::Active | PathState::PotentiallyFailed | PathState::Inactive => false,
+        }
+    }
+
+    /// The peer answered on this path; tells whether that made the path active again.
+    pub(crate) fn clear_errors(&mut self) -> bool {
+        self.error_count = 0;
+        match self.state {
+            PathState::Inactive => self.mtu.start(),
+            PathState::PotentiallyFailed => {}
+            PathState::Active | PathState::Unconfirmed => return false,
+        }
+        self.state = PathState::Active;
+        true
+    }
+
+    // --- Heartbeats (section 8.3) ---
+
+    /// Begins to watch the path.
+    pub(crate) fn start_heartbeats(
+        &mut self,
+        now: Instant,
+        rng: &mut ChaCha12Rng,
+        config: &EndpointConfig,
+    ) {
+        if self.state == PathState::Unconfirmed {
+            self.heartbeats.start_at_once(now);
+        } else if self.is_watched(config) {
+            let pace = self.pace(config);
+            self.heartbeats.start(now, pace, rng);
+        } else {
+            self.heartbeats.stop();
+        }
+        if self.state != PathState::Unconfirmed {
+            self.mtu.start();
+        }
+    }
+
+    /// Ends that: the association is being shut down.
+    pub(crate) fn stop_heartbeats(&mut self) {
+        self.heartbeats = Heartbeats::default();
+        self.mtu.end();
+    }
+
+    /// Asks for a HEARTBEAT, to go out as soon as possible.
+    pub(crate) fn want_heartbeat(&mut self) {
+        self.heartbeats.want();
+    }
+
+    /// Whether a HEARTBEAT should go out.
+    pub(crate) fn wants_heartbeat(&self) -> bool {
+        self.heartbeats.is_wanted()
+    }
+
+    /// Gives a HEARTBEAT's information, to be sent now; `index` is this path's place in its
+    /// association.
+    pub(crate) fn send_heartbeat(
+        &mut self,
+        now: Instant,
+        index: usize,
+        rng: &mut ChaCha12Rng,
+        config: &EndpointConfig,
+    ) -> [u8; HEARTBEAT_INFO_LENGTH] {
+        let pace = self.pace(config);
+        self.heartbeats.send(now, index, pace, rng)
+    }
+
+    /// Gives the information of a HEARTBEAT that goes out now in the first packet with DATA after
+    /// T3-rtx expired; `None` when there is no need for one, or no room as `has_room` says.
+    pub(crate) fn send_heartbeat_beside_data(
+        &mut self,
+        now: Instant,
+        index: usize,
+        has_room: bool,
+        rng: &mut ChaCha12Rng,
+    ) -> Option<[u8; HEARTBEAT_INFO_LENGTH]> {
+        self.heartbeats.send_beside_data(now, index, has_room, rng)
+    }
+
+    /// Takes in a HEARTBEAT ACK; tells whether it answers our HEARTBEAT.
+    pub(crate) fn handle_heartbeat_ack(
+        &mut self,
+        now: Instant,
+        index: usize,
+        info: &[u8],
+        config: &EndpointConfig,
+    ) -> bool {
+        let Some(sent) = self.heartbeats.take_answered(index, info) else {
+            return false;
+        };
+        self.measure(now, now.saturating_duration_since(sent), config);
+        if self.state == PathState::Unconfirmed {
+            self.state = PathState::Active;
+            self.mtu.start();
+        }
+        true
+    }
+
+    /// When heartbeats need attention.
+    pub(crate) fn heartbeat_timeout(&self) -> Option<Instant> {
+        self.heartbeats.timeout()
+    }
+
+    /// Whether a HEARTBEAT was not answered within an RTO, and this counts as an error; said once.
+    pub(crate) fn take_unanswered_heartbeat(
+        &mut self,
+        now: Instant,
+        config: &EndpointConfig,
+    ) -> bool {
+        // While data is outstanding T3-rtx says the same (RFC 7829 section 3.2, rule 6).
+        let unanswered = self.heartbeats.take_unanswered(now) && self.flight == 0;
+        if unanswered {
+            self.rtt.back_off(config);
+        }
+        unanswered
+    }
+
+    /// Whether the path has been idle so long that a HEARTBEAT should go out.
+    pub(crate) fn heartbeat_is_due(
+        &mut self,
+        now: Instant,
+        rng: &mut ChaCha12Rng,
+        config: &EndpointConfig,
+    ) -> bool {
+        let pace = self.pace(config);
+        self.heartbeats.is_due(now, self.measurable_sent, pace, rng)
+    }
+
+    /// Puts the HEARTBEAT that is due off by an RTO, because no more may go out now.
+    pub(crate) fn put_heartbeat_off(&mut self, now: Instant) {
+        self.heartbeats.put_off(now + self.rtt.rto());
+    }
+
+    /// Whether probes for verification go out to this path, one in every RTO (section 5.4).
+    pub(crate) fn is_probed(&self, config: &EndpointConfig) -> bool {
+        self.state == PathState::Unconfirmed && self.error_count <= self.path_max_retrans(config)
+    }
+
+    /// How far apart HEARTBEATs are on this path.
+    pub(super) fn pace(&self, config: &EndpointConfig) -> Pace {
+        let is_urgent = self.state == PathState::PotentiallyFailed || self.is_probed(config);
+        let interval = self
+            .settings
+            .as_ref()
+            .and_then(|settings| settings.hb_interval)
+            .unwrap_or(config.hb_interval);
+        Pace {
+            rto: self.rtt.rto(),
+            interval: (!is_urgent).then_some(interval),
+        }
+    }
+
+    // --- Settings of this path ---
+
+    /// Whether HEARTBEATs go out when it is idle (section 8.3 A and C). Whatever is set: a path that
+    /// is to be verified gets them.
+    pub(crate) fn is_watched(&self, config: &EndpointConfig) -> bool {
+        let is_enabled = self
+            .settings
+            .as_ref()
+            .and_then(|settings| settings.heartbeats)
+            .unwrap_or(config.heartbeats);
+        is_enabled || self.is_probed(config)
+    }
+
+    pub(super) fn path_max_retrans(&self, config: &EndpointConfig) -> u32 {
+        self.settings
+            .as_ref()
+            .and_then(|settings| settings.path_max_retrans)
+            .unwrap_or(config.path_max_retrans)
+    }
+
+    pub(super) fn potentially_failed_max_retrans(&self, config: &EndpointConfig) -> u32 {
+        self.settings
+            .as_ref()
+            .and_then(|settings| settings.potentially_failed_max_retrans)
+            .unwrap_or(config.potentially_failed_max_retrans)
+    }
+
+    /// Changes what is set for this path.
+    pub(crate) fn configure(&mut self, change: PathConfig, config: &EndpointConfig) {
+        let settings = self.settings.get_or_insert_default();
+        settings.heartbeats = change.heartbeats.or(settings.heartbeats);
+        settings.hb_interval = change
+            .hb_interval
+            .map(EndpointConfig::bounded_duration)
+            .or(settings.hb_interval);
+        settings.path_max_retrans = change.path_max_retrans.or(settings.path_max_retrans);
+        settings.potentially_failed_max_retrans = change
+            .potentially_failed_max_retrans
+            .or(settings.potentially_failed_max_retrans);
+        settings.mtu = change.mtu.map(EndpointConfig::bounded_mtu).or(settings.mtu);
+        self.configure_mtu(config);
+    }
+
+    /// Takes up settings that have changed: the next HEARTBEAT is due by them.
+    pub(crate) fn reconfigured(
+        &mut self,
+        now: Instant,
+        rng: &mut ChaCha12Rng,
+        config: &EndpointConfig,
+    ) {
+        self.configure_mtu(config);
+        if matches!(self.state, PathState::Active | PathState::PotentiallyFailed) {
+            self.mtu.start();
+        }
+        if !self.is_watched(config) {
+            self.heartbeats.stop();
+        } else if !self.is_probed(config) {
+            let pace = self.pace(config);
+            self.heartbeats.start(now, pace, rng);
+        }
+    }
+}
