@@ -22,9 +22,15 @@ use crate::stack::StackHandle;
 /// Names an association of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AssociationId {
-    /// Which of the stack's workers owns it.
     worker: usize,
     id: sctp::AssociationId,
+}
+
+impl AssociationId {
+    /// Which of the stack's workers owns the association.
+    pub fn worker(&self) -> usize {
+        self.worker
+    }
 }
 
 impl fmt::Display for AssociationId {

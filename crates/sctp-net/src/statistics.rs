@@ -18,6 +18,9 @@ pub struct StackStatistics {
     pub out_of_the_blue: u64,
     /// Packets that held nothing for us: too short, or to or from a multicast or broadcast address.
     pub not_for_us: u64,
+    /// Packets and ICMP errors that arrived at another worker than the one they belong to, and were
+    /// handed over.
+    pub handed_over: u64,
     /// Packets and ICMP errors that were dropped because the worker they belong to had too many
     /// waiting already.
     pub hand_over_overflows: u64,
@@ -111,6 +114,7 @@ impl AddAssign for StackStatistics {
             accept_overflows,
             out_of_the_blue,
             not_for_us,
+            handed_over,
             hand_over_overflows,
             duplicate_associations,
         } = other;
@@ -119,6 +123,7 @@ impl AddAssign for StackStatistics {
         self.accept_overflows += accept_overflows;
         self.out_of_the_blue += out_of_the_blue;
         self.not_for_us += not_for_us;
+        self.handed_over += handed_over;
         self.hand_over_overflows += hand_over_overflows;
         self.duplicate_associations += duplicate_associations;
     }

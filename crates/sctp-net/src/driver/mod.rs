@@ -269,7 +269,9 @@ impl Driver {
     }
 
     fn hand_over(&mut self, worker: usize, item: HandedOver) {
-        if !self.post.team.hand_over(worker, item) {
+        if self.post.team.hand_over(worker, item) {
+            self.counted.handed_over += 1;
+        } else {
             self.counted.hand_over_overflows += 1;
         }
     }

@@ -1,0 +1,142 @@
+//! SCTP in UDP over several local addresses.
+
+mod common;
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use common::network::{Host, join};
+use common::{on_stream, pattern, quick, within};
+use sctp_net::{
+    Association, ConnectTo, Notification, PathChange, PathState, Stack, UdpCarrierConfig,
+};
+
+fn on(addresses: &[&str]) -> UdpCarrierConfig {
+    let addresses = addresses
+        .iter()
+        .map(|address| SocketAddr::new(address.parse().unwrap(), 9899))
+        .collect();
+    UdpCarrierConfig {
+        addresses,
+        ..UdpCarrierConfig::new(SocketAddr::from(([127, 0, 0, 1], 0)))
+    }
+}
+
+async fn send(association: &Association, numbers: std::ops::Range<usize>) {
+    for number in numbers {
+        let payload = pattern(number, 4000);
+        association.send(on_stream(0), payload).await.unwrap();
+    }
+}
+
+#[test]
+fn the_transfer_goes_on_over_the_other_path_and_comes_back() {
+    let (Some(left), Some(right)) = (Host::new(), Host::new()) else {
+        return;
+    };
+    left.link(&right, "wire0", &["10.1.0.1/24"], &["10.1.0.2/24"]);
+    left.link(&right, "wire1", &["fd00:2::1/64"], &["fd00:2::2/64"]);
+    let (ready, is_ready) = std::sync::mpsc::channel();
+    let server = right.run(move || async move {
+        let stack = Stack::udp(on(&["10.1.0.2", "fd00:2::2"])).unwrap();
+        let endpoint = stack.endpoint(5060, quick()).unwrap();
+        ready.send(()).unwrap();
+        let association = within(endpoint.accept()).await.unwrap();
+        for number in 0..150 {
+            let message = within(association.receive()).await.unwrap();
+            assert_eq!(message.payload, pattern(number, 4000), "message {number}");
+        }
+        within(association.closed()).await;
+        stack.close().await;
+    });
+    is_ready.recv().unwrap();
+    let cutter = left.clone();
+    let client = left.run(move || async move {
+        let stack = Stack::udp(on(&["10.1.0.1", "fd00:2::1"])).unwrap();
+        let endpoint = stack.endpoint(0, quick()).unwrap();
+        let cut: IpAddr = "10.1.0.2".parse().unwrap();
+        let to = ConnectTo {
+            addresses: vec![cut],
+            port: 5060,
+            ..ConnectTo::default()
+        };
+        let association = within(endpoint.connect_to(to)).await.unwrap();
+        let notifications = association.notifications();
+        let both_active = || async {
+            let status = association.status().await.unwrap();
+            let paths = status.paths.iter();
+            let active = paths.filter(|path| path.state == PathState::Active).count();
+            (active == 2).then_some(status)
+        };
+        let status = within(async {
+            loop {
+                if let Some(status) = both_active().await {
+                    return status;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await;
+        assert_eq!(status.primary, cut);
+        send(&association, 0..50).await;
+        cutter.namespace.ip("link set wire0 down");
+        send(&association, 50..100).await;
+        within(async {
+            loop {
+                if let Some(Notification::PathChanged { path, change, .. }) =
+                    notifications.next().await
+                    && (path.remote, change) == (cut, PathChange::Unreachable)
+                {
+                    return;
+                }
+            }
+        })
+        .await;
+        cutter.namespace.ip("link set wire0 up");
+        within(async {
+            while both_active().await.is_none() {
+                association.request_heartbeat(cut).await.unwrap();
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        })
+        .await;
+        association.set_primary(cut).await.unwrap();
+        send(&association, 100..150).await;
+        within(association.shutdown()).await;
+        stack.close().await;
+    });
+    join(client);
+    join(server);
+}
+
+#[tokio::test]
+async fn all_addresses_have_one_port() {
+    let carrier = UdpCarrierConfig {
+        addresses: ["127.0.0.1:0", "127.0.0.2:0", "[::1]:0", "127.0.0.2:0"]
+            .map(|address| address.parse().unwrap())
+            .into(),
+        ..UdpCarrierConfig::new(SocketAddr::from(([127, 0, 0, 1], 0)))
+    };
+    let stack = Stack::udp(carrier).unwrap();
+    let port = stack.local_addr().port();
+    assert_ne!(port, 0);
+    let addresses: Vec<String> = stack
+        .local_addresses()
+        .iter()
+        .map(IpAddr::to_string)
+        .collect();
+    assert_eq!(addresses, ["127.0.0.1", "127.0.0.2", "::1"]);
+    for address in stack.local_addresses() {
+        let taken = std::net::UdpSocket::bind(SocketAddr::new(*address, port)).unwrap_err();
+        assert_eq!(taken.kind(), std::io::ErrorKind::AddrInUse, "{address}");
+    }
+    let differing = UdpCarrierConfig {
+        addresses: vec![
+            SocketAddr::from(([127, 0, 0, 1], 1)),
+            SocketAddr::from(([127, 0, 0, 1], 2)),
+        ],
+        ..UdpCarrierConfig::new(SocketAddr::from(([127, 0, 0, 1], 0)))
+    };
+    let error = Stack::udp(differing).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+}
