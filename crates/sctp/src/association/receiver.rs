@@ -426,7 +426,8 @@ impl Receiver {
     /// The window to advertise. Its end never moves back, for the peer may be sending into it, unless
     /// others have taken the room; and it moves on only by enough to be worth telling: into slivers
     /// the peer would send chunks as small (the silly window syndrome, section 6.2, RFC 1122
-    /// section 4.2.3.3).
+    /// section 4.2.3.3). But when the user has nothing to receive, a sliver is all that there will
+    /// be, and what is missing of a message may have to go into it.
     fn window(&self, budget: usize, config: &EndpointConfig) -> usize {
         let size = config.a_rwnd as usize;
         let room = size
@@ -435,7 +436,7 @@ impl Receiver {
         let sliver = (size / 4).min(config.mtu);
         if self.held() >= config.max_received_messages {
             0
-        } else if room >= self.promised + sliver {
+        } else if room >= self.promised + sliver || !self.streams.is_ready() {
             room
         } else {
             self.promised.min(room)
@@ -444,9 +445,10 @@ impl Receiver {
 
     /// Whether a chunk of `size` bytes with a new TSN may be kept (section 6.2).
     ///
-    /// One above all others is dropped when the window is 0, and no larger one could be told. What fills a hole was promised room when the window was told, and without it
-    /// nothing could be delivered: it may exceed the window once over before the largest TSNs held
-    /// are dropped in its favour, because the peer has to send these again.
+    /// One above all others is dropped when the window is 0, and no larger one could be told. What
+    /// fills a hole was promised room when the window was told, and without it nothing could be
+    /// delivered: it may exceed the window once over before the largest TSNs held are dropped in
+    /// its favour, because the peer has to send these again.
     fn has_room_for(
         &mut self,
         tsn: Tsn,
@@ -599,6 +601,25 @@ mod tests {
         assert!(receiver.receive(usize::MAX, &config()).is_some());
         assert!(receiver.sack_is_due(), "a quarter has opened");
         assert_eq!(sack_of(&mut receiver), (4, 1200, 0));
+    }
+
+    /// A message before it has moved the end of the window by less than is worth telling.
+    #[test]
+    fn takes_the_last_piece_of_a_message_as_large_as_the_window() {
+        let mut receiver = receiver();
+        assert_eq!(receive(&mut receiver, 1, 300), Ok(Reception::Accepted));
+        assert!(receiver.receive(usize::MAX, &config()).is_some());
+        for (tsn, bytes) in [(2, 1900), (3, 1900), (4, 200)] {
+            let result = receive_as(&mut receiver, tsn, bytes, |data| {
+                data.beginning = tsn == 2;
+                data.ending = tsn == 4;
+            });
+            assert_eq!(result, Ok(Reception::Accepted), "TSN {tsn}");
+            receiver.end_packet(Instant::now(), &config());
+            sack_of(&mut receiver);
+        }
+        let message = receiver.receive(usize::MAX, &config());
+        assert_eq!(message.map(|message| message.payload.len()), Some(4000));
     }
 
     #[test]
