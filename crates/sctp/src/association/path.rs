@@ -329,7 +329,8 @@ impl Path {
         self.t3_rtx = None;
         self.rtt.back_off(config);
         let is_large_lost = self.large_packet.take().is_some() && !window_probe;
-        if is_large_lost && self.mtu.large_packet_lost(config) {
+        if is_large_lost {
+            self.mtu.large_packet_lost(config);
             self.mtu_changed();
         }
         if !window_probe {

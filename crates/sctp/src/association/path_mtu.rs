@@ -321,10 +321,15 @@ impl PathMtu {
     }
 
     /// A packet larger than this that is lost may have been too large, for all that is known.
-    /// `None` when there is nothing smaller to fall back to.
+    /// `None` when there is nothing smaller to fall back to, or that is being found out already.
     pub(crate) fn suspicious_above(&self) -> Option<usize> {
-        let is_searching = !matches!(self.state, State::Off | State::Disabled);
-        (is_searching && self.plpmtu > self.limits.min).then(|| self.fallback())
+        let is_known = matches!(self.state, State::Searching | State::SearchComplete);
+        let fallback = if self.plpmtu > self.limits.base {
+            self.limits.base
+        } else {
+            self.limits.min
+        };
+        (is_known && self.plpmtu > fallback).then_some(fallback)
     }
 
     /// A packet of such a size has arrived.
@@ -332,19 +337,14 @@ impl PathMtu {
         self.losses = 0;
     }
 
-    /// A packet of such a size was lost. Tells whether that is one too many, so that the PLPMTU
-    /// was reduced.
-    pub(crate) fn large_packet_lost(&mut self, config: &EndpointConfig) -> bool {
+    /// A packet of such a size was lost. One too many, and the PLPMTU falls back to BASE_PLPMTU,
+    /// to be confirmed by a probe. It falls further only when that is not: on a path that loses
+    /// much, smaller packets would not get through any better, and there would be more of them.
+    pub(crate) fn large_packet_lost(&mut self, config: &EndpointConfig) {
         self.losses += 1;
-        let is_black_hole = self.losses >= config.max_probes && self.suspicious_above().is_some();
-        if is_black_hole {
-            if self.plpmtu > self.limits.base {
-                self.enter_base();
-            } else {
-                self.enter_error(self.limits.base);
-            }
+        if self.losses >= config.max_probes && self.suspicious_above().is_some() {
+            self.enter_base();
         }
-        is_black_hole
     }
 
     /// A router said that it cannot pass on packets larger than `size`; the message was found to
@@ -385,14 +385,6 @@ impl PathMtu {
             self.probe_size(size);
         }
         PacketTooBig::Used
-    }
-
-    fn fallback(&self) -> usize {
-        if self.plpmtu > self.limits.base {
-            self.limits.base
-        } else {
-            self.limits.min
-        }
     }
 
     fn enter_base(&mut self) {
@@ -506,10 +498,10 @@ mod tests {
             panic!("it never ends: {:?}", self.probes);
         }
 
-        fn lose_large_packets(&mut self, count: usize) -> usize {
-            (0..count)
-                .filter(|_| self.mtu.large_packet_lost(&self.config))
-                .count()
+        fn lose_large_packets(&mut self, count: usize) {
+            for _ in 0..count {
+                self.mtu.large_packet_lost(&self.config);
+            }
         }
     }
 
@@ -592,19 +584,30 @@ mod tests {
     fn large_packets_lost_in_a_row_are_a_black_hole() {
         let mut discovery = Discovery::complete();
         assert_eq!(discovery.mtu.suspicious_above(), Some(BASE));
-        assert_eq!(discovery.lose_large_packets(2), 0);
+        discovery.lose_large_packets(2);
         discovery.mtu.large_packet_arrived();
-        assert_eq!(discovery.lose_large_packets(3), 1);
+        discovery.lose_large_packets(2);
+        assert_eq!(discovery.mtu.plpmtu(), MAX);
+        discovery.lose_large_packets(1);
         assert_eq!(discovery.mtu.plpmtu(), BASE);
-        assert_eq!(discovery.mtu.suspicious_above(), Some(MIN));
+        assert_eq!(discovery.mtu.suspicious_above(), None, "it is probed");
         discovery.search(1300);
         assert_eq!(discovery.probes[0], BASE);
         assert!((1284..=1300).contains(&discovery.mtu.plpmtu()));
-        discovery.lose_large_packets(3);
-        assert_eq!(discovery.lose_large_packets(3), 1);
+    }
+
+    #[test]
+    fn losses_alone_do_not_lead_below_the_base() {
+        let mut discovery = Discovery::new();
+        discovery.search(BASE);
+        assert_eq!(discovery.mtu.suspicious_above(), Some(MIN));
+        discovery.lose_large_packets(9);
+        assert_eq!(discovery.mtu.plpmtu(), BASE);
+        for _ in 0..3 {
+            assert_eq!(discovery.probe(), Some(BASE));
+            discovery.wait();
+        }
         assert_eq!(discovery.mtu.plpmtu(), MIN);
-        assert_eq!(discovery.mtu.suspicious_above(), None);
-        assert_eq!(discovery.lose_large_packets(9), 0);
     }
 
     #[test]

@@ -91,9 +91,8 @@ impl Path {
 
     /// The chunk `tsn` goes out again, wherever.
     pub(crate) fn chunk_was_lost(&mut self, tsn: Tsn, config: &EndpointConfig) {
-        if self.large_packet.take_if(|large| *large == tsn).is_some()
-            && self.mtu.large_packet_lost(config)
-        {
+        if self.large_packet.take_if(|large| *large == tsn).is_some() {
+            self.mtu.large_packet_lost(config);
             self.mtu_changed();
         }
     }
