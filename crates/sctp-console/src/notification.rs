@@ -6,12 +6,15 @@ use bytes::Bytes;
 use sctp::packet::Causes;
 use sctp_net::{Association, CloseCause, Notification, PathChange, PathState};
 
-use crate::record::Record;
+use crate::record::{Record, Subject};
 
 /// An association is up.
-pub(crate) async fn communication_up(association: &Association, incoming: bool) -> Record {
-    let record = Record::notification("COMM_UP", association.peer())
-        .with("association", association.id())
+pub(crate) async fn communication_up(
+    subject: Subject,
+    association: &Association,
+    incoming: bool,
+) -> Record {
+    let record = Record::notification("COMM_UP", subject)
         .with("incoming", incoming)
         .with("outbound_streams", association.outbound_streams());
     // One that has ended already has no status any more.
@@ -26,28 +29,23 @@ pub(crate) async fn communication_up(association: &Association, incoming: bool) 
 }
 
 /// An association has ended.
-pub(crate) fn ended(association: &Association, cause: &CloseCause) -> Record {
-    let name = match cause {
-        CloseCause::Shutdown => "SHUTDOWN_COMP",
-        CloseCause::Lost(_) | CloseCause::StackClosed => "COMM_LOST",
-    };
-    let record =
-        Record::notification(name, association.peer()).with("association", association.id());
+pub(crate) fn ended(subject: Subject, cause: &CloseCause) -> Record {
     match cause {
-        CloseCause::Shutdown => record,
-        cause => record.with("error", cause),
+        CloseCause::Shutdown => Record::notification("SHUTDOWN_COMP", subject),
+        CloseCause::Lost(_) | CloseCause::StackClosed => {
+            Record::notification("COMM_LOST", subject).with("error", cause)
+        }
     }
 }
 
 /// An association could not be begun.
 pub(crate) fn cannot_start(peer: SocketAddr, error: &sctp_net::ConnectError) -> Record {
-    Record::notification("CANT_STR_ASSOC", peer).with("error", error)
+    Record::cannot_start(peer).with("error", error)
 }
 
 /// What happened while the association was up.
-pub(crate) fn during(association: &Association, notification: Notification) -> Record {
-    let named =
-        |name| Record::notification(name, association.peer()).with("association", association.id());
+pub(crate) fn during(subject: Subject, notification: Notification) -> Record {
+    let named = |name| Record::notification(name, subject);
     match notification {
         Notification::PathChanged {
             path,

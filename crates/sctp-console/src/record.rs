@@ -14,6 +14,15 @@ pub(crate) struct Record {
     fields: Vec<(&'static str, Value)>,
 }
 
+/// Which association a line is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Subject {
+    /// Its number in this run of the program, from 1.
+    pub(crate) number: u64,
+    /// The peer's first address and its SCTP port.
+    pub(crate) peer: SocketAddr,
+}
+
 /// What kind of line it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -37,12 +46,17 @@ pub(crate) enum Value {
 }
 
 impl Record {
-    pub(crate) fn notification(name: &'static str, peer: SocketAddr) -> Self {
-        Self::new(Kind::Notification, name, Some(peer))
+    pub(crate) fn notification(name: &'static str, subject: Subject) -> Self {
+        Self::new(Kind::Notification, name, None).about(subject)
     }
 
-    pub(crate) fn message(peer: SocketAddr) -> Self {
-        Self::new(Kind::Message, "", Some(peer))
+    /// A notification about an association that has not come to be.
+    pub(crate) fn cannot_start(peer: SocketAddr) -> Self {
+        Self::new(Kind::Notification, "CANT_STR_ASSOC", Some(peer))
+    }
+
+    pub(crate) fn message(subject: Subject) -> Self {
+        Self::new(Kind::Message, "", None).about(subject)
     }
 
     pub(crate) fn report(name: &'static str) -> Self {
@@ -53,7 +67,12 @@ impl Record {
         Self::new(Kind::Error, "", None).with("", text)
     }
 
-    pub(crate) fn about(mut self, peer: SocketAddr) -> Self {
+    pub(crate) fn about(mut self, subject: Subject) -> Self {
+        self.peer = Some(subject.peer);
+        self.with("association", subject.number)
+    }
+
+    pub(crate) fn to(mut self, peer: SocketAddr) -> Self {
         self.peer = Some(peer);
         self
     }
@@ -176,19 +195,20 @@ fn write_escaped(
 mod tests {
     use super::*;
 
-    fn peer() -> SocketAddr {
-        "[::1]:9000".parse().unwrap()
+    fn subject() -> Subject {
+        let peer = "[::1]:9000".parse().unwrap();
+        Subject { number: 7, peer }
     }
 
     #[test]
     fn a_line_has_prefix_name_peer_and_fields() {
-        let record = Record::notification("COMM_UP", peer())
-            .with("association", 1)
+        let record = Record::notification("COMM_UP", subject())
+            .with("paths", 1)
             .with_some("nothing", None::<u32>)
             .with("why", "two words");
         assert_eq!(
             record.to_string(),
-            "* COMM_UP [::1]:9000 association=1 why=\"two words\""
+            "* COMM_UP [::1]:9000 association=7 paths=1 why=\"two words\""
         );
         let record = Record::report("endpoint").with("port", 9000);
         assert_eq!(record.to_string(), "= endpoint port=9000");
@@ -201,19 +221,22 @@ mod tests {
     #[test]
     fn a_payload_never_ends_the_line_or_its_quotes() {
         let record = |payload: &'static [u8]| {
-            Record::message(peer())
+            Record::message(subject())
                 .with_payload("text", Bytes::from_static(payload))
                 .to_string()
         };
-        assert_eq!(record(b"hello"), "< [::1]:9000 text=\"hello\"");
+        assert_eq!(
+            record(b"hello"),
+            "< [::1]:9000 association=7 text=\"hello\""
+        );
         assert_eq!(
             record(b"a\n* COMM_LOST \"\\ \xff\x1b[2J\0"),
-            "< [::1]:9000 text=\"a\\n* COMM_LOST \\\"\\\\ \\xff\\u{1b}[2J\\0\""
+            "< [::1]:9000 association=7 text=\"a\\n* COMM_LOST \\\"\\\\ \\xff\\u{1b}[2J\\0\""
         );
         assert_eq!(
             record("grüß' dich".as_bytes()),
-            "< [::1]:9000 text=\"grüß' dich\""
+            "< [::1]:9000 association=7 text=\"grüß' dich\""
         );
-        assert_eq!(record(b""), "< [::1]:9000 text=\"\"");
+        assert_eq!(record(b""), "< [::1]:9000 association=7 text=\"\"");
     }
 }

@@ -1,28 +1,27 @@
 //! Answers to `/paths`, `/stats` and the like.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use sctp_net::{
-    Association, AssociationState, AssociationStatistics, AssociationStatus, EndpointConfig,
-    PathStatus, StackStatistics,
+    AssociationState, AssociationStatistics, AssociationStatus, EndpointConfig, PathStatus,
+    StackStatistics,
 };
 
 use crate::command::USAGES;
 use crate::notification::path_state;
 use crate::parameters::PARAMETERS;
-use crate::record::Record;
+use crate::record::{Record, Subject};
 use crate::session::Received;
 
 /// A line for each path of an association.
-pub(crate) fn paths(peer: SocketAddr, status: &AssociationStatus) -> Vec<Record> {
+pub(crate) fn paths(subject: Subject, status: &AssociationStatus) -> Vec<Record> {
     let is_primary = |path: &PathStatus| path.address.remote == status.primary;
     status
         .paths
         .iter()
         .map(|path| {
             Record::report("path")
-                .about(peer)
+                .about(subject)
                 .with("address", path.address.remote)
                 .with_some("encapsulation_port", path.address.encapsulation_port)
                 .with_some("local", path.address.local)
@@ -40,15 +39,14 @@ pub(crate) fn paths(peer: SocketAddr, status: &AssociationStatus) -> Vec<Record>
 }
 
 /// The state of an association (RFC 9260 section 11.1.8, STATUS).
-pub(crate) fn status(association: &Association, status: &AssociationStatus) -> Record {
+pub(crate) fn status(subject: Subject, status: &AssociationStatus) -> Record {
     let addresses: Vec<String> = status
         .local_addresses
         .iter()
         .map(ToString::to_string)
         .collect();
     Record::report("status")
-        .about(association.peer())
-        .with("association", association.id())
+        .about(subject)
         .with("state", state(status.state))
         .with("outbound_streams", status.outbound_streams)
         .with("inbound_streams", status.inbound_streams)
@@ -69,14 +67,13 @@ pub(crate) fn status(association: &Association, status: &AssociationStatus) -> R
 
 /// What an association has counted.
 pub(crate) fn counters(
-    association: &Association,
+    subject: Subject,
     statistics: &AssociationStatistics,
     received: &Received,
 ) -> Record {
     let (messages, bytes) = received.totals();
     Record::report("counters")
-        .about(association.peer())
-        .with("association", association.id())
+        .about(subject)
         .with("messages_sent", statistics.messages_sent)
         .with("messages_received", messages)
         .with("bytes_received", bytes)

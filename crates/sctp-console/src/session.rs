@@ -9,13 +9,14 @@ use tokio::sync::Notify;
 
 use crate::notification;
 use crate::output::Output;
-use crate::record::Record;
+use crate::record::{Record, Subject};
 use crate::service::Service;
 
 /// What serves an association.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) association: Association,
+    pub(crate) subject: Subject,
     /// Whether the peer began it.
     pub(crate) incoming: bool,
     pub(crate) service: Service,
@@ -53,7 +54,8 @@ impl Received {
 impl Session {
     /// Serves until the association has ended.
     pub(crate) async fn run(self) -> CloseCause {
-        let up = notification::communication_up(&self.association, self.incoming).await;
+        let up =
+            notification::communication_up(self.subject, &self.association, self.incoming).await;
         self.output.print(up).await;
         // Side by side: a service that waits until it can send still tells what happens meanwhile.
         tokio::join!(self.serve(), self.tell_notifications());
@@ -61,13 +63,12 @@ impl Session {
         if self.service == Service::Discard {
             let (messages, bytes) = self.received.totals();
             let discarded = Record::report("discarded")
-                .about(self.association.peer())
-                .with("association", self.association.id())
+                .about(self.subject)
                 .with("messages", messages)
                 .with("bytes", bytes);
             self.output.print(discarded).await;
         }
-        let ended = notification::ended(&self.association, &cause);
+        let ended = notification::ended(self.subject, &cause);
         self.output.print(ended).await;
         cause
     }
@@ -100,13 +101,12 @@ impl Session {
         let notifications = self.association.notifications();
         let mut missed = 0;
         while let Some(notification) = notifications.next().await {
-            let record = notification::during(&self.association, notification);
+            let record = notification::during(self.subject, notification);
             self.output.print(record).await;
             if notifications.missed() > missed {
                 missed = notifications.missed();
                 let stopped = Record::report("notifications_missed")
-                    .about(self.association.peer())
-                    .with("association", self.association.id())
+                    .about(self.subject)
                     .with("count", missed);
                 self.output.print(stopped).await;
             }
@@ -114,8 +114,7 @@ impl Session {
     }
 
     async fn print(&self, message: ReceivedMessage) {
-        let record = Record::message(self.association.peer())
-            .with("association", self.association.id())
+        let record = Record::message(self.subject)
             .with("stream", message.stream)
             .with("ppid", message.ppid)
             .with("unordered", message.unordered)
@@ -146,7 +145,7 @@ impl Session {
     }
 
     async fn tell_not_sent(&self, what: &str, error: SendError) {
-        let peer = self.association.peer();
+        let peer = self.subject.peer;
         let text = format!("{what} not sent to {peer}: {error}");
         self.output.print(Record::error(text)).await;
     }

@@ -3,7 +3,7 @@
 use std::future;
 
 use bytes::Bytes;
-use sctp_net::{Association, SendError, SendInfo};
+use sctp_net::{Association, AssociationId, SendError, SendInfo};
 
 use super::{Program, Served, Task};
 use crate::command::{Command, Outgoing};
@@ -31,32 +31,36 @@ impl Program {
     pub(super) fn execute(&self, command: Command) -> Task<()> {
         let output = self.output.clone();
         let current = self.current_association();
-        let current = current.map(|served| served.association);
         match (command, current) {
             (Command::Help, _) => Box::pin(print_all(output, report::help())),
             (Command::Associations, _) => Box::pin(print_all(output, self.list())),
             (Command::Stats, _) => self.tell_statistics(),
-            (Command::Send(outgoing), Some(association)) => {
-                Box::pin(send(association, outgoing, self.options.ppid, output))
-            }
-            (Command::Paths, Some(association)) => Box::pin(tell_paths(association, output)),
-            (Command::Primary(address), Some(association)) => Box::pin(async move {
+            (Command::Send(outgoing), Some(served)) => Box::pin(send(
+                served.association,
+                outgoing,
+                self.options.ppid,
+                output,
+            )),
+            (Command::Paths, Some(served)) => Box::pin(tell_paths(served, output)),
+            (Command::Primary(address), Some(Served { association, .. })) => Box::pin(async move {
                 if let Err(error) = association.set_primary(address).await {
                     let text = format!("/primary {address}: {error}");
                     output.print(Record::error(text)).await;
                 }
             }),
-            (Command::Heartbeat(address), Some(association)) => Box::pin(async move {
-                if let Err(error) = association.request_heartbeat(address).await {
-                    let text = format!("/heartbeat {address}: {error}");
-                    output.print(Record::error(text)).await;
-                }
-            }),
-            (Command::Shutdown, Some(association)) => {
+            (Command::Heartbeat(address), Some(Served { association, .. })) => {
+                Box::pin(async move {
+                    if let Err(error) = association.request_heartbeat(address).await {
+                        let text = format!("/heartbeat {address}: {error}");
+                        output.print(Record::error(text)).await;
+                    }
+                })
+            }
+            (Command::Shutdown, Some(Served { association, .. })) => {
                 association.begin_shutdown();
                 Box::pin(future::ready(()))
             }
-            (Command::Abort(reason), Some(association)) => {
+            (Command::Abort(reason), Some(Served { association, .. })) => {
                 association.abort(&reason[..reason.len().min(MAX_REASON)]);
                 Box::pin(future::ready(()))
             }
@@ -65,10 +69,11 @@ impl Program {
     }
 
     fn use_association(&mut self, number: u64) {
-        let number = number.to_string();
-        let found = self.associations.keys().find(|id| id.to_string() == number);
-        match found {
-            Some(&id) => self.current = Some(id),
+        let numbered = |(id, served): (&AssociationId, &Served)| {
+            (served.subject.number == number).then_some(*id)
+        };
+        match self.associations.iter().find_map(numbered) {
+            Some(id) => self.current = Some(id),
             None => {
                 let text = format!("there is no association {number}: /associations lists them");
                 self.tell(Record::error(text));
@@ -87,8 +92,7 @@ impl Program {
             .map(|(id, served)| {
                 let (messages, bytes) = served.received.totals();
                 Record::report("association")
-                    .about(served.association.peer())
-                    .with("association", id)
+                    .about(served.subject)
                     .with("current", self.current == Some(*id))
                     .with("messages_received", messages)
                     .with("bytes_received", bytes)
@@ -104,14 +108,15 @@ impl Program {
         Box::pin(async move {
             if let Some(Served {
                 association,
+                subject,
                 received,
             }) = current
             {
                 if let Some(status) = association.status().await {
-                    output.print(report::status(&association, &status)).await;
+                    output.print(report::status(subject, &status)).await;
                 }
                 if let Some(statistics) = association.statistics().await {
-                    let counters = report::counters(&association, &statistics, &received);
+                    let counters = report::counters(subject, &statistics, &received);
                     output.print(counters).await;
                 }
             }
@@ -151,9 +156,9 @@ async fn send(association: Association, outgoing: Outgoing, ppid: u32, output: O
     output.print(Record::error(text)).await;
 }
 
-async fn tell_paths(association: Association, output: Output) {
-    match association.status().await {
-        Some(status) => print_all(output, report::paths(association.peer(), &status)).await,
+async fn tell_paths(served: Served, output: Output) {
+    match served.association.status().await {
+        Some(status) => print_all(output, report::paths(served.subject, &status)).await,
         None => {
             let ended = Record::error("the association has ended");
             output.print(ended).await;

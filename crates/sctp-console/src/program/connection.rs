@@ -75,7 +75,7 @@ impl Program {
         let first = self
             .connection
             .as_ref()
-            .map(|connection| Record::report("connecting").about(connection.peer()));
+            .map(|connection| Record::report("connecting").to(connection.peer()));
         self.connect_after(Duration::ZERO, first);
     }
 

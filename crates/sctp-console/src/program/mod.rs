@@ -17,7 +17,7 @@ use crate::carrier::{Carrier, Over};
 use crate::command::Command;
 use crate::input::{self, Input};
 use crate::output::Output;
-use crate::record::Record;
+use crate::record::{Record, Subject};
 use crate::service::Service;
 use crate::session::{Received, Session};
 use crate::target::{ResolveError, Target};
@@ -122,6 +122,8 @@ struct Program {
     output: Output,
     connection: Option<Connection>,
     sessions: JoinSet<(AssociationId, CloseCause)>,
+    /// How many associations have come up.
+    begun: u64,
     associations: BTreeMap<AssociationId, Served>,
     /// The association to which typed lines go.
     current: Option<AssociationId>,
@@ -145,6 +147,7 @@ struct Program {
 #[derive(Clone, Debug)]
 struct Served {
     association: Association,
+    subject: Subject,
     received: Arc<Received>,
 }
 
@@ -205,6 +208,7 @@ impl Program {
             endpoint,
             output,
             sessions: JoinSet::new(),
+            begun: 0,
             associations: BTreeMap::new(),
             current: None,
             input,
@@ -277,12 +281,18 @@ impl Program {
     /// An association is up.
     fn begin(&mut self, association: Association, incoming: bool) {
         let id = association.id();
+        self.begun += 1;
+        let subject = Subject {
+            number: self.begun,
+            peer: association.peer(),
+        };
         let received = Arc::default();
         if let Some(connection) = &mut self.connection {
             connection.begun(&association);
         }
         let session = Session {
             association: association.clone(),
+            subject,
             incoming,
             service: self.options.service,
             ppid: self.options.ppid,
@@ -294,6 +304,7 @@ impl Program {
             .spawn(async move { (id, session.run().await) });
         let served = Served {
             association,
+            subject,
             received,
         };
         self.associations.insert(id, served);

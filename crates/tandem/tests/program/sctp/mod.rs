@@ -1,6 +1,7 @@
 //! `tandem sctp` as people and scripts use it, two programs on loopback.
 
 mod arguments;
+mod carriers;
 mod endings;
 mod lines;
 mod parameters;
@@ -21,6 +22,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 struct Talk {
     peer: Peer,
     port: u16,
+    /// 0 where there is no encapsulation.
     encapsulation_port: u16,
 }
 
@@ -51,10 +53,10 @@ impl Talk {
         peer.wait_for_output("= endpoint ", LIMIT);
         let output = peer.output();
         let line = line_with(&output, "= endpoint ");
-        let port = |key| field(&line, key).parse().expect("a port");
+        let port = |key| Some(find_field(&line, key)?.parse().expect("a port"));
         Talk {
-            port: port("port"),
-            encapsulation_port: port("encapsulation_port"),
+            port: port("port").expect("every endpoint has one"),
+            encapsulation_port: port("encapsulation_port").unwrap_or_default(),
             peer,
         }
     }
@@ -110,7 +112,10 @@ fn line_with(output: &str, text: &str) -> String {
 
 /// The value of `key=value` in a line.
 fn field<'a>(line: &'a str, key: &str) -> &'a str {
+    find_field(line, key).unwrap_or_else(|| panic!("no {key} in {line:?}"))
+}
+
+fn find_field<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     line.split(' ')
         .find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
-        .unwrap_or_else(|| panic!("no {key} in {line:?}"))
 }
