@@ -15,7 +15,7 @@ use super::registry::Expectation;
 use super::{Client, Registry, ServerEvent, scale};
 use crate::control::{
     ClientMessage, ControlChannel, MAX_REQUEST_BYTES, REPORT_INTERVAL, SILENCE, ServerMessage,
-    Token, VERSION,
+    SideResult, Token, VERSION,
 };
 use crate::flow::tcp;
 use crate::flow::udp::UdpFlow;
@@ -91,8 +91,8 @@ async fn serve_test(
     };
     registry.events.send(began).await.ok();
 
-    let mut total = None;
-    let outcome = run(control, &test, preparation, &mut total, || {
+    let mut result = SideResult::default();
+    let outcome = run(control, &test, preparation, &mut result, || {
         // Another test was under way when this one began, began since then, or is under way now.
         let now = registry.activity();
         begin.1 > 1 || now.0 > begin.0 || now.1 > 1
@@ -100,8 +100,11 @@ async fn serve_test(
     .await;
     let ended = ServerEvent::Ended {
         client: client.address,
-        total: total.unwrap_or_default(),
-        error: outcome.as_ref().err().map(|error| format!("{error:#}")),
+        total: sum(&result.flows),
+        error: match &outcome {
+            Err(error) => Some(format!("{error:#}")),
+            Ok(()) => result.errors.into_iter().next(),
+        },
     };
     registry.events.send(ended).await.ok();
     outcome
@@ -173,7 +176,7 @@ async fn run(
     control: &mut ControlChannel,
     test: &TestParameters,
     preparation: Preparation,
-    total: &mut Option<crate::control::FlowTotal>,
+    result: &mut SideResult,
     other_tests: impl Fn() -> bool,
 ) -> anyhow::Result<()> {
     let Preparation {
@@ -203,10 +206,9 @@ async fn run(
         side
     };
     let outcome = converse(control, test, &mut side).await;
-    let result = side.result(other_tests());
-    *total = Some(sum(&result.flows));
+    *result = side.result(other_tests());
     outcome?;
-    control.send(&ServerMessage::Done(result)).await?;
+    control.send(&ServerMessage::Done(result.clone())).await?;
     farewell(control).await;
     Ok(())
 }

@@ -311,6 +311,59 @@ fn a_server_outlives_a_client_that_is_killed() {
     }
 }
 
+/// A client that was killed says no farewell over SCTP: the server gives it up by itself.
+#[test]
+fn a_server_gives_up_an_sctp_client_that_is_silent() {
+    let mut server = Server::start(&[]);
+    let options = ["--seconds", "600", "--bitrate", "1M", "--reverse"];
+    let mut client = Peer::spawn(&mut server.client("sctp", &options));
+    client.wait_for_output("messages/s", LONG);
+    signal(client.id(), "KILL");
+    server.peer.wait_for_output(" bytes; ", 2 * LONG);
+    server.measure("sctp", &["--count", "10"]);
+}
+
+#[test]
+fn paths_of_several_addresses_are_told() {
+    let mut server = tandem();
+    server.args(["perf", "server", "--encapsulation-port", "0"]);
+    server.args(["--listen", "sctp:127.0.0.1,127.0.0.2:0"]);
+    let mut peer = Peer::spawn(&mut server);
+    peer.wait_for_output("(in UDP, port ", LONG);
+    let server = Server { peer };
+    let port = server.number_after("listening on sctp:127.0.0.1,127.0.0.2:");
+    let directory = tempfile::tempdir().expect("a directory");
+    let json = directory.path().join("result.json");
+    let output = tandem()
+        .args([
+            "perf",
+            "client",
+            &format!("sctp:127.0.0.1,127.0.0.2:{port}"),
+        ])
+        .args(["--address", "127.0.0.1", "--address", "127.0.0.2"])
+        .args([
+            "--peer-encapsulation-port",
+            &server.encapsulation_port().to_string(),
+        ])
+        .args(["--seconds", "1.5", "--bitrate", "1M", "--json"])
+        .arg(&json)
+        .output()
+        .expect("it runs");
+    assert!(output.status.success(), "{}", text(&output));
+    let document = read(&json);
+    let run = run(&document);
+    assert_consistent(run);
+    let paths = run["paths"].as_array().expect("paths");
+    let mut addresses: Vec<&str> = paths
+        .iter()
+        .map(|path| path["address"].as_str().expect("an address"))
+        .collect();
+    addresses.sort_unstable();
+    assert_eq!(addresses, ["127.0.0.1", "127.0.0.2"], "{run}");
+    let primary = paths.iter().filter(|path| path["primary"] == true);
+    assert_eq!(primary.count(), 1, "{run}");
+}
+
 #[test]
 fn one_off_ends_after_one_test_and_an_interrupt_ends_a_server() {
     let mut server = Server::start(&["--one-off"]);
@@ -358,6 +411,20 @@ fn a_server_survives_garbage_on_every_listener() {
             }
         }
     }
+    // An association whose first message is no request.
+    let target = format!("127.0.0.1:{}", server.port("sctp"));
+    let port = server.encapsulation_port().to_string();
+    let mut stranger = Peer::spawn(tandem().args([
+        "sctp",
+        "connect",
+        &target,
+        "--encapsulation-port",
+        "0",
+        "--peer-encapsulation-port",
+        &port,
+    ]));
+    stranger.write("what is this?\n");
+    assert!(!stranger.wait(LONG).success(), "it is aborted");
     for transport in ["udp", "tcp", "sctp"] {
         let document = server.measure(transport, &["--count", "10"]);
         assert_eq!(run(&document)["received"]["messages"], 10);
