@@ -336,6 +336,7 @@ impl Association {
         context.receive_budget = context
             .receive_budget
             .saturating_sub(self.receiver.buffered().saturating_sub(held));
+        context.statistics.drops.data_reneged += self.receiver.take_reneged();
         match reception {
             Ok(Reception::Accepted) => {}
             Ok(Reception::Duplicate) => {
@@ -576,7 +577,11 @@ impl Association {
         // The path may carry larger packets than has been found out yet: this one, for example.
         let room = self.paths.get(arriving.path).map_or(0, Path::max_pmdcs);
         let parameters = arriving.packet.slice_ref(parameters);
-        if !answers || !self.pending.heartbeat_ack(arriving.path, parameters, room) {
+        // The ERROR for a packet from an address that is not confirmed goes elsewhere, and one packet
+        // gets no two in answer (section 12.4).
+        let is_second =
+            self.reply_path(arriving.path) != arriving.path && self.pending.has_errors();
+        if !answers || is_second || !self.pending.heartbeat_ack(arriving.path, parameters, room) {
             context.statistics.drops.answers += 1;
         }
     }
@@ -615,6 +620,10 @@ impl Association {
         shutdown: Shutdown,
         context: &mut Context<'_>,
     ) {
+        if self.reply_path(arriving.path) != arriving.path {
+            // The answer goes elsewhere, and one packet gets no two in answer (section 12.4).
+            self.pending.forget_heartbeat_acks(arriving.path);
+        }
         match self.state {
             AssociationState::Closed
             | AssociationState::CookieWait
@@ -748,7 +757,13 @@ impl Association {
     /// Has an error cause sent in an ERROR, if there is room for it.
     fn queue_error(&mut self, path: PathIndex, cause: &Cause<'_>, context: &mut Context<'_>) {
         let mut causes = CauseBuffer::new();
-        let path = self.reply_path(path);
+        let reply_path = self.reply_path(path);
+        if reply_path != path && self.pending.answers_on(path) {
+            // It would be a second packet in answer to one (section 12.4).
+            context.statistics.drops.answers += 1;
+            return;
+        }
+        let path = reply_path;
         let room = self.paths.get(path).map_or(0, Path::pmdcs);
         if causes.push(cause).is_err() || !self.pending.error(path, causes.causes(), room) {
             context.statistics.drops.answers += 1;

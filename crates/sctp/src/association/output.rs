@@ -56,6 +56,21 @@ impl Pending {
         room
     }
 
+    /// Whether a COOKIE ACK or a HEARTBEAT ACK waits for `path`.
+    pub(super) fn answers_on(&self, path: PathIndex) -> bool {
+        self.cookie_ack == Some(path) || self.heartbeat_acks.iter().any(|(other, _)| *other == path)
+    }
+
+    /// Whether an ERROR waits.
+    pub(super) fn has_errors(&self) -> bool {
+        self.errors.is_some()
+    }
+
+    /// The HEARTBEATs that came on `path` are not to be answered.
+    pub(super) fn forget_heartbeat_acks(&mut self, path: PathIndex) {
+        self.heartbeat_acks.retain(|(other, _)| *other != path);
+    }
+
     /// These causes are to go out in an ERROR on `path`, if everything that waits still fits in a
     /// packet with `max` bytes for chunks. `false` when it does not.
     pub(super) fn error(&mut self, path: PathIndex, causes: Causes<'_>, max: usize) -> bool {

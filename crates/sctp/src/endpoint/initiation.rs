@@ -24,6 +24,8 @@ struct Offer {
     tag: u32,
     initial_tsn: Tsn,
     outbound_streams: u16,
+    inbound_streams: u16,
+    a_rwnd: u32,
     tie_tags: TieTags,
 }
 
@@ -102,6 +104,8 @@ impl Endpoint {
                 tag: self.new_tag(now),
                 initial_tsn: Tsn(self.rng.next_u32()),
                 outbound_streams: self.config.outbound_streams,
+                inbound_streams: self.config.max_inbound_streams,
+                a_rwnd: self.config.a_rwnd,
                 tie_tags: TieTags::default(),
             }),
         };
@@ -176,6 +180,8 @@ impl Endpoint {
                         tag: association.local_tag(),
                         initial_tsn: association.local_initial_tsn(),
                         outbound_streams: config.outbound_streams,
+                        inbound_streams: config.max_inbound_streams,
+                        a_rwnd: config.a_rwnd,
                         tie_tags: TieTags::default(),
                     })
                 })
@@ -186,10 +192,13 @@ impl Endpoint {
                 tag: association.local_tag(),
                 initial_tsn: association.local_initial_tsn(),
                 outbound_streams: config.outbound_streams,
+                inbound_streams: config.max_inbound_streams,
+                a_rwnd: config.a_rwnd,
                 tie_tags: association.populate_tie_tags(&mut self.rng),
             }),
             // Section 5.2.2: a new tag, and the tie-tags of the association.
             _ => {
+                let (inbound_streams, a_rwnd) = (config.max_inbound_streams, config.a_rwnd);
                 let outbound_streams = association.outbound_streams();
                 let tie_tags = association.populate_tie_tags(&mut self.rng);
                 Meeting::Offer(Offer {
@@ -197,6 +206,8 @@ impl Endpoint {
                     tag: self.new_tag(now),
                     initial_tsn: Tsn(self.rng.next_u32()),
                     outbound_streams,
+                    inbound_streams,
+                    a_rwnd,
                     tie_tags,
                 })
             }
@@ -214,16 +225,16 @@ impl Endpoint {
     ) {
         let cookie = self.sign_cookie(now, from, header, init, &offer, parameters);
         let address = self.reply_address(offer.to, header.source_port, init.initiate_tag);
-        let (config, local) = (&self.config, &self.local_addresses);
+        let local = &self.local_addresses;
         let max = self.replies.max_packet();
         self.replies.push(address, |writer| {
             let parameters = init_ack_parameters(&cookie, parameters, local, offer.to.remote, max);
             writer.chunk(&Chunk::InitAck(Init {
                 initiate_tag: offer.tag,
-                a_rwnd: config.a_rwnd,
+                a_rwnd: offer.a_rwnd,
                 // Section 3.3.3: not more than the peer allows.
                 outbound_streams: offer.outbound_streams.min(init.inbound_streams),
-                inbound_streams: config.max_inbound_streams,
+                inbound_streams: offer.inbound_streams,
                 initial_tsn: offer.initial_tsn,
                 parameters: parameters.parameters(),
             }))
@@ -261,7 +272,7 @@ impl Endpoint {
             peer_initial_tsn: init.initial_tsn,
             peer_a_rwnd: init.a_rwnd,
             outbound_streams: offer.outbound_streams.min(init.inbound_streams),
-            inbound_streams: init.outbound_streams.min(self.config.max_inbound_streams),
+            inbound_streams: init.outbound_streams.min(offer.inbound_streams),
             tie_tags: offer.tie_tags,
             source: offer.to.into(),
             other_addresses,
