@@ -264,6 +264,29 @@ impl Associations {
         settled
     }
 
+    /// Does what is left of [`Self::settle`] after the user sent or received a message: when the
+    /// association is going to be asked for packets anyway, the rest is done then.
+    pub(crate) fn settle_soon(&mut self, index: Index) -> Settled {
+        let waits = self
+            .slots
+            .get_mut(index as usize)
+            .and_then(|slot| slot.entry.as_mut())
+            .filter(|entry| {
+                entry.is_ready
+                    && entry.association.state() != crate::AssociationState::Closed
+                    && entry.out_of_order == entry.association.out_of_order_bytes()
+            });
+        let Some(entry) = waits else {
+            return self.settle(index);
+        };
+        let received_now = entry.association.receive_buffer_bytes();
+        Settled {
+            received_before: std::mem::replace(&mut entry.received_bytes, received_now),
+            received_now,
+            retired_tag: None,
+        }
+    }
+
     /// The earliest deadline.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         self.deadlines.first()

@@ -22,7 +22,7 @@ use rand_chacha::ChaCha12Rng;
 pub use icmp::{IcmpError, IcmpKind};
 pub use out_of_the_blue::answer_out_of_the_blue;
 
-use associations::{Associations, Index, PeerKey};
+use associations::{Associations, Index, PeerKey, Settled};
 use rates::Rates;
 use remembered_tags::RememberedTags;
 
@@ -38,7 +38,7 @@ use crate::{
 };
 
 /// How much memory is taken at once for packets.
-const PACKET_BUFFER: usize = 1 << 16;
+const PACKET_BUFFER: usize = 1 << 15;
 
 /// How many associations give room back for one packet, at most.
 const MAX_RENEGES: usize = 4;
@@ -345,7 +345,7 @@ impl Endpoint {
         info: SendInfo,
         payload: Bytes,
     ) -> Result<(), SendError> {
-        self.with_id(now, id, |association, context| {
+        self.with_message(now, id, |association, context| {
             association.send(info, payload, context)
         })
         .unwrap_or(Err(SendError::UnknownAssociation))
@@ -355,7 +355,7 @@ impl Endpoint {
     /// pulled fills the window that the peer sees. Messages of an association that has ended can
     /// be pulled until there are none left; it is forgotten then.
     pub fn receive(&mut self, now: Instant, id: AssociationId) -> Option<ReceivedMessage> {
-        self.with_id(now, id, |association, context| association.receive(context))
+        self.with_message(now, id, |association, context| association.receive(context))
             .flatten()
     }
 
@@ -612,6 +612,22 @@ impl Endpoint {
         self.with(now, index, action)
     }
 
+    /// Lets an association send or receive a message. There may be many more to come.
+    fn with_message<R>(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        action: impl FnOnce(&mut Association, &mut Context<'_>) -> R,
+    ) -> Option<R> {
+        let index = self.associations.index_of(id)?;
+        let (associations, _, lent) = self.lend(now);
+        let (association, config) = associations.get_mut(index)?;
+        let result = action(association, &mut lent.with(config));
+        let settled = self.associations.settle_soon(index);
+        self.conclude(now, settled);
+        Some(result)
+    }
+
     /// The associations, the place where packets are written, and what an association is lent
     /// while it works.
     fn lend(&mut self, now: Instant) -> (&mut Associations, &mut BytesMut, Lent<'_>) {
@@ -633,6 +649,11 @@ impl Endpoint {
 
     fn settle(&mut self, now: Instant, index: Index) {
         let settled = self.associations.settle(index);
+        self.conclude(now, settled);
+    }
+
+    /// Does for the endpoint what follows from an association's change.
+    fn conclude(&mut self, now: Instant, settled: Settled) {
         self.received_bytes =
             (self.received_bytes + settled.received_now).saturating_sub(settled.received_before);
         if let Some(tag) = settled.retired_tag {
