@@ -3,11 +3,12 @@
  *   peer sink  PORT ADDRESSES            takes one association; tells what came when it ends
  *   peer echo  PORT ADDRESSES            sends every message back on its stream, for ever
  *   peer send  PORT ADDRESSES BYTES SIZE sends BYTES of a pattern in messages of SIZE, then shuts down
- *   peer abort PORT ADDRESSES            sends one message, then aborts
+ *   peer abort PORT ADDRESSES SECONDS    sends one message, and aborts so much later
  *   peer talk  PORT ADDRESSES TEXT       sends TEXT, prints the answer, shuts down
  *
  * ADDRESSES, with commas, are this end's for sink and echo, and the other end's for the rest. ENCAPSULATION=PORT in
- * the environment has send, abort and talk go over UDP to that port (RFC 6951); FROM=ADDRESSES binds them.
+ * the environment has send, abort and talk go over UDP to that port (RFC 6951); FROM=ADDRESSES and FROM_PORT=PORT
+ * bind them.
  * What is sent and what came is told as a number of bytes and an FNV-1a hash of them.
  */
 #include <arpa/inet.h>
@@ -117,11 +118,11 @@ static int listening(uint16_t port, const char *list)
 static int connected(uint16_t port, const char *list)
 {
 	struct addresses remote = parse(list, port);
-	const char *encapsulation = getenv("ENCAPSULATION"), *from = getenv("FROM");
+	const char *encapsulation = getenv("ENCAPSULATION"), *from = getenv("FROM"), *from_port = getenv("FROM_PORT");
 	int fd = open_socket(&remote);
 
 	if (from) {
-		struct addresses local = parse(from, 0);
+		struct addresses local = parse(from, from_port ? atoi(from_port) : 0);
 
 		bind_to(fd, &local);
 	}
@@ -276,14 +277,15 @@ static int send_pattern(uint16_t port, const char *list, uint64_t bytes, size_t 
 	return end(fd);
 }
 
-static int abort_it(uint16_t port, const char *list)
+static int abort_it(uint16_t port, const char *list, unsigned seconds)
 {
 	struct linger at_once = { .l_onoff = 1, .l_linger = 0 };
 	int fd = connected(port, list);
 
 	if (send_on(fd, "soon gone", 9, 0, 0, 0) < 0)
 		fail("send");
-	usleep(500000);
+	printf("sent\n");
+	sleep(seconds);
 	setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
 	close(fd);
 	printf("aborted\n");
@@ -319,8 +321,8 @@ int main(int count, char **arguments)
 		return echo(port, list);
 	if (!strcmp(what, "send") && count > 5)
 		return send_pattern(port, list, strtoull(arguments[4], NULL, 10), strtoul(arguments[5], NULL, 10));
-	if (!strcmp(what, "abort"))
-		return abort_it(port, list);
+	if (!strcmp(what, "abort") && count > 4)
+		return abort_it(port, list, atoi(arguments[4]));
 	if (!strcmp(what, "talk") && count > 4)
 		return talk(port, list, arguments[4]);
 	fprintf(stderr, "usage: peer sink|echo|send|abort|talk PORT ADDRESSES [...]\n");

@@ -5,11 +5,13 @@
 //! as [`Peer`]s, which end with the test and show what they printed when it fails.
 #![forbid(unsafe_code)]
 
+mod kernel_peer;
 mod namespace;
 mod packages;
 mod peer;
 mod wait;
 
+pub use kernel_peer::KernelPeer;
 pub use namespace::Namespace;
 pub use packages::{require_command, require_file};
 pub use peer::Peer;

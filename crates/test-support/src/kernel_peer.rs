@@ -1,0 +1,130 @@
+//! The Linux kernel's SCTP as a peer: a small virtual machine, see `tests/kernel-peer/`.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use crate::packages::say_skipped;
+
+/// A guest whose kernel has SCTP, reached from a network namespace of its own.
+///
+/// One for all tests of a program; it goes down when the program ends. Tests of other programs wait.
+#[derive(Debug)]
+pub struct KernelPeer {
+    script: PathBuf,
+    namespace: String,
+    /// Locked for as long as this program uses the guest.
+    _lock: File,
+}
+
+impl KernelPeer {
+    /// The guest, booted at the first call. `None`, and a line with the reason, when it cannot be had here: it
+    /// needs root, and Debian's packages. The test then ends early.
+    ///
+    /// # Panics
+    ///
+    /// When it should work but does not.
+    pub fn get() -> Option<&'static KernelPeer> {
+        static GUEST: OnceLock<Option<KernelPeer>> = OnceLock::new();
+        GUEST.get_or_init(KernelPeer::boot).as_ref()
+    }
+
+    fn boot() -> Option<KernelPeer> {
+        if !nix::unistd::geteuid().is_root() {
+            say_skipped("the guest with the kernel's SCTP needs root");
+            return None;
+        }
+        if !Path::new("/dev/net/tun").exists() || cfg!(not(target_arch = "x86_64")) {
+            say_skipped("the guest with the kernel's SCTP needs x86-64 and /dev/net/tun");
+            return None;
+        }
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let lock = File::create(root.join("target/kernel-peer.lock")).expect("target/ is there");
+        lock.lock().expect("files can be locked");
+        let script = root.join("tests/kernel-peer/guest");
+        let up = Command::new(&script)
+            .arg("up")
+            .arg(std::process::id().to_string())
+            .output()
+            .expect("the script can be run");
+        if !up.status.success() {
+            let reason = String::from_utf8_lossy(&up.stderr);
+            say_skipped(&format!(
+                "no guest with the kernel's SCTP: {}",
+                reason.trim()
+            ));
+            return None;
+        }
+        let namespace = Command::new(&script)
+            .arg("netns")
+            .output()
+            .expect("the script can be run");
+        Some(KernelPeer {
+            script,
+            namespace: String::from_utf8_lossy(&namespace.stdout).trim().to_owned(),
+            _lock: lock,
+        })
+    }
+
+    /// A command that has the guest's shell run `command`.
+    pub fn command(&self, command: &str) -> Command {
+        let mut run = Command::new(&self.script);
+        run.args(["run", command]);
+        run
+    }
+
+    /// Runs a command in the guest to its end; what it printed.
+    ///
+    /// # Panics
+    ///
+    /// When it fails.
+    pub fn run(&self, command: &str) -> String {
+        let output = self
+            .command(command)
+            .output()
+            .expect("the script can be run");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{command}: {text}{error}");
+        text
+    }
+
+    /// Copies a program into the guest's `/bin`, with the libraries that it needs.
+    ///
+    /// # Panics
+    ///
+    /// When it fails.
+    pub fn put(&self, program: &Path) {
+        let status = Command::new(&self.script)
+            .arg("put")
+            .arg(program)
+            .status()
+            .expect("the script can be run");
+        assert!(status.success(), "{} cannot be copied", program.display());
+    }
+
+    /// Moves the calling thread into the namespace from which the guest can be reached: the sockets that it
+    /// opens from now on are there.
+    ///
+    /// # Panics
+    ///
+    /// When it fails.
+    pub fn enter(&self) {
+        crate::namespace::enter(&self.namespace);
+    }
+
+    /// Runs `ip` with these arguments, separated by spaces, in that namespace.
+    ///
+    /// # Panics
+    ///
+    /// When it fails.
+    pub fn ip(&self, arguments: &str) {
+        let status = Command::new("ip")
+            .args(["-n", &self.namespace])
+            .args(arguments.split_whitespace())
+            .status()
+            .expect("ip can be run");
+        assert!(status.success(), "ip {arguments}");
+    }
+}
