@@ -604,3 +604,45 @@ fn who_claims_an_address_does_not_keep_its_owner_out() {
             .any(|event| matches!(event, Event::Restart { .. }))
     );
 }
+
+#[test]
+fn addresses_are_verified_though_heartbeats_are_off() {
+    let mut scripted = connected(quiet(), &[second()]);
+    let seen = scripted.watch(Duration::from_secs(5));
+    assert!(!seen.is_empty());
+    for (_, transmit) in seen {
+        assert_eq!(
+            transmit.path.remote,
+            second().remote,
+            "and nothing else is watched"
+        );
+        assert_goes_to_unconfirmed(&transmit.packet);
+    }
+}
+
+/// RFC 6951 sections 5.4 and 5.6.
+#[test]
+fn encapsulation_begins_and_ends_with_what_comes() {
+    let mut scripted = Scripted::connected(quiet());
+    let heartbeat: &[u8] = &[4, 0, 0, 12, 0, 1, 0, 8, 1, 2, 3, 4];
+    for port in [Some(9899), Some(1234), None, Some(7)] {
+        let from = PathAddress {
+            encapsulation_port: port,
+            ..peer()
+        };
+        // A wrong tag teaches nothing.
+        let wrong = PathAddress {
+            encapsulation_port: Some(666),
+            ..peer()
+        };
+        let packet = crate::scripted::raw(scripted.tag ^ 1, heartbeat);
+        scripted.give_from(wrong, packet);
+        scripted.take();
+        let packet = crate::scripted::raw(scripted.tag, heartbeat);
+        scripted.give_from(from, packet);
+        let transmits = scripted.transmits();
+        assert_eq!(transmits[0].path.encapsulation_port, port);
+        let expected = if port.is_some() { 1472 } else { 1480 };
+        assert_eq!(scripted.status().paths[0].mtu, expected);
+    }
+}

@@ -249,3 +249,25 @@ fn the_status_counts_what_is_sent_waits_and_has_come() {
     assert_eq!(status.primary, peer().remote);
     assert_eq!(status.peer_rwnd, 0);
 }
+
+#[test]
+fn a_message_that_is_not_to_be_bundled_takes_those_before_it_along() {
+    let mut scripted = Scripted::connected(EndpointConfig {
+        nodelay: false,
+        ..quiet()
+    });
+    scripted.send(0, b"first");
+    assert_eq!(data_in(&scripted.take(), scripted.tsn), [0]);
+    scripted.send(0, b"waits");
+    assert!(scripted.take().is_empty());
+    let hurried = SendInfo {
+        unbundled: true,
+        ..SendInfo::default()
+    };
+    let id = scripted.id();
+    scripted
+        .endpoint
+        .send(scripted.now, id, hurried, "does not".into())
+        .unwrap();
+    assert_eq!(data_in(&scripted.take(), scripted.tsn), [1, 2]);
+}

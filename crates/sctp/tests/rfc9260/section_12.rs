@@ -359,3 +359,32 @@ fn a_heartbeat_that_fills_a_packet_and_a_shutdown_get_one_packet() {
     let packets = scripted.take();
     assert_eq!(packets.len(), 1, "{:?}", types(&packets));
 }
+
+/// What answers one packet fits one packet, also beside the SACK that its DATA gets.
+#[test]
+fn answers_and_sack_stay_within_the_path_mtu() {
+    let mut scripted = Scripted::accepted(quiet());
+    let mut bytes = vec![];
+    for _ in 0..60 {
+        bytes.extend([
+            4, 0, 0, 24, 0, 1, 0, 20, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4,
+        ]);
+    }
+    bytes.extend(bytes_of(&[Chunk::Data(message(0, b"x"))]));
+    scripted.give_raw(&bytes);
+    let packets = scripted.take();
+    assert!(
+        packets.iter().all(|packet| packet.len() <= 1480),
+        "{:?}",
+        types(&packets)
+    );
+    let with_control = packets
+        .iter()
+        .filter(|packet| {
+            chunks(packet)
+                .iter()
+                .any(|chunk| chunk.chunk_type() != ChunkType::SACK)
+        })
+        .count();
+    assert_eq!(with_control, 1);
+}
