@@ -107,6 +107,8 @@ pub struct EndpointConfig {
     pub max_tsn_distance: u16,
     /// Runs of received TSNs between holes that an association keeps.
     pub max_gap_ack_blocks: usize,
+    /// Duplicate TSNs that are listed in a SACK, at most; further ones are counted only.
+    pub max_duplicate_tsns: usize,
     /// Addresses of the peer that an association uses, and addresses of our own that we list; at
     /// most 255. Further ones of the peer are left out.
     pub max_peer_addresses: usize,
@@ -178,6 +180,7 @@ impl Default for EndpointConfig {
             max_received_messages: 1 << 15,
             max_tsn_distance: 32_767,
             max_gap_ack_blocks: 1024,
+            max_duplicate_tsns: 16,
             max_peer_addresses: 16,
             max_inits_per_second: 100_000,
             max_cookie_echoes_per_second: 100_000,

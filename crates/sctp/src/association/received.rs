@@ -35,22 +35,30 @@ pub(crate) struct ReceivedTsns {
     duplicates: Vec<Tsn>,
     max_distance: u32,
     max_runs: usize,
+    max_duplicates: usize,
 }
 
-/// Duplicates listed in a SACK; what comes on top of them is not worth telling.
-const MAX_DUPLICATES_REPORTED: usize = 16;
+/// How much of what has arrived is kept in mind.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Bounds {
+    /// TSNs more than this above the cumulative one are out of reach.
+    pub(crate) max_distance: u16,
+    /// So is one that would make more runs than this.
+    pub(crate) max_runs: usize,
+    /// Duplicates listed in a SACK; what comes on top of them is not worth telling.
+    pub(crate) max_duplicates: usize,
+}
 
 impl ReceivedTsns {
-    /// Nothing received yet of a peer whose first TSN will be `initial`. TSNs more than
-    /// `max_distance` above the cumulative one are out of reach, and so is one that would make
-    /// more than `max_runs` runs.
-    pub(crate) fn new(initial: Tsn, max_distance: u16, max_runs: usize) -> ReceivedTsns {
+    /// Nothing received yet of a peer whose first TSN will be `initial`.
+    pub(crate) fn new(initial: Tsn, bounds: Bounds) -> ReceivedTsns {
         ReceivedTsns {
             cumulative: initial.previous(),
             runs: VecDeque::new(),
             duplicates: Vec::new(),
-            max_distance: u32::from(max_distance),
-            max_runs,
+            max_distance: u32::from(bounds.max_distance),
+            max_runs: bounds.max_runs,
+            max_duplicates: bounds.max_duplicates,
         }
     }
 
@@ -174,7 +182,7 @@ impl ReceivedTsns {
 
     /// Notes that `tsn` arrived again.
     pub(crate) fn record_duplicate(&mut self, tsn: Tsn) {
-        if self.duplicates.len() < MAX_DUPLICATES_REPORTED {
+        if self.duplicates.len() < self.max_duplicates {
             self.duplicates.push(tsn);
         }
     }
@@ -216,6 +224,15 @@ mod tests {
 
     use super::*;
 
+    fn new(initial: Tsn, max_distance: u16, max_runs: usize) -> ReceivedTsns {
+        let bounds = Bounds {
+            max_distance,
+            max_runs,
+            max_duplicates: 3,
+        };
+        ReceivedTsns::new(initial, bounds)
+    }
+
     fn receive(received: &mut ReceivedTsns, tsn: u32) -> Arrival {
         let arrival = received.classify(Tsn(tsn));
         if arrival == Arrival::New {
@@ -230,7 +247,7 @@ mod tests {
 
     #[test]
     fn reports_the_example_of_section_3_3_4() {
-        let mut received = ReceivedTsns::new(Tsn(10), u16::MAX, 100);
+        let mut received = new(Tsn(10), u16::MAX, 100);
         for tsn in [10, 11, 12, 14, 15, 17] {
             assert_eq!(receive(&mut received, tsn), Arrival::New);
         }
@@ -241,7 +258,7 @@ mod tests {
 
     #[test]
     fn fills_holes_in_any_order() {
-        let mut received = ReceivedTsns::new(Tsn(0), u16::MAX, 100);
+        let mut received = new(Tsn(0), u16::MAX, 100);
         for tsn in [4, 2, 6, 5, 3] {
             assert_eq!(receive(&mut received, tsn), Arrival::New);
         }
@@ -254,7 +271,7 @@ mod tests {
 
     #[test]
     fn counts_across_the_wrap() {
-        let mut received = ReceivedTsns::new(Tsn(u32::MAX - 1), u16::MAX, 100);
+        let mut received = new(Tsn(u32::MAX - 1), u16::MAX, 100);
         assert_eq!(receive(&mut received, u32::MAX - 1), Arrival::New);
         assert_eq!(receive(&mut received, 1), Arrival::New);
         assert_eq!(blocks(&received), [(3, 3)]);
@@ -266,7 +283,7 @@ mod tests {
 
     #[test]
     fn refuses_what_is_too_far_ahead_or_too_scattered() {
-        let mut received = ReceivedTsns::new(Tsn(1), 100, 2);
+        let mut received = new(Tsn(1), 100, 2);
         assert_eq!(receive(&mut received, 101), Arrival::OutOfReach);
         assert_eq!(receive(&mut received, 100), Arrival::New);
         assert_eq!(receive(&mut received, 50), Arrival::New);
@@ -279,7 +296,7 @@ mod tests {
 
     #[test]
     fn takes_back_what_is_above_the_cumulative_tsn() {
-        let mut received = ReceivedTsns::new(Tsn(u32::MAX), 1000, 100);
+        let mut received = new(Tsn(u32::MAX), 1000, 100);
         for tsn in [u32::MAX, 1, 2, 3, 4, 5, 7, 9, 10] {
             assert_eq!(receive(&mut received, tsn), Arrival::New);
         }
@@ -298,13 +315,17 @@ mod tests {
 
     #[test]
     fn lists_a_duplicate_each_time_it_comes() {
-        let mut received = ReceivedTsns::new(Tsn(19), u16::MAX, 100);
+        let mut received = new(Tsn(19), u16::MAX, 100);
         receive(&mut received, 19);
         for _ in 0..2 {
             assert_eq!(receive(&mut received, 19), Arrival::Duplicate);
             received.record_duplicate(Tsn(19));
         }
         assert_eq!(received.duplicates(), [Tsn(19), Tsn(19)]);
+        for _ in 0..9 {
+            received.record_duplicate(Tsn(19));
+        }
+        assert_eq!(received.duplicates().len(), 3, "no more than are allowed");
         received.clear_duplicates();
         assert!(!received.has_duplicates());
     }
@@ -312,7 +333,7 @@ mod tests {
     proptest! {
         #[test]
         fn agrees_with_a_set(initial: u32, offsets in prop::collection::vec(0u32..200, 0..400)) {
-            let mut received = ReceivedTsns::new(Tsn(initial), 1000, 1000);
+            let mut received = new(Tsn(initial), 1000, 1000);
             let mut model = BTreeSet::new();
             for offset in offsets {
                 let arrival = receive(&mut received, initial.wrapping_add(offset));

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::acknowledge::{Acknowledgement, PacketSummary};
 use super::reassembly::{Completed, Fragment, Reassembly, ReassemblyError};
-use super::received::{Arrival, ReceivedTsns, TsnRun};
+use super::received::{Arrival, Bounds, ReceivedTsns, TsnRun};
 use super::sent::PathIndex;
 use super::streams::{InboundStreams, PartialMessage};
 use crate::packet::{Data, PacketWriter, Sack, Tsn};
@@ -66,13 +66,20 @@ pub(crate) struct Receiver {
     said_readable: bool,
     /// The end of this message will never be delivered, although parts of it were.
     aborted: Option<PartialMessage>,
+    /// Chunks taken back in favour of others that filled holes, and not told yet.
+    reneged: u64,
 }
 
 impl Receiver {
     /// A receiver for a peer whose first TSN will be `initial`, on `streams` streams.
     pub(crate) fn new(initial: Tsn, streams: u16, config: &EndpointConfig) -> Receiver {
+        let bounds = Bounds {
+            max_distance: config.max_tsn_distance,
+            max_runs: config.max_gap_ack_blocks,
+            max_duplicates: config.max_duplicate_tsns,
+        };
         Receiver {
-            tsns: ReceivedTsns::new(initial, config.max_tsn_distance, config.max_gap_ack_blocks),
+            tsns: ReceivedTsns::new(initial, bounds),
             reassembly: Reassembly::new(initial, config.max_message_size),
             streams: InboundStreams::new(streams),
             acknowledgement: Acknowledgement::new(),
@@ -83,6 +90,7 @@ impl Receiver {
             promised: config.a_rwnd as usize,
             said_readable: false,
             aborted: None,
+            reneged: 0,
         }
     }
 
@@ -101,7 +109,7 @@ impl Receiver {
     /// Forgets everything but the messages that are ready: the association is over.
     pub(crate) fn close(&mut self) {
         self.aborted = self.streams.close();
-        self.tsns = ReceivedTsns::new(Tsn(0), 0, 0);
+        self.tsns = ReceivedTsns::new(Tsn(0), Bounds::default());
         self.reassembly = Reassembly::new(Tsn(0), 0);
         self.acknowledgement = Acknowledgement::new();
         self.buffered = self.streams.ready_bytes();
@@ -162,6 +170,11 @@ impl Receiver {
     /// The last TSN before the first hole.
     pub(crate) fn cumulative(&self) -> Tsn {
         self.tsns.cumulative()
+    }
+
+    /// How many chunks were taken back in favour of others that filled holes; each told once.
+    pub(crate) fn take_reneged(&mut self) -> u64 {
+        std::mem::take(&mut self.reneged)
     }
 
     /// Whether `tsn` is missing below others that have arrived.
@@ -482,7 +495,9 @@ impl Receiver {
             .flatten()
             .filter(|run| run.first > cumulative)
             .max_by_key(|run| run.first.distance_from(cumulative));
-        largest.is_some_and(|run| self.renege_above(run.first.previous()) > 0)
+        let chunks = largest.map_or(0, |run| self.renege_above(run.first.previous()));
+        self.reneged += chunks;
+        chunks > 0
     }
 
     /// Messages and fragments held.
@@ -643,6 +658,30 @@ mod tests {
             .count();
         assert_eq!(accepted, 7);
         assert_eq!(receiver.buffered(), 8000);
+    }
+
+    #[test]
+    fn gives_up_the_largest_tsns_for_what_fills_a_hole() {
+        let mut receiver = receiver();
+        let ordered = |tsn: u32| {
+            move |data: &mut Data<'_>| {
+                data.unordered = false;
+                data.ssn = Ssn(tsn as u16 - 1);
+            }
+        };
+        for tsn in [10, 9, 8, 7, 6, 5, 4, 3] {
+            let result = receive_as(&mut receiver, tsn, 1000, ordered(tsn));
+            assert_eq!(result, Ok(Reception::Accepted));
+        }
+        assert_eq!(receiver.buffered(), 8000);
+        assert_eq!(receiver.take_reneged(), 0);
+        for tsn in [2, 1] {
+            let result = receive_as(&mut receiver, tsn, 1000, ordered(tsn));
+            assert_eq!(result, Ok(Reception::Accepted));
+        }
+        assert_eq!(receiver.buffered(), 8000);
+        assert_eq!(receiver.take_reneged(), 2);
+        assert_eq!(sack_of(&mut receiver).0, 8, "9 and 10 are to be sent again");
     }
 
     #[test]
