@@ -85,7 +85,7 @@ pub enum Event {
         id: AssociationId,
         /// How it was to be sent.
         info: SendInfo,
-        /// The message, as far as it was not acknowledged.
+        /// The message, as far as it was not acknowledged for good.
         payload: Bytes,
         /// Whether some of it was sent: then the peer may have it, too.
         was_sent: bool,

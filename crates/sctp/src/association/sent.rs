@@ -191,14 +191,11 @@ impl SentChunks {
         before.chunks.into_iter().map(|chunk| chunk.piece)
     }
 
-    /// Takes out the chunks that the peer has not acknowledged in any way: the association is over.
+    /// Takes out the chunks that are not acknowledged for good: the association is over. What Gap
+    /// Ack Blocks acknowledged is among them, for it may never have come to the peer's user.
     pub(crate) fn take_unacknowledged(&mut self) -> impl Iterator<Item = Piece> + use<> {
         let before = std::mem::replace(self, SentChunks::new(self.first));
-        before
-            .chunks
-            .into_iter()
-            .filter(|chunk| chunk.state != State::Acknowledged)
-            .map(|chunk| chunk.piece)
+        before.chunks.into_iter().map(|chunk| chunk.piece)
     }
 
     /// The user data of the first outstanding chunk, in bytes.

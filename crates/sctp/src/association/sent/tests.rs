@@ -320,6 +320,7 @@ fn sends_what_timed_out_on_another_path_and_fast_retransmissions_on_the_same() {
     )
     .unwrap();
     assert_eq!(acknowledged, [(2, true), (2, true), (2, true)]);
+    // Two of these by Gap Ack Blocks, which the peer may take back.
     let unacknowledged = sent.take_unacknowledged().count();
-    assert_eq!(unacknowledged, 3);
+    assert_eq!(unacknowledged, 5);
 }
