@@ -5,6 +5,7 @@ mod common;
 mod network;
 
 mod failover;
+mod path_mtu;
 mod setup;
 mod spoofing;
 mod verification;

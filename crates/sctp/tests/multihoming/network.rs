@@ -50,6 +50,9 @@ pub(crate) struct Network {
     pub(crate) hosts: [Host; 2],
     pub(crate) sent: Vec<Sent>,
     is_up: [bool; 4],
+    /// The largest SCTP packet that a network carries, in bytes; larger ones it drops, unless it
+    /// may fragment them.
+    carries: [usize; 4],
     on_the_way: BTreeMap<(Instant, u64), (usize, PathAddress, Bytes)>,
     count: u64,
 }
@@ -102,6 +105,7 @@ impl Network {
             ],
             sent: Vec::new(),
             is_up: [true; 4],
+            carries: [usize::MAX; 4],
             on_the_way: BTreeMap::new(),
             count: 0,
         }
@@ -113,6 +117,11 @@ impl Network {
 
     pub(crate) fn mend(&mut self, network: u8) {
         self.is_up[usize::from(network)] = true;
+    }
+
+    /// From now on a network carries no larger packets than that.
+    pub(crate) fn narrow(&mut self, network: u8, bytes: usize) {
+        self.carries[usize::from(network)] = bytes;
     }
 
     /// Connects the client to the server's address in network 0.
@@ -228,7 +237,9 @@ impl Network {
                     packet: transmit.packet.clone(),
                 });
                 let is_known = transmit.path.remote == address(1 - host, network);
-                if is_known && self.is_up[usize::from(network)] {
+                let fits = transmit.packet.len() <= self.carries[usize::from(network)];
+                let passes = self.is_up[usize::from(network)] && (fits || transmit.may_fragment);
+                if is_known && passes {
                     let from = PathAddress {
                         local: Some(transmit.path.remote),
                         remote: transmit

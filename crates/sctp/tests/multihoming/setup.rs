@@ -73,6 +73,30 @@ fn a_peer_that_lists_nothing_has_the_address_of_its_packet_only() {
 }
 
 #[test]
+fn in_a_collision_the_peers_init_says_which_addresses_it_has() {
+    let mut network = Network::new(3);
+    // The client thinks that the server is in all networks; it is in the first two.
+    let addresses = own(SERVER, 2);
+    network.hosts[SERVER]
+        .endpoint
+        .set_local_addresses(addresses);
+    let now = network.now;
+    let to = path(CLIENT, 0);
+    network.hosts[SERVER]
+        .endpoint
+        .connect(now, to, CLIENT_PORT)
+        .unwrap();
+    network.cut(2);
+    // Each of the server's addresses is named twice.
+    network.connect_to(&[0, 1, 2, 0, 1]);
+    network.run_for(10 * SECOND);
+    assert_eq!(network.status(CLIENT).paths.len(), 2);
+    for net in [0, 1] {
+        assert_eq!(network.path(CLIENT, net).state, PathState::Active);
+    }
+}
+
+#[test]
 fn the_init_goes_round_the_addresses_that_the_user_named() {
     let mut network = Network::new(2);
     network.cut(0);
