@@ -1,0 +1,12 @@
+//! SCTP engines on a virtual network: hosts with several addresses, cuts, restarts, many at once.
+
+mod failover;
+mod fan_in;
+mod faults;
+mod host;
+mod path_mtu;
+mod promises;
+mod restart;
+mod scenario;
+mod story;
+mod world;
