@@ -154,7 +154,7 @@ impl Team {
             // The sender is here, so this cannot fail.
             _ = self.seen.wait_for(ended) => true,
             // All workers have a sender to this one: the channel never closes.
-            _ = self.desk.recv_many(items, HAND_OVER_BATCH), if all > 1 => false,
+            _ = self.desk.recv_many(items, HAND_OVER_BATCH) => false,
         }
     }
 

@@ -5,10 +5,10 @@ mod common;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use common::network::{Host, join};
-use common::{on_stream, pattern, quick, within};
+use common::network::{Host, join, shown};
+use common::{carrier, on_stream, pair_over, pattern, quick, within};
 use sctp_net::{
-    Association, ConnectTo, Notification, PathChange, PathState, Stack, UdpCarrierConfig,
+    Association, ConnectTo, Notification, PathChange, PathState, Stack, Tap, UdpCarrierConfig,
 };
 
 fn on(addresses: &[&str]) -> UdpCarrierConfig {
@@ -139,4 +139,40 @@ async fn all_addresses_have_one_port() {
     };
     let error = Stack::udp(differing).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+}
+
+#[tokio::test]
+async fn captures_show_what_went_over_the_wire() {
+    const MESSAGES: usize = 40;
+    let directory = tempfile::tempdir().unwrap();
+    let capture = directory.path().join("udp.pcapng");
+    let tapped = UdpCarrierConfig {
+        tap: Some(Tap::create(&capture, "udp").unwrap()),
+        ..UdpCarrierConfig::new(SocketAddr::from(([0, 0, 0, 0], 0)))
+    };
+    let pair = pair_over(tapped, carrier("127.0.0.1"), quick()).await;
+    for number in 0..MESSAGES {
+        let payload = pattern(number, 3000);
+        pair.client
+            .send(on_stream(0), payload.clone())
+            .await
+            .unwrap();
+        assert_eq!(
+            within(pair.server.receive()).await.unwrap().payload,
+            payload
+        );
+    }
+    within(pair.client.shutdown()).await;
+    within(pair.client_stack.close()).await;
+    let ports = [&pair.client_stack, &pair.server_stack].map(|stack| stack.local_addr().port());
+    drop(pair);
+    let filters = [
+        "sctp && ip.src == 127.0.0.1 && ip.dst == 127.0.0.1",
+        "!sctp || _ws.malformed || sctp.checksum.status == 0 || udp.checksum.status == 0",
+    ];
+    let [Some(sound), Some(unsound)] = filters.map(|filter| shown(&capture, filter, &ports)) else {
+        return;
+    };
+    assert!(sound > 2 * MESSAGES, "{sound}");
+    assert_eq!(unsound, 0);
 }

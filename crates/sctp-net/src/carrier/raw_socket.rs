@@ -151,7 +151,7 @@ impl RawSocket {
         };
         if first.may_fragment {
             allow_fragmentation(self.io.as_fd(), self.ipv6)?;
-            let sent = self.send_alike(&packets[..1], first.source);
+            let sent = self.send_alike(std::slice::from_ref(first), first.source);
             forbid_fragmentation(self.io.as_fd(), self.ipv6)?;
             return sent;
         }
@@ -161,7 +161,7 @@ impl RawSocket {
             .take(BATCH)
             .take_while(|packet| packet.source == first.source && !packet.may_fragment)
             .count();
-        self.send_alike(&packets[..alike], first.source)
+        self.send_alike(packets.get(..alike).unwrap_or_default(), first.source)
     }
 
     fn send_alike(&self, packets: &[Outgoing], source: Option<IpAddr>) -> io::Result<usize> {

@@ -52,7 +52,7 @@ impl Sources {
 }
 
 /// The source address of the route to `remote`.
-fn on_route(remote: IpAddr) -> Option<IpAddr> {
+pub(super) fn on_route(remote: IpAddr) -> Option<IpAddr> {
     Some(connected(remote)?.local_addr().ok()?.ip())
 }
 

@@ -10,7 +10,7 @@ use udp_net::{
     Batch, Datagram, Flushed, NetworkError, Received, SendOutcome, SendQueue, UdpConfig, UdpSocket,
 };
 
-use super::sources::Sources;
+use super::sources::{Sources, on_route};
 use super::steering::steer_by_tag;
 use super::{Arrived, Carrier, Recorder, Reported, any_like, listed, too_big, with_scope_of};
 use crate::config::UdpCarrierConfig;
@@ -101,7 +101,8 @@ fn try_open_groups(
                 // Sockets that share an address would let another program's in: ask alone first.
                 drop(UdpSocket::bind(address, UdpConfig::default())?);
             }
-            let socket = UdpSocket::bind(address, udp_config(config, worker, workers))?;
+            let number = groups.len() * workers + worker;
+            let socket = UdpSocket::bind(address, udp_config(config, number, workers))?;
             port = Some(socket.local_addr().port());
             group.push(Arc::new(socket));
         }
@@ -114,10 +115,11 @@ fn try_open_groups(
     Ok(groups)
 }
 
-fn udp_config(config: &UdpCarrierConfig, worker: usize, workers: usize) -> UdpConfig {
+/// The settings of the socket with this number among all.
+fn udp_config(config: &UdpCarrierConfig, number: usize, workers: usize) -> UdpConfig {
     let impairment = config.impairment.map(|mut impairment| {
         // Each socket draws a sequence of its own.
-        impairment.seed = impairment.seed.wrapping_add(worker as u64);
+        impairment.seed = impairment.seed.wrapping_add(number as u64);
         impairment
     });
     UdpConfig {
@@ -251,26 +253,35 @@ impl Writer {
         let Some(port) = path.encapsulation_port else {
             return;
         };
-        let Some(outlet) = self.outlet(path) else {
+        let index = self.outlet(path);
+        let recorder = &self.recorder;
+        let Some(outlet) = index.and_then(|index| self.sockets.get_mut(index)) else {
             return;
         };
         let local = outlet.local;
+        let is_wildcard = local.ip().is_unspecified();
+        if recorder.is_on() {
+            let source = match path.local {
+                None if is_wildcard => on_route(path.remote),
+                source => source,
+            };
+            recorder.outbound(&transmit, source.unwrap_or(local.ip()));
+        }
         let datagram = Datagram {
             destination: with_scope_of(SocketAddr::new(path.remote, port), local),
-            source_ip: path.local.filter(|_| local.ip().is_unspecified()),
-            payload: transmit.packet.clone(),
+            source_ip: path.local.filter(|_| is_wildcard),
+            payload: transmit.packet,
         };
         if transmit.may_fragment {
             outlet.send_in_fragments(&datagram);
         } else {
             outlet.queue.push(datagram);
         }
-        self.recorder.outbound(&transmit, local.ip());
     }
 
     /// The socket for a path: the one on its local address, else that on a wildcard address, else
     /// that from which the route to the peer begins.
-    fn outlet(&mut self, path: PathAddress) -> Option<&mut Outlet> {
+    fn outlet(&mut self, path: PathAddress) -> Option<usize> {
         let index = match &mut self.sources {
             None => 0,
             Some(sources) => {
@@ -285,9 +296,8 @@ impl Writer {
                     .or_else(|| sockets.iter().position(wildcard))?
             }
         };
-        self.sockets
-            .get_mut(index)
-            .filter(|outlet| outlet.local.is_ipv4() == path.remote.is_ipv4())
+        let outlet = self.sockets.get(index)?;
+        (outlet.local.is_ipv4() == path.remote.is_ipv4()).then_some(index)
     }
 
     pub(super) fn pop_refused(&mut self) -> Option<Reported> {

@@ -141,6 +141,9 @@ impl Driver {
                 // A network that takes too long for the last packets may lose them, as any may.
                 let drained = self.post.writer.drained();
                 tokio::time::timeout(LAST_PACKETS, drained).await.ok();
+                if self.post.team.is_alone() {
+                    break;
+                }
                 self.finished = true;
                 self.post.team.finish();
             }
@@ -160,7 +163,7 @@ impl Driver {
         tokio::select! {
             result = receive(reader.as_mut()) => Wake::Packets(result),
             result = writer.writable(), if blocked => Wake::Writable(result),
-            ended = team.wait(&mut self.handed_over) => match ended {
+            ended = team.wait(&mut self.handed_over), if !team.is_alone() => match ended {
                 true => Wake::AllFinished,
                 false => Wake::HandedOver,
             },

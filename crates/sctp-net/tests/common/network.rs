@@ -1,10 +1,12 @@
 //! Hosts in network namespaces of their own, joined by veth pairs.
 
 use std::future::Future;
+use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use test_support::Namespace;
+use test_support::{Namespace, require_command};
 
 /// A host: a namespace, in which code of the test can run.
 #[derive(Clone)]
@@ -69,4 +71,22 @@ pub(crate) fn join<T>(thread: JoinHandle<T>) -> T {
     thread
         .join()
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// How many packets of a capture tshark shows with a filter, when it looks for SCTP in these UDP ports;
+/// `None` where there is no tshark.
+pub(crate) fn shown(capture: &Path, filter: &str, udp_ports: &[u16]) -> Option<usize> {
+    let mut tshark = Command::new(require_command("tshark", "tshark")?);
+    for port in udp_ports {
+        tshark.args(["-d", &format!("udp.port=={port},sctp")]);
+    }
+    let output = tshark
+        .args(["-o", "sctp.checksum:TRUE", "-o", "udp.check_checksum:TRUE"])
+        .args(["-Y", filter, "-r"])
+        .arg(capture)
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    Some(String::from_utf8_lossy(&output.stdout).lines().count())
 }
