@@ -113,11 +113,11 @@ pub(crate) const USAGES: [Usage; 11] = [
     },
     Usage {
         line: "/paths",
-        meaning: "the association's paths: state, round-trip time, RTO, congestion window, MTU",
+        meaning: "the paths: state, round-trip time, RTO, congestion window, MTU",
     },
     Usage {
         line: "/stats",
-        meaning: "the association's state and counters, those of the stack, settings that were changed",
+        meaning: "state and counters, those of the stack too, and settings that were changed",
     },
     Usage {
         line: "/associations",

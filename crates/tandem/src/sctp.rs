@@ -57,6 +57,7 @@ struct Listen {
 /// The endpoint also answers peers that associate with it, so two that connect to each other make one
 /// association.
 #[derive(Args, Debug)]
+#[command(override_usage = "tandem sctp connect [OPTIONS] HOST[,HOST…]:PORT")]
 #[command(after_help = CONNECT_EXAMPLES, after_long_help = long_help(CONNECT_EXAMPLES, CONNECT_STATUS))]
 struct Connect {
     /// Names or addresses of the peer, and its SCTP port; IPv6 addresses in brackets
@@ -200,12 +201,12 @@ and everything is acknowledged; so does Ctrl-C or SIGTERM, at once; a second one
 connect, with the service print and without --reconnect.";
 
 const LISTEN_STATUS: &str = "\
-Exit status: 0 associations that were up at the end were shut down in good order, 1 one of them was
-lost, or it could not start, 2 the arguments make no sense.";
+Exit status: 0 associations that were up at the end were shut down in good order, 1 one of them
+was lost, or it could not start, 2 the arguments make no sense.";
 
 const CONNECT_STATUS: &str = "\
-Exit status: 0 the association was shut down in good order, by either side, 1 it was lost or aborted,
-did not come to be, or the program could not start, 2 the arguments make no sense.";
+Exit status: 0 the association was shut down in good order, by either side, 1 it was lost or
+aborted, did not come to be, or the program could not start, 2 the arguments make no sense.";
 
 /// Runs the command to its end.
 pub(crate) fn run(arguments: Arguments) -> ExitCode {

@@ -6,6 +6,7 @@ mod endings;
 mod lines;
 mod parameters;
 mod services;
+mod usrsctp;
 
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
