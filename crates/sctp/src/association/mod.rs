@@ -130,9 +130,8 @@ impl Association {
             tie_tags: TieTags::default(),
             local_initial_tsn: initial_tsn,
             // The user named these addresses, so they are confirmed (section 5.4).
-            paths: peer
-                .iter()
-                .map(|address| Path::new(*address, PathState::Active, config))
+            paths: distinct(peer)
+                .map(|address| Path::new(address, PathState::Active, config))
                 .collect(),
             paths_version: 1,
             routing: Routing::default(),
@@ -316,7 +315,10 @@ impl Association {
                 if !self.shutdown.is_requested() => {}
             _ => return Err(SendError::ShuttingDown),
         }
-        if info.path.is_some_and(|remote| self.path_to(remote).is_none()) {
+        if info
+            .path
+            .is_some_and(|remote| self.path_to(remote).is_none())
+        {
             return Err(SendError::UnknownPath);
         }
         self.sender
@@ -660,6 +662,15 @@ impl Association {
     pub(crate) fn statistics(&self) -> AssociationStatistics {
         self.statistics
     }
+}
+
+/// The addresses without those that were there before.
+fn distinct(addresses: &[PathAddress]) -> impl Iterator<Item = PathAddress> {
+    addresses.iter().enumerate().filter_map(|(index, address)| {
+        let before = addresses.get(..index)?;
+        let is_new = !before.iter().any(|other| other.remote == address.remote);
+        is_new.then_some(*address)
+    })
 }
 
 /// The earliest of some deadlines.

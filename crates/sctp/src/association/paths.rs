@@ -308,8 +308,14 @@ impl Association {
             remote: cookie.source.remote,
             encapsulation_port: cookie.source.encapsulation_port,
         };
-        let addresses: Vec<IpAddr> = cookie.addresses().collect();
-        self.add_paths(&addresses, like, context);
+        if self.state == AssociationState::CookieWait {
+            // Nothing but our user has told addresses of the peer before.
+            let source = self.address_of(like.remote).unwrap_or(like);
+            self.learn_addresses(source, &cookie.other_addresses, context);
+        } else {
+            let addresses: Vec<IpAddr> = cookie.addresses().collect();
+            self.add_paths(&addresses, like, context);
+        }
     }
 
     /// The peer has restarted with these addresses, of which the one that the INIT ACK went to is
