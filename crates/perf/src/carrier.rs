@@ -57,6 +57,8 @@ pub struct CarrierConfig {
     pub peer_encapsulation_port: u16,
     /// On a kernel with an SCTP of its own: a packet-filter rule keeps it away from our packets.
     pub kernel_kept_away: bool,
+    /// Tasks that share the work of a stack; each association belongs to one of them.
+    pub workers: usize,
     /// A capture of what goes over the wire.
     pub tap: Option<Tap>,
 }
@@ -82,6 +84,7 @@ impl CarrierConfig {
                 Stack::udp(UdpCarrierConfig {
                     addresses,
                     peer_encapsulation_port: self.peer_encapsulation_port,
+                    workers: self.workers,
                     tap: self.tap.clone(),
                     ..UdpCarrierConfig::new(first)
                 })
@@ -92,6 +95,7 @@ impl CarrierConfig {
                 Stack::raw(RawCarrierConfig {
                     addresses: named.copied().collect(),
                     kernel_kept_away: self.kernel_kept_away,
+                    workers: self.workers,
                     tap: self.tap.clone(),
                     ..RawCarrierConfig::default()
                 })

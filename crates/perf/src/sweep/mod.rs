@@ -200,6 +200,7 @@ mod tests {
                 encapsulation_port: 0,
                 peer_encapsulation_port: 9899,
                 kernel_kept_away: false,
+                workers: 1,
                 tap: None,
             },
         };

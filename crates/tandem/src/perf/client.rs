@@ -13,7 +13,7 @@ use report::{Document, Machine};
 use serde::Serialize;
 
 use super::output::{Progress, check_writable, print, print_line, usage_error, write};
-use super::{Carrier, interrupts};
+use super::{Carrier, finish_tap, interrupts};
 use crate::values::{count, positive};
 
 /// Measure against a server.
@@ -137,7 +137,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let config = ClientConfig {
         target: arguments.target.clone(),
         test: test.clone(),
-        carrier: arguments.carrier.config()?,
+        carrier: arguments.carrier.config(arguments.parallel)?,
         local_addresses: arguments.address.clone(),
         may_test: arguments.i_may_test.clone(),
     };
@@ -151,6 +151,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     })
     .await?;
     progress.end();
+    finish_tap(config.carrier.tap.as_ref())?;
     print(&text::summary(&run));
     if let Some(path) = &arguments.json {
         write(path, &document(&config, &run)?)?;

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use ::perf::{CarrierConfig, Over};
+use anyhow::Context;
 use clap::{Args, Subcommand};
 use sctp_net::{DEFAULT_ENCAPSULATION_PORT, Tap};
 use tokio::signal::unix::{SignalKind, signal};
@@ -104,15 +105,22 @@ struct Carrier {
 }
 
 impl Carrier {
-    fn config(&self) -> anyhow::Result<CarrierConfig> {
+    /// For so many associations side by side.
+    fn config(&self, parallel: usize) -> anyhow::Result<CarrierConfig> {
         Ok(CarrierConfig {
             over: self.over,
             encapsulation_port: self.encapsulation_port,
             peer_encapsulation_port: self.peer_encapsulation_port,
             kernel_kept_away: self.kernel_kept_away,
+            workers: parallel.min(cores()),
             tap: open_tap(self.pcap.as_ref())?,
         })
     }
+}
+
+/// Processors that this program may use.
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn open_tap(path: Option<&PathBuf>) -> anyhow::Result<Option<Tap>> {
@@ -121,6 +129,19 @@ fn open_tap(path: Option<&PathBuf>) -> anyhow::Result<Option<Tap>> {
             .map_err(|error| anyhow::anyhow!("cannot write {}: {error}", path.display()))
     })
     .transpose()
+}
+
+/// Sees to it that a capture is complete before the program ends, and tells what it lacks.
+fn finish_tap(tap: Option<&Tap>) -> anyhow::Result<()> {
+    let Some(tap) = tap else { return Ok(()) };
+    tap.flush().context("the capture is not complete")?;
+    match tap.statistics().dropped {
+        0 => {}
+        dropped => eprintln!(
+            "tandem: the capture lacks {dropped} packets, for which the file was too slow"
+        ),
+    }
+    Ok(())
 }
 
 /// Counts SIGINT and SIGTERM.

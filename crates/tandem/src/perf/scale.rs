@@ -8,7 +8,7 @@ use ::perf::{ServerProcess, limits, units};
 use clap::Args;
 
 use super::output::{Progress, check_writable, print, usage_error, width, write};
-use super::{Carrier, interrupts, server_command};
+use super::{Carrier, finish_tap, interrupts, server_command};
 use crate::values::count;
 
 /// Set up many associations and send a message on each: start-up time, server memory, transfer time.
@@ -96,7 +96,7 @@ async fn run(
         count,
         streams,
         size: common.size,
-        carrier: common.carrier.config()?,
+        carrier: common.carrier.config(1)?,
     };
     if let Err(reason) = config.check() {
         usage_error(name, &reason);
@@ -109,6 +109,7 @@ async fn run(
     let measured = measure(&config, &server, interrupts, |stage| progress.line(stage)).await;
     progress.end();
     server.end().await;
+    finish_tap(config.carrier.tap.as_ref())?;
     let measured = measured?;
     print(&measured.to_terminal(width()));
     if let Some(path) = &common.json {

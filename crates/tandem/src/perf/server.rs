@@ -11,7 +11,7 @@ use sctp_net::DEFAULT_ENCAPSULATION_PORT;
 use tokio::io::AsyncReadExt;
 
 use super::output::print_line;
-use super::{interrupts, open_tap};
+use super::{cores, finish_tap, interrupts, open_tap};
 
 /// Wait for clients, several at a time, and do what they ask, until Ctrl-C.
 #[derive(Args, Debug)]
@@ -93,6 +93,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         encapsulation_port: arguments.encapsulation_port,
         peer_encapsulation_port: DEFAULT_ENCAPSULATION_PORT,
         kernel_kept_away: arguments.kernel_kept_away,
+        workers: cores(),
         tap: tap.clone(),
     });
     let mut server = Server::start(ServerConfig {
@@ -106,24 +107,23 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
     let parent_gone = parent_gone(arguments.child);
     tokio::pin!(parent_gone);
-    loop {
+    let status = loop {
         let event = tokio::select! {
             event = server.next() => event?,
-            Ok(()) = interrupts.changed() => {
-                server.close().await;
-                return Ok(ExitCode::SUCCESS);
-            }
+            Ok(()) = interrupts.changed() => break ExitCode::SUCCESS,
             () = &mut parent_gone => return Ok(ExitCode::SUCCESS),
         };
         print_line(&describe(&event));
         if let (ServerEvent::Ended { error, .. }, true) = (event, arguments.one_off) {
-            server.close().await;
-            return Ok(match error {
+            break match error {
                 None => ExitCode::SUCCESS,
                 Some(_) => ExitCode::FAILURE,
-            });
+            };
         }
-    }
+    };
+    server.close().await;
+    finish_tap(tap.as_ref())?;
+    Ok(status)
 }
 
 fn describe(event: &ServerEvent) -> String {

@@ -9,7 +9,7 @@ use clap::Args;
 use report::{format_count, format_number};
 
 use super::output::{Progress, check_writable, print, usage_error, width, write};
-use super::{Carrier, interrupts, server_command};
+use super::{Carrier, finish_tap, interrupts, server_command};
 use crate::demo::command_line;
 use crate::values::positive;
 
@@ -56,7 +56,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             false => arguments.sizes,
         },
         seconds: arguments.seconds,
-        carrier: arguments.carrier.config()?,
+        carrier: arguments.carrier.config(1)?,
     };
     if let Err(reason) = config.check() {
         usage_error("sweep", &reason);
@@ -84,6 +84,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     .await;
     progress.end();
     server.end().await;
+    finish_tap(config.carrier.tap.as_ref())?;
     let swept = swept?;
     if let Some(path) = &arguments.html {
         write(path, &swept.to_html(&command_line()))?;

@@ -7,9 +7,9 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use test_support::Peer;
+use test_support::{Namespace, Peer, require_command, wait_until};
 
-use crate::support::tandem;
+use crate::support::{program_path, tandem};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -577,6 +577,90 @@ fn a_carrier_that_is_not_there_says_so() {
         let text = text(&output);
         assert_eq!(output.status.code(), Some(1), "{text}");
         assert!(text.contains("--over kernel"), "{text}");
+    }
+}
+
+/// Right on IP server and client live side by side on one host.
+#[test]
+fn sctp_goes_right_on_ip() {
+    let Some(namespace) = Namespace::new() else {
+        return;
+    };
+    let mut server = namespace.command(program_path());
+    server.args([
+        "perf",
+        "server",
+        "--over",
+        "ip",
+        "--listen",
+        "sctp:127.0.0.1:5211",
+    ]);
+    let server = Peer::spawn(&mut server);
+    let said = |words: &str| server.output().contains(words);
+    assert!(
+        wait_until(LONG, || said("(over IP)") || said("tandem: ")),
+        "it says nothing"
+    );
+    if said("tandem: ") {
+        // A kernel with an SCTP of its own, or no capability even for root.
+        writeln!(std::io::stderr(), "skipped: {}", server.output()).ok();
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let json = directory.path().join("result.json");
+    let output = namespace
+        .command(program_path())
+        .args([
+            "perf",
+            "client",
+            "sctp:127.0.0.1",
+            "--over",
+            "ip",
+            "--count",
+            "500",
+        ])
+        .arg("--json")
+        .arg(&json)
+        .output()
+        .expect("it runs");
+    assert!(output.status.success(), "{}", text(&output));
+    let document = read(&json);
+    let run = run(&document);
+    assert_eq!(run["over"], "ip");
+    assert_eq!(run["received"]["messages"], 500, "{run}");
+    assert_consistent(run);
+}
+
+/// Without the capability both sides say what is missing and how to get it.
+#[test]
+fn raw_ip_without_the_capability_says_how_to_get_it() {
+    let Some(setpriv) = require_command("setpriv", "util-linux") else {
+        return;
+    };
+    for arguments in [
+        ["perf", "client", "sctp:127.0.0.1", "--over", "ip"],
+        ["perf", "server", "--listen=sctp:127.0.0.1", "--over", "ip"],
+    ] {
+        let mut command = Command::new(&setpriv);
+        // Only root has it to lose.
+        let is_root = Command::new("id")
+            .arg("-u")
+            .output()
+            .is_ok_and(|output| output.stdout.trim_ascii() == b"0");
+        if is_root {
+            command.arg("--bounding-set=-net_raw");
+        } else {
+            command.arg("--no-new-privs");
+        }
+        let output = command
+            .arg(program_path())
+            .args(arguments)
+            .output()
+            .expect("it runs");
+        let text = text(&output);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains("CAP_NET_RAW"), "{text}");
+        assert!(text.contains("setcap") || text.contains("root"), "{text}");
     }
 }
 
