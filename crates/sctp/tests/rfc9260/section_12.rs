@@ -388,3 +388,45 @@ fn answers_and_sack_stay_within_the_path_mtu() {
         .count();
     assert_eq!(with_control, 1);
 }
+
+/// An answer that may not go to an address that is not confirmed does not become a second packet.
+#[test]
+fn one_packet_from_an_unconfirmed_address_gets_one_packet() {
+    let second = crate::scripted::at([198, 51, 100, 9]);
+    let heartbeat = vec![4, 0, 0, 12, 0, 1, 0, 8, 1, 2, 3, 4];
+    let unknown = vec![0xff, 0, 0, 4];
+    let stray = bytes_of(&[Chunk::Data(Data {
+        stream: 4000,
+        ..message(0, b"where to?")
+    })]);
+    for number in 0..4 {
+        let mut parameters = cookie_parameter();
+        crate::scripted::push_address(&mut parameters, second);
+        let mut scripted = Scripted::cookie_wait(quiet());
+        scripted.give(&[Chunk::InitAck(sctp::packet::Init {
+            parameters: parameters.parameters(),
+            ..init()
+        })]);
+        scripted.take();
+        scripted.give(&[Chunk::CookieAck]);
+        scripted.take();
+        let shutdown = bytes_of(&[Chunk::Shutdown(Shutdown {
+            cumulative_tsn_ack: scripted.tsn.previous(),
+        })]);
+        let chunks_of_packet = match number {
+            0 => [heartbeat.clone(), unknown.clone()].concat(),
+            1 => [unknown.clone(), heartbeat.clone()].concat(),
+            2 => [heartbeat.clone(), shutdown].concat(),
+            _ => [heartbeat.clone(), stray.clone(), unknown.clone()].concat(),
+        };
+        let packet = raw(scripted.tag, &chunks_of_packet);
+        scripted.give_from(second, packet);
+        let is_control = |packet: &bytes::Bytes| {
+            let mut chunks = chunks(packet).into_iter();
+            chunks.any(|chunk| chunk.chunk_type() != ChunkType::SACK)
+        };
+        let answers = scripted.take();
+        let control = answers.iter().filter(|packet| is_control(packet)).count();
+        assert!(control <= 1, "{number}: {:?}", types(&answers));
+    }
+}

@@ -7,7 +7,7 @@ use sctp::packet::{
     Cause, CauseBuffer, Chunk, ChunkType, CookieEcho, Heartbeat, Init, OperationError, Parameter,
     Parameters, Tsn,
 };
-use sctp::{AssociationState, CannotStartCause, Event};
+use sctp::{AssociationState, CannotStartCause, Connect, EndpointConfig, Event};
 
 use crate::common;
 use crate::scripted::{
@@ -554,5 +554,71 @@ fn a_heartbeat_before_the_association_is_up_waits_for_it() {
     assert!(
         scripted.take().is_empty(),
         "COOKIE-WAIT is too early for a HEARTBEAT ACK"
+    );
+}
+
+/// Section 5.2.1, and 5.2.2 for the time after: an association may have settings of its own.
+#[test]
+fn a_collision_says_the_same_as_our_init() {
+    let config = EndpointConfig {
+        a_rwnd: 5000,
+        outbound_streams: 2,
+        max_inbound_streams: 3,
+        ..quiet()
+    };
+    let mut scripted = Scripted::alone(quiet());
+    let connect = Connect {
+        peer: vec![peer()],
+        port: PEER_PORT,
+        config: Some(config),
+    };
+    scripted
+        .endpoint
+        .connect_with(scripted.now, connect)
+        .unwrap();
+    let packets = scripted.take();
+    let [Chunk::Init(ours)] = chunks(&packets[0])[..] else {
+        panic!("an INIT or INIT ACK was sent")
+    };
+    assert_eq!(
+        (ours.a_rwnd, ours.outbound_streams, ours.inbound_streams),
+        (5000, 2, 3)
+    );
+    scripted.give_packet(packet(0, &[Chunk::Init(init())]));
+    let packets = scripted.take();
+    let [Chunk::InitAck(answer)] = chunks(&packets[0])[..] else {
+        panic!("an INIT or INIT ACK was sent")
+    };
+    assert_eq!(
+        (
+            answer.a_rwnd,
+            answer.outbound_streams,
+            answer.inbound_streams
+        ),
+        (5000, 2, 3)
+    );
+    // And once up, also to a peer that restarts.
+    scripted.tag = ours.initiate_tag;
+    scripted.give_init_ack(init());
+    scripted.take();
+    scripted.give(&[Chunk::CookieAck]);
+    scripted.give_packet(packet(
+        0,
+        &[Chunk::Init(Init {
+            initiate_tag: 99,
+            ..init()
+        })],
+    ));
+    let packets = scripted.take();
+    let [Chunk::InitAck(answer)] = chunks(&packets[0])[..] else {
+        panic!("an INIT or INIT ACK was sent")
+    };
+    assert_eq!(
+        (
+            answer.a_rwnd,
+            answer.outbound_streams,
+            answer.inbound_streams
+        ),
+        (5000, 2, 3)
     );
 }
