@@ -6,6 +6,7 @@ mod network;
 
 mod failover;
 mod path_mtu;
+mod random_faults;
 mod setup;
 mod spoofing;
 mod verification;

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use rand::SeedableRng;
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 use sctp::packet::ChunkType;
 use sctp::{
@@ -53,6 +53,9 @@ pub(crate) struct Network {
     /// The largest SCTP packet that a network carries, in bytes; larger ones it drops, unless it
     /// may fragment them.
     carries: [usize; 4],
+    /// Of each packet, the probability to be lost.
+    pub(crate) loss: f64,
+    pub(crate) rng: ChaCha12Rng,
     on_the_way: BTreeMap<(Instant, u64), (usize, PathAddress, Bytes)>,
     count: u64,
 }
@@ -106,6 +109,8 @@ impl Network {
             sent: Vec::new(),
             is_up: [true; 4],
             carries: [usize::MAX; 4],
+            loss: 0.0,
+            rng: ChaCha12Rng::seed_from_u64(1),
             on_the_way: BTreeMap::new(),
             count: 0,
         }
@@ -239,7 +244,8 @@ impl Network {
                 let is_known = transmit.path.remote == address(1 - host, network);
                 let fits = transmit.packet.len() <= self.carries[usize::from(network)];
                 let passes = self.is_up[usize::from(network)] && (fits || transmit.may_fragment);
-                if is_known && passes {
+                let is_lost = self.loss > 0.0 && self.rng.random_bool(self.loss);
+                if is_known && passes && !is_lost {
                     let from = PathAddress {
                         local: Some(transmit.path.remote),
                         remote: transmit
@@ -300,6 +306,22 @@ impl Network {
         action: impl FnOnce(&mut Network),
     ) {
         let mut action = Some(action);
+        self.transfer_while(count, bytes, |network, received| {
+            if received >= at
+                && let Some(action) = action.take()
+            {
+                action(network);
+            }
+        });
+    }
+
+    /// The same; `each` is done after each event and hears how many have arrived.
+    pub(crate) fn transfer_while(
+        &mut self,
+        count: usize,
+        bytes: usize,
+        mut each: impl FnMut(&mut Network, usize),
+    ) {
         let (mut next, mut received) = (0, 0);
         let info = SendInfo::default();
         let (client, server) = (self.id(CLIENT), self.id(SERVER));
@@ -322,11 +344,7 @@ impl Network {
                 received += 1;
             }
             self.collect();
-            if received >= at
-                && let Some(action) = action.take()
-            {
-                action(self);
-            }
+            each(self, received);
             assert!(
                 self.now - begin < Duration::from_secs(3600),
                 "it never ends"
