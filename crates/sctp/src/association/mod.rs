@@ -26,8 +26,6 @@ mod paths;
 mod reassembly;
 mod received;
 mod receiver;
-#[cfg(test)]
-mod receiver_properties;
 mod rtt;
 mod sender;
 mod sent;

@@ -8,7 +8,7 @@ use std::time::Instant;
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 
-use super::receiver::Receiver;
+use super::Receiver;
 use crate::packet::{Chunk, Data, Packet, PacketWriter, Ssn, Tsn};
 use crate::{EndpointConfig, ReceivedMessage};
 
