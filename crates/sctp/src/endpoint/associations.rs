@@ -72,6 +72,8 @@ struct Entry {
     /// [`Association::paths_version`] when it was last put into the index of peers.
     paths_version: u32,
     is_ready: bool,
+    /// It is to be settled before it is taken from the ready list.
+    unsettled: bool,
     /// Bytes of received user data that are counted for it.
     received_bytes: usize,
     /// Those of them that are out of order.
@@ -137,6 +139,7 @@ impl Associations {
                 peers: Vec::new(),
                 paths_version: 0,
                 is_ready: false,
+                unsettled: false,
                 received_bytes: 0,
                 out_of_order: 0,
             }));
@@ -194,6 +197,7 @@ impl Associations {
         else {
             return Settled::default();
         };
+        entry.unsettled = false;
         let association = &entry.association;
         let ended = association.state() == crate::AssociationState::Closed;
         let mut settled = Settled {
@@ -242,15 +246,10 @@ impl Associations {
                 entry.peers.push(key);
             }
         }
-        // A deadline that moved to later stays where it is: it will be looked at too early, once.
-        let deadline = association.next_timeout();
-        let must_move = match (self.deadlines.get(index), deadline) {
-            (_, None) => false,
-            (None, Some(_)) => true,
-            (Some(old), Some(new)) => new < old,
-        };
-        if must_move || ended {
-            self.deadlines.set(index, deadline);
+        if ended {
+            self.deadlines.set(index, None);
+        } else {
+            set_deadline(&mut self.deadlines, index, association);
         }
         if ended {
             if association.is_disposable() {
@@ -279,12 +278,29 @@ impl Associations {
         let Some(entry) = waits else {
             return self.settle(index);
         };
+        entry.unsettled = true;
         let received_now = entry.association.receive_buffer_bytes();
         Settled {
             received_before: std::mem::replace(&mut entry.received_bytes, received_now),
             received_now,
             retired_tag: None,
         }
+    }
+
+    /// Takes note of a packet that an association sent, which changes nothing but its deadline.
+    pub(crate) fn sent(&mut self, index: Index) {
+        if let Some(entry) = self
+            .slots
+            .get(index as usize)
+            .and_then(|slot| slot.entry.as_deref())
+        {
+            set_deadline(&mut self.deadlines, index, &entry.association);
+        }
+    }
+
+    /// Whether [`Self::settle_soon`] has left something to do.
+    pub(crate) fn is_unsettled(&self, index: Index) -> bool {
+        self.entry(index).is_some_and(|entry| entry.unsettled)
     }
 
     /// The earliest deadline.
@@ -339,6 +355,15 @@ impl Associations {
             .get(index as usize)
             .map_or(0, |slot| slot.generation);
         name(index, generation)
+    }
+}
+
+/// A deadline that moved to later stays where it is: it will be looked at too early, once.
+fn set_deadline(deadlines: &mut TimerWheel, index: Index, association: &Association) {
+    if let Some(new) = association.next_timeout()
+        && deadlines.get(index).is_none_or(|old| new < old)
+    {
+        deadlines.set(index, Some(new));
     }
 }
 

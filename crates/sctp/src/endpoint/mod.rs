@@ -407,9 +407,12 @@ impl Endpoint {
                 .and_then(|(association, config)| {
                     association.poll_transmit(&mut lent.with(config), buffer)
                 });
-            self.settle(now, index);
             if transmit.is_some() {
+                self.associations.sent(index);
                 return transmit;
+            }
+            if self.associations.is_unsettled(index) {
+                self.settle(now, index);
             }
             self.associations.pop_ready();
         }
