@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 #[derive(Default)]
 pub(crate) struct Story {
     pub(crate) associations: Vec<Told>,
+    life: usize,
     /// Those before belong to earlier lives, which used the same names.
     first_of_this_life: usize,
 }
@@ -24,6 +25,8 @@ pub(crate) struct Told {
     pub(crate) end: Option<End>,
     /// The host died while there was the association.
     pub(crate) is_forgotten: bool,
+    /// How often the host had died before.
+    pub(crate) life: usize,
     /// The host died later.
     is_of_earlier_life: bool,
 }
@@ -94,6 +97,7 @@ impl Story {
             told.is_forgotten |= told.end.is_none();
             told.is_of_earlier_life = true;
         }
+        self.life += 1;
         self.first_of_this_life = self.associations.len();
     }
 
@@ -109,6 +113,7 @@ impl Story {
                     received: vec![Vec::new()],
                     end: None,
                     is_forgotten: false,
+                    life: self.life,
                     is_of_earlier_life: false,
                 });
                 self.associations.len() - 1
