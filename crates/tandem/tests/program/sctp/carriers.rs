@@ -185,6 +185,62 @@ fn programs_share_a_host_on_raw_ip() {
     assert_eq!(again.port, 9000);
 }
 
+/// Two hosts with two links between them; the one that the primary path takes is cut and mended.
+#[test]
+fn a_cut_path_is_told_and_the_other_one_used() {
+    let (Some(here), Some(there)) = (Namespace::new(), Namespace::new()) else {
+        return;
+    };
+    for link in ["1", "2"] {
+        let there_name = there.name();
+        here.ip(&format!(
+            "link add v{link} type veth peer name v{link} netns {there_name}"
+        ));
+        for (host, number) in [(&here, "1"), (&there, "2")] {
+            host.ip(&format!("address add 10.9.{link}.{number}/24 dev v{link}"));
+            host.ip(&format!("link set v{link} up"));
+        }
+    }
+    let run = |host: &Namespace, arguments: &[&str]| {
+        let mut command = host.command(program_path());
+        command.arg("sctp").args(arguments).args(["--over", "ip"]);
+        for setting in [
+            "rto_initial=300ms",
+            "rto_min=300ms",
+            "hb_interval=200ms",
+            "path_max_retrans=2",
+        ] {
+            command.args(["--set", setting]);
+        }
+        Talk::start(&mut command)
+    };
+    let mut listener = run(&there, &["listen", "--port", "9000"]);
+    let mut connector = run(&here, &["connect", "10.9.1.2,10.9.2.2:9000"]);
+    listener.wait_for("* ADDR_CONFIRMED");
+    connector.type_line("by the first path");
+    listener.wait_for("text=\"by the first path\"");
+
+    here.ip("link set v1 down");
+    connector.type_line("while it is cut");
+    listener.wait_for("text=\"while it is cut\"");
+    let lost = connector.line("* ADDR_UNREACHABLE");
+    assert_eq!(field(&lost, "address"), "10.9.1.2");
+    connector.type_line("/paths");
+    let primary = connector.line("primary=true");
+    assert_eq!(
+        (field(&primary, "address"), field(&primary, "state")),
+        ("10.9.1.2", "INACTIVE")
+    );
+
+    here.ip("link set v1 up");
+    let mended = connector.line("* ADDR_AVAILABLE");
+    assert_eq!(field(&mended, "address"), "10.9.1.2");
+    connector.type_line("by the first path again");
+    listener.wait_for("text=\"by the first path again\"");
+    connector.end_input();
+    assert_eq!(connector.status(), Some(0));
+}
+
 /// Without the capability it says what it lacks, and what else can be done.
 #[test]
 fn raw_ip_needs_a_capability() {
