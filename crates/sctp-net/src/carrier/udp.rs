@@ -107,8 +107,10 @@ fn try_open_groups(
             group.push(Arc::new(socket));
         }
         if let (Some(socket), Ok(workers @ 2..)) = (group.first(), u32::try_from(workers)) {
-            steer_by_tag(socket.as_ref(), workers)
-                .map_err(|error| super::opening(format_args!("UDP {address}"), &error))?;
+            // Without it the workers hand over more among themselves.
+            if let Err(error) = steer_by_tag(socket.as_ref(), workers) {
+                tracing::warn!(%address, %error, "packets are not steered to their workers");
+            }
         }
         groups.push(group);
     }

@@ -448,6 +448,13 @@ impl Port {
             // The one that the other worker has is as good.
             self.duplicate_associations += 1;
             self.engine.abort(now, id, b"duplicate association").ok();
+            if let Some(connecting) = connecting {
+                let refused = ConnectError::Refused {
+                    remote: SocketAddr::new(peer.remote, peer_port),
+                    error: sctp::ConnectError::AlreadyAssociated,
+                };
+                connecting.reply.send(Err(refused)).ok();
+            }
             return;
         }
         let config = self.engine.config();
