@@ -377,17 +377,20 @@ impl Association {
         self.paths_version = self.paths_version.wrapping_add(1);
     }
 
-    /// Learns encapsulation port and our own address from a packet (RFC 6951 section 5.4).
+    /// Learns the encapsulation port from a packet (RFC 6951 section 5.4), and our own address when the
+    /// peer knows no other one. When it knows several, what it sends to says nothing of the way back:
+    /// it may send to one of our addresses over the network of another.
     pub(super) fn learn_path(
         &mut self,
         index: PathIndex,
         from: PathAddress,
         context: &Context<'_>,
     ) {
+        let is_only_address = !lists_own(context.local_addresses, from.remote);
         if let Some(path) = self.paths.get_mut(index) {
             let known = path.address();
             let learnt = PathAddress {
-                local: known.local.or(from.local),
+                local: known.local.or(from.local.filter(|_| is_only_address)),
                 ..from
             };
             if learnt != known {
