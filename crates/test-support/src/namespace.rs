@@ -1,6 +1,6 @@
 //! Network namespaces: a loopback interface of one's own.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -20,8 +20,13 @@ impl Namespace {
     pub fn new() -> Option<Namespace> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let ip = require_command("ip", "iproute2")?;
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("tandem-test-{}-{count}", std::process::id());
+        let name = || {
+            let count = COUNT.fetch_add(1, Ordering::Relaxed);
+            format!("tandem-test-{}-{count}", std::process::id())
+        };
+        // A test that was killed may have left one of that name, of a process with the same number.
+        let free = |name: &String| !Path::new("/run/netns").join(name).exists();
+        let name = std::iter::repeat_with(name).find(free)?;
         let namespace = Namespace { ip, name };
         let mut add = Command::new(&namespace.ip);
         add.args(["netns", "add", &namespace.name]);
