@@ -37,6 +37,9 @@ pub const MAX_ASSOCIATIONS: usize = 1_000_000;
 /// Most streams: what the INIT chunk can ask for.
 pub const MAX_STREAMS: usize = 65_535;
 
+/// From so many associations on the server's growth says what one of them takes.
+const TELLING_COUNT: usize = 100;
+
 /// How long the server may take to see everything.
 const REACH_TIME: Duration = Duration::from_secs(120);
 
@@ -93,8 +96,9 @@ pub struct ScaleRun {
     pub server_memory_up_kib: u64,
     /// After all messages.
     pub server_memory_after_transfer_kib: u64,
-    /// What an association takes at the server, bytes: the growth divided by their number.
-    pub server_bytes_per_association: f64,
+    /// What an association takes at the server, bytes: the growth divided by their number. Absent where
+    /// there are too few for the growth to be theirs.
+    pub server_bytes_per_association: Option<f64>,
     /// Transfers: one message on each association or stream; with streams, a second round of two each.
     pub transfers: Vec<Transfer>,
 }
@@ -256,7 +260,8 @@ async fn run(
         server_memory_idle_kib: idle,
         server_memory_up_kib: up,
         server_memory_after_transfer_kib: after,
-        server_bytes_per_association: up.saturating_sub(idle) as f64 * 1024.0 / count as f64,
+        server_bytes_per_association: (count >= TELLING_COUNT)
+            .then(|| up.saturating_sub(idle) as f64 * 1024.0 / count as f64),
         transfers,
     })
 }
