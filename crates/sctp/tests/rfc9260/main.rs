@@ -11,6 +11,7 @@ mod scripted;
 mod section_11;
 mod section_12;
 mod section_3;
+mod section_4;
 mod section_5;
 mod section_6;
 mod section_7;

@@ -430,3 +430,23 @@ fn one_packet_from_an_unconfirmed_address_gets_one_packet() {
         assert!(control <= 1, "{number}: {:?}", types(&answers));
     }
 }
+
+#[test]
+fn a_cookie_echo_from_an_unconfirmed_address_gets_one_packet() {
+    let second = crate::scripted::at([198, 51, 100, 9]);
+    let mut scripted = Scripted::alone(quiet());
+    let mut parameters = sctp::packet::ParameterBuffer::new();
+    crate::scripted::push_address(&mut parameters, second);
+    let cookie = scripted.cookie_for(sctp::packet::Init {
+        parameters: parameters.parameters(),
+        ..init()
+    });
+    let mut bytes = bytes_of(&[Chunk::CookieEcho(sctp::packet::CookieEcho {
+        cookie: &cookie,
+    })]);
+    bytes.extend([4, 0, 0, 12, 0, 1, 0, 8, 1, 2, 3, 4]);
+    bytes.extend([0xff, 0, 0, 4]);
+    let packet = raw(scripted.tag, &bytes);
+    scripted.give_from(second, packet);
+    assert_eq!(scripted.take().len(), 1);
+}
