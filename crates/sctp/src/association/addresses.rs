@@ -62,25 +62,28 @@ impl Families {
 
 /// By which rules the addresses that the peer lists are taken.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct AddressRules {
+pub(crate) struct AddressRules<'a> {
     /// Where the list came from: it is one of the peer's addresses anyway, and is not taken twice.
     pub(crate) source: IpAddr,
     /// The kinds that we can send to.
     pub(crate) families: Families,
     /// How many addresses the peer may have, the source included.
     pub(crate) max: usize,
+    /// Our own addresses: they are not the peer's, unless it is on the same host.
+    pub(crate) local: &'a [IpAddr],
 }
 
-impl AddressRules {
+impl<'a> AddressRules<'a> {
     /// The rules for what came from `source` to an endpoint with these addresses. When it does not
     /// know them, other addresses of the kind of `source` can be reached as well as that.
-    pub(crate) fn new(source: IpAddr, local: &[IpAddr], max: usize) -> AddressRules {
+    pub(crate) fn new(source: IpAddr, local: &'a [IpAddr], max: usize) -> AddressRules<'a> {
         let mut families = Families::of(local);
         families.add(source);
         AddressRules {
             source,
             families,
             max,
+            local: if local.contains(&source) { &[] } else { local },
         }
     }
 }
@@ -98,14 +101,15 @@ pub(crate) struct PeerAddresses {
 
 impl PeerAddresses {
     /// Takes in one listed address.
-    pub(crate) fn add(&mut self, address: IpAddr, rules: &AddressRules) {
+    pub(crate) fn add(&mut self, address: IpAddr, rules: &AddressRules<'_>) {
         self.is_listed = true;
         if address == rules.source || self.addresses.contains(&address) {
             return;
         }
         let is_wanted = is_unicast(address)
             && fits_scope(address, rules.source)
-            && rules.families.contain(address);
+            && rules.families.contain(address)
+            && !rules.local.contains(&address);
         if is_wanted && self.addresses.len() + 1 < rules.max {
             self.addresses.push(address);
         } else {
@@ -284,6 +288,16 @@ mod tests {
     fn takes_loopback_addresses_from_loopback_only() {
         let peer = taken("127.0.0.1", &[], &["127.0.0.2", "192.0.2.1"]);
         assert_eq!(peer.addresses, [ip("127.0.0.2"), ip("192.0.2.1")]);
+    }
+
+    #[test]
+    fn takes_our_own_addresses_from_our_own_host_only() {
+        let local = [ip("192.0.2.8"), ip("192.0.2.9")];
+        let listed = ["192.0.2.1", "192.0.2.8", "192.0.2.9"];
+        let peer = taken("192.0.2.1", &local, &listed);
+        assert_eq!((peer.addresses.len(), peer.left_out), (0, 2));
+        let peer = taken("192.0.2.8", &local, &listed);
+        assert_eq!((peer.addresses.len(), peer.left_out), (2, 0));
     }
 
     #[test]

@@ -170,7 +170,7 @@ impl<'a> SetupParameters<'a> {
     /// bits (section 3.2.1). The peer's addresses are taken by `rules`.
     pub(crate) fn read(
         parameters: Parameters<'a>,
-        rules: &AddressRules,
+        rules: &AddressRules<'_>,
     ) -> Result<SetupParameters<'a>, ParameterFault<'a>> {
         let mut found = SetupParameters::default();
         for tlv in parameters.iter().raw() {
