@@ -100,6 +100,10 @@ async fn their_echo_server_sends_back_what_we_send() {
             }
         }
         within(sending).await.unwrap();
+        // It answers the probe of the path MTU, a HEARTBEAT with a PAD chunk beside it.
+        let ip_and_udp_headers = if ip == "::1" { 48 } else { 28 };
+        let path = &association.status().await.unwrap().paths[0];
+        assert_eq!(path.mtu, 1500 - ip_and_udp_headers);
         let statistics = association.statistics().await.unwrap();
         assert_eq!(within(association.shutdown()).await, CloseCause::Shutdown);
         println!(
