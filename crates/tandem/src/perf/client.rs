@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
           value_parser = |text: &str| count(text, 1..=u64::MAX))]
     count: Option<u64>,
 
-    /// Send for so long [default: 10]
+    /// Send for so many seconds [default: 10]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive)]
     seconds: Option<f64>,
 

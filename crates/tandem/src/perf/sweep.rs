@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
           value_parser = |text: &str| units::bytes(text, 1 << 20).map(|size| size as usize))]
     sizes: Vec<usize>,
 
-    /// Length of each test
+    /// Length of each test in seconds
     #[arg(long, value_name = "S", allow_negative_numbers = true, value_parser = positive, default_value = "2")]
     seconds: f64,
 
