@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
+use crate::engines;
 use crate::handshakes::idle;
 use crate::transfer::{sctp, tcp};
 
 /// Plays the role that `Process::start_role` asked for.
 pub(crate) fn play(role: &str) -> anyhow::Result<()> {
     let words: Vec<&str> = role.split(' ').collect();
-    match words[..] {
+    match words.as_slice() {
         ["sctp-server"] => sctp::serve(),
         ["sctp-client", port, bytes, seconds] => {
             sctp::send(port.parse()?, bytes.parse()?, time(seconds)?)
@@ -19,6 +20,7 @@ pub(crate) fn play(role: &str) -> anyhow::Result<()> {
         ["tcp-client", port, bytes, seconds] => {
             tcp::send(port.parse()?, bytes.parse()?, time(seconds)?)
         }
+        ["engine", case @ .., seconds] => engines::ours_alone(&case.join(" "), time(seconds)?),
         ["idle", count, seconds] => idle::hold(count.parse()?, time(seconds)?),
         _ => bail!("there is no role {role:?}"),
     }

@@ -127,6 +127,17 @@ fn cases() -> Vec<(String, Transfer)> {
     cases
 }
 
+/// Runs one case of our engine alone, as one does under a profiler.
+pub(crate) fn ours_alone(case: &str, time: Duration) -> anyhow::Result<()> {
+    let (_, transfer) = cases()
+        .into_iter()
+        .find(|(name, _)| name == case)
+        .with_context(|| format!("there is no case {case:?}"))?;
+    let rate = messages_per_cpu_second::<tandem::Engine>(&transfer, time)?;
+    println!("{rate:.0} messages per CPU second");
+    Ok(())
+}
+
 /// Messages delivered in each second of CPU time of both ends together.
 fn messages_per_cpu_second<E: Engine>(transfer: &Transfer, time: Duration) -> anyhow::Result<f64> {
     let begun = Instant::now();
