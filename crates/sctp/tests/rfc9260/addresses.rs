@@ -646,3 +646,20 @@ fn encapsulation_begins_and_ends_with_what_comes() {
         assert_eq!(scripted.status().paths[0].mtu, expected);
     }
 }
+
+#[test]
+fn our_own_address_is_not_the_peers() {
+    let mut scripted = Scripted::alone(quiet());
+    scripted
+        .endpoint
+        .set_local_addresses(vec![[192, 0, 2, 1].into(), [198, 51, 100, 1].into()]);
+    let mut parameters = ParameterBuffer::new();
+    push_address(&mut parameters, at([198, 51, 100, 1]));
+    push_address(&mut parameters, at([198, 51, 100, 9]));
+    let cookie = scripted.cookie_for(Init {
+        parameters: parameters.parameters(),
+        ..init()
+    });
+    scripted.echo(&cookie, &[]);
+    assert_eq!(scripted.status().paths.len(), 2);
+}
