@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::str::FromStr;
 
 /// A peer by its names or addresses and its SCTP port.
@@ -69,6 +69,22 @@ impl Target {
         }
         Ok(addresses)
     }
+}
+
+/// Why the system knows no way to an address, if it knows none. Nothing is sent.
+pub(crate) fn no_route(address: IpAddr) -> Option<io::Error> {
+    let any: IpAddr = match address {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    // A UDP socket looks for the way when it is connected. The port does not matter.
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    let error = socket.connect((address, 9)).err()?;
+    let no_way = [
+        io::ErrorKind::NetworkUnreachable,
+        io::ErrorKind::HostUnreachable,
+    ];
+    no_way.contains(&error.kind()).then_some(error)
 }
 
 async fn look_up(host: &str, port: u16) -> Result<Vec<IpAddr>, ResolveError> {
@@ -164,6 +180,11 @@ mod tests {
         let addresses = target.resolve().await.unwrap();
         assert!(!addresses.is_empty());
         assert!(addresses.iter().all(IpAddr::is_loopback), "{addresses:?}");
+    }
+
+    #[test]
+    fn there_is_a_way_to_oneself() {
+        assert!(no_route(Ipv4Addr::LOCALHOST.into()).is_none());
     }
 
     #[test]

@@ -260,6 +260,12 @@ pub const PARAMETERS: &[Parameter] = &[
         field: Field::Size(|config| &mut config.max_gap_ack_blocks, 1..=usize::MAX),
     },
     Parameter {
+        name: "max_duplicate_tsns",
+        meaning: "duplicate TSNs that are listed in a SACK at most",
+        section: "RFC 9260 6.2",
+        field: Field::Size(|config| &mut config.max_duplicate_tsns, 0..=usize::MAX),
+    },
+    Parameter {
         name: "max_peer_addresses",
         meaning: "addresses of the peer that an association uses",
         section: "",

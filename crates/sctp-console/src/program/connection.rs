@@ -8,6 +8,7 @@ use sctp_net::{Association, AssociationId, ConnectError, ConnectTo};
 use super::{Phase, Program, Task};
 use crate::notification;
 use crate::record::Record;
+use crate::target::no_route;
 
 /// After which time an association that has ended, or has not come to be, is begun again.
 const RECONNECT_DELAY: Duration = Duration::from_millis(20);
@@ -72,10 +73,16 @@ impl Program {
 
     /// Associates with the peer, if there is one.
     pub(super) fn connect(&mut self) {
-        let first = self
-            .connection
-            .as_ref()
-            .map(|connection| Record::report("connecting").to(connection.peer()));
+        let Some(connection) = &self.connection else {
+            return;
+        };
+        let connecting = Record::report("connecting").to(connection.peer());
+        // It is tried all the same: the way may be found meanwhile.
+        let no_routes = connection.addresses.iter().filter_map(|&address| {
+            let error = no_route(address)?;
+            Some(Record::error(format!("{address}: {error}")))
+        });
+        let first = std::iter::once(connecting).chain(no_routes).collect();
         self.connect_after(Duration::ZERO, first);
     }
 
@@ -93,14 +100,14 @@ impl Program {
             // The peer was faster; its association is up, or will be accepted.
             Err(error) if is_associated(&error) => {
                 if connection.up.is_none() {
-                    self.connect_after(RECONNECT_DELAY, None);
+                    self.connect_after(RECONNECT_DELAY, Vec::new());
                 }
             }
             Err(error) => {
                 self.lost = true;
                 let failed = notification::cannot_start(connection.peer(), &error);
                 if self.goes_on() && is_worth_another_try(&error) {
-                    self.connect_after(RECONNECT_DELAY, Some(failed));
+                    self.connect_after(RECONNECT_DELAY, vec![failed]);
                 } else {
                     self.failure.get_or_insert(error.into());
                     self.stop();
@@ -116,7 +123,7 @@ impl Program {
             connection.up = None;
         }
         if self.goes_on() {
-            self.connect_after(RECONNECT_DELAY, None);
+            self.connect_after(RECONNECT_DELAY, Vec::new());
         } else {
             self.stop();
         }
@@ -126,8 +133,8 @@ impl Program {
         self.options.reconnect && self.phase == Phase::Running
     }
 
-    /// Associates with the peer, if there is one, after printing something and waiting.
-    fn connect_after(&mut self, delay: Duration, first: Option<Record>) {
+    /// Associates with the peer, if there is one, after printing something and a wait.
+    fn connect_after(&mut self, delay: Duration, first: Vec<Record>) {
         let Some(connection) = &mut self.connection else {
             return;
         };
@@ -139,7 +146,7 @@ impl Program {
         let endpoint = self.endpoint.clone();
         let output = self.output.clone();
         connection.attempt = Some(Box::pin(async move {
-            if let Some(record) = first {
+            for record in first {
                 output.print(record).await;
             }
             tokio::time::sleep(delay).await;

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use test_support::{Namespace, require_command};
 
-use super::{LIMIT, Talk, connect_command, field, line_with, listen};
+use super::{Talk, connect_command, field, line_with, listen};
 use crate::support::{program_path, tandem};
 
 /// Both sides have two addresses: each is a path, proved before it is used, and can be the primary.
@@ -86,6 +86,22 @@ fn addresses_of_another_family_are_refused() {
         text.contains("[::1]:9000") && text.contains("family"),
         "{text}"
     );
+}
+
+/// A host without any route tells so at once, and fails when nothing has come.
+#[test]
+fn an_unreachable_network_is_told() {
+    let Some(namespace) = Namespace::new() else {
+        return;
+    };
+    let mut command = namespace.command(program_path());
+    command.args(["sctp", "connect", "198.51.100.1:9000"]);
+    command.args(["--set", "rto_initial=20ms", "--set", "rto_min=20ms"]);
+    command.args(["--set", "max_init_retransmits=1"]);
+    let mut connector = Talk::start(&mut command);
+    connector.wait_for("! 198.51.100.1: Network is unreachable");
+    assert_eq!(connector.status(), Some(1));
+    assert_eq!(connector.count("* CANT_STR_ASSOC"), 1);
 }
 
 /// tshark understands all of both captures.
