@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use sctp_net::Tap;
 use udp_net::Impairment;
 
 use crate::listen::Listen;
@@ -23,6 +24,8 @@ pub struct SipNetConfig {
     /// A bad network inside the UDP sockets, those under SCTP included. Each socket draws from a
     /// sequence of its own, which the seed and the order of opening fix.
     pub impairment: Option<Impairment>,
+    /// Where to write the SCTP packets that go over the wire.
+    pub tap: Option<Tap>,
     /// Bounds.
     pub limits: Limits,
 }
@@ -41,6 +44,7 @@ impl Default for SipNetConfig {
                 ..Default::default()
             },
             impairment: None,
+            tap: None,
             limits: Limits::default(),
         }
     }

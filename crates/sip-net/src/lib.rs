@@ -33,6 +33,7 @@ mod unanswered;
 pub use config::{Limits, SipNetConfig, StreamPolicy};
 pub use incoming::{CloseReason, Incoming, MalformedReason, SendError};
 pub use listen::{Listen, ListenParseError, StartError, StartProblem};
+pub use sctp_net::Tap;
 pub use statistics::WireStatistics;
 pub use transports::Transports;
 pub use udp_net::Impairment;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use sctp_net::{
-    Association, CloseCause, ConnectError, Endpoint, SendInfo, Stack, UdpCarrierConfig,
+    Association, CloseCause, ConnectError, Endpoint, SendInfo, Stack, Tap, UdpCarrierConfig,
 };
 use sip::{Flow, Message, Transport};
 use tokio::sync::mpsc;
@@ -41,6 +41,7 @@ struct StackConfig {
     endpoint: sctp::EndpointConfig,
     close_timeout: Duration,
     impairments: Arc<Impairments>,
+    tap: Option<Tap>,
 }
 
 /// An SCTP port that listens.
@@ -68,6 +69,7 @@ impl SctpStacks {
                 endpoint: config.sctp.clone(),
                 close_timeout: config.limits.shutdown_timeout,
                 impairments,
+                tap: config.tap.clone(),
             },
             listeners: Vec::new(),
             stacks: Mutex::default(),
@@ -202,6 +204,7 @@ impl Stacks {
         let stack = Stack::udp(UdpCarrierConfig {
             peer_encapsulation_port: config.peer_encapsulation_port,
             impairment: config.impairments.next(),
+            tap: config.tap.clone(),
             close_timeout: config.close_timeout,
             // Signalling seldom has two packets of one size to send at once, and captures stay true.
             segmentation_offload: false,

@@ -11,7 +11,7 @@ use lab::demo::{Associations, End, Options};
 use sip::Transport;
 
 use crate::values::{count, duration, percentage, positive, transport};
-use crate::{fail, logging};
+use crate::{fail, logging, pcap};
 
 /// Make calls through a proxy over UDP, TCP and SCTP on a network that loses packets.
 ///
@@ -67,6 +67,10 @@ pub(crate) struct Arguments {
     /// Where to write the page
     #[arg(long, value_name = "FILE", default_value = "tandem-demo.html")]
     html: PathBuf,
+
+    /// Write the users' SCTP packets to a file that Wireshark opens (pcapng), those that get lost included
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
 
     /// Log what the proxy does; twice: every message too
     #[arg(short, long, action = clap::ArgAction::Count)]
@@ -140,10 +144,17 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),
     };
-    let results = match runtime.block_on(lab::demo::run(&options)) {
+    let tap = match pcap::open(arguments.pcap.as_deref()) {
+        Ok(tap) => tap,
+        Err(error) => return fail(error.as_ref()),
+    };
+    let results = match runtime.block_on(lab::demo::run(&options, tap.as_ref())) {
         Ok(results) => results,
         Err(error) => return fail(error.as_ref()),
     };
+    if let Err(error) = pcap::finish(tap.as_ref()) {
+        return fail(error.as_ref());
+    }
 
     let html = results.to_html(&command_line());
     let mut written = format!("\nPage with plots: {}\n", arguments.html.display());

@@ -4,6 +4,7 @@
 
 mod demo;
 mod logging;
+mod pcap;
 mod perf;
 mod proxy;
 mod sctp;

@@ -1,5 +1,6 @@
 //! `tandem proxy`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use ::proxy::{HostPort, ProxyConfig, Server};
@@ -8,7 +9,7 @@ use sip_net::{Listen, SipNetConfig};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info};
 
-use crate::{fail, logging};
+use crate::{fail, logging, pcap};
 
 /// Run a SIP proxy and registrar until Ctrl-C.
 #[derive(Args, Debug)]
@@ -37,6 +38,10 @@ pub(crate) struct Arguments {
     /// listener's port stays.
     #[arg(long, value_name = "HOST[:PORT]")]
     advertise: Option<HostPort>,
+
+    /// Write the SCTP packets on the wire to a file that Wireshark opens (pcapng)
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
 
     /// Log every message, not only registrations and calls
     #[arg(short, long)]
@@ -77,6 +82,10 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
 }
 
 async fn serve(arguments: Arguments) -> ExitCode {
+    let tap = match pcap::open(arguments.pcap.as_deref()) {
+        Ok(tap) => tap,
+        Err(error) => return fail(error.as_ref()),
+    };
     let listeners = if arguments.listen.is_empty() {
         DEFAULT_LISTENERS
             .map(|text| text.parse().expect("the defaults are listeners"))
@@ -89,6 +98,7 @@ async fn serve(arguments: Arguments) -> ExitCode {
             listeners,
             encapsulation_port: arguments.encapsulation.encapsulation_port,
             peer_encapsulation_port: arguments.encapsulation.peer_encapsulation_port,
+            tap: tap.clone(),
             ..SipNetConfig::default()
         },
         domains: arguments.domain,
@@ -127,7 +137,10 @@ async fn serve(arguments: Arguments) -> ExitCode {
         // Asked a second time, the operator means it.
         _ = interrupt.recv() => info!("interrupted, connections are left as they are"),
     }
-    ExitCode::SUCCESS
+    match pcap::finish(tap.as_ref()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(error.as_ref()),
+    }
 }
 
 const DEFAULT_LISTENERS: [&str; 3] = [

@@ -12,6 +12,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use report::{Document, Machine};
 use sip::Transport;
+use sip_net::Tap;
 use tokio::task::JoinSet;
 
 pub use options::{Associations, End, Options};
@@ -59,11 +60,11 @@ impl Results {
 /// Runs every combination of transport and loss that can be had.
 ///
 /// Runs without loss keep the processors busy and follow one another; those with loss mostly wait for
-/// timers and go side by side.
+/// timers and go side by side. `tap` gets the SCTP packets of the users' side.
 ///
 /// # Errors
 /// When a socket cannot be opened or a run breaks down.
-pub async fn run(options: &Options) -> anyhow::Result<Results> {
+pub async fn run(options: &Options, tap: Option<&Tap>) -> anyhow::Result<Results> {
     let plan = plan(options);
     let (alone, together): (Vec<_>, Vec<_>) = plan
         .iter()
@@ -74,14 +75,16 @@ pub async fn run(options: &Options) -> anyhow::Result<Results> {
     let mut runs = Vec::new();
     for (transport, loss_percent) in alone {
         progress.set_message(format!("{transport} without loss"));
-        runs.push(run::run(options, transport, loss_percent).await?);
+        runs.push(run::run(options, tap, transport, loss_percent).await?);
     }
     if !together.is_empty() {
         progress.set_message(format!("{} runs with loss side by side", together.len()));
         let mut side_by_side = JoinSet::new();
         for (transport, loss_percent) in together {
-            let options = options.clone();
-            side_by_side.spawn(async move { run::run(&options, transport, loss_percent).await });
+            let (options, tap) = (options.clone(), tap.cloned());
+            side_by_side.spawn(async move {
+                run::run(&options, tap.as_ref(), transport, loss_percent).await
+            });
         }
         while let Some(finished) = side_by_side.join_next().await {
             runs.push(finished??);

@@ -10,7 +10,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 use report::Summary;
 use sip::Transport;
-use sip_net::{Listen, SipNetConfig, StreamPolicy};
+use sip_net::{Listen, SipNetConfig, StreamPolicy, Tap};
 use udp_net::Impairment;
 
 use super::{Associations, End, Options, Run};
@@ -29,6 +29,7 @@ const CALLS_IN_FLIGHT: usize = 20_000;
 /// Starts a proxy and users of its own, so that runs side by side share nothing but the processors.
 pub(super) async fn run(
     options: &Options,
+    tap: Option<&Tap>,
     transport: Transport,
     loss_percent: f64,
 ) -> anyhow::Result<Run> {
@@ -37,9 +38,16 @@ pub(super) async fn run(
         Associations::PerUser => StreamPolicy::Unordered,
     };
     let server = Server::start(proxy_config(stream_policy)).await?;
-    let outcome = call_through(&server, options, transport, loss_percent, stream_policy)
-        .await
-        .with_context(|| format!("{transport} at {loss_percent} % loss"));
+    let outcome = call_through(
+        &server,
+        options,
+        tap,
+        transport,
+        loss_percent,
+        stream_policy,
+    )
+    .await
+    .with_context(|| format!("{transport} at {loss_percent} % loss"));
     server.shutdown().await;
     outcome
 }
@@ -47,6 +55,7 @@ pub(super) async fn run(
 async fn call_through(
     server: &Server,
     options: &Options,
+    tap: Option<&Tap>,
     transport: Transport,
     loss_percent: f64,
     stream_policy: StreamPolicy,
@@ -87,6 +96,7 @@ async fn call_through(
             peer_encapsulation_port: encapsulation_port,
             stream_policy,
             impairment: impairment(options, transport, loss_percent),
+            tap: tap.cloned(),
             ..SipNetConfig::default()
         },
         connect_within: CONNECT_TIME,

@@ -13,7 +13,8 @@ use report::{Document, Machine};
 use serde::Serialize;
 
 use super::output::{Progress, check_writable, print, print_line, usage_error, write};
-use super::{Carrier, finish_tap, interrupts};
+use super::{Carrier, interrupts};
+use crate::pcap;
 use crate::values::{count, positive};
 
 /// Measure against a server.
@@ -151,7 +152,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     })
     .await?;
     progress.end();
-    finish_tap(config.carrier.tap.as_ref())?;
+    pcap::finish(config.carrier.tap.as_ref())?;
     print(&text::summary(&run));
     if let Some(path) = &arguments.json {
         write(path, &document(&config, &run)?)?;

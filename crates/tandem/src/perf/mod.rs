@@ -10,13 +10,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use ::perf::{CarrierConfig, Over};
-use anyhow::Context;
 use clap::{Args, Subcommand};
-use sctp_net::{DEFAULT_ENCAPSULATION_PORT, Tap};
+use sctp_net::DEFAULT_ENCAPSULATION_PORT;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::{fail, logging};
+use crate::{fail, logging, pcap};
 
 /// Measure what UDP, TCP and SCTP carry, between two hosts or on this one.
 ///
@@ -113,7 +112,7 @@ impl Carrier {
             peer_encapsulation_port: self.peer_encapsulation_port,
             kernel_kept_away: self.kernel_kept_away,
             workers: parallel.min(cores()),
-            tap: open_tap(self.pcap.as_ref())?,
+            tap: pcap::open(self.pcap.as_deref())?,
         })
     }
 }
@@ -121,27 +120,6 @@ impl Carrier {
 /// Processors that this program may use.
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-fn open_tap(path: Option<&PathBuf>) -> anyhow::Result<Option<Tap>> {
-    path.map(|path| {
-        Tap::create(path, "sctp")
-            .map_err(|error| anyhow::anyhow!("cannot write {}: {error}", path.display()))
-    })
-    .transpose()
-}
-
-/// Sees to it that a capture is complete before the program ends, and tells what it lacks.
-fn finish_tap(tap: Option<&Tap>) -> anyhow::Result<()> {
-    let Some(tap) = tap else { return Ok(()) };
-    tap.flush().context("the capture is not complete")?;
-    match tap.statistics().dropped {
-        0 => {}
-        dropped => eprintln!(
-            "tandem: the capture lacks {dropped} packets, for which the file was too slow"
-        ),
-    }
-    Ok(())
 }
 
 /// Counts SIGINT and SIGTERM.

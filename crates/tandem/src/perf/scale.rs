@@ -8,7 +8,8 @@ use ::perf::{ServerProcess, limits, units};
 use clap::Args;
 
 use super::output::{Progress, check_writable, print, usage_error, width, write};
-use super::{Carrier, finish_tap, interrupts, server_command};
+use super::{Carrier, interrupts, server_command};
+use crate::pcap;
 use crate::values::count;
 
 /// Set up many associations and send a message on each: start-up time, server memory, transfer time.
@@ -109,7 +110,7 @@ async fn run(
     let measured = measure(&config, &server, interrupts, |stage| progress.line(stage)).await;
     progress.end();
     server.end().await;
-    finish_tap(config.carrier.tap.as_ref())?;
+    pcap::finish(config.carrier.tap.as_ref())?;
     let measured = measured?;
     print(&measured.to_terminal(width()));
     if let Some(path) = &common.json {

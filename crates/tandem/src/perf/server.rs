@@ -10,8 +10,10 @@ use report::format_count;
 use sctp_net::DEFAULT_ENCAPSULATION_PORT;
 use tokio::io::AsyncReadExt;
 
+use crate::pcap;
+
 use super::output::print_line;
-use super::{cores, finish_tap, interrupts, open_tap};
+use super::{cores, interrupts};
 
 /// Wait for clients, several at a time, and do what they ask, until Ctrl-C.
 #[derive(Args, Debug)]
@@ -87,7 +89,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     };
     let mut over = arguments.over;
     over.dedup();
-    let tap = open_tap(arguments.pcap.as_ref())?;
+    let tap = pcap::open(arguments.pcap.as_deref())?;
     let carriers = over.into_iter().map(|over| CarrierConfig {
         over,
         encapsulation_port: arguments.encapsulation_port,
@@ -122,7 +124,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         }
     };
     server.close().await;
-    finish_tap(tap.as_ref())?;
+    pcap::finish(tap.as_ref())?;
     Ok(status)
 }
 

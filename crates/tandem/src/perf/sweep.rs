@@ -9,8 +9,9 @@ use clap::Args;
 use report::{format_count, format_number};
 
 use super::output::{Progress, check_writable, print, usage_error, width, write};
-use super::{Carrier, finish_tap, interrupts, server_command};
+use super::{Carrier, interrupts, server_command};
 use crate::demo::command_line;
+use crate::pcap;
 use crate::values::positive;
 
 /// Sweep message sizes over UDP, TCP and SCTP on this host, in one table and one page.
@@ -84,7 +85,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     .await;
     progress.end();
     server.end().await;
-    finish_tap(config.carrier.tap.as_ref())?;
+    pcap::finish(config.carrier.tap.as_ref())?;
     let swept = swept?;
     if let Some(path) = &arguments.html {
         write(path, &swept.to_html(&command_line()))?;

@@ -135,7 +135,7 @@ fn captures_can_be_read() {
             let found = decode(&tshark, file, filter).lines().count();
             assert!(found >= at_least, "{filter}: {found} in {}", file.display());
         }
-        let wrong = "!sctp || _ws.malformed || sctp.checksum.status == \"Bad\" || ip.checksum.status == \"Bad\" \
+        let wrong = "!sctp || _ws.malformed || sctp.checksum.status != \"Good\" || ip.checksum.status == \"Bad\" \
                      || udp.checksum.status == \"Bad\"";
         let shown = decode(&tshark, file, wrong);
         assert!(shown.is_empty(), "{shown}");
@@ -297,7 +297,12 @@ fn decode(tshark: &Path, capture: &Path, filter: &str) -> String {
         .arg(capture)
         // The encapsulation ports are the system's choice.
         .args(["-d", "udp.port==1024-65535,sctp"])
-        .args(["-o", "sctp.checksum:TRUE", "-o", "ip.check_checksum:TRUE"])
+        .args([
+            "-o",
+            "sctp.checksum:CRC 32c",
+            "-o",
+            "ip.check_checksum:TRUE",
+        ])
         .args(["-o", "udp.check_checksum:TRUE", "-Y", filter])
         .output()
         .expect("it runs");
