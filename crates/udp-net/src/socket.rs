@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -144,7 +145,8 @@ pub struct UdpSocket {
     impaired: Option<Impaired>,
     /// Tells the task in `recv` that the next datagram to release changed.
     rescheduled: Notify,
-    segmentation_offload: bool,
+    /// How many datagrams may go to the kernel as one. It can turn out that a device takes no trains.
+    longest_train: AtomicUsize,
     network_errors: bool,
     allow_fragmentation: bool,
 }
@@ -325,6 +327,10 @@ impl UdpSocket {
         if config.network_errors {
             hear_network_errors(socket.as_fd(), address.is_ipv6())?;
         }
+        let longest_train = match config.segmentation_offload {
+            true => state.max_gso_segments(),
+            false => 1,
+        };
         let io = tokio::net::UdpSocket::from_std(socket.into())?;
         Ok(Self {
             local_addr: io.local_addr()?,
@@ -333,7 +339,7 @@ impl UdpSocket {
             counters: Counters::default(),
             impaired: config.impairment.map(Impaired::new),
             rescheduled: Notify::new(),
-            segmentation_offload: config.segmentation_offload,
+            longest_train: AtomicUsize::new(longest_train),
             network_errors: config.network_errors,
             allow_fragmentation: config.allow_fragmentation,
         })
@@ -460,24 +466,29 @@ impl UdpSocket {
         gathered: &mut Vec<u8>,
         mut tell: impl FnMut(&[Datagram], &io::Result<()>),
     ) -> Flushed {
-        send_trains(datagrams, self.longest_train(), |train| {
+        let longest = self.longest_train.load(Ordering::Relaxed);
+        let mut train_refused = false;
+        send_trains(datagrams, longest, |train| {
             let sent = self.put_train_on_wire(train, gathered);
-            if let (Err(error), [alone]) = (&sent, train)
-                && error.kind() != io::ErrorKind::WouldBlock
-            {
-                self.refused(alone, error);
+            match (&sent, train) {
+                (Err(error), _) if error.kind() == io::ErrorKind::WouldBlock => {}
+                (Err(error), [alone]) => {
+                    train_refused = false;
+                    self.refused(alone, error);
+                }
+                (Err(error), _) => train_refused = is_about_trains(error),
+                // The kernel takes it alone, but not in a train.
+                (Ok(()), [_]) if train_refused => self.send_no_more_trains(),
+                (Ok(()), _) => {}
             }
             tell(train, &sent);
             sent
         })
     }
 
-    /// How many datagrams may go to the kernel as one; it can turn out not to take any.
-    fn longest_train(&self) -> usize {
-        if self.segmentation_offload {
-            self.state.max_gso_segments()
-        } else {
-            1
+    fn send_no_more_trains(&self) {
+        if self.longest_train.swap(1, Ordering::Relaxed) > 1 {
+            tracing::info!(local = %self.local_addr, "no segmentation offload on this device");
         }
     }
 
@@ -548,6 +559,12 @@ impl AsFd for UdpSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.io.as_fd()
     }
+}
+
+/// What the kernel says where a device does not cut trains, among other things: an address that is
+/// not ours any more, or a destination that cannot be, gets the same answer without any train.
+fn is_about_trains(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EIO))
 }
 
 /// Hands the queue to `put` train by train, until it is empty or `put` would block; what that
@@ -658,6 +675,28 @@ mod tests {
         assert_eq!(flushed, Flushed::All);
         assert_eq!(lengths, [2, 1, 1, 1]);
         assert!(datagrams.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_destination_that_cannot_be_does_not_end_trains() {
+        let socket = UdpSocket::bind(([127, 0, 0, 1], 0).into(), UdpConfig::default()).unwrap();
+        let longest = socket.longest_train.load(Ordering::Relaxed);
+        assert!(longest > 1, "the kernel has no segmentation offload");
+        // Anybody can make us answer to port 0: it may be the source port of a datagram.
+        let nowhere = |payload| Datagram {
+            destination: SocketAddr::from(([127, 0, 0, 1], 0)),
+            source_ip: None,
+            payload: Bytes::from_static(payload),
+        };
+        assert!(matches!(
+            socket.try_send(&nowhere(b"one")),
+            SendOutcome::Failed(_)
+        ));
+        let mut queue = SendQueue::new();
+        queue.extend([nowhere(b"1a"), nowhere(b"1b"), nowhere(b"1c")]);
+        assert_eq!(socket.flush(&mut queue), Flushed::All);
+        assert_eq!(socket.statistics().send_errors, 4);
+        assert_eq!(socket.longest_train.load(Ordering::Relaxed), longest);
     }
 
     #[test]
