@@ -337,7 +337,7 @@ impl Sender {
             )
             .map_err(|_| NeverSent)?;
         for (index, before) in earliest {
-            if self.sent.earliest_on(index) != Some(before)
+            if self.sent.is_acknowledged(before)
                 && let Some(path) = paths.get_mut(index)
             {
                 path.earliest_acknowledged();
@@ -388,15 +388,16 @@ impl Sender {
         room_again
     }
 
-    /// The earliest outstanding chunk of each of several paths. It may be acknowledged by a Gap Ack
-    /// Block, while an earlier one is out on another path.
+    /// The earliest outstanding chunk of each of several paths that have some in flight. It may be
+    /// acknowledged by a Gap Ack Block, while an earlier one is out on another path.
     fn earliest_of_each(&self, paths: &[Path]) -> Vec<(PathIndex, Tsn)> {
         if paths.len() < 2 {
             return Vec::new();
         }
-        (0..paths.len())
-            .filter_map(|index| Some((index, self.sent.earliest_on(index)?)))
-            .collect()
+        let busy = (0..paths.len())
+            .filter(|index| paths.get(*index).is_some_and(|path| path.flight() > 0))
+            .collect();
+        self.sent.earliest_on_each(busy)
     }
 
     // --- Timers ---

@@ -250,12 +250,33 @@ impl SentChunks {
             .map(|chunk| chunk.next_path.into())
     }
 
-    /// The earliest chunk that was sent last on `path` and is not acknowledged.
-    pub(crate) fn earliest_on(&self, path: PathIndex) -> Option<Tsn> {
-        let position = self.chunks.iter().position(|chunk| {
-            usize::from(chunk.path) == path && chunk.state != State::Acknowledged
-        })?;
-        Some(self.first + position as u32)
+    /// The earliest chunk that was sent last on each of these paths and is not acknowledged. One
+    /// walk for all of them, which ends with the last one found.
+    pub(crate) fn earliest_on_each(&self, mut paths: Vec<PathIndex>) -> Vec<(PathIndex, Tsn)> {
+        let mut found = Vec::with_capacity(paths.len());
+        for (offset, chunk) in self.chunks.iter().enumerate() {
+            if paths.is_empty() {
+                break;
+            }
+            if chunk.state == State::Acknowledged {
+                continue;
+            }
+            let path = usize::from(chunk.path);
+            if let Some(position) = paths.iter().position(|wanted| *wanted == path) {
+                paths.swap_remove(position);
+                found.push((path, self.first + offset as u32));
+            }
+        }
+        found
+    }
+
+    /// Whether the chunk `tsn`, which was outstanding, is acknowledged: for good or not.
+    pub(crate) fn is_acknowledged(&self, tsn: Tsn) -> bool {
+        tsn < self.first
+            || self
+                .chunks
+                .get(tsn.distance_from(self.first) as usize)
+                .is_some_and(|chunk| chunk.state == State::Acknowledged)
     }
 
     /// Where the chunk `tsn` was sent last.

@@ -253,6 +253,38 @@ fn tells_the_earliest_chunk_of_a_path() {
     assert!(!sent.is_earliest_on(third, 1));
 }
 
+#[test]
+fn tells_the_earliest_chunks_of_several_paths_in_one_walk() {
+    let mut sent = SentChunks::new(Tsn(FIRST));
+    for path in [0, 1, 0, 1, 2, 1] {
+        sent.push(Instant::now(), piece(1), path);
+    }
+    let offsets = |sent: &SentChunks, paths: &[PathIndex]| {
+        let mut found: Vec<_> = sent
+            .earliest_on_each(paths.to_vec())
+            .into_iter()
+            .map(|(path, tsn)| (path, tsn.distance_from(Tsn(FIRST))))
+            .collect();
+        found.sort_unstable();
+        found
+    };
+    assert_eq!(offsets(&sent, &[1, 2, 3]), [(1, 1), (2, 4)]);
+    let gap = GapAckBlock { start: 2, end: 2 };
+    sent.handle_sack(
+        Tsn(FIRST).previous(),
+        [gap].into_iter(),
+        false,
+        |_| {},
+        |_, _| {},
+        |_, _| {},
+    )
+    .expect("acknowledges what was sent");
+    assert_eq!(offsets(&sent, &[0, 1]), [(0, 0), (1, 3)]);
+    assert!(sent.is_acknowledged(Tsn(FIRST).previous()));
+    assert!(!sent.is_acknowledged(Tsn(FIRST)));
+    assert!(sent.is_acknowledged(Tsn(FIRST) + 1));
+}
+
 proptest! {
     #[test]
     fn keeps_its_counts_whatever_the_sacks(
