@@ -207,11 +207,12 @@ impl Reassembly {
             .map(|(_, run)| (run.pieces.len(), run))
     }
 
-    /// The run with the largest TSNs; `cumulative` is the cumulative TSN.
-    pub(crate) fn largest(&mut self, cumulative: Tsn) -> Option<TsnRun> {
-        let (first, run) = self.runs.last_key_value()?;
+    /// The TSNs of each run of fragments; `cumulative` is the cumulative TSN.
+    pub(crate) fn runs(&mut self, cumulative: Tsn) -> impl Iterator<Item = TsnRun> {
         let received = self.unwrapped.number_of(cumulative);
-        Some(run.tsns(*first, cumulative, received))
+        self.runs
+            .iter()
+            .map(move |(first, run)| run.tsns(*first, cumulative, received))
     }
 
     /// Throws away the fragments above `cumulative`, the cumulative TSN; `on_removed` hears the

@@ -486,16 +486,26 @@ impl Receiver {
         true
     }
 
-    /// Throws away the message, or run of fragments, with the largest TSN that can be taken back.
+    /// Throws away the messages, or runs of fragments, with the largest TSNs that can be taken back:
+    /// a small part of them at a time, for finding them means to look at all of them, and a peer
+    /// could ask for that with each small chunk.
     fn renege_largest(&mut self) -> bool {
+        const PART: usize = 16;
         let cumulative = self.tsns.cumulative();
-        let candidates = [self.streams.largest(), self.reassembly.largest(cumulative)];
-        let largest = candidates
-            .into_iter()
-            .flatten()
+        let mut offsets: Vec<u32> = self
+            .streams
+            .waiting_tsns()
+            .chain(self.reassembly.runs(cumulative))
             .filter(|run| run.first > cumulative)
-            .max_by_key(|run| run.first.distance_from(cumulative));
-        let chunks = largest.map_or(0, |run| self.renege_above(run.first.previous()));
+            .map(|run| run.first.distance_from(cumulative))
+            .collect();
+        let rank = offsets.len() / PART;
+        if offsets.is_empty() {
+            return false;
+        }
+        let (_, offset, _) = offsets.select_nth_unstable_by(rank, |one, other| other.cmp(one));
+        let limit = cumulative + (*offset - 1);
+        let chunks = self.renege_above(limit);
         self.reneged += chunks;
         chunks > 0
     }

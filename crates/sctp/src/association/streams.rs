@@ -135,11 +135,14 @@ impl InboundStreams {
         tsns: TsnRun,
     ) -> Result<(), SequenceNumberReused> {
         let partial = self.partial.take();
-        self.push(rest, tsns)?;
-        if let Some(partial) = partial {
-            self.ready.extend(partial.blocked);
+        let pushed = self.push(rest, tsns);
+        match (pushed, partial) {
+            (Ok(()), Some(partial)) => self.ready.extend(partial.blocked),
+            // The end of it will never be: [`Self::close`] tells.
+            (Err(_), partial) => self.partial = partial,
+            (Ok(()), None) => {}
         }
-        Ok(())
+        pushed
     }
 
     /// Whether it is this message's turn, so that parts of it may be delivered.
@@ -192,10 +195,9 @@ impl InboundStreams {
         });
     }
 
-    /// The TSNs of the message before its turn that has the largest.
-    pub(crate) fn largest(&self) -> Option<TsnRun> {
-        let waiting = self.waiting.values().map(|waiting| waiting.tsns);
-        waiting.reduce(|one, other| if one.last < other.last { other } else { one })
+    /// The TSNs of each message before its turn.
+    pub(crate) fn waiting_tsns(&self) -> impl Iterator<Item = TsnRun> {
+        self.waiting.values().map(|waiting| waiting.tsns)
     }
 
     /// Takes over a message that was ready in an association before this one.
@@ -326,6 +328,24 @@ mod tests {
         assert!(!streams.is_ready());
         push(&mut streams, message(0, 0, false)).unwrap();
         assert_eq!(ready(&mut streams), [(0, 0), (0, 1)]);
+    }
+
+    #[test]
+    fn a_sequence_number_used_twice_ends_a_delivery_in_parts_and_loses_nothing() {
+        let mut streams = InboundStreams::new(2);
+        streams.push_part(message(0, 0, false), false);
+        for stream in [1, 0] {
+            push(&mut streams, message(stream, 0, false)).unwrap();
+        }
+        let tsns = TsnRun {
+            first: Tsn(7),
+            last: Tsn(9),
+        };
+        let rest = streams.push_rest(message(0, 0, false), tsns);
+        assert_eq!(rest, Err(SequenceNumberReused));
+        assert_eq!(streams.messages(), 3);
+        assert!(streams.close().is_some());
+        assert_eq!(ready(&mut streams), [(0, 0), (1, 0), (0, 0)]);
     }
 
     #[test]

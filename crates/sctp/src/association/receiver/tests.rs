@@ -144,6 +144,25 @@ fn gives_up_the_largest_tsns_for_what_fills_a_hole() {
     assert_eq!(sack_of(&mut receiver).0, 8, "9 and 10 are to be sent again");
 }
 
+/// Else each small chunk that fills a hole would make us look at all that is held.
+#[test]
+fn gives_up_a_part_of_many_small_messages_at_a_time() {
+    let mut receiver = receiver();
+    let mut ordered = |tsn: u32, bytes| {
+        let result = receive_as(&mut receiver, tsn, bytes, |data| {
+            data.unordered = false;
+            data.ssn = Ssn(tsn as u16);
+        });
+        assert_eq!(result, Ok(Reception::Accepted));
+        receiver.take_reneged()
+    };
+    let reneged: u64 = (400..=799).rev().map(|tsn| ordered(tsn, 20)).sum();
+    assert_eq!(reneged, 0);
+    assert_eq!(ordered(399, 20), 26, "every sixteenth of them, and one");
+    assert_eq!(ordered(398, 20), 0);
+    assert_eq!(receiver.buffered(), 20 * 376);
+}
+
 #[test]
 fn acknowledges_and_drops_data_on_streams_that_do_not_exist() {
     let mut receiver = receiver();
