@@ -39,10 +39,11 @@ impl Karn {
 
     /// Whether the acknowledgement of `tsn` measures the round-trip time.
     pub(crate) fn lets_measure(&self, tsn: Tsn) -> bool {
-        !self
-            .spoiled
-            .iter()
-            .any(|range| range.first <= tsn && tsn < range.end)
+        let after = self.spoiled.partition_point(|range| range.first <= tsn);
+        after
+            .checked_sub(1)
+            .and_then(|index| self.spoiled.get(index))
+            .is_none_or(|range| range.end <= tsn)
     }
 
     /// Everything below `tsn` is acknowledged for good.
