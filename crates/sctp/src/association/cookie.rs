@@ -31,7 +31,7 @@ mod flags {
 }
 
 /// The creation time is carried modulo this, in microseconds: 12 days, where the key that signed it
-/// is gone after some hours.
+/// counts for twice its lifetime, four days at most.
 const TIME_MODULUS: u64 = 1 << 40;
 
 /// What a cookie says.
@@ -163,7 +163,12 @@ impl CookieSigner {
 
     /// Checks the signature of a cookie that came back in a packet and reads it. Whether it is
     /// still fresh is another question ([`Self::staleness`]).
-    pub(crate) fn verify(&self, bytes: &[u8], origin: CookieOrigin) -> Result<Cookie, CookieError> {
+    pub(crate) fn verify(
+        &self,
+        now: Instant,
+        bytes: &[u8],
+        origin: CookieOrigin,
+    ) -> Result<Cookie, CookieError> {
         let (fields, signature) = bytes
             .len()
             .checked_sub(MAC_LENGTH)
@@ -173,6 +178,8 @@ impl CookieSigner {
         let key = [Some(&self.current), self.previous.as_ref()]
             .into_iter()
             .flatten()
+            // A key that nothing was signed with for long is still the current one.
+            .filter(|key| now.saturating_duration_since(key.made) < 2 * self.key_lifetime)
             .find(|key| key.number == first & flags::KEY_NUMBER)
             .ok_or(CookieError::NotAuthentic)?;
         key.sign(fields, origin)
@@ -498,10 +505,16 @@ mod tests {
         let cookie = signing.cookie();
         let bytes = signing.sign(&cookie);
         assert_eq!(bytes.len(), 42);
-        assert_eq!(signing.signer.verify(&bytes, origin()), Ok(cookie));
+        assert_eq!(
+            signing.signer.verify(signing.now, &bytes, origin()),
+            Ok(cookie)
+        );
         let cookie = full(&signing);
         let bytes = signing.sign(&cookie);
-        assert_eq!(signing.signer.verify(&bytes, origin()), Ok(cookie));
+        assert_eq!(
+            signing.signer.verify(signing.now, &bytes, origin()),
+            Ok(cookie)
+        );
     }
 
     #[test]
@@ -512,11 +525,16 @@ mod tests {
             for index in 0..bytes.len() {
                 let mut altered = bytes.clone();
                 altered[index] ^= 1;
-                let verified = signing.signer.verify(&altered, origin());
+                let verified = signing.signer.verify(signing.now, &altered, origin());
                 assert!(verified.is_err(), "byte {index}");
             }
             for length in 0..bytes.len() {
-                assert!(signing.signer.verify(&bytes[..length], origin()).is_err());
+                assert!(
+                    signing
+                        .signer
+                        .verify(signing.now, &bytes[..length], origin())
+                        .is_err()
+                );
             }
         }
     }
@@ -547,7 +565,12 @@ mod tests {
                     ..origin()
                 },
             ] {
-                assert!(signing.signer.verify(&bytes, elsewhere).is_err());
+                assert!(
+                    signing
+                        .signer
+                        .verify(signing.now, &bytes, elsewhere)
+                        .is_err()
+                );
             }
         }
     }
@@ -561,7 +584,7 @@ mod tests {
         let several = signing.sign(&several);
         let accepts = |bytes: &[u8], from| {
             let origin = CookieOrigin { from, ..origin() };
-            signing.signer.verify(bytes, origin).is_ok()
+            signing.signer.verify(signing.now, bytes, origin).is_ok()
         };
         for elsewhere in [
             from("192.0.2.1", Some(9898)),
@@ -600,7 +623,12 @@ mod tests {
             },
         ] {
             let bytes = signing.sign(&nonsense);
-            assert!(signing.signer.verify(&bytes, origin()).is_err());
+            assert!(
+                signing
+                    .signer
+                    .verify(signing.now, &bytes, origin())
+                    .is_err()
+            );
         }
         // Fields that end too early or too late, or count wrongly, under a signature that is right.
         let fields = write(&sensible, signing.signer.current.number);
@@ -611,20 +639,29 @@ mod tests {
         assert!(
             signing
                 .signer
-                .verify(&with_signature(&fields), origin())
+                .verify(signing.now, &with_signature(&fields), origin())
                 .is_ok()
         );
         for length in 1..fields.len() {
             let bytes = with_signature(&fields[..length]);
-            assert!(signing.signer.verify(&bytes, origin()).is_err());
+            assert!(
+                signing
+                    .signer
+                    .verify(signing.now, &bytes, origin())
+                    .is_err()
+            );
         }
         let long = [&fields[..], &[0]].concat();
-        let verified = signing.signer.verify(&with_signature(&long), origin());
+        let verified = signing
+            .signer
+            .verify(signing.now, &with_signature(&long), origin());
         assert!(verified.is_err());
         for first in 0..=u8::MAX {
             let mut changed = fields.clone();
             changed[0] = first;
-            let verified = signing.signer.verify(&with_signature(&changed), origin());
+            let verified = signing
+                .signer
+                .verify(signing.now, &with_signature(&changed), origin());
             assert!(verified.is_err() || first == fields[0]);
         }
     }
@@ -658,10 +695,22 @@ mod tests {
         signing.now += KEY_LIFETIME;
         let new = signing.sign(&cookie);
         assert_ne!(old, new);
-        assert!(signing.signer.verify(&old, origin()).is_ok());
-        assert!(signing.signer.verify(&new, origin()).is_ok());
+        assert!(signing.signer.verify(signing.now, &old, origin()).is_ok());
+        assert!(signing.signer.verify(signing.now, &new, origin()).is_ok());
         signing.now += KEY_LIFETIME;
         signing.sign(&cookie);
-        assert!(signing.signer.verify(&old, origin()).is_err());
+        assert!(signing.signer.verify(signing.now, &old, origin()).is_err());
+    }
+
+    #[test]
+    fn a_cookie_is_not_fresh_again_when_its_clock_has_gone_round() {
+        let mut signing = Signing::new();
+        let cookie = signing.cookie();
+        let old = signing.sign(&cookie);
+        // Nobody asked for a cookie since, so the key has not changed.
+        signing.now += Duration::from_micros(TIME_MODULUS);
+        let staleness = signing.signer.staleness(signing.now, &cookie, LIFE);
+        assert_eq!(staleness, None, "by the time it carries");
+        assert!(signing.signer.verify(signing.now, &old, origin()).is_err());
     }
 }

@@ -298,7 +298,7 @@ impl Endpoint {
         let verified = self
             .signer
             .as_ref()
-            .and_then(|signer| signer.verify(echo.cookie, origin(from, &header)).ok());
+            .and_then(|signer| signer.verify(now, echo.cookie, origin(from, &header)).ok());
         let (Some(signer), Some(cookie)) = (&self.signer, verified) else {
             self.statistics.drops.cookie_not_authentic += 1;
             return;
