@@ -10,7 +10,8 @@ use crate::TagOwner;
 /// [`Default`] gives the values that RFC 9260 section 16 recommends.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EndpointConfig {
-    /// RTO.Initial: the retransmission timeout of a path before its first measurement.
+    /// RTO.Initial: the retransmission timeout of a path before its first measurement. None of the
+    /// three is less than a millisecond.
     pub rto_initial: Duration,
     /// RTO.Min: the least retransmission timeout.
     pub rto_min: Duration,
@@ -208,6 +209,10 @@ impl EndpointConfig {
         ] {
             *duration = EndpointConfig::bounded_duration(*duration);
         }
+        // Timers without a duration would expire for ever without time going by.
+        for timeout in [&mut self.rto_initial, &mut self.rto_min] {
+            *timeout = (*timeout).max(LEAST_RTO);
+        }
         self.rto_max = self.rto_max.max(self.rto_min);
         let default = EndpointConfig::default();
         self.rto_alpha = weight(self.rto_alpha, default.rto_alpha);
@@ -287,6 +292,9 @@ fn weight(value: f64, default: f64) -> f64 {
 /// IPv4's least: below it there is no room for a handshake.
 const LEAST_MTU: usize = 576;
 
+/// The clock granularity G (section 6.3.1).
+const LEAST_RTO: Duration = Duration::from_millis(1);
+
 /// RFC 8899 section 5.1.1.
 const LEAST_PROBE_TIMER: Duration = Duration::from_secs(1);
 
@@ -311,6 +319,9 @@ mod tests {
             outbound_streams: 0,
             mtu: 0,
             hb_interval: Duration::MAX,
+            rto_initial: Duration::ZERO,
+            rto_min: Duration::ZERO,
+            rto_max: Duration::ZERO,
             rto_alpha: f64::NAN,
             rto_beta: f64::INFINITY,
             ..EndpointConfig::default()
@@ -322,6 +333,9 @@ mod tests {
         assert_eq!(config.outbound_streams, 1);
         assert_eq!(config.mtu, LEAST_MTU);
         assert!(config.hb_interval < Duration::MAX);
+        for timeout in [config.rto_initial, config.rto_min, config.rto_max] {
+            assert_eq!(timeout, LEAST_RTO);
+        }
         assert_eq!(config.rto_alpha, 1.0 / 8.0);
         assert_eq!(config.rto_beta, 1.0);
     }
