@@ -65,6 +65,11 @@ impl Ports {
         Ok(EndpointKey { port, number })
     }
 
+    /// Whether the port has an endpoint of ours.
+    pub(crate) fn holds(&self, port: u16) -> bool {
+        self.state().held.contains_key(&port)
+    }
+
     /// A worker gives a port back; when all have, it is free.
     pub(crate) fn release(&self, port: u16) {
         let mut state = self.state();

@@ -136,7 +136,8 @@ impl Stack {
 
     /// Starts the workers.
     fn start(carrier: Carrier, workers: usize, settings: Settings) -> io::Result<Stack> {
-        let (team, directory) = Team::form(workers);
+        let readers = carrier.ends.iter().filter(|(reader, _)| reader.is_some());
+        let (team, directory) = Team::form(workers, readers.count() < workers);
         let host_wide = settings.peer_encapsulation_port.is_none();
         let ports = Arc::new(Ports::new(host_wide, workers));
         let duty = host_wide.then(OutOfTheBlueDuty::new).transpose()?;

@@ -22,6 +22,8 @@ const HAND_OVER_BATCH: usize = 64;
 pub(crate) struct Team {
     /// This worker's number.
     index: usize,
+    /// Packets come to the first worker only.
+    one_reads: bool,
     directory: Directory,
     /// To each worker.
     desks: Vec<mpsc::Sender<HandedOver>>,
@@ -47,8 +49,9 @@ pub(crate) enum HandedOver {
 }
 
 impl Team {
-    /// As many workers as asked for, and their directory.
-    pub(crate) fn form(workers: usize) -> (Vec<Team>, Directory) {
+    /// As many workers as asked for, and their directory. `one_reads` tells that packets come to the
+    /// first of them only.
+    pub(crate) fn form(workers: usize, one_reads: bool) -> (Vec<Team>, Directory) {
         let directory = Directory::default();
         let (progress, seen) = watch::channel(Progress::default());
         let (desks, receivers): (Vec<_>, Vec<_>) =
@@ -58,6 +61,7 @@ impl Team {
             .enumerate()
             .map(|(index, desk)| Team {
                 index,
+                one_reads,
                 directory: directory.clone(),
                 desks: desks.clone(),
                 desk,
@@ -82,9 +86,10 @@ impl Team {
             return self.index;
         }
         let header = packet.header();
+        let by = |tag: u32| tag as usize % self.desks.len();
         let by_tag = match header.verification_tag {
             0 => self.index,
-            tag => tag as usize % self.desks.len(),
+            tag => by(tag),
         };
         let name = |remote| PeerName {
             local_port: header.destination_port,
@@ -93,6 +98,11 @@ impl Team {
         };
         let Some(Ok(first)) = packet.chunks().next() else {
             return by_tag;
+        };
+        let by_tag = match &first {
+            // What the kernel does where it steers: new associations are shared out.
+            Chunk::Init(init) if self.one_reads => by(init.initiate_tag),
+            _ => by_tag,
         };
         let known = match &first {
             // A peer that we have an association with opens it, too, or has restarted.

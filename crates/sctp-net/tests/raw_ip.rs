@@ -411,6 +411,47 @@ fn workers_share_one_reader() {
     });
     join(client);
     let statistics = server.stop();
+    // Of twelve associations some belong to workers that do not read.
+    assert!(statistics.handed_over > 0);
     assert_eq!(statistics.hand_over_overflows, 0);
+    assert_eq!(statistics.out_of_the_blue, 0);
+}
+
+#[test]
+fn packets_to_other_programs_are_no_work_for_the_workers() {
+    let Some((left, right)) = two_hosts() else {
+        return;
+    };
+    let server = EchoServer::start(&right, RawCarrierConfig::default(), quick());
+    let (stop, stopped) = oneshot::channel();
+    let (ready, is_ready) = std::sync::mpsc::channel();
+    let beside = right.run(move || async move {
+        let carrier = RawCarrierConfig {
+            workers: 3,
+            ..RawCarrierConfig::default()
+        };
+        let stack = Stack::raw(carrier).unwrap();
+        let _endpoint = stack.endpoint(8, quick()).unwrap();
+        ready.send(()).unwrap();
+        stopped.await.ok();
+        stack.statistics().await
+    });
+    is_ready.recv().unwrap();
+    let client = left.run(|| async {
+        let stack = Stack::raw(RawCarrierConfig::default()).unwrap();
+        let mut associations = Vec::new();
+        for _ in 0..6 {
+            associations.push(connect(&stack, &["10.1.0.2"], quick()).await);
+        }
+        for association in &associations {
+            exchange(association, 0..2, 100).await;
+        }
+        stack.close().await;
+    });
+    join(client);
+    server.stop();
+    stop.send(()).ok();
+    let statistics = join(beside);
+    assert_eq!(statistics.handed_over, 0);
     assert_eq!(statistics.out_of_the_blue, 0);
 }

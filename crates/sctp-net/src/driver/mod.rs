@@ -192,13 +192,23 @@ impl Driver {
                 return;
             }
         };
-        let owner = self.post.team.owner_of(from, &packet);
+        let port = packet.header().destination_port;
+        // What is for another program, or nobody, is no work for another worker.
+        let owner = match self.has_port(port) {
+            true => self.post.team.owner_of(from, &packet),
+            false => self.surroundings.worker,
+        };
         if owner == self.surroundings.worker {
-            let port = packet.header().destination_port;
             self.handle_own_packet(now, port, arrived);
         } else {
             self.hand_over(owner, HandedOver::Packet(arrived));
         }
+    }
+
+    /// Whether some worker of the stack serves the port: this one may have given it up before the
+    /// others.
+    fn has_port(&self, number: u16) -> bool {
+        self.ports.contains_key(&number) || self.surroundings.ports.holds(number)
     }
 
     fn handle_own_packet(&mut self, now: Instant, number: u16, arrived: Arrived) {
