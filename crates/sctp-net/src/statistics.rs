@@ -32,8 +32,8 @@ pub struct StackStatistics {
 /// What went over the wire.
 ///
 /// Packets and bytes are counted where their sender puts them on the wire: outgoing ones before
-/// an impairment drops them, incoming ones as they arrive from the kernel. Bytes include the
-/// headers of IP and, with encapsulation, UDP.
+/// an impairment drops them, incoming ones as they arrive from the kernel; right on IP, only those
+/// that are for us. Bytes include the headers of IP and, with encapsulation, UDP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CarrierStatistics {
     /// Packets sent.

@@ -455,3 +455,37 @@ fn packets_to_other_programs_are_no_work_for_the_workers() {
     assert_eq!(statistics.handed_over, 0);
     assert_eq!(statistics.out_of_the_blue, 0);
 }
+
+#[test]
+fn a_stack_counts_and_captures_only_what_is_its_own() {
+    let Some(host) = Host::new() else {
+        return;
+    };
+    host.namespace.ip("link set lo up");
+    let directory = tempfile::tempdir().unwrap();
+    let capture = directory.path().join("own.pcapng");
+    let tap = Tap::create(&capture, "raw").unwrap();
+    // Each of the two hears everything, what it sends included.
+    let server = EchoServer::start(&host, on(&["127.0.0.1"]), quick());
+    let carrier = RawCarrierConfig {
+        tap: Some(tap.clone()),
+        ..on(&["127.0.0.1"])
+    };
+    let client = host.run(move || async move {
+        let stack = Stack::raw(carrier).unwrap();
+        let association = connect(&stack, &["127.0.0.1"], quick()).await;
+        exchange(&association, 0..20, 2000).await;
+        within(association.shutdown()).await;
+        stack.close().await;
+        stack.statistics().await.carrier
+    });
+    let client = join(client);
+    let server = server.stop().carrier;
+    // A packet sent again at the end may come too late to be counted.
+    assert!(client.packets_received > 0 && client.packets_received <= server.packets_sent);
+    assert!(client.bytes_received <= server.bytes_sent);
+    assert_eq!(
+        tap.statistics().recorded,
+        client.packets_sent + client.packets_received
+    );
+}

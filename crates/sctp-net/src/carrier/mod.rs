@@ -122,6 +122,14 @@ impl Writer {
         }
     }
 
+    /// Takes note of a packet that arrived for us: not all that a raw socket hears is.
+    pub(crate) fn note_arrival(&mut self, arrived: &Arrived) {
+        match self {
+            Writer::Udp(writer) => writer.note_arrival(arrived),
+            Writer::Raw(writer) => writer.note_arrival(arrived),
+        }
+    }
+
     /// How many packets wait.
     pub(crate) fn len(&self) -> usize {
         match self {
@@ -197,14 +205,15 @@ impl Recorder {
         self.tap.is_some()
     }
 
-    fn inbound(&self, arrived: &Arrived, local: IpAddr) {
+    fn inbound(&self, arrived: &Arrived) {
         if let Some(tap) = &self.tap {
+            let unknown = any_like(arrived.from.remote);
             let ports = self.ports(arrived.from.encapsulation_port);
             tap.record(&Record {
                 time: SystemTime::now(),
                 direction: Direction::Inbound,
                 source: arrived.from.remote,
-                destination: arrived.from.local.unwrap_or(local),
+                destination: arrived.from.local.unwrap_or(unknown),
                 udp: ports.map(|(ours, theirs)| UdpPorts {
                     source: theirs,
                     destination: ours,

@@ -48,7 +48,7 @@ pub(super) fn open(config: &RawCarrierConfig, workers: usize) -> io::Result<Carr
             // Every raw socket hears everything: one is enough.
             let reader = (worker == 0).then(|| {
                 let ours = (!all).then(|| addresses.clone());
-                super::Reader::Raw(Reader::new(&sockets, ours, recorder.clone()))
+                super::Reader::Raw(Reader::new(&sockets, ours))
             });
             let writer = Writer::new(&sockets, &addresses, all, recorder.clone());
             (reader, super::Writer::Raw(writer))
@@ -164,7 +164,6 @@ pub(crate) struct Reader {
     errors: VecDeque<Reported>,
     /// The addresses that packets must be sent to; `None`: any of the host's.
     ours: Option<Vec<IpAddr>>,
-    recorder: Recorder,
     statistics: CarrierStatistics,
 }
 
@@ -175,14 +174,13 @@ const MAX_NETWORK_ERRORS: usize = 32;
 const MAX_RECEIVE_ERRORS: usize = 1000;
 
 impl Reader {
-    fn new(sockets: &[Arc<RawSocket>], ours: Option<Vec<IpAddr>>, recorder: Recorder) -> Self {
+    fn new(sockets: &[Arc<RawSocket>], ours: Option<Vec<IpAddr>>) -> Self {
         Self {
             sockets: sockets.to_vec(),
             buffer: ReceiveBuffer::new(),
             arrived: VecDeque::new(),
             errors: VecDeque::new(),
             ours,
-            recorder,
             statistics: CarrierStatistics::default(),
         }
     }
@@ -226,14 +224,11 @@ impl Reader {
 
     fn receive_from(&mut self, socket: &RawSocket) -> io::Result<()> {
         let (arrived, ours) = (&mut self.arrived, &self.ours);
-        let (recorder, statistics) = (&self.recorder, &mut self.statistics);
         socket.receive(&mut self.buffer, |remote, local, packet| {
             if ours.as_ref().is_some_and(|ours| !ours.contains(&local)) {
                 return;
             }
-            statistics.packets_received += 1;
-            statistics.bytes_received += bytes_on_wire(remote, packet.len());
-            let packet = Arrived {
+            arrived.push_back(Arrived {
                 from: PathAddress {
                     local: Some(local),
                     remote,
@@ -242,9 +237,7 @@ impl Reader {
                 // A copy of its own, so that a message kept for long keeps no buffer of others
                 // alive.
                 packet: Bytes::copy_from_slice(packet),
-            };
-            recorder.inbound(&packet, local);
-            arrived.push_back(packet);
+            });
         })
     }
 
@@ -346,6 +339,13 @@ impl Writer {
             packet: transmit.packet,
             may_fragment: transmit.may_fragment,
         });
+    }
+
+    pub(super) fn note_arrival(&mut self, arrived: &Arrived) {
+        let bytes = bytes_on_wire(arrived.from.remote, arrived.packet.len());
+        self.statistics.packets_received += 1;
+        self.statistics.bytes_received += bytes;
+        self.recorder.inbound(arrived);
     }
 
     pub(super) fn pop_refused(&mut self) -> Option<Reported> {

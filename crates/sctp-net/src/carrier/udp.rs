@@ -51,7 +51,7 @@ pub(super) fn open(config: &UdpCarrierConfig, workers: usize) -> io::Result<Carr
                 .iter()
                 .filter_map(|sockets| sockets.get(worker).cloned())
                 .collect();
-            let reader = Reader::new(&sockets, recorder.clone());
+            let reader = Reader::new(&sockets);
             let writer = Writer::new(sockets, recorder.clone(), &addresses);
             (Some(super::Reader::Udp(reader)), super::Writer::Udp(writer))
         })
@@ -141,7 +141,6 @@ fn invalid(text: &str) -> io::Error {
 
 pub(crate) struct Reader {
     sockets: Vec<Inlet>,
-    recorder: Recorder,
     /// The socket to be looked at first, so that none waits for ever for a busy one.
     turn: usize,
 }
@@ -153,14 +152,13 @@ struct Inlet {
 }
 
 impl Reader {
-    fn new(sockets: &[Arc<UdpSocket>], recorder: Recorder) -> Self {
+    fn new(sockets: &[Arc<UdpSocket>]) -> Self {
         let inlet = |socket: &Arc<UdpSocket>| Inlet {
             socket: Arc::clone(socket),
             batch: Batch::new(),
         };
         Self {
             sockets: sockets.iter().map(inlet).collect(),
-            recorder,
             turn: 0,
         }
     }
@@ -180,13 +178,10 @@ impl Reader {
     }
 
     pub(super) fn pop(&mut self) -> Option<Arrived> {
-        let (received, local) = self.sockets.iter_mut().find_map(|inlet| {
+        self.sockets.iter_mut().find_map(|inlet| {
             let received = inlet.batch.pop()?;
-            Some((received, inlet.socket.local_addr().ip()))
-        })?;
-        let arrived = arrived(received, local);
-        self.recorder.inbound(&arrived, local);
-        Some(arrived)
+            Some(arrived(received, inlet.socket.local_addr().ip()))
+        })
     }
 
     pub(super) fn pop_error(&mut self) -> Option<Reported> {
@@ -279,6 +274,10 @@ impl Writer {
         } else {
             outlet.queue.push(datagram);
         }
+    }
+
+    pub(super) fn note_arrival(&self, arrived: &Arrived) {
+        self.recorder.inbound(arrived);
     }
 
     /// The socket for a path: the one on its local address, else that on a wildcard address, else

@@ -212,14 +212,16 @@ impl Driver {
     }
 
     fn handle_own_packet(&mut self, now: Instant, number: u16, arrived: Arrived) {
-        let Arrived { from, packet } = arrived;
         if let Some(port) = self.ports.get_mut(&number) {
+            self.post.writer.note_arrival(&arrived);
+            let Arrived { from, packet } = arrived;
             port.handle_packet(now, from, packet);
             self.touched.insert(number);
             self.answer_at_once(now, number);
-        } else if self.is_out_of_the_blue(now, from, number) {
+        } else if self.is_out_of_the_blue(now, arrived.from, number) {
+            self.post.writer.note_arrival(&arrived);
             self.counted.out_of_the_blue += 1;
-            self.answer_out_of_the_blue(from, &packet);
+            self.answer_out_of_the_blue(arrived.from, &arrived.packet);
         }
     }
 

@@ -81,7 +81,12 @@ pub(crate) fn shown(capture: &Path, filter: &str, udp_ports: &[u16]) -> Option<u
         tshark.args(["-d", &format!("udp.port=={port},sctp")]);
     }
     let output = tshark
-        .args(["-o", "sctp.checksum:CRC 32c", "-o", "udp.check_checksum:TRUE"])
+        .args([
+            "-o",
+            "sctp.checksum:CRC 32c",
+            "-o",
+            "udp.check_checksum:TRUE",
+        ])
         .args(["-Y", filter, "-r"])
         .arg(capture)
         .output()
