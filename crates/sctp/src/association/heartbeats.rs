@@ -104,6 +104,11 @@ impl Heartbeats {
         self.wanted_beside_data = self.due.is_some();
     }
 
+    /// Whether one should go out beside the next DATA.
+    pub(crate) fn is_wanted_beside_data(&self) -> bool {
+        self.wanted_beside_data
+    }
+
     /// Gives the information of one that goes out now beside DATA; `None` when none was asked for,
     /// or there is no room for it as `has_room` says.
     pub(crate) fn send_beside_data(

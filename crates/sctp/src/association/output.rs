@@ -7,6 +7,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::addresses::{Families, write_own, write_supported};
 use super::heartbeats::HEARTBEAT_INFO_LENGTH;
+use super::path::Path;
 use super::sent::PathIndex;
 use super::{Association, Context};
 use crate::packet::{
@@ -59,6 +60,10 @@ impl Pending {
     /// Whether a COOKIE ACK or a HEARTBEAT ACK waits for `path`.
     pub(super) fn answers_on(&self, path: PathIndex) -> bool {
         self.cookie_ack == Some(path) || self.heartbeat_acks.iter().any(|(other, _)| *other == path)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.cookie_ack.is_none() && self.heartbeat_acks.is_empty() && self.errors.is_none()
     }
 
     /// Whether an ERROR waits.
@@ -208,11 +213,15 @@ impl Association {
     /// A packet with all that is pending for one path.
     fn bundle(&mut self, context: &mut Context<'_>, buffer: &mut BytesMut) -> Option<Transmit> {
         self.expire_messages(context);
-        let index = self.next_path(context.config)?;
-        // What waits fitted when it came; the path MTU may have shrunk since.
-        let waiting = CommonHeader::LENGTH + self.pending.size();
-        let mut size = self.paths.get(index)?.mtu().max(waiting);
-        if self.sends_data_on(index) {
+        let data_path = self.data_path();
+        let index = self.next_path(data_path, context.config)?;
+        let sends_data = data_path == Some(index);
+        let mut size = self.paths.get(index)?.mtu();
+        if !self.pending.is_empty() {
+            // What waits fitted when it came; the path MTU may have shrunk since.
+            size = size.max(CommonHeader::LENGTH + self.pending.size());
+        }
+        if sends_data {
             size = size.max(self.sender.least_packet());
         }
         let mut writer = PacketWriter::new(
@@ -223,10 +232,10 @@ impl Association {
             size,
         );
         self.write_control(index, &mut writer, context);
-        self.write_sack(index, &mut writer, context);
+        self.write_sack(index, sends_data, &mut writer, context);
         if self.shutdown.is_due() && index == self.shutdown_path() {
             self.write_shutdown(index, &mut writer, context);
-        } else if self.sends_data_on(index) && (context.config.bundling || writer.is_empty()) {
+        } else if sends_data && (context.config.bundling || writer.is_empty()) {
             if context.config.bundling {
                 self.write_heartbeat_beside_data(index, &mut writer, context);
             } else if let Some(size) = self.sender.next_chunk_size(&self.paths) {
@@ -306,8 +315,12 @@ impl Association {
         }
     }
 
-    /// The path for which something is pending.
-    fn next_path(&mut self, config: &EndpointConfig) -> Option<PathIndex> {
+    /// The path for which something is pending; `data_path` is what [`Self::data_path`] gave.
+    fn next_path(
+        &mut self,
+        data_path: Option<PathIndex>,
+        config: &EndpointConfig,
+    ) -> Option<PathIndex> {
         if let Some(path) = self.pending.cookie_ack {
             return Some(path);
         }
@@ -323,8 +336,7 @@ impl Association {
         if self.shutdown.is_due() {
             return Some(self.shutdown_path());
         }
-        if self.may_send_data() {
-            let index = self.next_data_path();
+        if let Some(index) = data_path {
             let room = self.paths.get(index).map_or(0, |path| path.pmdcs());
             if self.sender.wants_packet(index, &self.paths, room, config) {
                 return Some(index);
@@ -376,20 +388,25 @@ impl Association {
     fn write_sack(
         &mut self,
         index: PathIndex,
+        sends_data: bool,
         writer: &mut PacketWriter<'_>,
         context: &mut Context<'_>,
     ) {
-        if !self.acknowledges_with_sack() || self.reply_path(self.receiver.sack_path()) != index {
+        if !self.receiver.sack_is_wanted()
+            || !self.acknowledges_with_sack()
+            || self.reply_path(self.receiver.sack_path()) != index
+        {
             return;
         }
-        let rides_along = context.config.bundling
-            && self.receiver.sack_is_wanted()
-            && self.sends_data_on(index)
-            && self
-                .sender
-                .next_chunk_size(&self.paths)
-                .is_some_and(|size| size + self.receiver.sack_size() <= writer.remaining());
-        if self.receiver.sack_is_due() || rides_along {
+        let mut rides_along = || {
+            context.config.bundling
+                && sends_data
+                && self
+                    .sender
+                    .next_chunk_size(&self.paths)
+                    .is_some_and(|size| size + self.receiver.sack_size() <= writer.remaining())
+        };
+        if self.receiver.sack_is_due() || rides_along() {
             self.receiver
                 .write_sack(writer, context.receive_budget, context.config);
         }
@@ -421,6 +438,13 @@ impl Association {
         writer: &mut PacketWriter<'_>,
         context: &mut Context<'_>,
     ) {
+        if !self
+            .paths
+            .get(index)
+            .is_some_and(Path::wants_heartbeat_beside_data)
+        {
+            return;
+        }
         let has_room = self
             .sender
             .next_chunk_size(&self.paths)
@@ -467,14 +491,14 @@ impl Association {
         self.shutdown.path().unwrap_or(self.routing.current)
     }
 
-    /// Whether DATA goes to that path now.
-    fn sends_data_on(&mut self, index: PathIndex) -> bool {
-        self.may_send_data()
-            && self.next_data_path() == index
-            && self
-                .paths
-                .get(index)
-                .is_some_and(|path| path.state() != PathState::Unconfirmed)
+    /// The path that DATA goes to now, if it may go anywhere.
+    fn data_path(&mut self) -> Option<PathIndex> {
+        if !self.may_send_data() {
+            return None;
+        }
+        let index = self.next_data_path();
+        let path = self.paths.get(index)?;
+        (path.state() != PathState::Unconfirmed).then_some(index)
     }
 
     /// Whether this state still acknowledges by SACK.

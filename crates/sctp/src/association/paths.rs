@@ -130,6 +130,7 @@ impl Association {
 
     /// The association's settings have changed.
     pub(crate) fn reconfigured(&mut self, context: &mut Context<'_>) {
+        self.receiver.reconfigured(context.config);
         if self.sends_heartbeats() {
             for path in &mut self.paths {
                 path.reconfigured(context.now, context.rng, context.config);
@@ -378,19 +379,21 @@ impl Association {
     }
 
     /// Learns the encapsulation port from a packet (RFC 6951 section 5.4), and our own address when the
-    /// peer knows no other one. When it knows several, what it sends to says nothing of the way back:
-    /// it may send to one of our addresses over the network of another.
+    /// peer knows no other one.
     pub(super) fn learn_path(
         &mut self,
         index: PathIndex,
         from: PathAddress,
         context: &Context<'_>,
     ) {
-        let is_only_address = !lists_own(context.local_addresses, from.remote);
         if let Some(path) = self.paths.get_mut(index) {
             let known = path.address();
+            if known == from {
+                return;
+            }
+            let only_address = only_address(from, context);
             let learnt = PathAddress {
-                local: known.local.or(from.local.filter(|_| is_only_address)),
+                local: known.local.or(only_address),
                 ..from
             };
             if learnt != known {
@@ -441,6 +444,13 @@ impl Association {
         if crossed {
             let alternate = self.alternate_path(index);
             self.sender.redirect_lost(index, alternate);
+            if let Some(path) = self.paths.get_mut(index)
+                && path.flight() == 0
+                && alternate == usize::MAX
+            {
+                // Rule R2 of section 6.3.2: what it waited for goes elsewhere.
+                path.stop_t3_rtx();
+            }
             self.want_heartbeat_of_failed_path(index, context);
         }
     }
@@ -654,4 +664,11 @@ impl Association {
             AssociationState::Established | AssociationState::ShutdownPending
         )
     }
+}
+
+/// Our address of a packet, if it is the only one that the peer knows. When it knows several, where it
+/// sends to says nothing of the way back: it may send to one of our addresses over the network of another.
+pub(super) fn only_address(from: PathAddress, context: &Context<'_>) -> Option<IpAddr> {
+    from.local
+        .filter(|_| !lists_own(context.local_addresses, from.remote))
 }

@@ -181,7 +181,8 @@ impl Sender {
         if self.sent.has_lost() {
             return self.fast_retransmit == Some(path) || congestion.allows_packet(config);
         }
-        congestion.allows_packet(config)
+        !self.queue.is_empty()
+            && congestion.allows_packet(config)
             && self.next_new_size(max_payload(paths)).is_some()
             && !self.is_held_back(room, config)
     }
@@ -565,6 +566,13 @@ impl Sender {
 /// the chunk's header. It fits all paths that data may be moved to; one that is not usable does not
 /// count, for all its size is not known.
 fn max_payload(paths: &[Path]) -> usize {
+    max_chunk(paths).saturating_sub(Data::OVERHEAD).max(1)
+}
+
+fn max_chunk(paths: &[Path]) -> usize {
+    if let [path] = paths {
+        return path.pmdcs();
+    }
     let least = |among: fn(PathState) -> bool| {
         paths
             .iter()
@@ -575,8 +583,6 @@ fn max_payload(paths: &[Path]) -> usize {
     least(|state| matches!(state, PathState::Active | PathState::PotentiallyFailed))
         .or_else(|| least(|_| true))
         .unwrap_or(0)
-        .saturating_sub(Data::OVERHEAD)
-        .max(1)
 }
 
 #[cfg(test)]

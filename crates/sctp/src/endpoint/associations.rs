@@ -90,6 +90,17 @@ pub(crate) struct Settled {
     pub(crate) received_now: usize,
 }
 
+impl Entry {
+    /// Whether what the indexes say of it still holds.
+    fn is_as_indexed(&self) -> bool {
+        let association = &self.association;
+        association.state() != crate::AssociationState::Closed
+            && self.tag == Some(association.local_tag())
+            && self.paths_version == association.paths_version()
+            && self.out_of_order == association.out_of_order_bytes()
+    }
+}
+
 impl Associations {
     /// An empty table.
     pub(crate) fn new(hasher: RandomState) -> Associations {
@@ -263,22 +274,22 @@ impl Associations {
         settled
     }
 
-    /// Does what is left of [`Self::settle`] after the user sent or received a message: when the
-    /// association is going to be asked for packets anyway, the rest is done then.
+    /// Does of [`Self::settle`] what cannot wait until the association has been asked for all its
+    /// packets: the deadline can, and while it is asked more is likely to change.
     pub(crate) fn settle_soon(&mut self, index: Index) -> Settled {
-        let waits = self
+        let can_wait = self
             .slots
             .get_mut(index as usize)
             .and_then(|slot| slot.entry.as_mut())
-            .filter(|entry| {
-                entry.is_ready
-                    && entry.association.state() != crate::AssociationState::Closed
-                    && entry.out_of_order == entry.association.out_of_order_bytes()
-            });
-        let Some(entry) = waits else {
+            .filter(|entry| entry.is_as_indexed());
+        let Some(entry) = can_wait else {
             return self.settle(index);
         };
         entry.unsettled = true;
+        if !entry.is_ready {
+            entry.is_ready = true;
+            self.ready.push_back(index);
+        }
         let received_now = entry.association.receive_buffer_bytes();
         Settled {
             received_before: std::mem::replace(&mut entry.received_bytes, received_now),
@@ -287,18 +298,19 @@ impl Associations {
         }
     }
 
-    /// Takes note of a packet that an association sent, which changes nothing but its deadline.
+    /// Takes note of a packet that an association sent, which changes nothing but its deadline. There
+    /// may be more to come.
     pub(crate) fn sent(&mut self, index: Index) {
         if let Some(entry) = self
             .slots
-            .get(index as usize)
-            .and_then(|slot| slot.entry.as_deref())
+            .get_mut(index as usize)
+            .and_then(|slot| slot.entry.as_deref_mut())
         {
-            set_deadline(&mut self.deadlines, index, &entry.association);
+            entry.unsettled = true;
         }
     }
 
-    /// Whether [`Self::settle_soon`] has left something to do.
+    /// Whether [`Self::settle_soon`] or [`Self::sent`] has left something to do.
     pub(crate) fn is_unsettled(&self, index: Index) -> bool {
         self.entry(index).is_some_and(|entry| entry.unsettled)
     }

@@ -496,7 +496,7 @@ impl Endpoint {
             if needed > self.config.max_received_bytes {
                 self.make_room(now, index, parsed);
             }
-            self.with(now, index, |association, context| {
+            self.with_more_to_come(now, index, |association, context| {
                 association.handle_packet(from, packet, parsed, context);
             });
             return;
@@ -623,6 +623,17 @@ impl Endpoint {
         action: impl FnOnce(&mut Association, &mut Context<'_>) -> R,
     ) -> Option<R> {
         let index = self.associations.index_of(id)?;
+        self.with_more_to_come(now, index, action)
+    }
+
+    /// Lets an association work, and looks after it once it has been asked for its packets, as far
+    /// as that can wait.
+    fn with_more_to_come<R>(
+        &mut self,
+        now: Instant,
+        index: Index,
+        action: impl FnOnce(&mut Association, &mut Context<'_>) -> R,
+    ) -> Option<R> {
         let (associations, _, lent) = self.lend(now);
         let (association, config) = associations.get_mut(index)?;
         let result = action(association, &mut lent.with(config));

@@ -113,6 +113,11 @@ impl Path {
         self.heartbeats.send(now, index, pace, rng)
     }
 
+    /// Whether a HEARTBEAT should go out beside the next DATA.
+    pub(crate) fn wants_heartbeat_beside_data(&self) -> bool {
+        self.heartbeats.is_wanted_beside_data()
+    }
+
     /// Gives the information of a HEARTBEAT that goes out now in the first packet with DATA after
     /// T3-rtx expired; `None` when there is no need for one, or no room as `has_room` says.
     pub(crate) fn send_heartbeat_beside_data(
