@@ -4,7 +4,7 @@ use super::path_mtu::PacketTooBig;
 use super::sent::PathIndex;
 use super::{Association, Context};
 use crate::packet::ChunkType;
-use crate::{AssociationState, CannotStartCause, IcmpKind, LostCause, PathAddress};
+use crate::{AssociationState, CannotStartCause, IcmpKind, LostCause, PathAddress, PathState};
 
 /// What became of an ICMP message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,16 +41,12 @@ impl Association {
         };
         match kind {
             IcmpKind::PacketTooBig { mtu } => self.packet_too_big(index, mtu, context),
-            IcmpKind::ProtocolUnreachable => self.protocol_unreachable(proof, context),
+            IcmpKind::ProtocolUnreachable => self.protocol_unreachable(index, proof, context),
             // ICMP3: a host that has no such SCTP port sends ABORT. In UDP it is another port that
             // is unreachable, the whole protocol behind it (RFC 6951 section 5.5).
             IcmpKind::PortUnreachable if path.encapsulation_port.is_none() => IcmpOutcome::Ignored,
-            IcmpKind::PortUnreachable => self.protocol_unreachable(proof, context),
-            IcmpKind::Unreachable => {
-                // ICMP9. The peer itself is counted by its silence alone.
-                self.count_error(index, false, context);
-                IcmpOutcome::Heeded
-            }
+            IcmpKind::PortUnreachable => self.protocol_unreachable(index, proof, context),
+            IcmpKind::Unreachable => self.host_unreachable(index, context),
         }
     }
 
@@ -87,9 +83,26 @@ impl Association {
         }
     }
 
-    /// ICMP8: like an ABORT.
-    fn protocol_unreachable(&mut self, quoted: Quoted, context: &mut Context<'_>) -> IcmpOutcome {
+    /// ICMP9. The peer itself is counted by its silence alone.
+    fn host_unreachable(&mut self, index: PathIndex, context: &mut Context<'_>) -> IcmpOutcome {
+        self.count_error(index, false, context);
+        IcmpOutcome::Heeded
+    }
+
+    /// ICMP8: like an ABORT. But whoever has an address that the peer only claims is not the peer:
+    /// of private addresses there may be one here and one there.
+    fn protocol_unreachable(
+        &mut self,
+        index: PathIndex,
+        quoted: Quoted,
+        context: &mut Context<'_>,
+    ) -> IcmpOutcome {
+        let is_peer = self
+            .paths
+            .get(index)
+            .is_some_and(|path| path.state() != PathState::Unconfirmed);
         match quoted {
+            Quoted::Tagged if !is_peer => self.host_unreachable(index, context),
             Quoted::Init if self.state != AssociationState::CookieWait => IcmpOutcome::Ignored,
             Quoted::Tagged | Quoted::Init => {
                 if self.is_opening() {

@@ -446,7 +446,7 @@ impl Association {
             self.sender.redirect_lost(index, alternate);
             if let Some(path) = self.paths.get_mut(index)
                 && path.flight() == 0
-                && alternate == usize::MAX
+                && alternate != index
             {
                 // Rule R2 of section 6.3.2: what it waited for goes elsewhere.
                 path.stop_t3_rtx();

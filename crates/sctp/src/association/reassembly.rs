@@ -109,6 +109,11 @@ impl Reassembly {
         }
     }
 
+    /// Changes how large messages may be from now on.
+    pub(crate) fn set_max_message_size(&mut self, max: usize) {
+        self.max_message_size = max;
+    }
+
     /// How many fragments wait.
     pub(crate) fn fragments(&self) -> usize {
         self.fragments

@@ -33,9 +33,7 @@ pub(crate) struct ReceivedTsns {
     runs: VecDeque<TsnRun>,
     /// Since the last SACK, one entry for each arrival.
     duplicates: Vec<Tsn>,
-    max_distance: u32,
-    max_runs: usize,
-    max_duplicates: usize,
+    bounds: Bounds,
 }
 
 /// How much of what has arrived is kept in mind.
@@ -56,10 +54,13 @@ impl ReceivedTsns {
             cumulative: initial.previous(),
             runs: VecDeque::new(),
             duplicates: Vec::new(),
-            max_distance: u32::from(bounds.max_distance),
-            max_runs: bounds.max_runs,
-            max_duplicates: bounds.max_duplicates,
+            bounds,
         }
+    }
+
+    /// Changes how much is kept in mind from now on.
+    pub(crate) fn set_bounds(&mut self, bounds: Bounds) {
+        self.bounds = bounds;
     }
 
     /// The last TSN before the first hole.
@@ -87,7 +88,7 @@ impl ReceivedTsns {
         if tsn <= self.cumulative {
             return Arrival::Duplicate;
         }
-        if tsn.distance_from(self.cumulative) > self.max_distance {
+        if tsn.distance_from(self.cumulative) > u32::from(self.bounds.max_distance) {
             return Arrival::OutOfReach;
         }
         let above = self.runs_before(tsn);
@@ -96,7 +97,7 @@ impl ReceivedTsns {
         {
             return Arrival::Duplicate;
         }
-        if self.runs.len() >= self.max_runs && tsn != self.cumulative.next() {
+        if self.runs.len() >= self.bounds.max_runs && tsn != self.cumulative.next() {
             let touches_lower = above
                 .checked_sub(1)
                 .and_then(|index| self.runs.get(index))
@@ -182,7 +183,7 @@ impl ReceivedTsns {
 
     /// Notes that `tsn` arrived again.
     pub(crate) fn record_duplicate(&mut self, tsn: Tsn) {
-        if self.duplicates.len() < self.max_duplicates {
+        if self.duplicates.len() < self.bounds.max_duplicates {
             self.duplicates.push(tsn);
         }
     }

@@ -73,13 +73,8 @@ pub(crate) struct Receiver {
 impl Receiver {
     /// A receiver for a peer whose first TSN will be `initial`, on `streams` streams.
     pub(crate) fn new(initial: Tsn, streams: u16, config: &EndpointConfig) -> Receiver {
-        let bounds = Bounds {
-            max_distance: config.max_tsn_distance,
-            max_runs: config.max_gap_ack_blocks,
-            max_duplicates: config.max_duplicate_tsns,
-        };
         Receiver {
-            tsns: ReceivedTsns::new(initial, bounds),
+            tsns: ReceivedTsns::new(initial, bounds_of(config)),
             reassembly: Reassembly::new(initial, config.max_message_size),
             streams: InboundStreams::new(streams),
             acknowledgement: Acknowledgement::new(),
@@ -92,6 +87,13 @@ impl Receiver {
             aborted: None,
             reneged: 0,
         }
+    }
+
+    /// Takes up settings that have changed. What is held beyond new bounds stays.
+    pub(crate) fn reconfigured(&mut self, config: &EndpointConfig) {
+        self.tsns.set_bounds(bounds_of(config));
+        self.reassembly
+            .set_max_message_size(config.max_message_size);
     }
 
     /// Begins anew for a peer that restarted; messages that were ready stay.
@@ -543,6 +545,14 @@ impl Receiver {
                 }
                 ReassemblyError::MessageTooLarge => FatalData::MessageTooLarge,
             })
+    }
+}
+
+fn bounds_of(config: &EndpointConfig) -> Bounds {
+    Bounds {
+        max_distance: config.max_tsn_distance,
+        max_runs: config.max_gap_ack_blocks,
+        max_duplicates: config.max_duplicate_tsns,
     }
 }
 

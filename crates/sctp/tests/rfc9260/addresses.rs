@@ -9,7 +9,10 @@ use sctp::packet::{
     Cause, Chunk, ChunkType, CookieEcho, Heartbeat, Init, Packet, Parameter, ParameterBuffer,
     ParameterType, Parameters, Tsn,
 };
-use sctp::{AssociationState, Connect, EndpointConfig, Event, PathAddress, PathChange, PathState};
+use sctp::{
+    AssociationState, Connect, EndpointConfig, Event, IcmpError, IcmpKind, PathAddress, PathChange,
+    PathState,
+};
 
 use crate::common;
 use crate::scripted::{
@@ -120,6 +123,29 @@ fn only_what_the_user_named_or_the_init_ack_went_to_is_confirmed() {
     let scripted = connected(verifying(), &[second()]);
     assert_eq!(state(&scripted, peer()), PathState::Active);
     assert_eq!(state(&scripted, second()), PathState::Unconfirmed);
+}
+
+/// A private address that the peer lists may be that of another host where we are.
+#[test]
+fn a_host_that_is_not_proved_to_be_the_peer_ends_nothing_by_icmp() {
+    let mut scripted = accepted(verifying(), &listing(&[second()]));
+    let mut seen = scripted.watch(Duration::from_secs(2)).into_iter();
+    let (_, heartbeat) = seen
+        .find(|(_, transmit)| transmit.path.remote == second().remote)
+        .expect("its address is to be verified");
+    let errors = scripted.path(second()).error_count;
+    let mut give = |path| {
+        let error = IcmpError {
+            path,
+            kind: IcmpKind::ProtocolUnreachable,
+            quoted: heartbeat.packet.clone(),
+        };
+        scripted.endpoint.handle_icmp(scripted.now, error);
+        scripted.endpoint.association_count()
+    };
+    assert_eq!(give(heartbeat.path), 1);
+    assert_eq!(give(peer()), 0, "the peer itself does not know SCTP");
+    assert_eq!(errors, 1);
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use sctp::packet::{Chunk, ChunkType};
 use sctp::{
-    AssociationState, EndpointConfig, Event, PathAddress, PathChange, PathConfig, PathError,
-    PathState, SendInfo, Transmit,
+    AssociationState, EndpointConfig, Event, IcmpError, IcmpKind, PathAddress, PathChange,
+    PathConfig, PathError, PathState, SendInfo, Transmit,
 };
 
 use crate::scripted::{
@@ -168,6 +168,32 @@ fn a_fast_retransmission_goes_to_where_the_original_went() {
     }
     assert_eq!(data_to(&scripted.transmits(), second(), &scripted), [0]);
     assert!(scripted.path(second()).ssthresh < scripted.path(peer()).ssthresh);
+}
+
+/// Rule R2 of section 6.3.2: nothing that a T3-rtx could wait for is left there.
+#[test]
+fn t3_stops_where_all_that_was_lost_goes_elsewhere() {
+    let mut scripted = two_paths();
+    for _ in 0..4 {
+        send_to(&mut scripted, second(), &[1; 500]);
+    }
+    let sent = scripted.transmits();
+    for last in 1..=3 {
+        scripted.give_sack(0, &[(1, last)], 100_000);
+    }
+    // Before the fast retransmission leaves, a router says that it cannot reach the host.
+    let error = IcmpError {
+        path: second(),
+        kind: IcmpKind::Unreachable,
+        quoted: sent[0].packet.clone(),
+    };
+    scripted.endpoint.handle_icmp(scripted.now, error);
+    assert_eq!(data_to(&scripted.transmits(), peer(), &scripted), [0]);
+    scripted.give_sack(4, &[], 100_000);
+    assert_eq!(scripted.path(second()).error_count, 1);
+    scripted.watch(Duration::from_millis(1100));
+    let errors = scripted.path(second()).error_count;
+    assert!(errors <= 2, "its HEARTBEAT, and no T3-rtx: {errors}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use sctp::packet::{Chunk, ChunkType};
+use sctp::packet::{Chunk, ChunkType, Data, Ssn};
 use sctp::{
     AssociationState, ConfigureError, EndpointConfig, Event, LostCause, SendError, SendInfo,
 };
@@ -203,6 +203,40 @@ fn parameters_are_set_for_one_association() {
     scripted.endpoint.abort(scripted.now, id, b"").unwrap();
     let gone = scripted.endpoint.configure(scripted.now, id, quiet());
     assert_eq!(gone, Err(ConfigureError::UnknownAssociation));
+}
+
+#[test]
+fn bounds_on_what_is_received_may_change_during_an_association() {
+    let allowing = |max_message_size| EndpointConfig {
+        max_message_size,
+        ..quiet()
+    };
+    let mut scripted = Scripted::accepted(allowing(100));
+    let id = scripted.id();
+    let give = |scripted: &mut Scripted, first: u32, ssn| {
+        for (number, beginning) in [(first, true), (first + 1, false)] {
+            let data = Data {
+                beginning,
+                ending: !beginning,
+                ssn,
+                ..message(number, &[7; 100])
+            };
+            scripted.give(&[Chunk::Data(data)]);
+        }
+    };
+    for (max, lives) in [(200, true), (199, false)] {
+        scripted
+            .endpoint
+            .configure(scripted.now, id, allowing(max))
+            .unwrap();
+        give(
+            &mut scripted,
+            if lives { 0 } else { 2 },
+            Ssn(u16::from(!lives)),
+        );
+        assert_eq!(scripted.receive().len(), usize::from(lives));
+    }
+    assert_eq!(scripted.endpoint.association_count(), 0);
 }
 
 #[test]
