@@ -168,7 +168,10 @@ int main(int count, char **arguments)
 				      strtoul(arguments[6], NULL, 10), arguments[7], atoi(arguments[8]));
 	else
 		fprintf(stderr, "usage: see the top of peer.c\n");
-	/* The library's threads run on while exit() takes down what they use. */
+	/* The library refuses to end while an association of it does. */
+	for (int patience = 200; patience > 0 && usrsctp_finish() != 0; patience--)
+		usleep(50000);
+	/* Its threads may run on while exit() takes down what they use. */
 	fflush(stdout);
 	_exit(result);
 }

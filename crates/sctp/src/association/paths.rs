@@ -262,10 +262,8 @@ impl Association {
                 continue;
             }
             // The peer knows no other address of ours when it was told none.
-            let local = like.local.filter(|local| {
-                !lists_own(context.local_addresses, like.remote)
-                    && local.is_ipv4() == remote.is_ipv4()
-            });
+            let local =
+                only_address(like, context).filter(|local| local.is_ipv4() == remote.is_ipv4());
             let address = PathAddress {
                 local,
                 remote: *remote,
