@@ -299,8 +299,14 @@ impl EndpointHandle {
             port: to.port,
             config: to.config,
         });
-        let (reply, answer) = oneshot::channel();
         let worker = self.stack.worker_for(self.key.port, &to);
+        // Before the channel, so that it goes after it.
+        let mut waiting = Waiting {
+            handle: self,
+            worker,
+            answered: false,
+        };
+        let (reply, answer) = oneshot::channel();
         let command = Command::Connect {
             endpoint: self.key,
             to,
@@ -308,7 +314,9 @@ impl EndpointHandle {
         };
         let asked = self.stack.ask(worker, command).await;
         asked.ok_or(ConnectError::Closed)?;
-        answer.await.map_err(|_| ConnectError::Closed)?
+        let answer = answer.await;
+        waiting.answered = true;
+        answer.map_err(|_| ConnectError::Closed)?
     }
 
     /// The paths to the addresses that can be reached from here.
@@ -342,6 +350,22 @@ impl EndpointHandle {
         let endpoint = self.key;
         let close = |reply| Command::CloseEndpoint { endpoint, reply };
         self.stack.ask_all(close).await;
+    }
+}
+
+/// Somebody who waits for an association; the driver is told when the wait is given up.
+struct Waiting<'a> {
+    handle: &'a EndpointHandle,
+    worker: usize,
+    answered: bool,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let EndpointHandle { key, stack, .. } = self.handle;
+        if let Some(worker) = stack.workers.get(self.worker).filter(|_| !self.answered) {
+            worker.mailbox.connect_abandoned(*key);
+        }
     }
 }
 

@@ -112,6 +112,8 @@ pub(crate) struct Attention {
     pub(crate) associations: Vec<Key>,
     /// One-to-many endpoints whose inbox has room again.
     pub(crate) endpoints: Vec<EndpointKey>,
+    /// Endpoints of which somebody does not wait for an association any more.
+    pub(crate) abandoned_connects: Vec<EndpointKey>,
     /// Endpoints whose last handle is gone.
     pub(crate) dropped_endpoints: Vec<EndpointKey>,
 }
@@ -150,6 +152,16 @@ impl Mailbox {
 
     pub(crate) fn attend_endpoint(&self, endpoint: EndpointKey) {
         self.state().attention.endpoints.push(endpoint);
+        self.wake.notify_one();
+    }
+
+    pub(crate) fn connect_abandoned(&self, endpoint: EndpointKey) {
+        let mut state = self.state();
+        let abandoned = &mut state.attention.abandoned_connects;
+        if !abandoned.contains(&endpoint) {
+            abandoned.push(endpoint);
+        }
+        drop(state);
         self.wake.notify_one();
     }
 

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use common::{connect, echo, on_stream, pair, pattern, quick, stack, within};
@@ -427,6 +428,27 @@ async fn closing_does_not_wait_long_for_a_peer_that_is_gone() {
     assert!(begin.elapsed() >= Duration::from_millis(300));
     let aborted = CloseCause::Lost(LostCause::AbortedLocally);
     assert_eq!(association.close_cause(), Some(aborted));
+}
+
+#[tokio::test]
+async fn who_gives_up_a_connect_can_try_again_at_once() {
+    let stack = stack();
+    // No retransmission comes in between.
+    let endpoint = stack.endpoint(0, EndpointConfig::default()).unwrap();
+    let silent = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let address = silent.local_addr().unwrap();
+    let mut initiate_tags = BTreeSet::new();
+    for _ in 0..3 {
+        let mut packet = [0; 2000];
+        tokio::select! {
+            result = endpoint.connect(address.ip(), 9, Some(address.port())) => {
+                panic!("nobody answers: {result:?}")
+            }
+            received = within(silent.recv(&mut packet)) => assert!(received.unwrap() > 20),
+        }
+        initiate_tags.insert(packet[16..20].to_vec());
+    }
+    assert_eq!(initiate_tags.len(), 3, "each is another association");
 }
 
 #[tokio::test]

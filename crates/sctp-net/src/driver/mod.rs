@@ -368,6 +368,7 @@ impl Driver {
             new_endpoints,
             associations,
             endpoints,
+            abandoned_connects,
             dropped_endpoints,
         } = self.surroundings.mailbox.take();
         for endpoint in new_endpoints {
@@ -386,6 +387,11 @@ impl Driver {
         for endpoint in endpoints {
             if let Some(port) = self.touch(endpoint) {
                 port.attend_inbox(now);
+            }
+        }
+        for endpoint in abandoned_connects {
+            if let Some(port) = self.touch(endpoint) {
+                port.abandon_connects(now);
             }
         }
         let close_deadline = now + self.surroundings.close_timeout;
@@ -466,15 +472,21 @@ impl Driver {
         let Some(port) = self.ports.get_mut(&number) else {
             return true;
         };
-        port.handle_events(now);
-        while let Some(transmit) = port.poll_transmit(now) {
-            self.post.writer.push(transmit);
-            if self.post.writer.len() >= SEND_BATCH {
-                return false;
+        // Either can give rise to the other: an event to an ABORT, sending the last packet to the end of
+        // an association.
+        loop {
+            let mut is_quiet = !port.handle_events(now);
+            while let Some(transmit) = port.poll_transmit(now) {
+                is_quiet = false;
+                self.post.writer.push(transmit);
+                if self.post.writer.len() >= SEND_BATCH {
+                    return false;
+                }
+            }
+            if is_quiet {
+                break;
             }
         }
-        // Sending may have been the last thing that an association waited for.
-        port.handle_events(now);
         if port.is_finished() {
             self.deadlines.set(number, None);
             if let Some(port) = self.ports.remove(&number) {

@@ -107,6 +107,9 @@ impl Port {
     }
 
     pub(super) fn connect(&mut self, now: Instant, to: Connect, reply: ConnectReply) {
+        if reply.is_closed() {
+            return;
+        }
         let first = to.peer.first().copied();
         let Some(first) = first.filter(|_| self.open) else {
             reply.send(Err(ConnectError::Closed)).ok();
@@ -293,16 +296,18 @@ impl Port {
         self.engine.poll_transmit(now)
     }
 
-    /// Does what the engine's events ask for.
-    pub(super) fn handle_events(&mut self, now: Instant) {
-        self.abandon_connects(now);
+    /// Does what the engine's events ask for; false when there were none.
+    pub(super) fn handle_events(&mut self, now: Instant) -> bool {
+        let mut any = false;
         while let Some(event) = self.engine.poll_event() {
             self.handle_event(now, event);
+            any = true;
         }
+        any
     }
 
     /// Gives up the associations that nobody waits for any more.
-    fn abandon_connects(&mut self, now: Instant) {
+    pub(super) fn abandon_connects(&mut self, now: Instant) {
         let abandoned = self
             .connecting
             .extract_if(.., |_, connecting| connecting.reply.is_closed());
