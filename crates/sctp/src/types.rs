@@ -24,6 +24,14 @@ pub struct PathAddress {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AssociationId(pub(crate) u64);
 
+impl AssociationId {
+    /// The name with this number, for those who serve associations of which no endpoint of ours
+    /// knows, such as the kernel's.
+    pub const fn from_number(number: u64) -> Self {
+        Self(number)
+    }
+}
+
 impl fmt::Display for AssociationId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(formatter)
