@@ -84,5 +84,41 @@ impl Default for RawCarrierConfig {
     }
 }
 
+/// How a [`Stack`](crate::Stack) uses the SCTP of the kernel.
+///
+/// What differs from our own SCTP, which the other carriers have:
+///
+/// - The kernel takes these of the settings in [`EndpointConfig`](crate::EndpointConfig): those of RTO, cookie
+///   life, retransmissions, heartbeats, potentially failed paths and SACKs, Max.Burst, streams, `a_rwnd` and
+///   `send_buffer` (as far as the system allows), `nodelay`, `partial_delivery_point`, and `mtu` where
+///   `path_mtu_discovery` is off. Zero retransmissions count as one. It has its own way with all others, and
+///   none for `unbundled` messages.
+/// - The life time of a message needs a peer that knows partial reliability (RFC 3758), and ends it also
+///   when some of it has been sent.
+/// - A message that could not be sent comes back in the pieces in which it was to be sent.
+/// - What the kernel does not tell about an association, like bytes in flight, is zero in its status.
+/// - The end of an association is known when what arrived before it has been received, unless this side
+///   ends it.
+/// - Packets cannot be captured here: see a network monitor such as tcpdump.
+#[derive(Clone, Debug)]
+pub struct KernelCarrierConfig {
+    /// The local addresses, of either IP version; empty, or a wildcard: all of the host's.
+    pub addresses: Vec<IpAddr>,
+    /// How many associations of an endpoint may wait to be accepted. Further ones are aborted.
+    pub accept_backlog: usize,
+    /// How long `close` waits for associations to shut down before it aborts them.
+    pub close_timeout: Duration,
+}
+
+impl Default for KernelCarrierConfig {
+    fn default() -> Self {
+        Self {
+            addresses: Vec::new(),
+            accept_backlog: ACCEPT_BACKLOG,
+            close_timeout: CLOSE_TIMEOUT,
+        }
+    }
+}
+
 const ACCEPT_BACKLOG: usize = 1024;
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);

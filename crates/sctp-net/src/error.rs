@@ -50,6 +50,14 @@ pub enum ConnectError {
         /// What happened.
         cause: CannotStartCause,
     },
+    /// The SCTP of the kernel refuses.
+    #[error("SCTP to {remote}: {reason}")]
+    Kernel {
+        /// The peer's address and SCTP port.
+        remote: SocketAddr,
+        /// In the words of the system.
+        reason: String,
+    },
     /// No address to connect to was given.
     #[error("SCTP to nowhere: no address was given")]
     NoAddress,

@@ -1,7 +1,8 @@
 //! Driver: carries SCTP packets over IP or in UDP (RFC 6951), with an async API on tokio.
 //!
 //! A [`Stack`] carries SCTP packets in UDP ([`Stack::udp`]) or right on IP ([`Stack::raw`]), for any
-//! number of SCTP ports, over one local address or several. A port is opened in one of the two
+//! number of SCTP ports, over one local address or several; or it leaves SCTP to the kernel
+//! ([`Stack::kernel`]), behind the same handles. A port is opened in one of the two
 //! styles of RFC 6458: as an [`Endpoint`], whose [`Association`]s are accepted, connected and
 //! received from one by one, or as a [`OneToMany`] endpoint, which receives from all its
 //! associations in one place.
@@ -34,7 +35,7 @@
 //!   one inbox's worth that waits for the application. When nobody receives, the peer stops.
 //!
 //! So nothing between two applications grows without bound, and a slow receiver slows its sender.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod association;
 mod carrier;
@@ -45,6 +46,7 @@ mod driver;
 mod endpoint;
 mod error;
 mod inbox;
+mod kernel;
 mod mailbox;
 mod notifications;
 mod outbox;
@@ -54,7 +56,9 @@ mod statistics;
 mod team;
 
 pub use association::{Association, AssociationId};
-pub use config::{DEFAULT_ENCAPSULATION_PORT, RawCarrierConfig, UdpCarrierConfig};
+pub use config::{
+    DEFAULT_ENCAPSULATION_PORT, KernelCarrierConfig, RawCarrierConfig, UdpCarrierConfig,
+};
 pub use endpoint::{ConnectTo, Endpoint, EndpointEvent, OneToMany};
 pub use error::{CloseCause, ConnectError};
 pub use notifications::{Notification, Notifications};

@@ -16,6 +16,7 @@ use tokio::sync::{Notify, oneshot};
 use crate::association::Established;
 use crate::endpoint::{AcceptInbox, EventInbox};
 use crate::error::ConnectError;
+use crate::kernel;
 use crate::statistics::StackStatistics;
 
 /// Names an endpoint of a stack. Its port alone would not do: another endpoint may be opened there
@@ -83,6 +84,8 @@ pub(crate) struct NewEndpoint {
     pub(crate) key: EndpointKey,
     pub(crate) config: EndpointConfig,
     pub(crate) style: Style,
+    /// Its socket, where the SCTP is the kernel's.
+    pub(crate) socket: Option<kernel::Socket>,
 }
 
 /// Where the associations and messages of an endpoint go.

@@ -11,10 +11,11 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::carrier::Carrier;
 use crate::claims::OutOfTheBlueDuty;
-use crate::config::{RawCarrierConfig, UdpCarrierConfig};
+use crate::config::{KernelCarrierConfig, RawCarrierConfig, UdpCarrierConfig};
 use crate::directory::{Directory, PeerName};
 use crate::driver::{Driver, Post, Surroundings};
 use crate::endpoint::{CountedInbox, Endpoint, OneToMany};
+use crate::kernel;
 use crate::mailbox::{Command, EndpointKey, Mailbox, NewEndpoint, Style};
 use crate::ports::{NoPort, Ports};
 use crate::statistics::StackStatistics;
@@ -74,6 +75,34 @@ impl Stack {
             close_timeout: config.close_timeout,
         };
         Self::start(carrier, workers, settings)
+    }
+
+    /// A stack that leaves SCTP to the kernel, and works its sockets (RFC 6458).
+    ///
+    /// # Errors
+    ///
+    /// When the kernel has no SCTP: the text says what can be done. And when it is not called within a
+    /// tokio runtime.
+    pub fn kernel(config: KernelCarrierConfig) -> io::Result<Stack> {
+        tokio::runtime::Handle::try_current().map_err(io::Error::other)?;
+        let opener = kernel::Opener::new(config.addresses.clone())?;
+        let local_addresses = opener.addresses();
+        let first = local_addresses.first().copied();
+        let local_addr = first.unwrap_or(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED));
+        let mailbox = Arc::new(Mailbox::default());
+        let (commands, driver_commands) = mpsc::channel(MAX_COMMANDS);
+        kernel::start(&config, Arc::clone(&mailbox), driver_commands);
+        Ok(Stack {
+            handle: Arc::new(StackHandle {
+                local_addr: SocketAddr::new(local_addr, 0),
+                local_addresses,
+                peer_encapsulation_port: None,
+                ports: PortSource::Kernel(opener),
+                directory: Directory::default(),
+                next_worker: AtomicUsize::new(0),
+                workers: vec![WorkerHandle { mailbox, commands }],
+            }),
+        })
     }
 
     /// The local addresses, of which the wildcard ones stand for all of the host's.
@@ -177,7 +206,7 @@ impl Stack {
                 local_addr,
                 local_addresses: carrier.addresses,
                 peer_encapsulation_port: settings.peer_encapsulation_port,
-                ports,
+                ports: PortSource::Ours(ports),
                 directory,
                 next_worker: AtomicUsize::new(0),
                 workers: handles,
@@ -187,20 +216,29 @@ impl Stack {
 
     fn open(&self, port: u16, config: &EndpointConfig, style: &Style) -> io::Result<EndpointKey> {
         let handle = &self.handle;
-        let key = handle
-            .ports
-            .reserve(port, rand::random())
-            .map_err(|reason| self.describe(port, reason))?;
+        let (key, mut socket) = match &handle.ports {
+            PortSource::Ours(ports) => ports
+                .reserve(port, rand::random())
+                .map(|key| (key, None))
+                .map_err(|reason| self.describe(port, reason))?,
+            PortSource::Kernel(opener) => {
+                let (key, socket) = opener.open(port, config)?;
+                (key, Some(socket))
+            }
+        };
         let mut opened = true;
         for worker in &handle.workers {
             let is_open = worker.mailbox.open_endpoint(NewEndpoint {
                 key,
                 config: config.clone(),
                 style: style.clone(),
+                socket: socket.take(),
             });
             if !is_open {
                 // Its part is over before it began.
-                handle.ports.release(key.port);
+                if let PortSource::Ours(ports) = &handle.ports {
+                    ports.release(key.port);
+                }
                 style.worker_finished();
                 opened = false;
             }
@@ -236,9 +274,10 @@ impl Stack {
 
     /// Where the stack is, in words.
     fn place(&self) -> String {
-        match self.handle.peer_encapsulation_port {
-            Some(_) => format!("UDP {}", self.handle.local_addr),
-            None => "IP".into(),
+        match (&self.handle.ports, self.handle.peer_encapsulation_port) {
+            (PortSource::Kernel(_), _) => "the kernel".into(),
+            (_, Some(_)) => format!("UDP {}", self.handle.local_addr),
+            (_, None) => "IP".into(),
         }
     }
 }
@@ -259,10 +298,17 @@ pub(crate) struct StackHandle {
     /// `None`: no encapsulation.
     pub(crate) peer_encapsulation_port: Option<u16>,
     pub(crate) workers: Vec<WorkerHandle>,
-    ports: Arc<Ports>,
+    ports: PortSource,
     directory: Directory,
     /// Who gets the next association that is begun here.
     next_worker: AtomicUsize,
+}
+
+/// Who gives out the SCTP ports.
+#[derive(Debug)]
+enum PortSource {
+    Ours(Arc<Ports>),
+    Kernel(kernel::Opener),
 }
 
 /// How a worker is reached.

@@ -1,0 +1,466 @@
+//! One endpoint: its socket, and where the events and messages of its associations go.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sctp::{
+    AssociationId, AssociationStatistics, AssociationStatus, Connect, EndpointConfig, LostCause,
+    PathError,
+};
+use tokio::sync::oneshot;
+
+use super::known::{Connecting, Known};
+use super::options;
+use super::socket::{RECEIVE_BUFFER, Socket};
+use super::status::Asked;
+use super::watch::{Direction, Owner, Ready, Watched, Watches};
+use crate::association::Established;
+use crate::endpoint::Item;
+use crate::error::{CloseCause, ConnectError};
+use crate::mailbox::{Control, EndpointKey, Mailbox, Style};
+use crate::outbox::Ending;
+use crate::statistics::StackStatistics;
+
+/// What an endpoint knows of its stack.
+#[derive(Clone, Debug)]
+pub(super) struct Surroundings {
+    pub(super) accept_backlog: usize,
+    pub(super) close_timeout: Duration,
+    pub(super) mailbox: Arc<Mailbox>,
+}
+
+/// An endpoint as the driver sees it.
+///
+/// In one-to-one style each association gets a socket of its own as soon as it is up (RFC 6458 section 9.2),
+/// so that one whose messages nobody receives does not hold up the others.
+pub(super) struct Port {
+    pub(super) key: EndpointKey,
+    /// The socket in one-to-many style.
+    pub(super) main: Watched,
+    pub(super) config: EndpointConfig,
+    pub(super) style: Style,
+    pub(super) associations: BTreeMap<AssociationId, Known>,
+    pub(super) connecting: BTreeMap<i32, Connecting>,
+    /// The associations by the kernel's names of them.
+    pub(super) names: BTreeMap<i32, AssociationId>,
+    /// What is to be waited for from now on.
+    pub(super) wanted: Vec<(Option<AssociationId>, Direction)>,
+    pub(super) buffer: Vec<u8>,
+    /// Whether new associations are welcome.
+    pub(super) open: bool,
+    closing: Option<Closing>,
+    /// How many associations there were.
+    pub(super) begun: u64,
+    pub(super) surroundings: Surroundings,
+    pub(super) counted: StackStatistics,
+}
+
+struct Closing {
+    deadline: Instant,
+    replies: Vec<oneshot::Sender<()>>,
+}
+
+impl Port {
+    /// Takes a socket over.
+    ///
+    /// # Errors
+    ///
+    /// When the runtime cannot wait for it.
+    pub(super) fn new(
+        key: EndpointKey,
+        socket: Socket,
+        config: EndpointConfig,
+        style: Style,
+        surroundings: Surroundings,
+    ) -> io::Result<Self> {
+        let owner = Owner {
+            endpoint: key.number,
+            association: None,
+        };
+        Ok(Self {
+            key,
+            main: Watched::new(socket, owner)?,
+            config,
+            style,
+            associations: BTreeMap::new(),
+            connecting: BTreeMap::new(),
+            names: BTreeMap::new(),
+            wanted: vec![(None, Direction::Read)],
+            buffer: vec![0; RECEIVE_BUFFER],
+            open: true,
+            closing: None,
+            begun: 0,
+            surroundings,
+            counted: StackStatistics::default(),
+        })
+    }
+
+    /// Has `watches` wait for what is to be waited for.
+    pub(super) fn watch(&mut self, watches: &Watches) {
+        for (owner, direction) in std::mem::take(&mut self.wanted) {
+            if let Some(watched) = self.watched(owner) {
+                watched.watch(watches, direction);
+            }
+        }
+    }
+
+    /// A socket may be read or written to.
+    pub(super) fn handle_ready(&mut self, now: Instant, ready: Ready) {
+        let owner = ready.owner.association;
+        if let Some(watched) = self.watched(owner) {
+            watched.seen(ready.direction);
+        }
+        match (ready.direction, owner) {
+            (Direction::Read, None) => self.read_main(now),
+            (Direction::Read, Some(id)) => self.read_own(now, id),
+            (Direction::Write, Some(id)) => self.send_from(id),
+            (Direction::Write, None) => {
+                for id in self.ids() {
+                    self.send_from(id);
+                }
+            }
+        }
+    }
+
+    fn watched(&mut self, owner: Option<AssociationId>) -> Option<&mut Watched> {
+        match owner {
+            None => Some(&mut self.main),
+            Some(id) => self.associations.get_mut(&id)?.own.as_mut(),
+        }
+    }
+
+    pub(super) fn connect(
+        &mut self,
+        now: Instant,
+        to: Connect,
+        reply: oneshot::Sender<Result<Established, ConnectError>>,
+    ) {
+        if reply.is_closed() {
+            return;
+        }
+        let first = to.peer.first().filter(|_| self.open);
+        let Some(remote) = first.map(|path| SocketAddr::new(path.remote, to.port)) else {
+            reply.send(Err(ConnectError::Closed)).ok();
+            return;
+        };
+        let addresses: Vec<IpAddr> = to.peer.iter().map(|path| path.remote).collect();
+        let config = to.config.as_ref().unwrap_or(&self.config);
+        match self.begin(&addresses, to.port, to.config.as_ref()) {
+            Ok(name) => {
+                let connecting = Connecting {
+                    remote,
+                    since: now,
+                    config: config.clone(),
+                    reply,
+                };
+                self.connecting.insert(name, connecting);
+            }
+            Err(error) => {
+                let already = matches!(
+                    error.raw_os_error(),
+                    Some(libc::EISCONN | libc::EALREADY | libc::EADDRNOTAVAIL)
+                );
+                let refused = if already {
+                    ConnectError::Refused {
+                        remote,
+                        error: sctp::ConnectError::AlreadyAssociated,
+                    }
+                } else {
+                    ConnectError::Kernel {
+                        remote,
+                        reason: error.to_string(),
+                    }
+                };
+                // The one who asked may have gone meanwhile.
+                reply.send(Err(refused)).ok();
+            }
+        }
+    }
+
+    fn begin(
+        &self,
+        addresses: &[IpAddr],
+        port: u16,
+        config: Option<&EndpointConfig>,
+    ) -> io::Result<i32> {
+        let socket = self.main.socket();
+        let Some(config) = config else {
+            return socket.connect(addresses, port);
+        };
+        // The socket's settings hold for what begins now.
+        let applied = options::apply_to_future(socket.as_fd(), config);
+        let name = applied.and_then(|()| socket.connect(addresses, port));
+        options::apply_to_future(socket.as_fd(), &self.config)?;
+        name
+    }
+
+    /// Gives up the associations that nobody waits for any more.
+    pub(super) fn abandon_connects(&mut self) {
+        let abandoned = self
+            .connecting
+            .extract_if(.., |_, connecting| connecting.reply.is_closed());
+        for (name, _) in abandoned {
+            // It is refused for one that has just failed.
+            self.main.socket().abort(name, b"").ok();
+        }
+    }
+
+    /// Changes something about an association.
+    pub(super) fn control(&mut self, id: AssociationId, control: Control) -> Result<(), PathError> {
+        let known = self.associations.get(&id);
+        let known = known.ok_or(PathError::UnknownAssociation)?;
+        let asked = self.asked(known);
+        let socket = asked.socket.as_fd();
+        match control {
+            Control::SetPrimary(remote) => asked.set_primary(remote),
+            Control::RequestHeartbeat(remote) => {
+                let peer = asked.peer(remote)?;
+                let done = options::request_heartbeat(socket, known.name, peer);
+                done.map_err(|_| PathError::UnknownPath)
+            }
+            Control::Configure(config) => {
+                if asked.status().is_none() {
+                    return Err(PathError::UnknownAssociation);
+                }
+                let done = options::apply_to_association(socket, known.name, &config);
+                done.unwrap_or_else(|error| tracing::warn!(%id, "{error}"));
+                Ok(())
+            }
+            Control::ConfigurePath(remote, config) => {
+                let peer = asked.peer(remote)?;
+                let done = options::apply_to_path(socket, known.name, Some(peer), &config);
+                done.unwrap_or_else(|error| tracing::warn!(%id, %remote, "{error}"));
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn status(&self, id: AssociationId) -> Option<AssociationStatus> {
+        let known = self.associations.get(&id)?;
+        self.asked(known).status()
+    }
+
+    pub(super) fn association_statistics(
+        &mut self,
+        id: AssociationId,
+    ) -> Option<AssociationStatistics> {
+        self.ask_counters(id);
+        Some(self.associations.get(&id)?.counted)
+    }
+
+    pub(super) fn statistics(&mut self) -> StackStatistics {
+        for id in self.ids() {
+            self.ask_counters(id);
+        }
+        let mut sum = self.counted;
+        for known in self.associations.values() {
+            add(&mut sum, known.counted);
+        }
+        sum
+    }
+
+    /// The handles of an association want something.
+    pub(super) fn attend_association(&mut self, now: Instant, id: AssociationId) {
+        if let Some(known) = self.associations.get(&id) {
+            known.shared.unlist();
+            let may_read = known.paused || known.shared.is_released();
+            self.send_from(id);
+            if may_read {
+                self.read_own(now, id);
+            }
+        }
+    }
+
+    /// The inbox of an endpoint in one-to-many style has room again.
+    pub(super) fn attend_inbox(&mut self, now: Instant) {
+        self.read_main(now);
+    }
+
+    /// The last handle of the endpoint is gone.
+    pub(super) fn handles_dropped(&mut self, now: Instant, close_deadline: Instant) {
+        match &self.style {
+            Style::OneToOne(accepts) => {
+                self.open = false;
+                // Those that nobody will accept are released by this.
+                accepts.inbox.clear();
+                self.main.socket().stop_listening();
+            }
+            Style::OneToMany(_) => self.close(now, close_deadline, None),
+        }
+    }
+
+    /// Begins to shut everything down; what is left at `deadline` is aborted.
+    pub(super) fn close(
+        &mut self,
+        now: Instant,
+        deadline: Instant,
+        reply: Option<oneshot::Sender<()>>,
+    ) {
+        self.open = false;
+        self.main.socket().stop_listening();
+        let closing = self.closing.get_or_insert_with(|| Closing {
+            deadline,
+            replies: Vec::new(),
+        });
+        closing.replies.extend(reply);
+        if let Style::OneToOne(accepts) = &self.style {
+            accepts.inbox.clear();
+            accepts.inbox.end();
+        }
+        for (name, _) in std::mem::take(&mut self.connecting) {
+            // It is refused for one that has just failed.
+            self.main.socket().abort(name, b"").ok();
+        }
+        for id in self.ids() {
+            if let Some(known) = self.associations.get(&id) {
+                known.shared.outbox.end(Ending::Shutdown);
+            }
+            self.send_from(id);
+            self.read_own(now, id);
+        }
+        self.read_main(now);
+    }
+
+    /// Whether what arrives is not wanted any more.
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.is_some()
+    }
+
+    /// Whether nothing is left to do, now or later.
+    pub(super) fn is_finished(&self) -> bool {
+        !self.open && self.associations.is_empty() && self.connecting.is_empty()
+    }
+
+    /// The port is given up: everyone who waits for it is told.
+    pub(super) fn finish(mut self) -> StackStatistics {
+        let statistics = self.statistics();
+        for known in self.associations.values() {
+            known.shared.set_ended(CloseCause::StackClosed);
+            known.shared.inbox.end();
+        }
+        self.style.worker_finished();
+        let closing = self.closing.take();
+        // Whoever waits may open the port again at once.
+        drop(self);
+        for reply in closing.into_iter().flat_map(|closing| closing.replies) {
+            reply.send(()).ok();
+        }
+        statistics
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) wants to be called.
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        let closing = self.closing.as_ref().map(|closing| closing.deadline);
+        closing.filter(|_| !self.associations.is_empty())
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        if self.next_timeout().is_some_and(|deadline| deadline <= now) {
+            for id in self.ids() {
+                self.abort(id, b"shutdown took too long");
+            }
+        }
+    }
+
+    /// Gives what an association's handles have left for the kernel to the kernel.
+    pub(super) fn send_from(&mut self, id: AssociationId) {
+        let Some(known) = self.associations.get_mut(&id) else {
+            return;
+        };
+        if known.ended.is_some() {
+            return;
+        }
+        let watched = known.own.as_ref().unwrap_or(&self.main);
+        let (name, remote_port) = (known.name, known.shared.peer.port());
+        let mut blocked = false;
+        let counted = &mut known.counted;
+        let ending = known.shared.outbox.drain(|message| {
+            let send =
+                |socket: &Socket| socket.send(name, remote_port, &message.info, &message.payload);
+            match watched.try_write(send) {
+                Ok(()) => counted.messages_sent += 1,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    blocked = true;
+                    return false;
+                }
+                // Such as a message for a stream that a restart has taken away.
+                Err(error) => tracing::debug!(%id, %error, "a message cannot be sent"),
+            }
+            true
+        });
+        if blocked {
+            let owner = known.own.is_some().then_some(id);
+            self.wanted.push((owner, Direction::Write));
+        }
+        match ending {
+            Some(Ending::Shutdown) if !known.shutting_down => {
+                known.shutting_down = true;
+                // It is refused for one that has ended, which a notification will tell.
+                watched.socket().shut_down(name).ok();
+                self.ask_counters(id);
+            }
+            Some(Ending::Abort(reason)) => self.abort(id, &reason),
+            _ => {}
+        }
+    }
+
+    /// Ends an association at once.
+    pub(super) fn abort(&mut self, id: AssociationId, reason: &[u8]) {
+        self.ask_counters(id);
+        let Some(known) = self.associations.get(&id) else {
+            return;
+        };
+        // It is refused for one that has just ended.
+        self.asked(known).socket.abort(known.name, reason).ok();
+        let item = self.remove(id, CloseCause::Lost(LostCause::AbortedLocally));
+        if let (Some(item), Style::OneToMany(events)) = (item, &self.style) {
+            events.inbox.push(item);
+        }
+    }
+
+    /// An association is no more; what an endpoint in one-to-many style is to tell of it.
+    pub(super) fn remove(&mut self, id: AssociationId, cause: CloseCause) -> Option<Item> {
+        let known = self.associations.remove(&id)?;
+        self.names.remove(&known.name);
+        add(&mut self.counted, known.counted);
+        let shared = known.shared;
+        shared.set_ended(cause.clone());
+        shared.inbox.end();
+        let told = matches!(self.style, Style::OneToMany(_)) && !shared.is_released();
+        told.then_some(Item::Closed(shared, cause))
+    }
+
+    fn ask_counters(&mut self, id: AssociationId) {
+        let told = self.associations.get(&id);
+        let told = told.and_then(|known| self.asked(known).statistics());
+        if let (Some(told), Some(known)) = (told, self.associations.get_mut(&id)) {
+            known.count(told);
+        }
+    }
+
+    fn asked<'a>(&'a self, known: &'a Known) -> Asked<'a> {
+        Asked {
+            socket: known.own.as_ref().unwrap_or(&self.main).socket(),
+            association: known.name,
+        }
+    }
+
+    fn ids(&self) -> Vec<AssociationId> {
+        self.associations.keys().copied().collect()
+    }
+}
+
+/// Adds what an association has counted to what its stack has.
+fn add(sum: &mut StackStatistics, association: AssociationStatistics) {
+    sum.carrier.packets_sent += association.packets_sent;
+    sum.carrier.packets_received += association.packets_received;
+    sum.sctp.packets_sent += association.packets_sent;
+    sum.sctp.packets_received += association.packets_received;
+    sum.sctp.retransmitted_by_timeout += association.retransmitted_by_timeout;
+    sum.sctp.retransmitted_fast += association.retransmitted_fast;
+    sum.sctp.duplicates_received += association.duplicates_received;
+}
