@@ -5,7 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use anyhow::{Context, bail};
-use sctp_net::{EndpointConfig, RawCarrierConfig, Stack, Tap, UdpCarrierConfig};
+use sctp_net::{
+    EndpointConfig, KernelCarrierConfig, RawCarrierConfig, Stack, Tap, UdpCarrierConfig,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::TestParameters;
@@ -101,9 +103,14 @@ impl CarrierConfig {
                 })
                 .context("--over ip")
             }
-            Over::Kernel => bail!(
-                "--over kernel: SCTP on the kernel's own sockets is not built yet; use --over udp or --over ip"
+            Over::Kernel if self.tap.is_some() => bail!(
+                "--pcap needs --over ip or --over udp: the kernel sends and receives its SCTP packets itself \
+                 (tcpdump -i any -w FILE ip proto 132 or ip6 proto 132)"
             ),
+            Over::Kernel => Ok(Stack::kernel(KernelCarrierConfig {
+                addresses: addresses.to_vec(),
+                ..KernelCarrierConfig::default()
+            })?),
         }
     }
 }

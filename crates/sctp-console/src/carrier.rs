@@ -5,7 +5,9 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
-use sctp_net::{DEFAULT_ENCAPSULATION_PORT, RawCarrierConfig, Stack, Tap, UdpCarrierConfig};
+use sctp_net::{
+    DEFAULT_ENCAPSULATION_PORT, KernelCarrierConfig, RawCarrierConfig, Stack, Tap, UdpCarrierConfig,
+};
 
 /// What is under SCTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -66,6 +68,13 @@ impl Carrier {
     ///
     /// When the carrier cannot be had; the text says what could be done.
     pub(crate) fn open(&self, peers: &[IpAddr]) -> io::Result<Stack> {
+        if self.over == Over::Kernel && self.pcap.is_some() {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "--pcap needs --over ip or --over udp: the kernel sends and receives its SCTP packets itself \
+                 (tcpdump -i any -w FILE ip proto 132 or ip6 proto 132)",
+            ));
+        }
         let tap = self.tap()?;
         match self.over {
             Over::Udp => self.open_udp(peers, tap),
@@ -75,10 +84,10 @@ impl Carrier {
                 tap,
                 ..RawCarrierConfig::default()
             }),
-            Over::Kernel => Err(io::Error::new(
-                io::ErrorKind::Unsupported,
-                "SCTP of the kernel is not built yet: use --over udp or --over ip",
-            )),
+            Over::Kernel => Stack::kernel(KernelCarrierConfig {
+                addresses: self.addresses.clone(),
+                ..KernelCarrierConfig::default()
+            }),
         }
     }
 
