@@ -97,9 +97,11 @@ fn try_open_groups(
             if let Some(port) = port {
                 address.set_port(port);
             }
-            if worker == 0 && workers > 1 && address.port() != 0 {
-                // Sockets that share an address would let another program's in: ask alone first.
-                drop(UdpSocket::bind(address, UdpConfig::default())?);
+            if worker == 0 && workers > 1 {
+                // Sockets that share an address would let another program's in, and the kernel even
+                // chooses a port for them that others share: ask alone first.
+                let alone = UdpSocket::bind(address, UdpConfig::default())?;
+                address.set_port(alone.local_addr().port());
             }
             let number = groups.len() * workers + worker;
             let socket = UdpSocket::bind(address, udp_config(config, number, workers))?;
@@ -371,5 +373,23 @@ impl Outlet {
                 tracing::debug!(local = %self.local, %error, "sending in fragments failed");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn workers_get_a_port_that_nobody_else_shares() {
+        // So many that a port would come twice if it could.
+        const CARRIERS: usize = 200;
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        let config = UdpCarrierConfig::new(address);
+        let carriers: Vec<Carrier> = (0..CARRIERS).map(|_| open(&config, 2).unwrap()).collect();
+        let ports: BTreeSet<u16> = carriers.iter().map(|carrier| carrier.port).collect();
+        assert_eq!(ports.len(), CARRIERS);
     }
 }
