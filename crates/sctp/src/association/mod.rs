@@ -2,7 +2,8 @@
 //!
 //! - `setup` and `cookie`: the handshake,
 //! - `transmit_queue`, `sent` with `gap_runs`, and `streams`, joined by `sender`: what goes out,
-//! - `received`, `reassembly`, `streams` and `acknowledge`, joined by `receiver`: what comes in,
+//! - `received`, `reassembly`, `shared_copies`, `streams` and `acknowledge`, joined by `receiver`:
+//!   what comes in,
 //! - `path` with `rtt`: one way to the peer; `heartbeats` and `karn`: what may measure its
 //!   round-trip time; `paths`: which of the ways is taken,
 //! - `shutdown`: the graceful end.
@@ -30,6 +31,7 @@ mod rtt;
 mod sender;
 mod sent;
 pub(crate) mod setup;
+mod shared_copies;
 mod shutdown;
 mod streams;
 mod transmit_queue;

@@ -10,13 +10,10 @@ use super::acknowledge::{Acknowledgement, PacketSummary};
 use super::reassembly::{Completed, Fragment, Reassembly, ReassemblyError};
 use super::received::{Arrival, Bounds, ReceivedTsns, TsnRun};
 use super::sent::PathIndex;
+use super::shared_copies::{MAX_HELD_TO_PAYLOAD, SharedCopies};
 use super::streams::{InboundStreams, PartialMessage};
 use crate::packet::{Data, PacketWriter, Sack, Tsn};
 use crate::{EndpointConfig, ReceivedMessage};
-
-/// A DATA chunk is kept as a slice of its packet, unless that would hold more than this many
-/// times its size in memory: then it is copied out.
-const MAX_PACKET_TO_PAYLOAD: usize = 8;
 
 /// What became of a DATA chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +50,8 @@ pub(crate) struct Receiver {
     acknowledgement: Acknowledgement,
     /// What came in the packet that is being handled.
     packet: PacketSummary,
+    /// Its small messages are copied to there.
+    copies: SharedCopies,
     /// Where the last DATA came from: the SACK goes there (section 6.4).
     data_path: PathIndex,
     /// Bytes of user data held.
@@ -79,6 +78,7 @@ impl Receiver {
             streams: InboundStreams::new(streams),
             acknowledgement: Acknowledgement::new(),
             packet: PacketSummary::default(),
+            copies: SharedCopies::default(),
             data_path: 0,
             buffered: 0,
             out_of_order: 0,
@@ -226,8 +226,11 @@ impl Receiver {
             self.packet.dropped = true;
             return Ok(Reception::NoRoom);
         }
-        let payload = if size.saturating_mul(MAX_PACKET_TO_PAYLOAD) < packet.len() {
-            Bytes::copy_from_slice(data.user_data)
+        // A slice of a packet holds all of it in memory.
+        let payload = if size.saturating_mul(MAX_HELD_TO_PAYLOAD) < packet.len() {
+            let end = data.user_data.as_ptr_range().end as usize;
+            let rest = (packet.as_ptr_range().end as usize).saturating_sub(end);
+            self.copies.copy(data.user_data, rest)
         } else {
             data.user_data_in(packet)
         };
@@ -312,6 +315,7 @@ impl Receiver {
 
     /// Draws the conclusions of a packet after all its chunks.
     pub(crate) fn end_packet(&mut self, now: Instant, config: &EndpointConfig) {
+        self.copies.end_packet();
         let packet = std::mem::take(&mut self.packet);
         self.acknowledgement
             .packet_received(now, packet, config.sack_delay, config.sack_frequency);
@@ -348,9 +352,12 @@ impl Receiver {
             if !self.streams.is_ready() {
                 self.deliver_part(budget.saturating_add(size), config);
             }
-            let window = self.window(budget.saturating_add(size), config);
-            let opened = window.saturating_sub(self.promised);
-            if opened > 0 && opened >= config.a_rwnd as usize / 4 {
+            let a_rwnd = config.a_rwnd as usize;
+            let worth_telling = self.promised + (a_rwnd / 4).max(1);
+            // The window is never larger than what is free.
+            if a_rwnd.saturating_sub(self.buffered) >= worth_telling
+                && self.window(budget.saturating_add(size), config) >= worth_telling
+            {
                 self.acknowledgement.request();
             }
         }

@@ -41,10 +41,10 @@ impl<'b> PacketWriter<'b> {
         );
         buffer.clear();
         buffer.reserve(maximum_size);
-        buffer.put_u16(source_port);
-        buffer.put_u16(destination_port);
-        buffer.put_u32(verification_tag);
-        buffer.put_u32(0);
+        let [a, b] = source_port.to_be_bytes();
+        let [c, d] = destination_port.to_be_bytes();
+        let [e, f, g, h] = verification_tag.to_be_bytes();
+        buffer.put_slice(&[a, b, c, d, e, f, g, h, 0, 0, 0, 0]);
         PacketWriter {
             buffer,
             maximum_size,
@@ -104,12 +104,13 @@ impl<'b> PacketWriter<'b> {
             return Err(DoesNotFit);
         }
         let start = self.buffer.len();
-        self.buffer.put_u8(chunk_type.0);
-        self.buffer.put_u8(flags);
-        self.buffer.put_u16(length as u16);
+        let [a, b] = (length as u16).to_be_bytes();
+        self.buffer.put_slice(&[chunk_type.0, flags, a, b]);
         value(self.buffer);
         debug_assert_eq!(self.buffer.len(), start + length);
-        self.buffer.put_bytes(0, padding);
+        if padding > 0 {
+            self.buffer.put_bytes(0, padding);
+        }
         Ok(())
     }
 }

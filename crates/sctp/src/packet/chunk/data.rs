@@ -74,10 +74,11 @@ impl PacketWriter<'_> {
         let fields_length = Data::OVERHEAD - HEADER_LENGTH;
         let value_length = fields_length + data.user_data.len();
         self.append(ChunkType::DATA, flags, value_length, |buffer| {
-            buffer.put_u32(data.tsn.0);
-            buffer.put_u16(data.stream);
-            buffer.put_u16(data.ssn.0);
-            buffer.put_u32(data.ppid);
+            let [a, b, c, d] = data.tsn.0.to_be_bytes();
+            let [e, f] = data.stream.to_be_bytes();
+            let [g, h] = data.ssn.0.to_be_bytes();
+            let [i, j, k, l] = data.ppid.to_be_bytes();
+            buffer.put_slice(&[a, b, c, d, e, f, g, h, i, j, k, l]);
             buffer.put_slice(data.user_data);
         })
     }
