@@ -114,6 +114,7 @@ impl Receiver {
         self.tsns = ReceivedTsns::new(Tsn(0), Bounds::default());
         self.reassembly = Reassembly::new(Tsn(0), 0);
         self.acknowledgement = Acknowledgement::new();
+        self.copies.end_packet();
         self.buffered = self.streams.ready_bytes();
         self.out_of_order = 0;
     }
