@@ -4,7 +4,7 @@ use super::path_mtu::PacketTooBig;
 use super::sent::PathIndex;
 use super::{Association, Context};
 use crate::packet::ChunkType;
-use crate::{AssociationState, CannotStartCause, IcmpKind, LostCause, PathAddress, PathState};
+use crate::{AssociationState, CannotStartCause, IcmpKind, LostCause, PathAddress};
 
 /// What became of an ICMP message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,12 +41,16 @@ impl Association {
         };
         match kind {
             IcmpKind::PacketTooBig { mtu } => self.packet_too_big(index, mtu, context),
-            IcmpKind::ProtocolUnreachable => self.protocol_unreachable(index, proof, context),
+            IcmpKind::ProtocolUnreachable => self.protocol_unreachable(proof, context),
             // ICMP3: a host that has no such SCTP port sends ABORT. In UDP it is another port that
             // is unreachable, the whole protocol behind it (RFC 6951 section 5.5).
             IcmpKind::PortUnreachable if path.encapsulation_port.is_none() => IcmpOutcome::Ignored,
-            IcmpKind::PortUnreachable => self.protocol_unreachable(index, proof, context),
-            IcmpKind::Unreachable => self.host_unreachable(index, context),
+            IcmpKind::PortUnreachable => self.protocol_unreachable(proof, context),
+            IcmpKind::Unreachable => {
+                // ICMP9. The peer itself is counted by its silence alone.
+                self.count_error(index, false, context);
+                IcmpOutcome::Heeded
+            }
         }
     }
 
@@ -83,26 +87,10 @@ impl Association {
         }
     }
 
-    /// ICMP9. The peer itself is counted by its silence alone.
-    fn host_unreachable(&mut self, index: PathIndex, context: &mut Context<'_>) -> IcmpOutcome {
-        self.count_error(index, false, context);
-        IcmpOutcome::Heeded
-    }
-
-    /// ICMP8: like an ABORT. But whoever has an address that the peer only claims is not the peer:
-    /// of private addresses there may be one here and one there.
-    fn protocol_unreachable(
-        &mut self,
-        index: PathIndex,
-        quoted: Quoted,
-        context: &mut Context<'_>,
-    ) -> IcmpOutcome {
-        let is_peer = self
-            .paths
-            .get(index)
-            .is_some_and(|path| path.state() != PathState::Unconfirmed);
+    /// ICMP8: like an ABORT, also from an address that the peer only claims: its owner gets rid of an
+    /// attacker's HEARTBEATs by it (RFC 5062 section 5.3).
+    fn protocol_unreachable(&mut self, quoted: Quoted, context: &mut Context<'_>) -> IcmpOutcome {
         match quoted {
-            Quoted::Tagged if !is_peer => self.host_unreachable(index, context),
             Quoted::Init if self.state != AssociationState::CookieWait => IcmpOutcome::Ignored,
             Quoted::Tagged | Quoted::Init => {
                 if self.is_opening() {
