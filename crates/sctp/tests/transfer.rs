@@ -32,12 +32,21 @@ fn messages_of_all_sizes_arrive_whole() {
 
 #[test]
 fn fragments_fill_packets_to_the_mtu_and_no_further() {
+    assert_eq!(packets_of(3 * 1444), [1472; 3]);
+}
+
+#[test]
+fn fragments_of_a_message_are_of_one_size() {
+    assert_eq!(packets_of(4000), [12 + 16 + 1336; 3]);
+    assert_eq!(packets_of(1445), [12 + 16 + 724; 2]);
+}
+
+/// The sizes of the packets that a message leaves in.
+fn packets_of(bytes: usize) -> Vec<usize> {
     let mut pair = Pair::new();
     pair.establish();
-    pair.client_sends(ordered(0), message(0, 4000));
-    let packets: Vec<Bytes> = pair.to_server.iter().cloned().collect();
-    let sizes: Vec<usize> = packets.iter().map(Bytes::len).collect();
-    assert_eq!(sizes, [1472, 1472, 12 + 16 + 1112]);
+    pair.client_sends(ordered(0), message(0, bytes));
+    pair.to_server.iter().map(Bytes::len).collect()
 }
 
 #[test]

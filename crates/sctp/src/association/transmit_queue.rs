@@ -161,7 +161,7 @@ impl TransmitQueue {
     pub(crate) fn next_size(&self, max: usize) -> Option<usize> {
         self.messages
             .front()
-            .map(|message| message.rest.len().min(max))
+            .map(|message| share(message.rest.len(), max))
     }
 
     /// Takes the next piece, of at most `max` bytes of user data.
@@ -176,7 +176,7 @@ impl TransmitQueue {
                 streams.assign(info.stream)
             }
         });
-        let payload = message.rest.split_to(message.rest.len().min(max));
+        let payload = message.rest.split_to(share(message.rest.len(), max));
         let ending = !message.rest.has_remaining();
         self.bytes -= payload.len();
         if ending {
@@ -238,6 +238,16 @@ impl TransmitQueue {
     }
 }
 
+/// How much of `rest` the next piece takes: as few pieces as can be, and all of about one size, for
+/// packets of one size leave and arrive in one go where the system has segmentation offload.
+fn share(rest: usize, max: usize) -> usize {
+    if rest <= max {
+        return rest;
+    }
+    let pieces = rest.div_ceil(max.max(1));
+    rest.div_ceil(pieces)
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -279,6 +289,24 @@ mod tests {
         );
         assert!(queue.is_empty());
         assert_eq!(queue.bytes(), 0);
+    }
+
+    #[test]
+    fn cuts_messages_into_as_few_pieces_of_one_size() {
+        let mut streams = OutboundStreams::new(10);
+        for (bytes, sizes) in [
+            (1000, &[1000][..]),
+            (1001, &[501, 500]),
+            (2048, &[683, 683, 682]),
+            (4000, &[1000; 4]),
+        ] {
+            let mut queue = TransmitQueue::new();
+            queue.push(Instant::now(), on_stream(1), vec![0; bytes].into());
+            assert_eq!(queue.next_size(1000), Some(sizes[0]));
+            let pieces = std::iter::from_fn(|| queue.take(1000, &mut streams));
+            let seen: Vec<usize> = pieces.map(|piece| piece.payload.len()).collect();
+            assert_eq!(seen, sizes);
+        }
     }
 
     #[test]

@@ -62,11 +62,9 @@ fn chunks_fit_the_smallest_of_the_paths() {
     let narrow = network.path(CLIENT, 1).mtu;
     assert!((1280..=1300).contains(&narrow), "{narrow}");
     let mark = network.sent.len();
-    network.transfer(50, 10_000, usize::MAX, |_| {});
-    assert_eq!(
-        largest_chunk(&network, mark),
-        (narrow - CommonHeader::LENGTH) & !3
-    );
+    let largest = (narrow - CommonHeader::LENGTH) & !3;
+    network.transfer(50, 8 * (largest - Data::OVERHEAD), usize::MAX, |_| {});
+    assert_eq!(largest_chunk(&network, mark), largest);
     // So they can be sent again on the other path, without a fragment.
     network.transfer(200, 10_000, 100, |network| network.cut(0));
     let too_large = network.sent[mark..]
@@ -85,6 +83,7 @@ fn a_path_that_is_not_usable_does_not_count() {
     network.cut(1);
     network.run_for(Duration::from_secs(1000));
     let mark = network.sent.len();
-    network.transfer(50, 10_000, usize::MAX, |_| {});
-    assert_eq!(largest_chunk(&network, mark), MAX - CommonHeader::LENGTH);
+    let largest = MAX - CommonHeader::LENGTH;
+    network.transfer(50, 8 * (largest - Data::OVERHEAD), usize::MAX, |_| {});
+    assert_eq!(largest_chunk(&network, mark), largest);
 }
