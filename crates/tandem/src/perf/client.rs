@@ -25,7 +25,7 @@ use crate::values::{count, positive};
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The server: udp:HOST[:PORT], tcp:HOST[:PORT] or sctp:HOST[,HOST…][:PORT]; port 5211 unless given
+    /// The server: udp:HOST, tcp:HOST or sctp:HOST,HOST…, with :PORT behind it unless that is 5211
     #[arg(value_name = "TARGET")]
     target: Target,
 
@@ -101,8 +101,8 @@ Examples:
   tandem perf client udp:192.168.1.7 --bitrate 50M --size 172      RTP-sized datagrams
   tandem perf client udp:127.0.0.1 --bitrate unlimited --count 1000000
 
-Exit status: 0 measured (also when interrupted), 1 the server cannot be reached or something broke, 2 the
-arguments make no sense.";
+Exit status: 0 measured (also when interrupted), 1 the server cannot be reached or something broke,
+2 the arguments make no sense.";
 
 /// What was asked for, for the document.
 #[derive(Clone, Debug, Serialize)]
