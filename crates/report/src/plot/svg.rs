@@ -199,13 +199,7 @@ impl Canvas<'_, '_> {
             y_ticks,
             Scale::linear,
         );
-        let left = y
-            .ticks
-            .iter()
-            .map(|(_, label)| text_width(label))
-            .max()
-            .unwrap_or(0)
-            + 2 * MARGIN;
+        let left = widest_label(&y) + 2 * MARGIN;
         let x_ticks = (self.width - left - 2 * MARGIN) / 72;
         let x = plot.x.scale(
             plot.series.iter().flat_map(Series::xs),
@@ -213,11 +207,13 @@ impl Canvas<'_, '_> {
             Scale::close,
         );
 
+        // The last number beside the x axis reaches beyond the axis' end by half of its width.
+        let right = widest_label(&x) / 2 + MARGIN;
+
         let label_style = text_style(TEXT_SIZE, FontStyle::Normal, AXIS.light);
         let mut chart = ChartBuilder::on(self.area)
             .margin_top(top * UNITS)
-            // The last number beside the x axis reaches beyond the axis' end.
-            .margin_right(3 * MARGIN * UNITS)
+            .margin_right(right * UNITS)
             .margin_bottom((LINE + MARGIN) * UNITS)
             .x_label_area_size(LINE * UNITS)
             .y_label_area_size(left * UNITS)
@@ -430,6 +426,12 @@ fn character_width(size: i32) -> f64 {
 
 fn text_width(text: &str) -> i32 {
     (text.width() as f64 * character_width(TEXT_SIZE)).ceil() as i32
+}
+
+/// The width of the widest number beside an axis.
+fn widest_label(scale: &Scale) -> i32 {
+    let widths = scale.ticks.iter().map(|(_, label)| text_width(label));
+    widths.max().unwrap_or(0)
 }
 
 /// The text, cut where it would be wider than this.

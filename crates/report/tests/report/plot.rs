@@ -183,3 +183,25 @@ fn a_long_legend_makes_the_plot_taller_instead_of_squeezing_it() {
         Some(format!("0 0 1600 {}", height * 4).as_str())
     );
 }
+
+#[test]
+fn the_last_number_beside_the_x_axis_has_room() {
+    let sizes = Axis::new("Size", "bytes").logarithmic();
+    let series = Series::new("s", Colour::Blue);
+    let plot = Plot::new("Rate", sizes, Axis::new("Rate", ""))
+        .series(series.points([(64.0, 1.0), (65_536.0, 2.0)]));
+    let svg = plot.to_svg(600, 400);
+    let document = Document::parse(&svg).unwrap();
+    let rightmost = document
+        .descendants()
+        .filter(|node| node.attribute("text-anchor") == Some("middle"))
+        .map(|node| {
+            let number = |name| node.attribute(name).unwrap().parse::<f64>().unwrap();
+            let characters = node.text().unwrap().trim().len() as f64;
+            // Digits are a bit more than half as wide as high.
+            number("x") + characters * 0.54 * number("font-size") / 2.0
+        })
+        .max_by(f64::total_cmp)
+        .expect("numbers beside the axis");
+    assert!((2300.0..=2400.0).contains(&rightmost), "{rightmost}");
+}
