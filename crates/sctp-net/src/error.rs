@@ -40,7 +40,7 @@ pub enum ConnectError {
     #[error(
         "SCTP to {remote}{}: {}",
         describe_port(*encapsulation_port),
-        describe_start(cause)
+        describe_start(cause, *encapsulation_port)
     )]
     CannotStart {
         /// The peer's address and SCTP port.
@@ -82,7 +82,7 @@ fn describe_loss(cause: &LostCause) -> String {
         LostCause::AbortedLocally => "aborted".into(),
         LostCause::TimedOut => "the peer no longer answers".into(),
         LostCause::ShutdownTimedOut => "the peer did not end the shutdown in time".into(),
-        LostCause::ProtocolUnreachable => "the peer's host does not know SCTP".into(),
+        LostCause::ProtocolUnreachable => "the peer's host says that SCTP is unreachable".into(),
         LostCause::ProtocolViolation { reason } => format!("the peer broke the protocol: {reason}"),
     }
 }
@@ -91,12 +91,15 @@ fn describe_port(encapsulation_port: Option<u16>) -> String {
     encapsulation_port.map_or_else(String::new, |port| format!(" over UDP port {port}"))
 }
 
-fn describe_start(cause: &CannotStartCause) -> String {
+fn describe_start(cause: &CannotStartCause, encapsulation_port: Option<u16>) -> String {
     match cause {
         CannotStartCause::Refused { causes } => format!("refused by the peer{}", list(causes)),
         CannotStartCause::TimedOut => "no answer".into(),
         CannotStartCause::AbortedLocally => "aborted before it was up".into(),
-        CannotStartCause::ProtocolUnreachable => "the host does not know SCTP".into(),
+        CannotStartCause::ProtocolUnreachable => match encapsulation_port {
+            Some(_) => "nobody has that port there".into(),
+            None => "the host does not know SCTP".into(),
+        },
         CannotStartCause::ProtocolViolation { reason } => {
             format!("the peer broke the protocol: {reason}")
         }
@@ -169,6 +172,20 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "SCTP to [::1]:5060 over UDP port 9899: no answer"
+        );
+        // What an ICMP error says depends on what it is about.
+        let unreachable = |encapsulation_port| ConnectError::CannotStart {
+            remote: "[::1]:5060".parse().unwrap(),
+            encapsulation_port,
+            cause: CannotStartCause::ProtocolUnreachable,
+        };
+        assert_eq!(
+            unreachable(Some(9899)).to_string(),
+            "SCTP to [::1]:5060 over UDP port 9899: nobody has that port there"
+        );
+        assert_eq!(
+            unreachable(None).to_string(),
+            "SCTP to [::1]:5060: the host does not know SCTP"
         );
     }
 }
