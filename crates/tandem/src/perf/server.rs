@@ -75,8 +75,8 @@ Examples:
   tandem perf server --listen sctp:10.0.0.1,10.1.0.1:9000 --over ip
   tandem perf server --one-off --listen tcp:127.0.0.1:0
 
-A client may ask for data as fast as it goes, but only to itself: TCP and SCTP prove its address, and UDP data
-goes to the host that holds the conversation over TCP.
+A client may ask for data as fast as it goes, but only to itself: TCP and SCTP prove its address,
+and UDP data goes to the host that holds the conversation over TCP.
 
 Exit status: 0 ended by Ctrl-C or after its one test, 1 a listener or the one test failed.";
 
