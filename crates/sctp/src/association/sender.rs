@@ -498,7 +498,8 @@ impl Sender {
     ) {
         let max = max_payload(paths);
         let destination = self.queue.next_destination();
-        while let Some(size) = self.next_new_size(max)
+        let mut next = self.queue.next_size(max);
+        while let Some(size) = next.filter(|size| self.may_leave(*size))
             && self.queue.next_destination() == destination
         {
             if (Data::OVERHEAD + size).next_multiple_of(4) > writer.remaining() {
@@ -511,7 +512,8 @@ impl Sender {
             let tsn = self.sent.next_tsn();
             let chunk_size = piece.chunk_size();
             // Section 6.1: a delayed SACK would hold up what waits behind a full window.
-            let holds_up = self.queue.next_size(max).is_some_and(|next| {
+            next = self.queue.next_size(max);
+            let holds_up = next.is_some_and(|next| {
                 paths
                     .get(path)
                     .is_some_and(|path| path.is_filled_by(chunk_size))
@@ -540,12 +542,15 @@ impl Sender {
     /// is concerned. A chunk is never cut smaller to fit the window (section 6.1 A, RFC 1122
     /// section 4.2.3.4). `max` is what [`max_payload`] gave.
     fn next_new_size(&self, max: usize) -> Option<usize> {
-        if self.sent.len() >= MAX_OUTSTANDING {
-            return None;
-        }
-        self.queue.next_size(max).filter(|size| {
-            *size <= self.peer_rwnd() || (self.probe == WindowProbe::Due && self.sent.is_empty())
-        })
+        self.queue
+            .next_size(max)
+            .filter(|size| self.may_leave(*size))
+    }
+
+    fn may_leave(&self, size: usize) -> bool {
+        self.sent.len() < MAX_OUTSTANDING
+            && (size <= self.peer_rwnd()
+                || (self.probe == WindowProbe::Due && self.sent.is_empty()))
     }
 
     fn next_size(&self, paths: &[Path]) -> Option<usize> {
