@@ -61,19 +61,22 @@ pub enum Notification {
 
 /// The [`Notification`]s of an association, in their order. Each goes to one receiver.
 ///
-/// At most [`Notifications::BACKLOG`] wait; when nobody takes them the oldest are dropped and
-/// counted. What happened before the first receiver was made is there as far as its last
-/// [`Notifications::EARLY`], but for [`Notification::SendFailed`], which nobody wanted then.
+/// At most [`Notifications::BACKLOG`] bytes of them wait; when nobody takes them the oldest are dropped
+/// and counted. What happened before the first receiver was made is there as far as its last
+/// [`Notifications::EARLY`] bytes, but for [`Notification::SendFailed`], which nobody wanted then.
 #[derive(Clone, Debug)]
 pub struct Notifications {
     queue: Arc<NotificationQueue>,
 }
 
 impl Notifications {
-    /// How many notifications wait at most.
-    pub const BACKLOG: usize = 1024;
-    /// How many are kept while there is no receiver yet.
-    pub const EARLY: usize = 16;
+    /// How much may wait, in bytes: the messages and error causes in it, and [`Notifications::EACH`]
+    /// for each notification. Enough for the messages of a full send buffer, even small ones.
+    pub const BACKLOG: usize = 16 << 20;
+    /// How much is kept while there is no receiver yet, in bytes counted so.
+    pub const EARLY: usize = 4096;
+    /// What a notification counts besides the message or error causes in it, in bytes.
+    pub const EACH: usize = 128;
 
     pub(crate) fn new(queue: Arc<NotificationQueue>) -> Self {
         queue.wanted.store(true, Ordering::Release);
@@ -87,7 +90,7 @@ impl Notifications {
             let changed = self.queue.changed.notified();
             {
                 let mut state = self.queue.state();
-                if let Some(notification) = state.waiting.pop_front() {
+                if let Some(notification) = state.take() {
                     return Some(notification);
                 }
                 if state.ended {
@@ -116,8 +119,35 @@ pub(crate) struct NotificationQueue {
 #[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<Notification>,
+    /// The sizes of those that wait.
+    bytes: usize,
     missed: u64,
     ended: bool,
+}
+
+impl State {
+    fn take(&mut self) -> Option<Notification> {
+        let notification = self.waiting.pop_front()?;
+        self.bytes -= size(&notification);
+        Some(notification)
+    }
+
+    /// `false` when there is none.
+    fn drop_oldest(&mut self) -> bool {
+        let dropped = self.take().is_some();
+        self.missed += u64::from(dropped);
+        dropped
+    }
+}
+
+/// What a notification holds, in bytes.
+fn size(notification: &Notification) -> usize {
+    let carried = match notification {
+        Notification::RemoteError { causes } => causes.len(),
+        Notification::SendFailed { payload, .. } => payload.len(),
+        _ => 0,
+    };
+    Notifications::EACH + carried
 }
 
 impl NotificationQueue {
@@ -132,11 +162,14 @@ impl NotificationQueue {
         } else {
             Notifications::EARLY
         };
+        let size = size(&notification);
         let mut state = self.state();
-        if state.waiting.len() >= bound {
-            state.waiting.pop_front();
+        if size > bound {
             state.missed += 1;
+            return;
         }
+        while state.bytes + size > bound && state.drop_oldest() {}
+        state.bytes += size;
         state.waiting.push_back(notification);
         drop(state);
         self.changed.notify_one();
@@ -166,12 +199,13 @@ mod tests {
     #[tokio::test]
     async fn early_ones_are_kept_within_bounds_and_the_end_is_told() {
         let queue = Arc::new(NotificationQueue::default());
-        for number in 0..20 {
+        let fit = (Notifications::EARLY / (Notifications::EACH + 1)) as u8;
+        for number in 0..fit + 4 {
             queue.push(error(number));
         }
         let notifications = Notifications::new(Arc::clone(&queue));
         assert_eq!(notifications.missed(), 4);
-        for number in 4..20 {
+        for number in 4..fit + 4 {
             assert_eq!(notifications.next().await, Some(error(number)));
         }
         queue.push(Notification::PeerShutdown);
@@ -179,6 +213,23 @@ mod tests {
         let last = notifications.next().await;
         assert_eq!(last, Some(Notification::PeerShutdown));
         assert_eq!(notifications.next().await, None);
+    }
+
+    #[tokio::test]
+    async fn what_peers_report_holds_no_more_than_the_bound_says() {
+        let queue = Arc::new(NotificationQueue::default());
+        queue.push(error(1));
+        let causes = Bytes::from(vec![0; 60_000]);
+        let large = Notification::RemoteError { causes };
+        queue.push(large.clone());
+        let notifications = Notifications::new(Arc::clone(&queue));
+        assert_eq!(notifications.missed(), 1, "too large to be kept early");
+        assert_eq!(notifications.next().await, Some(error(1)));
+        for _ in 0..1000 {
+            queue.push(large.clone());
+        }
+        let kept = Notifications::BACKLOG / (Notifications::EACH + 60_000);
+        assert_eq!(notifications.missed(), 1 + 1000 - kept as u64);
     }
 
     #[tokio::test]
