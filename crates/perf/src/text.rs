@@ -155,10 +155,9 @@ fn cpu(cpu: &Cpu) -> String {
 }
 
 fn path_brief(path: &PathReport) -> String {
-    let srtt = path.srtt_ms.map_or("–".to_owned(), format_milliseconds);
     let cwnd = format_count(path.cwnd_bytes);
     match path.state {
-        PathCondition::Active => format!("{} RTT {srtt} ms cwnd {cwnd}", path.address),
+        PathCondition::Active => format!("{} RTT {} cwnd {cwnd}", path.address, srtt(path)),
         state => format!("{} {}", path.address, condition(state)),
     }
 }
@@ -170,13 +169,21 @@ fn path_line(path: &PathReport, names_flow: bool) -> String {
     };
     let primary = if path.primary { "primary, " } else { "" };
     format!(
-        "{flow}{} ({primary}{}): RTT {} ms, RTO {} ms, cwnd {} bytes, MTU {} bytes",
+        "{flow}{} ({primary}{}): RTT {}, RTO {} ms, cwnd {} bytes, MTU {} bytes",
         path.address,
         condition(path.state),
-        path.srtt_ms.map_or("–".to_owned(), format_milliseconds),
+        srtt(path),
         format_milliseconds(path.rto_ms),
         format_count(path.cwnd_bytes),
         format_count(path.mtu_bytes)
+    )
+}
+
+/// The smoothed round-trip time; a path on which nothing has come back yet has none.
+fn srtt(path: &PathReport) -> String {
+    path.srtt_ms.map_or_else(
+        || "–".to_owned(),
+        |srtt| format!("{} ms", format_milliseconds(srtt)),
     )
 }
 
@@ -244,6 +251,13 @@ mod tests {
             "  1.00–2.00   s         599.5 Mbit/s       73,184 messages/s  retransmitted 3  \
              127.0.0.1 RTT 0.123 ms cwnd 84,000"
         );
+    }
+
+    #[test]
+    fn a_round_trip_that_was_not_measured_has_no_unit() {
+        let mut interval = interval();
+        interval.paths[0].srtt_ms = None;
+        assert!(interval_line(&interval).ends_with("127.0.0.1 RTT – cwnd 84,000"));
     }
 
     #[test]
