@@ -49,8 +49,8 @@ pub(crate) use icmp::IcmpOutcome;
 use cookie::{Cookie, TieTags};
 use output::Pending;
 use path::Path;
-use paths::only_address;
 use paths::Routing;
+use paths::only_address;
 use receiver::Receiver;
 use sender::Sender;
 use sent::PathIndex;
@@ -157,8 +157,7 @@ impl Association {
         let config = context.config;
         // The INIT ACK went to this address, and its cookie came back (section 5.4, rule 2).
         let proved = PathAddress {
-            local: only_address(from, context)
-                .filter(|_| from.remote == cookie.source.remote),
+            local: only_address(from, context).filter(|_| from.remote == cookie.source.remote),
             remote: cookie.source.remote,
             encapsulation_port: cookie.source.encapsulation_port,
         };

@@ -300,7 +300,7 @@ fn an_interrupt_gives_the_result_so_far() {
 
 #[test]
 fn a_server_outlives_a_client_that_is_killed() {
-    let mut server = Server::start(&[]);
+    let server = Server::start(&[]);
     for transport in ["tcp", "udp"] {
         let options = ["--seconds", "600", "--bitrate", "1M"];
         let mut client = Peer::spawn(&mut server.client(transport, &options));
