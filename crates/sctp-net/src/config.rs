@@ -96,6 +96,8 @@ impl Default for RawCarrierConfig {
 /// - The life time of a message needs a peer that knows partial reliability (RFC 3758), and ends it also
 ///   when some of it has been sent.
 /// - A message that could not be sent comes back in the pieces in which it was to be sent.
+/// - In one-to-one style each association takes a file descriptor; in one-to-many style they share the
+///   socket's buffers, so that a peer that does not receive may hold up what is sent to the others.
 /// - What the kernel does not tell about an association, like bytes in flight, is zero in its status.
 /// - The end of an association is known when what arrived before it has been received, unless this side
 ///   ends it.

@@ -56,7 +56,7 @@ impl Driver {
             match wake {
                 Wake::Ready(ready) => {
                     if let Some(port) = self.ports.get_mut(&ready.owner.endpoint) {
-                        port.handle_ready(now, ready);
+                        port.handle_ready(ready);
                     }
                 }
                 Wake::Command(Some(command)) => self.handle_command(now, command),
@@ -112,7 +112,7 @@ impl Driver {
             match Port::new(key, socket, config, endpoint.style, surroundings) {
                 Ok(mut port) => {
                     if self.closing.is_some() {
-                        port.close(now, deadline, None);
+                        port.close(deadline, None);
                     }
                     self.ports.insert(key.number, port);
                 }
@@ -124,12 +124,12 @@ impl Driver {
         }
         for key in associations {
             if let Some(port) = self.port(key.endpoint) {
-                port.attend_association(now, key.id);
+                port.attend_association(key.id);
             }
         }
         for endpoint in endpoints {
             if let Some(port) = self.port(endpoint) {
-                port.attend_inbox(now);
+                port.attend_inbox();
             }
         }
         for endpoint in abandoned_connects {
@@ -139,7 +139,7 @@ impl Driver {
         }
         for endpoint in dropped_endpoints {
             if let Some(port) = self.port(endpoint) {
-                port.handles_dropped(now, deadline);
+                port.handles_dropped(deadline);
             }
         }
     }
@@ -153,7 +153,7 @@ impl Driver {
                 reply,
             } => {
                 if let Some(port) = self.port(endpoint) {
-                    port.connect(now, *to, reply);
+                    port.connect(*to, reply);
                 }
             }
             Command::Control {
@@ -178,7 +178,7 @@ impl Driver {
             Command::CloseEndpoint { endpoint, reply } => {
                 let deadline = now + self.surroundings.close_timeout;
                 match self.port(endpoint) {
-                    Some(port) => port.close(now, deadline, Some(reply)),
+                    Some(port) => port.close(deadline, Some(reply)),
                     None => drop(reply.send(())),
                 }
             }
@@ -202,7 +202,7 @@ impl Driver {
         self.closing.get_or_insert_default().extend(reply);
         let deadline = now + self.surroundings.close_timeout;
         for port in self.ports.values_mut() {
-            port.close(now, deadline, None);
+            port.close(deadline, None);
         }
     }
 

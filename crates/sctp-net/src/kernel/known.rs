@@ -33,6 +33,8 @@ pub(super) struct Known {
     pub(super) beyond: usize,
     /// The kernel has been told to shut down.
     pub(super) shutting_down: bool,
+    /// The kernel has been told to abort.
+    pub(super) aborted: bool,
     pub(super) ended: Option<CloseCause>,
     /// What has arrived of a message.
     partial: BytesMut,
@@ -55,6 +57,7 @@ impl Known {
             paused: false,
             beyond: 0,
             shutting_down: false,
+            aborted: false,
             ended: None,
             partial: BytesMut::new(),
             paths: BTreeMap::new(),
@@ -183,6 +186,9 @@ impl Known {
     /// How it was lost. The kernel tells an ABORT without words from a peer that is silent only by what it told of
     /// the paths before.
     pub(super) fn lost(&self, reason: Reason) -> LostCause {
+        if self.aborted {
+            return LostCause::AbortedLocally;
+        }
         if !reason.causes.is_empty() {
             return LostCause::AbortedByPeer {
                 causes: reason.causes,
@@ -214,9 +220,9 @@ pub(super) struct Connecting {
 
 impl Connecting {
     /// Tells the one who asked that nothing came of it. He may have gone meanwhile.
-    pub(super) fn fail(self, now: Instant, reason: Reason) {
+    pub(super) fn fail(self, reason: Reason) {
         // An ABORT without words and silence look the same but for the time that they take.
-        let silent = now.duration_since(self.since) >= time_to_give_up(&self.config) / 2;
+        let silent = self.since.elapsed() >= time_to_give_up(&self.config) / 2;
         let cause = if reason.code == 0 && silent {
             CannotStartCause::TimedOut
         } else {

@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 
 use super::known::{Connecting, Known};
 use super::options;
+use super::receive::Got;
 use super::socket::{RECEIVE_BUFFER, Socket};
 use super::status::Asked;
 use super::watch::{Direction, Owner, Ready, Watched, Watches};
@@ -47,6 +48,10 @@ pub(super) struct Port {
     pub(super) connecting: BTreeMap<i32, Connecting>,
     /// The associations by the kernel's names of them.
     pub(super) names: BTreeMap<i32, AssociationId>,
+    /// An association of the main socket that has ended, while it is read which messages were not sent.
+    pub(super) leaving: Option<AssociationId>,
+    /// What was read from the main socket and is still to be dealt with.
+    pub(super) held: Option<Got>,
     /// What is to be waited for from now on.
     pub(super) wanted: Vec<(Option<AssociationId>, Direction)>,
     pub(super) buffer: Vec<u8>,
@@ -89,6 +94,8 @@ impl Port {
             associations: BTreeMap::new(),
             connecting: BTreeMap::new(),
             names: BTreeMap::new(),
+            leaving: None,
+            held: None,
             wanted: vec![(None, Direction::Read)],
             buffer: vec![0; RECEIVE_BUFFER],
             open: true,
@@ -109,14 +116,14 @@ impl Port {
     }
 
     /// A socket may be read or written to.
-    pub(super) fn handle_ready(&mut self, now: Instant, ready: Ready) {
+    pub(super) fn handle_ready(&mut self, ready: Ready) {
         let owner = ready.owner.association;
         if let Some(watched) = self.watched(owner) {
             watched.seen(ready.direction);
         }
         match (ready.direction, owner) {
-            (Direction::Read, None) => self.read_main(now),
-            (Direction::Read, Some(id)) => self.read_own(now, id),
+            (Direction::Read, None) => self.read_main(),
+            (Direction::Read, Some(id)) => self.read_own(id),
             (Direction::Write, Some(id)) => self.send_from(id),
             (Direction::Write, None) => {
                 for id in self.ids() {
@@ -135,7 +142,6 @@ impl Port {
 
     pub(super) fn connect(
         &mut self,
-        now: Instant,
         to: Connect,
         reply: oneshot::Sender<Result<Established, ConnectError>>,
     ) {
@@ -153,7 +159,7 @@ impl Port {
             Ok(name) => {
                 let connecting = Connecting {
                     remote,
-                    since: now,
+                    since: Instant::now(),
                     config: config.clone(),
                     reply,
                 };
@@ -264,24 +270,24 @@ impl Port {
     }
 
     /// The handles of an association want something.
-    pub(super) fn attend_association(&mut self, now: Instant, id: AssociationId) {
+    pub(super) fn attend_association(&mut self, id: AssociationId) {
         if let Some(known) = self.associations.get(&id) {
             known.shared.unlist();
             let may_read = known.paused || known.shared.is_released();
             self.send_from(id);
             if may_read {
-                self.read_own(now, id);
+                self.read_own(id);
             }
         }
     }
 
     /// The inbox of an endpoint in one-to-many style has room again.
-    pub(super) fn attend_inbox(&mut self, now: Instant) {
-        self.read_main(now);
+    pub(super) fn attend_inbox(&mut self) {
+        self.read_main();
     }
 
     /// The last handle of the endpoint is gone.
-    pub(super) fn handles_dropped(&mut self, now: Instant, close_deadline: Instant) {
+    pub(super) fn handles_dropped(&mut self, close_deadline: Instant) {
         match &self.style {
             Style::OneToOne(accepts) => {
                 self.open = false;
@@ -289,17 +295,12 @@ impl Port {
                 accepts.inbox.clear();
                 self.main.socket().stop_listening();
             }
-            Style::OneToMany(_) => self.close(now, close_deadline, None),
+            Style::OneToMany(_) => self.close(close_deadline, None),
         }
     }
 
     /// Begins to shut everything down; what is left at `deadline` is aborted.
-    pub(super) fn close(
-        &mut self,
-        now: Instant,
-        deadline: Instant,
-        reply: Option<oneshot::Sender<()>>,
-    ) {
+    pub(super) fn close(&mut self, deadline: Instant, reply: Option<oneshot::Sender<()>>) {
         self.open = false;
         self.main.socket().stop_listening();
         let closing = self.closing.get_or_insert_with(|| Closing {
@@ -320,9 +321,9 @@ impl Port {
                 known.shared.outbox.end(Ending::Shutdown);
             }
             self.send_from(id);
-            self.read_own(now, id);
+            self.read_own(id);
         }
-        self.read_main(now);
+        self.read_main();
     }
 
     /// Whether what arrives is not wanted any more.
@@ -361,7 +362,19 @@ impl Port {
     pub(super) fn handle_timeout(&mut self, now: Instant) {
         if self.next_timeout().is_some_and(|deadline| deadline <= now) {
             for id in self.ids() {
-                self.abort(id, b"shutdown took too long");
+                if self
+                    .associations
+                    .get(&id)
+                    .is_some_and(|known| known.aborted)
+                {
+                    // The kernel has had its time to tell of the end.
+                    let item = self.remove(id, CloseCause::Lost(LostCause::AbortedLocally));
+                    if let (Some(item), Style::OneToMany(events)) = (item, &self.style) {
+                        events.inbox.push(item);
+                    }
+                } else {
+                    self.abort(id, b"shutdown took too long");
+                }
             }
         }
     }
@@ -411,14 +424,22 @@ impl Port {
     /// Ends an association at once.
     pub(super) fn abort(&mut self, id: AssociationId, reason: &[u8]) {
         self.ask_counters(id);
-        let Some(known) = self.associations.get(&id) else {
+        let Some(known) = self.associations.get_mut(&id) else {
             return;
         };
-        // It is refused for one that has just ended.
-        self.asked(known).socket.abort(known.name, reason).ok();
-        let item = self.remove(id, CloseCause::Lost(LostCause::AbortedLocally));
-        if let (Some(item), Style::OneToMany(events)) = (item, &self.style) {
-            events.inbox.push(item);
+        if std::mem::replace(&mut known.aborted, true) {
+            return;
+        }
+        let has_own = known.own.is_some();
+        let watched = known.own.as_ref().unwrap_or(&self.main);
+        let aborted = watched.socket().abort(known.name, reason);
+        if has_own {
+            self.read_rest(id);
+            self.remove(id, CloseCause::Lost(LostCause::AbortedLocally));
+        } else {
+            // The main socket tells of the end, unless it has done so already.
+            aborted.unwrap_or_else(|error| tracing::debug!(%id, %error, "nothing to abort"));
+            self.wanted.push((None, Direction::Read));
         }
     }
 

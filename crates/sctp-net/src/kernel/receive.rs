@@ -4,7 +4,6 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Instant;
 
 use sctp::{AssociationId, ReceivedMessage};
 
@@ -23,7 +22,7 @@ use crate::outbox::Ending;
 const TURN: usize = 256;
 
 /// What was received.
-enum Got {
+pub(super) enum Got {
     Message(AssociationId, ReceivedMessage),
     Notification(Option<SocketAddr>, KernelNotification),
     /// Nothing to go on with, but there may be more.
@@ -32,23 +31,23 @@ enum Got {
 
 impl Port {
     /// Reads the socket of all associations.
-    pub(super) fn read_main(&mut self, now: Instant) {
+    pub(super) fn read_main(&mut self) {
         let mut turn = TURN;
         let filled = match &self.style {
             Style::OneToMany(events) if !self.is_closing() => {
                 let events = Arc::clone(events);
-                events.inbox.fill(|| self.next_item(now, &mut turn))
+                events.inbox.fill(|| self.next_item(&mut turn))
             }
             Style::OneToMany(events) => {
                 // Only ends are left to tell: one for each association.
                 let events = Arc::clone(events);
-                while let Some((item, _)) = self.next_item(now, &mut turn) {
+                while let Some((item, _)) = self.next_item(&mut turn) {
                     events.inbox.push(item);
                 }
                 Filled::Exhausted
             }
             Style::OneToOne(_) => {
-                while let Some((item, _)) = self.next_item(now, &mut turn) {
+                while let Some((item, _)) = self.next_item(&mut turn) {
                     // Of an association that had ended before it could get a socket of its own: the
                     // kernel's buffer bounds how much there is.
                     if let Item::Message(shared, message) = item {
@@ -65,11 +64,29 @@ impl Port {
     }
 
     /// The next item of the socket of all associations, and the bytes of its payload.
-    fn next_item(&mut self, now: Instant, turn: &mut usize) -> Option<(Item, usize)> {
+    fn next_item(&mut self, turn: &mut usize) -> Option<(Item, usize)> {
         loop {
-            match self.receive(None, turn)? {
+            let got = match self.held.take() {
+                Some(got) => Some(got),
+                None => self.receive(None, turn),
+            };
+            if let Some(id) = self.leaving
+                && !got.as_ref().is_some_and(|got| self.is_about(got, id))
+            {
+                self.leaving = None;
+                self.held = got;
+                let known = self.associations.get_mut(&id);
+                let cause = known.and_then(|known| known.ended.take());
+                match cause.and_then(|cause| self.remove(id, cause)) {
+                    Some(item) => return Some((item, 0)),
+                    None => continue,
+                }
+            }
+            match got? {
                 Got::Message(id, message) => {
-                    let known = self.associations.get(&id)?;
+                    let Some(known) = self.associations.get(&id) else {
+                        continue;
+                    };
                     if self.is_closing() || known.shared.is_released() {
                         continue;
                     }
@@ -78,7 +95,7 @@ impl Port {
                     return Some((Item::Message(shared, message), bytes));
                 }
                 Got::Notification(peer, notification) => {
-                    if let Some(item) = self.handle_notification(now, peer, notification) {
+                    if let Some(item) = self.handle_notification(peer, notification) {
                         return Some((item, 0));
                     }
                 }
@@ -87,8 +104,16 @@ impl Port {
         }
     }
 
+    /// Whether it is a notification about an association.
+    fn is_about(&self, got: &Got, id: AssociationId) -> bool {
+        let Got::Notification(_, notification) = got else {
+            return false;
+        };
+        self.names.get(&notification.association) == Some(&id)
+    }
+
     /// Reads the socket that an association has to itself.
-    pub(super) fn read_own(&mut self, now: Instant, id: AssociationId) {
+    pub(super) fn read_own(&mut self, id: AssociationId) {
         let Some(known) = self.associations.get_mut(&id) else {
             return;
         };
@@ -99,14 +124,14 @@ impl Port {
         let shared = Arc::clone(&known.shared);
         let mut turn = TURN;
         if self.is_closing() || shared.is_released() {
-            while self.next_message(now, id, &mut turn).is_some() {}
+            while self.next_message(id, &mut turn).is_some() {}
         } else {
             let filled = shared.inbox.fill(|| {
-                let message = self.next_message(now, id, &mut turn)?;
+                let message = self.next_message(id, &mut turn)?;
                 let bytes = message.payload.len();
                 Some((message, bytes))
             });
-            if filled == Filled::Full && !self.read_beyond(now, id, &mut turn) {
+            if filled == Filled::Full && !self.read_beyond(id, &mut turn) {
                 return;
             }
         }
@@ -121,10 +146,27 @@ impl Port {
         }
     }
 
+    /// Reads all that is left in the socket of an association that has been aborted: messages, and which were not
+    /// sent.
+    pub(super) fn read_rest(&mut self, id: AssociationId) {
+        let Some(known) = self.associations.get(&id) else {
+            return;
+        };
+        let unwanted = self.is_closing() || known.shared.is_released();
+        let shared = Arc::clone(&known.shared);
+        // The kernel's buffers bound how much there is.
+        let mut turn = usize::MAX;
+        while let Some(message) = self.next_message(id, &mut turn) {
+            if !unwanted {
+                shared.inbox.push(message);
+            }
+        }
+    }
+
     /// Goes on though the inbox is full while the association is being shut down: its end comes behind the last
     /// message, and who waits for the end need not receive. A window more is the most. Returns whether to go on
     /// reading later.
-    fn read_beyond(&mut self, now: Instant, id: AssociationId, turn: &mut usize) -> bool {
+    fn read_beyond(&mut self, id: AssociationId, turn: &mut usize) -> bool {
         let most = self.config.a_rwnd as usize;
         loop {
             let Some(known) = self.associations.get_mut(&id) else {
@@ -135,7 +177,7 @@ impl Port {
                 return false;
             }
             let shared = Arc::clone(&known.shared);
-            let Some(message) = self.next_message(now, id, turn) else {
+            let Some(message) = self.next_message(id, turn) else {
                 return true;
             };
             if let Some(known) = self.associations.get_mut(&id) {
@@ -146,17 +188,12 @@ impl Port {
     }
 
     /// The next message of an association's own socket.
-    fn next_message(
-        &mut self,
-        now: Instant,
-        id: AssociationId,
-        turn: &mut usize,
-    ) -> Option<ReceivedMessage> {
+    fn next_message(&mut self, id: AssociationId, turn: &mut usize) -> Option<ReceivedMessage> {
         loop {
             match self.receive(Some(id), turn)? {
                 Got::Message(_, message) => return Some(message),
                 Got::Notification(peer, notification) => {
-                    self.handle_notification(now, peer, notification);
+                    self.handle_notification(peer, notification);
                 }
                 Got::Nothing => {}
             }
@@ -166,14 +203,17 @@ impl Port {
     /// Receives from the socket that `owner` has to itself, or that of all; `None` when there is nothing more, for
     /// now.
     fn receive(&mut self, owner: Option<AssociationId>, turn: &mut usize) -> Option<Got> {
-        *turn = turn.checked_sub(1)?;
-        let watched = match owner {
-            None => &self.main,
+        let (watched, is_leaving) = match owner {
+            None => (&self.main, self.leaving.is_some()),
             Some(id) => {
                 let known = self.associations.get(&id)?;
-                known.own.as_ref().filter(|_| known.ended.is_none())?
+                (known.own.as_ref()?, known.ended.is_some())
             }
         };
+        // What comes behind the end of an association are the messages that were not sent.
+        if !is_leaving {
+            *turn = turn.checked_sub(1)?;
+        }
         let buffer = &mut self.buffer;
         let part = match watched.try_read(|socket| socket.receive(buffer)) {
             Ok(Arrived::Part(part)) => part,
@@ -206,7 +246,6 @@ impl Port {
     /// Does what the kernel's news ask for; what an endpoint in one-to-many style is to tell of them.
     fn handle_notification(
         &mut self,
-        now: Instant,
         peer: Option<SocketAddr>,
         notification: KernelNotification,
     ) -> Option<Item> {
@@ -222,7 +261,7 @@ impl Port {
             }
             Content::CannotStart(reason) => {
                 if let Some(connecting) = self.connecting.remove(&name) {
-                    connecting.fail(now, reason);
+                    connecting.fail(reason);
                 }
                 None
             }
@@ -232,7 +271,7 @@ impl Port {
                     if let (Content::CommunicationLost(reason), Some(connecting)) =
                         (content, self.connecting.remove(&name))
                     {
-                        connecting.fail(now, reason);
+                        connecting.fail(reason);
                     }
                     return None;
                 };
@@ -244,10 +283,14 @@ impl Port {
     fn handle_news(&mut self, id: AssociationId, content: Content) -> Option<Item> {
         let known = self.associations.get_mut(&id)?;
         match content {
-            Content::ShutdownComplete => self.ended(id, CloseCause::Shutdown),
+            Content::ShutdownComplete => {
+                self.ended(id, CloseCause::Shutdown);
+                None
+            }
             Content::CommunicationLost(reason) => {
                 let cause = known.lost(reason);
-                self.ended(id, CloseCause::Lost(cause))
+                self.ended(id, CloseCause::Lost(cause));
+                None
             }
             content => {
                 let restarted = matches!(content, Content::Restart { .. });
@@ -269,14 +312,14 @@ impl Port {
         }
     }
 
-    /// An association has ended, and all that came before has been received.
-    fn ended(&mut self, id: AssociationId, cause: CloseCause) -> Option<Item> {
-        let known = self.associations.get_mut(&id)?;
-        if known.own.is_none() {
-            return self.remove(id, cause);
+    /// An association has ended, and all that came before has been received. Whoever reads puts an end to it
+    /// when he has read what comes behind: which messages were not sent.
+    fn ended(&mut self, id: AssociationId, cause: CloseCause) {
+        if let Some(known) = self.associations.get_mut(&id) {
+            known.ended = Some(cause);
+            if known.own.is_none() {
+                self.leaving = Some(id);
+            }
         }
-        // Who reads its socket now puts an end to it then.
-        known.ended = Some(cause);
-        None
     }
 }
