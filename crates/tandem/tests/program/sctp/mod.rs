@@ -3,6 +3,7 @@
 mod arguments;
 mod carriers;
 mod endings;
+mod kernel;
 mod lines;
 mod parameters;
 mod services;
