@@ -62,12 +62,13 @@ impl Default for Carrier {
 }
 
 impl Carrier {
-    /// Opens a stack that can reach `peers`, or everyone when there are none.
+    /// Opens a stack that can reach `peers`, or everyone when there are none; and the capture of its
+    /// packets, if one is wanted.
     ///
     /// # Errors
     ///
     /// When the carrier cannot be had; the text says what could be done.
-    pub(crate) fn open(&self, peers: &[IpAddr]) -> io::Result<Stack> {
+    pub(crate) fn open(&self, peers: &[IpAddr]) -> io::Result<(Stack, Option<Tap>)> {
         if self.over == Over::Kernel && self.pcap.is_some() {
             return Err(io::Error::new(
                 io::ErrorKind::Unsupported,
@@ -76,22 +77,23 @@ impl Carrier {
             ));
         }
         let tap = self.tap()?;
-        match self.over {
-            Over::Udp => self.open_udp(peers, tap),
+        let stack = match self.over {
+            Over::Udp => self.open_udp(peers, tap.as_ref()),
             Over::Ip => Stack::raw(RawCarrierConfig {
                 addresses: self.addresses.clone(),
                 kernel_kept_away: self.kernel_kept_away,
-                tap,
+                tap: tap.clone(),
                 ..RawCarrierConfig::default()
             }),
             Over::Kernel => Stack::kernel(KernelCarrierConfig {
                 addresses: self.addresses.clone(),
                 ..KernelCarrierConfig::default()
             }),
-        }
+        }?;
+        Ok((stack, tap))
     }
 
-    fn open_udp(&self, peers: &[IpAddr], tap: Option<Tap>) -> io::Result<Stack> {
+    fn open_udp(&self, peers: &[IpAddr], tap: Option<&Tap>) -> io::Result<Stack> {
         let open = |addresses: Vec<IpAddr>| {
             let port = self.encapsulation_port;
             let mut addresses = addresses.into_iter().map(|ip| SocketAddr::new(ip, port));
@@ -101,7 +103,7 @@ impl Carrier {
             let mut config = UdpCarrierConfig::new(first);
             config.addresses.extend(addresses);
             config.peer_encapsulation_port = self.peer_encapsulation_port;
-            config.tap = tap.clone();
+            config.tap = tap.cloned();
             Stack::udp(config)
         };
         if !self.addresses.is_empty() {

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sctp_net::{Association, AssociationId, CloseCause, Endpoint, EndpointConfig, Stack};
+use sctp_net::{Association, AssociationId, CloseCause, Endpoint, EndpointConfig, Stack, Tap};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::{JoinError, JoinSet};
 
@@ -72,6 +72,9 @@ pub enum Error {
     /// It was interrupted before an association was up.
     #[error("interrupted before an association was up")]
     Interrupted,
+    /// Packets are missing in the file of the capture.
+    #[error("the capture is not complete: {0}")]
+    Capture(#[source] io::Error),
     /// The carrier failed.
     #[error("the carrier of SCTP failed")]
     CarrierFailed,
@@ -97,7 +100,15 @@ pub async fn run(options: Options, terminal: Terminal) -> Result<Outcome, Error>
         Some(()) = stops.recv() => Err(Error::Interrupted),
     };
     let result = match started {
-        Ok(program) => program.run(&mut stops).await,
+        Ok(program) => {
+            let tap = program.tap.clone();
+            let result = program.run(&mut stops).await;
+            // The program may end before the stack lets go of the file.
+            match tap.map_or(Ok(()), |tap| tap.flush()) {
+                Ok(()) => result,
+                Err(error) => result.and(Err(Error::Capture(error))),
+            }
+        }
         Err(error) => Err(error),
     };
     if !matches!(result, Ok(Outcome::Aborted)) {
@@ -118,6 +129,8 @@ type Task<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 struct Program {
     options: Options,
     stack: Stack,
+    /// The capture of its packets.
+    tap: Option<Tap>,
     endpoint: Endpoint,
     output: Output,
     connection: Option<Connection>,
@@ -190,7 +203,7 @@ impl Program {
             // What comes back is to be what was sent, not a message for each piece.
             options.config.partial_delivery_point = usize::MAX;
         }
-        let stack = options.carrier.open(&peers)?;
+        let (stack, tap) = options.carrier.open(&peers)?;
         let endpoint = stack.endpoint(options.port, options.config.clone())?;
         output.print(introduce(&options, &stack, &endpoint)).await;
         // A command may stand before the longest message.
@@ -205,6 +218,7 @@ impl Program {
                 .as_ref()
                 .map(|target| Connection::new(peers, target.port())),
             stack,
+            tap,
             endpoint,
             output,
             sessions: JoinSet::new(),
