@@ -186,7 +186,11 @@ fn no_larger_window_is_advertised_than_the_room_that_is_left() {
     for tsn in 2..=5 {
         give_data(&mut pair, 100, tag, tsn, &[7; 3900]);
     }
-    assert_eq!(with_last_sack(&pair, |sack| sack.a_rwnd), 400, "the end stays");
+    assert_eq!(
+        with_last_sack(&pair, |sack| sack.a_rwnd),
+        400,
+        "the end stays"
+    );
     assert_eq!(pair.server.receive_all(pair.now, id).len(), 5);
     give_data(&mut pair, 100, tag, 6, &[7; 1000]);
     assert_eq!(with_last_sack(&pair, |sack| sack.a_rwnd), 19_000);
