@@ -40,7 +40,9 @@ impl KernelPeer {
             return None;
         }
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let lock = File::create(root.join("target/kernel-peer.lock")).expect("target/ is there");
+        // Where cargo was told to build elsewhere there is no such directory.
+        std::fs::create_dir_all(root.join("target")).expect("target/ can be made");
+        let lock = File::create(root.join("target/kernel-peer.lock")).expect("a file can be made");
         lock.lock().expect("files can be locked");
         let script = root.join("tests/kernel-peer/guest");
         let up = Command::new(&script)
