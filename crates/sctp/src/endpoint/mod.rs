@@ -598,9 +598,7 @@ impl Endpoint {
         index: Index,
         action: impl FnOnce(&mut Association, &mut Context<'_>) -> R,
     ) -> Option<R> {
-        let (associations, _, lent) = self.lend(now);
-        let (association, config) = associations.get_mut(index)?;
-        let result = action(association, &mut lent.with(config));
+        let result = self.run(now, index, action)?;
         self.settle(now, index);
         Some(result)
     }
@@ -634,12 +632,22 @@ impl Endpoint {
         index: Index,
         action: impl FnOnce(&mut Association, &mut Context<'_>) -> R,
     ) -> Option<R> {
-        let (associations, _, lent) = self.lend(now);
-        let (association, config) = associations.get_mut(index)?;
-        let result = action(association, &mut lent.with(config));
+        let result = self.run(now, index, action)?;
         let settled = self.associations.settle_soon(index);
         self.conclude(now, settled);
         Some(result)
+    }
+
+    /// Lets an association work. It has to be settled afterwards.
+    fn run<R>(
+        &mut self,
+        now: Instant,
+        index: Index,
+        action: impl FnOnce(&mut Association, &mut Context<'_>) -> R,
+    ) -> Option<R> {
+        let (associations, _, lent) = self.lend(now);
+        let (association, config) = associations.get_mut(index)?;
+        Some(action(association, &mut lent.with(config)))
     }
 
     /// The associations, the place where packets are written, and what an association is lent
@@ -674,6 +682,7 @@ impl Endpoint {
             self.remembered_tags
                 .remember(now, tag, self.config.longest_cookie_life());
         }
+        self.statistics.drops.forgotten_tags = self.remembered_tags.forgotten();
         self.statistics.drops.replies = self.replies.dropped();
     }
 
