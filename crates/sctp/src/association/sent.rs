@@ -54,6 +54,20 @@ struct Chunk {
     counts_from: Tsn,
 }
 
+impl Chunk {
+    /// What there is to tell of it when a SACK newly acknowledges it, before its state changes.
+    fn acknowledged(&self, tsn: Tsn, karn: &Karn) -> Acknowledged {
+        Acknowledged {
+            tsn,
+            path: self.path.into(),
+            chunk_size: self.piece.chunk_size(),
+            in_flight: self.state == State::InFlight,
+            moved: self.moved,
+            measures_from: karn.lets_measure(tsn).then_some(self.first_sent),
+        }
+    }
+}
+
 /// A chunk that a SACK newly acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Acknowledged {
@@ -382,21 +396,14 @@ impl SentChunks {
             if chunk.state == State::Acknowledged {
                 continue;
             }
-            let in_flight = chunk.state == State::InFlight;
-            if in_flight {
+            let acknowledged = chunk.acknowledged(tsn, &self.karn);
+            if acknowledged.in_flight {
                 self.bytes_in_flight -= size;
             } else {
                 self.lost_count -= 1;
             }
             summary.newly_acknowledged = true;
-            on_acknowledged(Acknowledged {
-                tsn,
-                path: chunk.path.into(),
-                chunk_size: chunk.piece.chunk_size(),
-                in_flight,
-                moved: chunk.moved,
-                measures_from: self.karn.lets_measure(tsn).then_some(chunk.first_sent),
-            });
+            on_acknowledged(acknowledged);
         }
         self.karn.forget_below(self.first);
         rebase(&mut self.acknowledged, advance);
@@ -407,8 +414,8 @@ impl SentChunks {
             let Some(chunk) = self.chunks.get_mut(offset as usize) else {
                 return;
             };
-            let in_flight = chunk.state == State::InFlight;
-            if in_flight {
+            let acknowledged = chunk.acknowledged(tsn, &self.karn);
+            if acknowledged.in_flight {
                 self.bytes_in_flight -= chunk.piece.payload.len();
             } else {
                 self.lost_count -= 1;
@@ -416,14 +423,7 @@ impl SentChunks {
             chunk.state = State::Acknowledged;
             summary.newly_acknowledged = true;
             highest_newly_acknowledged = Some(offset);
-            on_acknowledged(Acknowledged {
-                tsn,
-                path: chunk.path.into(),
-                chunk_size: chunk.piece.chunk_size(),
-                in_flight,
-                moved: chunk.moved,
-                measures_from: self.karn.lets_measure(tsn).then_some(chunk.first_sent),
-            });
+            on_acknowledged(acknowledged);
         });
         let highest_reported = reported.last().map(|run| run.last);
         let miss_below = if in_fast_recovery && summary.advanced {
