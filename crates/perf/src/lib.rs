@@ -5,7 +5,7 @@
 //!
 //! The data loops are the same on both sides, a file a transport in `flow/`; `control/` is the conversation
 //! beside them.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 mod carrier;
 mod client;
@@ -22,7 +22,6 @@ mod server_process;
 mod side;
 pub mod sweep;
 mod target;
-mod tcp_info;
 pub mod text;
 pub mod units;
 pub mod usage;

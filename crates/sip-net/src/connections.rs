@@ -10,13 +10,14 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWrite
 use bytes::Bytes;
 use sip::transaction::TransactionKey;
 use sip::{ConnectionId, Flow, Transport};
+use tcp_info::tcp_info;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::budget::{Budget, Reservation};
 use crate::config::Limits;
 use crate::incoming::SendError;
-use crate::tcp_info::{TcpCounts, tcp_counts};
+use crate::tcp_counts::TcpCounts;
 use crate::unanswered::is_response;
 
 /// A message on its way out.
@@ -156,8 +157,8 @@ impl Connection {
     fn tcp_counts(&self) -> TcpCounts {
         self.socket
             .get()
-            .and_then(|socket| tcp_counts(socket.as_fd()))
-            .unwrap_or_default()
+            .and_then(|socket| tcp_info(socket.as_fd()))
+            .map_or_else(TcpCounts::default, TcpCounts::from)
     }
 }
 

@@ -8,7 +8,7 @@
 //!
 //! Every queue, table and wait has a bound in [`Limits`]; what goes beyond it is refused and
 //! counted in [`WireStatistics`].
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 mod activity;
 mod budget;
@@ -24,7 +24,7 @@ mod shared;
 mod statistics;
 mod tasks;
 mod tcp;
-mod tcp_info;
+mod tcp_counts;
 mod trace;
 mod transports;
 mod udp;

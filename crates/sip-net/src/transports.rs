@@ -16,7 +16,7 @@ use crate::sctp::{self, SctpListener, SctpStacks};
 use crate::shared::Shared;
 use crate::statistics::WireStatistics;
 use crate::tcp;
-use crate::tcp_info::TcpCounts;
+use crate::tcp_counts::TcpCounts;
 use crate::udp;
 
 /// The SIP transports of a program; a handle that is cheap to clone.

@@ -6,13 +6,13 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use socket2::SockRef;
+use tcp_info::tcp_info;
 use tokio::net::TcpStream;
 use tokio::time::{sleep_until, timeout};
 
 use super::{Counter, SendPlan, StopSignal, Turn, is_stopped, stopped};
 use crate::TestParameters;
 use crate::control::{PathCondition, PathReport};
-use crate::tcp_info::tcp_info;
 
 /// What one call to the kernel may bring.
 const READ_BYTES: usize = 256 * 1024;
@@ -121,8 +121,8 @@ pub(crate) fn observe(
         address: peer,
         state: PathCondition::Active,
         primary: true,
-        srtt_ms: (info.srtt_us > 0).then_some(info.srtt_us as f64 / 1e3),
-        rto_ms: info.rto_us as f64 / 1e3,
+        srtt_ms: (!info.srtt.is_zero()).then_some(info.srtt.as_secs_f64() * 1e3),
+        rto_ms: info.rto.as_secs_f64() * 1e3,
         cwnd_bytes: info.cwnd_bytes,
         mtu_bytes: info.mtu_bytes,
     };

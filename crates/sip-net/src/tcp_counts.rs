@@ -1,0 +1,42 @@
+//! What has gone over TCP connections.
+
+use std::ops::AddAssign;
+
+use tcp_info::TcpInfo;
+
+/// Packets and bytes of TCP connections, as their kernel counted them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TcpCounts {
+    /// Segments sent, retransmissions, bare acknowledgements, SYN and FIN included.
+    pub(crate) segments_sent: u64,
+    /// Segments received.
+    pub(crate) segments_received: u64,
+    /// Payload bytes sent, retransmissions included.
+    pub(crate) payload_bytes_sent: u64,
+    /// Payload bytes received, each counted once.
+    pub(crate) payload_bytes_received: u64,
+    /// Segments retransmitted.
+    pub(crate) retransmissions: u64,
+}
+
+impl AddAssign for TcpCounts {
+    fn add_assign(&mut self, other: TcpCounts) {
+        self.segments_sent += other.segments_sent;
+        self.segments_received += other.segments_received;
+        self.payload_bytes_sent += other.payload_bytes_sent;
+        self.payload_bytes_received += other.payload_bytes_received;
+        self.retransmissions += other.retransmissions;
+    }
+}
+
+impl From<TcpInfo> for TcpCounts {
+    fn from(info: TcpInfo) -> TcpCounts {
+        TcpCounts {
+            segments_sent: info.segments_sent,
+            segments_received: info.segments_received,
+            payload_bytes_sent: info.payload_bytes_sent,
+            payload_bytes_received: info.payload_bytes_received,
+            retransmissions: info.retransmissions,
+        }
+    }
+}
