@@ -113,6 +113,9 @@ pub struct EndpointConfig {
     /// Addresses of the peer that an association uses, and addresses of our own that we list; at
     /// most 255. Further ones of the peer are left out.
     pub max_peer_addresses: usize,
+    /// HEARTBEATs of the peer that wait for their answers; at least 1. Above it, or when the answers
+    /// would not fit into one packet, they are not answered.
+    pub max_pending_heartbeat_acks: usize,
 
     // --- Settings of the endpoint alone, without effect on one association ---
     /// INITs that are answered within a second. Above it they are dropped.
@@ -183,6 +186,7 @@ impl Default for EndpointConfig {
             max_gap_ack_blocks: 1024,
             max_duplicate_tsns: 16,
             max_peer_addresses: 16,
+            max_pending_heartbeat_acks: 8,
             max_inits_per_second: 100_000,
             max_cookie_echoes_per_second: 100_000,
             tag_owner: None,
@@ -228,6 +232,7 @@ impl EndpointConfig {
         self.probe_timer = self.probe_timer.max(LEAST_PROBE_TIMER);
         self.max_probes = self.max_probes.max(1);
         self.max_peer_addresses = self.max_peer_addresses.clamp(1, 255);
+        self.max_pending_heartbeat_acks = self.max_pending_heartbeat_acks.max(1);
         self.primary_switchover_max_retrans = self
             .primary_switchover_max_retrans
             .map(|errors| errors.max(self.failover_threshold()));
@@ -324,6 +329,7 @@ mod tests {
             rto_max: Duration::ZERO,
             rto_alpha: f64::NAN,
             rto_beta: f64::INFINITY,
+            max_pending_heartbeat_acks: 0,
             ..EndpointConfig::default()
         }
         .bounded();
@@ -331,6 +337,7 @@ mod tests {
         assert_eq!(config.a_rwnd, 1500);
         assert_eq!(config.max_message_size, 1500);
         assert_eq!(config.outbound_streams, 1);
+        assert_eq!(config.max_pending_heartbeat_acks, 1);
         assert_eq!(config.mtu, LEAST_MTU);
         assert!(config.hb_interval < Duration::MAX);
         for timeout in [config.rto_initial, config.rto_min, config.rto_max] {

@@ -165,6 +165,9 @@ pub struct DropStatistics {
     pub addresses: u64,
     /// COOKIE ECHOs refused because there are too many associations.
     pub too_many_associations: u64,
+    /// Verification tags of ended associations that were forgotten before their time, because too
+    /// many are remembered.
+    pub forgotten_tags: u64,
     /// Replies that were not given because too many wait already.
     pub replies: u64,
     /// Chunks that do not belong to the association's state, or are malformed.
@@ -176,6 +179,10 @@ pub struct DropStatistics {
     pub data_reneged: u64,
     /// DATA chunks too far above the cumulative TSN, or with too many holes before them.
     pub data_out_of_reach: u64,
+    /// DATA chunks on streams beyond those that the peer may send on (section 6.5).
+    pub data_invalid_stream: u64,
+    /// Messages that were larger than is taken; each ended its association.
+    pub messages_too_large: u64,
     /// Chunks of a kind of which too many wait to be answered: HEARTBEATs and reportable errors.
     pub answers: u64,
     /// ICMP messages that quote no packet of an association (section 10, ICMP5).
@@ -232,11 +239,14 @@ impl AddAssign for DropStatistics {
             restart_with_new_addresses,
             addresses,
             too_many_associations,
+            forgotten_tags,
             replies,
             chunks,
             data_no_room,
             data_reneged,
             data_out_of_reach,
+            data_invalid_stream,
+            messages_too_large,
             answers,
             icmp_unmatched,
             icmp_verification_tag,
@@ -258,11 +268,14 @@ impl AddAssign for DropStatistics {
         self.restart_with_new_addresses += restart_with_new_addresses;
         self.addresses += addresses;
         self.too_many_associations += too_many_associations;
+        self.forgotten_tags += forgotten_tags;
         self.replies += replies;
         self.chunks += chunks;
         self.data_no_room += data_no_room;
         self.data_reneged += data_reneged;
         self.data_out_of_reach += data_out_of_reach;
+        self.data_invalid_stream += data_invalid_stream;
+        self.messages_too_large += messages_too_large;
         self.answers += answers;
         self.icmp_unmatched += icmp_unmatched;
         self.icmp_verification_tag += icmp_verification_tag;

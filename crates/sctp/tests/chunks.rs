@@ -48,6 +48,8 @@ fn data_on_a_stream_that_does_not_exist_is_acknowledged_and_reported() {
         panic!("a SACK was sent");
     };
     assert_eq!(sack.cumulative_tsn_ack, tsn);
+    let drops = pair.server.endpoint.statistics().drops;
+    assert_eq!(drops.data_invalid_stream, 1);
 }
 
 #[test]
@@ -150,6 +152,8 @@ fn a_message_larger_than_the_peer_takes_ends_the_association() {
             ..
         })
     ));
+    let drops = pair.server.endpoint.statistics().drops;
+    assert_eq!(drops.messages_too_large, 1);
 }
 
 #[test]

@@ -419,6 +419,22 @@ fn a_cookie_replayed_after_the_end_raises_nothing_from_the_dead() {
 }
 
 #[test]
+fn tags_that_are_forgotten_before_their_time_are_counted() {
+    let config = EndpointConfig {
+        max_remembered_tags: 1,
+        ..EndpointConfig::default()
+    };
+    let mut pair = Pair::with(EndpointConfig::default(), config);
+    for forgotten in 0..3 {
+        let (client, _) = pair.establish();
+        pair.client.endpoint.shutdown(pair.now, client).unwrap();
+        pair.run();
+        let drops = pair.server.endpoint.statistics().drops;
+        assert_eq!(drops.forgotten_tags, forgotten);
+    }
+}
+
+#[test]
 fn a_client_whose_abort_was_lost_learns_of_it_when_it_repeats_its_cookie() {
     let mut pair = Pair::new();
     let client = pair.connect();

@@ -42,7 +42,7 @@ fn count(rng: &mut ChaCha12Rng) -> u32 {
 fn config(rng: &mut ChaCha12Rng) -> EndpointConfig {
     let mut config = EndpointConfig::default();
     for _ in 0..rng.random_range(0..10) {
-        match rng.random_range(0..29) {
+        match rng.random_range(0..30) {
             0 => config.rto_initial = duration(rng),
             1 => config.rto_min = duration(rng),
             2 => config.rto_max = duration(rng),
@@ -71,6 +71,7 @@ fn config(rng: &mut ChaCha12Rng) -> EndpointConfig {
             25 => config.partial_delivery_point = size(rng),
             26 => config.max_tsn_distance = size(rng) as u16,
             27 => config.max_gap_ack_blocks = size(rng),
+            28 => config.max_pending_heartbeat_acks = size(rng),
             _ => config.max_received_bytes = size(rng),
         }
     }

@@ -272,6 +272,15 @@ pub const PARAMETERS: &[Parameter] = &[
         field: Field::Size(|config| &mut config.max_peer_addresses, 1..=255),
     },
     Parameter {
+        name: "max_pending_heartbeat_acks",
+        meaning: "HEARTBEATs of the peer that wait for their answers",
+        section: "RFC 9260 8.3",
+        field: Field::Size(
+            |config| &mut config.max_pending_heartbeat_acks,
+            1..=usize::MAX,
+        ),
+    },
+    Parameter {
         name: "max_inits_per_second",
         meaning: "INITs that are answered within a second",
         section: "",

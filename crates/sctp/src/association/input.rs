@@ -345,19 +345,19 @@ impl Association {
             }
             Ok(Reception::NoRoom) => context.statistics.drops.data_no_room += 1,
             Ok(Reception::OutOfReach) => context.statistics.drops.data_out_of_reach += 1,
-            Ok(Reception::InvalidStream) => self.queue_error(
-                arriving.path,
-                &Cause::InvalidStreamIdentifier {
-                    stream: data.stream,
-                },
-                context,
-            ),
+            Ok(Reception::InvalidStream) => {
+                context.statistics.drops.data_invalid_stream += 1;
+                let stream = data.stream;
+                let cause = Cause::InvalidStreamIdentifier { stream };
+                self.queue_error(arriving.path, &cause, context);
+            }
             Err(FatalData::NoUserData) => self.end_with_abort(
                 &Cause::NoUserData { tsn: data.tsn },
                 "DATA without user data",
                 context,
             ),
             Err(FatalData::MessageTooLarge) => {
+                context.statistics.drops.messages_too_large += 1;
                 self.end_with_abort(&Cause::OutOfResource, "message too large", context);
             }
             Err(FatalData::Violation(reason)) => self.violation(reason, context),
@@ -581,7 +581,13 @@ impl Association {
         // gets no two in answer (section 12.4).
         let is_second =
             self.reply_path(arriving.path) != arriving.path && self.pending.has_errors();
-        if !answers || is_second || !self.pending.heartbeat_ack(arriving.path, parameters, room) {
+        let most = context.config.max_pending_heartbeat_acks;
+        if !answers
+            || is_second
+            || !self
+                .pending
+                .heartbeat_ack(arriving.path, parameters, room, most)
+        {
             context.statistics.drops.answers += 1;
         }
     }

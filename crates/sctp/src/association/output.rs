@@ -25,9 +25,6 @@ const INIT_LENGTH: usize = CommonHeader::LENGTH + 4 + 16;
 /// What is kept free for a SHUTDOWN or SHUTDOWN ACK beside other answers, in bytes.
 const SHUTDOWN_SIZE: usize = 8;
 
-/// HEARTBEATs of the peer that may wait for their answers.
-const MAX_PENDING_HEARTBEAT_ACKS: usize = 8;
-
 /// Control chunks that wait to be sent.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
@@ -46,11 +43,17 @@ impl Pending {
     }
 
     /// A HEARTBEAT ACK with these parameters is to go out on `path`, if everything that waits
-    /// still fits in a packet with `max` bytes for chunks. `false` when it does not, or too many
+    /// still fits in a packet with `max_bytes` for chunks. `false` when it does not, or `max_acks`
     /// wait.
-    pub(super) fn heartbeat_ack(&mut self, path: PathIndex, parameters: Bytes, max: usize) -> bool {
-        let room = self.heartbeat_acks.len() < MAX_PENDING_HEARTBEAT_ACKS
-            && self.size() + chunk_size(parameters.len()) <= max;
+    pub(super) fn heartbeat_ack(
+        &mut self,
+        path: PathIndex,
+        parameters: Bytes,
+        max_bytes: usize,
+        max_acks: usize,
+    ) -> bool {
+        let room = self.heartbeat_acks.len() < max_acks
+            && self.size() + chunk_size(parameters.len()) <= max_bytes;
         if room {
             self.heartbeat_acks.push_back((path, parameters));
         }

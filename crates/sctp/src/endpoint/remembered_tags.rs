@@ -14,6 +14,7 @@ pub(crate) struct RememberedTags {
     queue: VecDeque<(Instant, u32)>,
     tags: HashSet<u32, RandomState>,
     max: usize,
+    forgotten: u64,
 }
 
 impl RememberedTags {
@@ -23,6 +24,7 @@ impl RememberedTags {
             queue: VecDeque::new(),
             tags: HashSet::with_hasher(hasher),
             max,
+            forgotten: 0,
         }
     }
 
@@ -30,6 +32,7 @@ impl RememberedTags {
     pub(crate) fn remember(&mut self, now: Instant, tag: u32, life: Duration) {
         self.forget_old(now);
         while self.queue.len() >= self.max {
+            self.forgotten += 1;
             let Some((_, oldest)) = self.queue.pop_front() else {
                 return;
             };
@@ -44,6 +47,11 @@ impl RememberedTags {
     pub(crate) fn contains(&mut self, now: Instant, tag: u32) -> bool {
         self.forget_old(now);
         self.tags.contains(&tag)
+    }
+
+    /// How many tags had to make room before their time.
+    pub(crate) fn forgotten(&self) -> u64 {
+        self.forgotten
     }
 
     fn forget_old(&mut self, now: Instant) {
@@ -74,6 +82,7 @@ mod tests {
         tags.remember(now, 5, LIFE);
         assert!(tags.contains(now + LIFE / 2, 5));
         assert!(!tags.contains(now + LIFE, 5));
+        assert_eq!(tags.forgotten(), 0, "it was time");
     }
 
     #[test]
@@ -86,8 +95,10 @@ mod tests {
         assert!(!tags.contains(now, 1));
         assert!(tags.contains(now, 2));
         assert!(tags.contains(now, 3));
+        assert_eq!(tags.forgotten(), 1);
         let mut none = remembered(0);
         none.remember(now, 1, LIFE);
         assert!(!none.contains(now, 1));
+        assert_eq!(none.forgotten(), 1);
     }
 }
