@@ -385,6 +385,13 @@ pub(crate) struct Established {
 }
 
 impl Established {
+    pub(crate) fn new(shared: &Arc<AssociationShared>) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            guard: Some(Guard::new(shared)),
+        }
+    }
+
     /// Lets the association outlive its handles.
     pub(crate) fn without_guard(mut self) -> Self {
         if let Some(mut guard) = self.guard.take() {

@@ -26,8 +26,9 @@
 //! # How it works
 //!
 //! One task, or as many as there are to be workers, owns the carrier and the protocol engines
-//! (`sctp::Endpoint`). It reads packets in batches, feeds them to the engines by destination port, and sends what the engines answer in
-//! batches. Handles never touch an engine:
+//! (`sctp::Endpoint`). It reads packets in batches, feeds them to the engines by destination port,
+//! and sends what the engines answer in batches. ([`Stack::kernel`] has no engine: its task
+//! serves the kernel's sockets.) Handles never touch an engine:
 //!
 //! - What is sent goes to a small outbox of the association, from which the task feeds the engine as
 //!   long as its send buffer has room. When the outbox is full, senders wait.

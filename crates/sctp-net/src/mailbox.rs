@@ -5,6 +5,7 @@
 //! the list is bounded by what exists. Questions that want an answer are [`Command`]s.
 
 use std::net::IpAddr;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sctp::{
@@ -13,8 +14,8 @@ use sctp::{
 };
 use tokio::sync::{Notify, oneshot};
 
-use crate::association::Established;
-use crate::endpoint::{AcceptInbox, EventInbox};
+use crate::association::{AssociationShared, Established};
+use crate::endpoint::{AcceptInbox, EventInbox, Item};
 use crate::error::ConnectError;
 use crate::kernel;
 use crate::statistics::StackStatistics;
@@ -36,13 +37,16 @@ pub(crate) struct Key {
     pub(crate) id: AssociationId,
 }
 
+/// Where the one who asked for an association waits for it.
+pub(crate) type ConnectReply = oneshot::Sender<Result<Established, ConnectError>>;
+
 /// What a handle asks of the driver.
 #[derive(Debug)]
 pub(crate) enum Command {
     Connect {
         endpoint: EndpointKey,
         to: Box<Connect>,
-        reply: oneshot::Sender<Result<Established, ConnectError>>,
+        reply: ConnectReply,
     },
     Control {
         key: Key,
@@ -98,6 +102,39 @@ pub(crate) enum Style {
 }
 
 impl Style {
+    /// Hands an association that has come up to `asked`, who wanted it, or else to those who
+    /// accept. Gives what the inbox of everything is to be told, which may be locked right now.
+    pub(crate) fn announce(
+        &self,
+        shared: Arc<AssociationShared>,
+        asked: Option<ConnectReply>,
+    ) -> Option<Item> {
+        let established = Established::new(&shared);
+        match (asked, self) {
+            // When the one who asked has gone, the guard comes back and shuts down.
+            (Some(asked), _) => drop(asked.send(Ok(established))),
+            (None, Style::OneToOne(accepts)) => {
+                accepts.waiting.fetch_add(1, Ordering::Relaxed);
+                accepts.inbox.push(established);
+            }
+            (None, Style::OneToMany(events)) => {
+                drop(established.without_guard());
+                events.waiting.fetch_add(1, Ordering::Relaxed);
+                return Some(Item::Accepted(shared));
+            }
+        }
+        None
+    }
+
+    /// How many new associations nobody has taken yet.
+    pub(crate) fn waiting(&self) -> usize {
+        let waiting = match self {
+            Style::OneToOne(accepts) => &accepts.waiting,
+            Style::OneToMany(events) => &events.waiting,
+        };
+        waiting.load(Ordering::Relaxed)
+    }
+
     /// A worker has nothing more for the endpoint.
     pub(crate) fn worker_finished(&self) {
         match self {

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use sctp::{
@@ -12,11 +11,11 @@ use sctp::{
 };
 use tokio::sync::oneshot;
 
-use crate::association::{AssociationShared, Established, Guard, Introduction};
+use crate::association::{AssociationShared, Introduction};
 use crate::endpoint::Item;
 use crate::error::{CloseCause, ConnectError};
 use crate::inbox::Filled;
-use crate::mailbox::{Control, EndpointKey, Key, NewEndpoint, Style};
+use crate::mailbox::{ConnectReply, Control, EndpointKey, Key, NewEndpoint, Style};
 use crate::notifications::Notification;
 use crate::outbox::Ending;
 use crate::statistics::StackStatistics;
@@ -42,8 +41,6 @@ pub(super) struct Port {
     accept_overflows: u64,
     duplicate_associations: u64,
 }
-
-type ConnectReply = oneshot::Sender<Result<Established, ConnectError>>;
 
 /// An association that `connect` has begun.
 struct Connecting {
@@ -479,22 +476,10 @@ impl Port {
         let mailbox = Arc::clone(&self.surroundings.mailbox);
         let shared = Arc::new(AssociationShared::new(introduction, mailbox));
         self.associations.insert(id, Known::new(&shared));
-        let established = Established {
-            shared: Arc::clone(&shared),
-            guard: Some(Guard::new(&shared)),
-        };
-        match (connecting, &self.style) {
-            // When the one who asked has gone, the guard comes back and shuts down.
-            (Some(connecting), _) => drop(connecting.reply.send(Ok(established))),
-            (None, Style::OneToOne(accepts)) => {
-                accepts.waiting.fetch_add(1, Ordering::Relaxed);
-                accepts.inbox.push(established);
-            }
-            (None, Style::OneToMany(events)) => {
-                drop(established.without_guard());
-                events.waiting.fetch_add(1, Ordering::Relaxed);
-                events.inbox.push(Item::Accepted(shared));
-            }
+        let asked = connecting.map(|connecting| connecting.reply);
+        let item = self.style.announce(shared, asked);
+        if let (Some(item), Style::OneToMany(events)) = (item, &self.style) {
+            events.inbox.push(item);
         }
     }
 
@@ -511,14 +496,10 @@ impl Port {
     }
 
     fn has_room_to_accept(&mut self) -> bool {
-        let waiting = match &self.style {
-            Style::OneToOne(accepts) => &accepts.waiting,
-            Style::OneToMany(events) => &events.waiting,
-        };
         if !self.open {
             return false;
         }
-        let room = waiting.load(Ordering::Relaxed) < self.surroundings.accept_backlog;
+        let room = self.style.waiting() < self.surroundings.accept_backlog;
         if !room {
             self.accept_overflows += 1;
         }

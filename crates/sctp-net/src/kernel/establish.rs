@@ -3,7 +3,6 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use sctp::AssociationId;
 
@@ -11,7 +10,7 @@ use super::known::{Connecting, Known};
 use super::port::Port;
 use super::status::Asked;
 use super::watch::{Direction, Owner, Watched};
-use crate::association::{AssociationShared, Established, Guard, Introduction};
+use crate::association::{AssociationShared, Introduction};
 use crate::endpoint::Item;
 use crate::mailbox::{Key, Style};
 
@@ -63,24 +62,8 @@ impl Port {
         self.names.insert(name, id);
         let known = Known::new(Arc::clone(&shared), name, own);
         self.associations.insert(id, known);
-        let established = Established {
-            shared: Arc::clone(&shared),
-            guard: Some(Guard::new(&shared)),
-        };
-        match (connecting, &self.style) {
-            // When the one who asked has gone, the guard comes back and shuts down.
-            (Some(connecting), _) => drop(connecting.reply.send(Ok(established))),
-            (None, Style::OneToOne(accepts)) => {
-                accepts.waiting.fetch_add(1, Ordering::Relaxed);
-                accepts.inbox.push(established);
-            }
-            (None, Style::OneToMany(events)) => {
-                drop(established.without_guard());
-                events.waiting.fetch_add(1, Ordering::Relaxed);
-                return Some(Item::Accepted(shared));
-            }
-        }
-        None
+        let asked = connecting.map(|connecting| connecting.reply);
+        self.style.announce(shared, asked)
     }
 
     /// Gives an association a socket of its own. One that has ended already gets none: what is left of it is in the
@@ -105,14 +88,10 @@ impl Port {
     }
 
     fn has_room_to_accept(&mut self) -> bool {
-        let waiting = match &self.style {
-            Style::OneToOne(accepts) => &accepts.waiting,
-            Style::OneToMany(events) => &events.waiting,
-        };
         if !self.open {
             return false;
         }
-        let room = waiting.load(Ordering::Relaxed) < self.surroundings.accept_backlog
+        let room = self.style.waiting() < self.surroundings.accept_backlog
             && self.associations.len() < self.config.max_associations;
         if !room {
             self.counted.accept_overflows += 1;

@@ -10,14 +10,14 @@ use sctp::{
     AssociationStatistics, CannotStartCause, EndpointConfig, LostCause, PathAddress, PathChange,
     PathState, ReceivedMessage,
 };
-use tokio::sync::oneshot;
 
 use super::notification::{Content, Reason, one_cause};
 use super::options::time_to_give_up;
 use super::socket::Part;
 use super::watch::Watched;
-use crate::association::{AssociationShared, Established};
+use crate::association::AssociationShared;
 use crate::error::{CloseCause, ConnectError};
+use crate::mailbox::ConnectReply;
 use crate::notifications::Notification;
 
 /// An association, until its last message is delivered.
@@ -215,7 +215,7 @@ pub(super) struct Connecting {
     pub(super) since: Instant,
     /// What holds for it.
     pub(super) config: EndpointConfig,
-    pub(super) reply: oneshot::Sender<Result<Established, ConnectError>>,
+    pub(super) reply: ConnectReply,
 }
 
 impl Connecting {

@@ -19,10 +19,9 @@ use super::receive::Got;
 use super::socket::{RECEIVE_BUFFER, Socket};
 use super::status::Asked;
 use super::watch::{Direction, Owner, Ready, Watched, Watches};
-use crate::association::Established;
 use crate::endpoint::Item;
 use crate::error::{CloseCause, ConnectError};
-use crate::mailbox::{Control, EndpointKey, Mailbox, Style};
+use crate::mailbox::{ConnectReply, Control, EndpointKey, Mailbox, Style};
 use crate::outbox::Ending;
 use crate::statistics::StackStatistics;
 
@@ -140,11 +139,7 @@ impl Port {
         }
     }
 
-    pub(super) fn connect(
-        &mut self,
-        to: Connect,
-        reply: oneshot::Sender<Result<Established, ConnectError>>,
-    ) {
+    pub(super) fn connect(&mut self, to: Connect, reply: ConnectReply) {
         if reply.is_closed() {
             return;
         }
