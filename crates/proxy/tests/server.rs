@@ -159,6 +159,7 @@ impl Phone {
     fn send(&self, message: Message) {
         self.transports.send(Transmit {
             target: Target::Flow(self.flow),
+            peer: None,
             payload: message.to_bytes(),
             call: 0,
             transaction: None,

@@ -158,6 +158,7 @@ impl Shared {
         trace::sending(&transmit);
         let Transmit {
             target,
+            peer: _,
             payload,
             call,
             transaction,

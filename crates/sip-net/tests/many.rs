@@ -99,6 +99,7 @@ async fn one_connection(transport: Transport) {
         tokio::spawn(async move {
             transports.send(sip::Transmit {
                 target,
+                peer: None,
                 payload: request(&name.to_string()),
                 call: 0,
                 transaction: None,

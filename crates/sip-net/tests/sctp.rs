@@ -197,6 +197,7 @@ async fn a_stream_per_call_is_ordered() {
         let payload = request("a");
         client.transports.send(sip::Transmit {
             target,
+            peer: None,
             payload,
             call,
             transaction: None,

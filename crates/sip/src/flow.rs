@@ -4,6 +4,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -180,11 +181,25 @@ impl Target {
     }
 }
 
+/// Who is expected at the far end of a target's address, beyond the address itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Peer {
+    /// The SIP domain that a TLS certificate has to show (RFC 5922 section 7.3): the host that the
+    /// next hop's addresses were looked up for. It is also the name that TLS asks for (SNI).
+    /// Without one the certificate has to show the address.
+    pub name: Option<Box<str>>,
+    /// All addresses of a multi-homed SCTP peer, the primary one first. Empty where only the
+    /// target's is known.
+    pub addresses: Vec<SocketAddr>,
+}
+
 /// A message that is to be sent.
 #[derive(Clone, Debug)]
 pub struct Transmit {
     /// Where to.
     pub target: Target,
+    /// Who is expected there; none where the target's address is all that is known.
+    pub peer: Option<Arc<Peer>>,
     /// The whole SIP message.
     pub payload: Bytes,
     /// A hash of the Call-ID: what a stream is chosen by where each call has its own.

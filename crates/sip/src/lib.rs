@@ -25,7 +25,7 @@ mod uri;
 pub mod user_agent;
 mod via;
 
-pub use flow::{ConnectionId, Flow, Target, Transmit, Transport, UnknownTransport};
+pub use flow::{ConnectionId, Flow, Peer, Target, Transmit, Transport, UnknownTransport};
 pub use framing::{Frame, FramingError, FramingLimits, StreamReader};
 pub use message::{MAXIMUM_FIELDS, Message, ReadError, Values, Violation};
 pub use method::Method;

@@ -96,6 +96,7 @@ impl Node {
         let payload = payload.clone();
         self.transports.send(Transmit {
             target,
+            peer: None,
             payload,
             call: 0,
             transaction,

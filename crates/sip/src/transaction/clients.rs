@@ -15,7 +15,7 @@ use super::matching::write_client_key;
 use super::table::Table;
 use super::{ClientId, SendRequestError, TransactionEvent, TransactionKey, call_hash};
 use crate::hop_by_hop::ack_to_failure;
-use crate::{Flow, Message, Method, Target, Transmit};
+use crate::{Flow, Message, Method, Peer, Target, Transmit};
 
 /// All client transactions.
 #[derive(Debug)]
@@ -32,6 +32,7 @@ struct Client {
     machine: Machine,
     key: Arc<[u8]>,
     target: Target,
+    peer: Option<Arc<Peer>>,
     call: u32,
     /// What can still be sent: the request, then its ACK.
     message: Bytes,
@@ -67,6 +68,7 @@ impl Clients {
         now: Instant,
         request: &Message,
         target: Target,
+        peer: Option<Arc<Peer>>,
     ) -> Result<ClientId, SendRequestError> {
         let via = request.top_via();
         let branch = via.and_then(|via| via.branch()).unwrap_or_default();
@@ -94,6 +96,7 @@ impl Clients {
             machine,
             key: key.clone(),
             target,
+            peer,
             call: call_hash(call_id),
             message: request.to_bytes(),
         });
@@ -244,6 +247,7 @@ impl Client {
     fn transmit(&self, id: ClientId) -> Transmit {
         Transmit {
             target: self.target,
+            peer: self.peer.clone(),
             payload: self.message.clone(),
             call: self.call,
             transaction: Some(TransactionKey::Client(id)),

@@ -27,6 +27,7 @@ mod statistics;
 mod table;
 mod timers;
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use ahash::RandomState;
@@ -34,7 +35,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha12Rng;
 
 use crate::token::token;
-use crate::{Flow, Message, Target, Transmit};
+use crate::{Flow, Message, Peer, Target, Transmit};
 
 use clients::Clients;
 use common::Common;
@@ -122,8 +123,24 @@ impl Transactions {
         request: Message,
         target: Target,
     ) -> Result<ClientId, SendRequestError> {
+        self.send_request_to(now, request, target, None)
+    }
+
+    /// [`send_request`](Transactions::send_request) to somebody of whom more than the address is
+    /// known: what a TLS certificate has to show, further addresses.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`send_request`](Transactions::send_request).
+    pub fn send_request_to(
+        &mut self,
+        now: Instant,
+        request: Message,
+        target: Target,
+        peer: Option<Arc<Peer>>,
+    ) -> Result<ClientId, SendRequestError> {
         let common = &mut self.common;
-        let sent = self.clients.send(common, now, &request, target);
+        let sent = self.clients.send(common, now, &request, target, peer);
         self.sweep_timers();
         sent
     }
@@ -141,7 +158,19 @@ impl Transactions {
     }
 
     /// Sends a message outside of any transaction: the ACK to a 2xx (section 13.2.2.4).
-    pub fn send_stateless(&mut self, _now: Instant, message: Message, target: Target) {
+    pub fn send_stateless(&mut self, now: Instant, message: Message, target: Target) {
+        self.send_stateless_to(now, message, target, None);
+    }
+
+    /// [`send_stateless`](Transactions::send_stateless) to somebody of whom more than the address
+    /// is known.
+    pub fn send_stateless_to(
+        &mut self,
+        _now: Instant,
+        message: Message,
+        target: Target,
+        peer: Option<Arc<Peer>>,
+    ) {
         if message.is_request() {
             self.common.statistics.requests_sent += 1;
         } else {
@@ -149,6 +178,7 @@ impl Transactions {
         }
         self.common.transmits.push_back(Transmit {
             target,
+            peer,
             payload: message.to_bytes(),
             call: call_hash(message.call_id().unwrap_or_default()),
             transaction: None,

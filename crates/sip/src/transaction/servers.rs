@@ -365,6 +365,7 @@ impl Server {
     fn transmit(&self, id: ServerId) -> Transmit {
         Transmit {
             target: self.route.target(),
+            peer: None,
             payload: self.message.clone(),
             call: self.call,
             transaction: Some(TransactionKey::Server(id)),
