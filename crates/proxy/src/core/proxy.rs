@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ahash::RandomState;
@@ -20,6 +21,7 @@ use super::event::Event;
 use super::flow_token::FlowTokens;
 use super::identity::{Domain, Identity, Listener};
 use super::loop_detection::LoopDetector;
+use super::policy::Policy;
 use super::query::{Answer, Query, QueryId, QueryLimits, Questions};
 use super::registrar::RegistrarConfig;
 use super::rejection::Rejection;
@@ -54,6 +56,8 @@ pub struct Config {
     pub maximum_held_octets: usize,
     /// How many events wait to be taken; those that come when so many do are dropped.
     pub maximum_events: usize,
+    /// What can be changed at run time, as it is at first.
+    pub policy: Arc<Policy>,
 }
 
 impl Default for Config {
@@ -69,6 +73,7 @@ impl Default for Config {
             timer_c: Duration::from_secs(185),
             maximum_held_octets: 256 << 20,
             maximum_events: 10_000,
+            policy: Arc::default(),
         }
     }
 }
@@ -82,6 +87,7 @@ pub struct Proxy {
     pub(super) timer_c: Duration,
     maximum_held_octets: usize,
     maximum_events: usize,
+    pub(super) policy: Arc<Policy>,
 
     pub(super) transactions: Transactions,
     pub(super) questions: Questions<Waiting>,
@@ -174,6 +180,7 @@ impl Proxy {
             timer_c: config.timer_c,
             maximum_held_octets: config.maximum_held_octets,
             maximum_events: config.maximum_events,
+            policy: config.policy,
             transactions,
             questions,
             loops,
@@ -241,6 +248,12 @@ impl Proxy {
             self.resume(now, waiting, answer, false);
         }
         self.process_transaction_events(now);
+    }
+
+    /// Exchanges what can be changed at run time. Requests that are being forwarded go on by the
+    /// decisions that were made for them.
+    pub fn set_policy(&mut self, _now: Instant, policy: Arc<Policy>) {
+        self.policy = policy;
     }
 
     /// Does what is due.
