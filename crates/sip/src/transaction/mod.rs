@@ -45,6 +45,7 @@ use servers::Servers;
 pub use config::TransactionConfig;
 pub use event::TransactionEvent;
 pub use id::{ClientId, ServerId, TransactionKey};
+pub use routing::note_source;
 pub use statistics::TransactionStatistics;
 
 /// Why a request was not sent.
@@ -100,6 +101,13 @@ impl Transactions {
             self.clients.handle_response(common, now, flow, message);
         }
         self.sweep_timers();
+    }
+
+    /// Whether a request belongs to a server transaction that is there: its own, or that of the INVITE
+    /// which it cancels or acknowledges. Any other one is either new or none of this layer's business
+    /// (section 16.11).
+    pub fn knows(&mut self, request: &Message) -> bool {
+        self.servers.knows(request)
     }
 
     /// Takes in that the transport could not send a message of a transaction (section 18.4).

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use crate::{Flow, Host, Message, Target, Transport, Via};
 
 /// Notes in the topmost Via where a request came from: `received` where sent-by does not say it, or
-/// `rport` asks for it, and the value of `rport`.
-pub(super) fn stamp(request: &mut Message, flow: &Flow) {
+/// `rport` asks for it, and the value of `rport` (RFC 3261 section 18.2.1, RFC 3581 section 4).
+pub fn note_source(request: &mut Message, flow: &Flow) {
     let Some(via) = request.top_via() else {
         return;
     };
@@ -32,12 +32,19 @@ pub(super) struct ResponseRoute {
 
 impl ResponseRoute {
     /// The way back to what sent a message with this Via on top: a request that came along the
-    /// flow, or the response to it. A `maddr` that would have to be looked up is passed over.
+    /// flow, or the response to it.
+    ///
+    /// Of section 18.2.2 one rule is held back: `maddr` is followed only where it is a multicast
+    /// address, which is what it is for, or the address that the request came from. To any other
+    /// address it would let a single datagram of a stranger aim our responses, and all their
+    /// retransmissions, at somebody who never asked.
     pub(super) fn new(flow: &Flow, via: &Via<'_>) -> ResponseRoute {
         let is_unreliable = !flow.transport.is_reliable();
         let port = via.port().unwrap_or(flow.transport.default_port());
         let address = match via.maddr() {
-            Some(Host::Address(maddr)) if is_unreliable => SocketAddr::new(maddr, port),
+            Some(Host::Address(maddr)) if is_unreliable && maddr.is_multicast() => {
+                SocketAddr::new(maddr, port)
+            }
             _ if is_unreliable && via.has_rport() => flow.remote,
             _ => {
                 // Not made anew: a link-local address needs the scope that it came with (RFC 4007).
@@ -91,10 +98,10 @@ mod tests {
         }
     }
 
-    fn stamped(via: &str, flow: &Flow) -> String {
+    fn noted(via: &str, flow: &Flow) -> String {
         let text = format!("OPTIONS sip:a@b SIP/2.0\r\nVia: {via}\r\n\r\n");
         let mut request = Message::read(Bytes::from(text)).expect("a message");
-        stamp(&mut request, flow);
+        note_source(&mut request, flow);
         request.header(Name::Via).expect("a Via").to_owned()
     }
 
@@ -126,7 +133,7 @@ mod tests {
                 "SIP/2.0/UDP 192.0.2.4:5060;received=192.0.2.4",
             ),
         ] {
-            assert_eq!(stamped(via, &source), expected);
+            assert_eq!(noted(via, &source), expected);
         }
     }
 
@@ -134,7 +141,7 @@ mod tests {
     #[test]
     fn rport_is_filled_in_and_brings_received_with_it() {
         let source = flow(Transport::Udp, "192.0.2.1:9988");
-        let via = stamped(
+        let via = noted(
             "SIP/2.0/UDP 10.1.1.1:4540;rport;branch=z9hG4bKkjshdyff",
             &source,
         );
@@ -142,10 +149,10 @@ mod tests {
         assert_eq!(parsed.rport(), Some(9988));
         assert_eq!(parsed.received(), Some([192, 0, 2, 1].into()));
 
-        let same = stamped("SIP/2.0/UDP 192.0.2.1:9988;rport", &source);
+        let same = noted("SIP/2.0/UDP 192.0.2.1:9988;rport", &source);
         assert!(same.contains("received=192.0.2.1"), "{same}");
         // The parameter is not for UDP alone.
-        let tcp = stamped(
+        let tcp = noted(
             "SIP/2.0/TCP 10.1.1.1;rport",
             &flow(Transport::Tcp, "192.0.2.1:9988"),
         );
@@ -154,12 +161,12 @@ mod tests {
 
     #[test]
     fn ipv6_addresses_stand_without_brackets_and_mapped_ones_as_ipv4() {
-        let via = stamped(
+        let via = noted(
             "SIP/2.0/UDP host.example.com",
             &flow(Transport::Udp, "[2001:db8::9]:5060"),
         );
         assert!(via.ends_with(";received=2001:db8::9"), "{via}");
-        let via = stamped(
+        let via = noted(
             "SIP/2.0/UDP 192.0.2.4",
             &flow(Transport::Udp, "[::ffff:192.0.2.4]:5060"),
         );
@@ -184,6 +191,15 @@ mod tests {
             ),
             (
                 "SIP/2.0/UDP h.example.com:7000;maddr=other.example.com",
+                "192.0.2.1:7000",
+            ),
+            // A third party is not shot at.
+            (
+                "SIP/2.0/UDP h.example.com:7000;maddr=203.0.113.1",
+                "192.0.2.1:7000",
+            ),
+            (
+                "SIP/2.0/UDP h.example.com:7000;maddr=192.0.2.1",
                 "192.0.2.1:7000",
             ),
         ] {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::action::{Action, Actions, Timer};
 use super::common::Common;
 use super::matching::{Rules, write_server_key};
-use super::routing::{ResponseRoute, stamp};
+use super::routing::{ResponseRoute, note_source};
 use super::server_invite::ServerInvite;
 use super::server_non_invite::ServerNonInvite;
 use super::table::Table;
@@ -112,7 +112,7 @@ impl Servers {
             };
             self.perform(common, now, number, actions, subject);
         } else {
-            stamp(&mut ack, &flow);
+            note_source(&mut ack, &flow);
             let event = TransactionEvent::Ack { flow, request: ack };
             common.events.push_back(event);
         }
@@ -139,7 +139,7 @@ impl Servers {
         let is_full = self.table.len() >= common.config.max_transactions;
         if is_full && cancels.is_none() {
             common.statistics.overloaded += 1;
-            stamp(&mut request, &flow);
+            note_source(&mut request, &flow);
             let event = TransactionEvent::Overloaded { flow, request };
             common.events.push_back(event);
             return;
@@ -178,7 +178,7 @@ impl Servers {
             answered_tags: Vec::new(),
         });
         self.by_key.insert(key, number);
-        stamp(&mut request, &flow);
+        note_source(&mut request, &flow);
         let subject = Subject::Request {
             flow,
             request,
@@ -222,6 +222,17 @@ impl Servers {
             let actions = server.machine.handle_send_failure();
             self.perform(common, now, id.0, actions, Subject::None);
         }
+    }
+
+    /// Whether a request belongs to a transaction: its own, or that of the INVITE which it cancels or
+    /// acknowledges.
+    pub(super) fn knows(&mut self, request: &Message) -> bool {
+        let Some(method) = request.method() else {
+            return false;
+        };
+        let is_about_invite = matches!(method, Method::Ack | Method::Cancel);
+        self.find(request, method).is_some()
+            || is_about_invite && self.find(request, &Method::Invite).is_some()
     }
 
     /// The transaction that a request would match, were it of this method.
@@ -347,7 +358,7 @@ impl Server {
         }
         // It is rare enough to read again what came.
         let mut request = Message::read(self.message.clone()).ok()?;
-        stamp(&mut request, self.route.flow());
+        note_source(&mut request, self.route.flow());
         Some(trying(&request))
     }
 
@@ -380,7 +391,7 @@ impl Subject {
             Subject::Request {
                 flow, mut request, ..
             } if request.method() == Some(&Method::Ack) => {
-                stamp(&mut request, &flow);
+                note_source(&mut request, &flow);
                 Some(TransactionEvent::Ack { flow, request })
             }
             Subject::Request {
