@@ -320,6 +320,7 @@ fn answer(bench: &mut Bench, question: usize, kind: u8) {
         transport: Transport::Udp,
         remote: ([192, 0, 2, 77], port).into(),
         local: listener(LISTENERS[0]).address,
+        peer: None,
     };
     let answer = match kind {
         0 => Answer::Failed,

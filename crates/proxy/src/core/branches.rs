@@ -3,11 +3,12 @@
 
 use std::mem;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Instant;
 
 use sip::transaction::ServerId;
 use sip::user_agent::cancel_of;
-use sip::{Message, Transport};
+use sip::{Message, Peer, Transport};
 
 use super::best_response::Candidate;
 use super::context::{BranchState, Cancel, Context, Forwarded};
@@ -23,7 +24,12 @@ use crate::HostPort;
 /// A way that has been looked at.
 pub(super) enum Resolved {
     /// The request can go.
-    Send { to: sip::Target, side: Side },
+    Send {
+        to: sip::Target,
+        /// Who is expected there.
+        peer: Option<Arc<Peer>>,
+        side: Side,
+    },
     /// This has to be known first.
     Ask(Query),
 }
@@ -180,18 +186,23 @@ impl Proxy {
                     source,
                     flow: is_needed.then_some(*flow),
                 };
-                Some(Resolved::Send { to, side })
+                Some(Resolved::Send {
+                    to,
+                    peer: None,
+                    side,
+                })
             }
             Way::Address {
                 transport,
                 remote,
                 local,
+                peer,
             } => {
                 let source = match self.identity.source(*transport, remote.ip(), None)? {
                     Source::Known(source) => source,
                     Source::Ask(_) => HostPort::from(*local),
                 };
-                Some(send_to(*transport, *remote, source))
+                Some(send_to(*transport, *remote, peer.clone(), source))
             }
             Way::NextHop => self.resolve_next_hop(request, target),
         }
@@ -201,24 +212,17 @@ impl Proxy {
     fn resolve_next_hop(&self, request: &Message, target: &str) -> Option<Resolved> {
         let next_hop = route::next_hop(request, target)?;
         let destination = uri::destination(next_hop.as_sip()?, is_sips(target))?;
-        let uri::Destination {
-            host,
-            port,
-            transport,
-        } = destination;
-        if port == 0 {
+        if destination.port == Some(0) {
             return None;
         }
-        if let Ok(address) = host.parse::<IpAddr>()
+        let transport = destination.transport_or_default();
+        if let Ok(address) = destination.host.parse::<IpAddr>()
             && let Source::Known(source) = self.identity.source(transport, address, None)?
         {
-            return Some(send_to(transport, SocketAddr::new(address, port), source));
+            let remote = SocketAddr::new(address, destination.port_or_default());
+            return Some(send_to(transport, remote, None, source));
         }
-        Some(Resolved::Ask(Query::Resolve {
-            host,
-            port,
-            transport,
-        }))
+        Some(Resolved::Ask(Query::Resolve(destination)))
     }
 
     /// Our address toward a neighbour, where it needs no asking.
@@ -252,7 +256,9 @@ impl Proxy {
             return;
         };
         match self.resolve(&context.request, &branch.target.uri, &way) {
-            Some(Resolved::Send { to, side }) => self.forward(now, name, context, to, &side),
+            Some(Resolved::Send { to, peer, side }) => {
+                self.forward(now, name, context, to, peer, &side);
+            }
             Some(Resolved::Ask(query)) => match self.ask(now, query, Waiting::Resolve(name)) {
                 Ok(id) => branch.state = BranchState::Resolving(id),
                 Err(_) => {
@@ -272,6 +278,7 @@ impl Proxy {
         name: BranchName,
         context: &mut Context,
         to: sip::Target,
+        peer: Option<Arc<Peer>>,
         side: &Side,
     ) {
         let arrival = &context.arrival;
@@ -300,9 +307,10 @@ impl Proxy {
         };
         let copy = forwarded(&context.request, &how, &self.tokens);
         let octets = copy.wire_length();
-        let sent = self
-            .has_room(held + octets)
-            .then(|| self.transactions.send_request(now, copy.clone(), to));
+        let sent = self.has_room(held + octets).then(|| {
+            self.transactions
+                .send_request_to(now, copy.clone(), to, peer.clone())
+        });
         match sent {
             Some(Ok(client)) => {
                 self.statistics.forwarded += 1;
@@ -312,6 +320,7 @@ impl Proxy {
                     request: copy,
                     octets,
                     sent_to: to,
+                    peer,
                     is_proceeding: false,
                     cancel: Cancel::No,
                     deadline: None,
@@ -350,9 +359,12 @@ impl Proxy {
         forwarded.cancel = Cancel::Sent;
         let cancel = cancel_of(&forwarded.request);
         // Without room for its transaction the branch ends by the deadline below.
-        let _ = self
-            .transactions
-            .send_request(now, cancel, forwarded.sent_to);
+        let _ = self.transactions.send_request_to(
+            now,
+            cancel,
+            forwarded.sent_to,
+            forwarded.peer.clone(),
+        );
         let deadline = now + self.transaction_config.t1 * 64;
         self.arm(name, forwarded, Some(deadline));
     }
@@ -368,18 +380,26 @@ pub(super) fn add_next_hops(target: &mut Target, answer: Answer) {
             transport,
             remote,
             local,
+            peer,
         } = hop;
         target.ways.push_front(Way::Address {
             transport,
             remote,
             local,
+            peer,
         });
     }
 }
 
-fn send_to(transport: Transport, remote: SocketAddr, source: HostPort) -> Resolved {
+fn send_to(
+    transport: Transport,
+    remote: SocketAddr,
+    peer: Option<Arc<Peer>>,
+    source: HostPort,
+) -> Resolved {
     Resolved::Send {
         to: sip::Target::Address(transport, remote),
+        peer,
         side: Side {
             transport,
             source,

@@ -2,10 +2,11 @@
 //! and 16.7).
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Instant;
 
 use sip::transaction::ClientId;
-use sip::{Flow, Message, Method, Name};
+use sip::{Flow, Message, Method, Name, Peer};
 
 use super::best_response::FinalResponses;
 use super::event::Call;
@@ -72,6 +73,8 @@ pub(crate) struct Forwarded {
     /// The length of that.
     pub(crate) octets: usize,
     pub(crate) sent_to: sip::Target,
+    /// Who is expected there.
+    pub(crate) peer: Option<Arc<Peer>>,
     /// A provisional response has come.
     pub(crate) is_proceeding: bool,
     pub(crate) cancel: Cancel,

@@ -44,6 +44,6 @@ pub use event::{Call, Event};
 pub use identity::{Domain, Listener};
 pub use policy::{Forking, ForwardingPolicy, Mode, Policy};
 pub use proxy::{Config, Proxy};
-pub use query::{Answer, NextHop, Query, QueryId, QueryLimits};
+pub use query::{Answer, Destination, NextHop, Query, QueryId, QueryLimits};
 pub use registrar::RegistrarConfig;
 pub use statistics::Statistics;

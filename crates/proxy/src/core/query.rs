@@ -9,12 +9,13 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ahash::RandomState;
 use rand::Rng;
 use rand_chacha::ChaCha12Rng;
-use sip::Transport;
+use sip::{Peer, Transport};
 
 use super::binding::{AddressOfRecord, Bindings, Update, UpdateError};
 
@@ -33,14 +34,43 @@ pub enum Query {
     Update(AddressOfRecord, Update),
     /// The addresses of a next hop, the most preferred first, each with our own address toward it.
     /// Answered by [`Answer::NextHops`].
-    Resolve {
-        /// A domain name or an IP address; IPv6 without brackets.
-        host: String,
-        /// The port to send to.
-        port: u16,
-        /// The transport to send over.
-        transport: Transport,
-    },
+    Resolve(Destination),
+}
+
+/// Where a URI leads: what the procedures of RFC 3263 begin with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Destination {
+    /// TARGET: a domain name or an IP address; IPv6 without brackets.
+    pub host: String,
+    /// The port, where the URI names one.
+    pub port: Option<u16>,
+    /// The transport, where the URI names one. That of a SIPS URI is one over TLS already.
+    pub transport: Option<Transport>,
+    /// Only a transport over TLS will do (a SIPS URI, RFC 3261 section 26.2.2).
+    pub is_secure: bool,
+    /// The request is too large for UDP where there is a choice (RFC 3261 section 18.1.1).
+    pub is_large: bool,
+    /// What the choice among equals follows from, where it has to be the same every time a request
+    /// is seen (a stateless proxy, RFC 3263 section 4.4); else it is made at random.
+    pub choice: Option<u64>,
+}
+
+impl Destination {
+    /// The transport that is used where neither the URI nor DNS says more: the one it names, else
+    /// UDP for a SIP URI and TLS for a SIPS URI (RFC 3263 section 4.1).
+    pub fn transport_or_default(&self) -> Transport {
+        self.transport.unwrap_or(if self.is_secure {
+            Transport::Tls
+        } else {
+            Transport::Udp
+        })
+    }
+
+    /// The port that is used where neither the URI nor DNS says more.
+    pub fn port_or_default(&self) -> u16 {
+        self.port
+            .unwrap_or(self.transport_or_default().default_port())
+    }
 }
 
 /// The answer to a question.
@@ -61,7 +91,7 @@ pub enum Answer {
 }
 
 /// One address of a next hop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NextHop {
     /// Over which transport.
     pub transport: Transport,
@@ -69,6 +99,8 @@ pub struct NextHop {
     pub remote: SocketAddr,
     /// Our own address that the peer can reach: what goes into Via and Record-Route.
     pub local: SocketAddr,
+    /// Who is expected there, where more is known than the address.
+    pub peer: Option<Arc<Peer>>,
 }
 
 /// The bounds on waiting.

@@ -439,7 +439,7 @@ impl Proxy {
             None => None,
         };
         match resolved {
-            Some((Resolved::Send { to, side }, uri)) => {
+            Some((Resolved::Send { to, peer, side }, uri)) => {
                 let branch = fingerprint.append_to(&self.transactions.new_branch());
                 let how = Forwarding {
                     request_uri: uri,
@@ -450,7 +450,7 @@ impl Proxy {
                 };
                 let copy = forwarded(request, &how, &self.tokens);
                 self.statistics.acknowledgements_forwarded += 1;
-                self.transactions.send_stateless(now, copy, to);
+                self.transactions.send_stateless_to(now, copy, to, peer);
             }
             Some((Resolved::Ask(query), _)) => {
                 let waiting = Waiting::Acknowledge(Box::new(acknowledgement));

@@ -102,7 +102,8 @@ fn strip_maddr(request: &mut Message, arrival: &Flow, identity: &Identity) {
     let is_ours =
         matches!(Uri::parse(&text), Ok(Uri::Sip(uri)) if identity.is_own(&uri, arrival.local));
     let came_as_asked = uri::destination(&request_uri, false).is_some_and(|destination| {
-        destination.port == arrival.local.port() && destination.transport == arrival.transport
+        destination.port_or_default() == arrival.local.port()
+            && destination.transport_or_default() == arrival.transport
     });
     if is_ours && came_as_asked {
         let stripped = uri::without_maddr(&request_uri);

@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
-use sip::{ConnectionId, Flow, Host, SipUri, Transport, Uri};
+use sip::{ConnectionId, Flow, Host, Peer, SipUri, Transport, Uri};
 
 use super::binding::Binding;
 use super::uri;
@@ -34,6 +35,8 @@ pub(crate) enum Way {
         transport: Transport,
         remote: SocketAddr,
         local: SocketAddr,
+        /// Who is expected there.
+        peer: Option<Arc<Peer>>,
     },
 }
 

@@ -5,20 +5,14 @@ use std::fmt::Write;
 
 use sip::{Host, Parameter, SipUri, Transport, Uri};
 
-/// Where a URI leads: what the procedures of RFC 3263 begin with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Destination {
-    /// A domain name or an IP address; IPv6 without brackets.
-    pub(crate) host: String,
-    pub(crate) port: u16,
-    pub(crate) transport: Transport,
-}
+use super::query::Destination;
 
 /// Where a SIP URI leads. `None` for a transport that we do not know. `secure` makes any URI lead
 /// where a SIPS URI would: so does a SIPS Request-URI with the Route before it (RFC 3261 section 16.6
 /// step 7).
 pub(crate) fn destination(uri: &SipUri<'_>, secure: bool) -> Option<Destination> {
     let transport = transport(uri, secure)?;
+    let is_named = uri.parameters().contains("transport");
     let host = match uri.parameter("maddr").filter(|maddr| !maddr.is_empty()) {
         Some(maddr) => maddr
             .trim_start_matches('[')
@@ -28,8 +22,11 @@ pub(crate) fn destination(uri: &SipUri<'_>, secure: bool) -> Option<Destination>
     };
     Some(Destination {
         host,
-        port: uri.port().unwrap_or(transport.default_port()),
-        transport,
+        port: uri.port(),
+        transport: is_named.then_some(transport),
+        is_secure: secure || uri.is_secure(),
+        is_large: false,
+        choice: None,
     })
 }
 
@@ -112,8 +109,10 @@ mod tests {
 
     fn leads(uri: &str, secure: bool) -> Option<String> {
         match Uri::parse(uri) {
-            Ok(Uri::Sip(uri)) => destination(&uri, secure)
-                .map(|to| format!("{} {} {}", to.transport, to.host, to.port)),
+            Ok(Uri::Sip(uri)) => destination(&uri, secure).map(|to| {
+                let (transport, port) = (to.transport_or_default(), to.port_or_default());
+                format!("{transport} {} {port}", to.host)
+            }),
             other => panic!("{uri}: {other:?}"),
         }
     }

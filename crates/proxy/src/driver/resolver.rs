@@ -9,7 +9,7 @@ use sip::Transport;
 use sip_net::Transports;
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::core::{Answer, NextHop, QueryId};
+use crate::core::{Answer, Destination, NextHop, QueryId};
 
 /// Answers questions for next hops.
 #[derive(Debug)]
@@ -43,13 +43,10 @@ impl Resolver {
     }
 
     /// Answers at once for an address, later through [`next`](Resolver::next) for a name.
-    pub(super) fn ask(
-        &self,
-        id: QueryId,
-        host: String,
-        port: u16,
-        transport: Transport,
-    ) -> Option<Answer> {
+    pub(super) fn ask(&self, id: QueryId, destination: Destination) -> Option<Answer> {
+        let transport = destination.transport_or_default();
+        let port = destination.port_or_default();
+        let host = destination.host;
         if let Ok(address) = host.parse::<IpAddr>() {
             let addresses = [SocketAddr::new(address, port)];
             return Some(next_hops(&self.transports, transport, addresses));
@@ -97,6 +94,7 @@ fn next_hops(
             transport,
             remote,
             local,
+            peer: None,
         })
     };
     Answer::NextHops(addresses.into_iter().filter_map(next_hop).collect())

@@ -141,19 +141,21 @@ impl Bench {
                     Err(error) => Answer::Refused(error),
                 }
             }
-            Query::Resolve {
-                host,
-                port,
-                transport,
-            } => {
-                let hops = match host.parse::<IpAddr>() {
+            Query::Resolve(destination) => {
+                let transport = destination.transport_or_default();
+                let port = destination.port_or_default();
+                let hops = match destination.host.parse::<IpAddr>() {
                     Ok(address) => vec![(transport, SocketAddr::new(address, port))],
-                    Err(_) => self.names.get(&host).cloned().unwrap_or_default(),
+                    Err(_) => {
+                        let hops = self.names.get(&destination.host);
+                        hops.cloned().unwrap_or_default()
+                    }
                 };
                 let hop = |(transport, remote)| NextHop {
                     transport,
                     remote,
                     local: self.local,
+                    peer: None,
                 };
                 Answer::NextHops(hops.into_iter().map(hop).collect())
             }
