@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod dialog;
+pub mod digest;
 mod flow;
 mod framing;
 mod hop_by_hop;
