@@ -14,6 +14,8 @@
 //!   `forward` makes the copy; `contexts` keeps those that wait and counts what they hold.
 //! - `responses`: what comes back (section 16.7); `best_response` chooses.
 //!
+//! Before all that `overload` says whether a request is taken at all.
+//!
 //! `identity` knows who we are, `binding` what a location store keeps.
 
 mod best_response;
@@ -26,6 +28,7 @@ mod flow_token;
 mod forward;
 mod identity;
 mod loop_detection;
+mod overload;
 mod policy;
 mod proxy;
 mod query;
@@ -42,6 +45,7 @@ mod validation;
 pub use binding::{AddressOfRecord, Binding, Bindings, Update, UpdateError};
 pub use event::{Call, Event};
 pub use identity::{Domain, Listener};
+pub use overload::{OverloadPolicy, OverloadStatistics};
 pub use policy::{Forking, ForwardingPolicy, Mode, Policy};
 pub use proxy::{Config, Proxy};
 pub use query::{Answer, Destination, NextHop, Query, QueryId, QueryLimits};

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::overload::OverloadPolicy;
+
 /// The part of the settings that can be exchanged at run time, by
 /// [`Proxy::set_policy`](super::Proxy::set_policy). Requests that are being forwarded go on by the
 /// decisions that were made for them.
@@ -9,6 +11,8 @@ use std::time::Duration;
 pub struct Policy {
     /// How requests are forwarded.
     pub forwarding: ForwardingPolicy,
+    /// How much is taken before requests are refused.
+    pub overload: OverloadPolicy,
 }
 
 /// What this element does with a request that it is asked to bring to somebody.

@@ -12,8 +12,9 @@ use rand::Rng;
 use rand_chacha::ChaCha12Rng;
 use sip::transaction::{
     ClientId, ServerId, TransactionConfig, TransactionEvent, TransactionKey, Transactions,
+    note_source,
 };
-use sip::{ConnectionId, Flow, Message, Target, Transmit, Violation};
+use sip::{ConnectionId, Flow, Message, Name, Target, Transmit, Violation};
 
 use super::binding::Bindings;
 use super::contexts::Contexts;
@@ -21,6 +22,7 @@ use super::event::Event;
 use super::flow_token::FlowTokens;
 use super::identity::{Domain, Identity, Listener};
 use super::loop_detection::LoopDetector;
+use super::overload::{Admission, Defence, Surroundings};
 use super::policy::Policy;
 use super::query::{Answer, Query, QueryId, QueryLimits, Questions};
 use super::registrar::RegistrarConfig;
@@ -108,6 +110,7 @@ pub struct Proxy {
     /// Connections that a REGISTER has come over and that are still open.
     pub(super) open: BTreeSet<ConnectionId>,
 
+    defence: Defence,
     events: VecDeque<Event>,
     pub(super) statistics: Statistics,
 }
@@ -162,6 +165,7 @@ impl Proxy {
         let loops = LoopDetector::new(&mut rng);
         let tokens = FlowTokens::new(&mut rng);
         let questions = Questions::new(config.queries, &mut rng);
+        let defence = Defence::new(&config.policy.overload, &mut rng);
         let mut seed = [0; 32];
         rng.fill_bytes(&mut seed);
         let transactions = Transactions::new(
@@ -191,6 +195,7 @@ impl Proxy {
             clients,
             timers: BTreeSet::new(),
             open: BTreeSet::new(),
+            defence,
             events: VecDeque::new(),
             statistics: Statistics::default(),
         }
@@ -199,6 +204,37 @@ impl Proxy {
     /// Takes a message that has arrived. A request that breaks a rule is answered, a response that
     /// does is dropped.
     pub fn handle_message(&mut self, now: Instant, flow: Flow, message: Message) {
+        self.handle_message_after(now, Duration::ZERO, flow, message);
+    }
+
+    /// Takes a message that has arrived and has waited for so long since it was read from the socket.
+    /// When all have to wait, new calls are refused (see [`OverloadPolicy`](super::OverloadPolicy)).
+    pub fn handle_message_after(
+        &mut self,
+        now: Instant,
+        waited: Duration,
+        flow: Flow,
+        message: Message,
+    ) {
+        self.defence.note_waited(now, waited);
+        let admission = if message.is_request() {
+            let around = Surroundings {
+                from: flow.remote.ip(),
+                is_trusted: false,
+                registers_are_challenged: false,
+                waited,
+                transactions: (
+                    self.transactions.server_transactions(),
+                    self.transaction_config.max_transactions,
+                ),
+            };
+            self.defence.judge(now, &message, &around)
+        } else {
+            Admission::Admit
+        };
+        if admission == Admission::Ignore {
+            return;
+        }
         if let Err(violation) = message.validate() {
             self.reject(now, &flow, &message, &violation);
             return;
@@ -211,6 +247,10 @@ impl Proxy {
                 self.statistics.foreign_responses += 1;
                 return;
             }
+        }
+        if admission == Admission::Refuse && !self.transactions.knows(&message) {
+            self.refuse_statelessly(now, flow, message);
+            return;
         }
         self.transactions.handle_message(now, flow, message);
         self.process_transaction_events(now);
@@ -253,7 +293,18 @@ impl Proxy {
     /// Exchanges what can be changed at run time. Requests that are being forwarded go on by the
     /// decisions that were made for them.
     pub fn set_policy(&mut self, _now: Instant, policy: Arc<Policy>) {
+        self.defence.set_policy(&policy.overload);
         self.policy = policy;
+    }
+
+    /// Refuses what would begin a dialog from now on. What has begun goes on.
+    pub fn drain(&mut self) {
+        self.defence.drain();
+    }
+
+    /// How many transactions have not ended, those included that only wait for retransmissions.
+    pub fn transactions(&self) -> usize {
+        self.transactions.client_transactions() + self.transactions.server_transactions()
     }
 
     /// Does what is due.
@@ -305,6 +356,7 @@ impl Proxy {
     pub fn statistics(&self) -> Statistics {
         Statistics {
             transactions: *self.transactions.statistics(),
+            overload: self.defence.statistics(),
             response_contexts: self.contexts.len() as u64,
             branches: self.clients.len() as u64,
             questions: self.questions.len() as u64,
@@ -389,10 +441,7 @@ impl Proxy {
                     self.handle_request(now, transaction, flow, request, cancels);
                 }
                 TransactionEvent::Overloaded { flow, request } => {
-                    self.statistics.refused += 1;
-                    let response = Rejection::overloaded().response(&request);
-                    let response = self.tagged(response);
-                    self.transactions.respond_stateless(now, flow, response);
+                    self.answer_overloaded(now, flow, &request);
                 }
                 TransactionEvent::Ack { flow, request } => {
                     self.handle_acknowledgement(now, flow, request);
@@ -422,6 +471,22 @@ impl Proxy {
                 _ => {}
             }
         }
+    }
+
+    /// Refuses a request for which nothing is to be done, and makes no transaction of it.
+    fn refuse_statelessly(&mut self, now: Instant, flow: Flow, mut request: Message) {
+        note_source(&mut request, &flow);
+        self.answer_overloaded(now, flow, &request);
+    }
+
+    fn answer_overloaded(&mut self, now: Instant, flow: Flow, request: &Message) {
+        self.statistics.refused += 1;
+        let seconds = self.defence.retry_after().as_secs().max(1);
+        let response = Rejection::overloaded()
+            .with(Name::RetryAfter, seconds.to_string())
+            .response(request);
+        let response = self.tagged(response);
+        self.transactions.respond_stateless(now, flow, response);
     }
 
     /// Hands an answer to what waited for it.

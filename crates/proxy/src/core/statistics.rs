@@ -2,11 +2,15 @@
 
 use sip::transaction::TransactionStatistics;
 
+use super::overload::OverloadStatistics;
+
 /// The counters and gauges of a [`Proxy`](super::Proxy).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// What the transaction layer counts: retransmissions and strays among them.
     pub transactions: TransactionStatistics,
+    /// What the defence against overload has refused.
+    pub overload: OverloadStatistics,
 
     /// Requests that came to the proxy or registrar; retransmissions and ACKs not counted.
     pub requests: u64,
