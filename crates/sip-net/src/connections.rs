@@ -28,11 +28,18 @@ pub(crate) struct Outgoing {
     pub(crate) stream: u16,
     /// Hash of the Call-ID.
     pub(crate) call: u32,
-    pub(crate) transaction: Option<TransactionKey>,
+    pub(crate) transaction: Option<OwnedTransaction>,
     /// Where to send it when the connection turns out to be gone (RFC 3261 section 18.2.2).
     pub(crate) fallback: Option<SocketAddr>,
     /// Its share of the budget of all queues, while it is in one.
     pub(crate) reserved: Option<Reservation>,
+}
+
+/// A transaction, and the worker that has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OwnedTransaction {
+    pub(crate) worker: usize,
+    pub(crate) key: TransactionKey,
 }
 
 /// A message that did not go into a queue, and why.

@@ -1,17 +1,18 @@
 //! What all tasks of the transports share, and the two ways through it: in and out.
 
+use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use sip::transaction::TransactionKey;
 use sip::{Flow, Message, Target, Transmit, Transport};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use crate::budget::Budget;
 use crate::config::SipNetConfig;
-use crate::connections::{Connection, Connections, Found, Outgoing};
+use crate::connections::{Connection, Connections, Found, Outgoing, OwnedTransaction};
 use crate::impairments::Impairments;
 use crate::incoming::{CloseReason, Incoming, MalformedReason, SendError};
 use crate::listen::Listen;
@@ -19,16 +20,18 @@ use crate::routes::Routes;
 use crate::sctp::SctpStacks;
 use crate::statistics::{AllCounters, Counters};
 use crate::tasks::Tasks;
-use crate::udp::{UdpPort, UdpPorts};
+use crate::udp::{Departures, UdpPort, UdpPorts};
 use crate::{sctp, tcp, trace};
 
 /// The state behind a [`Transports`](crate::Transports) handle.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) config: SipNetConfig,
-    /// Whoever holds a handle must not keep the queue open: its end tells the user that everything
-    /// has stopped.
-    incoming: mpsc::WeakSender<Incoming>,
+    /// The queues of the workers. Whoever holds a handle must not keep them open: their end tells the
+    /// users that everything has stopped.
+    incoming: Vec<mpsc::WeakSender<Incoming>>,
+    /// The key of the hash that gives every call its owner among the workers.
+    owners: RandomState,
     pub(crate) counters: AllCounters,
     pub(crate) routes: Routes,
     pub(crate) tasks: Tasks,
@@ -44,21 +47,23 @@ pub(crate) struct Shared {
 pub(crate) struct NobodyListens;
 
 impl Shared {
-    /// State without tasks, which hands what comes to `incoming` for as long as somebody else keeps
-    /// that open. `udp` are the sockets that listen.
+    /// State without tasks, which hands what comes to `incoming`, the queues of the workers on these
+    /// runtimes, for as long as somebody else keeps those open. `udp` are the sockets that listen.
     pub(crate) fn new(
         config: SipNetConfig,
-        incoming: mpsc::WeakSender<Incoming>,
-        udp: Vec<Arc<UdpPort>>,
+        runtimes: Vec<Handle>,
+        incoming: Vec<mpsc::WeakSender<Incoming>>,
+        udp: Vec<Vec<Arc<UdpPort>>>,
         sctp: SctpStacks,
         impairments: Arc<Impairments>,
     ) -> Shared {
         let budget = Budget::new(config.limits.all_write_queues_bytes);
         Shared {
             incoming,
+            owners: RandomState::new(),
             counters: AllCounters::default(),
             routes: Routes::default(),
-            tasks: Tasks::new(),
+            tasks: Tasks::new(runtimes),
             connections: Connections::new(udp.len() as u64, &config.limits, budget.clone()),
             udp: UdpPorts::new(udp, impairments, &config),
             sctp,
@@ -82,12 +87,13 @@ impl Shared {
         received: Instant,
     ) -> Result<(), NobodyListens> {
         self.counters(flow.transport).messages_received.increment();
-        self.put(Incoming::Message {
+        let owner = self.owner(&message);
+        let event = Incoming::Message {
             flow,
             message,
             received,
-        })
-        .await
+        };
+        self.put(owner, event).await
     }
 
     /// Hands octets that are no message from a connection to the user; waits while the queue is
@@ -100,61 +106,98 @@ impl Shared {
     ) -> Result<(), NobodyListens> {
         self.counters(flow.transport).malformed.increment();
         trace::malformed(&flow, &bytes, reason);
-        self.put(Incoming::Malformed {
+        let event = Incoming::Malformed {
             flow,
             bytes,
             reason,
-        })
-        .await
+        };
+        self.put(self.owner_of_malformed(&flow), event).await
     }
 
     /// Hands what came in a datagram to the user; drops it where the queue is full. SIP repeats
     /// it, and by then the queue is shorter.
     pub(crate) fn deliver_datagram(&self, flow: Flow, payload: Bytes, received: Instant) {
         let counters = self.counters(flow.transport);
-        let event = match Message::read(payload.clone()) {
+        let (owner, event) = match Message::read(payload.clone()) {
             Ok(message) => {
                 trace::received(&flow, &payload);
                 counters.messages_received.increment();
-                Incoming::Message {
+                let owner = self.owner(&message);
+                let event = Incoming::Message {
                     flow,
                     message,
                     received,
-                }
+                };
+                (owner, event)
             }
             Err(error) => {
                 let reason = MalformedReason::Read(error);
                 counters.malformed.increment();
                 trace::malformed(&flow, &payload, reason);
-                Incoming::Malformed {
+                let event = Incoming::Malformed {
                     flow,
                     bytes: payload,
                     reason,
-                }
+                };
+                (self.owner_of_malformed(&flow), event)
             }
         };
-        if !self.try_put(event) {
+        if !self.try_put(owner, event) {
             counters.incoming_dropped.increment();
         }
     }
 
-    /// Waits while the queue is full.
-    async fn put(&self, event: Incoming) -> Result<(), NobodyListens> {
-        let incoming = self.incoming.upgrade().ok_or(NobodyListens)?;
+    /// The worker that a message belongs to: all of a call have one Call-ID, and with it one owner.
+    fn owner(&self, message: &Message) -> usize {
+        match self.incoming.len() {
+            1 => 0,
+            workers => {
+                let call = self.owners.hash_one(message.call_id());
+                // The remainder is less than a usize.
+                (call % workers as u64) as usize
+            }
+        }
+    }
+
+    /// What names no call goes where others of its connection go.
+    fn owner_of_malformed(&self, flow: &Flow) -> usize {
+        (flow.connection.0 % self.incoming.len() as u64) as usize
+    }
+
+    /// Waits while the worker's queue is full.
+    async fn put(&self, worker: usize, event: Incoming) -> Result<(), NobodyListens> {
+        let incoming = self
+            .incoming
+            .get(worker)
+            .and_then(mpsc::WeakSender::upgrade);
+        let incoming = incoming.ok_or(NobodyListens)?;
         incoming.send(event).await.map_err(|_| NobodyListens)
     }
 
-    /// Tells whether there was room in the queue.
-    fn try_put(&self, event: Incoming) -> bool {
+    /// Tells whether there was room in the worker's queue.
+    fn try_put(&self, worker: usize, event: Incoming) -> bool {
         self.incoming
-            .upgrade()
+            .get(worker)
+            .and_then(mpsc::WeakSender::upgrade)
             .is_some_and(|incoming| incoming.try_send(event).is_ok())
     }
 
     // The way out.
 
-    /// Sends a message to its target without waiting.
-    pub(crate) fn send(self: &Arc<Self>, transmit: Transmit) {
+    /// Sends a worker's messages to their targets without waiting.
+    pub(crate) fn send_all(
+        self: &Arc<Self>,
+        worker: usize,
+        transmits: impl IntoIterator<Item = Transmit>,
+    ) {
+        let mut departures = Departures::default();
+        for transmit in transmits {
+            self.send(worker, transmit, &mut departures);
+        }
+        departures.send(self);
+    }
+
+    fn send(self: &Arc<Self>, worker: usize, transmit: Transmit, departures: &mut Departures) {
         trace::sending(&transmit);
         let Transmit {
             target,
@@ -167,25 +210,34 @@ impl Shared {
             payload,
             stream,
             call,
-            transaction,
+            transaction: transaction.map(|key| OwnedTransaction { worker, key }),
             fallback,
             reserved: None,
         };
+        let way_out = (worker, departures);
         match target {
-            Target::Flow(flow) => self.send_along(flow, outgoing(flow.stream, None)),
+            Target::Flow(flow) => self.send_along(flow, outgoing(flow.stream, None), way_out),
             Target::FlowOrAddress(flow, address) => {
-                self.send_along(flow, outgoing(flow.stream, Some(address)));
+                self.send_along(flow, outgoing(flow.stream, Some(address)), way_out);
             }
             Target::Address(transport, remote) => {
-                self.send_to(transport, remote, outgoing(0, None));
+                self.send_to(transport, remote, outgoing(0, None), way_out);
             }
         }
     }
 
-    fn send_along(self: &Arc<Self>, flow: Flow, outgoing: Outgoing) {
+    fn send_along(
+        self: &Arc<Self>,
+        flow: Flow,
+        outgoing: Outgoing,
+        (worker, departures): (usize, &mut Departures),
+    ) {
         let sent = match flow.transport {
-            Transport::Udp => match self.udp.get(flow.connection) {
-                Some(port) => port.send(self, flow.remote, Some(flow.local.ip()), outgoing),
+            Transport::Udp => match self.udp.get(flow.connection, worker) {
+                Some(port) => {
+                    let source = Some(flow.local.ip());
+                    departures.push(self, port, flow.remote, source, outgoing)
+                }
                 None => Err(outgoing.refused(SendError::Gone)),
             },
             Transport::Tcp | Transport::Sctp => match self.connections.get(flow.connection) {
@@ -200,10 +252,16 @@ impl Shared {
         }
     }
 
-    fn send_to(self: &Arc<Self>, transport: Transport, remote: SocketAddr, outgoing: Outgoing) {
+    fn send_to(
+        self: &Arc<Self>,
+        transport: Transport,
+        remote: SocketAddr,
+        outgoing: Outgoing,
+        (worker, departures): (usize, &mut Departures),
+    ) {
         let sent = match transport {
-            Transport::Udp => match self.udp.toward(self, remote) {
-                Ok(port) => port.send(self, remote, None, outgoing),
+            Transport::Udp => match self.udp.toward(self, remote, worker) {
+                Ok(port) => departures.push(self, port, remote, None, outgoing),
                 Err(error) => Err(outgoing.refused(error)),
             },
             Transport::Tcp | Transport::Sctp => match self.connection_to(transport, remote) {
@@ -284,7 +342,10 @@ impl Shared {
         match outgoing.fallback.take() {
             Some(address) if error == SendError::Gone => {
                 outgoing.stream = 0;
-                self.send_to(transport, address, outgoing);
+                let worker = outgoing.transaction.map_or(0, |owned| owned.worker);
+                let mut departures = Departures::default();
+                self.send_to(transport, address, outgoing, (worker, &mut departures));
+                departures.send(self);
             }
             _ => self.send_failed(transport, outgoing.transaction, error),
         }
@@ -296,17 +357,20 @@ impl Shared {
     pub(crate) fn send_failed(
         &self,
         transport: Transport,
-        transaction: Option<TransactionKey>,
+        transaction: Option<OwnedTransaction>,
         error: SendError,
     ) {
         let counters = self.counters(transport);
         counters.sends_failed.increment();
         tracing::debug!(%transport, ?transaction, %error, "not sent");
-        let Some(transaction) = transaction else {
+        let Some(OwnedTransaction { worker, key }) = transaction else {
             return;
         };
-        let event = Incoming::SendFailed { transaction, error };
-        if !self.try_put(event) {
+        let event = Incoming::SendFailed {
+            transaction: key,
+            error,
+        };
+        if !self.try_put(worker, event) {
             counters.reports_dropped.increment();
         }
     }
@@ -359,26 +423,28 @@ impl Shared {
         }
     }
 
-    /// Waits for room in the queue, but not once everything is to stop.
+    /// Tells every worker; waits for room in the queues, but not once everything is to stop.
     async fn report_closed(&self, connection: &Connection, reason: CloseReason) {
-        let event = Incoming::ConnectionClosed {
-            connection: connection.id,
-            transport: connection.transport,
-            remote: connection.remote,
-            reason,
-        };
-        let reported = if self.tasks.is_stopping() {
-            self.try_put(event)
-        } else {
-            tokio::select! {
-                put = self.put(event) => put.is_ok(),
-                () = self.tasks.stopped() => false,
+        for worker in 0..self.incoming.len() {
+            let event = Incoming::ConnectionClosed {
+                connection: connection.id,
+                transport: connection.transport,
+                remote: connection.remote,
+                reason: reason.clone(),
+            };
+            let reported = if self.tasks.is_stopping() {
+                self.try_put(worker, event)
+            } else {
+                tokio::select! {
+                    put = self.put(worker, event) => put.is_ok(),
+                    () = self.tasks.stopped() => false,
+                }
+            };
+            if !reported {
+                self.counters(connection.transport)
+                    .reports_dropped
+                    .increment();
             }
-        };
-        if !reported {
-            self.counters(connection.transport)
-                .reports_dropped
-                .increment();
         }
     }
 }

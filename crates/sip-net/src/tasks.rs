@@ -9,37 +9,53 @@ use tokio::sync::watch;
 /// Starts tasks, tells them to stop, waits until they have.
 #[derive(Debug)]
 pub(crate) struct Tasks {
-    runtime: Handle,
+    /// Those of the workers.
+    runtimes: Vec<Handle>,
     stopping: watch::Sender<bool>,
     running: watch::Sender<usize>,
 }
 
 impl Tasks {
-    /// Tasks on the runtime that this is called on.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime.
-    pub(crate) fn new() -> Tasks {
+    /// Tasks on these runtimes, of which there is at least one.
+    pub(crate) fn new(runtimes: Vec<Handle>) -> Tasks {
         Tasks {
-            runtime: Handle::current(),
+            runtimes,
             stopping: watch::Sender::new(false),
             running: watch::Sender::new(0),
         }
     }
 
-    /// Starts a task. It is not cut off: it has to end by itself soon after
+    /// Starts a task, on the caller's runtime where that is one of ours: what a worker begins stays
+    /// with it. The task is not cut off: it has to end by itself soon after
     /// [`stopped`](Tasks::stopped) has.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let running = Running::new(&self.running);
-        self.runtime.spawn(async move {
+        self.here().spawn(async move {
             let _running = running;
             task.await;
         });
     }
 
+    /// Starts a task on a worker's runtime.
+    pub(crate) fn spawn_on(&self, worker: usize, task: impl Future<Output = ()> + Send + 'static) {
+        let _runtime = self.enter_worker(worker);
+        self.spawn(task);
+    }
+
     /// Lets sockets be opened on the runtime by whoever calls, also from outside of it.
     pub(crate) fn enter(&self) -> EnterGuard<'_> {
-        self.runtime.enter()
+        self.here().enter()
+    }
+
+    fn enter_worker(&self, worker: usize) -> EnterGuard<'_> {
+        self.runtimes[worker % self.runtimes.len()].enter()
+    }
+
+    /// The caller's runtime, or the first of ours for somebody from elsewhere.
+    fn here(&self) -> &Handle {
+        let current = Handle::try_current().map(|runtime| runtime.id()).ok();
+        let mine = |runtime: &&Handle| Some(runtime.id()) == current;
+        self.runtimes.iter().find(mine).unwrap_or(&self.runtimes[0])
     }
 
     /// Tells everyone to stop.
@@ -99,7 +115,7 @@ mod tests {
 
     #[tokio::test]
     async fn waits_for_tasks_that_heed_the_word() {
-        let tasks = Tasks::new();
+        let tasks = Tasks::new(vec![Handle::current()]);
         let stopped = tasks.stopped();
         tasks.spawn(stopped);
         assert!(!tasks.ended(Duration::from_millis(10)).await);

@@ -13,6 +13,7 @@ use sip::{Flow, Frame, FramingLimits, Message, StreamReader, Transport};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, sleep_until, timeout};
 
@@ -24,8 +25,28 @@ use crate::shared::{NobodyListens, Shared};
 use crate::trace;
 use crate::unanswered::Unanswered;
 
-/// Opens a listening socket.
-pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+/// Opens listening sockets, one for each worker on its runtime, all with one address.
+pub(crate) fn bind_workers(
+    address: SocketAddr,
+    workers: &[Handle],
+) -> io::Result<(Vec<TcpListener>, SocketAddr)> {
+    let mut bound = address;
+    let mut sockets: Vec<TcpListener> = Vec::with_capacity(workers.len());
+    for worker in workers {
+        let _runtime = worker.enter();
+        let socket = bind(bound, !sockets.is_empty())?;
+        // The first is bound alone, so that a port of somebody else is not taken for ours.
+        if sockets.is_empty() {
+            bound = socket.local_addr()?;
+            SockRef::from(&socket).set_reuse_port(workers.len() > 1)?;
+        }
+        sockets.push(socket);
+    }
+    Ok((sockets, bound))
+}
+
+/// Opens a listening socket, be it with an address that another one of ours shares.
+fn bind(address: SocketAddr, shares: bool) -> io::Result<TcpListener> {
     let socket = Socket::new(
         Domain::for_address(address),
         Type::STREAM,
@@ -38,6 +59,7 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     }
     // Connections of an earlier run that linger (TIME-WAIT) do not keep the port from us.
     socket.set_reuse_address(true)?;
+    socket.set_reuse_port(shares)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;

@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use futures_util::future::select_all;
 use sip::{ConnectionId, Flow, Transmit, Transport};
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use crate::config::SipNetConfig;
@@ -25,17 +27,19 @@ use crate::udp;
 /// dropped, when the receiver of [`Incoming`] is dropped, or when a listener fails.
 #[derive(Clone, Debug)]
 pub struct Transports {
-    handle: Arc<Handle>,
+    handle: Arc<Everything>,
+    /// Whose messages this handle sends.
+    worker: usize,
 }
 
 /// Dropped with the last clone of [`Transports`]: then everything stops.
 #[derive(Debug)]
-struct Handle {
+struct Everything {
     shared: Arc<Shared>,
     listening: Vec<Listen>,
 }
 
-impl Drop for Handle {
+impl Drop for Everything {
     fn drop(&mut self) {
         self.shared.tasks.stop();
     }
@@ -55,43 +59,83 @@ impl Transports {
     pub fn start(
         config: SipNetConfig,
     ) -> Result<(Transports, mpsc::Receiver<Incoming>), StartError> {
+        let (transports, mut receivers) =
+            Transports::start_workers(config, vec![Handle::current()])?;
+        // One runtime was given.
+        Ok((transports, receivers.remove(0)))
+    }
+
+    /// As [`start`](Transports::start), with a runtime for each of several workers, of which there
+    /// is one at least, and a receiver for each.
+    ///
+    /// Every worker has a UDP socket of its own for each UDP listener and accepts TCP connections of
+    /// its own; the kernel spreads datagrams and connections among them. What arrives is handed to
+    /// the worker that the Call-ID says by a keyed hash: to the same one for all messages of a call.
+    /// The end of a connection is told to all. Each worker sends by [its handle](Transports::of_worker).
+    ///
+    /// # Errors
+    /// The first listener that cannot be opened; those opened before it are closed.
+    pub fn start_workers(
+        config: SipNetConfig,
+        runtimes: Vec<Handle>,
+    ) -> Result<(Transports, Vec<mpsc::Receiver<Incoming>>), StartError> {
         let impairments = Arc::new(Impairments::new(config.impairment));
-        let listeners = Listeners::open(&config, &impairments)?;
-        let (incoming, receiver) = mpsc::channel(config.limits.incoming_queue.max(1));
-        let udp = listeners
-            .udp
-            .iter()
-            .map(|bound| bound.port.clone())
-            .collect();
+        let listeners = Listeners::open(&config, &impairments, &runtimes)?;
+        let queue = config.limits.incoming_queue.max(1);
+        let (incoming, receivers): (Vec<_>, Vec<_>) =
+            runtimes.iter().map(|_| mpsc::channel(queue)).unzip();
+        let udp = listeners.udp.iter();
+        let udp = udp.map(|sockets| sockets.iter().map(|bound| bound.port.clone()).collect());
         let shared = Arc::new(Shared::new(
             config,
-            incoming.downgrade(),
-            udp,
+            runtimes,
+            incoming.iter().map(mpsc::Sender::downgrade).collect(),
+            udp.collect(),
             listeners.stacks,
             impairments,
         ));
-        for bound in listeners.udp {
-            shared.tasks.spawn(udp::run_listener(shared.clone(), bound));
+        for (worker, bound) in listeners.udp.into_iter().flat_map(by_worker) {
+            let task = udp::run_listener(shared.clone(), bound);
+            shared.tasks.spawn_on(worker, task);
         }
-        for listener in listeners.tcp {
-            shared.tasks.spawn(tcp::accept(shared.clone(), listener));
+        for (worker, listener) in listeners.tcp.into_iter().flat_map(by_worker) {
+            let task = tcp::accept(shared.clone(), listener);
+            shared.tasks.spawn_on(worker, task);
         }
-        for listener in listeners.sctp {
-            shared.tasks.spawn(sctp::accept(shared.clone(), listener));
+        for (worker, listener) in listeners.sctp.into_iter().enumerate() {
+            let task = sctp::accept(shared.clone(), listener);
+            shared.tasks.spawn_on(worker, task);
         }
-        shared.tasks.spawn(keep_open(shared.clone(), incoming));
-        let handle = Arc::new(Handle {
+        shared
+            .tasks
+            .spawn_on(0, keep_open(shared.clone(), incoming));
+        let handle = Arc::new(Everything {
             shared,
             listening: listeners.addresses,
         });
-        Ok((Transports { handle }, receiver))
+        Ok((Transports { handle, worker: 0 }, receivers))
+    }
+
+    /// The handle of a worker: what it sends leaves by the worker's sockets, and what fails is told
+    /// to the worker.
+    #[must_use]
+    pub fn of_worker(&self, worker: usize) -> Transports {
+        Transports {
+            handle: self.handle.clone(),
+            worker,
+        }
     }
 
     /// Sends a message without waiting: it is handed to the kernel or put into the bounded queue of
     /// its connection. Where the transmit names a transaction, a failure, now or later, comes back
     /// as [`Incoming::SendFailed`].
     pub fn send(&self, transmit: Transmit) {
-        self.shared().send(transmit);
+        self.send_all([transmit]);
+    }
+
+    /// [Sends](Transports::send) several messages; datagrams share calls to the kernel.
+    pub fn send_all(&self, transmits: impl IntoIterator<Item = Transmit>) {
+        self.shared().send_all(self.worker, transmits);
     }
 
     /// Gives a flow to an address, over the connection that is there or a new one. With `new` the
@@ -112,7 +156,7 @@ impl Transports {
                 let port = if new {
                     shared.udp.private(shared, remote)?
                 } else {
-                    shared.udp.toward(shared, remote)?
+                    shared.udp.toward(shared, remote, self.worker)?
                 };
                 Ok(port.flow(shared.routes.specific(port.local, remote), remote))
             }
@@ -135,7 +179,7 @@ impl Transports {
         let shared = self.shared();
         if let Some(connection) = shared.connections.get(connection) {
             connection.close();
-        } else if let Some(port) = shared.udp.get(connection) {
+        } else if let Some(port) = shared.udp.get(connection, self.worker) {
             port.close();
         }
     }
@@ -229,11 +273,17 @@ impl Transports {
     }
 }
 
-/// Keeps the queue of events open until everything has stopped.
-async fn keep_open(shared: Arc<Shared>, incoming: mpsc::Sender<Incoming>) {
+/// What belongs to the workers, with their numbers.
+fn by_worker<T>(all: Vec<T>) -> impl Iterator<Item = (usize, T)> {
+    all.into_iter().enumerate()
+}
+
+/// Keeps the queues of events open until everything has stopped.
+async fn keep_open(shared: Arc<Shared>, incoming: Vec<mpsc::Sender<Incoming>>) {
+    let deaf = incoming.iter().map(|incoming| Box::pin(incoming.closed()));
     tokio::select! {
         // Without a receiver nothing that comes can be delivered.
-        () = incoming.closed() => shared.tasks.stop(),
+        _ = select_all(deaf) => shared.tasks.stop(),
         () = shared.tasks.stopped() => {}
     }
     // Connections report their end. Those that do not end in time are not waited for.
@@ -241,17 +291,21 @@ async fn keep_open(shared: Arc<Shared>, incoming: mpsc::Sender<Incoming>) {
     let _ = shared.tasks.others_ended(limit).await;
 }
 
-/// The listening sockets, before anything runs on them.
+/// The listening sockets, before anything runs on them; of UDP and TCP one for each worker.
 struct Listeners {
-    udp: Vec<udp::Bound>,
-    tcp: Vec<TcpListener>,
+    udp: Vec<Vec<udp::Bound>>,
+    tcp: Vec<Vec<TcpListener>>,
     sctp: Vec<SctpListener>,
     stacks: SctpStacks,
     addresses: Vec<Listen>,
 }
 
 impl Listeners {
-    fn open(config: &SipNetConfig, impairments: &Arc<Impairments>) -> Result<Self, StartError> {
+    fn open(
+        config: &SipNetConfig,
+        impairments: &Arc<Impairments>,
+        runtimes: &[Handle],
+    ) -> Result<Self, StartError> {
         let mut listeners = Listeners {
             udp: Vec::new(),
             tcp: Vec::new(),
@@ -262,7 +316,7 @@ impl Listeners {
         let queue_messages = config.limits.write_queue_messages.max(1);
         for &listen in &config.listeners {
             let address = listeners
-                .open_one(listen, impairments, queue_messages)
+                .open_one(listen, impairments, queue_messages, runtimes)
                 .map_err(|problem| StartError { listen, problem })?;
             listeners.addresses.push(Listen { address, ..listen });
         }
@@ -275,23 +329,30 @@ impl Listeners {
         listen: Listen,
         impairments: &Impairments,
         queue_messages: usize,
+        runtimes: &[Handle],
     ) -> Result<SocketAddr, StartProblem> {
         match listen.transport {
             Transport::Udp => {
                 let id = ConnectionId(self.udp.len() as u64);
-                let bound = udp::bind(listen.address, id, impairments, queue_messages)
-                    .map_err(StartProblem::from_io)?;
-                let address = bound.port.local;
-                self.udp.push(bound);
+                let sockets =
+                    udp::bind_listener(listen.address, id, impairments, queue_messages, runtimes)
+                        .map_err(StartProblem::from_io)?;
+                let address = sockets
+                    .first()
+                    .map_or(listen.address, |bound| bound.port.local);
+                self.udp.push(sockets);
                 Ok(address)
             }
             Transport::Tcp => {
-                let listener = tcp::bind(listen.address).map_err(StartProblem::from_io)?;
-                let address = listener.local_addr().map_err(StartProblem::from_io)?;
-                self.tcp.push(listener);
+                let (sockets, address) =
+                    tcp::bind_workers(listen.address, runtimes).map_err(StartProblem::from_io)?;
+                self.tcp.push(sockets);
                 Ok(address)
             }
             Transport::Sctp => {
+                // The stacks take turns in being served by the workers.
+                let worker = self.sctp.len() % runtimes.len();
+                let _runtime = runtimes[worker].enter();
                 let listener = self.stacks.listen(listen.address)?;
                 let address = listener.address;
                 self.sctp.push(listener);
@@ -336,7 +397,7 @@ mod tests {
             let _elsewhere = elsewhere.enter();
             let address = SocketAddr::from(([127, 0, 0, 1], 0));
             let impairments = Impairments::new(None);
-            udp::bind(address, ConnectionId(0), &impairments, 1).expect("a port")
+            udp::bind(address, ConnectionId(0), &impairments, 1, false).expect("a port")
         };
         elsewhere.shutdown_background();
 

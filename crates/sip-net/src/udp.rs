@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
 use sip::{ConnectionId, Flow, Transport};
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc};
 use udp_net::{Batch, Datagram, Received, SendOutcome, UdpConfig, UdpSocket, UdpStatistics};
 
@@ -21,7 +22,8 @@ use crate::shared::Shared;
 /// All UDP sockets of SIP: those that listen, which stay, and those that were opened to send from.
 #[derive(Debug)]
 pub(crate) struct UdpPorts {
-    listeners: Vec<Arc<UdpPort>>,
+    /// For each listener a socket of each worker.
+    listeners: Vec<Vec<Arc<UdpPort>>>,
     clients: RwLock<Clients>,
     impairments: Arc<Impairments>,
     max_clients: usize,
@@ -61,12 +63,42 @@ pub(crate) struct Bound {
     queue: mpsc::Receiver<Waiting>,
 }
 
-/// Binds one socket. `id` names it from now on.
+/// Binds a listener's sockets, one for each worker on its runtime, all to one address. `id` names
+/// them from now on.
+pub(crate) fn bind_listener(
+    address: SocketAddr,
+    id: ConnectionId,
+    impairments: &Impairments,
+    queue_messages: usize,
+    workers: &[Handle],
+) -> io::Result<Vec<Bound>> {
+    let mut sockets: Vec<Bound> = Vec::with_capacity(workers.len());
+    for worker in workers {
+        let _runtime = worker.enter();
+        let address = sockets.first().map_or(address, |first| first.port.local);
+        let bound = bind(
+            address,
+            id,
+            impairments,
+            queue_messages,
+            !sockets.is_empty(),
+        )?;
+        // The first is bound alone, so that a port of somebody else is not taken for ours.
+        if sockets.is_empty() && workers.len() > 1 {
+            bound.port.socket.share_address()?;
+        }
+        sockets.push(bound);
+    }
+    Ok(sockets)
+}
+
+/// Binds one socket, be it to an address that another one of ours shares. `id` names it from now on.
 pub(crate) fn bind(
     address: SocketAddr,
     id: ConnectionId,
     impairments: &Impairments,
     queue_messages: usize,
+    shares: bool,
 ) -> io::Result<Bound> {
     let config = UdpConfig {
         impairment: impairments.next(),
@@ -74,6 +106,7 @@ pub(crate) fn bind(
         allow_fragmentation: true,
         // Signalling seldom has two messages of one size for one peer, and captures stay true.
         segmentation_offload: false,
+        reuse_port: shares,
         ..UdpConfig::default()
     };
     let socket = UdpSocket::bind(address, config)?;
@@ -90,9 +123,10 @@ pub(crate) fn bind(
 }
 
 impl UdpPorts {
-    /// The sockets that listen, named 0, 1, 2, ...: they are found without a lock.
+    /// The sockets that listen, those of a listener by worker; the listeners are named 0, 1, 2, ...:
+    /// they are found without a lock.
     pub(crate) fn new(
-        listeners: Vec<Arc<UdpPort>>,
+        listeners: Vec<Vec<Arc<UdpPort>>>,
         impairments: Arc<Impairments>,
         config: &SipNetConfig,
     ) -> UdpPorts {
@@ -105,12 +139,13 @@ impl UdpPorts {
         }
     }
 
-    pub(crate) fn get(&self, id: ConnectionId) -> Option<Arc<UdpPort>> {
+    /// The socket of this name; where it listens, the worker's.
+    pub(crate) fn get(&self, id: ConnectionId, worker: usize) -> Option<Arc<UdpPort>> {
         let listener = usize::try_from(id.0)
             .ok()
             .and_then(|index| self.listeners.get(index));
         match listener {
-            Some(port) => Some(port.clone()),
+            Some(sockets) => of_worker(sockets, worker).cloned(),
             None => {
                 let clients = self.clients.read().unwrap_or_else(PoisonError::into_inner);
                 clients.by_id.get(&id).cloned()
@@ -118,14 +153,19 @@ impl UdpPorts {
         }
     }
 
-    /// The socket for sending to an address: the listener that suits it best, or one that was
+    /// A worker's socket for sending to an address: the listener that suits it best, or one that was
     /// opened for such addresses.
     pub(crate) fn toward(
         &self,
         shared: &Arc<Shared>,
         remote: SocketAddr,
+        worker: usize,
     ) -> Result<Arc<UdpPort>, SendError> {
-        let listeners = self.listeners.iter().map(|port| (port.local, port));
+        let listeners = self
+            .listeners
+            .iter()
+            .filter_map(|sockets| of_worker(sockets, worker))
+            .map(|port| (port.local, port));
         if let Some((_, port)) = shared.routes.choose(remote, listeners) {
             return Ok(port.clone());
         }
@@ -157,7 +197,12 @@ impl UdpPorts {
     pub(crate) fn statistics(&self) -> (usize, UdpStatistics) {
         let clients = self.clients.read().unwrap_or_else(PoisonError::into_inner);
         let mut sum = clients.closed;
-        for port in self.listeners.iter().chain(clients.by_id.values()) {
+        for port in self
+            .listeners
+            .iter()
+            .flatten()
+            .chain(clients.by_id.values())
+        {
             sum.add(&port.socket.statistics());
         }
         (clients.by_id.len(), sum)
@@ -187,6 +232,7 @@ impl UdpPorts {
             id,
             &self.impairments,
             self.queue_messages,
+            false,
         )?;
         let port = bound.port.clone();
         clients.by_id.insert(id, port.clone());
@@ -212,6 +258,11 @@ impl UdpPorts {
     }
 }
 
+/// The worker's socket among those of a listener.
+fn of_worker(sockets: &[Arc<UdpPort>], worker: usize) -> Option<&Arc<UdpPort>> {
+    sockets.get(worker).or(sockets.first())
+}
+
 impl UdpPort {
     /// The flow between this socket and a remote address.
     pub(crate) fn flow(&self, local: SocketAddr, remote: SocketAddr) -> Flow {
@@ -224,50 +275,104 @@ impl UdpPort {
         }
     }
 
-    /// Sends a datagram at once, or queues it where the kernel has no room. An unspecified
-    /// `source_ip` leaves the choice to the kernel.
-    pub(crate) fn send(
+    /// Puts what waits for room in the kernel's send buffer behind what waits already.
+    fn queue(
         &self,
         shared: &Shared,
-        remote: SocketAddr,
-        source_ip: Option<IpAddr>,
+        datagram: Datagram,
         mut outgoing: Outgoing,
     ) -> Result<(), Refused> {
-        if outgoing.payload.len() > max_payload(remote) {
-            return Err(outgoing.refused(SendError::TooLarge));
+        if !outgoing.reserve(&shared.budget) {
+            return Err(outgoing.refused(SendError::QueueFull));
         }
-        let datagram = Datagram {
-            destination: remote,
-            source_ip: source_ip.filter(|ip| !ip.is_unspecified()),
-            payload: outgoing.payload.clone(),
-        };
-        match self.socket.try_send(&datagram) {
-            SendOutcome::Sent => {
-                shared.counters(Transport::Udp).messages_sent.increment();
-                Ok(())
-            }
-            SendOutcome::Failed(error) => Err(outgoing.refused(send_error(error))),
-            SendOutcome::Blocked => {
-                if !outgoing.reserve(&shared.budget) {
-                    return Err(outgoing.refused(SendError::QueueFull));
+        self.queue
+            .try_send(Waiting { datagram, outgoing })
+            .map_err(|error| match error {
+                mpsc::error::TrySendError::Full(waiting) => {
+                    waiting.outgoing.refused(SendError::QueueFull)
                 }
-                self.queue
-                    .try_send(Waiting { datagram, outgoing })
-                    .map_err(|error| match error {
-                        mpsc::error::TrySendError::Full(waiting) => {
-                            waiting.outgoing.refused(SendError::QueueFull)
-                        }
-                        mpsc::error::TrySendError::Closed(waiting) => {
-                            waiting.outgoing.refused(SendError::Gone)
-                        }
-                    })
-            }
-        }
+                mpsc::error::TrySendError::Closed(waiting) => {
+                    waiting.outgoing.refused(SendError::Gone)
+                }
+            })
     }
 
     /// Asks the socket's task to close it. Listening sockets do not heed it.
     pub(crate) fn close(&self) {
         self.close.notify_one();
+    }
+}
+
+/// Datagrams that leave together: consecutive ones by one socket share a call to the kernel.
+#[derive(Debug, Default)]
+pub(crate) struct Departures {
+    port: Option<Arc<UdpPort>>,
+    datagrams: Vec<Datagram>,
+    outgoing: Vec<Outgoing>,
+}
+
+impl Departures {
+    /// Adds a datagram by a socket. An unspecified `source_ip` leaves the choice to the kernel.
+    pub(crate) fn push(
+        &mut self,
+        shared: &Arc<Shared>,
+        port: Arc<UdpPort>,
+        remote: SocketAddr,
+        source_ip: Option<IpAddr>,
+        outgoing: Outgoing,
+    ) -> Result<(), Refused> {
+        if outgoing.payload.len() > max_payload(remote) {
+            return Err(outgoing.refused(SendError::TooLarge));
+        }
+        if self.port.as_ref().is_some_and(|last| last.id != port.id) {
+            self.send(shared);
+        }
+        // Where the socket is bound to one address, the kernel needs no telling.
+        let is_wildcard = port.local.ip().is_unspecified();
+        self.datagrams.push(Datagram {
+            destination: remote,
+            source_ip: source_ip.filter(|ip| is_wildcard && !ip.is_unspecified()),
+            payload: outgoing.payload.clone(),
+        });
+        self.outgoing.push(outgoing);
+        self.port = Some(port);
+        Ok(())
+    }
+
+    /// Sends all at once; what the kernel has no room for is queued behind what waits already.
+    pub(crate) fn send(&mut self, shared: &Arc<Shared>) {
+        let Some(port) = self.port.take() else {
+            return;
+        };
+        let mut outgoing = self.outgoing.drain(..);
+        let mut datagrams = &self.datagrams[..];
+        while !datagrams.is_empty() {
+            let (sent, outcome) = port.socket.try_send_all(datagrams);
+            let counters = shared.counters(Transport::Udp);
+            counters.messages_sent.add(sent as u64);
+            datagrams = &datagrams[sent..];
+            let mut outgoing = outgoing.by_ref().skip(sent);
+            match outcome {
+                SendOutcome::Sent => {}
+                SendOutcome::Failed(error) => {
+                    datagrams = &datagrams[datagrams.len().min(1)..];
+                    if let Some(outgoing) = outgoing.next() {
+                        shared.not_sent(Transport::Udp, outgoing, send_error(error));
+                    }
+                }
+                SendOutcome::Blocked => {
+                    for (datagram, outgoing) in datagrams.iter().zip(outgoing) {
+                        if let Err(refused) = port.queue(shared, datagram.clone(), outgoing) {
+                            let (outgoing, error) = *refused;
+                            shared.not_sent(Transport::Udp, outgoing, error);
+                        }
+                    }
+                    break;
+                }
+            }
+        }
+        drop(outgoing);
+        self.datagrams.clear();
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quinn_udp::{Transmit, UdpSockRef, UdpSocketState};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::io::Interest;
 use tokio::sync::Notify;
 
@@ -17,6 +17,7 @@ use crate::batch::Batch;
 use crate::impairment::{Impaired, Impairment};
 use crate::network_error::{hear_network_errors, next_network_error};
 use crate::options::{allow_fragmentation, forbid_fragmentation};
+use crate::send_many::send_many;
 use crate::statistics::{Counters, UdpStatistics, bytes_on_wire};
 
 /// How a socket is set up. The default has no impairment and asks the kernel for large buffers.
@@ -251,6 +252,33 @@ impl UdpSocket {
         }
     }
 
+    /// Sends datagrams without waiting, as many as it can in one call to the kernel. Tells how many
+    /// are on their way, and what became of the next one; `Sent` where there is none.
+    pub fn try_send_all(&self, datagrams: &[Datagram]) -> (usize, SendOutcome) {
+        let mut count = 0;
+        while let [next, ..] = &datagrams[count..] {
+            if self.impaired.is_some() {
+                self.try_send(next);
+                count += 1;
+                continue;
+            }
+            match self.put_many_on_wire(&datagrams[count..]) {
+                Ok(sent) => {
+                    self.count_sent(datagrams[count..count + sent].iter());
+                    count += sent;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return (count, SendOutcome::Blocked);
+                }
+                Err(error) => {
+                    self.counters.send_error();
+                    return (count, SendOutcome::Failed(error));
+                }
+            }
+        }
+        (count, SendOutcome::Sent)
+    }
+
     /// Sends one datagram without waiting, which IP may fragment whatever the socket's setting is.
     pub fn try_send_in_fragments(&self, datagram: &Datagram) -> SendOutcome {
         if self.allow_fragmentation {
@@ -295,6 +323,16 @@ impl UdpSocket {
             };
             wait_until(Some(due)).await;
         }
+    }
+
+    /// Lets further sockets be bound to this one's address, if they ask for it
+    /// ([`UdpConfig::reuse_port`]). Bound without that, it has found the address free.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn share_address(&self) -> io::Result<()> {
+        SockRef::from(&self.io).set_reuse_port(true)
     }
 
     /// Waits until the kernel's send buffer has room.
@@ -523,6 +561,18 @@ impl UdpSocket {
                 }
                 self.put_on_wire(first, gathered, Some(first.payload.len()))
             }
+        }
+    }
+
+    /// One call to the kernel for several datagrams, tried like that for one.
+    fn put_many_on_wire(&self, datagrams: &[Datagram]) -> io::Result<usize> {
+        let send = || send_many(self.io.as_fd(), datagrams);
+        match send() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.io.try_io(Interest::WRITABLE, send)
+            }
+            Err(_) if self.network_errors => send(),
+            result => result,
         }
     }
 
