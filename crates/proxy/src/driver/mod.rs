@@ -1,6 +1,7 @@
 //! The driver: joins the core to sockets, a location store and name resolution.
 
 mod addresses;
+mod control;
 mod log;
 mod resolver;
 mod service;
@@ -13,11 +14,12 @@ use std::time::Duration;
 use rand_chacha::ChaCha12Rng;
 use sip::transaction::TransactionConfig;
 use sip_net::{Listen, SipNetConfig, Transports, WireStatistics};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::HostPort;
-use crate::core::{Config, Listener, Proxy, QueryLimits, RegistrarConfig, Statistics};
+use crate::core::{Config, Listener, Policy, Proxy, QueryLimits, RegistrarConfig, Statistics};
+use control::{Command, Report};
 use resolver::Resolver;
 use service::Service;
 use store::MemoryStore;
@@ -47,6 +49,8 @@ pub struct ProxyConfig {
     /// How many octets of messages are held by the requests that are being forwarded or wait for an
     /// answer (see [`Config::maximum_held_octets`]). A request beyond it is answered 503.
     pub maximum_held_octets: usize,
+    /// What can be exchanged while the server runs (see [`Server::set_policy`]).
+    pub policy: Arc<Policy>,
     /// The bounds on questions to the location store and the resolver.
     pub queries: QueryLimits,
     /// How long a forwarded INVITE may go without a final response after its last provisional one;
@@ -70,6 +74,7 @@ impl Default for ProxyConfig {
             maximum_addresses_of_record: 200_000,
             maximum_location_octets: 256 << 20,
             maximum_held_octets: core.maximum_held_octets,
+            policy: core.policy,
             queries: core.queries,
             timer_c: core.timer_c,
             seed: None,
@@ -106,9 +111,13 @@ pub struct ServerStatistics {
 pub struct Server {
     transports: Transports,
     counted: Arc<Mutex<Counted>>,
+    commander: mpsc::Sender<Command>,
     stop: oneshot::Sender<()>,
     service: JoinHandle<()>,
 }
+
+/// How often a server that drains looks what is left.
+const DRAIN_POLL: Duration = Duration::from_millis(50);
 
 /// The counters that the service brings up to date.
 #[derive(Clone, Copy, Debug, Default)]
@@ -158,6 +167,7 @@ impl Server {
                 domains,
                 transactions: config.transactions,
                 registrar: config.registrar,
+                policy: config.policy,
                 queries: config.queries,
                 timer_c: config.timer_c,
                 maximum_held_octets: config.maximum_held_octets,
@@ -166,11 +176,13 @@ impl Server {
             rng,
         );
         let counted = Arc::new(Mutex::new(Counted::default()));
+        let (commander, commands) = control::channel();
         let (stop, stopped) = oneshot::channel();
         let service = Service::new(
             core,
             transports.clone(),
             incoming,
+            commands,
             store,
             resolver,
             Arc::clone(&counted),
@@ -179,6 +191,7 @@ impl Server {
         Ok(Server {
             transports,
             counted,
+            commander,
             stop,
             service,
         })
@@ -204,6 +217,38 @@ impl Server {
             addresses_of_record: counted.addresses_of_record as u64,
             bindings: counted.bindings as u64,
         }
+    }
+
+    /// Decides by these settings from now on. Requests that are being forwarded go on by the decisions
+    /// that were made for them.
+    pub async fn set_policy(&self, policy: Arc<Policy>) {
+        // A service that has ended needs none.
+        let _ = self.commander.send(Command::SetPolicy(policy)).await;
+    }
+
+    /// Refuses what would begin a dialog from now on, and waits until the transactions that there are
+    /// have ended, but no longer than the limit. Returns how many have not. Bindings are kept. What
+    /// belongs to a dialog is still forwarded, until the server is [shut down](Server::shutdown).
+    pub async fn drain(&self, limit: Duration) -> usize {
+        let deadline = tokio::time::Instant::now() + limit;
+        let _ = self.commander.send(Command::Drain).await;
+        loop {
+            let left = match self.report().await {
+                Some(report) => report.transactions,
+                None => 0,
+            };
+            if left == 0 || tokio::time::Instant::now() >= deadline {
+                return left;
+            }
+            tokio::time::sleep(DRAIN_POLL.min(limit)).await;
+        }
+    }
+
+    /// What the owner of the core tells; `None` where it has ended.
+    async fn report(&self) -> Option<Report> {
+        let (sender, receiver) = oneshot::channel();
+        self.commander.send(Command::Report(sender)).await.ok()?;
+        receiver.await.ok()
     }
 
     /// Returns when the server has stopped by itself, because a listener failed; the log says which. It can be

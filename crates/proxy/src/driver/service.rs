@@ -6,6 +6,7 @@ use std::time::Instant;
 use sip_net::{Incoming, Transports};
 use tokio::sync::{mpsc, oneshot};
 
+use super::control::{Command, Report};
 use super::resolver::Resolver;
 use super::store::MemoryStore;
 use super::{Counted, log};
@@ -20,6 +21,7 @@ pub(super) struct Service {
     core: Proxy,
     transports: Transports,
     incoming: mpsc::Receiver<Incoming>,
+    commands: mpsc::Receiver<Command>,
     /// What was taken from `incoming` in this turn.
     batch: Vec<Incoming>,
     store: MemoryStore,
@@ -32,6 +34,7 @@ impl Service {
         core: Proxy,
         transports: Transports,
         incoming: mpsc::Receiver<Incoming>,
+        commands: mpsc::Receiver<Command>,
         store: MemoryStore,
         resolver: Resolver,
         counted: Arc<Mutex<Counted>>,
@@ -40,6 +43,7 @@ impl Service {
             core,
             transports,
             incoming,
+            commands,
             batch: Vec::with_capacity(BATCH),
             store,
             resolver,
@@ -71,6 +75,10 @@ impl Service {
                 None
             }
             answer = self.resolver.next() => answer,
+            Some(command) = self.commands.recv() => {
+                self.obey(Instant::now(), command);
+                None
+            }
             () = sleep => None,
         };
         let now = Instant::now();
@@ -92,9 +100,30 @@ impl Service {
         true
     }
 
+    fn obey(&mut self, now: Instant, command: Command) {
+        match command {
+            Command::SetPolicy(policy) => self.core.set_policy(now, policy),
+            Command::Drain => self.core.drain(),
+            Command::Report(report) => {
+                // Whoever asked may have given up.
+                let _ = report.send(Report {
+                    statistics: self.core.statistics(),
+                    transactions: self.core.transactions(),
+                });
+            }
+        }
+    }
+
     fn handle(&mut self, now: Instant, incoming: Incoming) {
         match incoming {
-            Incoming::Message { flow, message, .. } => self.core.handle_message(now, flow, message),
+            Incoming::Message {
+                flow,
+                message,
+                received,
+            } => {
+                let waited = now.saturating_duration_since(received);
+                self.core.handle_message_after(now, waited, flow, message);
+            }
             Incoming::Malformed { flow, bytes, .. } => self.core.handle_malformed(now, flow, bytes),
             Incoming::ConnectionClosed { connection, .. } => {
                 self.core.handle_connection_closed(connection);
@@ -130,11 +159,7 @@ impl Service {
         match query {
             Query::Lookup(address) => Some(self.store.look_up(&address)),
             Query::Update(address, update) => Some(self.store.update(now, address, &update)),
-            Query::Resolve {
-                host,
-                port,
-                transport,
-            } => self.resolver.ask(id, host, port, transport),
+            Query::Resolve(destination) => self.resolver.ask(id, destination),
         }
     }
 }
@@ -148,6 +173,7 @@ mod tests {
     use sip::{Flow, Message, Method, Name, Transport};
     use sip_net::SipNetConfig;
 
+    use super::super::control;
     use super::*;
     use crate::core::{Config, Listener};
 
@@ -171,10 +197,12 @@ mod tests {
         let resolver = Resolver::new(transports.clone(), Duration::from_secs(10));
         let counted = Arc::new(Mutex::new(Counted::default()));
         let (sender, incoming) = mpsc::channel(4 * BATCH);
+        let (_commander, commands) = control::channel();
         let mut service = Service::new(
             Proxy::new(config, rng),
             transports,
             incoming,
+            commands,
             store,
             resolver,
             Arc::clone(&counted),
