@@ -6,6 +6,7 @@ use sctp_net::Tap;
 use udp_net::Impairment;
 
 use crate::listen::Listen;
+use crate::tls::TlsConfig;
 
 /// What [`Transports::start`](crate::Transports::start) is told.
 #[derive(Clone, Debug)]
@@ -21,6 +22,8 @@ pub struct SipNetConfig {
     pub stream_policy: StreamPolicy,
     /// The protocol parameters of our SCTP endpoints.
     pub sctp: sctp::EndpointConfig,
+    /// Certificates, and whom we believe, wherever TLS is used.
+    pub tls: TlsConfig,
     /// A bad network inside the UDP sockets, those under SCTP included. Each socket draws from a
     /// sequence of its own, which the seed and the order of opening fix.
     pub impairment: Option<Impairment>,
@@ -43,6 +46,7 @@ impl Default for SipNetConfig {
                 outbound_streams: 64,
                 ..Default::default()
             },
+            tls: TlsConfig::default(),
             impairment: None,
             tap: None,
             limits: Limits::default(),

@@ -25,6 +25,7 @@ mod statistics;
 mod tasks;
 mod tcp;
 mod tcp_counts;
+mod tls;
 mod trace;
 mod transports;
 mod udp;
@@ -35,5 +36,9 @@ pub use incoming::{CloseReason, Incoming, MalformedReason, SendError};
 pub use listen::{Listen, ListenParseError, StartError, StartProblem};
 pub use sctp_net::Tap;
 pub use statistics::WireStatistics;
+pub use tls::{
+    Authorities, CertificateFiles, ClientCertificates, TlsClientConfig, TlsConfig, TlsError,
+    TlsServerConfig, UnknownClientCertificates,
+};
 pub use transports::Transports;
 pub use udp_net::Impairment;

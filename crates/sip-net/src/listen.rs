@@ -7,6 +7,8 @@ use std::str::FromStr;
 
 use sip::Transport;
 
+use crate::tls::TlsError;
+
 /// One address to listen on: `TRANSPORT:IP[:PORT]`, such as `udp:127.0.0.1:5060` or `sctp:[::1]`.
 ///
 /// Without a port it is the transport's default (RFC 3261 section 18.1.1); port 0 lets the system
@@ -71,14 +73,20 @@ fn parse_address(text: &str, default_port: u16) -> Option<SocketAddr> {
         .map(|ip| SocketAddr::new(ip, default_port))
 }
 
-/// Why the transports did not start: one line that names the listener and says what to do.
+/// Why the transports did not start: one line that names the listener or file and says what to do.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {listen}: {problem}")]
-pub struct StartError {
-    /// The listener that failed.
-    pub listen: Listen,
-    /// What is wrong with it.
-    pub problem: StartProblem,
+pub enum StartError {
+    /// A listener cannot be opened.
+    #[error("cannot listen on {listen}: {problem}")]
+    Listen {
+        /// The listener that failed.
+        listen: Listen,
+        /// What is wrong with it.
+        problem: StartProblem,
+    },
+    /// TLS lacks something.
+    #[error("TLS: {0}")]
+    Tls(#[from] TlsError),
 }
 
 /// What is wrong with a listener.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use sip::{Flow, Message, Target, Transmit, Transport};
+use sip::{Flow, Message, Peer, Target, Transmit, Transport};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
@@ -20,6 +20,7 @@ use crate::routes::Routes;
 use crate::sctp::SctpStacks;
 use crate::statistics::{AllCounters, Counters};
 use crate::tasks::Tasks;
+use crate::tls::Tls;
 use crate::udp::{Departures, UdpPort, UdpPorts};
 use crate::{sctp, tcp, trace};
 
@@ -38,6 +39,7 @@ pub(crate) struct Shared {
     pub(crate) connections: Connections,
     pub(crate) udp: UdpPorts,
     pub(crate) sctp: SctpStacks,
+    pub(crate) tls: Tls,
     /// What may wait to be sent, everywhere together.
     pub(crate) budget: Arc<Budget>,
 }
@@ -55,6 +57,7 @@ impl Shared {
         incoming: Vec<mpsc::WeakSender<Incoming>>,
         udp: Vec<Vec<Arc<UdpPort>>>,
         sctp: SctpStacks,
+        tls: Tls,
         impairments: Arc<Impairments>,
     ) -> Shared {
         let budget = Budget::new(config.limits.all_write_queues_bytes);
@@ -67,6 +70,7 @@ impl Shared {
             connections: Connections::new(udp.len() as u64, &config.limits, budget.clone()),
             udp: UdpPorts::new(udp, impairments, &config),
             sctp,
+            tls,
             budget,
             config,
         }
@@ -201,7 +205,7 @@ impl Shared {
         trace::sending(&transmit);
         let Transmit {
             target,
-            peer: _,
+            peer,
             payload,
             call,
             transaction,
@@ -221,7 +225,7 @@ impl Shared {
                 self.send_along(flow, outgoing(flow.stream, Some(address)), way_out);
             }
             Target::Address(transport, remote) => {
-                self.send_to(transport, remote, outgoing(0, None), way_out);
+                self.send_to(transport, remote, peer, outgoing(0, None), way_out);
             }
         }
     }
@@ -240,7 +244,7 @@ impl Shared {
                 }
                 None => Err(outgoing.refused(SendError::Gone)),
             },
-            Transport::Tcp | Transport::Sctp => match self.connections.get(flow.connection) {
+            Transport::Tcp | Transport::Sctp | Transport::TlsSctp => match self.connections.get(flow.connection) {
                 Some(connection) => connection.push(outgoing),
                 None => Err(outgoing.refused(SendError::Gone)),
             },
@@ -256,6 +260,7 @@ impl Shared {
         self: &Arc<Self>,
         transport: Transport,
         remote: SocketAddr,
+        peer: Option<Arc<Peer>>,
         outgoing: Outgoing,
         (worker, departures): (usize, &mut Departures),
     ) {
@@ -264,7 +269,7 @@ impl Shared {
                 Ok(port) => departures.push(self, port, remote, None, outgoing),
                 Err(error) => Err(outgoing.refused(error)),
             },
-            Transport::Tcp | Transport::Sctp => match self.connection_to(transport, remote) {
+            Transport::Tcp | Transport::Sctp | Transport::TlsSctp => match self.connection_to(transport, remote, peer) {
                 Ok(connection) => connection.push(outgoing),
                 Err(error) => Err(outgoing.refused(error)),
             },
@@ -276,17 +281,18 @@ impl Shared {
         }
     }
 
-    /// The connection to an address (RFC 3261 section 18.1.1: one that is open is used), or a new
-    /// one that is being opened.
+    /// The connection to an address, or to another one of the peer's (RFC 3261 section 18.1.1: one
+    /// that is open is used), or a new one that is being opened.
     pub(crate) fn connection_to(
         self: &Arc<Self>,
         transport: Transport,
         remote: SocketAddr,
+        peer: Option<Arc<Peer>>,
     ) -> Result<Arc<Connection>, SendError> {
         if self.tasks.is_stopping() {
             return Err(SendError::ShutDown);
         }
-        match self.connections.find_or_open(transport, remote)? {
+        match self.connections.find_or_open(transport, remote, peer)? {
             Found::Existing(connection) => Ok(connection),
             Found::New(opening) => Ok(self.open(opening, false)),
         }
@@ -312,7 +318,7 @@ impl Shared {
     ) -> Arc<Connection> {
         let shared = self.clone();
         let opening = connection.clone();
-        if connection.transport == Transport::Sctp {
+        if matches!(connection.transport, Transport::Sctp | Transport::TlsSctp) {
             self.tasks
                 .spawn(sctp::open(shared, opening, queue, private));
         } else {
@@ -344,7 +350,7 @@ impl Shared {
                 outgoing.stream = 0;
                 let worker = outgoing.transaction.map_or(0, |owned| owned.worker);
                 let mut departures = Departures::default();
-                self.send_to(transport, address, outgoing, (worker, &mut departures));
+                self.send_to(transport, address, None, outgoing, (worker, &mut departures));
                 departures.send(self);
             }
             _ => self.send_failed(transport, outgoing.transaction, error),

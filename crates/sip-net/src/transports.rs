@@ -19,6 +19,7 @@ use crate::shared::Shared;
 use crate::statistics::WireStatistics;
 use crate::tcp;
 use crate::tcp_counts::TcpCounts;
+use crate::tls::{Tls, TlsError};
 use crate::udp;
 
 /// The SIP transports of a program; a handle that is cheap to clone.
@@ -80,6 +81,7 @@ impl Transports {
         runtimes: Vec<Handle>,
     ) -> Result<(Transports, Vec<mpsc::Receiver<Incoming>>), StartError> {
         let impairments = Arc::new(Impairments::new(config.impairment));
+        let tls = Tls::new(config.tls.clone(), &config.listeners)?;
         let listeners = Listeners::open(&config, &impairments, &runtimes)?;
         let queue = config.limits.incoming_queue.max(1);
         let (incoming, receivers): (Vec<_>, Vec<_>) =
@@ -92,6 +94,7 @@ impl Transports {
             incoming.iter().map(mpsc::Sender::downgrade).collect(),
             udp.collect(),
             listeners.stacks,
+            tls,
             impairments,
         ));
         for (worker, bound) in listeners.udp.into_iter().flat_map(by_worker) {
@@ -182,6 +185,15 @@ impl Transports {
         } else if let Some(port) = shared.udp.get(connection, self.worker) {
             port.close();
         }
+    }
+
+    /// Reads certificates, keys and authorities again, whether or not the files have changed.
+    /// Connections keep what they began with. The files are read before this returns.
+    ///
+    /// # Errors
+    /// What is wrong with them; then what was read before stays in use.
+    pub fn reload_certificates(&self) -> Result<(), TlsError> {
+        self.shared().tls.reload()
     }
 
     /// The listeners, in the order of the settings, with the ports that the system chose.
@@ -317,7 +329,7 @@ impl Listeners {
         for &listen in &config.listeners {
             let address = listeners
                 .open_one(listen, impairments, queue_messages, runtimes)
-                .map_err(|problem| StartError { listen, problem })?;
+                .map_err(|problem| StartError::Listen { listen, problem })?;
             listeners.addresses.push(Listen { address, ..listen });
         }
         Ok(listeners)

@@ -1,0 +1,290 @@
+//! TLS for whatever carries it: certificates, verification, key log, and files read again.
+//!
+//! [`Tls`] makes the settings of [`TlsConfig`] into those of rustls: [`Tls::server_config`] for a
+//! listener, [`Tls::client_config`] for connections that we open. What carries the records is no
+//! business of it. Connections keep what they began with; files that change are for later ones.
+
+mod config;
+mod error;
+mod files;
+mod identities;
+mod key_log;
+mod sni;
+mod stamps;
+mod verifiers;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::ServerName;
+use rustls::server::NoClientAuth;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{ClientConfig, KeyLog, NoKeyLog, ServerConfig};
+use sip::{Peer, Transport};
+
+pub use config::{
+    Authorities, CertificateFiles, ClientCertificates, TlsClientConfig, TlsConfig, TlsServerConfig,
+    UnknownClientCertificates,
+};
+pub use error::TlsError;
+
+use crate::listen::Listen;
+use files::{read_authorities, read_certificate};
+use key_log::KeyLogFile;
+use sni::CertificatesByName;
+use stamps::Stamps;
+use verifiers::{InsecureVerifier, SipClientVerifier, SipServerVerifier};
+
+pub(crate) use identities::sip_domains;
+
+/// What TLS uses, read from files.
+#[derive(Debug)]
+pub(crate) struct Tls {
+    config: TlsConfig,
+    /// The listeners that have TLS, as they are in the settings.
+    listeners: Vec<Listen>,
+    provider: Arc<CryptoProvider>,
+    key_log: Arc<dyn KeyLog>,
+    current: RwLock<Current>,
+    /// The files as they were when they were last read, or tried to be.
+    stamps: Mutex<Stamps>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Current {
+    servers: Vec<(Listen, Arc<ServerConfig>)>,
+    /// Read when it is first needed where it is all from the system, which may have nothing.
+    clients: Option<Clients>,
+}
+
+#[derive(Clone, Debug)]
+struct Clients {
+    /// Verification by the rules of SIP.
+    sip: Arc<ClientConfig>,
+    /// By those of the web, which secure WebSocket has (RFC 7118 section 7, RFC 6455 section 4.1).
+    web: Arc<ClientConfig>,
+}
+
+impl Tls {
+    /// Reads what the listeners and explicit settings name.
+    pub(crate) fn new(config: TlsConfig, listeners: &[Listen]) -> Result<Tls, TlsError> {
+        let key_log: Arc<dyn KeyLog> = match &config.key_log {
+            Some(path) => Arc::new(KeyLogFile::open(path)?),
+            None => Arc::new(NoKeyLog),
+        };
+        let secure = listeners
+            .iter()
+            .filter(|listen| listen.transport.is_secure());
+        let tls = Tls {
+            listeners: secure.copied().collect(),
+            provider: Arc::new(ring::default_provider()),
+            key_log,
+            current: RwLock::default(),
+            stamps: Mutex::default(),
+            config,
+        };
+        tls.reload()?;
+        Ok(tls)
+    }
+
+    /// What a listener uses for its next connection. `listen` is as it is in the settings.
+    pub(crate) fn server_config(&self, listen: Listen) -> Result<Arc<ServerConfig>, TlsError> {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        let found = current.servers.iter().find(|(other, _)| *other == listen);
+        found
+            .map(|(_, server)| server.clone())
+            .ok_or(TlsError::NoCertificate(listen))
+    }
+
+    /// What the next connection that we open over a transport uses.
+    pub(crate) fn client_config(
+        &self,
+        transport: Transport,
+    ) -> Result<Arc<ClientConfig>, TlsError> {
+        let clients = {
+            let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+            current.clients.clone()
+        };
+        let clients = match clients {
+            Some(clients) => clients,
+            None => {
+                let clients = self.read_clients()?;
+                let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+                current.clients.get_or_insert(clients).clone()
+            }
+        };
+        Ok(match transport {
+            Transport::Wss => clients.web,
+            _ => clients.sip,
+        })
+    }
+
+    /// Reads all files again. Where that fails everything stays as it is.
+    pub(crate) fn reload(&self) -> Result<(), TlsError> {
+        // Before they are read: what changes meanwhile is seen the next time.
+        let stamps = Stamps::of(self.files());
+        *self.stamps.lock().unwrap_or_else(PoisonError::into_inner) = stamps;
+        let mut servers = Vec::new();
+        for listen in &self.listeners {
+            servers.push((*listen, self.read_server(*listen)?));
+        }
+        let client = &self.config.client;
+        let is_named = client.certificate.is_some() || client.authorities != Authorities::System;
+        let is_used = {
+            let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+            current.clients.is_some()
+        };
+        let clients = match is_named || is_used {
+            true => Some(self.read_clients()?),
+            false => None,
+        };
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        *current = Current { servers, clients };
+        Ok(())
+    }
+
+    /// Reads all files again where one has changed since they were last read; says whether it did.
+    pub(crate) fn reload_changed(&self) -> Result<bool, TlsError> {
+        let seen = Stamps::of(self.files());
+        let is_changed = *self.stamps.lock().unwrap_or_else(PoisonError::into_inner) != seen;
+        if is_changed {
+            self.reload()?;
+        }
+        Ok(is_changed)
+    }
+
+    /// The settings that it was made from.
+    pub(crate) fn config(&self) -> &TlsConfig {
+        &self.config
+    }
+
+    fn server(&self, listen: Listen) -> &TlsServerConfig {
+        let own = self
+            .config
+            .listeners
+            .iter()
+            .find(|(other, _)| *other == listen);
+        own.map_or(&self.config.server, |(_, own)| own)
+    }
+
+    fn read_server(&self, listen: Listen) -> Result<Arc<ServerConfig>, TlsError> {
+        let config = self.server(listen);
+        if config.certificates.is_empty() {
+            return Err(TlsError::NoCertificate(listen));
+        }
+        let keys: Result<Vec<_>, _> = config
+            .certificates
+            .iter()
+            .map(|files| read_certificate(files, &self.provider))
+            .collect();
+        let verifier: Arc<dyn ClientCertVerifier> = match config.client_certificates {
+            ClientCertificates::None => Arc::new(NoClientAuth),
+            asked => {
+                let roots = read_authorities(&config.authorities)?;
+                let required = asked == ClientCertificates::Require;
+                Arc::new(SipClientVerifier::new(roots, required, &self.provider)?)
+            }
+        };
+        let mut server = ServerConfig::builder_with_provider(self.provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(TlsError::settings)?
+            .with_client_cert_verifier(verifier)
+            .with_cert_resolver(Arc::new(CertificatesByName::new(keys?)));
+        server.key_log = self.key_log.clone();
+        // Sessions that are resumed cost the peers their memory, not ours.
+        server.ticketer = ring::Ticketer::new().map_err(TlsError::settings)?;
+        Ok(Arc::new(server))
+    }
+
+    fn read_clients(&self) -> Result<Clients, TlsError> {
+        let config = &self.config.client;
+        let builder = || {
+            ClientConfig::builder_with_provider(self.provider.clone())
+                .with_safe_default_protocol_versions()
+                .map_err(TlsError::settings)
+        };
+        let [sip, web] = if config.insecure {
+            let insecure = || Arc::new(InsecureVerifier::new(&self.provider));
+            [builder()?, builder()?].map(|builder| {
+                builder
+                    .dangerous()
+                    .with_custom_certificate_verifier(insecure())
+            })
+        } else {
+            let roots = read_authorities(&config.authorities)?;
+            let verifier = Arc::new(SipServerVerifier::new(roots.clone(), &self.provider));
+            [
+                builder()?
+                    .dangerous()
+                    .with_custom_certificate_verifier(verifier),
+                builder()?.with_root_certificates(roots),
+            ]
+        };
+        let own = match &config.certificate {
+            Some(files) => Some(Arc::new(read_certificate(files, &self.provider)?)),
+            None => None,
+        };
+        let finish =
+            |builder: rustls::ConfigBuilder<ClientConfig, rustls::client::WantsClientCert>| {
+                let mut client = match &own {
+                    Some(key) => builder.with_client_cert_resolver(Arc::new(
+                        rustls::sign::SingleCertAndKey::from(key.clone()),
+                    )),
+                    None => builder.with_no_client_auth(),
+                };
+                client.key_log = self.key_log.clone();
+                Arc::new(client)
+            };
+        Ok(Clients {
+            sip: finish(sip),
+            web: finish(web),
+        })
+    }
+
+    /// All files that the settings name.
+    fn files(&self) -> impl Iterator<Item = &std::path::Path> {
+        let servers = self.listeners.iter().map(|listen| self.server(*listen));
+        let of_servers = servers.flat_map(|server| {
+            let asks = server.client_certificates != ClientCertificates::None;
+            let authorities = asks.then_some(&server.authorities);
+            files_of(server.certificates.iter(), authorities)
+        });
+        let client = &self.config.client;
+        let authorities = (!client.insecure).then_some(&client.authorities);
+        of_servers.chain(files_of(client.certificate.iter(), authorities))
+    }
+}
+
+fn files_of<'a>(
+    certificates: impl Iterator<Item = &'a CertificateFiles>,
+    authorities: Option<&'a Authorities>,
+) -> impl Iterator<Item = &'a std::path::Path> {
+    let named = match authorities {
+        Some(Authorities::File(path)) => Some(path.as_path()),
+        Some(Authorities::System) | None => None,
+    };
+    certificates
+        .flat_map(|files| [files.certificate.as_path(), files.key.as_path()])
+        .chain(named)
+}
+
+/// What a server has to show, and what it is asked for (SNI): the SIP domain that was looked up,
+/// else the address. A name that is none is asked for as the address, which fails where it matters.
+pub(crate) fn server_name(peer: Option<&Peer>, remote: SocketAddr) -> ServerName<'static> {
+    let address = || ServerName::IpAddress(remote.ip().into());
+    match peer.and_then(|peer| peer.name.as_deref()) {
+        Some(name) => {
+            let name = name.strip_suffix('.').unwrap_or(name);
+            let name = name
+                .strip_prefix('[')
+                .and_then(|rest| rest.strip_suffix(']'))
+                .unwrap_or(name);
+            ServerName::try_from(name.to_owned()).unwrap_or_else(|_| address())
+        }
+        None => address(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

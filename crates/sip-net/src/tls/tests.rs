@@ -1,0 +1,172 @@
+//! The settings as rustls gets them. What goes over connections is tested in `tests/tls*.rs`.
+
+use std::fs;
+use std::path::PathBuf;
+
+use rcgen::{CertificateParams, KeyPair};
+use tempfile::TempDir;
+
+use super::*;
+
+struct Files {
+    directory: TempDir,
+}
+
+impl Files {
+    fn new() -> Files {
+        Files {
+            directory: TempDir::new().expect("a directory"),
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// A self-signed certificate for a name.
+    fn certificate(&self, name: &str) -> CertificateFiles {
+        let key = KeyPair::generate().expect("a key");
+        let params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
+        let certificate = params.self_signed(&key).expect("a certificate");
+        let files = CertificateFiles {
+            certificate: self.path(&format!("{name}.pem")),
+            key: self.path(&format!("{name}.key")),
+        };
+        fs::write(&files.certificate, certificate.pem()).expect("written");
+        fs::write(&files.key, key.serialize_pem()).expect("written");
+        files
+    }
+}
+
+fn listener(text: &str) -> Listen {
+    text.parse().expect("a listener")
+}
+
+fn config(certificates: Vec<CertificateFiles>) -> TlsConfig {
+    TlsConfig {
+        server: TlsServerConfig {
+            certificates,
+            ..TlsServerConfig::default()
+        },
+        ..TlsConfig::default()
+    }
+}
+
+#[test]
+fn a_listener_without_a_certificate_is_refused() {
+    let refused = Tls::new(TlsConfig::default(), &[listener("tls:127.0.0.1:0")]);
+    assert_eq!(
+        refused.err(),
+        Some(TlsError::NoCertificate(listener("tls:127.0.0.1:0")))
+    );
+    assert!(Tls::new(TlsConfig::default(), &[listener("tcp:127.0.0.1:0")]).is_ok());
+}
+
+#[test]
+fn what_is_wrong_with_a_file_is_told() {
+    let files = Files::new();
+    let good = files.certificate("a.example");
+    let other = files.certificate("b.example");
+    let listeners = [listener("tls:127.0.0.1:0")];
+    let problem = |certificate: PathBuf, key: PathBuf| {
+        let config = config(vec![CertificateFiles { certificate, key }]);
+        Tls::new(config, &listeners)
+            .expect_err("refused")
+            .to_string()
+    };
+    let missing = problem(files.path("none.pem"), good.key.clone());
+    assert!(missing.contains("none.pem"), "{missing}");
+    let swapped = problem(good.key.clone(), good.certificate.clone());
+    assert!(
+        swapped.ends_with("a.example.key: no certificate in it"),
+        "{swapped}"
+    );
+    let no_key = problem(good.certificate.clone(), good.certificate.clone());
+    assert!(no_key.contains("no private key in it"), "{no_key}");
+    let mismatch = problem(good.certificate.clone(), other.key);
+    assert!(mismatch.contains("not the certificate's key"), "{mismatch}");
+    fs::write(files.path("empty.pem"), "").expect("written");
+    let authorities = TlsConfig {
+        client: TlsClientConfig {
+            authorities: Authorities::File(files.path("empty.pem")),
+            ..TlsClientConfig::default()
+        },
+        ..TlsConfig::default()
+    };
+    let empty = Tls::new(authorities, &[]).expect_err("refused").to_string();
+    assert!(
+        empty.ends_with("empty.pem: no certificate in it"),
+        "{empty}"
+    );
+}
+
+#[test]
+fn a_listener_may_have_settings_of_its_own() {
+    let files = Files::new();
+    let (common, own) = (listener("tls:127.0.0.1:0"), listener("wss:127.0.0.1:0"));
+    let mut config = config(vec![files.certificate("a.example")]);
+    config.listeners.push((
+        own,
+        TlsServerConfig {
+            certificates: Vec::new(),
+            ..TlsServerConfig::default()
+        },
+    ));
+    assert!(Tls::new(config.clone(), &[common]).is_ok());
+    let refused = Tls::new(config, &[common, own]);
+    assert_eq!(refused.err(), Some(TlsError::NoCertificate(own)));
+}
+
+#[test]
+fn changed_files_are_read_and_broken_ones_left() {
+    let files = Files::new();
+    let certificate = files.certificate("a.example");
+    let listen = listener("tls:127.0.0.1:0");
+    let tls = Tls::new(config(vec![certificate.clone()]), &[listen]).expect("good files");
+    let first = tls.server_config(listen).expect("a listener");
+    assert_eq!(tls.reload_changed(), Ok(false));
+    assert!(Arc::ptr_eq(
+        &first,
+        &tls.server_config(listen).expect("a listener")
+    ));
+
+    files.certificate("a.example");
+    assert_eq!(tls.reload_changed(), Ok(true));
+    let second = tls.server_config(listen).expect("a listener");
+    assert!(!Arc::ptr_eq(&first, &second));
+
+    fs::write(&certificate.key, "no key").expect("written");
+    assert!(tls.reload_changed().is_err());
+    assert!(Arc::ptr_eq(
+        &second,
+        &tls.server_config(listen).expect("a listener")
+    ));
+    // It is told once.
+    assert_eq!(tls.reload_changed(), Ok(false));
+}
+
+#[test]
+fn a_server_is_asked_for_its_name_or_address() {
+    let remote: SocketAddr = "192.0.2.1:5061".parse().expect("an address");
+    let name = |text: &str| {
+        let peer = Peer {
+            name: Some(text.into()),
+            ..Peer::default()
+        };
+        server_name(Some(&peer), remote).to_str().into_owned()
+    };
+    assert_eq!(name("example.com"), "example.com");
+    assert_eq!(name("example.com."), "example.com");
+    assert_eq!(name("[2001:db8::1]"), "2001:db8::1");
+    assert_eq!(name("not a name"), "192.0.2.1");
+    assert_eq!(server_name(None, remote).to_str(), "192.0.2.1");
+}
+
+#[test]
+fn client_certificates_are_read_as_they_are_written() {
+    for text in ["none", "request", "require"] {
+        let choice: ClientCertificates = text.parse().expect(text);
+        assert_eq!(choice.to_string(), text);
+    }
+    assert!("Require".parse::<ClientCertificates>().is_err());
+}
