@@ -1,5 +1,7 @@
 //! What the core counts.
 
+use std::ops::AddAssign;
+
 use sip::transaction::TransactionStatistics;
 
 use super::overload::OverloadStatistics;
@@ -18,6 +20,12 @@ pub struct Statistics {
     pub refused: u64,
     /// Requests forwarded, once a branch.
     pub forwarded: u64,
+    /// Requests forwarded without state; ACKs not counted.
+    pub passed_on: u64,
+    /// Responses forwarded without state.
+    pub responses_passed_on: u64,
+    /// Requests answered 302 with where the user is.
+    pub redirected: u64,
     /// ACKs to a 2xx forwarded.
     pub acknowledgements_forwarded: u64,
     /// REGISTERs answered 200.
@@ -55,4 +63,63 @@ pub struct Statistics {
     pub questions: u64,
     /// Now: octets of messages held by what is forwarded or waits for an answer.
     pub held_octets: u64,
+}
+
+/// The counters and gauges of several workers together.
+impl AddAssign for Statistics {
+    fn add_assign(&mut self, other: Statistics) {
+        // Taken apart, so that no counter can be forgotten.
+        let Statistics {
+            transactions,
+            overload,
+            requests,
+            refused,
+            forwarded,
+            passed_on,
+            responses_passed_on,
+            redirected,
+            acknowledgements_forwarded,
+            registrations,
+            calls_started,
+            calls_answered,
+            calls_failed,
+            questions_timed_out,
+            questions_refused,
+            octets_refused,
+            registrations_without_room,
+            malformed,
+            foreign_responses,
+            acknowledgements_dropped,
+            events_dropped,
+            response_contexts,
+            branches,
+            questions,
+            held_octets,
+        } = other;
+        self.transactions += transactions;
+        self.overload += overload;
+        self.requests += requests;
+        self.refused += refused;
+        self.forwarded += forwarded;
+        self.passed_on += passed_on;
+        self.responses_passed_on += responses_passed_on;
+        self.redirected += redirected;
+        self.acknowledgements_forwarded += acknowledgements_forwarded;
+        self.registrations += registrations;
+        self.calls_started += calls_started;
+        self.calls_answered += calls_answered;
+        self.calls_failed += calls_failed;
+        self.questions_timed_out += questions_timed_out;
+        self.questions_refused += questions_refused;
+        self.octets_refused += octets_refused;
+        self.registrations_without_room += registrations_without_room;
+        self.malformed += malformed;
+        self.foreign_responses += foreign_responses;
+        self.acknowledgements_dropped += acknowledgements_dropped;
+        self.events_dropped += events_dropped;
+        self.response_contexts += response_contexts;
+        self.branches += branches;
+        self.questions += questions;
+        self.held_octets += held_octets;
+    }
 }

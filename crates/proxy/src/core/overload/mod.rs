@@ -15,6 +15,7 @@ mod queue;
 mod sources;
 
 use std::net::IpAddr;
+use std::ops::AddAssign;
 use std::time::{Duration, Instant};
 
 use ahash::RandomState;
@@ -60,6 +61,33 @@ pub struct OverloadStatistics {
     pub queue_delay: Duration,
     /// Now: whether new calls are refused because messages wait too long.
     pub is_overloaded: bool,
+}
+
+/// The counters and gauges of several workers together; of the gauges that do not add up, the worst.
+impl AddAssign for OverloadStatistics {
+    fn add_assign(&mut self, other: OverloadStatistics) {
+        // Taken apart, so that no counter can be forgotten.
+        let OverloadStatistics {
+            over_rate,
+            over_source_rate,
+            scans_ignored,
+            over_queue_delay,
+            over_transactions,
+            draining,
+            sources,
+            queue_delay,
+            is_overloaded,
+        } = other;
+        self.over_rate += over_rate;
+        self.over_source_rate += over_source_rate;
+        self.scans_ignored += scans_ignored;
+        self.over_queue_delay += over_queue_delay;
+        self.over_transactions += over_transactions;
+        self.draining += draining;
+        self.sources += sources;
+        self.queue_delay = self.queue_delay.max(queue_delay);
+        self.is_overloaded |= is_overloaded;
+    }
 }
 
 /// What is known of a request's surroundings when it is judged.
