@@ -1,6 +1,5 @@
 //! The client transactions of a layer: finding them, and doing what their machines ask for.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -11,8 +10,8 @@ use super::action::{Action, Actions, Timer};
 use super::client_invite::ClientInvite;
 use super::client_non_invite::ClientNonInvite;
 use super::common::Common;
+use super::keyed::Keyed;
 use super::matching::write_client_key;
-use super::table::Table;
 use super::{ClientId, SendRequestError, TransactionEvent, TransactionKey, call_hash};
 use crate::hop_by_hop::ack_to_failure;
 use crate::{Flow, Message, Method, Peer, Target, Transmit};
@@ -20,17 +19,13 @@ use crate::{Flow, Message, Method, Peer, Target, Transmit};
 /// All client transactions.
 #[derive(Debug)]
 pub(super) struct Clients {
-    table: Table<Client>,
-    by_key: HashMap<Arc<[u8]>, u64, RandomState>,
-    /// Where keys to look for are written.
-    sought: Vec<u8>,
+    table: Keyed<Client>,
 }
 
 /// One client transaction.
 #[derive(Debug)]
 struct Client {
     machine: Machine,
-    key: Arc<[u8]>,
     target: Target,
     peer: Option<Arc<Peer>>,
     call: u32,
@@ -47,9 +42,7 @@ enum Machine {
 impl Clients {
     pub(super) fn new(hasher: RandomState) -> Clients {
         Clients {
-            table: Table::new(),
-            by_key: HashMap::with_hasher(hasher),
-            sought: Vec::new(),
+            table: Keyed::new(hasher),
         }
     }
 
@@ -81,26 +74,24 @@ impl Clients {
         if branch.is_empty() || *method == Method::Ack || *method != cseq_method {
             return Err(SendRequestError::NoTransaction);
         }
-        if self.table.len() >= common.config.max_transactions {
-            common.statistics.overloaded += 1;
+        if !common.has_room(self.table.len(), request.wire_length()) {
             return Err(SendRequestError::Overloaded);
         }
-        write_client_key(&mut self.sought, branch, method);
-        if self.by_key.contains_key(&self.sought[..]) {
+        write_client_key(self.table.sought(), branch, method);
+        if self.table.find().is_some() {
             return Err(SendRequestError::BranchInUse);
         }
         let is_reliable = target.transport().is_reliable();
         let (machine, actions) = Machine::start(method, common, is_reliable);
-        let key: Arc<[u8]> = self.sought.as_slice().into();
+        let mut message = Bytes::new();
+        common.keep(&mut message, request.to_bytes());
         let number = self.table.insert(Client {
             machine,
-            key: key.clone(),
             target,
             peer,
             call: call_hash(call_id),
-            message: request.to_bytes(),
+            message,
         });
-        self.by_key.insert(key, number);
         self.perform(common, now, number, actions, None);
         Ok(ClientId(number))
     }
@@ -123,10 +114,8 @@ impl Clients {
             common.statistics.malformed += 1;
             return;
         };
-        write_client_key(&mut self.sought, branch, &method);
-        let found = self.by_key.get(&self.sought[..]).copied();
-        let client = found.and_then(|number| Some((number, self.table.get_mut(number)?)));
-        let Some((number, client)) = client else {
+        write_client_key(self.table.sought(), branch, &method);
+        let Some((number, client)) = self.table.find() else {
             common.statistics.stray_responses += 1;
             let event = TransactionEvent::StrayResponse { flow, response };
             common.events.push_back(event);
@@ -190,7 +179,8 @@ impl Clients {
                     // It is rare enough to read again what was written.
                     let invite = Message::read(client.message.clone());
                     if let (Ok(invite), Some((_, response))) = (invite, &response) {
-                        client.message = ack_to_failure(&invite, response).to_bytes();
+                        let ack = ack_to_failure(&invite, response).to_bytes();
+                        common.keep(&mut client.message, ack);
                         common.statistics.requests_sent += 1;
                         common.transmits.push_back(client.transmit(id));
                     }
@@ -220,7 +210,7 @@ impl Clients {
                     common.timers.start(now, duration, number, timer);
                 }
                 Action::Terminate => {
-                    self.by_key.remove(&client.key);
+                    common.keep(&mut client.message, Bytes::new());
                     self.table.remove(number);
                     let transaction = TransactionKey::Client(id);
                     let event = TransactionEvent::Terminated { transaction };
@@ -238,7 +228,7 @@ impl Clients {
         if let Some(client) = self.table.get_mut(number)
             && !client.machine.needs_message()
         {
-            client.message = Bytes::new();
+            common.keep(&mut client.message, Bytes::new());
         }
     }
 }

@@ -23,6 +23,9 @@ pub struct TransactionConfig {
     /// The most client transactions, and the most server transactions, at one time; the CANCEL for
     /// an INVITE that has come is let in beyond them.
     pub max_transactions: usize,
+    /// The most octets of messages that all transactions keep to send them again. A transaction that
+    /// would begin beyond it is refused; the responses of those that are there may exceed it.
+    pub max_octets: usize,
 }
 
 impl Default for TransactionConfig {
@@ -34,6 +37,7 @@ impl Default for TransactionConfig {
             timer_d: Duration::from_secs(32),
             trying_after: Some(Duration::from_millis(200)),
             max_transactions: 500_000,
+            max_octets: 512 << 20,
         }
     }
 }

@@ -18,6 +18,7 @@ mod common;
 mod config;
 mod event;
 mod id;
+mod keyed;
 mod matching;
 mod routing;
 mod server_invite;
@@ -249,6 +250,11 @@ impl Transactions {
     /// How many server transactions there are.
     pub fn server_transactions(&self) -> usize {
         self.servers.len()
+    }
+
+    /// How many octets of messages are kept to be sent again.
+    pub fn kept_octets(&self) -> usize {
+        self.common.kept_octets()
     }
 
     /// Keeps the number of running timers in proportion to that of the transactions.

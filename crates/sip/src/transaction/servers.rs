@@ -1,7 +1,5 @@
 //! The server transactions of a layer: finding them, and doing what their machines ask for.
 
-use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Instant;
 
 use ahash::RandomState;
@@ -9,28 +7,24 @@ use bytes::Bytes;
 
 use super::action::{Action, Actions, Timer};
 use super::common::Common;
+use super::keyed::Keyed;
 use super::matching::{Rules, write_server_key};
 use super::routing::{ResponseRoute, note_source};
 use super::server_invite::ServerInvite;
 use super::server_non_invite::ServerNonInvite;
-use super::table::Table;
 use super::{ServerId, TransactionEvent, TransactionKey, call_hash};
 use crate::{Flow, Message, Method, Transmit};
 
 /// All server transactions.
 #[derive(Debug)]
 pub(super) struct Servers {
-    table: Table<Server>,
-    by_key: HashMap<Arc<[u8]>, u64, RandomState>,
-    /// Where keys to look for are written.
-    sought: Vec<u8>,
+    table: Keyed<Server>,
 }
 
 /// One server transaction.
 #[derive(Debug)]
 struct Server {
     machine: Machine,
-    key: Arc<[u8]>,
     rules: Rules,
     route: ResponseRoute,
     call: u32,
@@ -66,9 +60,7 @@ enum Subject {
 impl Servers {
     pub(super) fn new(hasher: RandomState) -> Servers {
         Servers {
-            table: Table::new(),
-            by_key: HashMap::with_hasher(hasher),
-            sought: Vec::new(),
+            table: Keyed::new(hasher),
         }
     }
 
@@ -136,9 +128,7 @@ impl Servers {
             return;
         }
         // A CANCEL makes room, and there is one of them for each INVITE at the most.
-        let is_full = self.table.len() >= common.config.max_transactions;
-        if is_full && cancels.is_none() {
-            common.statistics.overloaded += 1;
+        if cancels.is_none() && !common.has_room(self.table.len(), request.wire_length()) {
             note_source(&mut request, &flow);
             let event = TransactionEvent::Overloaded { flow, request };
             common.events.push_back(event);
@@ -160,24 +150,23 @@ impl Servers {
             common.statistics.malformed += 1;
             return;
         };
-        let Some(rules) = write_server_key(&mut self.sought, &request, method) else {
+        let Some(rules) = write_server_key(self.table.sought(), &request, method) else {
             common.statistics.malformed += 1;
             return;
         };
         let route = ResponseRoute::new(&flow, &via);
         let (machine, actions) = Machine::start(method, common, flow.transport.is_reliable());
-        let key: Arc<[u8]> = self.sought.as_slice().into();
+        let mut message = Bytes::new();
+        common.keep(&mut message, request.to_bytes());
         let number = self.table.insert(Server {
             machine,
-            key: key.clone(),
             rules,
             route,
             call: call_hash(request.call_id().unwrap_or_default()),
-            message: request.to_bytes(),
+            message,
             response_tag: None,
             answered_tags: Vec::new(),
         });
-        self.by_key.insert(key, number);
         note_source(&mut request, &flow);
         let subject = Subject::Request {
             flow,
@@ -237,9 +226,8 @@ impl Servers {
 
     /// The transaction that a request would match, were it of this method.
     fn find(&mut self, request: &Message, method: &Method) -> Option<(u64, &mut Server)> {
-        write_server_key(&mut self.sought, request, method)?;
-        let number = *self.by_key.get(&self.sought[..])?;
-        Some((number, self.table.get_mut(number)?))
+        write_server_key(self.table.sought(), request, method)?;
+        self.table.find()
     }
 
     /// Does what a machine asks for.
@@ -252,6 +240,7 @@ impl Servers {
         mut subject: Subject,
     ) {
         let id = ServerId(number);
+        let hasher = self.table.hasher().clone();
         for action in actions {
             let Some(server) = self.table.get_mut(number) else {
                 return;
@@ -259,22 +248,22 @@ impl Servers {
             match action {
                 Action::SendTrying => {
                     if let Some(trying) = server.trying(&subject) {
-                        server.message = trying;
+                        common.keep(&mut server.message, trying);
                         common.statistics.responses_sent += 1;
                         common.transmits.push_back(server.transmit(id));
                     }
                 }
                 Action::SendResponse => {
                     if let Subject::Response(response) = &subject {
-                        server.keep(response);
+                        server.keep(common, response);
                         common.statistics.responses_sent += 1;
                         common.transmits.push_back(server.transmit(id));
                     }
                 }
                 Action::SendAnswer => {
                     if let Subject::Response(response) = &subject {
-                        server.keep(response);
-                        if server.is_repeated_answer(response, self.by_key.hasher()) {
+                        server.keep(common, response);
+                        if server.is_repeated_answer(response, &hasher) {
                             common.statistics.response_retransmissions += 1;
                         } else {
                             common.statistics.responses_sent += 1;
@@ -307,7 +296,7 @@ impl Servers {
                     common.timers.start(now, duration, number, timer);
                 }
                 Action::Terminate => {
-                    self.by_key.remove(&server.key);
+                    common.keep(&mut server.message, Bytes::new());
                     self.table.remove(number);
                     let transaction = TransactionKey::Server(id);
                     let event = TransactionEvent::Terminated { transaction };
@@ -325,7 +314,7 @@ impl Servers {
         if let Some(server) = self.table.get_mut(number)
             && !server.machine.needs_message()
         {
-            server.message = Bytes::new();
+            common.keep(&mut server.message, Bytes::new());
         }
     }
 }
@@ -342,8 +331,8 @@ impl Server {
     }
 
     /// Keeps a response to send it, once or again.
-    fn keep(&mut self, response: &Message) {
-        self.message = response.to_bytes();
+    fn keep(&mut self, common: &mut Common, response: &Message) {
+        common.keep(&mut self.message, response.to_bytes());
         if self.rules == Rules::Rfc2543 {
             let tag = response.to().and_then(|to| to.tag());
             self.response_tag = tag.map(Box::from);
