@@ -1,0 +1,58 @@
+//! What every store is to the workers, wherever it keeps things.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::mailbox::Mailbox;
+use crate::core::{AddressOfRecord, Answer, QueryId, Update};
+
+/// A question to a location store.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StoreQuery {
+    /// The bindings of an address of record: [`Answer::Bindings`] or [`Answer::Unknown`].
+    Lookup(AddressOfRecord),
+    /// A change of its bindings, made whole by [`Update::apply`] with nothing in between:
+    /// [`Answer::Bindings`] when the change is as safe as this store makes it, [`Answer::Refused`] or
+    /// [`Answer::Full`].
+    Update(AddressOfRecord, Update),
+}
+
+/// What a location store counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LocationStatistics {
+    /// Addresses of record that are known, those without a binding included.
+    pub addresses_of_record: u64,
+    /// Bindings, those included that have expired and were not removed yet.
+    pub bindings: u64,
+    /// Octets that these take in memory.
+    pub octets: u64,
+    /// Changes made by REGISTERs.
+    pub updates: u64,
+    /// Changes lost because the store failed; each was answered with an error.
+    pub failed_updates: u64,
+    /// Transactions written to the disk: each makes many changes safe at once.
+    pub commits: u64,
+    /// Users whose credentials are known.
+    pub users: u64,
+}
+
+/// A store. The stores that there are keep all bindings in memory, at the least a copy; one that is
+/// shared over a network would not, so every answer may come later.
+pub(super) trait Backend: Debug + Send + Sync {
+    /// Answers at once, or later, once, through the mailbox. Updates of one address of record take
+    /// effect in the order in which they were asked for.
+    fn ask(
+        &self,
+        now: Instant,
+        id: QueryId,
+        query: StoreQuery,
+        mailbox: &Arc<Mailbox>,
+    ) -> Option<Answer>;
+
+    /// Does a small part of what has to be done now and then.
+    fn maintain(&self, now: Instant);
+
+    /// The counters as they stand.
+    fn statistics(&self) -> LocationStatistics;
+}

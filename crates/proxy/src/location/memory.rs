@@ -1,0 +1,114 @@
+//! The store in memory.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+use super::backend::{Backend, LocationStatistics, StoreQuery};
+use super::mailbox::Mailbox;
+use super::table::Table;
+use crate::core::{AddressOfRecord, Answer, Bindings, QueryId, Update};
+
+/// Bindings by address of record. An address of record that has been registered stays known when its
+/// bindings are gone, for as long as there is room: calls to it are answered 480, not 404.
+#[derive(Debug)]
+pub(super) struct MemoryStore {
+    table: Table,
+    updates: AtomicU64,
+    /// When addresses of record without bindings may be forgotten again to make room, in milliseconds
+    /// since the table's epoch.
+    next_forgetting: AtomicU64,
+}
+
+/// How often at most a full store looks for what it can forget, in milliseconds.
+const FORGETTING_INTERVAL: u64 = 1000;
+
+impl MemoryStore {
+    pub(super) fn new(table: Table) -> MemoryStore {
+        MemoryStore {
+            table,
+            updates: AtomicU64::new(0),
+            next_forgetting: AtomicU64::new(0),
+        }
+    }
+
+    fn update(&self, now: Instant, address: &AddressOfRecord, update: &Update) -> Answer {
+        match self.try_update(address, update) {
+            Answer::Full if self.make_room(now) => self.try_update(address, update),
+            answer => answer,
+        }
+    }
+
+    fn try_update(&self, address: &AddressOfRecord, update: &Update) -> Answer {
+        let mut entry = self.table.entry(address.as_str());
+        let current = entry.bindings();
+        let changed: Bindings = match update.apply(current.as_deref().unwrap_or_default()) {
+            Ok(bindings) => bindings.into(),
+            Err(error) => return Answer::Refused(error),
+        };
+        // Nobody becomes known by removing what is not there.
+        if current.is_some() || !changed.is_empty() {
+            let record = entry.write(0, &changed);
+            if !entry.put(record) {
+                return Answer::Full;
+            }
+            self.updates.fetch_add(1, Relaxed);
+        }
+        Answer::Bindings(changed)
+    }
+
+    /// Forgets what has expired and who has no bindings. `false` where that was done just now.
+    fn make_room(&self, now: Instant) -> bool {
+        let elapsed = now.saturating_duration_since(self.table.epoch()).as_millis() as u64;
+        let due = self.next_forgetting.load(Relaxed);
+        let is_mine = elapsed >= due
+            && self
+                .next_forgetting
+                .compare_exchange(due, elapsed + FORGETTING_INTERVAL, Relaxed, Relaxed)
+                .is_ok();
+        if is_mine {
+            for shard in Table::shards() {
+                self.remove_expired(shard, now);
+                for address in self.table.without_bindings(shard, usize::MAX) {
+                    let mut entry = self.table.entry(&address);
+                    if entry.record().is_some_and(|record| record.count() == 0) {
+                        entry.remove();
+                    }
+                }
+            }
+        }
+        is_mine
+    }
+
+    fn remove_expired(&self, shard: usize, now: Instant) {
+        for address in self.table.expired(shard, now, usize::MAX) {
+            let mut entry = self.table.entry(&address);
+            let mut left = entry.bindings().unwrap_or_default();
+            left.retain(|binding| binding.expires() > now);
+            let record = entry.write(0, &left);
+            entry.put(record);
+        }
+    }
+}
+
+impl Backend for MemoryStore {
+    fn ask(&self, now: Instant, _: QueryId, query: StoreQuery, _: &Arc<Mailbox>) -> Option<Answer> {
+        Some(match query {
+            StoreQuery::Lookup(address) => self.table.look_up(&address),
+            StoreQuery::Update(address, update) => self.update(now, &address, &update),
+        })
+    }
+
+    fn maintain(&self, now: Instant) {
+        if let Some(shard) = self.table.due_shard(now) {
+            self.remove_expired(shard, now);
+        }
+    }
+
+    fn statistics(&self) -> LocationStatistics {
+        LocationStatistics {
+            updates: self.updates.load(Relaxed),
+            ..self.table.statistics()
+        }
+    }
+}

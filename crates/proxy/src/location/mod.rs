@@ -1,0 +1,177 @@
+//! The location service: which bindings an address of record has (RFC 3261 section 10), and who the
+//! users are.
+//!
+//! A [`Store`] is opened once and shared; every worker has a [`Handle`], which it asks and which
+//! brings the answers, at once or later. What stands behind it a [`Url`] chooses:
+//!
+//! - `memory` keeps everything in a `table` of compact `record`s and loses it with the process;
+//! - `sqlite` keeps the same table, and a database from which it is filled at the start. A change is
+//!   answered, and visible to look-ups, when it is on the disk.
+//!
+//! `backend` is what a store has to do, `mailbox` the way of its answers.
+
+mod backend;
+mod mailbox;
+mod memory;
+mod record;
+mod table;
+mod url;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ahash::RandomState;
+use rand::Rng;
+use rand_chacha::ChaCha12Rng;
+
+use crate::core::{Answer, QueryId};
+use backend::Backend;
+pub use backend::{LocationStatistics, StoreQuery};
+use mailbox::Mailbox;
+use memory::MemoryStore;
+use table::{Bounds, Table};
+pub use url::{Url, UrlError, state_directory};
+
+/// What a store is told when it is opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocationConfig {
+    /// Which store.
+    pub url: Url,
+    /// How many addresses of record it holds. A REGISTER that needs more is answered 503.
+    pub maximum_addresses_of_record: usize,
+    /// How many octets it holds: names, Contacts, Call-IDs, and what each binding takes besides. A
+    /// REGISTER that needs more is answered 503.
+    pub maximum_octets: usize,
+    /// How many questions of one worker wait for their answers. One more is answered 503.
+    pub maximum_waiting: usize,
+}
+
+impl Default for LocationConfig {
+    /// In memory: a library does not write files that nobody has named.
+    fn default() -> LocationConfig {
+        LocationConfig {
+            url: Url::Memory,
+            maximum_addresses_of_record: 200_000,
+            maximum_octets: 256 << 20,
+            maximum_waiting: 10_000,
+        }
+    }
+}
+
+/// Why a store could not be opened: one line that says what is wrong and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// There is no such store in this program.
+    #[error("{0} is not available")]
+    Unavailable(Url),
+}
+
+/// An open location store. Clones are the same store.
+#[derive(Clone, Debug)]
+pub struct Store {
+    backend: Arc<dyn Backend>,
+    maximum_waiting: usize,
+}
+
+impl Store {
+    /// Opens the store that the configuration names; what it holds is loaded. `rng` gives the keys of
+    /// the tables.
+    ///
+    /// # Errors
+    /// What is wrong with the file, in words for the operator.
+    pub fn open(config: &LocationConfig, rng: &mut ChaCha12Rng) -> Result<Store, OpenError> {
+        let hasher = RandomState::with_seeds(
+            rng.next_u64(),
+            rng.next_u64(),
+            rng.next_u64(),
+            rng.next_u64(),
+        );
+        let bounds = Bounds {
+            addresses: config.maximum_addresses_of_record,
+            octets: config.maximum_octets,
+        };
+        let table = Table::new(hasher, Instant::now(), bounds);
+        let backend: Arc<dyn Backend> = match &config.url {
+            Url::Memory => Arc::new(MemoryStore::new(table)),
+            url @ Url::Sqlite(_) => return Err(OpenError::Unavailable(url.clone())),
+        };
+        Ok(Store {
+            backend,
+            maximum_waiting: config.maximum_waiting,
+        })
+    }
+
+    /// A handle for one worker.
+    pub fn handle(&self) -> Handle {
+        Handle {
+            store: self.clone(),
+            mailbox: Arc::default(),
+            ready: VecDeque::new(),
+            waiting: 0,
+        }
+    }
+
+    /// The counters as they stand.
+    pub fn statistics(&self) -> LocationStatistics {
+        self.backend.statistics()
+    }
+}
+
+/// A worker's way to the store.
+#[derive(Debug)]
+pub struct Handle {
+    store: Store,
+    mailbox: Arc<Mailbox>,
+    /// Answers that were there at once.
+    ready: VecDeque<(QueryId, Answer)>,
+    /// How many answers are still to come through the mailbox.
+    waiting: usize,
+}
+
+impl Handle {
+    /// Asks. Every question has one answer, which [`next_now`](Handle::next_now) or
+    /// [`next`](Handle::next) brings.
+    pub fn submit(&mut self, now: Instant, id: QueryId, query: StoreQuery) {
+        if self.waiting >= self.store.maximum_waiting {
+            self.ready.push_back((id, Answer::Full));
+            return;
+        }
+        match self.store.backend.ask(now, id, query, &self.mailbox) {
+            Some(answer) => self.ready.push_back((id, answer)),
+            None => self.waiting += 1,
+        }
+    }
+
+    /// The next answer, if there is one now.
+    pub fn next_now(&mut self) -> Option<(QueryId, Answer)> {
+        if let Some(answer) = self.ready.pop_front() {
+            return Some(answer);
+        }
+        if self.waiting == 0 {
+            return None;
+        }
+        let answer = self.mailbox.take()?;
+        self.waiting -= 1;
+        Some(answer)
+    }
+
+    /// Waits for the next answer. It can be cancelled; none is lost.
+    pub async fn next(&mut self) -> (QueryId, Answer) {
+        if let Some(answer) = self.ready.pop_front() {
+            return answer;
+        }
+        let answer = self.mailbox.next().await;
+        self.waiting = self.waiting.saturating_sub(1);
+        answer
+    }
+
+    /// Does a small part of what has to be done now and then, such as removing what has expired. To be
+    /// called often; it costs nothing when there is nothing to do.
+    pub fn maintain(&self, now: Instant) {
+        self.store.backend.maintain(now);
+    }
+}
+
+#[cfg(test)]
+mod tests;

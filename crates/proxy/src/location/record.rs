@@ -1,0 +1,291 @@
+//! What the store knows of one address of record, as one run of octets: a hundred thousand users are
+//! kept in little more than what their phones have sent.
+
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
+
+use crate::core::{Binding, BindingParts, flow_octets};
+
+/// An address of record, its number in the database, and its bindings.
+///
+/// Numbers are written seven bits an octet, texts after their length; instants are milliseconds since
+/// the table's epoch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Record(Box<[u8]>);
+
+impl Record {
+    /// Writes a record. `scratch` is what it is written in first, so that it takes no more than its
+    /// length. A binding never ends earlier than it says, and less than a millisecond later.
+    pub(super) fn new(
+        scratch: &mut Vec<u8>,
+        address: &str,
+        number: u64,
+        bindings: &[Binding],
+        epoch: Instant,
+    ) -> Record {
+        scratch.clear();
+        put_text(scratch, address);
+        put_number(scratch, number);
+        put_number(scratch, bindings.len() as u64);
+        if let Some(first) = bindings.iter().map(Binding::expires).min() {
+            put_number(scratch, milliseconds_since(epoch, first));
+        }
+        for binding in bindings {
+            put_binding(scratch, binding, epoch);
+        }
+        Record(scratch.as_slice().into())
+    }
+
+    /// The address of record.
+    pub(super) fn address(&self) -> &str {
+        Reader(&self.0).text().unwrap_or_default()
+    }
+
+    /// The number given to [`new`](Record::new).
+    pub(super) fn number(&self) -> u64 {
+        self.header().map_or(0, |(header, _)| header.number)
+    }
+
+    /// How many bindings there are.
+    pub(super) fn count(&self) -> usize {
+        self.header().map_or(0, |(header, _)| header.count)
+    }
+
+    /// Whether a binding has expired.
+    pub(super) fn has_expired(&self, now: Instant, epoch: Instant) -> bool {
+        let first = self.header().and_then(|(header, _)| header.first_expiry);
+        first.is_some_and(|first| instant(epoch, first) <= now)
+    }
+
+    /// The bindings.
+    pub(super) fn bindings(&self, epoch: Instant) -> Vec<Binding> {
+        let Some((header, mut reader)) = self.header() else {
+            return Vec::new();
+        };
+        // What was written here can be read: it never came from outside.
+        (0..header.count)
+            .map_while(|_| reader.binding(epoch))
+            .collect()
+    }
+
+    /// The length in octets.
+    pub(super) fn octets(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Takes the place of another record without asking for memory, where both have one length.
+    pub(super) fn replace(&mut self, other: Record) {
+        if self.0.len() == other.0.len() {
+            self.0.copy_from_slice(&other.0);
+        } else {
+            *self = other;
+        }
+    }
+
+    fn header(&self) -> Option<(Header, Reader<'_>)> {
+        let mut reader = Reader(&self.0);
+        reader.text()?;
+        let number = reader.number()?;
+        let count = usize::try_from(reader.number()?).ok()?;
+        let first_expiry = if count > 0 {
+            Some(reader.number()?)
+        } else {
+            None
+        };
+        let header = Header {
+            number,
+            count,
+            first_expiry,
+        };
+        Some((header, reader))
+    }
+}
+
+struct Header {
+    number: u64,
+    count: usize,
+    /// Of all bindings the first to expire.
+    first_expiry: Option<u64>,
+}
+
+fn put_binding(octets: &mut Vec<u8>, binding: &Binding, epoch: Instant) {
+    // Named one by one: what is added to a binding must be kept here too.
+    let BindingParts {
+        contact,
+        parameters,
+        q,
+        expires,
+        lifetime,
+        call_id,
+        cseq,
+        reg_id,
+        gruus,
+        flow,
+        path,
+        user_agent,
+    } = binding.parts();
+    for text in [contact, parameters, call_id, path, user_agent] {
+        put_text(octets, text);
+    }
+    put_number(octets, q.into());
+    put_number(octets, milliseconds_since(epoch, expires));
+    put_number(octets, lifetime.as_secs());
+    put_number(octets, cseq.into());
+    put_number(octets, reg_id.map_or(0, NonZeroU32::get).into());
+    put_number(octets, gruus);
+    // A length of one octet, since a flow has no more than a hundred.
+    let length_at = octets.len();
+    octets.push(0);
+    if let Some(flow) = flow {
+        flow_octets::write(octets, &flow);
+        octets[length_at] = (octets.len() - length_at - 1) as u8;
+    }
+}
+
+fn put_text(octets: &mut Vec<u8>, text: &str) {
+    put_number(octets, text.len() as u64);
+    octets.extend_from_slice(text.as_bytes());
+}
+
+fn put_number(octets: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        octets.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    octets.push(number as u8);
+}
+
+/// Rounded up. What was before the epoch is at the epoch.
+fn milliseconds_since(epoch: Instant, instant: Instant) -> u64 {
+    let nanoseconds = instant.saturating_duration_since(epoch).as_nanos();
+    u64::try_from(nanoseconds.div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+fn instant(epoch: Instant, milliseconds: u64) -> Instant {
+    epoch
+        .checked_add(Duration::from_millis(milliseconds))
+        .unwrap_or(epoch)
+}
+
+/// Takes values off the front of octets.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn octet(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn octets(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (octets, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(octets)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let mut number = 0;
+        for shift in (0..u64::BITS).step_by(7) {
+            let octet = self.octet()?;
+            number |= u64::from(octet & 0x7f) << shift;
+            if octet & 0x80 == 0 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    fn text(&mut self) -> Option<&'a str> {
+        let length = usize::try_from(self.number()?).ok()?;
+        std::str::from_utf8(self.octets(length)?).ok()
+    }
+
+    fn binding(&mut self, epoch: Instant) -> Option<Binding> {
+        let [contact, parameters, call_id, path, user_agent] = [
+            self.text()?,
+            self.text()?,
+            self.text()?,
+            self.text()?,
+            self.text()?,
+        ];
+        Some(Binding::new(&BindingParts {
+            contact,
+            parameters,
+            call_id,
+            path,
+            user_agent,
+            q: u16::try_from(self.number()?).ok()?,
+            expires: instant(epoch, self.number()?),
+            lifetime: Duration::from_secs(self.number()?),
+            cseq: u32::try_from(self.number()?).ok()?,
+            reg_id: NonZeroU32::new(u32::try_from(self.number()?).ok()?),
+            gruus: self.number()?,
+            flow: {
+                let length = self.octet()?;
+                flow_octets::read(self.octets(length.into())?)
+            },
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sip::{ConnectionId, Flow, Transport};
+
+    use super::*;
+
+    fn binding(contact: &str, expires: Instant, flow: Option<Flow>) -> Binding {
+        Binding::new(&BindingParts {
+            contact,
+            parameters: ";a=\"\u{fc}\"",
+            q: 1000,
+            expires,
+            lifetime: Duration::from_secs(u32::MAX.into()),
+            call_id: "x@y",
+            cseq: u32::MAX,
+            reg_id: NonZeroU32::new(7),
+            gruus: u64::MAX,
+            flow,
+            path: "<sip:p.example.com;lr>",
+            user_agent: "",
+        })
+    }
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        let epoch = Instant::now();
+        let after = |milliseconds| epoch + Duration::from_millis(milliseconds);
+        let flow = Flow {
+            transport: Transport::Wss,
+            local: "[2001:db8::1]:5060".parse().expect("an address"),
+            remote: "192.0.2.1:65535".parse().expect("an address"),
+            connection: ConnectionId(u64::MAX),
+            stream: u16::MAX,
+        };
+        let bindings = [
+            binding("sip:a@192.0.2.1", after(7_200_000), Some(flow)),
+            binding("", after(5), None),
+        ];
+        let mut scratch = Vec::new();
+        let record = Record::new(&mut scratch, "bob@example.com", 300, &bindings, epoch);
+        assert_eq!(record.address(), "bob@example.com");
+        assert_eq!((record.number(), record.count()), (300, 2));
+        assert_eq!(record.bindings(epoch), bindings);
+        assert!(!record.has_expired(after(4), epoch) && record.has_expired(after(5), epoch));
+
+        let mut other = Record::new(&mut scratch, "bob@example.com", 300, &[], epoch);
+        assert_eq!((other.count(), other.bindings(epoch)), (0, vec![]));
+        assert!(!other.has_expired(after(u64::from(u32::MAX)), epoch));
+        other.replace(record.clone());
+        assert_eq!(other, record);
+    }
+
+    #[test]
+    fn a_binding_ends_when_it_says_or_less_than_a_millisecond_later() {
+        let epoch = Instant::now();
+        let expires = epoch + Duration::from_nanos(1_000_001);
+        let record = Record::new(&mut Vec::new(), "a", 0, &[binding("a", expires, None)], epoch);
+        let read = record.bindings(epoch).remove(0).expires();
+        assert_eq!(read, epoch + Duration::from_millis(2));
+    }
+}
