@@ -1,11 +1,13 @@
 //! The settings of the transports and the bounds on everything that a peer can make them hold.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use sctp_net::Tap;
 use udp_net::Impairment;
 
 use crate::listen::Listen;
+use crate::sctp::{SctpOver, StreamPolicy};
 use crate::tls::TlsConfig;
 
 /// What [`Transports::start`](crate::Transports::start) is told.
@@ -13,6 +15,15 @@ use crate::tls::TlsConfig;
 pub struct SipNetConfig {
     /// The addresses to listen on. A program that only opens connections needs none.
     pub listeners: Vec<Listen>,
+    /// What carries SCTP packets.
+    pub sctp_over: SctpOver,
+    /// Local addresses that belong together, in groups: an SCTP port on one of a group has all of the
+    /// group, so that its associations survive the loss of a path (multi-homing, RFC 9260 section
+    /// 6.4). An address in no group is alone.
+    pub sctp_addresses: Vec<Vec<IpAddr>>,
+    /// Over IP on a kernel with an SCTP of its own: a packet-filter rule keeps that from answering
+    /// what is ours.
+    pub kernel_kept_away: bool,
     /// The local UDP port under our SCTP (RFC 6951): one socket on it for each local IP address,
     /// shared by all SCTP ports. 0 lets the system choose.
     pub encapsulation_port: u16,
@@ -39,6 +50,9 @@ impl Default for SipNetConfig {
     fn default() -> SipNetConfig {
         SipNetConfig {
             listeners: Vec::new(),
+            sctp_over: SctpOver::default(),
+            sctp_addresses: Vec::new(),
+            kernel_kept_away: false,
             encapsulation_port: ENCAPSULATION_PORT,
             peer_encapsulation_port: ENCAPSULATION_PORT,
             stream_policy: StreamPolicy::default(),
@@ -52,19 +66,6 @@ impl Default for SipNetConfig {
             limits: Limits::default(),
         }
     }
-}
-
-/// Which stream of an association a message is sent on. Messages are accepted on any
-/// (RFC 4168 section 5.1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum StreamPolicy {
-    /// Unordered on stream 0, as RFC 4168 section 5.1 recommends: no message waits for another.
-    #[default]
-    Unordered,
-    /// Ordered, each call on the stream that its Call-ID hashes to.
-    PerCall,
-    /// Ordered, on the stream that the target's flow names; 0 where the target is an address.
-    PerFlow,
 }
 
 /// Bounds on time and memory. A limit reached is an error to the sender or a counted drop.

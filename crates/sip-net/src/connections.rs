@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWrite
 
 use bytes::Bytes;
 use sip::transaction::TransactionKey;
-use sip::{ConnectionId, Flow, Transport};
+use sip::{ConnectionId, Flow, Peer, Transport};
 use tcp_info::tcp_info;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc, watch};
@@ -65,6 +65,8 @@ pub(crate) struct Connection {
     pub(crate) id: ConnectionId,
     pub(crate) transport: Transport,
     pub(crate) remote: SocketAddr,
+    /// Who is expected there, where we opened it and were told.
+    pub(crate) peer: Option<Arc<Peer>>,
     pub(crate) opened_by: OpenedBy,
     queue: mpsc::Sender<Outgoing>,
     queued_bytes: AtomicUsize,
@@ -91,6 +93,11 @@ enum State {
 }
 
 impl Connection {
+    /// All addresses of the peer that were known when we opened it.
+    pub(crate) fn peer_addresses(&self) -> &[SocketAddr] {
+        self.peer.as_deref().map_or(&[], |peer| &peer.addresses)
+    }
+
     /// Puts a message into the queue; gives it back with the reason where that fails.
     pub(crate) fn push(&self, mut outgoing: Outgoing) -> Result<(), Refused> {
         if self.half_closed.load(Relaxed) && !is_response(&outgoing.payload) {
@@ -195,6 +202,8 @@ struct Table {
     by_id: HashMap<ConnectionId, Arc<Connection>>,
     /// The connection that messages to a bare address use: the one that was opened last.
     by_remote: HashMap<(Transport, SocketAddr), ConnectionId>,
+    /// The other addresses under which an association is there: those of its peer.
+    others: HashMap<ConnectionId, Vec<SocketAddr>>,
     /// How many connections each source has opened to us.
     accepted: HashMap<IpAddr, usize>,
     /// What the kernel counted on TCP connections that are gone.
@@ -241,21 +250,23 @@ impl Connections {
         self.read().by_id.get(&id).cloned()
     }
 
-    /// The connection to an address, or a new one that waits to be opened.
+    /// The connection to an address, or to another one of the peer's; or a new one that waits to be
+    /// opened.
     pub(crate) fn find_or_open(
         &self,
         transport: Transport,
         remote: SocketAddr,
+        peer: Option<Arc<Peer>>,
     ) -> Result<Found, SendError> {
-        if let Some(connection) = self.read().find(transport, remote) {
+        if let Some(connection) = self.read().find_peer(transport, remote, peer.as_deref()) {
             return Ok(Found::Existing(connection));
         }
         let mut table = self.write();
         // Another may have opened it between the two locks.
-        if let Some(connection) = table.find(transport, remote) {
+        if let Some(connection) = table.find_peer(transport, remote, peer.as_deref()) {
             return Ok(Found::Existing(connection));
         }
-        let opening = self.insert(&mut table, transport, remote, OpenedBy::Us)?;
+        let opening = self.insert(&mut table, transport, remote, peer, OpenedBy::Us)?;
         table.by_remote.insert((transport, remote), opening.0.id);
         Ok(Found::New(opening))
     }
@@ -266,7 +277,7 @@ impl Connections {
         transport: Transport,
         remote: SocketAddr,
     ) -> Result<Opening, SendError> {
-        self.insert(&mut self.write(), transport, remote, OpenedBy::Us)
+        self.insert(&mut self.write(), transport, remote, None, OpenedBy::Us)
     }
 
     /// A connection that a peer opened.
@@ -281,10 +292,38 @@ impl Connections {
         if of_source >= self.max_accepted_per_source {
             return Err(SendError::TooManyConnections);
         }
-        let opening = self.insert(&mut table, transport, remote, OpenedBy::Peer)?;
+        let opening = self.insert(&mut table, transport, remote, None, OpenedBy::Peer)?;
         table.accepted.insert(source, of_source + 1);
         table.by_remote.insert((transport, remote), opening.0.id);
         Ok(opening)
+    }
+
+    /// The peer of an association has this address, too: messages to it use the association, unless
+    /// another has the address already, or this one is not for all.
+    pub(crate) fn reached_at(&self, connection: &Connection, address: SocketAddr) {
+        let mut table = self.write();
+        let table = &mut *table;
+        let name = |address| (connection.transport, address);
+        if table.by_remote.get(&name(connection.remote)) != Some(&connection.id) {
+            return;
+        }
+        if let Entry::Vacant(vacant) = table.by_remote.entry(name(address)) {
+            vacant.insert(connection.id);
+            table.others.entry(connection.id).or_default().push(address);
+        }
+    }
+
+    /// The peer of an association has lost one of its other addresses.
+    pub(crate) fn not_reached_at(&self, connection: &Connection, address: SocketAddr) {
+        let mut table = self.write();
+        let table = &mut *table;
+        if let Some(others) = table.others.get_mut(&connection.id) {
+            let before = others.len();
+            others.retain(|other| *other != address);
+            if others.len() < before {
+                table.by_remote.remove(&(connection.transport, address));
+            }
+        }
     }
 
     /// Keeps messages to the bare address off a connection that is about to end.
@@ -329,6 +368,7 @@ impl Connections {
         table: &mut Table,
         transport: Transport,
         remote: SocketAddr,
+        peer: Option<Arc<Peer>>,
         opened_by: OpenedBy,
     ) -> Result<Opening, SendError> {
         if table.by_id.len() >= self.max_connections {
@@ -339,6 +379,7 @@ impl Connections {
             id: self.new_id(),
             transport,
             remote,
+            peer,
             opened_by,
             queue,
             queued_bytes: AtomicUsize::new(0),
@@ -368,10 +409,26 @@ impl Table {
         self.by_id.get(id).cloned()
     }
 
+    /// The connection to an address, else to another one of the peer's.
+    fn find_peer(
+        &self,
+        transport: Transport,
+        remote: SocketAddr,
+        peer: Option<&Peer>,
+    ) -> Option<Arc<Connection>> {
+        let others = peer.map_or(&[][..], |peer| &peer.addresses);
+        std::iter::once(&remote)
+            .chain(others)
+            .find_map(|&address| self.find(transport, address))
+    }
+
     fn retire(&mut self, connection: &Connection) {
-        let far_end = (connection.transport, connection.remote);
-        if self.by_remote.get(&far_end) == Some(&connection.id) {
-            self.by_remote.remove(&far_end);
+        let others = self.others.remove(&connection.id).unwrap_or_default();
+        for address in std::iter::once(connection.remote).chain(others) {
+            let far_end = (connection.transport, address);
+            if self.by_remote.get(&far_end) == Some(&connection.id) {
+                self.by_remote.remove(&far_end);
+            }
         }
     }
 
@@ -438,25 +495,25 @@ mod tests {
     #[test]
     fn an_address_leads_to_the_connection_opened_last() {
         let table = connections(Limits::default());
-        let (first, _first) = new(table.find_or_open(Transport::Tcp, remote(1)));
+        let (first, _first) = new(table.find_or_open(Transport::Tcp, remote(1), None));
         assert_eq!(
-            existing(table.find_or_open(Transport::Tcp, remote(1))),
+            existing(table.find_or_open(Transport::Tcp, remote(1), None)),
             first.id
         );
         let (second, _second) = table.accepted(Transport::Tcp, remote(1)).expect("room");
         assert_eq!(
-            existing(table.find_or_open(Transport::Tcp, remote(1))),
+            existing(table.find_or_open(Transport::Tcp, remote(1), None)),
             second.id
         );
         // The end of the older one leaves the newer one in its place.
         table.remove(&first);
         assert_eq!(
-            existing(table.find_or_open(Transport::Tcp, remote(1))),
+            existing(table.find_or_open(Transport::Tcp, remote(1), None)),
             second.id
         );
         table.retire(&second);
         assert!(table.get(second.id).is_some());
-        let (third, _third) = new(table.find_or_open(Transport::Tcp, remote(1)));
+        let (third, _third) = new(table.find_or_open(Transport::Tcp, remote(1), None));
         assert_ne!(third.id, second.id);
     }
 
@@ -464,8 +521,8 @@ mod tests {
     fn transports_and_private_connections_are_apart() {
         let table = connections(Limits::default());
         let (private, _private) = table.open_private(Transport::Tcp, remote(1)).expect("room");
-        let (tcp, _tcp) = new(table.find_or_open(Transport::Tcp, remote(1)));
-        let (sctp, _sctp) = new(table.find_or_open(Transport::Sctp, remote(1)));
+        let (tcp, _tcp) = new(table.find_or_open(Transport::Tcp, remote(1), None));
+        let (sctp, _sctp) = new(table.find_or_open(Transport::Sctp, remote(1), None));
         assert!(private.id != tcp.id && tcp.id != sctp.id);
         assert_eq!(table.count(Transport::Tcp), 2);
         assert_eq!(table.count(Transport::Sctp), 1);
@@ -484,10 +541,10 @@ mod tests {
             ..Limits::default()
         });
         let (only, _queue) = table.accepted(Transport::Tcp, remote(1)).expect("room");
-        let refused = table.find_or_open(Transport::Tcp, remote(2)).err();
+        let refused = table.find_or_open(Transport::Tcp, remote(2), None).err();
         assert_eq!(refused, Some(SendError::TooManyConnections));
         table.remove(&only);
-        assert!(table.find_or_open(Transport::Tcp, remote(2)).is_ok());
+        assert!(table.find_or_open(Transport::Tcp, remote(2), None).is_ok());
     }
 
     #[test]
@@ -506,7 +563,7 @@ mod tests {
         assert_eq!(refused, Some(SendError::TooManyConnections));
         assert!(accepted("192.0.2.2:1").is_ok());
         // What we open ourselves does not count.
-        assert!(table.find_or_open(Transport::Tcp, remote(4)).is_ok());
+        assert!(table.find_or_open(Transport::Tcp, remote(4), None).is_ok());
         // Nor what has ended, once or told twice.
         table.remove(&first);
         table.remove(&first);
@@ -527,7 +584,7 @@ mod tests {
             ..Limits::default()
         };
         let table = connections(limits);
-        let (connection, mut queue) = new(table.find_or_open(Transport::Tcp, remote(1)));
+        let (connection, mut queue) = new(table.find_or_open(Transport::Tcp, remote(1), None));
         let refusal = |bytes| {
             connection
                 .push(outgoing(bytes))
@@ -554,8 +611,8 @@ mod tests {
             all_write_queues_bytes: 150,
             ..Limits::default()
         });
-        let (first, first_queue) = new(table.find_or_open(Transport::Tcp, remote(1)));
-        let (second, mut second_queue) = new(table.find_or_open(Transport::Sctp, remote(1)));
+        let (first, first_queue) = new(table.find_or_open(Transport::Tcp, remote(1), None));
+        let (second, mut second_queue) = new(table.find_or_open(Transport::Sctp, remote(1), None));
         first.push(outgoing(100)).expect("room");
         second.push(outgoing(50)).expect("room");
         let (refused, error) = *second.push(outgoing(10)).expect_err("no room");
@@ -565,7 +622,7 @@ mod tests {
         second.push(refused).expect("room");
         let moved = second_queue.try_recv().expect("the first message");
         second.popped(moved.payload.len());
-        let (third, mut third_queue) = new(table.find_or_open(Transport::Tcp, remote(3)));
+        let (third, mut third_queue) = new(table.find_or_open(Transport::Tcp, remote(3), None));
         third.push(moved).expect("room");
         second.push(outgoing(90)).expect("room");
         assert!(third.push(outgoing(1)).is_err());
@@ -576,7 +633,7 @@ mod tests {
     #[tokio::test]
     async fn whoever_waits_for_a_connection_hears_how_it_went() {
         let table = connections(Limits::default());
-        let (connection, _queue) = new(table.find_or_open(Transport::Tcp, remote(1)));
+        let (connection, _queue) = new(table.find_or_open(Transport::Tcp, remote(1), None));
         let waiting = tokio::spawn({
             let connection = connection.clone();
             async move { connection.flow().await }

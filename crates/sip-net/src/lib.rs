@@ -31,10 +31,14 @@ mod transports;
 mod udp;
 mod unanswered;
 
-pub use config::{Limits, SipNetConfig, StreamPolicy};
+pub use config::{Limits, SipNetConfig};
 pub use incoming::{CloseReason, Incoming, MalformedReason, SendError};
 pub use listen::{Listen, ListenParseError, StartError, StartProblem};
+pub use sctp::{
+    SctpAssociation, SctpOver, StreamPolicy, UnknownSctpOver, UnknownStreamPolicy,
+};
 pub use sctp_net::Tap;
+pub use sctp_net::{AssociationState, AssociationStatistics, AssociationStatus, PathState, PathStatus};
 pub use statistics::WireStatistics;
 pub use tls::{
     Authorities, CertificateFiles, ClientCertificates, TlsClientConfig, TlsConfig, TlsError,

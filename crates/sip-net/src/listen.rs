@@ -103,6 +103,19 @@ pub enum StartProblem {
         "UDP port {0}, which carries its SCTP packets, is in use: stop the program that holds it or choose another encapsulation port"
     )]
     EncapsulationPortInUse(u16),
+    /// SCTP right on IP needs a privilege.
+    #[error(
+        "SCTP over IP needs the capability CAP_NET_RAW: run as root, grant it by \"setcap cap_net_raw+ep PROGRAM\", or use SCTP over udp"
+    )]
+    SctpOverIpNotAllowed,
+    /// The kernel's SCTP would disturb ours.
+    #[error(
+        "this kernel has its own SCTP, which would abort ours: use SCTP over kernel or over udp, or keep the kernel away by a packet filter and say so"
+    )]
+    KernelHasSctp,
+    /// There is no SCTP in the kernel.
+    #[error("this kernel has no SCTP: load it (modprobe sctp), or use SCTP over udp or ip")]
+    KernelHasNoSctp,
     /// The address belongs to no interface of this host.
     #[error("this host has no such address: choose one of its own, or 0.0.0.0 or [::] for all")]
     NoSuchAddress,

@@ -172,6 +172,7 @@ pub(crate) struct AllCounters {
     udp: Counters,
     tcp: Counters,
     sctp: Counters,
+    tls_sctp: Counters,
     /// For what was asked of transports that are not built.
     other: Counters,
 }
@@ -182,7 +183,8 @@ impl AllCounters {
             Transport::Udp => &self.udp,
             Transport::Tcp => &self.tcp,
             Transport::Sctp => &self.sctp,
-            Transport::Tls | Transport::TlsSctp | Transport::Ws | Transport::Wss => &self.other,
+            Transport::TlsSctp => &self.tls_sctp,
+            Transport::Tls | Transport::Ws | Transport::Wss => &self.other,
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::config::SipNetConfig;
 use crate::impairments::Impairments;
 use crate::incoming::{Incoming, SendError};
 use crate::listen::{Listen, StartError, StartProblem};
-use crate::sctp::{self, SctpListener, SctpStacks};
+use crate::sctp::{self, SctpAssociation, SctpListener, SctpStacks};
 use crate::shared::Shared;
 use crate::statistics::WireStatistics;
 use crate::tcp;
@@ -163,11 +163,11 @@ impl Transports {
                 };
                 Ok(port.flow(shared.routes.specific(port.local, remote), remote))
             }
-            Transport::Tcp | Transport::Sctp => {
+            Transport::Tcp | Transport::Sctp | Transport::TlsSctp => {
                 let connection = if new {
                     shared.private_connection_to(transport, remote)?
                 } else {
-                    shared.connection_to(transport, remote)?
+                    shared.connection_to(transport, remote, None)?
                 };
                 connection.flow().await
             }
@@ -205,6 +205,12 @@ impl Transports {
     /// since to begin associations from.
     pub fn encapsulation_addresses(&self) -> Vec<SocketAddr> {
         self.shared().sctp.encapsulation_addresses()
+    }
+
+    /// Snapshots of SCTP associations that are up, `at_most` so many, the oldest first: what their
+    /// paths are doing, and their counters.
+    pub async fn sctp_associations(&self, at_most: usize) -> Vec<SctpAssociation> {
+        self.shared().sctp.associations.snapshot(at_most).await
     }
 
     /// The address that a peer should send to so that it reaches one of our listeners: what belongs
@@ -254,7 +260,11 @@ impl Transports {
             }
             Transport::Sctp => {
                 statistics.connections = shared.connections.count(transport) as u64;
+                // What carries TLS over SCTP carries SCTP: packets are counted once, here.
                 statistics += shared.sctp.statistics().await;
+            }
+            Transport::TlsSctp => {
+                statistics.connections = shared.connections.count(transport) as u64;
             }
             _ => {}
         }
@@ -361,11 +371,11 @@ impl Listeners {
                 self.tcp.push(sockets);
                 Ok(address)
             }
-            Transport::Sctp => {
+            transport @ (Transport::Sctp | Transport::TlsSctp) => {
                 // The stacks take turns in being served by the workers.
                 let worker = self.sctp.len() % runtimes.len();
                 let _runtime = runtimes[worker].enter();
-                let listener = self.stacks.listen(listen.address)?;
+                let listener = self.stacks.listen(transport, listen.address)?;
                 let address = listener.address;
                 self.sctp.push(listener);
                 Ok(address)

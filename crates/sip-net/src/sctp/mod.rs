@@ -1,0 +1,19 @@
+//! SIP over SCTP (RFC 4168).
+//!
+//! An association is a [`Connection`](crate::connections::Connection) like one of TCP, with a task
+//! that serves it. `stacks` has the SCTP ports and what carries them, `open` brings associations up,
+//! `association` is the task, `streams` chooses streams, `paths` knows the peer's addresses.
+
+mod association;
+mod open;
+mod over;
+mod paths;
+mod snapshot;
+mod stacks;
+mod streams;
+
+pub(crate) use open::{accept, open};
+pub use over::{SctpOver, UnknownSctpOver};
+pub use snapshot::SctpAssociation;
+pub(crate) use stacks::{SctpListener, SctpStacks};
+pub use streams::{StreamPolicy, UnknownStreamPolicy};

@@ -1,0 +1,150 @@
+//! What carries our SCTP: UDP, IP itself, or the kernel in our place.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sctp_net::{KernelCarrierConfig, RawCarrierConfig, Stack, Tap, UdpCarrierConfig};
+
+use crate::config::SipNetConfig;
+use crate::impairments::Impairments;
+
+/// What carries SCTP packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SctpOver {
+    /// UDP (RFC 6951): it needs no privilege, and the peer has to do the same.
+    #[default]
+    Udp,
+    /// IP itself, as protocol 132: what peers with an SCTP in their kernel speak. It needs the
+    /// capability CAP_NET_RAW.
+    Ip,
+    /// The kernel's own SCTP does all the work; it has to have one.
+    Kernel,
+}
+
+impl fmt::Display for SctpOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            SctpOver::Udp => "udp",
+            SctpOver::Ip => "ip",
+            SctpOver::Kernel => "kernel",
+        })
+    }
+}
+
+/// A text that names nothing that carries SCTP.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("SCTP cannot go over \"{0}\": one of udp, ip, kernel is expected")]
+pub struct UnknownSctpOver(pub String);
+
+impl FromStr for SctpOver {
+    type Err = UnknownSctpOver;
+
+    /// Reads what [`Display`](fmt::Display) writes.
+    fn from_str(text: &str) -> Result<SctpOver, UnknownSctpOver> {
+        [SctpOver::Udp, SctpOver::Ip, SctpOver::Kernel]
+            .into_iter()
+            .find(|over| over.to_string() == text)
+            .ok_or_else(|| UnknownSctpOver(text.to_owned()))
+    }
+}
+
+/// Opens stacks as the settings say.
+#[derive(Debug)]
+pub(super) struct Opener {
+    pub(super) over: SctpOver,
+    pub(super) encapsulation_port: u16,
+    peer_encapsulation_port: u16,
+    kernel_kept_away: bool,
+    close_timeout: Duration,
+    impairments: Arc<Impairments>,
+    impaired: bool,
+    tap: Option<Tap>,
+}
+
+impl Opener {
+    pub(super) fn new(config: &SipNetConfig, impairments: Arc<Impairments>) -> Opener {
+        Opener {
+            over: config.sctp_over,
+            encapsulation_port: config.encapsulation_port,
+            peer_encapsulation_port: config.peer_encapsulation_port,
+            kernel_kept_away: config.kernel_kept_away,
+            close_timeout: config.limits.shutdown_timeout,
+            impaired: config.impairment.is_some(),
+            impairments,
+            tap: config.tap.clone(),
+        }
+    }
+
+    /// A stack at these local addresses.
+    pub(super) fn open(&self, addresses: &[IpAddr]) -> io::Result<Stack> {
+        if self.over != SctpOver::Udp && self.impaired {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "only SCTP over UDP can have a bad network inside its sockets",
+            ));
+        }
+        match self.over {
+            SctpOver::Udp => self.open_udp(addresses),
+            SctpOver::Ip => Stack::raw(RawCarrierConfig {
+                addresses: addresses.to_vec(),
+                kernel_kept_away: self.kernel_kept_away,
+                tap: self.tap.clone(),
+                close_timeout: self.close_timeout,
+                ..RawCarrierConfig::default()
+            }),
+            SctpOver::Kernel if self.tap.is_some() => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the kernel's SCTP packets cannot be captured here: use tcpdump, or SCTP over udp or ip",
+            )),
+            SctpOver::Kernel => Stack::kernel(KernelCarrierConfig {
+                addresses: addresses.to_vec(),
+                close_timeout: self.close_timeout,
+                ..KernelCarrierConfig::default()
+            }),
+        }
+    }
+
+    fn open_udp(&self, addresses: &[IpAddr]) -> io::Result<Stack> {
+        let sockets: Vec<SocketAddr> = addresses
+            .iter()
+            .map(|&ip| SocketAddr::new(ip, self.encapsulation_port))
+            .collect();
+        let Some(&first) = sockets.first() else {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "SCTP over UDP needs a local address",
+            ));
+        };
+        Stack::udp(UdpCarrierConfig {
+            addresses: sockets,
+            peer_encapsulation_port: self.peer_encapsulation_port,
+            impairment: self.impairments.next(),
+            tap: self.tap.clone(),
+            close_timeout: self.close_timeout,
+            // Signalling seldom has two packets of one size to send at once, and captures stay true.
+            segmentation_offload: false,
+            ..UdpCarrierConfig::new(first)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_it_writes() {
+        for over in [SctpOver::Udp, SctpOver::Ip, SctpOver::Kernel] {
+            assert_eq!(over.to_string().parse(), Ok(over));
+        }
+        let error = "tcp".parse::<SctpOver>().expect_err("no carrier");
+        assert_eq!(
+            error.to_string(),
+            "SCTP cannot go over \"tcp\": one of udp, ip, kernel is expected"
+        );
+    }
+}

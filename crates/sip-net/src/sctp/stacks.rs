@@ -1,0 +1,235 @@
+//! The stacks that carry our SCTP and the SCTP ports on them.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use sctp_net::{Endpoint, Stack};
+use sip::Transport;
+
+use crate::config::SipNetConfig;
+use crate::impairments::Impairments;
+use crate::listen::StartProblem;
+use crate::shared::Shared;
+use crate::statistics::WireStatistics;
+
+use super::over::{Opener, SctpOver};
+use super::snapshot::Associations;
+
+/// The stacks under our SCTP, one for each set of local addresses, and the SCTP ports on them.
+#[derive(Debug)]
+pub(crate) struct SctpStacks {
+    opener: Opener,
+    /// Local addresses that belong together.
+    groups: Vec<Vec<IpAddr>>,
+    endpoint: sctp::EndpointConfig,
+    listeners: Vec<SctpListener>,
+    stacks: Mutex<Stacks>,
+    /// For those who watch.
+    pub(crate) associations: Associations,
+}
+
+/// An SCTP port that listens.
+#[derive(Clone, Debug)]
+pub(crate) struct SctpListener {
+    /// SCTP, or TLS over it.
+    pub(crate) transport: Transport,
+    /// The first local IP address and the SCTP port.
+    pub(crate) address: SocketAddr,
+    pub(crate) endpoint: Endpoint,
+}
+
+#[derive(Debug, Default)]
+struct Stacks {
+    open: Vec<(Vec<IpAddr>, Stack)>,
+    /// Where no SCTP port listens: the ports that associations for all are begun from.
+    clients: Vec<(Vec<IpAddr>, Transport, Endpoint)>,
+}
+
+impl SctpStacks {
+    pub(crate) fn new(config: &SipNetConfig, impairments: Arc<Impairments>) -> SctpStacks {
+        SctpStacks {
+            opener: Opener::new(config, impairments),
+            groups: config.sctp_addresses.clone(),
+            endpoint: config.sctp.clone(),
+            listeners: Vec::new(),
+            stacks: Mutex::default(),
+            associations: Associations::default(),
+        }
+    }
+
+    /// Opens an SCTP port to listen on, and the stack under it where there is none yet.
+    pub(crate) fn listen(
+        &mut self,
+        transport: Transport,
+        address: SocketAddr,
+    ) -> Result<SctpListener, StartProblem> {
+        if transport != Transport::Sctp {
+            return Err(StartProblem::NotBuilt(transport));
+        }
+        let stack = self
+            .lock()
+            .at(&self.group_of(address.ip()), &self.opener)
+            .map_err(|error| self.explain(error))?;
+        let endpoint = stack
+            .endpoint(address.port(), self.endpoint.clone())
+            .map_err(StartProblem::from_io)?;
+        let listener = SctpListener {
+            transport,
+            address: SocketAddr::new(address.ip(), endpoint.port()),
+            endpoint,
+        };
+        self.listeners.push(listener.clone());
+        Ok(listener)
+    }
+
+    /// The UDP addresses under all SCTP ports; none where SCTP goes over something else.
+    pub(crate) fn encapsulation_addresses(&self) -> Vec<SocketAddr> {
+        if self.opener.over != SctpOver::Udp {
+            return Vec::new();
+        }
+        self.lock()
+            .open
+            .iter()
+            .map(|(_, stack)| stack.local_addr())
+            .collect()
+    }
+
+    /// What went over the wire.
+    pub(crate) async fn statistics(&self) -> WireStatistics {
+        let mut sum = WireStatistics::default();
+        for stack in self.all() {
+            let statistics = stack.statistics().await;
+            let (carrier, sctp) = (statistics.carrier, statistics.sctp);
+            sum.packets_sent += carrier.packets_sent;
+            sum.packets_received += carrier.packets_received;
+            sum.bytes_sent += carrier.bytes_sent;
+            sum.bytes_received += carrier.bytes_received;
+            sum.transport_retransmissions +=
+                sctp.retransmitted_by_timeout + sctp.retransmitted_fast;
+        }
+        sum
+    }
+
+    /// Shuts down what is left and closes the stacks.
+    pub(crate) async fn close(&self) {
+        for stack in self.all() {
+            stack.close().await;
+        }
+    }
+
+    /// The SCTP port from which to begin an association: that of the listener that suits the peer
+    /// best, else one for all, else, for a private one, a new one.
+    pub(super) fn endpoint_toward(
+        &self,
+        shared: &Arc<Shared>,
+        transport: Transport,
+        remote: SocketAddr,
+        private: bool,
+    ) -> io::Result<Endpoint> {
+        let listeners = self
+            .listeners
+            .iter()
+            .filter(|listener| listener.transport == transport)
+            .map(|listener| (listener.address, listener));
+        let listener = shared.routes.choose(remote, listeners);
+        if let Some((_, listener)) = listener
+            && !private
+        {
+            return Ok(listener.endpoint.clone());
+        }
+        let ip = match listener {
+            Some((address, _)) => address.ip(),
+            None => shared.routes.source(remote.ip())?,
+        };
+        let addresses = self.group_of(ip);
+        let mut stacks = self.lock();
+        let stack = stacks.at(&addresses, &self.opener)?;
+        let config = self.endpoint.clone();
+        if private {
+            // The one that is about to be begun: no peer can begin others.
+            return stack.endpoint(
+                0,
+                sctp::EndpointConfig {
+                    max_associations: 1,
+                    ..config
+                },
+            );
+        }
+        let client = stacks
+            .clients
+            .iter()
+            .find(|(at, carries, _)| *at == addresses && *carries == transport);
+        if let Some((_, _, endpoint)) = client {
+            return Ok(endpoint.clone());
+        }
+        let endpoint = stack.endpoint(0, config)?;
+        stacks
+            .clients
+            .push((addresses, transport, endpoint.clone()));
+        // The peer may open an association of its own for a response (RFC 3261 section 18.1.1).
+        let listener = SctpListener {
+            transport,
+            address: SocketAddr::new(ip, endpoint.port()),
+            endpoint: endpoint.clone(),
+        };
+        shared.tasks.spawn(super::accept(shared.clone(), listener));
+        Ok(endpoint)
+    }
+
+    /// The local addresses that an SCTP port at this one has: first this one, then those that
+    /// belong to it.
+    fn group_of(&self, ip: IpAddr) -> Vec<IpAddr> {
+        let others = self
+            .groups
+            .iter()
+            .find(|group| group.contains(&ip))
+            .into_iter()
+            .flatten()
+            .copied()
+            .filter(|other| *other != ip);
+        std::iter::once(ip).chain(others).collect()
+    }
+
+    fn all(&self) -> Vec<Stack> {
+        self.lock()
+            .open
+            .iter()
+            .map(|(_, stack)| stack.clone())
+            .collect()
+    }
+
+    /// What an operator can do where a stack cannot be opened.
+    fn explain(&self, error: io::Error) -> StartProblem {
+        match (self.opener.over, error.kind()) {
+            (SctpOver::Udp, io::ErrorKind::AddrInUse) => {
+                StartProblem::EncapsulationPortInUse(self.opener.encapsulation_port)
+            }
+            (SctpOver::Udp, io::ErrorKind::InvalidInput) => StartProblem::Io(error),
+            (SctpOver::Udp, _) => StartProblem::from_io(error),
+            (SctpOver::Ip, io::ErrorKind::PermissionDenied) => StartProblem::SctpOverIpNotAllowed,
+            (SctpOver::Ip, io::ErrorKind::ResourceBusy) => StartProblem::KernelHasSctp,
+            (SctpOver::Kernel, io::ErrorKind::Unsupported) => StartProblem::KernelHasNoSctp,
+            (SctpOver::Ip | SctpOver::Kernel, _) => StartProblem::Io(error),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Stacks> {
+        self.stacks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Stacks {
+    /// The stack at these local addresses, in whatever order, opened where there is none.
+    fn at(&mut self, addresses: &[IpAddr], opener: &Opener) -> io::Result<Stack> {
+        let same = |other: &[IpAddr]| {
+            other.len() == addresses.len() && other.iter().all(|ip| addresses.contains(ip))
+        };
+        if let Some((_, stack)) = self.open.iter().find(|(other, _)| same(other)) {
+            return Ok(stack.clone());
+        }
+        let stack = opener.open(addresses)?;
+        self.open.push((addresses.to_vec(), stack.clone()));
+        Ok(stack)
+    }
+}

@@ -1,0 +1,229 @@
+//! Which SCTP stream a message goes on (RFC 4168 section 5.1).
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::str::FromStr;
+
+use bytes::Bytes;
+use sctp_net::SendInfo;
+use sip::Message;
+
+use crate::connections::Outgoing;
+
+/// Which stream of an association a message is sent on. Messages are accepted on any
+/// (RFC 4168 section 5.1).
+///
+/// TLS over SCTP needs order, so there each transaction has its stream whatever this says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum StreamPolicy {
+    /// Unordered on stream 0, as RFC 4168 section 5.1 recommends: no message waits for another.
+    #[default]
+    Unordered,
+    /// Ordered, the messages of a transaction on one stream and different transactions on different
+    /// streams, as far as there are enough.
+    PerTransaction,
+    /// Ordered, each call on the stream that its Call-ID hashes to.
+    PerCall,
+    /// Ordered, all on stream 0: as TCP would.
+    Single,
+    /// Ordered, on the stream that the target's flow names; 0 where the target is an address.
+    PerFlow,
+}
+
+const POLICIES: [(StreamPolicy, &str); 5] = [
+    (StreamPolicy::Unordered, "unordered"),
+    (StreamPolicy::PerTransaction, "per-transaction"),
+    (StreamPolicy::PerCall, "per-call"),
+    (StreamPolicy::Single, "single"),
+    (StreamPolicy::PerFlow, "per-flow"),
+];
+
+impl fmt::Display for StreamPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = POLICIES.iter().find(|(policy, _)| policy == self);
+        f.pad(name.map_or("", |(_, name)| name))
+    }
+}
+
+/// A text that names no stream policy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "unknown stream policy \"{0}\": one of unordered, per-transaction, per-call, single, per-flow is expected"
+)]
+pub struct UnknownStreamPolicy(pub String);
+
+impl FromStr for StreamPolicy {
+    type Err = UnknownStreamPolicy;
+
+    /// Reads what [`Display`](fmt::Display) writes.
+    fn from_str(text: &str) -> Result<StreamPolicy, UnknownStreamPolicy> {
+        POLICIES
+            .iter()
+            .find(|(_, name)| *name == text)
+            .map(|(policy, _)| *policy)
+            .ok_or_else(|| UnknownStreamPolicy(text.to_owned()))
+    }
+}
+
+/// Chooses the streams of one association.
+#[derive(Debug)]
+pub(super) struct Streams {
+    policy: StreamPolicy,
+    transactions: TransactionStreams,
+}
+
+impl Streams {
+    pub(super) fn new(policy: StreamPolicy) -> Streams {
+        Streams {
+            policy,
+            transactions: TransactionStreams::default(),
+        }
+    }
+
+    /// How a message goes out on an association with so many streams. The payload protocol
+    /// identifier is 0 (RFC 4168 section 5).
+    pub(super) fn choose(&mut self, outgoing: &Outgoing, streams: u16) -> SendInfo {
+        let streams = streams.max(1);
+        let stream = match self.policy {
+            StreamPolicy::Unordered => {
+                return SendInfo {
+                    unordered: true,
+                    ..ordered(0)
+                };
+            }
+            StreamPolicy::PerTransaction => self.transactions.stream(&outgoing.payload, streams),
+            // The remainder is less than a u16.
+            StreamPolicy::PerCall => (outgoing.call % u32::from(streams)) as u16,
+            StreamPolicy::Single => 0,
+            StreamPolicy::PerFlow => outgoing.stream % streams,
+        };
+        ordered(stream)
+    }
+}
+
+/// A message that keeps its place in its stream.
+pub(super) fn ordered(stream: u16) -> SendInfo {
+    SendInfo {
+        stream,
+        ppid: 0,
+        unordered: false,
+        ..SendInfo::default()
+    }
+}
+
+/// Gives each transaction a stream, in turns.
+#[derive(Debug, Default)]
+pub(super) struct TransactionStreams {
+    hasher: RandomState,
+    /// By the hash of the branch. INVITE, its CANCEL and the ACK to its failure share one
+    /// (RFC 3261 section 17.1.3), and so the stream.
+    streams: HashMap<u64, u16>,
+    /// In the order in which they got one.
+    known: VecDeque<u64>,
+    next: u16,
+}
+
+/// How many transactions of an association are remembered, so that a late message of one finds its
+/// stream. By then every stream has had others, and what went before has long arrived.
+const MAXIMUM_KNOWN: usize = 4_096;
+
+impl TransactionStreams {
+    /// The stream of the message's transaction, less than `streams`.
+    pub(super) fn stream(&mut self, message: &Bytes, streams: u16) -> u16 {
+        let Some(transaction) = self.transaction(message) else {
+            return 0;
+        };
+        if let Some(&stream) = self.streams.get(&transaction)
+            && stream < streams
+        {
+            return stream;
+        }
+        let stream = self.next % streams.max(1);
+        self.next = stream + 1;
+        if self.streams.insert(transaction, stream).is_none() {
+            self.known.push_back(transaction);
+        }
+        if self.known.len() > MAXIMUM_KNOWN
+            && let Some(oldest) = self.known.pop_front()
+        {
+            self.streams.remove(&oldest);
+        }
+        stream
+    }
+
+    /// What names the transaction of a message: the branch of the top Via, ours in a request, the
+    /// peer's in a response. `None` for what is no message, such as a keep-alive.
+    fn transaction(&self, message: &Bytes) -> Option<u64> {
+        let message = Message::read(message.clone()).ok()?;
+        let branch = message.top_via().and_then(|via| via.branch());
+        // Senders of before RFC 3261 have none.
+        let name = branch.or_else(|| message.call_id())?;
+        Some(self.hasher.hash_one(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(method: &str, branch: &str) -> Bytes {
+        format!(
+            "{method} sip:a@example.org SIP/2.0\r\n\
+             Via: SIP/2.0/SCTP 192.0.2.1{branch}\r\n\
+             Call-ID: a\r\nCSeq: 1 {method}\r\n\r\n"
+        )
+        .into()
+    }
+
+    #[test]
+    fn reads_what_it_writes() {
+        for (policy, name) in POLICIES {
+            assert_eq!(name.parse(), Ok(policy));
+            assert_eq!(policy.to_string(), name);
+        }
+        let error = "per-user".parse::<StreamPolicy>().expect_err("no policy");
+        assert!(error.to_string().contains("\"per-user\": one of unordered"));
+    }
+
+    #[test]
+    fn transactions_share_no_stream_while_there_are_enough() {
+        let mut streams = TransactionStreams::default();
+        let branches: Vec<String> = (0..8).map(|n| format!(";branch=z9hG4bK{n}")).collect();
+        let mut used: Vec<u16> = branches
+            .iter()
+            .map(|branch| streams.stream(&message("INVITE", branch), 8))
+            .collect();
+        for (branch, &stream) in branches.iter().zip(&used) {
+            assert_eq!(streams.stream(&message("CANCEL", branch), 8), stream);
+            assert_eq!(streams.stream(&message("ACK", branch), 8), stream);
+        }
+        used.sort_unstable();
+        assert_eq!(used, (0..8).collect::<Vec<u16>>());
+    }
+
+    #[test]
+    fn what_names_no_transaction_has_a_stream_all_the_same() {
+        let mut streams = TransactionStreams::default();
+        assert_eq!(streams.stream(&Bytes::from_static(b"\r\n\r\n"), 8), 0);
+        let first = streams.stream(&message("OPTIONS", ""), 8);
+        assert_eq!(streams.stream(&message("OPTIONS", ""), 8), first);
+        // A restart of the peer may take streams away.
+        for number in 0..20 {
+            let message = message("OPTIONS", &format!(";branch=z9hG4bK{number}"));
+            streams.stream(&message, 8);
+            assert_eq!(streams.stream(&message, 1), 0);
+        }
+    }
+
+    #[test]
+    fn the_memory_is_bounded() {
+        let mut streams = TransactionStreams::default();
+        for number in 0..2 * MAXIMUM_KNOWN {
+            let branch = format!(";branch=z9hG4bK{number}");
+            streams.stream(&message("OPTIONS", &branch), 8);
+        }
+        assert_eq!(streams.known.len(), MAXIMUM_KNOWN);
+        assert_eq!(streams.streams.len(), MAXIMUM_KNOWN);
+    }
+}
