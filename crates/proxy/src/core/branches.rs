@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use sip::transaction::ServerId;
 use sip::user_agent::cancel_of;
-use sip::{Message, Peer, Transport};
+use sip::{Flow, Message, Peer, SipUri, Transport, Uri};
 
 use super::best_response::Candidate;
 use super::context::{BranchState, Cancel, Context, Forwarded};
@@ -165,7 +165,7 @@ impl Proxy {
         let transport = match way {
             Way::Flow { flow, .. } => Some(flow.transport),
             Way::Address { transport, .. } => Some(*transport),
-            Way::NextHop => None,
+            Way::NextHop | Way::Toward(_) => None,
         };
         if is_sips(target) && transport.is_some_and(|transport| !transport.is_secure()) {
             return None;
@@ -204,14 +204,20 @@ impl Proxy {
                 };
                 Some(send_to(*transport, *remote, peer.clone(), source))
             }
-            Way::NextHop => self.resolve_next_hop(request, target),
+            Way::NextHop => {
+                let next_hop = route::next_hop(request, target)?;
+                self.resolve_uri(next_hop.as_sip()?, is_sips(target))
+            }
+            Way::Toward(hop) => match Uri::parse(&hop.uri) {
+                Ok(Uri::Sip(uri)) => self.resolve_uri(&uri, is_sips(target)),
+                _ => None,
+            },
         }
     }
 
-    /// Where the first Route, or else the URI of the target, leads (RFC 3261 section 16.6 step 7).
-    fn resolve_next_hop(&self, request: &Message, target: &str) -> Option<Resolved> {
-        let next_hop = route::next_hop(request, target)?;
-        let destination = uri::destination(next_hop.as_sip()?, is_sips(target))?;
+    /// Where the URI that decides about the next hop leads (RFC 3261 section 16.6 step 7).
+    fn resolve_uri(&self, uri: &SipUri<'_>, is_secure: bool) -> Option<Resolved> {
+        let destination = uri::destination(uri, is_secure)?;
         if destination.port == Some(0) {
             return None;
         }
@@ -238,6 +244,16 @@ impl Proxy {
         }
     }
 
+    /// Our side toward where a request came from.
+    pub(super) fn arrival_side(&self, request: &Message, arrival: &Flow) -> Option<Side> {
+        let source = self.source(arrival.transport, arrival.remote.ip(), Some(arrival.local))?;
+        Some(Side {
+            transport: arrival.transport,
+            source,
+            flow: needed_flow(request, arrival),
+        })
+    }
+
     fn try_ready_branches(&mut self, now: Instant, server: ServerId, context: &mut Context) {
         for index in 0..context.branches.len() {
             while context.is_ready(index) {
@@ -251,7 +267,7 @@ impl Proxy {
         let Some(branch) = context.branches.get_mut(name.1) else {
             return;
         };
-        let Some(way) = branch.target.ways.pop_front() else {
+        let Some(way) = branch.target.next_way() else {
             self.end_branch(name, context, Some(Candidate::Presumed(503)));
             return;
         };
@@ -281,14 +297,7 @@ impl Proxy {
         peer: Option<Arc<Peer>>,
         side: &Side,
     ) {
-        let arrival = &context.arrival;
-        let from = self
-            .source(arrival.transport, arrival.remote.ip(), Some(arrival.local))
-            .map(|source| Side {
-                transport: arrival.transport,
-                source,
-                flow: needed_flow(&context.request, arrival),
-            });
+        let from = self.arrival_side(&context.request, &context.arrival);
         let is_invite = context.is_invite();
         let held = context.octets();
         let is_routed = context.request.method().is_some_and(is_record_routed);
@@ -301,6 +310,7 @@ impl Proxy {
         let how = Forwarding {
             request_uri: &branch.target.uri,
             branch: &id,
+            back: None,
             record_route_from: from.as_ref().filter(|_| is_routed),
             to: side,
             max_breadth: Some(branch.max_breadth),

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use sip::transaction::ClientId;
-use sip::{Flow, Message, Method, Name, Peer};
+use sip::{Flow, Message, Method, Peer};
 
 use super::best_response::FinalResponses;
 use super::event::Call;
+use super::forward::max_breadth;
 use super::loop_detection::Fingerprint;
 use super::query::QueryId;
 use super::target::Target;
@@ -91,24 +92,17 @@ pub(crate) enum Cancel {
     Sent,
 }
 
-/// The largest Max-Breadth that is taken, and that of a request without one (RFC 5393 section 5.3.3).
-const MAXIMUM_BREADTH: u32 = 60;
-
 impl Context {
     /// The context of a request that has no target yet.
     pub(crate) fn new(request: Message, arrival: Flow, fingerprint: Fingerprint) -> Context {
         let is_invite = request.method() == Some(&Method::Invite);
-        let max_breadth = match request.header(Name::MaxBreadth) {
-            Some(text) => text.trim().parse().unwrap_or(1).clamp(1, MAXIMUM_BREADTH),
-            None => MAXIMUM_BREADTH,
-        };
         Context {
             call: is_invite.then(|| Call::of(&request)).flatten(),
             request_octets: request.wire_length(),
+            max_breadth: max_breadth(&request),
             request,
             arrival,
             fingerprint,
-            max_breadth,
             lookup: None,
             groups: VecDeque::new(),
             branches: Vec::new(),

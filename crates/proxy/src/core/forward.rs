@@ -24,6 +24,9 @@ pub(crate) struct Forwarding<'a> {
     pub(crate) request_uri: &'a str,
     /// The branch parameter of our Via.
     pub(crate) branch: &'a str,
+    /// A parameter of our Via that has a token of the flow which the request came along, for those who
+    /// do not remember it.
+    pub(crate) back: Option<(&'a str, &'a Flow)>,
     /// Where the request came from; `None` leaves the dialog without us.
     pub(crate) record_route_from: Option<&'a Side>,
     /// Where it goes to.
@@ -31,6 +34,9 @@ pub(crate) struct Forwarding<'a> {
     /// Max-Breadth of this branch (RFC 5393 section 5.3.3).
     pub(crate) max_breadth: Option<u32>,
 }
+
+/// The largest Max-Breadth that is taken, and that of a request without one (RFC 5393 section 5.3.3).
+const MAXIMUM_BREADTH: u32 = 60;
 
 /// Max-Forwards of a request that has none (RFC 3261 section 16.6 step 3).
 const DEFAULT_MAX_FORWARDS: u8 = 70;
@@ -61,19 +67,28 @@ pub(crate) fn forwarded(request: &Message, how: &Forwarding<'_>, tokens: &FlowTo
     } else {
         ""
     };
-    copy.push_front(
-        Name::Via,
-        format!(
-            "SIP/2.0/{} {};branch={}{rport}",
-            how.to.transport.via_name(),
-            how.to.source,
-            how.branch
-        ),
+    let mut via = format!(
+        "SIP/2.0/{} {};branch={}{rport}",
+        how.to.transport.via_name(),
+        how.to.source,
+        how.branch
     );
+    if let Some((name, flow)) = how.back {
+        via = format!("{via};{name}={}", tokens.encode(flow));
+    }
+    copy.push_front(Name::Via, via);
     if how.to.transport.is_reliable() {
         copy.ensure_content_length();
     }
     copy
+}
+
+/// How many branches a request may have at one time (RFC 5393 section 5.3.3).
+pub(crate) fn max_breadth(request: &Message) -> u32 {
+    match request.header(Name::MaxBreadth) {
+        Some(text) => text.trim().parse().unwrap_or(1).clamp(1, MAXIMUM_BREADTH),
+        None => MAXIMUM_BREADTH,
+    }
 }
 
 /// Whether we want to see the later requests of the dialog that a request begins or belongs to: all

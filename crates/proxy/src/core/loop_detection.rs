@@ -29,27 +29,34 @@ impl LoopDetector {
     }
 
     /// The hash of a request as it was received: Request-URI and Route, which decide where it goes;
-    /// Proxy-Require and Proxy-Authorization, which decide whether it goes; and Call-ID, tags and
-    /// CSeq number, so that a collision does not repeat itself in the next call. The method is not
-    /// in it: a CANCEL has the branch of what it cancels (RFC 5393 section 4.2.1).
+    /// and Call-ID, From tag and CSeq number, so that a collision does not repeat itself in the next
+    /// call. Neither the method is in it nor anything that a CANCEL or the ACK to a failure has not got
+    /// or has otherwise, such as the To tag: they have the branch of their INVITE (RFC 5393 section
+    /// 4.2.1).
     pub(crate) fn fingerprint(&self, request: &Message) -> Fingerprint {
         let mut hasher = self.key.build_hasher();
         request.request_uri().hash(&mut hasher);
-        for name in [
-            Name::Route,
-            Name::ProxyRequire,
-            Name::ProxyAuthorization,
-            Name::CallId,
-        ] {
-            for value in request.values(name) {
-                value.hash(&mut hasher);
-            }
-            hasher.write_u8(0xff);
+        for value in request.values(Name::Route) {
+            value.hash(&mut hasher);
         }
-        request.from().and_then(|from| from.tag()).hash(&mut hasher);
-        request.to().and_then(|to| to.tag()).hash(&mut hasher);
-        request.cseq().map(|(number, _)| number).hash(&mut hasher);
+        hasher.write_u8(0xff);
+        hash_call(&mut hasher, request);
         Fingerprint(hasher.finish())
+    }
+
+    /// The first part of the branch of a request that is forwarded without state (RFC 3261 section
+    /// 16.11). It follows from what names the client's transaction, and is the same for all requests
+    /// of it. The call is in it for clients of RFC 2543, whose branches need not differ.
+    pub(crate) fn branch(&self, request: &Message) -> String {
+        let mut hasher = self.key.build_hasher();
+        if let Some(via) = request.top_via() {
+            via.branch().hash(&mut hasher);
+            via.host().to_string().hash(&mut hasher);
+            via.port().hash(&mut hasher);
+            via.received().hash(&mut hasher);
+        }
+        hash_call(&mut hasher, request);
+        format!("{MAGIC_COOKIE}{:016x}", hasher.finish())
     }
 
     /// Whether a request has been here before with nothing changed that decides where it goes.
@@ -61,6 +68,16 @@ impl LoopDetector {
             .filter_map(|via| Fingerprint::of_branch(via.branch()?))
             .any(|Fingerprint(found)| found == hash)
     }
+}
+
+/// What begins a branch (RFC 3261 section 8.1.1.7).
+const MAGIC_COOKIE: &str = "z9hG4bK";
+
+/// What is the same in all requests of a transaction.
+fn hash_call(hasher: &mut impl Hasher, request: &Message) {
+    request.call_id().hash(hasher);
+    request.from().and_then(|from| from.tag()).hash(hasher);
+    request.cseq().map(|(number, _)| number).hash(hasher);
 }
 
 /// The second part of a branch parameter.

@@ -16,6 +16,8 @@
 //!
 //! Before all that `overload` says whether a request is taken at all.
 //!
+//! - `routing`: where settings lead, and who is not listened to.
+//!
 //! `identity` knows who we are, `binding` what a location store keeps.
 
 mod best_response;
@@ -24,6 +26,7 @@ mod branches;
 mod context;
 mod contexts;
 mod event;
+pub(crate) mod flow_octets;
 mod flow_token;
 mod forward;
 mod identity;
@@ -32,17 +35,21 @@ mod overload;
 mod policy;
 mod proxy;
 mod query;
+mod redirect;
 mod registrar;
 mod rejection;
 mod requests;
 mod responses;
 mod route;
+mod routing;
+mod stateless;
 mod statistics;
 mod target;
+mod update;
 mod uri;
 mod validation;
 
-pub use binding::{AddressOfRecord, Binding, Bindings, Update, UpdateError};
+pub use binding::{AddressOfRecord, Binding, BindingParts, Bindings};
 pub use event::{Call, Event};
 pub use identity::{Domain, Listener};
 pub use overload::{OverloadPolicy, OverloadStatistics};
@@ -50,4 +57,9 @@ pub use policy::{Forking, ForwardingPolicy, Mode, Policy};
 pub use proxy::{Config, Proxy};
 pub use query::{Answer, Destination, NextHop, Query, QueryId, QueryLimits};
 pub use registrar::RegistrarConfig;
+pub use routing::{
+    AddressRange, AddressRangeError, DropList, Group, Member, MemberHealth, MemberState, Pattern,
+    Probing, Route, RouteTarget, Routing, RoutingError,
+};
 pub use statistics::Statistics;
+pub use update::{Update, UpdateError};

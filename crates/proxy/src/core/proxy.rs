@@ -16,7 +16,6 @@ use sip::transaction::{
 };
 use sip::{ConnectionId, Flow, Message, Name, Target, Transmit, Violation};
 
-use super::binding::Bindings;
 use super::contexts::Contexts;
 use super::event::Event;
 use super::flow_token::FlowTokens;
@@ -27,7 +26,8 @@ use super::policy::Policy;
 use super::query::{Answer, Query, QueryId, QueryLimits, Questions};
 use super::registrar::RegistrarConfig;
 use super::rejection::Rejection;
-use super::requests::{Acknowledgement, Registering};
+use super::requests::Registering;
+use super::stateless::Passing;
 use super::statistics::Statistics;
 use crate::HostPort;
 
@@ -107,16 +107,17 @@ pub struct Proxy {
     pub(super) clients: HashMap<ClientId, BranchName, RandomState>,
     /// Timer C of each branch, or the end of waiting for what a CANCEL brings.
     pub(super) timers: BTreeSet<(Instant, BranchName)>,
-    /// Connections that a REGISTER has come over and that are still open.
-    pub(super) open: BTreeSet<ConnectionId>,
+    /// Connections that are known to be gone. A REGISTER may have come over them to another worker.
+    pub(super) closed: BTreeSet<ConnectionId>,
 
     defence: Defence,
     events: VecDeque<Event>,
     pub(super) statistics: Statistics,
 }
 
-/// How many open connections are remembered: more than any driver has.
-const MAXIMUM_OPEN: usize = 1 << 20;
+/// How many connections that are gone are remembered. What is sent along one that was forgotten comes
+/// back as a failure.
+const MAXIMUM_CLOSED: usize = 1 << 18;
 
 /// Names a branch of a response context.
 pub(super) type BranchName = (ServerId, usize);
@@ -130,8 +131,8 @@ pub(super) enum Waiting {
     Lookup(ServerId),
     /// A branch, for the addresses of its next hop.
     Resolve(BranchName),
-    /// An ACK to a 2xx, for bindings or addresses.
-    Acknowledge(Box<Acknowledgement>),
+    /// A request that is forwarded without state, for bindings or addresses.
+    Passing(Box<Passing>),
 }
 
 impl Waiting {
@@ -139,7 +140,7 @@ impl Waiting {
     fn octets(&self) -> usize {
         match self {
             Waiting::Register(registering) => registering.octets(),
-            Waiting::Acknowledge(acknowledgement) => acknowledgement.octets(),
+            Waiting::Passing(passing) => passing.octets(),
             Waiting::Lookup(_) | Waiting::Resolve(_) => 0,
         }
     }
@@ -194,7 +195,7 @@ impl Proxy {
             parked_octets: 0,
             clients,
             timers: BTreeSet::new(),
-            open: BTreeSet::new(),
+            closed: BTreeSet::new(),
             defence,
             events: VecDeque::new(),
             statistics: Statistics::default(),
@@ -252,8 +253,12 @@ impl Proxy {
             self.refuse_statelessly(now, flow, message);
             return;
         }
-        self.transactions.handle_message(now, flow, message);
-        self.process_transaction_events(now);
+        if self.is_stateless(&message) {
+            self.handle_stateless(now, flow, message);
+        } else {
+            self.transactions.handle_message(now, flow, message);
+            self.process_transaction_events(now);
+        }
     }
 
     /// Takes octets that are no whole message: answered 400 where they are enough of a request for
@@ -279,7 +284,10 @@ impl Proxy {
     /// they expire, since the Contact may be reachable without it (see `target`), but requests do not
     /// go along it any more.
     pub fn handle_connection_closed(&mut self, connection: ConnectionId) {
-        self.open.remove(&connection);
+        self.closed.insert(connection);
+        if self.closed.len() > MAXIMUM_CLOSED {
+            self.closed.pop_first();
+        }
     }
 
     /// Takes the answer to a question. One that nobody waits for any more is ignored.
@@ -391,15 +399,6 @@ impl Proxy {
         format!("{:016x}", self.tags.hash_one((message.call_id(), number)))
     }
 
-    /// Remembers that a connection is open over which a registration has come. Should the end of some
-    /// never be told, the oldest are forgotten.
-    pub(super) fn note_open(&mut self, connection: ConnectionId) {
-        self.open.insert(connection);
-        if self.open.len() > MAXIMUM_OPEN {
-            self.open.pop_first();
-        }
-    }
-
     /// Whether messages of this length may be held besides those that are. What is not is counted.
     pub(super) fn has_room(&mut self, octets: usize) -> bool {
         let held = self.contexts.octets() + self.parked_octets;
@@ -429,7 +428,8 @@ impl Proxy {
         asked
     }
 
-    fn process_transaction_events(&mut self, now: Instant) {
+    /// Does what the transaction layer has to tell.
+    pub(super) fn process_transaction_events(&mut self, now: Instant) {
         while let Some(event) = self.transactions.poll_event() {
             match event {
                 TransactionEvent::Request {
@@ -453,6 +453,9 @@ impl Proxy {
                 } => {
                     self.handle_response(now, transaction, response);
                 }
+                TransactionEvent::StrayResponse { response, .. } => {
+                    self.handle_stray_response(now, response);
+                }
                 TransactionEvent::Timeout { transaction } => {
                     self.handle_no_response(now, transaction, 408);
                 }
@@ -466,8 +469,8 @@ impl Proxy {
                 } => {
                     self.clients.remove(&client);
                 }
-                // Responses that cannot be sent are dropped (RFC 3261 section 16.9), strays are not
-                // forwarded (RFC 6026 section 7.3), and a missing ACK is the endpoints' business.
+                // Responses that cannot be sent are dropped (RFC 3261 section 16.9), and a missing ACK
+                // is the endpoints' business.
                 _ => {}
             }
         }
@@ -496,9 +499,7 @@ impl Proxy {
             Waiting::Register(registering) => self.complete_registration(now, *registering, answer),
             Waiting::Lookup(server) => self.complete_lookup(now, server, answer, is_timeout),
             Waiting::Resolve(branch) => self.complete_resolution(now, branch, answer),
-            Waiting::Acknowledge(acknowledgement) => {
-                self.resume_acknowledgement(now, *acknowledgement, answer);
-            }
+            Waiting::Passing(passing) => self.resume_passing(now, *passing, answer, is_timeout),
         }
     }
 
@@ -511,33 +512,16 @@ impl Proxy {
         let Some(mut response) = Message::rejection(message, violation) else {
             return;
         };
-        // What the transaction layer does with requests that it takes (RFC 3261 section 18.2.1, RFC
-        // 3581 section 4).
-        if let Some(via) = message.top_via() {
-            let has_rport = via.has_rport();
-            let source = flow.remote.ip().to_string();
-            response.set_top_via_parameter("received", Some(&source));
-            if has_rport {
-                response.set_top_via_parameter("rport", Some(&flow.remote.port().to_string()));
-            }
-        }
+        note_source(&mut response, flow);
         let response = self.tagged(response);
         self.transactions
             .send_stateless(now, response, Target::Flow(*flow));
     }
 
     /// A response of ours with a tag in To, unless it has one (RFC 3261 section 8.2.6.2).
-    fn tagged(&self, mut response: Message) -> Message {
+    pub(super) fn tagged(&self, mut response: Message) -> Message {
         let tag = self.tag_for(&response);
         response.set_to_tag(&tag);
         response
-    }
-}
-
-/// The bindings of an answer.
-pub(super) fn bindings_of(answer: Answer) -> Option<Bindings> {
-    match answer {
-        Answer::Bindings(bindings) => Some(bindings),
-        _ => None,
     }
 }

@@ -7,19 +7,20 @@ use std::time::{Duration, Instant};
 use sip::transaction::ServerId;
 use sip::{Flow, Message, Method, Name, Uri};
 
-use super::binding::{AddressOfRecord, Binding, Change, Update, UpdateError};
-use super::branches::Resolved;
+use super::binding::{AddressOfRecord, Binding};
 use super::context::Context;
 use super::event::Event;
-use super::forward::{Forwarding, forwarded};
 use super::loop_detection::Fingerprint;
-use super::proxy::{Proxy, Waiting, bindings_of};
+use super::policy::Mode;
+use super::proxy::{Proxy, Waiting};
 use super::query::{Answer, Query};
 use super::registrar::{self, Registration};
 use super::rejection::{ALLOWED_METHODS, Rejection};
+use super::stateless::NO_TRANSACTION;
 use super::target::{self, Target};
+use super::update::{Change, Update, UpdateError};
 use super::validation::{self, Verdict};
-use super::{branches, route};
+use super::{redirect, route};
 
 /// A REGISTER whose answer a location store has to give.
 #[derive(Debug)]
@@ -32,14 +33,6 @@ pub(super) struct Registering {
     changes: Vec<(String, Duration)>,
 }
 
-/// An ACK to a 2xx on its way: it has no transaction (RFC 3261 section 16.11).
-#[derive(Debug)]
-pub(super) struct Acknowledgement {
-    request: Message,
-    fingerprint: Fingerprint,
-    target: Option<Target>,
-}
-
 impl Registering {
     /// The length of the request.
     pub(super) fn octets(&self) -> usize {
@@ -47,15 +40,8 @@ impl Registering {
     }
 }
 
-impl Acknowledgement {
-    /// The length of the ACK.
-    pub(super) fn octets(&self) -> usize {
-        self.request.wire_length()
-    }
-}
-
 /// Where a request is for.
-enum Addressee {
+pub(super) enum Addressee {
     Registrar,
     /// This element itself.
     Element,
@@ -98,43 +84,6 @@ impl Proxy {
                 self.drive(now, server, context);
             }
             Err(rejection) => self.refuse(now, server, &request, &rejection),
-        }
-    }
-
-    /// Takes the ACK to a 2xx: forwarded without a transaction, dropped where it can go nowhere. One to
-    /// a response that we gave without a transaction ends here.
-    pub(super) fn handle_acknowledgement(
-        &mut self,
-        now: Instant,
-        arrival: Flow,
-        mut request: Message,
-    ) {
-        let tag = self.tag_for(&request);
-        if request.to().and_then(|to| to.tag()) == Some(tag.as_str()) {
-            return;
-        }
-        let fingerprint = self.loops.fingerprint(&request);
-        let (target, address) = match self.addressee(&mut request, &arrival, fingerprint) {
-            Ok(Addressee::Requested(target)) => (Some(target), None),
-            Ok(Addressee::User(address)) => (None, Some(address)),
-            _ => {
-                self.statistics.acknowledgements_dropped += 1;
-                return;
-            }
-        };
-        let acknowledgement = Acknowledgement {
-            request,
-            fingerprint,
-            target,
-        };
-        match address {
-            None => self.forward_acknowledgement(now, acknowledgement),
-            Some(address) => {
-                let waiting = Waiting::Acknowledge(Box::new(acknowledgement));
-                if self.ask(now, Query::Lookup(address), waiting).is_err() {
-                    self.statistics.acknowledgements_dropped += 1;
-                }
-            }
         }
     }
 
@@ -201,6 +150,10 @@ impl Proxy {
         };
         context.lookup = None;
         let rejection = match answer {
+            Answer::Bindings(bindings) if self.mode(&context.request) == Mode::Redirect => {
+                self.redirect(now, server, &context, &bindings);
+                return;
+            }
             Answer::Bindings(bindings) => {
                 context.groups = self.targets(now, &context.request, &bindings);
                 if !context.groups.is_empty() {
@@ -216,22 +169,32 @@ impl Proxy {
         self.abandon(now, server, &context, &rejection);
     }
 
-    /// Goes on with an ACK when it is known where to.
-    pub(super) fn resume_acknowledgement(
+    /// Tells a client where the user is that it has asked for (RFC 3261 section 8.3).
+    fn redirect(
         &mut self,
         now: Instant,
-        mut acknowledgement: Acknowledgement,
-        answer: Answer,
+        server: ServerId,
+        context: &Context,
+        bindings: &[Binding],
     ) {
-        match &mut acknowledgement.target {
-            Some(target) => branches::add_next_hops(target, answer),
-            None => {
-                let bindings = bindings_of(answer).unwrap_or_default();
-                let groups = self.targets(now, &acknowledgement.request, &bindings);
-                acknowledgement.target = groups.into_iter().flatten().next();
-            }
-        }
-        self.forward_acknowledgement(now, acknowledgement);
+        let Some(response) = redirect::moved(now, &context.request, bindings) else {
+            let is_known = bindings.iter().any(|binding| binding.expires() > now);
+            // The only places are the one that was asked for.
+            let rejection = match is_known {
+                true => NOT_FOUND,
+                false => unavailable(now, &context.request, bindings),
+            };
+            self.abandon(now, server, context, &rejection);
+            return;
+        };
+        self.report_final(context, 302, "Moved Temporarily");
+        self.statistics.redirected += 1;
+        self.respond(now, server, response);
+    }
+
+    /// What is done with a request that somebody else is to answer.
+    pub(super) fn mode(&self, _request: &Message) -> Mode {
+        self.policy.forwarding.mode
     }
 
     /// Refuses a request, whether or not it is being forwarded.
@@ -247,7 +210,7 @@ impl Proxy {
     }
 
     /// Checks a request, takes off what led it here, and finds out where it is for.
-    fn addressee(
+    pub(super) fn addressee(
         &self,
         request: &mut Message,
         arrival: &Flow,
@@ -305,11 +268,8 @@ impl Proxy {
         self.respond(now, server, response);
     }
 
-    /// Takes a CANCEL (RFC 3261 sections 9.2 and 16.10). One for a request that we do not know is
-    /// answered 481 and not forwarded without state, as section 16.10 has it for those who forward
-    /// requests so. Our next hop knows the request by the branch that we gave it (section 9.2). It is
-    /// drawn at random: when the request is forgotten, as after a restart, so is the branch, and a
-    /// CANCEL with another one would only be answered 481 there.
+    /// Takes a CANCEL for a request that is known (RFC 3261 sections 9.2 and 16.10). Any other one has
+    /// been forwarded without state.
     fn cancel(
         &mut self,
         now: Instant,
@@ -318,12 +278,7 @@ impl Proxy {
         cancels: Option<ServerId>,
     ) {
         let Some(cancelled) = cancels else {
-            self.refuse(
-                now,
-                server,
-                request,
-                &Rejection::new(481, "Call/Transaction Does Not Exist"),
-            );
+            self.refuse(now, server, request, &NO_TRANSACTION);
             return;
         };
         self.respond(now, server, Message::response_to(request, 200, "OK"));
@@ -350,9 +305,6 @@ impl Proxy {
                     return;
                 }
             };
-        if flow.transport.is_reliable() {
-            self.note_open(flow.connection);
-        }
         let (query, changes) = match registration {
             Registration::Fetch => (Query::Lookup(address.clone()), Vec::new()),
             Registration::Update(update) => {
@@ -395,7 +347,7 @@ impl Proxy {
     /// Tells the client of an INVITE that its request is being worked on, and the log that a call
     /// has begun (RFC 3261 section 16.2).
     fn begin(&mut self, now: Instant, server: ServerId, context: &Context) {
-        if context.is_invite() {
+        if context.is_invite() && self.mode(&context.request) != Mode::Redirect {
             self.respond(
                 now,
                 server,
@@ -409,7 +361,7 @@ impl Proxy {
     }
 
     /// The targets of a user's bindings.
-    fn targets(
+    pub(super) fn targets(
         &self,
         now: Instant,
         request: &Message,
@@ -418,48 +370,8 @@ impl Proxy {
         let is_secure = request.request_uri().is_some_and(target::is_sips);
         let has_route = request.contains(Name::Route);
         target::targets(bindings, now, is_secure, has_route, |connection| {
-            self.open.contains(&connection)
+            !self.closed.contains(&connection)
         })
-    }
-
-    /// Sends an ACK on to its target by the first way that there is.
-    fn forward_acknowledgement(&mut self, now: Instant, mut acknowledgement: Acknowledgement) {
-        let Acknowledgement {
-            request,
-            fingerprint,
-            target,
-        } = &mut acknowledgement;
-        let resolved = match target
-            .as_mut()
-            .and_then(|target| target.ways.pop_front().zip(Some(target)))
-        {
-            Some((way, target)) => self
-                .resolve(request, &target.uri, &way)
-                .map(|way| (way, &target.uri)),
-            None => None,
-        };
-        match resolved {
-            Some((Resolved::Send { to, peer, side }, uri)) => {
-                let branch = fingerprint.append_to(&self.transactions.new_branch());
-                let how = Forwarding {
-                    request_uri: uri,
-                    branch: &branch,
-                    record_route_from: None,
-                    to: &side,
-                    max_breadth: None,
-                };
-                let copy = forwarded(request, &how, &self.tokens);
-                self.statistics.acknowledgements_forwarded += 1;
-                self.transactions.send_stateless_to(now, copy, to, peer);
-            }
-            Some((Resolved::Ask(query), _)) => {
-                let waiting = Waiting::Acknowledge(Box::new(acknowledgement));
-                if self.ask(now, query, waiting).is_err() {
-                    self.statistics.acknowledgements_dropped += 1;
-                }
-            }
-            None => self.statistics.acknowledgements_dropped += 1,
-        }
     }
 }
 
@@ -476,15 +388,15 @@ fn changes(update: &Update) -> Vec<(String, Duration)> {
 
 /// Why a user with these bindings cannot be reached. Where it is for the scheme of the Contacts, a
 /// Warning says so (RFC 5630 section 5.3).
-fn unavailable(now: Instant, request: &Message, bindings: &[Binding]) -> Rejection {
+pub(super) fn unavailable(now: Instant, request: &Message, bindings: &[Binding]) -> Rejection {
     let rejection = Rejection::new(480, "Temporarily Unavailable");
     let is_secure = request.request_uri().is_some_and(target::is_sips);
     let mut current = bindings
         .iter()
-        .filter(|binding| binding.expires > now)
+        .filter(|binding| binding.expires() > now)
         .peekable();
     if current.peek().is_none()
-        || current.any(|binding| target::is_sips(&binding.contact) == is_secure)
+        || current.any(|binding| target::is_sips(binding.contact()) == is_secure)
     {
         return rejection;
     }
@@ -499,7 +411,7 @@ fn unavailable(now: Instant, request: &Message, bindings: &[Binding]) -> Rejecti
 }
 
 /// What a client is told when the store has not done what it was asked.
-fn store_error(answer: &Answer) -> Rejection {
+pub(super) fn store_error(answer: &Answer) -> Rejection {
     match answer {
         Answer::Refused(UpdateError::TooManyBindings) => registrar::TOO_MANY_CONTACTS,
         Answer::Refused(UpdateError::OutOfOrder) => Rejection::new(500, "CSeq Out Of Order"),
@@ -509,4 +421,5 @@ fn store_error(answer: &Answer) -> Rejection {
     }
 }
 
-const NOT_FOUND: Rejection = Rejection::new(404, "Not Found");
+/// Nobody is known by this name here.
+pub(super) const NOT_FOUND: Rejection = Rejection::new(404, "Not Found");

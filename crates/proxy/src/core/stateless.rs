@@ -1,0 +1,270 @@
+//! Forwarding without state (RFC 3261 section 16.11): ACKs to 2xx responses, CANCELs of requests that
+//! are not known here (section 16.10), and whatever the policy wants forwarded so.
+//!
+//! What a stateful proxy remembers is in the message instead. The branch of our Via follows from the
+//! request and nothing else, so that a retransmission, a CANCEL or the ACK to a failure has the same
+//! one; and the Via has a signed token of the flow that the request came along, which leads the
+//! responses back along it, and shows that they answer a request that we have forwarded: any other
+//! response without a transaction is dropped (RFC 6026 section 7.3).
+
+use std::time::Instant;
+
+use sip::transaction::note_source;
+use sip::{Flow, Message, Method, Name};
+
+use super::branches::{self, Resolved};
+use super::forward::{Forwarding, forwarded, is_record_routed, max_breadth};
+use super::loop_detection::Fingerprint;
+use super::policy::Mode;
+use super::proxy::{Proxy, Waiting};
+use super::query::{Answer, Query};
+use super::rejection::Rejection;
+use super::requests::{Addressee, NOT_FOUND, store_error, unavailable};
+use super::target::Target;
+
+/// A request that is on its way without state, and waits for an answer to a question.
+#[derive(Debug)]
+pub(super) struct Passing {
+    /// The request, without the Route values that led it here.
+    request: Message,
+    /// As it came, where it may turn out that it has to be forwarded with state.
+    received: Option<Message>,
+    arrival: Flow,
+    fingerprint: Fingerprint,
+    target: Option<Target>,
+}
+
+/// The parameter of our Via that has the way back.
+const FLOW: &str = "flow";
+
+impl Passing {
+    /// The length of what is held.
+    pub(super) fn octets(&self) -> usize {
+        self.request.wire_length()
+    }
+}
+
+impl Proxy {
+    /// Whether a request goes past the transactions: it is to be forwarded without state, and belongs
+    /// to none. An ACK does too where the transaction layer does not keep it.
+    pub(super) fn is_stateless(&mut self, request: &Message) -> bool {
+        let is_wanted = match request.method() {
+            None | Some(Method::Ack) => false,
+            Some(Method::Cancel) => true,
+            Some(_) => self.mode(request) == Mode::Stateless,
+        };
+        is_wanted && !self.transactions.knows(request)
+    }
+
+    /// Takes a request that goes past the transactions. What is for the registrar or for this element
+    /// gets one nonetheless, since it is answered here.
+    pub(super) fn handle_stateless(&mut self, now: Instant, arrival: Flow, received: Message) {
+        let mut request = received.clone();
+        note_source(&mut request, &arrival);
+        let fingerprint = self.loops.fingerprint(&request);
+        let is_cancel = request.method() == Some(&Method::Cancel);
+        let addressee = self.addressee(&mut request, &arrival, fingerprint);
+        if !is_cancel && matches!(addressee, Ok(Addressee::Registrar | Addressee::Element)) {
+            self.transactions.handle_message(now, arrival, received);
+            self.process_transaction_events(now);
+            return;
+        }
+        self.statistics.requests += 1;
+        let passing = Passing {
+            request,
+            received: (!is_cancel).then_some(received),
+            arrival,
+            fingerprint,
+            target: None,
+        };
+        match addressee {
+            // What such a CANCEL could end was answered by us, and is over.
+            Ok(Addressee::Registrar | Addressee::Element) => {
+                self.refuse_passing(now, &passing, &NO_TRANSACTION);
+            }
+            Ok(addressee) => self.pass_on(now, passing, addressee),
+            Err(rejection) => self.refuse_passing(now, &passing, &rejection),
+        }
+    }
+
+    /// Takes an ACK that is no transaction's: to a 2xx, to what another element has answered, or to a
+    /// response that we gave without a transaction, which ends here.
+    pub(super) fn handle_acknowledgement(
+        &mut self,
+        now: Instant,
+        arrival: Flow,
+        mut request: Message,
+    ) {
+        let tag = self.tag_for(&request);
+        if request.to().and_then(|to| to.tag()) == Some(tag.as_str()) {
+            return;
+        }
+        let fingerprint = self.loops.fingerprint(&request);
+        let addressee = self.addressee(&mut request, &arrival, fingerprint);
+        let passing = Passing {
+            request,
+            received: None,
+            arrival,
+            fingerprint,
+            target: None,
+        };
+        match addressee {
+            Ok(addressee) => self.pass_on(now, passing, addressee),
+            Err(rejection) => self.refuse_passing(now, &passing, &rejection),
+        }
+    }
+
+    /// Goes on with a request when it is known where to.
+    pub(super) fn resume_passing(
+        &mut self,
+        now: Instant,
+        mut passing: Passing,
+        answer: Answer,
+        is_timeout: bool,
+    ) {
+        if let Some(target) = &mut passing.target {
+            branches::add_next_hops(target, answer);
+            self.forward_passing(now, passing);
+            return;
+        }
+        let rejection = match answer {
+            Answer::Bindings(bindings) => {
+                // The most preferred, of equal ones that which was registered first: the choice is
+                // the same for a retransmission.
+                let targets = self.targets(now, &passing.request, &bindings);
+                if let Some(target) = targets.into_iter().flatten().next() {
+                    passing.target = Some(target);
+                    self.forward_passing(now, passing);
+                    return;
+                }
+                unavailable(now, &passing.request, &bindings)
+            }
+            Answer::Unknown => NOT_FOUND,
+            _ if is_timeout => Rejection::new(504, "Server Time-out"),
+            other => store_error(&other),
+        };
+        self.refuse_passing(now, &passing, &rejection);
+    }
+
+    /// Takes a response that belongs to no transaction. One to a request that we have forwarded
+    /// without state goes back along the flow that our Via names; any other ends here.
+    pub(super) fn handle_stray_response(&mut self, now: Instant, mut response: Message) {
+        let back = response
+            .top_via()
+            .and_then(|via| self.tokens.decode(via.parameter(FLOW)?));
+        let Some(back) = back else {
+            return;
+        };
+        response.remove_first_value(Name::Via);
+        self.statistics.responses_passed_on += 1;
+        self.transactions.respond_stateless(now, back, response);
+    }
+
+    /// Sends a request to where it is for, or finds out where that is.
+    fn pass_on(&mut self, now: Instant, mut passing: Passing, addressee: Addressee) {
+        match addressee {
+            Addressee::Requested(target) => {
+                passing.target = Some(target);
+                self.forward_passing(now, passing);
+            }
+            Addressee::User(address) => {
+                let waiting = Waiting::Passing(Box::new(passing));
+                if let Err(waiting) = self.ask(now, Query::Lookup(address), waiting) {
+                    self.refuse_waiting(now, waiting);
+                }
+            }
+            Addressee::Registrar | Addressee::Element => {
+                self.refuse_passing(now, &passing, &NOT_FOUND);
+            }
+        }
+    }
+
+    /// Sends a request on to its target by the first way that there is.
+    fn forward_passing(&mut self, now: Instant, mut passing: Passing) {
+        let Passing {
+            request,
+            received,
+            arrival,
+            fingerprint,
+            target,
+        } = &mut passing;
+        let way = target
+            .as_mut()
+            .and_then(|target| target.next_way().zip(Some(target)));
+        let resolved = way.and_then(|(way, target)| {
+            let resolved = self.resolve(request, &target.uri, &way)?;
+            Some((resolved, &target.uri))
+        });
+        match resolved {
+            Some((Resolved::Send { to, peer, side }, uri)) => {
+                // Where only one of the two sides is reliable, somebody has to retransmit (section
+                // 16.1).
+                if to.transport().is_reliable() != arrival.transport.is_reliable()
+                    && let Some(received) = received.take()
+                {
+                    self.statistics.requests -= 1;
+                    self.transactions.handle_message(now, *arrival, received);
+                    self.process_transaction_events(now);
+                    return;
+                }
+                let branch = fingerprint.append_to(&self.loops.branch(request));
+                let method = request.method();
+                let is_answered = method.is_some_and(|method| *method != Method::Ack);
+                let from = method
+                    .is_some_and(is_record_routed)
+                    .then(|| self.arrival_side(request, arrival))
+                    .flatten();
+                let has_breadth =
+                    method.is_some_and(|method| !matches!(method, Method::Ack | Method::Cancel));
+                let how = Forwarding {
+                    request_uri: uri,
+                    branch: &branch,
+                    back: is_answered.then_some((FLOW, &*arrival)),
+                    record_route_from: from.as_ref(),
+                    to: &side,
+                    max_breadth: has_breadth.then(|| max_breadth(request)),
+                };
+                let copy = forwarded(request, &how, &self.tokens);
+                if is_answered {
+                    self.statistics.passed_on += 1;
+                } else {
+                    self.statistics.acknowledgements_forwarded += 1;
+                }
+                self.transactions.send_stateless_to(now, copy, to, peer);
+            }
+            Some((Resolved::Ask(query), _)) => {
+                let waiting = Waiting::Passing(Box::new(passing));
+                if let Err(waiting) = self.ask(now, query, waiting) {
+                    self.refuse_waiting(now, waiting);
+                }
+            }
+            None => {
+                let rejection = Rejection::new(500, "Next Hop Unavailable");
+                self.refuse_passing(now, &passing, &rejection);
+            }
+        }
+    }
+
+    /// Refuses a request that could not be parked.
+    fn refuse_waiting(&mut self, now: Instant, waiting: Waiting) {
+        if let Waiting::Passing(passing) = waiting {
+            self.refuse_passing(now, &passing, &Rejection::overloaded());
+        }
+    }
+
+    /// Answers a request as a user agent server without state does (section 8.2.7): the same answer to
+    /// each retransmission, none to an ACK.
+    fn refuse_passing(&mut self, now: Instant, passing: &Passing, rejection: &Rejection) {
+        if passing.request.method() == Some(&Method::Ack) {
+            self.statistics.acknowledgements_dropped += 1;
+            return;
+        }
+        self.statistics.refused += 1;
+        let response = self.tagged(rejection.response(&passing.request));
+        self.transactions
+            .respond_stateless(now, passing.arrival, response);
+    }
+}
+
+/// For a CANCEL of what is not there (RFC 3261 section 9.2).
+pub(super) const NO_TRANSACTION: Rejection = Rejection::new(481, "Call/Transaction Does Not Exist");
