@@ -25,6 +25,7 @@ pub mod transaction;
 mod uri;
 pub mod user_agent;
 mod via;
+mod weighted;
 
 pub use flow::{ConnectionId, Flow, Peer, Target, Transmit, Transport, UnknownTransport};
 pub use framing::{Frame, FramingError, FramingLimits, StreamReader};
@@ -35,3 +36,4 @@ pub use name_addr::{Contact, Contacts, NameAddr, NameAddrError};
 pub use parameters::{Parameter, Parameters};
 pub use uri::{Host, Scheme, SipUri, TelUri, Uri, UriError, UriParameters};
 pub use via::{Via, ViaError};
+pub use weighted::by_weight;
