@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::overload::OverloadPolicy;
+use super::routing::Routing;
 
 /// The part of the settings that can be exchanged at run time, by
 /// [`Proxy::set_policy`](super::Proxy::set_policy). Requests that are being forwarded go on by the
@@ -11,6 +12,8 @@ use super::overload::OverloadPolicy;
 pub struct Policy {
     /// How requests are forwarded.
     pub forwarding: ForwardingPolicy,
+    /// Where requests go by settings, and which are dropped.
+    pub routing: Routing,
     /// How much is taken before requests are refused.
     pub overload: OverloadPolicy,
 }

@@ -8,6 +8,7 @@ use std::time::Instant;
 use sip::{ConnectionId, Flow, Host, Peer, SipUri, Transport, Uri};
 
 use super::binding::Binding;
+use super::routing::{MemberName, NextHopUri};
 use super::uri;
 
 /// One target of a request, with the ways to reach it that have not been tried.
@@ -16,6 +17,8 @@ pub(crate) struct Target {
     /// The Request-URI for this target.
     pub(crate) uri: Box<str>,
     pub(crate) ways: VecDeque<Way>,
+    /// The member of a group that the way tried last leads to.
+    pub(crate) member: Option<MemberName>,
 }
 
 /// A way to a target: one of the tuples of RFC 3261 section 16.6 step 7, or what leads to them.
@@ -30,6 +33,8 @@ pub(crate) enum Way {
     },
     /// To where the first Route or the Request-URI leads.
     NextHop,
+    /// To where settings lead, whatever the URI of the request.
+    Toward(NextHopUri),
     /// To an address, which sees us at this local one.
     Address {
         transport: Transport,
@@ -51,7 +56,29 @@ impl Target {
         Target {
             uri: uri.into(),
             ways: VecDeque::from([way]),
+            member: None,
         }
+    }
+
+    /// The target that a request names itself, by the next hops of a static route.
+    pub(crate) fn by_route(uri: &str, next_hops: Vec<NextHopUri>) -> Target {
+        Target {
+            uri: uri.into(),
+            ways: next_hops.into_iter().map(Way::Toward).collect(),
+            member: None,
+        }
+    }
+
+    /// The next way that has not been tried.
+    pub(crate) fn next_way(&mut self) -> Option<Way> {
+        let way = self.ways.pop_front()?;
+        match &way {
+            Way::Toward(hop) => self.member = hop.member.clone(),
+            // One of the addresses of what was tried before.
+            Way::Address { .. } => {}
+            Way::Flow { .. } | Way::NextHop => self.member = None,
+        }
+        Some(way)
     }
 }
 
@@ -75,8 +102,8 @@ pub(crate) fn targets(
 ) -> VecDeque<Vec<Target>> {
     let mut usable: Vec<(u16, Target)> = bindings
         .iter()
-        .filter(|binding| binding.expires > now && is_sips(&binding.contact) == is_secure)
-        .filter_map(|binding| Some((binding.q, target(binding, has_route, &is_open)?)))
+        .filter(|binding| binding.expires() > now && is_sips(binding.contact()) == is_secure)
+        .filter_map(|binding| Some((binding.q(), target(binding, has_route, &is_open)?)))
         .collect();
     // A stable sort: equal ones stay in the order of their registration.
     usable.sort_by_key(|(q, _)| std::cmp::Reverse(*q));
@@ -110,12 +137,12 @@ fn target(
     has_route: bool,
     is_open: &impl Fn(ConnectionId) -> bool,
 ) -> Option<Target> {
-    let Ok(Uri::Sip(contact)) = Uri::parse(&binding.contact) else {
+    let Ok(Uri::Sip(contact)) = Uri::parse(binding.contact()) else {
         return None;
     };
-    let request_uri = uri::request_uri(&binding.contact).into();
+    let request_uri = uri::request_uri(binding.contact()).into();
     let mut ways = VecDeque::new();
-    match &binding.flow {
+    match binding.flow() {
         Some(flow) if !has_route => {
             let is_direct = match contact.host() {
                 Host::Name(_) => true,
@@ -127,9 +154,9 @@ fn target(
                 && (flow.transport.is_secure() || !contact.is_secure());
             if has_flow {
                 ways.push_back(Way::Flow {
-                    flow: *flow,
+                    flow,
                     address,
-                    is_needed: !is_at_contact(flow, &contact),
+                    is_needed: !is_at_contact(&flow, &contact),
                 });
             }
             // What leads to the same place is not tried twice.
@@ -144,6 +171,7 @@ fn target(
     (!ways.is_empty()).then_some(Target {
         uri: request_uri,
         ways,
+        member: None,
     })
 }
 

@@ -78,6 +78,53 @@ pub(crate) fn without_maddr(uri: &SipUri<'_>) -> String {
     })
 }
 
+/// A URI's user at another host: with the port of that, and with both URIs' parameters but for those
+/// that have led the request to us and those of the hop alone. `None` of a URI without a user.
+pub(crate) fn rehosted(uri: &Uri<'_>, hop: &SipUri<'_>) -> Option<String> {
+    let scheme = if hop.is_secure() { "sips" } else { "sip" };
+    let (user, kept) = match uri {
+        Uri::Sip(uri) => {
+            let kept = uri.parameters().filter(|parameter| {
+                !["maddr", "transport", "ttl", "lr"]
+                    .iter()
+                    .any(|name| parameter.name.eq_ignore_ascii_case(name))
+            });
+            (uri.user()?, parameters_text(kept))
+        }
+        Uri::Tel(uri) => (uri.number(), String::new()),
+        Uri::Other(_) => return None,
+    };
+    let its = hop
+        .parameters()
+        .filter(|parameter| !parameter.name.eq_ignore_ascii_case("lr"));
+    let port = hop.port().map(|port| format!(":{port}"));
+    // A number is one only if the URI says so (RFC 3261 section 19.1.6).
+    let is_number = if matches!(uri, Uri::Tel(_)) {
+        ";user=phone"
+    } else {
+        ""
+    };
+    Some(format!(
+        "{scheme}:{user}@{}{}{kept}{}{is_number}",
+        hop.host(),
+        port.unwrap_or_default(),
+        parameters_text(its)
+    ))
+}
+
+/// Parameters as they stand in a URI, each with its semicolon.
+fn parameters_text<'a>(parameters: impl Iterator<Item = Parameter<'a>>) -> String {
+    let mut text = String::new();
+    for parameter in parameters {
+        // Writing into a String cannot fail.
+        let _ = write!(text, ";{}", parameter.name);
+        if let Some(value) = parameter.value {
+            let _ = write!(text, "={value}");
+        }
+    }
+    text
+}
+
 /// A URI with another port, with some of its parameters, and without headers.
 fn rewritten(uri: &SipUri<'_>, port: Option<u16>, keep: impl Fn(&Parameter<'_>) -> bool) -> String {
     let mut text = String::from(if uri.is_secure() { "sips:" } else { "sip:" });
@@ -94,13 +141,7 @@ fn rewritten(uri: &SipUri<'_>, port: Option<u16>, keep: impl Fn(&Parameter<'_>) 
     if let Some(port) = port {
         let _ = write!(text, ":{port}");
     }
-    for parameter in uri.parameters().filter(keep) {
-        let _ = write!(text, ";{}", parameter.name);
-        if let Some(value) = parameter.value {
-            let _ = write!(text, "={value}");
-        }
-    }
-    text
+    text + &parameters_text(uri.parameters().filter(keep))
 }
 
 #[cfg(test)]
