@@ -31,6 +31,9 @@ pub struct SipNetConfig {
     pub peer_encapsulation_port: u16,
     /// Which SCTP stream a message goes on.
     pub stream_policy: StreamPolicy,
+    /// How many pairs of streams an association with TLS has at most: each one in use has a TLS
+    /// session of its own (RFC 3436 section 5). The side that asks for fewer decides.
+    pub tls_streams: u16,
     /// The protocol parameters of our SCTP endpoints.
     pub sctp: sctp::EndpointConfig,
     /// Certificates, and whom we believe, wherever TLS is used.
@@ -56,6 +59,7 @@ impl Default for SipNetConfig {
             encapsulation_port: ENCAPSULATION_PORT,
             peer_encapsulation_port: ENCAPSULATION_PORT,
             stream_policy: StreamPolicy::default(),
+            tls_streams: 16,
             sctp: sctp::EndpointConfig {
                 outbound_streams: 64,
                 ..Default::default()
@@ -85,6 +89,11 @@ pub struct Limits {
     /// A connection that a peer opened and on which no whole message of its has come for so long
     /// since is closed. Keep-alives are no messages.
     pub first_message_timeout: Duration,
+    /// How long a peer may take for a handshake of TLS.
+    pub handshake_timeout: Duration,
+    /// Handshakes of TLS that peers have begun and not finished at one time. Who begins more is
+    /// refused.
+    pub max_handshakes: usize,
     /// A connection without a message in either direction for so long is closed. It should exceed
     /// the registration interval of phones behind NAT, which are reached by their connection alone.
     pub idle_timeout: Duration,
@@ -120,6 +129,8 @@ impl Default for Limits {
             partial_message_timeout: Duration::from_secs(30),
             half_closed_timeout: Duration::from_secs(32),
             first_message_timeout: Duration::from_secs(30),
+            handshake_timeout: Duration::from_secs(10),
+            max_handshakes: 4_096,
             idle_timeout: Duration::from_secs(3_900),
             stalled_write_timeout: Duration::from_secs(30),
             connect_timeout: Duration::from_secs(30),

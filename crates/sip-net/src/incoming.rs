@@ -86,6 +86,9 @@ pub enum CloseReason {
     /// The peer did not take what we sent.
     #[error("the peer does not read")]
     Stalled,
+    /// TLS failed, or was not set up in time.
+    #[error("TLS: {0}")]
+    Tls(String),
     /// The connection failed.
     #[error("failed: {0}")]
     Failed(String),
@@ -118,6 +121,9 @@ pub enum SendError {
     /// The system refused.
     #[error("{1}")]
     Io(io::ErrorKind, String),
+    /// TLS was not set up: the peer has no certificate that is believed, or there is no TLS.
+    #[error("TLS: {0}")]
+    Tls(String),
     /// The SCTP association was not set up or was lost.
     #[error("{0}")]
     Sctp(String),

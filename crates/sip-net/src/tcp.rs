@@ -215,7 +215,7 @@ async fn answer(writer: &mut Writer<'_>) -> CloseReason {
 /// Ends a connection so that what was sent arrives.
 async fn farewell(stream: &TcpStream, writer: &mut Writer<'_>, reason: &CloseReason) {
     match reason {
-        CloseReason::Failed(_) | CloseReason::Stalled => return,
+        CloseReason::Failed(_) | CloseReason::Tls(_) | CloseReason::Stalled => return,
         CloseReason::Framing(_) => {
             // The user may answer what it could read (400, RFC 3261 section 18.3).
             let _ = timeout(FAREWELL, async {
