@@ -8,6 +8,8 @@ pub mod core;
 #[cfg(feature = "driver")]
 mod driver;
 mod host_port;
+#[cfg(feature = "driver")]
+pub mod location;
 
 #[cfg(feature = "driver")]
 pub use driver::{ProxyConfig, Server, ServerStatistics, StartError};

@@ -5,24 +5,24 @@ mod control;
 mod log;
 mod resolver;
 mod service;
-mod store;
+mod workers;
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rand_chacha::ChaCha12Rng;
 use sip::transaction::TransactionConfig;
 use sip_net::{Listen, SipNetConfig, Transports, WireStatistics};
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::HostPort;
 use crate::core::{Config, Listener, Policy, Proxy, QueryLimits, RegistrarConfig, Statistics};
+use crate::location::{self, LocationConfig, Store};
 use control::{Command, Report};
 use resolver::Resolver;
-use service::Service;
-use store::MemoryStore;
+use service::{Service, Surroundings};
+use workers::Workers;
 
 /// What [`Server::start`] is told.
 #[derive(Clone, Debug)]
@@ -41,11 +41,10 @@ pub struct ProxyConfig {
     pub transactions: TransactionConfig,
     /// Intervals and the number of bindings of one address of record.
     pub registrar: RegistrarConfig,
-    /// How many addresses of record the location store holds.
-    pub maximum_addresses_of_record: usize,
-    /// How many octets the location store holds: names, Contacts, Call-IDs, and what each binding
-    /// takes besides. A REGISTER that needs more is answered 503.
-    pub maximum_location_octets: usize,
+    /// Where the location service keeps its bindings, and how many.
+    pub location: LocationConfig,
+    /// Threads that serve, each with a share of the calls and of the bounds; 0 for one a core.
+    pub workers: usize,
     /// How many octets of messages are held by the requests that are being forwarded or wait for an
     /// answer (see [`Config::maximum_held_octets`]). A request beyond it is answered 503.
     pub maximum_held_octets: usize,
@@ -62,7 +61,7 @@ pub struct ProxyConfig {
 }
 
 impl Default for ProxyConfig {
-    /// No listeners; the values of the RFCs for all else.
+    /// No listeners, one worker; the values of the RFCs for all else.
     fn default() -> ProxyConfig {
         let core = Config::default();
         ProxyConfig {
@@ -71,8 +70,8 @@ impl Default for ProxyConfig {
             advertise: None,
             transactions: core.transactions,
             registrar: core.registrar,
-            maximum_addresses_of_record: 200_000,
-            maximum_location_octets: 256 << 20,
+            location: LocationConfig::default(),
+            workers: 1,
             maximum_held_octets: core.maximum_held_octets,
             policy: core.policy,
             queries: core.queries,
@@ -91,6 +90,12 @@ pub enum StartError {
     /// The addresses of the host, which a wildcard listener stands for, could not be read.
     #[error("cannot read this host's addresses: {0}; listen on one address instead of on all")]
     Addresses(std::io::Error),
+    /// The location store could not be opened.
+    #[error(transparent)]
+    Location(#[from] location::OpenError),
+    /// A thread could not be started.
+    #[error("cannot start the workers: {0}; configure fewer of them")]
+    Threads(std::io::Error),
 }
 
 /// What a server counts.
@@ -110,30 +115,31 @@ pub struct ServerStatistics {
 #[derive(Debug)]
 pub struct Server {
     transports: Transports,
-    counted: Arc<Mutex<Counted>>,
-    commander: mpsc::Sender<Command>,
-    stop: oneshot::Sender<()>,
-    service: JoinHandle<()>,
+    location: Store,
+    workers: Workers,
+    /// The ways to the services of the workers.
+    commanders: Vec<mpsc::Sender<Command>>,
+    stop: watch::Sender<bool>,
 }
 
 /// How often a server that drains looks what is left.
 const DRAIN_POLL: Duration = Duration::from_millis(50);
 
-/// The counters that the service brings up to date.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counted {
-    proxy: Statistics,
-    addresses_of_record: usize,
-    bindings: usize,
-}
-
 impl Server {
-    /// Opens the listeners and begins to serve, on the tokio runtime that this is called on.
+    /// Opens the location store and the listeners and begins to serve, on threads of its own.
     ///
     /// # Errors
-    /// A listener that cannot be opened, or a host whose addresses cannot be read.
+    /// A thread that cannot be started, a store or listener that cannot be opened, or a host whose
+    /// addresses cannot be read.
     pub async fn start(config: ProxyConfig) -> Result<Server, StartError> {
-        let (transports, incoming) = Transports::start(config.transports)?;
+        let mut rng: ChaCha12Rng = match config.seed {
+            Some(seed) => rand::SeedableRng::from_seed(seed),
+            None => rand::make_rng(),
+        };
+        let location = Store::open(&config.location, &mut rng)?;
+        let mut workers = Workers::start(config.workers).map_err(StartError::Threads)?;
+        let (transports, incoming) =
+            Transports::start_workers(config.transports, workers.runtimes())?;
         let listening = transports.listening();
         let local_addresses =
             addresses::local_addresses(&listening).map_err(StartError::Addresses)?;
@@ -142,58 +148,56 @@ impl Server {
         } else {
             addresses::separate_domains(config.domains)
         };
-        let listeners = listening
-            .iter()
-            .map(|listen| Listener {
-                transport: listen.transport,
-                address: listen.address,
-            })
-            .collect();
-        let mut rng: ChaCha12Rng = match config.seed {
-            Some(seed) => rand::SeedableRng::from_seed(seed),
-            None => rand::make_rng(),
+        let listeners = listening.iter().map(|listen| Listener {
+            transport: listen.transport,
+            address: listen.address,
+        });
+        // Each worker has its share of what there may be in all.
+        let share = |all: usize| all.div_ceil(workers.count());
+        let queries = QueryLimits {
+            maximum_parked: share(config.queries.maximum_parked),
+            ..config.queries
         };
-        let store = MemoryStore::new(
-            config.maximum_addresses_of_record,
-            config.maximum_location_octets,
-            &mut rng,
-        );
-        let resolver = Resolver::new(transports.clone(), config.queries.timeout);
-        let core = Proxy::new(
-            Config {
-                listeners,
-                advertise: config.advertise,
-                local_addresses,
-                domains,
-                transactions: config.transactions,
-                registrar: config.registrar,
-                policy: config.policy,
-                queries: config.queries,
-                timer_c: config.timer_c,
-                maximum_held_octets: config.maximum_held_octets,
-                ..Config::default()
+        let core = Config {
+            listeners: listeners.collect(),
+            advertise: config.advertise,
+            local_addresses,
+            domains,
+            transactions: TransactionConfig {
+                max_transactions: share(config.transactions.max_transactions),
+                ..config.transactions
             },
-            rng,
-        );
-        let counted = Arc::new(Mutex::new(Counted::default()));
-        let (commander, commands) = control::channel();
-        let (stop, stopped) = oneshot::channel();
-        let service = Service::new(
-            core,
-            transports.clone(),
-            incoming,
-            commands,
-            store,
-            resolver,
-            Arc::clone(&counted),
-        );
-        let service = tokio::spawn(service.run(stopped));
+            registrar: config.registrar,
+            policy: config.policy,
+            queries,
+            timer_c: config.timer_c,
+            maximum_held_octets: share(config.maximum_held_octets),
+            ..Config::default()
+        };
+        let (stop, stopped) = watch::channel(false);
+        let mut commanders = Vec::with_capacity(workers.count());
+        for (number, incoming) in incoming.into_iter().enumerate() {
+            let (commander, commands) = control::channel();
+            commanders.push(commander);
+            let transports = transports.of_worker(number);
+            let resolver = Resolver::new(transports.clone(), core.queries.timeout);
+            let surroundings = Surroundings {
+                transports,
+                incoming,
+                commands,
+                location: location.handle(),
+                resolver,
+                stopped: stopped.clone(),
+            };
+            let proxy = Proxy::new(core.clone(), rand::SeedableRng::from_rng(&mut rng));
+            workers.employ(number, Service::new(proxy, surroundings));
+        }
         Ok(Server {
             transports,
-            counted,
-            commander,
+            location,
+            workers,
+            commanders,
             stop,
-            service,
         })
     }
 
@@ -210,20 +214,22 @@ impl Server {
     /// The counters as they stand.
     pub async fn statistics(&self) -> ServerStatistics {
         let wire = self.transports.statistics().await;
-        let counted = *self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let location = self.location.statistics();
         ServerStatistics {
             wire,
-            proxy: counted.proxy,
-            addresses_of_record: counted.addresses_of_record as u64,
-            bindings: counted.bindings as u64,
+            proxy: self.report().await.statistics,
+            addresses_of_record: location.addresses_of_record,
+            bindings: location.bindings,
         }
     }
 
     /// Decides by these settings from now on. Requests that are being forwarded go on by the decisions
     /// that were made for them.
     pub async fn set_policy(&self, policy: Arc<Policy>) {
-        // A service that has ended needs none.
-        let _ = self.commander.send(Command::SetPolicy(policy)).await;
+        for commander in &self.commanders {
+            // A service that has ended needs none.
+            let _ = commander.send(Command::SetPolicy(policy.clone())).await;
+        }
     }
 
     /// Refuses what would begin a dialog from now on, and waits until the transactions that there are
@@ -231,12 +237,11 @@ impl Server {
     /// belongs to a dialog is still forwarded, until the server is [shut down](Server::shutdown).
     pub async fn drain(&self, limit: Duration) -> usize {
         let deadline = tokio::time::Instant::now() + limit;
-        let _ = self.commander.send(Command::Drain).await;
+        for commander in &self.commanders {
+            let _ = commander.send(Command::Drain).await;
+        }
         loop {
-            let left = match self.report().await {
-                Some(report) => report.transactions,
-                None => 0,
-            };
+            let left = self.report().await.transactions;
             if left == 0 || tokio::time::Instant::now() >= deadline {
                 return left;
             }
@@ -244,11 +249,19 @@ impl Server {
         }
     }
 
-    /// What the owner of the core tells; `None` where it has ended.
-    async fn report(&self) -> Option<Report> {
-        let (sender, receiver) = oneshot::channel();
-        self.commander.send(Command::Report(sender)).await.ok()?;
-        receiver.await.ok()
+    /// What the workers tell, summed up; one that has ended tells nothing.
+    async fn report(&self) -> Report {
+        let mut sum = Report::default();
+        for commander in &self.commanders {
+            let (sender, receiver) = oneshot::channel();
+            if commander.send(Command::Report(sender)).await.is_ok()
+                && let Ok(report) = receiver.await
+            {
+                sum.statistics += report.statistics;
+                sum.transactions += report.transactions;
+            }
+        }
+        sum
     }
 
     /// Returns when the server has stopped by itself, because a listener failed; the log says which. It can be
@@ -259,9 +272,11 @@ impl Server {
 
     /// Stops serving: what is queued is sent, SCTP associations are shut down, sockets closed.
     pub async fn shutdown(self) {
-        // A service that has ended already needs no telling.
-        let _ = self.stop.send(());
-        let _ = self.service.await;
+        self.stop.send_replace(true);
+        // Every service lets go of its end when it is done.
+        self.stop.closed().await;
         self.transports.shutdown().await;
+        drop(self.transports);
+        self.workers.join().await;
     }
 }

@@ -1,63 +1,69 @@
 //! The loop that feeds the core and does what it says.
 
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use sip_net::{Incoming, Transports};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, watch};
 
 use super::control::{Command, Report};
+use super::log;
 use super::resolver::Resolver;
-use super::store::MemoryStore;
-use super::{Counted, log};
 use crate::core::{Answer, Proxy, Query, QueryId};
+use crate::location::{self, StoreQuery};
 
 /// How many events of the transports are taken at a time.
 const BATCH: usize = 128;
 
-/// Owns the core and the store; everything happens in its one task.
+/// One worker: owns a core, and joins it to the world. Everything happens in its one task.
 #[derive(Debug)]
 pub(super) struct Service {
     core: Proxy,
-    transports: Transports,
-    incoming: mpsc::Receiver<Incoming>,
-    commands: mpsc::Receiver<Command>,
+    surroundings: Surroundings,
     /// What was taken from `incoming` in this turn.
     batch: Vec<Incoming>,
-    store: MemoryStore,
-    resolver: Resolver,
-    counted: Arc<Mutex<Counted>>,
+}
+
+/// What a worker has for itself of the world outside.
+#[derive(Debug)]
+pub(super) struct Surroundings {
+    /// By which it sends.
+    pub(super) transports: Transports,
+    /// What comes for it.
+    pub(super) incoming: mpsc::Receiver<Incoming>,
+    /// What its owner says.
+    pub(super) commands: mpsc::Receiver<Command>,
+    /// Its way to the location store.
+    pub(super) location: location::Handle,
+    /// Its way to the DNS.
+    pub(super) resolver: Resolver,
+    /// Turns true, or is left without a sender, when it is to stop.
+    pub(super) stopped: watch::Receiver<bool>,
 }
 
 impl Service {
-    pub(super) fn new(
-        core: Proxy,
-        transports: Transports,
-        incoming: mpsc::Receiver<Incoming>,
-        commands: mpsc::Receiver<Command>,
-        store: MemoryStore,
-        resolver: Resolver,
-        counted: Arc<Mutex<Counted>>,
-    ) -> Service {
+    pub(super) fn new(core: Proxy, surroundings: Surroundings) -> Service {
         Service {
             core,
-            transports,
-            incoming,
-            commands,
+            surroundings,
             batch: Vec::with_capacity(BATCH),
-            store,
-            resolver,
-            counted,
         }
     }
 
     /// Serves until it is told to stop, or nobody is left to tell it.
-    pub(super) async fn run(mut self, mut stopped: oneshot::Receiver<()>) {
-        while self.turn(&mut stopped).await {}
+    pub(super) async fn run(mut self) {
+        while self.turn().await {}
     }
 
     /// Waits until there is something to do, and does all that there is. Returns whether it goes on.
-    async fn turn(&mut self, stopped: &mut oneshot::Receiver<()>) -> bool {
+    async fn turn(&mut self) -> bool {
+        let Surroundings {
+            incoming,
+            commands,
+            location,
+            resolver,
+            stopped,
+            ..
+        } = &mut self.surroundings;
         let due = self.core.next_timeout();
         let sleep = async {
             match due {
@@ -65,33 +71,35 @@ impl Service {
                 None => std::future::pending().await,
             }
         };
-        let answer = tokio::select! {
+        let (mut answer, mut command) = (None, None);
+        tokio::select! {
             biased;
-            _ = stopped => return false,
-            count = self.incoming.recv_many(&mut self.batch, BATCH) => {
+            _ = stopped.wait_for(|stopped| *stopped) => return false,
+            count = incoming.recv_many(&mut self.batch, BATCH) => {
                 if count == 0 {
                     return false;
                 }
-                None
             }
-            answer = self.resolver.next() => answer,
-            Some(command) = self.commands.recv() => {
-                self.obey(Instant::now(), command);
-                None
-            }
-            () = sleep => None,
-        };
+            stored = location.next() => answer = Some(stored),
+            resolved = resolver.next() => answer = resolved,
+            Some(said) = commands.recv() => command = Some(said),
+            () = sleep => {}
+        }
         let now = Instant::now();
+        if let Some(command) = command {
+            self.obey(now, command);
+        }
+        if let Some((id, answer)) = answer {
+            self.core.handle_answer(now, id, answer);
+        }
         let mut batch = std::mem::take(&mut self.batch);
         for incoming in batch.drain(..) {
             self.handle(now, incoming);
         }
         self.batch = batch;
         // A steady stream of messages must hold up neither answers nor timers.
-        let mut next_answer = answer.or_else(|| self.resolver.next_now());
-        while let Some((id, answer)) = next_answer {
+        while let Some((id, answer)) = self.next_answer() {
             self.core.handle_answer(now, id, answer);
-            next_answer = self.resolver.next_now();
         }
         if self.core.next_timeout().is_some_and(|due| due <= now) {
             self.core.handle_timeout(now);
@@ -137,30 +145,44 @@ impl Service {
     /// Carries out what the core wants, until it wants nothing more.
     fn flush(&mut self, now: Instant) {
         while let Some((id, query)) = self.core.poll_query() {
-            if let Some(answer) = self.answer(now, id, query) {
+            self.ask(now, id, query);
+            while let Some((id, answer)) = self.surroundings.location.next_now() {
                 self.core.handle_answer(now, id, answer);
             }
         }
-        while let Some(transmit) = self.core.poll_transmit() {
-            self.transports.send(transmit);
-        }
+        let transmits = std::iter::from_fn(|| self.core.poll_transmit());
+        self.surroundings.transports.send_all(transmits);
         while let Some(event) = self.core.poll_event() {
             log::write(&event);
         }
-        self.store.sweep(now);
-        *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = Counted {
-            proxy: self.core.statistics(),
-            addresses_of_record: self.store.addresses_of_record(),
-            bindings: self.store.bindings(),
-        };
+        self.surroundings.location.maintain(now);
     }
 
-    fn answer(&mut self, now: Instant, id: QueryId, query: Query) -> Option<Answer> {
+    fn ask(&mut self, now: Instant, id: QueryId, query: Query) {
+        let location = &mut self.surroundings.location;
         match query {
-            Query::Lookup(address) => Some(self.store.look_up(&address)),
-            Query::Update(address, update) => Some(self.store.update(now, address, &update)),
-            Query::Resolve(destination) => self.resolver.ask(id, destination),
+            Query::Lookup(address) => location.submit(now, id, StoreQuery::Lookup(address)),
+            Query::Update(address, update) => {
+                location.submit(now, id, StoreQuery::Update(address, update));
+            }
+            Query::Resolve(destination) => {
+                if let Some(answer) = self.surroundings.resolver.ask(id, destination) {
+                    self.core.handle_answer(now, id, answer);
+                }
+            }
+            // There is no database of users yet: nobody has a password.
+            Query::Credentials { .. } => {
+                self.core.handle_answer(now, id, Answer::Credentials(None));
+            }
         }
+    }
+
+    /// The next answer that is there now, from whoever was asked.
+    fn next_answer(&mut self) -> Option<(QueryId, Answer)> {
+        let Surroundings {
+            location, resolver, ..
+        } = &mut self.surroundings;
+        location.next_now().or_else(|| resolver.next_now())
     }
 }
 
@@ -176,6 +198,7 @@ mod tests {
     use super::super::control;
     use super::*;
     use crate::core::{Config, Listener};
+    use crate::location::LocationConfig;
 
     #[tokio::test]
     async fn messages_without_an_end_do_not_hold_up_answers() {
@@ -193,21 +216,22 @@ mod tests {
             ..Config::default()
         };
         let mut rng = ChaCha12Rng::seed_from_u64(1);
-        let store = MemoryStore::new(1, 1000, &mut rng);
+        let location = location::Store::open(&LocationConfig::default(), &mut rng)
+            .expect("a store")
+            .handle();
         let resolver = Resolver::new(transports.clone(), Duration::from_secs(10));
-        let counted = Arc::new(Mutex::new(Counted::default()));
         let (sender, incoming) = mpsc::channel(4 * BATCH);
         let (_commander, commands) = control::channel();
-        let mut service = Service::new(
-            Proxy::new(config, rng),
+        let (_stop, stopped) = watch::channel(false);
+        let surroundings = Surroundings {
             transports,
             incoming,
             commands,
-            store,
+            location,
             resolver,
-            Arc::clone(&counted),
-        );
-        let (_stop, mut stopped) = oneshot::channel();
+            stopped,
+        };
+        let mut service = Service::new(Proxy::new(config, rng), surroundings);
 
         let peer = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
         let flow = Flow {
@@ -235,9 +259,9 @@ mod tests {
                 received: Instant::now(),
             };
             assert!(sender.try_send(message).is_ok());
-            assert!(service.turn(&mut stopped).await);
+            assert!(service.turn().await);
             tokio::time::sleep(Duration::from_millis(1)).await;
-            forwarded = counted.lock().expect("counters").proxy.forwarded;
+            forwarded = service.core.statistics().forwarded;
         }
         assert_eq!(forwarded, 1);
     }
