@@ -469,16 +469,6 @@ fn an_ack_that_can_go_nowhere_is_dropped() {
 }
 
 #[test]
-fn a_cancel_without_its_invite_is_refused() {
-    let mut bench = bench();
-    answer(
-        &mut bench,
-        request(Method::Cancel, "sip:x@192.0.2.77", "c1"),
-    )
-    .answers(481);
-}
-
-#[test]
 fn an_invite_is_cancelled_while_its_look_up_waits() {
     let mut bench = bench();
     bench.holds_questions = true;

@@ -347,7 +347,9 @@ impl Proxy {
     /// Tells the client of an INVITE that its request is being worked on, and the log that a call
     /// has begun (RFC 3261 section 16.2).
     fn begin(&mut self, now: Instant, server: ServerId, context: &Context) {
-        if context.is_invite() && self.mode(&context.request) != Mode::Redirect {
+        let is_redirected =
+            context.lookup.is_some() && self.mode(&context.request) == Mode::Redirect;
+        if context.is_invite() && !is_redirected {
             self.respond(
                 now,
                 server,
