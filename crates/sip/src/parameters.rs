@@ -30,7 +30,13 @@ pub(crate) struct RawParameter<'a> {
 }
 
 impl<'a> Parameters<'a> {
-    /// The parameters in a text that is empty or begins with a semicolon.
+    /// The parameters in a text that is empty or begins with a semicolon. Any text will do: what is no
+    /// parameter is passed over.
+    pub fn parse(text: &'a [u8]) -> Parameters<'a> {
+        Parameters::new(text)
+    }
+
+    /// As [`parse`](Parameters::parse).
     pub(crate) fn new(text: &'a [u8]) -> Parameters<'a> {
         Parameters { text }
     }

@@ -80,6 +80,17 @@ impl Message {
         removed
     }
 
+    /// Takes away the fields of this name whose values do not stand a test. A value is that of a whole
+    /// field: lists are not taken apart.
+    pub fn retain(&mut self, name: Name<'_>, keep: impl Fn(&[u8]) -> bool) {
+        let code = name.code();
+        let mut fields = std::mem::take(&mut self.fields);
+        let before = fields.len();
+        fields.retain(|field| !self.is_named(field, code, name) || keep(self.value_of(field)));
+        self.edited |= fields.len() < before;
+        self.fields = fields;
+    }
+
     /// Puts a value in the place of the first field of this name, whose spelling stays, and takes the
     /// others away; adds a field where there is none.
     pub fn replace(&mut self, name: Name<'_>, value: impl AsRef<[u8]>) {
