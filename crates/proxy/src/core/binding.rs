@@ -1,12 +1,13 @@
-//! Addresses of record and their bindings: what a location store keeps, and the rules by which a
-//! REGISTER changes it (RFC 3261 section 10.3 steps 6 and 7).
+//! Addresses of record and their bindings: what a location store keeps.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sip::{Flow, SipUri, Uri};
+use sip::{Flow, Parameters, SipUri};
 
+use super::flow_octets;
 use crate::HostPort;
 
 /// The key of a location store: `user@domain`, the user with its escapes decoded, the domain under
@@ -33,9 +34,27 @@ impl AddressOfRecord {
         (text.len() <= MAXIMUM_LENGTH).then(|| AddressOfRecord(text.into()))
     }
 
+    /// An address of record as a store has written it down: `user@domain`. `None` where it is none,
+    /// or longer than any that we would store.
+    pub fn from_stored(text: &str) -> Option<AddressOfRecord> {
+        let (user, domain) = text.rsplit_once('@')?;
+        let is_one = !user.is_empty() && !domain.is_empty() && text.len() <= MAXIMUM_LENGTH;
+        is_one.then(|| AddressOfRecord(text.into()))
+    }
+
     /// The text: `user@domain`.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The user, with its escapes decoded.
+    pub fn user(&self) -> &str {
+        self.0.rsplit_once('@').map_or("", |(user, _)| user)
+    }
+
+    /// The domain under its canonical name.
+    pub fn domain(&self) -> &str {
+        self.0.rsplit_once('@').map_or("", |(_, domain)| domain)
     }
 }
 
@@ -46,143 +65,314 @@ impl fmt::Display for AddressOfRecord {
 }
 
 /// One contact address of an address of record.
-#[derive(Clone, Debug, PartialEq)]
+///
+/// Texts and the flow share one allocation, since a binding is made for every look-up.
+/// [`parts`](Binding::parts) shows all of it, and a binding is made of what that shows.
+#[derive(Clone, PartialEq)]
 pub struct Binding {
+    q: u16,
+    /// Where in `octets` the contact, its parameters, the Call-ID, the path and the user agent end;
+    /// behind them stands the flow.
+    ends: [u16; 5],
+    cseq: u32,
+    lifetime_seconds: u32,
+    reg_id: Option<NonZeroU32>,
+    gruus: u64,
+    expires: Instant,
+    octets: Box<[u8]>,
+}
+
+/// All that is known of a binding.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BindingParts<'a> {
     /// The contact URI as it was registered.
-    pub contact: Box<str>,
-    /// The other parameters of the Contact value as they were registered, each with its semicolon.
-    pub parameters: Box<str>,
+    pub contact: &'a str,
+    /// The other parameters of the Contact value as they were registered, each with its semicolon:
+    /// `+sip.instance` is among them.
+    pub parameters: &'a str,
     /// The preference in thousandths (RFC 3261 section 10.2.1.2).
     pub q: u16,
     /// When the binding ends.
     pub expires: Instant,
+    /// The interval that was granted, in whole seconds: so long before its end the binding was made or
+    /// refreshed.
+    pub lifetime: Duration,
     /// The Call-ID of the REGISTER that made or last refreshed it.
-    pub call_id: Arc<str>,
+    pub call_id: &'a str,
     /// The CSeq number of that REGISTER.
     pub cseq: u32,
+    /// Which of the flows of its instance this is (RFC 5626 section 6): the binding is that of the
+    /// instance and this number, whatever its contact.
+    pub reg_id: Option<NonZeroU32>,
+    /// What is in the temporary GRUUs that lead to this instance (RFC 5627 section 5.1), the same in
+    /// all its bindings; GRUUs with another number have been invalidated. 0 without an instance.
+    pub gruus: u64,
     /// The flow that the REGISTER came over, where it came from the user agent itself and not
     /// through another proxy.
     pub flow: Option<Flow>,
+    /// The proxies on the way to the contact, as the value of a Route header field (RFC 3327); empty
+    /// where there are none.
+    pub path: &'a str,
+    /// What the user agent calls itself; empty where it does not say.
+    pub user_agent: &'a str,
 }
 
 /// All bindings of an address of record, shared with the store.
 pub type Bindings = Arc<[Binding]>;
 
-/// What a REGISTER asks a location store to change. The store reads the bindings, calls
-/// [`apply`](Update::apply) and writes the result, as one step that nothing else comes between.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Update {
-    pub(crate) change: Change,
-    pub(crate) call_id: Arc<str>,
-    pub(crate) cseq: u32,
-    pub(crate) flow: Option<Flow>,
-    pub(crate) received: Instant,
-    pub(crate) maximum_bindings: usize,
-}
-
-/// The two kinds of change.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Change {
-    /// `Contact: *`.
-    RemoveAll,
-    /// These contacts, in this order.
-    Contacts(Vec<ContactChange>),
-}
-
-/// What happens to one contact address.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ContactChange {
-    pub(crate) uri: Box<str>,
-    pub(crate) parameters: Box<str>,
-    pub(crate) q: u16,
-    /// Zero: the binding goes.
-    pub(crate) lifetime: Duration,
-}
-
-/// Why a store does not make a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum UpdateError {
-    /// A REGISTER that was sent later has been served already (RFC 3261 section 10.3 step 7).
-    #[error("out of order")]
-    OutOfOrder,
-    /// The address of record would have more bindings than allowed.
-    #[error("too many contacts for one address of record")]
-    TooManyBindings,
-}
-
-impl Update {
-    /// The bindings after the change. Those that have expired are not among them.
-    ///
-    /// # Errors
-    /// The change is made whole or not at all.
-    pub fn apply(&self, current: &[Binding]) -> Result<Vec<Binding>, UpdateError> {
-        let mut bindings: Vec<Binding> = current
-            .iter()
-            .filter(|binding| binding.expires > self.received)
-            .cloned()
-            .collect();
-        match &self.change {
-            Change::RemoveAll => {
-                if bindings.iter().any(|binding| self.is_late(binding)) {
-                    return Err(UpdateError::OutOfOrder);
-                }
-                bindings.clear();
-            }
-            Change::Contacts(contacts) => {
-                if contacts.iter().any(|contact| {
-                    bindings
-                        .iter()
-                        .any(|binding| contact.is_for(binding) && self.is_late(binding))
-                }) {
-                    return Err(UpdateError::OutOfOrder);
-                }
-                for contact in contacts {
-                    self.apply_contact(contact, &mut bindings);
-                }
-                // Only a change that adds is refused: what is there may always be refreshed.
-                if bindings.len() > self.maximum_bindings && bindings.len() > current.len() {
-                    return Err(UpdateError::TooManyBindings);
-                }
-            }
+impl Binding {
+    /// A binding of these parts. Of a text that is longer than a twelfth of 64 KiB, which is more than a
+    /// registrar takes, the rest is cut off.
+    pub fn new(parts: &BindingParts<'_>) -> Binding {
+        let texts = [
+            parts.contact,
+            parts.parameters,
+            parts.call_id,
+            parts.path,
+            parts.user_agent,
+        ];
+        let length: usize = texts.iter().map(|text| text.len()).sum();
+        let mut octets = Vec::with_capacity(length + FLOW_LENGTH);
+        let mut ends = [0; 5];
+        for (end, text) in ends.iter_mut().zip(texts) {
+            octets.extend_from_slice(cut(text).as_bytes());
+            *end = u16::try_from(octets.len()).unwrap_or(u16::MAX);
         }
-        Ok(bindings)
+        if let Some(flow) = &parts.flow {
+            flow_octets::write(&mut octets, flow);
+        }
+        Binding {
+            q: parts.q,
+            ends,
+            cseq: parts.cseq,
+            lifetime_seconds: u32::try_from(parts.lifetime.as_secs()).unwrap_or(u32::MAX),
+            reg_id: parts.reg_id,
+            gruus: parts.gruus,
+            expires: parts.expires,
+            octets: octets.into(),
+        }
     }
 
-    fn apply_contact(&self, contact: &ContactChange, bindings: &mut Vec<Binding>) {
-        let place = bindings.iter().position(|binding| contact.is_for(binding));
-        if contact.lifetime == Duration::ZERO {
-            if let Some(place) = place {
-                bindings.remove(place);
-            }
-            return;
-        }
-        let binding = Binding {
-            contact: contact.uri.clone(),
-            parameters: contact.parameters.clone(),
-            q: contact.q,
-            expires: self.received + contact.lifetime,
-            call_id: Arc::clone(&self.call_id),
+    /// What it was made of.
+    pub fn parts(&self) -> BindingParts<'_> {
+        BindingParts {
+            contact: self.contact(),
+            parameters: self.parameters(),
+            q: self.q,
+            expires: self.expires,
+            lifetime: Duration::from_secs(self.lifetime_seconds.into()),
+            call_id: self.call_id(),
             cseq: self.cseq,
-            flow: self.flow,
-        };
-        match place.and_then(|place| bindings.get_mut(place)) {
-            Some(existing) => *existing = binding,
-            None => bindings.push(binding),
+            reg_id: self.reg_id,
+            gruus: self.gruus,
+            flow: self.flow(),
+            path: self.path(),
+            user_agent: self.text(4),
         }
     }
 
-    /// Whether a binding was made by the same user agent with a later request.
-    fn is_late(&self, binding: &Binding) -> bool {
-        binding.call_id == self.call_id && self.cseq <= binding.cseq
+    /// The contact URI as it was registered.
+    pub fn contact(&self) -> &str {
+        self.text(0)
+    }
+
+    /// The other parameters of the Contact value, each with its semicolon.
+    pub fn parameters(&self) -> &str {
+        self.text(1)
+    }
+
+    /// The Call-ID of the REGISTER that made or last refreshed it.
+    pub fn call_id(&self) -> &str {
+        self.text(2)
+    }
+
+    /// The CSeq number of that REGISTER.
+    pub fn cseq(&self) -> u32 {
+        self.cseq
+    }
+
+    /// The proxies on the way to the contact, as the value of a Route header field.
+    pub fn path(&self) -> &str {
+        self.text(3)
+    }
+
+    /// The flow that the REGISTER came over.
+    pub fn flow(&self) -> Option<Flow> {
+        flow_octets::read(self.octets.get(usize::from(self.ends[4])..)?)
+    }
+
+    /// The preference in thousandths.
+    pub fn q(&self) -> u16 {
+        self.q
+    }
+
+    /// When the binding ends.
+    pub fn expires(&self) -> Instant {
+        self.expires
+    }
+
+    /// Which of the flows of its instance this is.
+    pub fn reg_id(&self) -> Option<NonZeroU32> {
+        self.reg_id
+    }
+
+    /// The number in the temporary GRUUs that lead here.
+    pub fn gruus(&self) -> u64 {
+        self.gruus
+    }
+
+    /// The URN of the user agent instance (RFC 5626 section 4.1), without quotation marks and brackets.
+    pub fn instance(&self) -> Option<&str> {
+        instance(Parameters::parse(self.parameters().as_bytes()))
+    }
+
+    /// Orders bindings by the time of their last refresh; the later is the greater.
+    pub(crate) fn refreshed(&self) -> impl Ord + use<> {
+        // The clock may be younger than a binding: there need be no such instant.
+        let lifetime = Duration::from_secs(self.lifetime_seconds.into());
+        (self.expires.checked_sub(lifetime), self.expires)
+    }
+
+    /// Whether it belongs to this user agent instance.
+    pub(crate) fn is_of(&self, instance: &str) -> bool {
+        self.instance()
+            .is_some_and(|its| is_same_instance(its, instance))
+    }
+
+    /// Gives the temporary GRUUs that lead to it another number.
+    pub(crate) fn set_gruus(&mut self, gruus: u64) {
+        self.gruus = gruus;
+    }
+
+    fn text(&self, which: usize) -> &str {
+        let end = |at: usize| usize::from(self.ends[at]);
+        let start = which.checked_sub(1).map_or(0, end);
+        let octets = self.octets.get(start..end(which)).unwrap_or_default();
+        std::str::from_utf8(octets).unwrap_or_default()
     }
 }
 
-impl ContactChange {
-    /// Whether a binding is the one of this contact, by the comparison of URIs.
-    fn is_for(&self, binding: &Binding) -> bool {
-        match (Uri::parse(&self.uri), Uri::parse(&binding.contact)) {
-            (Ok(mine), Ok(its)) => mine.is_equivalent(&its),
-            _ => self.uri == binding.contact,
+impl fmt::Debug for Binding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.parts().fmt(f)
+    }
+}
+
+/// The URN in the `+sip.instance` parameter of a Contact value. RFC 3840 section 9 writes it in angle
+/// brackets within quotation marks; `None` where it is not.
+pub(crate) fn instance<'a>(parameters: Parameters<'a>) -> Option<&'a str> {
+    let value = parameters.get("+sip.instance")?;
+    let urn = value.strip_prefix("\"<")?.strip_suffix(">\"")?;
+    let is_urn = !urn.is_empty()
+        && urn
+            .bytes()
+            .all(|octet| octet.is_ascii_graphic() && !matches!(octet, b'"' | b'\\' | b'<' | b'>'));
+    is_urn.then_some(urn)
+}
+
+/// Whether two URNs name the same instance: those of UUIDs in any case (RFC 4122 section 3), all others
+/// as they are written (RFC 5626 section 4.1).
+pub(crate) fn is_same_instance(one: &str, other: &str) -> bool {
+    const UUID: &str = "urn:uuid:";
+    let is_uuid = one
+        .get(..UUID.len())
+        .is_some_and(|scheme| scheme.eq_ignore_ascii_case(UUID));
+    one == other || is_uuid && one.eq_ignore_ascii_case(other)
+}
+
+/// How many octets a flow takes at most.
+const FLOW_LENGTH: usize = 52;
+
+/// A text, cut off where it is longer than any that a binding keeps.
+fn cut(text: &str) -> &str {
+    const LONGEST: usize = (u16::MAX / 12) as usize;
+    text.get(..text.floor_char_boundary(LONGEST))
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use sip::{ConnectionId, Transport};
+
+    use super::*;
+
+    fn parts() -> BindingParts<'static> {
+        BindingParts {
+            contact: "sip:bob@192.0.2.9:5070;ob",
+            parameters: ";+sip.instance=\"<urn:uuid:00000000-0000-1000-8000-AABBCCDDEEFF>\";reg-id=1",
+            q: 700,
+            expires: Instant::now() + Duration::from_secs(3600),
+            lifetime: Duration::from_secs(3600),
+            call_id: "a84b4c76e66710@192.0.2.9",
+            cseq: 4_000_000_000,
+            reg_id: NonZeroU32::new(1),
+            gruus: u64::MAX,
+            flow: Some(Flow {
+                transport: Transport::Udp,
+                local: "192.0.2.1:5060".parse().expect("an address"),
+                remote: "198.51.100.9:40000".parse().expect("an address"),
+                connection: ConnectionId(1),
+                stream: 0,
+            }),
+            path: "<sip:edge.example.com;lr;ob>",
+            user_agent: "Phone 1.0",
         }
+    }
+
+    #[test]
+    fn a_binding_shows_what_it_was_made_of() {
+        let all = parts();
+        let nothing = BindingParts {
+            parameters: "",
+            reg_id: None,
+            flow: None,
+            path: "",
+            user_agent: "",
+            ..all
+        };
+        for parts in [all, nothing] {
+            assert_eq!(Binding::new(&parts).parts(), parts);
+        }
+        assert_eq!(
+            Binding::new(&all).instance(),
+            Some("urn:uuid:00000000-0000-1000-8000-AABBCCDDEEFF")
+        );
+        assert_eq!(Binding::new(&nothing).instance(), None);
+    }
+
+    #[test]
+    fn texts_of_any_length_leave_the_others_whole() {
+        let long = "\u{e4}".repeat(40_000);
+        let binding = Binding::new(&BindingParts {
+            parameters: &long,
+            path: &long,
+            call_id: &long,
+            user_agent: &long,
+            ..parts()
+        });
+        assert_eq!(binding.contact(), parts().contact);
+        assert_eq!(binding.flow(), parts().flow);
+        assert!(long.starts_with(binding.parameters()));
+        assert!(binding.parameters().len() > 5000);
+    }
+
+    #[test]
+    fn instances_are_urns_in_brackets_in_quotation_marks() {
+        let read = |text: &'static str| instance(Parameters::parse(text.as_bytes()));
+        assert_eq!(
+            read(";x;+SIP.instance=\"<urn:uuid:1>\";y"),
+            Some("urn:uuid:1")
+        );
+        for wrong in [
+            ";+sip.instance",
+            ";+sip.instance=urn:uuid:1",
+            ";+sip.instance=\"urn:uuid:1\"",
+            ";+sip.instance=\"<>\"",
+            ";+sip.instance=\"<urn:\\\"x>\"",
+        ] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+        assert!(is_same_instance("urn:uuid:AB", "URN:UUID:ab"));
+        assert!(!is_same_instance("urn:other:AB", "urn:other:ab"));
     }
 }

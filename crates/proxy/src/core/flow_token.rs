@@ -5,13 +5,13 @@
 //! reached at its Contact. The token needs no memory here: it comes back in the Route of each
 //! request. It is signed, so that nobody can make us send along a flow that we did not give out.
 
-use std::net::{IpAddr, SocketAddr};
-
 use hmac::{Hmac, KeyInit, Mac};
 use rand::Rng;
 use rand_chacha::ChaCha12Rng;
 use sha2::Sha256;
-use sip::{ConnectionId, Flow, Transport};
+use sip::Flow;
+
+use super::flow_octets;
 
 /// Writes and reads flow tokens under one key.
 #[derive(Clone)]
@@ -34,22 +34,7 @@ impl FlowTokens {
     /// The token of a flow: letters and digits.
     pub(crate) fn encode(&self, flow: &Flow) -> String {
         let mut octets = Vec::with_capacity(64);
-        octets.push(transport_code(flow.transport));
-        push_number(&mut octets, flow.connection.0);
-        push_number(&mut octets, flow.stream.into());
-        for address in [flow.local, flow.remote] {
-            match address.ip() {
-                IpAddr::V4(ip) => {
-                    octets.push(4);
-                    octets.extend_from_slice(&ip.octets());
-                }
-                IpAddr::V6(ip) => {
-                    octets.push(6);
-                    octets.extend_from_slice(&ip.octets());
-                }
-            }
-            octets.extend_from_slice(&address.port().to_be_bytes());
-        }
+        flow_octets::write(&mut octets, flow);
         let tag = self
             .key
             .clone()
@@ -70,85 +55,13 @@ impl FlowTokens {
             .verify_truncated_left(tag)
             .ok()?;
 
-        let mut reader = Reader(signed);
-        let transport = transport_of(reader.octet()?)?;
-        let connection = ConnectionId(reader.number()?);
-        let stream = u16::try_from(reader.number()?).ok()?;
-        let local = reader.address()?;
-        let remote = reader.address()?;
-        reader.0.is_empty().then_some(Flow {
-            transport,
-            local,
-            remote,
-            connection,
-            stream,
-        })
+        flow_octets::read(signed)
     }
 }
 
 impl std::fmt::Debug for FlowTokens {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("FlowTokens")
-    }
-}
-
-/// The place of a transport in [`Transport::ALL`].
-fn transport_code(transport: Transport) -> u8 {
-    Transport::ALL
-        .iter()
-        .zip(0..)
-        .find(|(other, _)| **other == transport)
-        .map_or(u8::MAX, |(_, code)| code)
-}
-
-fn transport_of(code: u8) -> Option<Transport> {
-    Transport::ALL.get(usize::from(code)).copied()
-}
-
-/// Appends a number, seven bits an octet, the lowest first: numbers of connections are small.
-fn push_number(octets: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        octets.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    octets.push(number as u8);
-}
-
-/// Takes values off the front of a token.
-struct Reader<'a>(&'a [u8]);
-
-impl Reader<'_> {
-    fn octet(&mut self) -> Option<u8> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    fn octets<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (first, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    fn number(&mut self) -> Option<u64> {
-        let mut number = 0;
-        for shift in (0..u64::BITS).step_by(7) {
-            let octet = self.octet()?;
-            number |= u64::from(octet & 0x7f) << shift;
-            if octet & 0x80 == 0 {
-                return Some(number);
-            }
-        }
-        None
-    }
-
-    fn address(&mut self) -> Option<SocketAddr> {
-        let ip: IpAddr = match self.octet()? {
-            4 => self.octets::<4>()?.into(),
-            6 => self.octets::<16>()?.into(),
-            _ => return None,
-        };
-        Some(SocketAddr::new(ip, u16::from_be_bytes(self.octets()?)))
     }
 }
 
@@ -175,6 +88,7 @@ fn from_hexadecimal(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use rand::SeedableRng;
+    use sip::{ConnectionId, Transport};
 
     use super::*;
 

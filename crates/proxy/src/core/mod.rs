@@ -16,7 +16,7 @@
 //!
 //! Before all that `overload` says whether a request is taken at all.
 //!
-//! - `routing`: where settings lead, and who is not listened to.
+//! - `routing`: where settings lead, and who is not listened to; `dispatch` puts it to work.
 //!
 //! `identity` knows who we are, `binding` what a location store keeps.
 
@@ -25,6 +25,7 @@ mod binding;
 mod branches;
 mod context;
 mod contexts;
+mod dispatch;
 mod event;
 pub(crate) mod flow_octets;
 mod flow_token;
@@ -35,6 +36,7 @@ mod overload;
 mod policy;
 mod proxy;
 mod query;
+mod recursion;
 mod redirect;
 mod registrar;
 mod rejection;
@@ -45,12 +47,13 @@ mod routing;
 mod stateless;
 mod statistics;
 mod target;
+mod target_set;
 mod update;
 mod uri;
 mod validation;
 
 pub use binding::{AddressOfRecord, Binding, BindingParts, Bindings};
-pub use event::{Call, Event};
+pub use event::{Call, Event, HopOutcome};
 pub use identity::{Domain, Listener};
 pub use overload::{OverloadPolicy, OverloadStatistics};
 pub use policy::{Forking, ForwardingPolicy, Mode, Policy};

@@ -15,9 +15,11 @@ use std::time::{Duration, Instant};
 use ahash::RandomState;
 use rand::Rng;
 use rand_chacha::ChaCha12Rng;
+use sip::digest::Credentials;
 use sip::{Peer, Transport};
 
-use super::binding::{AddressOfRecord, Bindings, Update, UpdateError};
+use super::binding::{AddressOfRecord, Bindings};
+use super::update::{Update, UpdateError};
 
 /// Names a question; never used again for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -35,6 +37,13 @@ pub enum Query {
     /// The addresses of a next hop, the most preferred first, each with our own address toward it.
     /// Answered by [`Answer::NextHops`].
     Resolve(Destination),
+    /// What is stored of a user's password. Answered by [`Answer::Credentials`].
+    Credentials {
+        /// The realm, which the password belongs to as much as to the name.
+        realm: Box<str>,
+        /// The name of the user, as the client gives it.
+        username: Box<str>,
+    },
 }
 
 /// Where a URI leads: what the procedures of RFC 3263 begin with.
@@ -86,6 +95,8 @@ pub enum Answer {
     Full,
     /// The addresses of a next hop.
     NextHops(Vec<NextHop>),
+    /// What is stored of a user's password; `None` where there is no such user in this realm.
+    Credentials(Option<Arc<Credentials>>),
     /// There is no answer: the store or resolver failed.
     Failed,
 }
@@ -261,7 +272,7 @@ mod tests {
     use rand::SeedableRng;
     use sip::Uri;
 
-    use super::super::binding::Change;
+    use super::super::update::Change;
     use super::*;
 
     fn questions(maximum_parked: usize) -> Questions<&'static str> {
@@ -287,8 +298,11 @@ mod tests {
             call_id: "1".into(),
             cseq: 1,
             flow: None,
+            path: "".into(),
+            user_agent: "".into(),
             received: now,
             maximum_bindings: 1,
+            new_gruus: 0,
         };
         Query::Update(address(user), update)
     }

@@ -2,14 +2,14 @@
 //! 10.3). The rules of step 7 about existing bindings are [`Update::apply`]'s.
 
 use std::fmt::Write;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sip::{Contact, Flow, Message, Name, NameAddr, Uri};
 
-use super::binding::{AddressOfRecord, Binding, Change, ContactChange, Update};
+use super::binding::{AddressOfRecord, Binding, instance};
 use super::identity::Identity;
 use super::rejection::Rejection;
+use super::update::{Change, ContactChange, Update};
 
 /// The registrar's settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl RegistrarConfig {
             (true, true) if request.expires() == Some(0) => Change::RemoveAll,
             (true, _) => return Err(MALFORMED_WILDCARD),
         };
-        let call_id: Arc<str> = request
+        let call_id: Box<str> = request
             .call_id()
             .filter(|call_id| call_id.len() <= MAXIMUM_STORED_LENGTH)
             .ok_or(Rejection::new(400, "Call-ID Too Long"))?
@@ -99,7 +99,10 @@ impl RegistrarConfig {
             // Through another proxy the flow leads to that proxy: a Path would be needed (RFC 3327).
             flow: (request.vias().nth(1).is_none()).then_some(*flow),
             received: now,
+            path: "".into(),
+            user_agent: "".into(),
             maximum_bindings: self.maximum_bindings,
+            new_gruus: 0,
         };
         Ok((address, Registration::Update(update)))
     }
@@ -130,6 +133,8 @@ impl RegistrarConfig {
             uri: contact.uri().into(),
             parameters: parameters.into(),
             q: contact.q(),
+            instance: instance(contact.parameters()).map(Into::into),
+            reg_id: None,
             lifetime: self.lifetime(request, contact)?,
         })
     }
@@ -163,7 +168,7 @@ impl RegistrarConfig {
 /// step 8).
 pub(crate) fn registered(request: &Message, bindings: &[Binding], now: Instant) -> Message {
     let mut response = Message::response_to(request, 200, "OK");
-    for binding in bindings.iter().filter(|binding| binding.expires > now) {
+    for binding in bindings.iter().filter(|binding| binding.expires() > now) {
         response.push_back(Name::Contact, contact_value(binding, now));
     }
     response
@@ -172,11 +177,11 @@ pub(crate) fn registered(request: &Message, bindings: &[Binding], now: Instant) 
 /// A Contact value as a registrar writes it.
 fn contact_value(binding: &Binding, now: Instant) -> String {
     // Rounded, so that the moment in which the store wrote does not cost the client a second.
-    let remaining = (binding.expires - now).as_millis().saturating_add(500) / 1000;
-    let mut value = format!("<{}>{}", binding.contact, binding.parameters);
-    if binding.q != 1000 {
+    let remaining = (binding.expires() - now).as_millis().saturating_add(500) / 1000;
+    let mut value = format!("<{}>{}", binding.contact(), binding.parameters());
+    if binding.q() != 1000 {
         // Writing into a String cannot fail.
-        let _ = write!(value, ";q=0.{:03}", binding.q);
+        let _ = write!(value, ";q=0.{:03}", binding.q());
     }
     let _ = write!(value, ";expires={remaining}");
     value

@@ -18,6 +18,7 @@ use super::registrar::{self, Registration};
 use super::rejection::{ALLOWED_METHODS, Rejection};
 use super::stateless::NO_TRANSACTION;
 use super::target::{self, Target};
+use super::target_set::TargetSet;
 use super::update::{Change, Update, UpdateError};
 use super::validation::{self, Verdict};
 use super::{redirect, route};
@@ -49,6 +50,8 @@ pub(super) enum Addressee {
     User(AddressOfRecord),
     /// Whoever the Route or the Request-URI says.
     Requested(Target),
+    /// Whoever a static route says.
+    Routed,
 }
 
 impl Proxy {
@@ -79,12 +82,46 @@ impl Proxy {
             }
             Ok(Addressee::Requested(target)) => {
                 let mut context = Box::new(Context::new(request, arrival, fingerprint));
-                context.groups.push_back(vec![target]);
+                context.targets = TargetSet::one(target);
                 self.begin(now, server, &context);
                 self.drive(now, server, context);
             }
+            Ok(Addressee::Routed) => {
+                let context = Box::new(Context::new(request, arrival, fingerprint));
+                self.follow_route(now, server, context);
+            }
             Err(rejection) => self.refuse(now, server, &request, &rejection),
         }
+    }
+
+    /// Forwards a request as a static route says, or sends the client there.
+    fn follow_route(&mut self, now: Instant, server: ServerId, mut context: Box<Context>) {
+        let is_redirected = self.mode(&context.request) == Mode::Redirect;
+        let uri = context.request.request_uri().unwrap_or_default();
+        let Some(routed) = self.static_route(now, &context.request) else {
+            self.abandon(now, server, &context, &NOT_FOUND);
+            return;
+        };
+        self.begin(now, server, &context);
+        if !is_redirected {
+            let target = Target::by_route(uri, routed.next_hops);
+            context.targets = TargetSet::one(target);
+            self.drive(now, server, context);
+            return;
+        }
+        let Some(contacts) = routed.contacts(uri) else {
+            self.abandon(now, server, &context, &NOT_FOUND);
+            return;
+        };
+        let mut response = Message::response_to(&context.request, 302, "Moved Temporarily");
+        for (place, contact) in contacts.iter().enumerate() {
+            // Each less preferred than the one before (RFC 3261 section 20.10).
+            let thousandths = 999 / (place + 1);
+            response.push_back(Name::Contact, format!("<{contact}>;q=0.{thousandths:03}"));
+        }
+        self.report_final(&context, 302, "Moved Temporarily");
+        self.statistics.redirected += 1;
+        self.respond(now, server, response);
     }
 
     /// Goes on with a REGISTER when the store has answered: 200 only now that the change is safe.
@@ -155,8 +192,10 @@ impl Proxy {
                 return;
             }
             Answer::Bindings(bindings) => {
-                context.groups = self.targets(now, &context.request, &bindings);
-                if !context.groups.is_empty() {
+                let groups = self.targets(now, &context.request, &bindings);
+                let policy = &self.policy.forwarding;
+                context.targets = TargetSet::new(groups, policy.forking, policy.maximum_targets);
+                if !context.targets.is_empty() {
                     self.drive(now, server, context);
                     return;
                 }
@@ -192,11 +231,6 @@ impl Proxy {
         self.respond(now, server, response);
     }
 
-    /// What is done with a request that somebody else is to answer.
-    pub(super) fn mode(&self, _request: &Message) -> Mode {
-        self.policy.forwarding.mode
-    }
-
     /// Refuses a request, whether or not it is being forwarded.
     pub(super) fn refuse(
         &mut self,
@@ -219,11 +253,17 @@ impl Proxy {
         if validation::check(request, fingerprint, &self.loops)? == Verdict::AnswerOptions {
             return Ok(Addressee::Element);
         }
+        let had_route = request.contains(Name::Route);
         let along = route::preprocess(request, arrival, &self.identity, &self.tokens)?;
         let has_route = request.contains(Name::Route);
         let uri = request.request_uri().unwrap_or_default();
         if along.is_some() && !has_route {
             return Ok(Addressee::Requested(Target::as_requested(uri, along)));
+        }
+        // Within a dialog the Routes have led here, and the Request-URI leads on.
+        let is_in_dialog = had_route && request.to().is_some_and(|to| to.tag().is_some());
+        if !has_route && !is_in_dialog && self.has_route_for(request) {
+            return Ok(Addressee::Routed);
         }
         let requested = Ok(Addressee::Requested(Target::as_requested(uri, None)));
         let uri = match Uri::parse(uri) {
@@ -334,6 +374,7 @@ impl Proxy {
         mut context: Box<Context>,
         address: AddressOfRecord,
     ) {
+        context.is_for_user = true;
         match self.ask(now, Query::Lookup(address), Waiting::Lookup(server)) {
             Ok(id) => {
                 context.lookup = Some(id);

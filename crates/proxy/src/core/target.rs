@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use sip::{ConnectionId, Flow, Host, Peer, SipUri, Transport, Uri};
 
-use super::binding::Binding;
+use super::binding::{AddressOfRecord, Binding};
 use super::routing::{MemberName, NextHopUri};
 use super::uri;
 
@@ -31,6 +31,8 @@ pub(crate) enum Way {
         /// Whether requests in the dialog can reach the far end only along this flow.
         is_needed: bool,
     },
+    /// To the bindings of a user of ours, whom a 3xx response has named.
+    User(AddressOfRecord),
     /// To where the first Route or the Request-URI leads.
     NextHop,
     /// To where settings lead, whatever the URI of the request.
@@ -76,7 +78,7 @@ impl Target {
             Way::Toward(hop) => self.member = hop.member.clone(),
             // One of the addresses of what was tried before.
             Way::Address { .. } => {}
-            Way::Flow { .. } | Way::NextHop => self.member = None,
+            Way::Flow { .. } | Way::NextHop | Way::User(_) => self.member = None,
         }
         Some(way)
     }

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -13,6 +14,7 @@ use proxy::core::{
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
+use sip::digest::Credentials;
 use sip::transaction::TransactionKey;
 use sip::{ConnectionId, Flow, Message, Method, Name, Target, Transport};
 
@@ -24,6 +26,8 @@ pub(crate) struct Bench {
     /// Questions are left for the test to answer.
     pub(crate) holds_questions: bool,
     pub(crate) questions: VecDeque<(QueryId, Query)>,
+    /// The passwords of users, the same in every realm.
+    pub(crate) passwords: BTreeMap<String, String>,
     /// What names resolve to.
     pub(crate) names: BTreeMap<String, Vec<(Transport, SocketAddr)>>,
     /// Our own address toward a peer where it has to be asked for.
@@ -69,6 +73,7 @@ impl Bench {
             events: Vec::new(),
             holds_questions: false,
             questions: VecDeque::new(),
+            passwords: BTreeMap::new(),
             names: BTreeMap::new(),
             local: "192.0.2.1:5060".parse().expect("an address"),
             last_client: None,
@@ -140,6 +145,12 @@ impl Bench {
                     }
                     Err(error) => Answer::Refused(error),
                 }
+            }
+            Query::Credentials { realm, username } => {
+                let password = self.passwords.get(&*username);
+                Answer::Credentials(password.map(|password| {
+                    Arc::new(Credentials::new(&username, &realm, password.as_bytes()))
+                }))
             }
             Query::Resolve(destination) => {
                 let transport = destination.transport_or_default();

@@ -1,0 +1,133 @@
+//! A flow in few octets: in a flow token and in a binding.
+
+use std::net::{IpAddr, SocketAddr};
+
+use sip::{ConnectionId, Flow, Transport};
+
+/// Appends a flow.
+pub(crate) fn write(octets: &mut Vec<u8>, flow: &Flow) {
+    octets.push(transport_code(flow.transport));
+    push_number(octets, flow.connection.0);
+    push_number(octets, flow.stream.into());
+    for address in [flow.local, flow.remote] {
+        match address.ip() {
+            IpAddr::V4(ip) => {
+                octets.push(4);
+                octets.extend_from_slice(&ip.octets());
+            }
+            IpAddr::V6(ip) => {
+                octets.push(6);
+                octets.extend_from_slice(&ip.octets());
+            }
+        }
+        octets.extend_from_slice(&address.port().to_be_bytes());
+    }
+}
+
+/// Reads what was written; `None` where it is anything else, or there is more.
+pub(crate) fn read(octets: &[u8]) -> Option<Flow> {
+    let mut reader = Reader(octets);
+    let transport = transport_of(reader.octet()?)?;
+    let connection = ConnectionId(reader.number()?);
+    let stream = u16::try_from(reader.number()?).ok()?;
+    let local = reader.address()?;
+    let remote = reader.address()?;
+    reader.0.is_empty().then_some(Flow {
+        transport,
+        local,
+        remote,
+        connection,
+        stream,
+    })
+}
+
+/// The place of a transport in [`Transport::ALL`].
+fn transport_code(transport: Transport) -> u8 {
+    Transport::ALL
+        .iter()
+        .zip(0..)
+        .find(|(other, _)| **other == transport)
+        .map_or(u8::MAX, |(_, code)| code)
+}
+
+fn transport_of(code: u8) -> Option<Transport> {
+    Transport::ALL.get(usize::from(code)).copied()
+}
+
+/// Appends a number, seven bits an octet, the lowest first: numbers of connections are small.
+fn push_number(octets: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        octets.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    octets.push(number as u8);
+}
+
+/// Takes values off the front.
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn octet(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn octets<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (first, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let mut number = 0;
+        for shift in (0..u64::BITS).step_by(7) {
+            let octet = self.octet()?;
+            number |= u64::from(octet & 0x7f) << shift;
+            if octet & 0x80 == 0 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    fn address(&mut self) -> Option<SocketAddr> {
+        let ip: IpAddr = match self.octet()? {
+            4 => self.octets::<4>()?.into(),
+            6 => self.octets::<16>()?.into(),
+            _ => return None,
+        };
+        Some(SocketAddr::new(ip, u16::from_be_bytes(self.octets()?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_is_read_back_and_nothing_else_is() {
+        for transport in Transport::ALL {
+            for (local, remote) in [
+                ("192.0.2.1:5060", "198.51.100.9:1"),
+                ("[2001:db8::1]:5060", "[2001:db8::2]:65535"),
+            ] {
+                let flow = Flow {
+                    transport,
+                    local: local.parse().expect("an address"),
+                    remote: remote.parse().expect("an address"),
+                    connection: ConnectionId(u64::MAX - 5),
+                    stream: 40_000,
+                };
+                let mut octets = Vec::new();
+                write(&mut octets, &flow);
+                assert_eq!(read(&octets), Some(flow));
+                for length in 0..octets.len() {
+                    assert_eq!(read(&octets[..length]), None);
+                }
+                octets.push(0);
+                assert_eq!(read(&octets), None);
+            }
+        }
+    }
+}
