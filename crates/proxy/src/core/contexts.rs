@@ -37,6 +37,11 @@ impl Contexts {
         Some(context)
     }
 
+    /// One that stays where it is. What it holds must not change.
+    pub(crate) fn get_mut(&mut self, server: &ServerId) -> Option<&mut Context> {
+        self.waiting.get_mut(server).map(Box::as_mut)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.waiting.len()
     }

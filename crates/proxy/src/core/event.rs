@@ -1,10 +1,13 @@
 //! What the core tells for the log: one event for a registration, a few for a call.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use sip::{Flow, Message};
+use sip::{Flow, Message, Transport};
 
 use super::binding::AddressOfRecord;
+use super::routing::MemberState;
 
 /// Something that an operator wants to read about.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,11 +45,45 @@ pub enum Event {
         /// Its reason phrase.
         reason: String,
     },
+    /// A next hop did not serve a request. Those that serve are not reported.
+    NextHop {
+        /// Over which transport it was tried.
+        transport: Transport,
+        /// Its address.
+        remote: SocketAddr,
+        /// How it failed.
+        outcome: HopOutcome,
+    },
+    /// A member of a group has gone up or down.
+    Member {
+        /// The group.
+        group: Arc<str>,
+        /// The member.
+        uri: Arc<str>,
+        /// Its new state.
+        state: MemberState,
+    },
     /// A BYE was answered with a 2xx.
     CallEnded {
         /// The Call-ID.
         call_id: String,
     },
+}
+
+/// What became of a request at a next hop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HopOutcome {
+    /// It has answered.
+    Answered,
+    /// It has not answered in time.
+    Silent,
+    /// It has answered 503 (RFC 3261 section 21.5.4).
+    Unavailable {
+        /// How long it wants to be left alone.
+        retry_after: Option<Duration>,
+    },
+    /// The transport has failed (RFC 3261 section 18.4).
+    Unreachable,
 }
 
 /// The names of a call.

@@ -2,6 +2,7 @@
 //! the other files share.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ use sip::transaction::{
 use sip::{ConnectionId, Flow, Message, Name, Target, Transmit, Violation};
 
 use super::contexts::Contexts;
+use super::dispatch::Dispatch;
 use super::event::Event;
 use super::flow_token::FlowTokens;
 use super::identity::{Domain, Identity, Listener};
@@ -27,6 +29,7 @@ use super::query::{Answer, Query, QueryId, QueryLimits, Questions};
 use super::registrar::RegistrarConfig;
 use super::rejection::Rejection;
 use super::requests::Registering;
+use super::routing::{Dropped, Probe};
 use super::stateless::Passing;
 use super::statistics::Statistics;
 use crate::HostPort;
@@ -52,6 +55,10 @@ pub struct Config {
     /// How long a forwarded INVITE may go without a final response after its last provisional one;
     /// more than three minutes (Timer C, RFC 3261 section 16.6 step 11).
     pub timer_c: Duration,
+    /// The largest request, in octets, that goes over UDP where TCP is there too: 1,300, or 200 less
+    /// than the path MTU where that is known (RFC 3261 section 18.1.1). What goes along a flow goes
+    /// there whatever its size: whoever is at its other end has chosen it.
+    pub maximum_datagram: usize,
     /// How many octets of messages are held by the requests that are being forwarded or wait for an
     /// answer: each request, its copies, and the responses kept. A request beyond it is answered 503.
     /// What the transactions keep to retransmit is not counted; their number is bounded.
@@ -73,6 +80,7 @@ impl Default for Config {
             registrar: RegistrarConfig::default(),
             queries: QueryLimits::default(),
             timer_c: Duration::from_secs(185),
+            maximum_datagram: 1300,
             maximum_held_octets: 256 << 20,
             maximum_events: 10_000,
             policy: Arc::default(),
@@ -87,6 +95,7 @@ pub struct Proxy {
     pub(super) registrar: RegistrarConfig,
     pub(super) transaction_config: TransactionConfig,
     pub(super) timer_c: Duration,
+    pub(super) maximum_datagram: usize,
     maximum_held_octets: usize,
     maximum_events: usize,
     pub(super) policy: Arc<Policy>,
@@ -110,6 +119,7 @@ pub struct Proxy {
     /// Connections that are known to be gone. A REGISTER may have come over them to another worker.
     pub(super) closed: BTreeSet<ConnectionId>,
 
+    pub(super) dispatch: Dispatch,
     defence: Defence,
     events: VecDeque<Event>,
     pub(super) statistics: Statistics,
@@ -133,6 +143,8 @@ pub(super) enum Waiting {
     Resolve(BranchName),
     /// A request that is forwarded without state, for bindings or addresses.
     Passing(Box<Passing>),
+    /// A probe, for the addresses of the member of a group.
+    Probe(Box<Probe>),
 }
 
 impl Waiting {
@@ -141,7 +153,7 @@ impl Waiting {
         match self {
             Waiting::Register(registering) => registering.octets(),
             Waiting::Passing(passing) => passing.octets(),
-            Waiting::Lookup(_) | Waiting::Resolve(_) => 0,
+            Waiting::Lookup(_) | Waiting::Resolve(_) | Waiting::Probe(_) => 0,
         }
     }
 }
@@ -169,6 +181,8 @@ impl Proxy {
         let defence = Defence::new(&config.policy.overload, &mut rng);
         let mut seed = [0; 32];
         rng.fill_bytes(&mut seed);
+        let dispatch = Dispatch::new(&config.policy, rand::SeedableRng::from_seed(seed));
+        rng.fill_bytes(&mut seed);
         let transactions = Transactions::new(
             config.transactions.clone(),
             rand::SeedableRng::from_seed(seed),
@@ -183,6 +197,7 @@ impl Proxy {
             registrar: config.registrar,
             transaction_config: config.transactions,
             timer_c: config.timer_c,
+            maximum_datagram: config.maximum_datagram,
             maximum_held_octets: config.maximum_held_octets,
             maximum_events: config.maximum_events,
             policy: config.policy,
@@ -196,6 +211,7 @@ impl Proxy {
             clients,
             timers: BTreeSet::new(),
             closed: BTreeSet::new(),
+            dispatch,
             defence,
             events: VecDeque::new(),
             statistics: Statistics::default(),
@@ -217,6 +233,17 @@ impl Proxy {
         flow: Flow,
         message: Message,
     ) {
+        match self.policy.routing.drop.check(flow.remote.ip(), &message) {
+            Some(Dropped::Address) => {
+                self.statistics.dropped_addresses += 1;
+                return;
+            }
+            Some(Dropped::UserAgent) => {
+                self.statistics.dropped_user_agents += 1;
+                return;
+            }
+            None => {}
+        }
         self.defence.note_waited(now, waited);
         let admission = if message.is_request() {
             let around = Surroundings {
@@ -264,6 +291,10 @@ impl Proxy {
     /// Takes octets that are no whole message: answered 400 where they are enough of a request for
     /// that, dropped otherwise.
     pub fn handle_malformed(&mut self, now: Instant, flow: Flow, octets: Bytes) {
+        if self.policy.routing.drop.has_address(flow.remote.ip()) {
+            self.statistics.dropped_addresses += 1;
+            return;
+        }
         let violation = Violation {
             status: 400,
             reason: "Bad Request",
@@ -278,6 +309,19 @@ impl Proxy {
     pub fn handle_send_failure(&mut self, now: Instant, transaction: TransactionKey) {
         self.transactions.handle_send_failure(now, transaction);
         self.process_transaction_events(now);
+    }
+
+    /// Takes notice that a message of this transaction could not be sent because the connection for it
+    /// was refused: the far end knows the transport not at all, or not now (RFC 3261 section 18.1.1).
+    pub fn handle_connection_refused(&mut self, now: Instant, transaction: TransactionKey) {
+        if let TransactionKey::Client(client) = transaction
+            && let Some(&(server, index)) = self.clients.get(&client)
+            && let Some(context) = self.contexts.get_mut(&server)
+            && let Some(forwarded) = context.forwarded_mut(index)
+        {
+            forwarded.is_refused = true;
+        }
+        self.handle_send_failure(now, transaction);
     }
 
     /// Takes notice that a connection or association is gone. Bindings that came over it stay until
@@ -300,7 +344,8 @@ impl Proxy {
 
     /// Exchanges what can be changed at run time. Requests that are being forwarded go on by the
     /// decisions that were made for them.
-    pub fn set_policy(&mut self, _now: Instant, policy: Arc<Policy>) {
+    pub fn set_policy(&mut self, now: Instant, policy: Arc<Policy>) {
+        self.dispatch.set_policy(now, &policy);
         self.defence.set_policy(&policy.overload);
         self.policy = policy;
     }
@@ -330,6 +375,7 @@ impl Proxy {
             self.timers.remove(&(due, branch));
             self.handle_branch_timeout(now, branch);
         }
+        self.handle_probe_timeouts(now);
         self.process_transaction_events(now);
     }
 
@@ -354,6 +400,7 @@ impl Proxy {
             self.transactions.next_timeout(),
             self.questions.next_timeout(),
             self.timers.first().map(|(due, _)| *due),
+            self.dispatch.next_timeout(),
         ]
         .into_iter()
         .flatten()
@@ -396,7 +443,12 @@ impl Proxy {
     /// transaction is known again; and from a key, so that nobody else can tell.
     pub(super) fn tag_for(&self, message: &Message) -> String {
         let number = message.cseq().map(|(number, _)| number);
-        format!("{:016x}", self.tags.hash_one((message.call_id(), number)))
+        format!("{:016x}", self.hash(&(message.call_id(), number)))
+    }
+
+    /// A number that follows from a value and from our key.
+    pub(super) fn hash(&self, value: &impl Hash) -> u64 {
+        self.tags.hash_one(value)
     }
 
     /// Whether messages of this length may be held besides those that are. What is not is counted.
@@ -451,18 +503,20 @@ impl Proxy {
                     response,
                     ..
                 } => {
-                    self.handle_response(now, transaction, response);
+                    if !self.handle_probe_response(now, transaction, &response) {
+                        self.handle_response(now, transaction, response);
+                    }
                 }
                 TransactionEvent::StrayResponse { response, .. } => {
                     self.handle_stray_response(now, response);
                 }
                 TransactionEvent::Timeout { transaction } => {
-                    self.handle_no_response(now, transaction, 408);
+                    self.handle_unanswered(now, transaction, 408);
                 }
                 TransactionEvent::SendFailed {
                     transaction: TransactionKey::Client(client),
                 } => {
-                    self.handle_no_response(now, client, 503);
+                    self.handle_unanswered(now, client, 503);
                 }
                 TransactionEvent::Terminated {
                     transaction: TransactionKey::Client(client),
@@ -492,6 +546,13 @@ impl Proxy {
         self.transactions.respond_stateless(now, flow, response);
     }
 
+    /// Takes notice that a transaction of ours has brought no response.
+    fn handle_unanswered(&mut self, now: Instant, client: ClientId, status: u16) {
+        if !self.handle_probe_failure(now, client) {
+            self.handle_no_response(now, client, status);
+        }
+    }
+
     /// Hands an answer to what waited for it.
     fn resume(&mut self, now: Instant, waiting: Waiting, answer: Answer, is_timeout: bool) {
         self.parked_octets -= waiting.octets();
@@ -500,6 +561,7 @@ impl Proxy {
             Waiting::Lookup(server) => self.complete_lookup(now, server, answer, is_timeout),
             Waiting::Resolve(branch) => self.complete_resolution(now, branch, answer),
             Waiting::Passing(passing) => self.resume_passing(now, *passing, answer, is_timeout),
+            Waiting::Probe(probe) => self.resume_probe(now, *probe, answer),
         }
     }
 

@@ -173,6 +173,15 @@ impl Proxy {
                     self.refuse_waiting(now, waiting);
                 }
             }
+            Addressee::Routed => {
+                let Some(routed) = self.static_route(now, &passing.request) else {
+                    self.refuse_passing(now, &passing, &NOT_FOUND);
+                    return;
+                };
+                let uri = passing.request.request_uri().unwrap_or_default();
+                passing.target = Some(Target::by_route(uri, routed.next_hops));
+                self.forward_passing(now, passing);
+            }
             Addressee::Registrar | Addressee::Element => {
                 self.refuse_passing(now, &passing, &NOT_FOUND);
             }

@@ -26,6 +26,23 @@ pub struct Statistics {
     pub responses_passed_on: u64,
     /// Requests answered 302 with where the user is.
     pub redirected: u64,
+    /// Next hops that did not serve a request: no answer, 503, no connection.
+    pub next_hops_failed: u64,
+    /// Branches that went on by another way after that (RFC 3263 section 4.3).
+    pub failovers: u64,
+    /// Requests sent over a stream transport because they are too large for UDP (RFC 3261 section
+    /// 18.1.1).
+    pub switched_to_stream: u64,
+    /// Of these, sent over UDP nonetheless because the connection was refused.
+    pub fell_back_to_datagram: u64,
+    /// OPTIONS sent to members of groups.
+    pub probes_sent: u64,
+    /// Of these, those without the answer of a server that is up.
+    pub probes_failed: u64,
+    /// Messages dropped because their sender's address is on the list.
+    pub dropped_addresses: u64,
+    /// Requests dropped because their User-Agent is on the list.
+    pub dropped_user_agents: u64,
     /// ACKs to a 2xx forwarded.
     pub acknowledgements_forwarded: u64,
     /// REGISTERs answered 200.
@@ -78,6 +95,14 @@ impl AddAssign for Statistics {
             passed_on,
             responses_passed_on,
             redirected,
+            next_hops_failed,
+            failovers,
+            switched_to_stream,
+            fell_back_to_datagram,
+            probes_sent,
+            probes_failed,
+            dropped_addresses,
+            dropped_user_agents,
             acknowledgements_forwarded,
             registrations,
             calls_started,
@@ -104,6 +129,14 @@ impl AddAssign for Statistics {
         self.passed_on += passed_on;
         self.responses_passed_on += responses_passed_on;
         self.redirected += redirected;
+        self.next_hops_failed += next_hops_failed;
+        self.failovers += failovers;
+        self.switched_to_stream += switched_to_stream;
+        self.fell_back_to_datagram += fell_back_to_datagram;
+        self.probes_sent += probes_sent;
+        self.probes_failed += probes_failed;
+        self.dropped_addresses += dropped_addresses;
+        self.dropped_user_agents += dropped_user_agents;
         self.acknowledgements_forwarded += acknowledgements_forwarded;
         self.registrations += registrations;
         self.calls_started += calls_started;

@@ -10,6 +10,7 @@ use sip::{ConnectionId, Flow, Host, Peer, SipUri, Transport, Uri};
 use super::binding::{AddressOfRecord, Binding};
 use super::routing::{MemberName, NextHopUri};
 use super::uri;
+use crate::HostPort;
 
 /// One target of a request, with the ways to reach it that have not been tried.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +38,14 @@ pub(crate) enum Way {
     NextHop,
     /// To where settings lead, whatever the URI of the request.
     Toward(NextHopUri),
+    /// Over UDP, a request that is too large for it, where TCP was refused: to somebody who knows no
+    /// TCP (RFC 3261 section 18.1.1).
+    Datagram {
+        remote: SocketAddr,
+        /// Our own address as it is seen there.
+        source: HostPort,
+        peer: Option<Arc<Peer>>,
+    },
     /// To an address, which sees us at this local one.
     Address {
         transport: Transport,
@@ -71,13 +80,20 @@ impl Target {
         }
     }
 
+    /// Leaves out the way by UDP to a hop that does know TCP.
+    pub(crate) fn leave_out_datagram(&mut self) {
+        if let Some(Way::Datagram { .. }) = self.ways.front() {
+            self.ways.pop_front();
+        }
+    }
+
     /// The next way that has not been tried.
     pub(crate) fn next_way(&mut self) -> Option<Way> {
         let way = self.ways.pop_front()?;
         match &way {
             Way::Toward(hop) => self.member = hop.member.clone(),
             // One of the addresses of what was tried before.
-            Way::Address { .. } => {}
+            Way::Address { .. } | Way::Datagram { .. } => {}
             Way::Flow { .. } | Way::NextHop | Way::User(_) => self.member = None,
         }
         Some(way)

@@ -55,6 +55,14 @@ pub(crate) fn host_text(host: Host<'_>) -> String {
     }
 }
 
+/// Whether two texts are equivalent URIs (RFC 3261 section 19.1.4).
+pub(crate) fn is_equivalent(one: &str, other: &str) -> bool {
+    match (Uri::parse(one), Uri::parse(other)) {
+        (Ok(one), Ok(other)) => one.is_equivalent(&other),
+        _ => one == other,
+    }
+}
+
 /// A contact URI as it may stand in a request line: without headers and without the method parameter
 /// (RFC 3261 section 19.1.1, table 1).
 pub(crate) fn request_uri(contact: &str) -> Cow<'_, str> {

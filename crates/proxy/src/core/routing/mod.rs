@@ -26,5 +26,5 @@ pub use static_route::{Route, RouteTarget};
 
 pub(crate) use dispatcher::{Dispatcher, MemberName, Outcome};
 pub(crate) use drop_list::Dropped;
-pub(crate) use probe::Probes;
+pub(crate) use probe::{Probe, Probes};
 pub(crate) use static_route::{NextHopUri, Routed};

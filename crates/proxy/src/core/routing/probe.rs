@@ -1,13 +1,13 @@
 //! When members of groups are asked whether they are there, and the questions under way.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use sip::transaction::ClientId;
 
 use super::dispatcher::{Dispatcher, MemberName};
 use super::static_route::NextHopUri;
-use crate::core::target::Way;
+use crate::core::target::Target;
 
 /// The schedule of probes and those that have had no final response.
 #[derive(Debug, Default)]
@@ -23,8 +23,8 @@ pub(crate) struct Probes {
 #[derive(Clone, Debug)]
 pub(crate) struct Probe {
     pub(crate) member: MemberName,
-    /// The ways to it that have not been tried.
-    pub(crate) ways: VecDeque<Way>,
+    /// It, with the ways to it that have not been tried.
+    pub(crate) target: Target,
     /// Until when an answer is waited for.
     pub(crate) deadline: Instant,
 }
@@ -70,10 +70,13 @@ impl Probes {
             };
             self.due.insert((now + probing.interval, member.clone()));
             return Some(Probe {
-                ways: VecDeque::from([Way::Toward(NextHopUri {
-                    uri: member.uri.clone(),
-                    member: Some(member.clone()),
-                })]),
+                target: Target::by_route(
+                    &member.uri,
+                    vec![NextHopUri {
+                        uri: member.uri.clone(),
+                        member: Some(member.clone()),
+                    }],
+                ),
                 deadline: now + probing.timeout,
                 member,
             });

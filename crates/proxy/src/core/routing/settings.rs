@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use sip::Uri;
+use sip::{Message, Uri};
 
 use super::drop_list::DropList;
 use super::group::{Group, Member};
@@ -70,6 +70,13 @@ impl Routing {
             group.validate(&format!("group.{name}"))?;
         }
         Ok(())
+    }
+}
+
+impl Routing {
+    /// The first route that is for a request.
+    pub(crate) fn route_for(&self, request: &Message) -> Option<&Route> {
+        self.routes.iter().find(|route| route.is_for(request))
     }
 }
 

@@ -75,10 +75,9 @@ impl Route {
     }
 }
 
-/// Where a route sends a request, and what is done with it.
+/// Where a route sends a request.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Routed {
-    pub(crate) mode: Option<Mode>,
     /// In the order in which they are tried.
     pub(crate) next_hops: Vec<NextHopUri>,
 }
@@ -223,7 +222,6 @@ mod tests {
             member: None,
         };
         let routed = Routed {
-            mode: Some(Mode::Redirect),
             next_hops: vec![
                 hop("sip:192.0.2.1:5070;transport=tcp"),
                 hop("sip:gw.example"),

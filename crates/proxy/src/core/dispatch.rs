@@ -1,0 +1,351 @@
+//! Static routes and groups of servers at work: where a request goes by settings, what became of it
+//! there, and the probes that ask servers whether they are there.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rand_chacha::ChaCha12Rng;
+use sip::transaction::ClientId;
+use sip::{Message, Method, Name, Transport};
+
+use super::branches::{Resolved, add_next_hops};
+use super::context::Forwarded;
+use super::event::{Event, HopOutcome};
+use super::policy::{Mode, Policy};
+use super::proxy::{Proxy, Waiting};
+use super::query::Answer;
+use super::routing::{
+    Dispatcher, MemberHealth, MemberName, MemberState, NextHopUri, Outcome, Probe, Probes,
+    RouteTarget, Routed,
+};
+
+/// The groups of servers and their probes.
+#[derive(Debug)]
+pub(super) struct Dispatch {
+    dispatcher: Dispatcher,
+    probes: Probes,
+    /// The Call-ID of all probes, and the CSeq number of the last.
+    call: (String, u32),
+}
+
+/// The longest Retry-After that is heeded.
+const MAXIMUM_RETRY_AFTER: Duration = Duration::from_secs(3600);
+
+impl Dispatch {
+    pub(super) fn new(policy: &Policy, rng: ChaCha12Rng) -> Dispatch {
+        let mut dispatcher = Dispatcher::new(rng);
+        dispatcher.set_groups(&policy.routing);
+        Dispatch {
+            dispatcher,
+            probes: Probes::default(),
+            call: (String::new(), 0),
+        }
+    }
+
+    pub(super) fn set_policy(&mut self, now: Instant, policy: &Policy) {
+        self.dispatcher.set_groups(&policy.routing);
+        self.probes.reschedule(now, &self.dispatcher);
+    }
+
+    /// When a probe is due, or its time is over.
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        self.probes.next_timeout()
+    }
+}
+
+impl Proxy {
+    /// Begins to probe the groups whose settings say so. Of several cores with the same groups one
+    /// does, and the others are [told](Proxy::set_member_state). `call_id` is that of all probes: one
+    /// whose responses come to this core.
+    pub fn start_probing(&mut self, now: Instant, call_id: &str) {
+        self.dispatch.call.0 = call_id.to_owned();
+        self.dispatch.probes.start(now, &self.dispatch.dispatcher);
+    }
+
+    /// Takes over what another core has found out about a member of a group, as its
+    /// [`Event::Member`] says.
+    pub fn set_member_state(&mut self, group: &str, uri: &str, state: MemberState) {
+        self.dispatch.dispatcher.set_state(group, uri, state);
+    }
+
+    /// What is known of the members of all groups.
+    pub fn member_health(&self) -> Vec<MemberHealth> {
+        self.dispatch.dispatcher.health().collect()
+    }
+
+    /// What is done with a request that somebody else is to answer.
+    pub(super) fn mode(&self, request: &Message) -> Mode {
+        self.policy
+            .routing
+            .route_for(request)
+            .and_then(|route| route.mode)
+            .unwrap_or(self.policy.forwarding.mode)
+    }
+
+    /// Whether a static route is for a request.
+    pub(super) fn has_route_for(&self, request: &Message) -> bool {
+        self.policy.routing.route_for(request).is_some()
+    }
+
+    /// Where the static route that is for a request sends it.
+    pub(super) fn static_route(&mut self, now: Instant, request: &Message) -> Option<Routed> {
+        let choice = self.choice(request);
+        let policy = Arc::clone(&self.policy);
+        let route = policy.routing.route_for(request)?;
+        let next_hops = match &route.to {
+            RouteTarget::Uri(uri) => vec![NextHopUri {
+                uri: uri.as_str().into(),
+                member: None,
+            }],
+            RouteTarget::Group(group) => {
+                let members = self.dispatch.dispatcher.order(now, group, choice);
+                let hop = |member: MemberName| NextHopUri {
+                    uri: member.uri.clone(),
+                    member: Some(member),
+                };
+                members.into_iter().map(hop).collect()
+            }
+        };
+        Some(Routed { next_hops })
+    }
+
+    /// What the choice among equal next hops follows from where the request is forwarded without
+    /// state: the same for its retransmissions, its CANCEL and the ACK to a failure, so that all go the
+    /// same way (RFC 3263 section 4.4).
+    pub(super) fn choice(&self, request: &Message) -> Option<u64> {
+        (self.mode(request) == Mode::Stateless).then(|| {
+            let number = request.cseq().map(|(number, _)| number);
+            let from = request.from();
+            let tag = from.as_ref().and_then(|from| from.tag());
+            self.hash(&(request.call_id(), number, tag))
+        })
+    }
+
+    /// How long a next hop may leave a request without any response before another one is tried.
+    pub(super) fn response_timeout(&self, member: Option<&MemberName>) -> Option<Duration> {
+        let group = self.dispatch.dispatcher.settings(&member?.group)?;
+        group.response_timeout
+    }
+
+    /// Takes in that a next hop has answered, or 503 that it cannot.
+    pub(super) fn note_response(
+        &mut self,
+        now: Instant,
+        member: Option<&MemberName>,
+        forwarded: &Forwarded,
+        response: &Message,
+    ) {
+        let outcome = match response.status() {
+            Some(503) => HopOutcome::Unavailable {
+                retry_after: retry_after(response),
+            },
+            // Nothing depends on it.
+            _ if member.is_none() => return,
+            _ => HopOutcome::Answered,
+        };
+        self.note_outcome(now, member, forwarded, outcome);
+    }
+
+    /// Takes in what became of a request at a next hop.
+    pub(super) fn note_outcome(
+        &mut self,
+        now: Instant,
+        member: Option<&MemberName>,
+        forwarded: &Forwarded,
+        outcome: HopOutcome,
+    ) {
+        if outcome != HopOutcome::Answered
+            && let sip::Target::Address(transport, remote) = forwarded.sent_to
+        {
+            self.report_hop(transport, remote, outcome);
+        }
+        if let Some(member) = member {
+            self.record(now, member, member_outcome(outcome));
+        }
+    }
+
+    /// Sends the probes that are due, and ends those whose time is over.
+    pub(super) fn handle_probe_timeouts(&mut self, now: Instant) {
+        while let Some((client, probe)) = self.dispatch.probes.take_expired(now) {
+            self.transactions.abandon(now, client);
+            self.end_probe(now, &probe, false);
+        }
+        while let Some(probe) = {
+            let Dispatch {
+                dispatcher, probes, ..
+            } = &mut self.dispatch;
+            probes.next_due(now, dispatcher)
+        } {
+            self.probe(now, probe);
+        }
+    }
+
+    /// Takes a response, if it is to a probe. Returns whether it is.
+    pub(super) fn handle_probe_response(
+        &mut self,
+        now: Instant,
+        client: ClientId,
+        response: &Message,
+    ) -> bool {
+        let Some(probe) = self.dispatch.probes.take(client) else {
+            return false;
+        };
+        match response.status() {
+            Some(status @ 200..) => {
+                let group = self.dispatch.dispatcher.settings(&probe.member.group);
+                let is_up = group
+                    .and_then(|group| group.probing.as_ref())
+                    .is_some_and(|probing| probing.is_up(status));
+                self.end_probe(now, &probe, is_up);
+            }
+            _ => self.dispatch.probes.insert(client, probe),
+        }
+        true
+    }
+
+    /// Goes on with a probe that brought no response, if it is one: by the next way to the member.
+    /// Returns whether it is.
+    pub(super) fn handle_probe_failure(&mut self, now: Instant, client: ClientId) -> bool {
+        let Some(probe) = self.dispatch.probes.take(client) else {
+            return false;
+        };
+        self.probe(now, probe);
+        true
+    }
+
+    /// Goes on with a probe when the addresses of the member are known.
+    pub(super) fn resume_probe(&mut self, now: Instant, mut probe: Probe, answer: Answer) {
+        add_next_hops(&mut probe.target, answer);
+        self.probe(now, probe);
+    }
+
+    /// Sends a probe by the next way to its member; where there is none, the member has failed.
+    fn probe(&mut self, now: Instant, mut probe: Probe) {
+        while let Some(way) = probe.target.next_way().filter(|_| now < probe.deadline) {
+            let bare = Message::request(Method::Options, &probe.target.uri);
+            match self.resolve(&bare, &probe.target.uri, &way) {
+                Some(Resolved::Send { to, peer, side }) => {
+                    let request = self.options(&probe.target.uri, &side);
+                    // Where we have no room, that says nothing about the member.
+                    if let Ok(client) = self.transactions.send_request_to(now, request, to, peer) {
+                        self.statistics.probes_sent += 1;
+                        self.dispatch.probes.insert(client, probe);
+                    }
+                    return;
+                }
+                Some(Resolved::Ask(query)) => {
+                    // The next probe follows by itself.
+                    let _ = self.ask(now, query, Waiting::Probe(Box::new(probe)));
+                    return;
+                }
+                None => {}
+            }
+        }
+        self.end_probe(now, &probe, false);
+    }
+
+    fn end_probe(&mut self, now: Instant, probe: &Probe, is_up: bool) {
+        let outcome = if is_up {
+            Outcome::Answered
+        } else {
+            self.statistics.probes_failed += 1;
+            Outcome::Failed { retry_after: None }
+        };
+        self.record(now, &probe.member, outcome);
+    }
+
+    /// The OPTIONS of a probe. It is for the server itself, so one hop is enough.
+    fn options(&mut self, uri: &str, side: &super::forward::Side) -> Message {
+        let branch = self.transactions.new_branch();
+        let (call_id, number) = &mut self.dispatch.call;
+        *number = number.wrapping_add(1) & i32::MAX.cast_unsigned();
+        let rport = if side.transport == Transport::Udp {
+            ";rport"
+        } else {
+            ""
+        };
+        let via = format!(
+            "SIP/2.0/{} {};branch={branch}{rport}",
+            side.transport.via_name(),
+            side.source
+        );
+        Message::request(Method::Options, uri)
+            .with(Name::Via, via)
+            .with(Name::MaxForwards, "1")
+            .with(
+                Name::From,
+                format!("<sip:{}>;tag={}", side.source, &branch[branch.len() / 2..]),
+            )
+            .with(Name::To, format!("<{uri}>"))
+            .with(Name::CallId, call_id.as_str())
+            .with(Name::CSeq, format!("{number} OPTIONS"))
+            .with(Name::Accept, "application/sdp")
+            .with(Name::ContentLength, "0")
+    }
+
+    fn record(&mut self, now: Instant, member: &MemberName, outcome: Outcome) {
+        if let Some(state) = self.dispatch.dispatcher.record(now, member, outcome) {
+            self.report(Event::Member {
+                group: member.group.clone(),
+                uri: member.uri.clone(),
+                state,
+            });
+        }
+    }
+
+    fn report_hop(&mut self, transport: Transport, remote: SocketAddr, outcome: HopOutcome) {
+        self.statistics.next_hops_failed += 1;
+        self.report(Event::NextHop {
+            transport,
+            remote,
+            outcome,
+        });
+    }
+}
+
+fn member_outcome(outcome: HopOutcome) -> Outcome {
+    match outcome {
+        HopOutcome::Answered => Outcome::Answered,
+        HopOutcome::Unavailable { retry_after } => Outcome::Failed { retry_after },
+        HopOutcome::Silent | HopOutcome::Unreachable => Outcome::Failed { retry_after: None },
+    }
+}
+
+/// How long the sender of a 503 wants to be left alone (RFC 3261 section 20.33).
+fn retry_after(response: &Message) -> Option<Duration> {
+    let text = response.header(Name::RetryAfter)?.trim_start();
+    let digits = text.split(|letter: char| !letter.is_ascii_digit()).next()?;
+    // More digits than a number has are a long time too.
+    let seconds = match digits.parse() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) if !digits.is_empty() => MAXIMUM_RETRY_AFTER,
+        Err(_) => return None,
+    };
+    Some(seconds.min(MAXIMUM_RETRY_AFTER))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_a_number_with_or_without_more() {
+        let read = |text: &str| {
+            let request = Message::request(Method::Options, "sip:example.com");
+            let response = Message::response_to(&request, 503, "Service Unavailable");
+            retry_after(&response.with(Name::RetryAfter, text)).map(|after| after.as_secs())
+        };
+        for (text, expected) in [
+            ("120", Some(120)),
+            ("18;duration=3600", Some(18)),
+            ("30 (I'm in a meeting)", Some(30)),
+            ("18000", Some(3600)),
+            ("99999999999999999999999", Some(3600)),
+            ("soon", None),
+            ("", None),
+        ] {
+            assert_eq!(read(text), expected, "{text}");
+        }
+    }
+}
