@@ -5,7 +5,7 @@ use std::fmt;
 
 use sip::Flow;
 
-use crate::core::{Call, Event};
+use crate::core::{Call, Event, MemberState};
 
 /// Writes an event of the core to the log.
 pub(super) fn write(event: &Event) {
@@ -62,6 +62,21 @@ pub(super) fn write(event: &Event) {
             call_id = ?call_id,
             "call"
         ),
+        Event::NextHop {
+            transport,
+            remote,
+            outcome,
+        } => tracing::debug!(%transport, %remote, ?outcome, "next hop failed"),
+        Event::Member {
+            group,
+            uri,
+            state: MemberState::Up,
+        } => tracing::info!(group = %group, member = %uri, "member is up"),
+        Event::Member {
+            group,
+            uri,
+            state: MemberState::Down { .. },
+        } => tracing::warn!(group = %group, member = %uri, "member is down"),
         Event::CallEnded { call_id } => tracing::debug!(call_id = ?call_id, "call ended"),
     }
 }
