@@ -298,11 +298,39 @@ fn max_breadth_bounds_how_many_phones_ring_at_a_time() {
             .iter()
             .all(|invite| invite.value(Name::MaxBreadth) == "1")
     );
+    // Its breadth is used again at once (RFC 5393 section 5.3.3.1).
     let (_, sent) = answers(&mut bench, 0, &invites[0], 486);
-    assert_eq!(methods(&sent), ["ACK"]);
-    let (_, sent) = answers(&mut bench, 1, &invites[1], 486);
     assert_eq!(methods(&sent), ["ACK", "INVITE"]);
-    assert_eq!(sent[1].value(Name::MaxBreadth), "2");
+    assert_eq!(sent[1].value(Name::MaxBreadth), "1");
+    let (_, sent) = answers(&mut bench, 1, &invites[1], 486);
+    assert_eq!(methods(&sent), ["ACK"]);
+}
+
+/// RFC 5393 section 5.3.1: a positive integer. Without breadth no branch may be made at all.
+#[test]
+fn without_breadth_there_is_no_branch() {
+    let mut bench = bench(&["1"]);
+    for (breadth, status) in [("0", 440), ("x", 400), ("-1", 400)] {
+        let narrow = request(
+            Method::Message,
+            "sip:bob@example.com",
+            &format!("c{breadth}"),
+        )
+        .with(Name::MaxBreadth, breadth);
+        bench.receive(alice(), narrow);
+        bench.one().answers(status);
+    }
+    // More than we allow is cut (section 5.3.3).
+    for (breadth, forwarded) in [("61", "60"), ("4294967296", "60"), ("7", "7")] {
+        let wide = request(
+            Method::Message,
+            "sip:bob@example.com",
+            &format!("c{breadth}"),
+        )
+        .with(Name::MaxBreadth, breadth);
+        bench.receive(alice(), wide);
+        assert_eq!(bench.one().value(Name::MaxBreadth), forwarded);
+    }
 }
 
 #[test]

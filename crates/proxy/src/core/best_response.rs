@@ -42,8 +42,8 @@ impl Candidate {
         let preference = match status {
             // They tell how to ask again.
             401 | 407 | 415 | 420 | 484 => 0,
-            // It will be rewritten and tells nothing.
-            503 => 2,
+            // One will be rewritten, the other says that we have given up: neither tells anything.
+            503 | 487 => 2,
             _ => 1,
         };
         let is_presumed = matches!(self, Candidate::Presumed(_));
@@ -135,6 +135,8 @@ mod tests {
         assert_eq!(best_of(&[486, 500, 302]), 302);
         assert_eq!(best_of(&[404, 486, 415]), 415);
         assert_eq!(best_of(&[486, 404]), 486);
+        assert_eq!(best_of(&[487, 404]), 404);
+        assert_eq!(best_of(&[487]), 487);
         assert_eq!(best_of(&[503, 500]), 500);
         assert_eq!(best_of(&[503]), 503);
         assert_eq!(best_of(&[]), 408);

@@ -12,12 +12,15 @@ use sip::{Flow, Message, Peer, SipUri, Transport, Uri};
 
 use super::best_response::Candidate;
 use super::context::{BranchState, Cancel, Context, Forwarded};
+use super::event::HopOutcome;
 use super::forward::{Forwarding, Side, forwarded, is_record_routed, needed_flow};
 use super::identity::Source;
+use super::policy::ForwardingPolicy;
 use super::proxy::{BranchName, Proxy, Waiting};
-use super::query::{Answer, NextHop, Query};
+use super::query::{Answer, Destination, NextHop, Query};
 use super::rejection::Rejection;
 use super::target::{Target, Way, is_sips};
+use super::target_set::arranged;
 use super::{route, uri};
 use crate::HostPort;
 
@@ -34,6 +37,15 @@ pub(super) enum Resolved {
     Ask(Query),
 }
 
+/// Where a request goes.
+struct Hop {
+    to: sip::Target,
+    peer: Option<Arc<Peer>>,
+    side: Side,
+    /// Over UDP in spite of its size.
+    is_last_resort: bool,
+}
+
 /// How many addresses of a next hop are tried.
 const MAXIMUM_NEXT_HOPS: usize = 8;
 
@@ -43,12 +55,16 @@ impl Proxy {
     pub(super) fn drive(&mut self, now: Instant, server: ServerId, mut context: Box<Context>) {
         loop {
             self.try_ready_branches(now, server, &mut context);
-            if context.is_answered || context.is_pending() {
+            if context.is_answered {
                 break;
             }
-            if !(context.may_go_on() && context.begin_next_group()) {
-                self.answer_with_best(now, server, &mut context);
+            if context.may_go_on() && context.begin_targets() {
+                continue;
             }
+            if context.is_pending() {
+                break;
+            }
+            self.answer_with_best(now, server, &mut context);
         }
         if context.is_pending() {
             self.contexts.insert(server, context);
@@ -67,7 +83,8 @@ impl Proxy {
         self.refuse(now, server, &context.request, rejection);
     }
 
-    /// Goes on with a branch when the addresses of its next hop are known.
+    /// Goes on with a branch when the addresses of its next hop are known, or the bindings of the user
+    /// whom it is for: they take its place.
     pub(super) fn complete_resolution(
         &mut self,
         now: Instant,
@@ -77,15 +94,39 @@ impl Proxy {
         let Some(mut context) = self.contexts.remove(&server) else {
             return;
         };
-        if let Some(branch) = context.branches.get_mut(index) {
-            add_next_hops(&mut branch.target, answer);
-            branch.state = BranchState::Ready;
+        match answer {
+            Answer::Bindings(bindings) => {
+                let mut groups = self.targets(now, &context.request, &bindings);
+                for group in &mut groups {
+                    group.retain(|target| !context.knows_target(&target.uri));
+                }
+                let ForwardingPolicy {
+                    forking,
+                    maximum_targets,
+                    ..
+                } = self.policy.forwarding;
+                let room = maximum_targets.saturating_sub(context.known_targets());
+                let groups = arranged(groups, forking, room);
+                let nobody = groups.is_empty().then_some(Candidate::Presumed(480));
+                self.end_branch((server, index), &mut context, nobody);
+                context.targets.insert(groups);
+            }
+            Answer::Unknown => {
+                let nobody = Some(Candidate::Presumed(404));
+                self.end_branch((server, index), &mut context, nobody);
+            }
+            answer => {
+                if let Some(branch) = context.branches.get_mut(index) {
+                    add_next_hops(&mut branch.target, answer);
+                    branch.state = BranchState::Ready;
+                }
+            }
         }
         self.drive(now, server, context);
     }
 
-    /// Timer C, or the end of the time that a CANCEL may take to have its effect (RFC 3261 sections
-    /// 9.1 and 16.8).
+    /// Timer C, the end of the time that a CANCEL may take to have its effect (RFC 3261 sections 9.1
+    /// and 16.8), or of that which a member of a group has for any response.
     pub(super) fn handle_branch_timeout(&mut self, now: Instant, (server, index): BranchName) {
         let Some(mut context) = self.contexts.remove(&server) else {
             return;
@@ -96,12 +137,10 @@ impl Proxy {
                 self.cancel_branch(now, (server, index), &mut context);
             } else {
                 let client = branch.client;
+                let name = (server, index);
                 self.transactions.abandon(now, client);
-                self.end_branch(
-                    (server, index),
-                    &mut context,
-                    Some(Candidate::Presumed(408)),
-                );
+                self.note_failure(now, name, &context, HopOutcome::Silent);
+                self.fail_branch(name, &mut context, Candidate::Presumed(408));
             }
         }
         self.drive(now, server, context);
@@ -165,7 +204,8 @@ impl Proxy {
         let transport = match way {
             Way::Flow { flow, .. } => Some(flow.transport),
             Way::Address { transport, .. } => Some(*transport),
-            Way::NextHop | Way::Toward(_) => None,
+            Way::Datagram { .. } => Some(Transport::Udp),
+            Way::NextHop | Way::Toward(_) | Way::User(_) => None,
         };
         if is_sips(target) && transport.is_some_and(|transport| !transport.is_secure()) {
             return None;
@@ -204,19 +244,35 @@ impl Proxy {
                 };
                 Some(send_to(*transport, *remote, peer.clone(), source))
             }
+            Way::User(address) => Some(Resolved::Ask(Query::Lookup(address.clone()))),
             Way::NextHop => {
                 let next_hop = route::next_hop(request, target)?;
-                self.resolve_uri(next_hop.as_sip()?, is_sips(target))
+                self.resolve_uri(request, next_hop.as_sip()?, is_sips(target))
             }
             Way::Toward(hop) => match Uri::parse(&hop.uri) {
-                Ok(Uri::Sip(uri)) => self.resolve_uri(&uri, is_sips(target)),
+                Ok(Uri::Sip(uri)) => self.resolve_uri(request, &uri, is_sips(target)),
                 _ => None,
             },
+            Way::Datagram {
+                remote,
+                source,
+                peer,
+            } => Some(send_to(
+                Transport::Udp,
+                *remote,
+                peer.clone(),
+                source.clone(),
+            )),
         }
     }
 
     /// Where the URI that decides about the next hop leads (RFC 3261 section 16.6 step 7).
-    fn resolve_uri(&self, uri: &SipUri<'_>, is_secure: bool) -> Option<Resolved> {
+    fn resolve_uri(
+        &self,
+        request: &Message,
+        uri: &SipUri<'_>,
+        is_secure: bool,
+    ) -> Option<Resolved> {
         let destination = uri::destination(uri, is_secure)?;
         if destination.port == Some(0) {
             return None;
@@ -228,7 +284,12 @@ impl Proxy {
             let remote = SocketAddr::new(address, destination.port_or_default());
             return Some(send_to(transport, remote, None, source));
         }
-        Some(Resolved::Ask(Query::Resolve(destination)))
+        Some(Resolved::Ask(Query::Resolve(Destination {
+            // Our Via and Record-Route will make it larger.
+            is_large: request.wire_length() > self.maximum_datagram,
+            choice: self.choice(request),
+            ..destination
+        })))
     }
 
     /// Our address toward a neighbour, where it needs no asking.
@@ -273,7 +334,15 @@ impl Proxy {
         };
         match self.resolve(&context.request, &branch.target.uri, &way) {
             Some(Resolved::Send { to, peer, side }) => {
-                self.forward(now, name, context, to, peer, &side);
+                let is_last_resort = matches!(way, Way::Datagram { .. });
+                self.statistics.fell_back_to_datagram += u64::from(is_last_resort);
+                let hop = Hop {
+                    to,
+                    peer,
+                    side,
+                    is_last_resort,
+                };
+                self.forward(now, name, context, hop);
             }
             Some(Resolved::Ask(query)) => match self.ask(now, query, Waiting::Resolve(name)) {
                 Ok(id) => branch.state = BranchState::Resolving(id),
@@ -288,18 +357,14 @@ impl Proxy {
     }
 
     /// Forwards the request (RFC 3261 section 16.6 steps 8 to 11).
-    fn forward(
-        &mut self,
-        now: Instant,
-        name: BranchName,
-        context: &mut Context,
-        to: sip::Target,
-        peer: Option<Arc<Peer>>,
-        side: &Side,
-    ) {
+    fn forward(&mut self, now: Instant, name: BranchName, context: &mut Context, hop: Hop) {
         let from = self.arrival_side(&context.request, &context.arrival);
         let is_invite = context.is_invite();
         let held = context.octets();
+        let rings_until = match self.policy.forwarding.ring_time {
+            Some(time) if !context.targets.is_empty() => Some(now + time),
+            _ => None,
+        };
         let is_routed = context.request.method().is_some_and(is_record_routed);
         let Some(branch) = context.branches.get_mut(name.1) else {
             return;
@@ -307,15 +372,38 @@ impl Proxy {
         let id = context
             .fingerprint
             .append_to(&self.transactions.new_branch());
-        let how = Forwarding {
-            request_uri: &branch.target.uri,
-            branch: &id,
-            back: None,
-            record_route_from: from.as_ref().filter(|_| is_routed),
-            to: side,
-            max_breadth: Some(branch.max_breadth),
+        let make = |side: &Side| {
+            let how = Forwarding {
+                request_uri: &branch.target.uri,
+                branch: &id,
+                back: None,
+                record_route_from: from.as_ref().filter(|_| is_routed),
+                to: side,
+                max_breadth: Some(branch.max_breadth),
+            };
+            forwarded(&context.request, &how, &self.tokens)
         };
-        let copy = forwarded(&context.request, &how, &self.tokens);
+        let mut copy = make(&hop.side);
+        let mut to = hop.to;
+        let stream = match to {
+            sip::Target::Address(Transport::Udp, remote)
+                if copy.wire_length() > self.maximum_datagram && !hop.is_last_resort =>
+            {
+                self.stream_instead(remote, &hop.side)
+            }
+            _ => None,
+        };
+        if let Some((remote, side)) = stream {
+            copy = make(&side);
+            to = sip::Target::Address(side.transport, remote);
+            self.statistics.switched_to_stream += 1;
+            branch.target.ways.push_front(Way::Datagram {
+                remote,
+                source: hop.side.source,
+                peer: hop.peer.clone(),
+            });
+        }
+        let peer = hop.peer;
         let octets = copy.wire_length();
         let sent = self.has_room(held + octets).then(|| {
             self.transactions
@@ -332,11 +420,21 @@ impl Proxy {
                     sent_to: to,
                     peer,
                     is_proceeding: false,
+                    is_hurried: false,
+                    is_refused: false,
                     cancel: Cancel::No,
+                    rings_until,
                     deadline: None,
                 };
-                if is_invite {
-                    self.arm(name, &mut forwarded, Some(now + self.timer_c));
+                let hurry = self
+                    .response_timeout(branch.target.member.as_ref())
+                    .filter(|_| !branch.target.ways.is_empty());
+                if let Some(timeout) = hurry {
+                    forwarded.is_hurried = true;
+                    self.arm(name, &mut forwarded, Some(now + timeout));
+                } else if is_invite {
+                    let deadline = forwarded.deadline_from(now + self.timer_c);
+                    self.arm(name, &mut forwarded, Some(deadline));
                 }
                 branch.state = BranchState::Forwarded(Box::new(forwarded));
             }
@@ -345,6 +443,24 @@ impl Proxy {
                 self.end_branch(name, context, Some(Candidate::Presumed(503)));
             }
         }
+    }
+
+    /// Where a request that is too large for UDP goes instead: over TCP to the same address and port
+    /// (RFC 3261 section 18.1.1). `None` where we have no TCP.
+    fn stream_instead(&self, remote: SocketAddr, side: &Side) -> Option<(SocketAddr, Side)> {
+        let source = match self.identity.source(Transport::Tcp, remote.ip(), None)? {
+            Source::Known(source) => source,
+            Source::Ask(port) => HostPort {
+                host: side.source.host.clone(),
+                port: Some(port),
+            },
+        };
+        let side = Side {
+            transport: Transport::Tcp,
+            source,
+            flow: None,
+        };
+        Some((remote, side))
     }
 
     /// Cancels one branch: at once if a provisional response has come, else as soon as one does (RFC

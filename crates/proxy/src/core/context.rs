@@ -1,7 +1,6 @@
 //! Response contexts: a request that is being forwarded, and its branches (RFC 3261 sections 16.6
 //! and 16.7).
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,7 +12,10 @@ use super::event::Call;
 use super::forward::max_breadth;
 use super::loop_detection::Fingerprint;
 use super::query::QueryId;
+use super::routing::MemberName;
 use super::target::Target;
+use super::target_set::TargetSet;
+use super::uri::is_equivalent;
 
 /// A request that has been taken on and has no final response yet, or has branches that have none.
 #[derive(Debug)]
@@ -30,8 +32,11 @@ pub(crate) struct Context {
     pub(crate) call: Option<Call>,
     /// The location look-up that it waits for.
     pub(crate) lookup: Option<QueryId>,
-    /// Targets that have not been tried, in the order in which they will be.
-    pub(crate) groups: VecDeque<Vec<Target>>,
+    /// Whether it is for a user of ours, so that more targets may be found for it (RFC 3261 section
+    /// 16.5).
+    pub(crate) is_for_user: bool,
+    /// Targets that have not been tried.
+    pub(crate) targets: TargetSet,
     pub(crate) branches: Vec<Branch>,
     pub(crate) finals: FinalResponses,
     /// The client has cancelled the request.
@@ -78,7 +83,13 @@ pub(crate) struct Forwarded {
     pub(crate) peer: Option<Arc<Peer>>,
     /// A provisional response has come.
     pub(crate) is_proceeding: bool,
+    /// Until it does, the deadline is that for any response.
+    pub(crate) is_hurried: bool,
+    /// The connection that it was to go over was refused.
+    pub(crate) is_refused: bool,
     pub(crate) cancel: Cancel,
+    /// Until when it may ring: others wait for their turn.
+    pub(crate) rings_until: Option<Instant>,
     /// Timer C, or after a CANCEL the time that its effect may take.
     pub(crate) deadline: Option<Instant>,
 }
@@ -92,6 +103,13 @@ pub(crate) enum Cancel {
     Sent,
 }
 
+impl Forwarded {
+    /// When it is to be looked at again, where Timer C fires at that time.
+    pub(crate) fn deadline_from(&self, timer_c: Instant) -> Instant {
+        self.rings_until.map_or(timer_c, |end| end.min(timer_c))
+    }
+}
+
 impl Context {
     /// The context of a request that has no target yet.
     pub(crate) fn new(request: Message, arrival: Flow, fingerprint: Fingerprint) -> Context {
@@ -99,12 +117,14 @@ impl Context {
         Context {
             call: is_invite.then(|| Call::of(&request)).flatten(),
             request_octets: request.wire_length(),
-            max_breadth: max_breadth(&request),
+            // It has been found to be there.
+            max_breadth: max_breadth(&request).unwrap_or(1),
             request,
             arrival,
             fingerprint,
             lookup: None,
-            groups: VecDeque::new(),
+            is_for_user: false,
+            targets: TargetSet::default(),
             branches: Vec::new(),
             finals: FinalResponses::default(),
             is_cancelled: false,
@@ -175,23 +195,50 @@ impl Context {
         }
     }
 
-    /// Makes branches of the next targets that are tried side by side. Returns whether there were
+    /// A branch that is being forwarded, and the member of a group that it has gone to.
+    pub(crate) fn hop(&self, index: usize) -> Option<(Option<&MemberName>, &Forwarded)> {
+        let branch = self.branches.get(index)?;
+        match &branch.state {
+            BranchState::Forwarded(forwarded) => Some((branch.target.member.as_ref(), forwarded)),
+            _ => None,
+        }
+    }
+
+    /// How many targets have been in the target set.
+    pub(crate) fn known_targets(&self) -> usize {
+        self.branches.len() + self.targets.len()
+    }
+
+    /// Whether a URI is that of the request, or of a target that has been in the target set.
+    pub(crate) fn knows_target(&self, uri: &str) -> bool {
+        let tried = self.branches.iter().map(|branch| &branch.target);
+        let targets = tried.chain(self.targets.iter()).map(|target| &*target.uri);
+        targets
+            .chain(self.request.request_uri())
+            .any(|known| is_equivalent(known, uri))
+    }
+
+    /// Makes branches of the targets whose turn it is, as many as may run side by side: the breadth
+    /// of those that have ended is free again (RFC 5393 section 5.3.3.1). Returns whether there were
     /// any.
-    pub(crate) fn begin_next_group(&mut self) -> bool {
-        let Some(mut group) = self.groups.pop_front() else {
+    pub(crate) fn begin_targets(&mut self) -> bool {
+        let running = self
+            .branches
+            .iter()
+            .filter(|branch| !matches!(branch.state, BranchState::Ended));
+        let used: u32 = running.map(|branch| branch.max_breadth).sum();
+        let free = self.max_breadth.saturating_sub(used);
+        let targets = self.targets.next(self.is_pending(), free as usize);
+        let number = u32::try_from(targets.len()).unwrap_or(u32::MAX);
+        let Some(share) = free.checked_div(number) else {
             return false;
         };
-        let breadth = usize::try_from(self.max_breadth).unwrap_or(usize::MAX);
-        if group.len() > breadth {
-            let later = group.split_off(breadth);
-            self.groups.push_front(later);
-        }
-        let share = self.max_breadth / u32::try_from(group.len()).unwrap_or(u32::MAX).max(1);
-        self.branches.extend(group.into_iter().map(|target| Branch {
-            target,
-            max_breadth: share.max(1),
-            state: BranchState::Ready,
-        }));
+        self.branches
+            .extend(targets.into_iter().map(|target| Branch {
+                target,
+                max_breadth: share,
+                state: BranchState::Ready,
+            }));
         true
     }
 }

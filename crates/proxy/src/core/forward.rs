@@ -83,12 +83,17 @@ pub(crate) fn forwarded(request: &Message, how: &Forwarding<'_>, tokens: &FlowTo
     copy
 }
 
-/// How many branches a request may have at one time (RFC 5393 section 5.3.3).
-pub(crate) fn max_breadth(request: &Message) -> u32 {
-    match request.header(Name::MaxBreadth) {
-        Some(text) => text.trim().parse().unwrap_or(1).clamp(1, MAXIMUM_BREADTH),
-        None => MAXIMUM_BREADTH,
-    }
+/// How many branches a request may have at one time (RFC 5393 section 5.3.3). `None` where it does not
+/// say so by a number.
+pub(crate) fn max_breadth(request: &Message) -> Option<u32> {
+    let Some(text) = request.header(Name::MaxBreadth) else {
+        return Some(MAXIMUM_BREADTH);
+    };
+    let is_number = !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_digit());
+    is_number.then(|| {
+        let number = text.parse().unwrap_or(u32::MAX);
+        number.min(MAXIMUM_BREADTH)
+    })
 }
 
 /// Whether we want to see the later requests of the dialog that a request begins or belongs to: all

@@ -1,5 +1,6 @@
 //! What comes back on the branches of a forwarded request (RFC 3261 section 16.7).
 
+use std::mem;
 use std::time::Instant;
 
 use sip::transaction::{ClientId, ServerId};
@@ -7,9 +8,10 @@ use sip::{Message, Method, Name};
 
 use super::best_response::Candidate;
 use super::context::{Cancel, Context};
-use super::event::Event;
+use super::event::{Event, HopOutcome};
 use super::proxy::{BranchName, Proxy};
 use super::rejection::Rejection;
+use super::requests::NOT_FOUND;
 
 impl Proxy {
     /// Takes a response to a request that we have forwarded. Those to our CANCELs belong to no branch
@@ -33,6 +35,9 @@ impl Proxy {
             }
             return;
         };
+        if let Some((member, forwarded)) = context.hop(name.1) {
+            self.note_response(now, member, forwarded, &response);
+        }
         match status {
             100..200 => {
                 self.handle_provisional(now, name, &mut context, has_via.then_some(response))
@@ -52,6 +57,11 @@ impl Proxy {
         let Some(mut context) = self.contexts.remove(&name.0) else {
             return;
         };
+        let outcome = match status {
+            408 => HopOutcome::Silent,
+            _ => HopOutcome::Unreachable,
+        };
+        self.note_failure(now, name, &context, outcome);
         self.fail_branch(name, &mut context, Candidate::Presumed(status));
         self.drive(now, name.0, context);
     }
@@ -126,12 +136,14 @@ impl Proxy {
             return;
         };
         forwarded.is_proceeding = true;
+        let was_hurried = mem::replace(&mut forwarded.is_hurried, false);
         match forwarded.cancel {
             Cancel::Wanted => self.cancel_branch(now, name, context),
-            Cancel::No if is_invite && !is_trying => {
-                let deadline = now + self.timer_c;
+            Cancel::No if is_invite && (was_hurried || !is_trying) => {
+                let deadline = forwarded.deadline_from(now + self.timer_c);
                 self.arm(name, forwarded, Some(deadline));
             }
+            Cancel::No if was_hurried => self.arm(name, forwarded, None),
             _ => {}
         }
         if let Some(response) = response
@@ -178,7 +190,11 @@ impl Proxy {
         context: &mut Context,
         response: Option<Message>,
     ) {
-        let candidate = response.map_or(Candidate::Presumed(502), Candidate::Received);
+        let candidate = match response.map(|response| self.recurse(name, context, response)) {
+            None => Candidate::Presumed(502),
+            Some(Err(response)) => Candidate::Received(response),
+            Some(Ok(())) => return,
+        };
         let is_global = candidate.status() >= 600;
         self.fail_branch(name, context, candidate);
         if is_global {
@@ -187,15 +203,41 @@ impl Proxy {
         }
     }
 
+    /// Takes in that a next hop has brought no response to a request.
+    pub(super) fn note_failure(
+        &mut self,
+        now: Instant,
+        name: BranchName,
+        context: &Context,
+        outcome: HopOutcome,
+    ) {
+        if let Some((member, forwarded)) = context.hop(name.1)
+            && !forwarded.is_proceeding
+        {
+            self.note_outcome(now, member, forwarded, outcome);
+        }
+    }
+
     /// Ends a branch, or lets it try the next way to its target: where a hop is unavailable or silent
     /// another may serve (section 16.6 step 7, RFC 3263 section 4.3).
-    fn fail_branch(&mut self, name: BranchName, context: &mut Context, candidate: Candidate) {
-        if context.forwarded_mut(name.1).is_none() {
+    pub(super) fn fail_branch(
+        &mut self,
+        name: BranchName,
+        context: &mut Context,
+        candidate: Candidate,
+    ) {
+        let Some(forwarded) = context.forwarded_mut(name.1) else {
             return;
+        };
+        // One that has begun to answer is there, however long the rest takes.
+        let is_silent = matches!(candidate, Candidate::Presumed(408)) && !forwarded.is_proceeding;
+        let is_refused = forwarded.is_refused;
+        if !is_refused && let Some(branch) = context.branches.get_mut(name.1) {
+            branch.target.leave_out_datagram();
         }
-        let is_unavailable =
-            candidate.status() == 503 || matches!(candidate, Candidate::Presumed(408));
+        let is_unavailable = candidate.status() == 503 || is_silent;
         if is_unavailable && context.may_go_on() && context.has_other_way(name.1) {
+            self.statistics.failovers += 1;
             self.end_branch(name, context, None);
             context.retry(name.1);
         } else {
@@ -216,6 +258,8 @@ fn is_invite(response: &Message) -> bool {
 /// Our own words for a status that no branch has brought as a response, or that we do not pass on.
 fn rejection(status: u16) -> Rejection {
     match status {
+        404 => NOT_FOUND,
+        480 => Rejection::new(480, "Temporarily Unavailable"),
         408 => Rejection::new(408, "Request Timeout"),
         487 => Rejection::new(487, "Request Terminated"),
         502 => Rejection::new(502, "Bad Gateway"),

@@ -231,7 +231,7 @@ impl Proxy {
                     back: is_answered.then_some((FLOW, &*arrival)),
                     record_route_from: from.as_ref(),
                     to: &side,
-                    max_breadth: has_breadth.then(|| max_breadth(request)),
+                    max_breadth: max_breadth(request).filter(|_| has_breadth),
                 };
                 let copy = forwarded(request, &how, &self.tokens);
                 if is_answered {

@@ -2,6 +2,7 @@
 
 use sip::{Message, Method, Name, Uri};
 
+use super::forward::max_breadth;
 use super::loop_detection::{Fingerprint, LoopDetector};
 use super::rejection::Rejection;
 
@@ -33,6 +34,11 @@ pub(crate) fn check(
             return Err(Rejection::new(400, "Malformed Max-Forwards"));
         }
         _ => {}
+    }
+    match max_breadth(request) {
+        None => return Err(Rejection::new(400, "Malformed Max-Breadth")),
+        Some(0) => return Err(Rejection::new(440, "Max-Breadth Exceeded")),
+        Some(_) => {}
     }
     if loops.is_loop(request, fingerprint) {
         return Err(Rejection::new(482, "Loop Detected"));

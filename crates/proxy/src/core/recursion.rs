@@ -1,0 +1,125 @@
+//! Recursion: what a 3xx response names is tried here, in place of the target that has answered so
+//! (RFC 3261 sections 16.5 and 16.7 step 4).
+
+use std::cmp::Reverse;
+
+use sip::{Message, Name, NameAddr, Uri};
+
+use super::best_response::Candidate;
+use super::binding::AddressOfRecord;
+use super::context::Context;
+use super::proxy::{BranchName, Proxy};
+use super::target::{Target, Way, is_sips};
+use super::target_set::arranged;
+use super::uri;
+
+/// A contact of a 3xx response, and its preference.
+struct Place {
+    uri: String,
+    q: u16,
+}
+
+impl Proxy {
+    /// Follows a 3xx response, where that is wanted and allowed; else it comes back. What of it is not
+    /// followed remains a candidate for the best response.
+    pub(super) fn recurse(
+        &mut self,
+        name: BranchName,
+        context: &mut Context,
+        mut response: Message,
+    ) -> Result<(), Message> {
+        let policy = &self.policy.forwarding;
+        let is_wanted = policy.recursion && context.is_for_user && context.may_go_on();
+        // A 305 names a proxy instead of a place, and a 380 explains itself in its body.
+        if !is_wanted || !matches!(response.status(), Some(300..=302)) {
+            return Err(response);
+        }
+        let room = policy
+            .maximum_targets
+            .saturating_sub(context.known_targets());
+        let forking = policy.forking;
+        let Some(places) = take_places(&mut response, context, room) else {
+            return Err(response);
+        };
+        let groups = places
+            .chunk_by(|one, other| one.q == other.q)
+            .map(|group| {
+                let targets = group.iter().map(|place| self.target_at(place, context));
+                targets.collect()
+            })
+            .collect::<Vec<Vec<Target>>>();
+        let candidate = if response.contains(Name::Contact) {
+            Some(Candidate::Received(response))
+        } else if groups.is_empty() {
+            // All of it has been tried.
+            Some(Candidate::Presumed(480))
+        } else {
+            None
+        };
+        self.end_branch(name, context, candidate);
+        context.targets.insert(arranged(groups, forking, room));
+        Ok(())
+    }
+
+    /// The target that a place stands for. A user of ours is looked up here.
+    fn target_at(&self, place: &Place, context: &Context) -> Target {
+        let mut target = Target::as_requested(&place.uri, None);
+        if let Ok(Uri::Sip(uri)) = Uri::parse(&place.uri)
+            && let Some(domain) = self.identity.domain(&uri, context.arrival.local)
+            && let Some(address) = AddressOfRecord::new(&uri, domain)
+        {
+            target.ways = [Way::User(address)].into();
+        }
+        target
+    }
+}
+
+/// Takes the contacts out of a 3xx response that are to be tried, the most preferred first; `None`
+/// where none may be. Each is tried once: those that are known already are taken out as well. Beyond
+/// `room`, and of other schemes, they stay where they are.
+///
+/// A SIPS URI is not followed for a SIP one, nor the other way about: then the client has to decide
+/// (RFC 5630 section 5.3).
+fn take_places(response: &mut Message, context: &Context, room: usize) -> Option<Vec<Place>> {
+    let is_secure = context.request.request_uri().is_some_and(is_sips);
+    let mut places: Vec<Place> = Vec::new();
+    let mut rest: Vec<Vec<u8>> = Vec::new();
+    let mut is_taken = false;
+    for value in response.values(Name::Contact) {
+        let contact = NameAddr::parse(value).ok();
+        let found = contact.and_then(|contact| Some((contact, contact.parse_uri().ok()?)));
+        let Some((contact, Uri::Sip(found))) = found else {
+            rest.push(value.to_vec());
+            continue;
+        };
+        if found.is_secure() != is_secure {
+            return None;
+        }
+        let place = uri::request_uri(contact.uri());
+        let is_known = context.knows_target(&place)
+            || places
+                .iter()
+                .any(|known| uri::is_equivalent(&known.uri, &place));
+        if !is_known && places.len() == room {
+            rest.push(value.to_vec());
+            continue;
+        }
+        is_taken = true;
+        if !is_known {
+            places.push(Place {
+                uri: place.into_owned(),
+                q: contact.q(),
+            });
+        }
+    }
+    if !is_taken {
+        return None;
+    }
+    response.remove_all(Name::Contact);
+    for value in rest {
+        response.push_back(Name::Contact, value);
+    }
+    // A stable sort: equal ones stay in their order.
+    places.sort_by_key(|place| Reverse(place.q));
+    Some(places)
+}
