@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures_util::future::select_all;
-use sip::{ConnectionId, Flow, Transmit, Transport};
-use tokio::net::TcpListener;
+use sip::{ConnectionId, Flow, Peer, Transmit, Transport};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
@@ -17,9 +16,9 @@ use crate::listen::{Listen, StartError, StartProblem};
 use crate::sctp::{self, SctpAssociation, SctpListener, SctpStacks};
 use crate::shared::Shared;
 use crate::statistics::WireStatistics;
-use crate::tcp;
+use crate::stream::{self, StreamListener};
 use crate::tcp_counts::TcpCounts;
-use crate::tls::{Tls, TlsError};
+use crate::tls::{self, Tls, TlsError};
 use crate::udp;
 
 /// The SIP transports of a program; a handle that is cheap to clone.
@@ -101,10 +100,11 @@ impl Transports {
             let task = udp::run_listener(shared.clone(), bound);
             shared.tasks.spawn_on(worker, task);
         }
-        for (worker, listener) in listeners.tcp.into_iter().flat_map(by_worker) {
-            let task = tcp::accept(shared.clone(), listener);
+        for (worker, listener) in listeners.streams.into_iter().flat_map(by_worker) {
+            let task = stream::accept(shared.clone(), listener);
             shared.tasks.spawn_on(worker, task);
         }
+        shared.tasks.spawn_on(0, tls::watch(shared.clone()));
         for (worker, listener) in listeners.sctp.into_iter().enumerate() {
             let task = sctp::accept(shared.clone(), listener);
             shared.tasks.spawn_on(worker, task);
@@ -153,6 +153,21 @@ impl Transports {
         remote: SocketAddr,
         new: bool,
     ) -> Result<Flow, SendError> {
+        self.connect_to(transport, remote, None, new).await
+    }
+
+    /// [`connect`](Transports::connect) to somebody of whom more than the address is known: what a
+    /// TLS certificate has to show, further addresses.
+    ///
+    /// # Errors
+    /// Why there is no connection.
+    pub async fn connect_to(
+        &self,
+        transport: Transport,
+        remote: SocketAddr,
+        peer: Option<Arc<Peer>>,
+        new: bool,
+    ) -> Result<Flow, SendError> {
         let shared = self.shared();
         match transport {
             Transport::Udp => {
@@ -163,15 +178,14 @@ impl Transports {
                 };
                 Ok(port.flow(shared.routes.specific(port.local, remote), remote))
             }
-            Transport::Tcp | Transport::Sctp | Transport::TlsSctp => {
+            _ => {
                 let connection = if new {
-                    shared.private_connection_to(transport, remote)?
+                    shared.private_connection_to(transport, remote, peer)?
                 } else {
-                    shared.connection_to(transport, remote, None)?
+                    shared.connection_to(transport, remote, peer)?
                 };
                 connection.flow().await
             }
-            other => Err(SendError::NotBuilt(other)),
         }
     }
 
@@ -233,7 +247,6 @@ impl Transports {
     pub async fn statistics(&self) -> WireStatistics {
         let mut sum = WireStatistics::default();
         for transport in Transport::ALL {
-            // The transports that are not built have nothing to tell but what was asked of them.
             sum += self.statistics_of(transport).await;
         }
         sum
@@ -252,9 +265,9 @@ impl Transports {
                 statistics.bytes_sent = udp.bytes_sent;
                 statistics.bytes_received = udp.bytes_received;
             }
-            Transport::Tcp => {
+            Transport::Tcp | Transport::Tls | Transport::Ws | Transport::Wss => {
                 statistics.connections = shared.connections.count(transport) as u64;
-                let traffic = shared.connections.tcp_traffic();
+                let traffic = shared.connections.tcp_traffic(transport);
                 add_tcp(&mut statistics, traffic.ipv4, IPV4_HEADER);
                 add_tcp(&mut statistics, traffic.ipv6, IPV6_HEADER);
             }
@@ -266,7 +279,6 @@ impl Transports {
             Transport::TlsSctp => {
                 statistics.connections = shared.connections.count(transport) as u64;
             }
-            _ => {}
         }
         statistics
     }
@@ -316,7 +328,7 @@ async fn keep_open(shared: Arc<Shared>, incoming: Vec<mpsc::Sender<Incoming>>) {
 /// The listening sockets, before anything runs on them; of UDP and TCP one for each worker.
 struct Listeners {
     udp: Vec<Vec<udp::Bound>>,
-    tcp: Vec<Vec<TcpListener>>,
+    streams: Vec<Vec<StreamListener>>,
     sctp: Vec<SctpListener>,
     stacks: SctpStacks,
     addresses: Vec<Listen>,
@@ -330,7 +342,7 @@ impl Listeners {
     ) -> Result<Self, StartError> {
         let mut listeners = Listeners {
             udp: Vec::new(),
-            tcp: Vec::new(),
+            streams: Vec::new(),
             sctp: Vec::new(),
             stacks: SctpStacks::new(config, impairments.clone()),
             addresses: Vec::new(),
@@ -365,22 +377,21 @@ impl Listeners {
                 self.udp.push(sockets);
                 Ok(address)
             }
-            Transport::Tcp => {
+            Transport::Tcp | Transport::Tls | Transport::Ws | Transport::Wss => {
                 let (sockets, address) =
-                    tcp::bind_workers(listen.address, runtimes).map_err(StartProblem::from_io)?;
-                self.tcp.push(sockets);
+                    stream::bind_workers(listen, runtimes).map_err(StartProblem::from_io)?;
+                self.streams.push(sockets);
                 Ok(address)
             }
-            transport @ (Transport::Sctp | Transport::TlsSctp) => {
+            Transport::Sctp | Transport::TlsSctp => {
                 // The stacks take turns in being served by the workers.
                 let worker = self.sctp.len() % runtimes.len();
                 let _runtime = runtimes[worker].enter();
-                let listener = self.stacks.listen(transport, listen.address)?;
+                let listener = self.stacks.listen(listen)?;
                 let address = listener.address;
                 self.sctp.push(listener);
                 Ok(address)
             }
-            other => Err(StartProblem::NotBuilt(other)),
         }
     }
 }

@@ -1,73 +1,88 @@
-//! The task of one association: a user message is a SIP message (RFC 4168).
+//! The task of one association.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use sctp_net::{Association, CloseCause, SendInfo};
 use sip::{Flow, Message};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::{sleep_until, timeout};
 
 use crate::activity::Activity;
 use crate::connections::{Connection, OpenedBy, Outgoing};
 use crate::incoming::{CloseReason, MalformedReason, SendError};
-use crate::keep_alive::{PONG, is_keep_alive, is_ping};
+use crate::keep_alive::PONG;
 use crate::shared::{NobodyListens, Shared};
 use crate::trace;
 
 use super::paths;
+use super::secure::{Role, Secure};
 use super::streams::Streams;
 
 /// How long an association that is to end may take to send what is queued.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Serves an association until it ends.
+/// Serves an association until it ends; with a role in TLS, secured by that.
 pub(super) async fn serve(
     shared: Arc<Shared>,
     connection: Arc<Connection>,
     mut queue: mpsc::Receiver<Outgoing>,
     association: Association,
+    role: Option<Role>,
 ) {
-    let _shown = shared.sctp.associations.show(&connection, &association);
+    let shown = shared.sctp.associations.show(&connection, &association);
+    let contents = match role {
+        Some(role) => {
+            let secure = Secure::new(role, &association, &shared.config.limits).await;
+            Contents::Records(Box::new(secure))
+        }
+        None => Contents::Messages(Mutex::new(Streams::new(shared.config.stream_policy))),
+    };
     let carrier = Carrier {
         shared: &shared,
         connection: &connection,
         flow: flow_of(&shared, &connection, &association),
         association: &association,
-        streams: Mutex::new(Streams::new(shared.config.stream_policy)),
+        contents,
         activity: Activity::new(),
+        deadline_moved: Notify::new(),
+        is_open: AtomicBool::new(false),
         awaits_first_message: AtomicBool::new(connection.opened_by == OpenedBy::Peer),
         first_message_by: Instant::now() + shared.config.limits.first_message_timeout,
     };
-    connection.opened(carrier.flow);
-
+    if let Contents::Messages(_) = carrier.contents {
+        carrier.opened();
+    }
     let mut sending = None;
     let reason = tokio::select! {
         reason = carrier.receive() => reason,
         reason = carrier.send(&mut queue, &mut sending) => reason,
         reason = carrier.idle() => reason,
-        () = paths::follow(&shared.connections, &connection, &association) => CloseReason::Local,
+        reason = paths::follow(&carrier) => reason,
         () = shared.tasks.stopped() => CloseReason::Local,
         () = connection.close_requested() => CloseReason::Local,
     };
     shared.connections.retire(&connection);
-    match reason {
-        CloseReason::Local | CloseReason::Idle | CloseReason::Silent => {
-            queue.close();
-            let _ = timeout(FAREWELL, carrier.send(&mut queue, &mut sending)).await;
-            let limit = shared.config.limits.shutdown_timeout;
-            if timeout(limit, association.shutdown()).await.is_err() {
-                association.abort(b"shutdown took too long");
-            }
+    carrier.farewell(&mut queue, &mut sending, &reason).await;
+    drop(shown);
+    let was_open = carrier.is_open.load(Relaxed);
+    let unsent = carrier.into_unsent().chain(sending);
+    if was_open || connection.opened_by == OpenedBy::Peer {
+        shared
+            .connection_ended(&connection, queue, unsent, reason)
+            .await;
+    } else {
+        let error = match reason {
+            CloseReason::Tls(problem) => SendError::Tls(problem),
+            other => SendError::Sctp(other.to_string()),
+        };
+        for outgoing in unsent {
+            shared.send_failed(connection.transport, outgoing.transaction, error.clone());
         }
-        CloseReason::Stalled => association.abort(b"the peer does not read"),
-        _ => {}
+        shared.connect_failed(&connection, queue, error).await;
     }
-    shared
-        .connection_ended(&connection, queue, sending.into_iter(), reason)
-        .await;
 }
 
 /// The way along the association.
@@ -83,34 +98,45 @@ fn flow_of(shared: &Shared, connection: &Connection, association: &Association) 
     }
 }
 
+/// What user messages are.
+pub(super) enum Contents {
+    /// SIP messages, on streams that are chosen. No panic can happen while the lock is held.
+    Messages(Mutex<Streams>),
+    /// TLS records.
+    Records(Box<Secure>),
+}
+
 /// One association with what its task needs.
-struct Carrier<'a> {
-    shared: &'a Arc<Shared>,
-    connection: &'a Connection,
-    flow: Flow,
-    association: &'a Association,
-    /// No panic can happen while the lock is held.
-    streams: Mutex<Streams>,
-    activity: Activity,
+pub(super) struct Carrier<'a> {
+    pub(super) shared: &'a Arc<Shared>,
+    pub(super) connection: &'a Connection,
+    pub(super) flow: Flow,
+    pub(super) association: &'a Association,
+    pub(super) contents: Contents,
+    pub(super) activity: Activity,
+    /// Told when a nearer deadline may have come up.
+    pub(super) deadline_moved: Notify,
+    /// It can be used: with TLS, a handshake is over.
+    is_open: AtomicBool,
     /// Whether the peer has yet to send its first message, by that time.
     awaits_first_message: AtomicBool,
     first_message_by: Instant,
 }
 
 impl Carrier<'_> {
-    /// Hands what comes to the user until the association ends, and tells why.
-    async fn receive(&self) -> CloseReason {
-        while let Some(received) = self.association.receive().await {
-            let now = Instant::now();
-            self.activity.touch(now);
-            let flow = Flow {
-                stream: received.stream,
-                ..self.flow
-            };
-            if self.take(flow, received.payload, now).await.is_err() {
-                return CloseReason::Local;
+    /// Messages can be sent and received from now on.
+    pub(super) fn opened(&self) {
+        if !self.is_open.swap(true, Relaxed) {
+            if self.connection.opened_by == OpenedBy::Us {
+                let counters = self.shared.counters(self.flow.transport);
+                counters.connections_opened.increment();
             }
+            self.connection.opened(self.flow);
         }
+    }
+
+    /// How the association has ended.
+    pub(super) async fn ended(&self) -> CloseReason {
         match self.association.closed().await {
             CloseCause::Shutdown => CloseReason::Peer,
             CloseCause::Lost(cause) => CloseReason::Failed(format!("{cause:?}")),
@@ -118,103 +144,123 @@ impl Carrier<'_> {
         }
     }
 
-    async fn take(&self, flow: Flow, payload: Bytes, now: Instant) -> Result<(), NobodyListens> {
-        if is_keep_alive(&payload) {
-            self.shared
-                .counters(self.flow.transport)
-                .keep_alives
-                .increment();
-            if is_ping(&payload) {
-                self.pong(flow.stream);
-            }
-            return Ok(());
-        }
-        match Message::read(payload.clone()) {
+    /// Hands a message to the user. What is none is handed over as that, and its reason comes back.
+    pub(super) async fn take_message(
+        &self,
+        flow: Flow,
+        octets: Bytes,
+        now: Instant,
+    ) -> Result<Option<MalformedReason>, CloseReason> {
+        match Message::read(octets.clone()) {
             Ok(message) => {
                 self.awaits_first_message.store(false, Relaxed);
-                trace::received(&flow, &payload);
-                self.shared.deliver(flow, message, now).await
+                trace::received(&flow, &octets);
+                let delivered = self.shared.deliver(flow, message, now).await;
+                delivered.map_err(|NobodyListens| CloseReason::Local)?;
+                Ok(None)
             }
-            // The next user message is one of its own: the association stays.
             Err(error) => {
                 let reason = MalformedReason::Read(error);
-                self.shared.deliver_malformed(flow, payload, reason).await
+                self.take_malformed(flow, octets, reason).await?;
+                Ok(Some(reason))
             }
         }
     }
 
-    /// Answers a ping (RFC 5626 section 3.5.1). A peer whose queue is full gets something anyway.
-    fn pong(&self, stream: u16) {
-        let _ = self.connection.push(Outgoing {
-            payload: Bytes::from_static(PONG),
-            stream,
-            call: 0,
-            transaction: None,
-            fallback: None,
-            reserved: None,
-        });
+    /// Hands octets that are no message to the user.
+    pub(super) async fn take_malformed(
+        &self,
+        flow: Flow,
+        octets: Bytes,
+        reason: MalformedReason,
+    ) -> Result<(), CloseReason> {
+        let delivered = self.shared.deliver_malformed(flow, octets, reason).await;
+        delivered.map_err(|NobodyListens| CloseReason::Local)
+    }
+
+    /// Counts a keep-alive and answers it where it is a ping (RFC 5626 section 3.5.1). A peer whose
+    /// queue is full gets something anyway.
+    pub(super) fn take_keep_alive(&self, stream: u16, is_ping: bool) {
+        let counters = self.shared.counters(self.flow.transport);
+        counters.keep_alives.increment();
+        if is_ping {
+            let _ = self.connection.push(Outgoing {
+                payload: Bytes::from_static(PONG),
+                stream,
+                call: 0,
+                transaction: None,
+                fallback: None,
+                reserved: None,
+            });
+        }
+    }
+
+    /// Gives a user message to the association. It may be refused, which is told; where the peer
+    /// takes nothing for long, the association is to end.
+    pub(super) async fn put(
+        &self,
+        info: SendInfo,
+        payload: Bytes,
+    ) -> Result<Option<SendError>, CloseReason> {
+        let stalled = self.shared.config.limits.stalled_write_timeout;
+        let sent = timeout(stalled, self.association.send(info, payload)).await;
+        match sent {
+            Ok(Ok(())) => Ok(None),
+            Ok(Err(sctp_net::SendError::TooLarge)) => Ok(Some(SendError::TooLarge)),
+            // An association that ends is found by `receive`, which knows why.
+            Ok(Err(
+                sctp_net::SendError::UnknownAssociation | sctp_net::SendError::ShuttingDown,
+            )) => std::future::pending().await,
+            Ok(Err(error)) => Ok(Some(SendError::Sctp(error.to_string()))),
+            Err(_) => Err(CloseReason::Stalled),
+        }
+    }
+
+    /// A message from the queue has been given to the association, or was refused.
+    pub(super) fn sent(&self, outgoing: Outgoing, refused: Option<SendError>) {
+        self.connection.popped(outgoing.payload.len());
+        match refused {
+            None => {
+                self.activity.touch(Instant::now());
+                let counters = self.shared.counters(self.flow.transport);
+                counters.messages_sent.increment();
+            }
+            Some(error) => self.shared.not_sent(self.flow.transport, outgoing, error),
+        }
+    }
+
+    /// Hands what comes to the user until the association ends, and tells why.
+    async fn receive(&self) -> CloseReason {
+        match &self.contents {
+            Contents::Messages(_) => self.receive_messages().await,
+            Contents::Records(secure) => self.receive_secure(secure).await,
+        }
     }
 
     /// Sends what is queued until the queue is closed and empty or the association ends. What is
-    /// taken from the queue is in `sending` until the association has it.
+    /// taken from the queue is in `sending`, or with the sessions of TLS, until the association has
+    /// it.
     async fn send(
         &self,
         queue: &mut mpsc::Receiver<Outgoing>,
         sending: &mut Option<Outgoing>,
     ) -> CloseReason {
-        loop {
-            if sending.is_none() {
-                *sending = queue.recv().await;
-            }
-            let Some(outgoing) = sending.as_ref() else {
-                return CloseReason::Local;
-            };
-            let info = self.send_info(outgoing);
-            let stalled = self.shared.config.limits.stalled_write_timeout;
-            let sent = timeout(
-                stalled,
-                self.association.send(info, outgoing.payload.clone()),
-            )
-            .await;
-            let error = match sent {
-                Ok(Ok(())) => None,
-                Ok(Err(sctp_net::SendError::TooLarge)) => Some(SendError::TooLarge),
-                // An association that ends is found by `receive`, which knows why.
-                Ok(Err(
-                    sctp_net::SendError::UnknownAssociation | sctp_net::SendError::ShuttingDown,
-                )) => return std::future::pending().await,
-                Ok(Err(error)) => Some(SendError::Sctp(error.to_string())),
-                Err(_) => return CloseReason::Stalled,
-            };
-            let Some(outgoing) = sending.take() else {
-                continue;
-            };
-            self.connection.popped(outgoing.payload.len());
-            match error {
-                None => {
-                    self.activity.touch(Instant::now());
-                    self.shared
-                        .counters(self.flow.transport)
-                        .messages_sent
-                        .increment();
-                }
-                Some(error) => self.shared.not_sent(self.flow.transport, outgoing, error),
-            }
+        match &self.contents {
+            Contents::Messages(streams) => self.send_messages(streams, queue, sending).await,
+            Contents::Records(secure) => self.send_secure(secure, queue).await,
         }
     }
 
-    /// How a message is sent.
-    fn send_info(&self, outgoing: &Outgoing) -> SendInfo {
-        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
-        streams.choose(outgoing, self.association.outbound_streams())
-    }
-
-    /// Ends when nothing has gone over the association for long, or the first message is overdue.
+    /// Ends when nothing has gone over the association for long, or something else is overdue.
     async fn idle(&self) -> CloseReason {
         loop {
-            let (deadline, overdue) = self.deadline();
-            sleep_until(deadline.into()).await;
-            if self.deadline().0 <= deadline {
+            let (deadline, _) = self.deadline();
+            tokio::select! {
+                () = sleep_until(deadline.into()) => {}
+                () = self.deadline_moved.notified() => continue,
+            }
+            let (now_due, overdue) = self.deadline();
+            if now_due <= deadline {
                 return overdue;
             }
         }
@@ -223,10 +269,57 @@ impl Carrier<'_> {
     /// When the peer must have sent something, and what becomes of the association otherwise.
     fn deadline(&self) -> (Instant, CloseReason) {
         let idle = self.activity.last() + self.shared.config.limits.idle_timeout;
-        if self.awaits_first_message.load(Relaxed) && self.first_message_by < idle {
-            (self.first_message_by, CloseReason::Silent)
-        } else {
-            (idle, CloseReason::Idle)
+        let first = self.awaits_first_message.load(Relaxed);
+        let first = first.then_some((self.first_message_by, CloseReason::Silent));
+        let of_tls = match &self.contents {
+            Contents::Messages(_) => None,
+            Contents::Records(secure) => secure.deadline(),
+        };
+        let all = first.into_iter().chain(of_tls);
+        all.chain([(idle, CloseReason::Idle)])
+            .min_by_key(|(by, _)| *by)
+            .unwrap_or((idle, CloseReason::Idle))
+    }
+
+    /// Ends the association so that what was sent arrives.
+    async fn farewell(
+        &self,
+        queue: &mut mpsc::Receiver<Outgoing>,
+        sending: &mut Option<Outgoing>,
+        reason: &CloseReason,
+    ) {
+        if self.association.close_cause().is_some() {
+            return;
         }
+        match reason {
+            CloseReason::Stalled => return self.association.abort(b"the peer does not read"),
+            CloseReason::Failed(_) => return,
+            CloseReason::Framing(_) => {
+                // The user may answer what it could read (400, RFC 3261 section 18.3).
+                let _ = timeout(FAREWELL, self.send(queue, sending)).await;
+            }
+            CloseReason::Tls(_) | CloseReason::Peer => {}
+            _ => {
+                queue.close();
+                let _ = timeout(FAREWELL, self.send(queue, sending)).await;
+            }
+        }
+        if let Contents::Records(secure) = &self.contents {
+            secure.close();
+            let _ = timeout(FAREWELL, self.flush(secure)).await;
+        }
+        let limit = self.shared.config.limits.shutdown_timeout;
+        if timeout(limit, self.association.shutdown()).await.is_err() {
+            self.association.abort(b"shutdown took too long");
+        }
+    }
+
+    /// What was taken from the queue and is not sent.
+    fn into_unsent(self) -> impl Iterator<Item = Outgoing> {
+        let secure = match self.contents {
+            Contents::Messages(_) => None,
+            Contents::Records(secure) => Some(secure),
+        };
+        secure.into_iter().flat_map(|secure| secure.into_unsent())
     }
 }

@@ -2,12 +2,15 @@
 //!
 //! An association is a [`Connection`](crate::connections::Connection) like one of TCP, with a task
 //! that serves it. `stacks` has the SCTP ports and what carries them, `open` brings associations up,
-//! `association` is the task, `streams` chooses streams, `paths` knows the peer's addresses.
+//! `association` is the task, for which `messages` has what is plain and `secure` TLS (RFC 3436),
+//! `streams` chooses streams, `paths` knows the peer's addresses.
 
 mod association;
+mod messages;
 mod open;
 mod over;
 mod paths;
+mod secure;
 mod snapshot;
 mod stacks;
 mod streams;

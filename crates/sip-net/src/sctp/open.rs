@@ -12,8 +12,10 @@ use crate::connections::{Connection, Outgoing};
 use crate::incoming::{CloseReason, SendError};
 use crate::listen::Listen;
 use crate::shared::Shared;
+use crate::tls::{TlsError, server_name};
 
 use super::association::serve;
+use super::secure::Role;
 use super::stacks::SctpListener;
 
 /// Accepts associations until everything stops.
@@ -26,10 +28,10 @@ pub(crate) async fn accept(shared: Arc<Shared>, listener: SctpListener) {
         };
         let Some(association) = accepted else {
             if !shared.tasks.is_stopping() {
-                let listen = Listen {
+                let listen = listener.configured.unwrap_or(Listen {
                     transport: listener.transport,
                     address: listener.address,
-                };
+                });
                 let reason = CloseReason::Failed("the SCTP port is closed".to_owned());
                 shared.listener_failed(listen, &reason);
             }
@@ -37,10 +39,19 @@ pub(crate) async fn accept(shared: Arc<Shared>, listener: SctpListener) {
         };
         let remote = association.peer();
         let counters = shared.counters(listener.transport);
+        let role = match role_of_server(&shared, &listener) {
+            Ok(role) => role,
+            Err(error) => {
+                counters.connections_refused.increment();
+                tracing::debug!(%remote, %error, "association refused");
+                association.abort(b"no certificate here");
+                continue;
+            }
+        };
         match shared.connections.accepted(listener.transport, remote) {
             Ok((connection, queue)) => {
                 counters.connections_accepted.increment();
-                let task = serve(shared.clone(), connection, queue, association);
+                let task = serve(shared.clone(), connection, queue, association, role);
                 shared.tasks.spawn(task);
             }
             Err(error) => {
@@ -61,10 +72,13 @@ pub(crate) async fn open(
 ) {
     let remote = connection.remote;
     let transport = connection.transport;
-    if transport != Transport::Sctp {
-        let error = SendError::NotBuilt(transport);
-        return shared.connect_failed(&connection, queue, error).await;
-    }
+    let role = match role_of_client(&shared, &connection) {
+        Ok(role) => role,
+        Err(error) => {
+            let error = SendError::Tls(error.to_string());
+            return shared.connect_failed(&connection, queue, error).await;
+        }
+    };
     let endpoint = shared
         .sctp
         .endpoint_toward(&shared, transport, remote, private);
@@ -85,15 +99,36 @@ pub(crate) async fn open(
         () = connection.close_requested() => Err(SendError::Gone),
     };
     match connected {
-        Ok(association) => {
-            shared.counters(transport).connections_opened.increment();
-            serve(shared, connection, queue, association).await;
-        }
+        Ok(association) => serve(shared, connection, queue, association, role).await,
         Err(error) => shared.connect_failed(&connection, queue, error).await,
     }
     if private {
         endpoint.close().await;
     }
+}
+
+/// What we are in the TLS of an association that a peer began; nothing where there is no TLS.
+fn role_of_server(shared: &Shared, listener: &SctpListener) -> Result<Option<Role>, TlsError> {
+    if listener.transport != Transport::TlsSctp {
+        return Ok(None);
+    }
+    let listen = listener.configured.unwrap_or(Listen {
+        transport: listener.transport,
+        address: listener.address,
+    });
+    let config = shared.tls.server_config(listen)?;
+    let handshakes = shared.sctp.handshakes.clone();
+    Ok(Some(Role::Server(config, handshakes)))
+}
+
+/// What we are in the TLS of an association that we begin; nothing where there is no TLS.
+fn role_of_client(shared: &Shared, connection: &Connection) -> Result<Option<Role>, TlsError> {
+    if connection.transport != Transport::TlsSctp {
+        return Ok(None);
+    }
+    let config = shared.tls.client_config(connection.transport)?;
+    let name = server_name(connection.peer.as_deref(), connection.remote);
+    Ok(Some(Role::Client(config, name)))
 }
 
 /// The addresses of the peer that are known beforehand, first the one that the connection is for.

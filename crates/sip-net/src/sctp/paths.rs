@@ -2,18 +2,23 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use sctp_net::{Association, Notification, PathChange, PathState};
+use sctp_net::{Notification, PathChange, PathState};
 
-use crate::connections::{Connection, Connections};
+use crate::incoming::CloseReason;
+
+use super::association::{Carrier, Contents};
 
 /// Keeps the table of connections told of every address that has been proved to be the peer's (RFC
 /// 9260 section 5.4), so that messages to any of them use this association. An address that the peer
-/// merely claims would let it take what is meant for another. Ends with the association.
-pub(super) async fn follow(
-    connections: &Connections,
-    connection: &Connection,
-    association: &Association,
-) {
+/// merely claims would let it take what is meant for another. Ends where the association has to.
+pub(super) async fn follow(carrier: &Carrier<'_>) -> CloseReason {
+    let Carrier {
+        shared,
+        connection,
+        association,
+        ..
+    } = carrier;
+    let connections = &shared.connections;
     let notifications = association.notifications();
     let at = |ip: IpAddr| SocketAddr::new(ip, connection.remote.port());
     if let Some(status) = association.status().await {
@@ -24,19 +29,23 @@ pub(super) async fn follow(
         }
     }
     while let Some(notification) = notifications.next().await {
-        let Notification::PathChanged {
-            path,
-            change,
-            state,
-        } = notification
-        else {
-            continue;
-        };
-        tracing::debug!(remote = %connection.remote, path = %path.remote, ?change, ?state, "path");
-        match change {
-            PathChange::Removed => connections.not_reached_at(connection, at(path.remote)),
-            _ if state != PathState::Unconfirmed => {
-                connections.reached_at(connection, at(path.remote));
+        match notification {
+            Notification::PathChanged {
+                path,
+                change,
+                state,
+            } => {
+                let remote = path.remote;
+                tracing::debug!(peer = %connection.remote, %remote, ?change, ?state, "path");
+                if change == PathChange::Removed {
+                    connections.not_reached_at(connection, at(remote));
+                } else if state != PathState::Unconfirmed {
+                    connections.reached_at(connection, at(remote));
+                }
+            }
+            // The peer has begun anew and knows nothing of the sessions.
+            Notification::Restarted { .. } if matches!(carrier.contents, Contents::Records(_)) => {
+                return CloseReason::Tls("the peer restarted".to_owned());
             }
             _ => {}
         }

@@ -9,11 +9,12 @@ use sip::Transport;
 
 use crate::config::SipNetConfig;
 use crate::impairments::Impairments;
-use crate::listen::StartProblem;
+use crate::listen::{Listen, StartProblem};
 use crate::shared::Shared;
 use crate::statistics::WireStatistics;
 
 use super::over::{Opener, SctpOver};
+use super::secure::Handshakes;
 use super::snapshot::Associations;
 
 /// The stacks under our SCTP, one for each set of local addresses, and the SCTP ports on them.
@@ -23,6 +24,10 @@ pub(crate) struct SctpStacks {
     /// Local addresses that belong together.
     groups: Vec<Vec<IpAddr>>,
     endpoint: sctp::EndpointConfig,
+    /// Pairs of streams of an association with TLS.
+    tls_streams: u16,
+    /// Those that peers have begun.
+    pub(super) handshakes: Handshakes,
     listeners: Vec<SctpListener>,
     stacks: Mutex<Stacks>,
     /// For those who watch.
@@ -34,6 +39,8 @@ pub(crate) struct SctpStacks {
 pub(crate) struct SctpListener {
     /// SCTP, or TLS over it.
     pub(crate) transport: Transport,
+    /// As it is in the settings; none for a port that we begin associations from.
+    pub(crate) configured: Option<Listen>,
     /// The first local IP address and the SCTP port.
     pub(crate) address: SocketAddr,
     pub(crate) endpoint: Endpoint,
@@ -52,6 +59,8 @@ impl SctpStacks {
             opener: Opener::new(config, impairments),
             groups: config.sctp_addresses.clone(),
             endpoint: config.sctp.clone(),
+            tls_streams: config.tls_streams.max(1),
+            handshakes: Handshakes::new(config.limits.max_handshakes),
             listeners: Vec::new(),
             stacks: Mutex::default(),
             associations: Associations::default(),
@@ -59,23 +68,18 @@ impl SctpStacks {
     }
 
     /// Opens an SCTP port to listen on, and the stack under it where there is none yet.
-    pub(crate) fn listen(
-        &mut self,
-        transport: Transport,
-        address: SocketAddr,
-    ) -> Result<SctpListener, StartProblem> {
-        if transport != Transport::Sctp {
-            return Err(StartProblem::NotBuilt(transport));
-        }
+    pub(crate) fn listen(&mut self, listen: Listen) -> Result<SctpListener, StartProblem> {
+        let Listen { transport, address } = listen;
         let stack = self
             .lock()
             .at(&self.group_of(address.ip()), &self.opener)
             .map_err(|error| self.explain(error))?;
         let endpoint = stack
-            .endpoint(address.port(), self.endpoint.clone())
+            .endpoint(address.port(), self.settings(transport))
             .map_err(StartProblem::from_io)?;
         let listener = SctpListener {
             transport,
+            configured: Some(listen),
             address: SocketAddr::new(address.ip(), endpoint.port()),
             endpoint,
         };
@@ -145,7 +149,7 @@ impl SctpStacks {
         let addresses = self.group_of(ip);
         let mut stacks = self.lock();
         let stack = stacks.at(&addresses, &self.opener)?;
-        let config = self.endpoint.clone();
+        let config = self.settings(transport);
         if private {
             // The one that is about to be begun: no peer can begin others.
             return stack.endpoint(
@@ -170,6 +174,7 @@ impl SctpStacks {
         // The peer may open an association of its own for a response (RFC 3261 section 18.1.1).
         let listener = SctpListener {
             transport,
+            configured: None,
             address: SocketAddr::new(ip, endpoint.port()),
             endpoint: endpoint.clone(),
         };
@@ -189,6 +194,20 @@ impl SctpStacks {
             .copied()
             .filter(|other| *other != ip);
         std::iter::once(ip).chain(others).collect()
+    }
+
+    /// The protocol parameters of an SCTP port. With TLS the number of streams bounds that of the
+    /// sessions.
+    fn settings(&self, transport: Transport) -> sctp::EndpointConfig {
+        let config = self.endpoint.clone();
+        if transport != Transport::TlsSctp {
+            return config;
+        }
+        sctp::EndpointConfig {
+            outbound_streams: self.tls_streams,
+            max_inbound_streams: self.tls_streams,
+            ..config
+        }
     }
 
     fn all(&self) -> Vec<Stack> {

@@ -1,0 +1,239 @@
+//! One TLS connection on a pair of streams (RFC 3436 section 5).
+
+use std::collections::VecDeque;
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use sip::{Frame, FramingError, FramingLimits, StreamReader};
+
+use crate::connections::Outgoing;
+
+use super::handshakes::Slot;
+
+/// A TLS connection with what goes through it. It sends and receives nothing itself.
+#[derive(Debug)]
+pub(super) struct Session {
+    tls: rustls::Connection,
+    framing: StreamReader,
+    /// What has come and is not cut into messages yet.
+    plaintext: BytesMut,
+    /// Since when a message has been there in part.
+    partial_since: Option<Instant>,
+    /// Until the handshake is over: when it has to be.
+    handshake_by: Option<Instant>,
+    /// The place of the handshake among those that peers have begun.
+    slot: Option<Slot>,
+    records: VecDeque<Record>,
+    /// Messages that wait for the end of the handshake.
+    waiting: VecDeque<Outgoing>,
+    peer_has_closed: bool,
+}
+
+/// A TLS record on its way out: a user message (RFC 3436 section 3.2).
+#[derive(Debug)]
+pub(super) struct Record {
+    pub(super) octets: Bytes,
+    /// The message of which this is the last record.
+    pub(super) ends: Option<Outgoing>,
+}
+
+impl Session {
+    pub(super) fn new(
+        mut tls: rustls::Connection,
+        framing: FramingLimits,
+        handshake_by: Instant,
+        slot: Option<Slot>,
+    ) -> Session {
+        // What is written is taken out again before more is: the message's own limit holds.
+        tls.set_buffer_limit(None);
+        let mut session = Session {
+            tls,
+            framing: StreamReader::new(framing),
+            plaintext: BytesMut::new(),
+            partial_since: None,
+            handshake_by: Some(handshake_by),
+            slot,
+            records: VecDeque::new(),
+            waiting: VecDeque::new(),
+            peer_has_closed: false,
+        };
+        session.collect_records(None);
+        session
+    }
+
+    /// Whether the handshake is over.
+    pub(super) fn is_established(&self) -> bool {
+        self.handshake_by.is_none()
+    }
+
+    /// Whether the peer has closed the connection (close_notify).
+    pub(super) fn peer_has_closed(&self) -> bool {
+        self.peer_has_closed
+    }
+
+    /// Whether the handshake was a full one or resumed another session (RFC 3436 section 8).
+    #[cfg(test)]
+    pub(super) fn handshake_kind(&self) -> Option<rustls::HandshakeKind> {
+        self.tls.handshake_kind()
+    }
+
+    /// How many messages wait for the end of the handshake.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Takes a user message in. Where its records are cut does not matter: what TLS reads is a
+    /// sequence of octets. An error leaves an alert among the records.
+    pub(super) fn receive(&mut self, mut octets: &[u8]) -> Result<(), rustls::Error> {
+        let result = self.process(&mut octets);
+        self.collect_records(None);
+        result?;
+        if !self.is_established() && !self.tls.is_handshaking() {
+            self.handshake_by = None;
+            self.slot = None;
+            for outgoing in std::mem::take(&mut self.waiting) {
+                self.encrypt(outgoing)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Cuts the next message out of what has come, by its Content-Length: TLS keeps no boundaries, a
+    /// message may be several records, and several messages one.
+    pub(super) fn next_frame(&mut self) -> Result<Option<Frame>, FramingError> {
+        let frame = self.framing.next(&mut self.plaintext)?;
+        if matches!(frame, Some(Frame::Message(_))) || self.plaintext.is_empty() {
+            self.partial_since = None;
+        }
+        if frame.is_none() {
+            if self.plaintext.is_empty() {
+                // An idle session holds no buffer.
+                self.plaintext = BytesMut::new();
+            } else {
+                // Now, because handing over what was whole may have taken long.
+                self.partial_since.get_or_insert_with(Instant::now);
+            }
+        }
+        Ok(frame)
+    }
+
+    /// What could not be cut into messages, at most so much.
+    pub(super) fn unframed(&self, at_most: usize) -> Bytes {
+        let length = self.plaintext.len().min(at_most);
+        Bytes::copy_from_slice(self.plaintext.get(..length).unwrap_or_default())
+    }
+
+    /// Takes a message to be sent, after the handshake where that is not over.
+    pub(super) fn send(&mut self, outgoing: Outgoing) -> Result<(), rustls::Error> {
+        if self.is_established() {
+            self.encrypt(outgoing)
+        } else {
+            self.waiting.push_back(outgoing);
+            Ok(())
+        }
+    }
+
+    /// Says that nothing more will come (close_notify).
+    pub(super) fn close(&mut self) {
+        self.tls.send_close_notify();
+        self.collect_records(None);
+    }
+
+    /// How many records wait to be sent.
+    pub(super) fn records(&self) -> usize {
+        self.records.len()
+    }
+
+    /// The next record; it stays until it is [taken](Session::pop_record).
+    pub(super) fn first_record(&self) -> Option<&Record> {
+        self.records.front()
+    }
+
+    pub(super) fn pop_record(&mut self) -> Option<Record> {
+        self.records.pop_front()
+    }
+
+    /// When something has to have happened, and whether that is the end of the handshake, else of a
+    /// message that has come in part.
+    pub(super) fn deadline(&self, partial_message: Duration) -> Option<(Instant, bool)> {
+        match (self.handshake_by, self.partial_since) {
+            (Some(by), _) => Some((by, true)),
+            (None, Some(since)) => Some((since + partial_message, false)),
+            (None, None) => None,
+        }
+    }
+
+    /// All messages that have not been sent whole.
+    pub(super) fn into_unsent(self) -> impl Iterator<Item = Outgoing> {
+        let begun = self.records.into_iter().filter_map(|record| record.ends);
+        begun.chain(self.waiting)
+    }
+
+    fn process(&mut self, octets: &mut &[u8]) -> Result<(), rustls::Error> {
+        while !octets.is_empty() {
+            let read = self
+                .tls
+                .read_tls(octets)
+                .map_err(|error| rustls::Error::General(error.to_string()))?;
+            if read == 0 {
+                // After close_notify nothing counts.
+                break;
+            }
+            let state = self.tls.process_new_packets()?;
+            self.peer_has_closed |= state.peer_has_closed();
+            self.take_plaintext(state.plaintext_bytes_to_read());
+        }
+        Ok(())
+    }
+
+    fn take_plaintext(&mut self, length: usize) {
+        let start = self.plaintext.len();
+        self.plaintext.resize(start + length, 0);
+        let room = self.plaintext.get_mut(start..).unwrap_or_default();
+        // As much is there as was said.
+        if self.tls.reader().read_exact(room).is_err() {
+            self.plaintext.truncate(start);
+        }
+    }
+
+    fn encrypt(&mut self, outgoing: Outgoing) -> Result<(), rustls::Error> {
+        self.tls
+            .writer()
+            .write_all(&outgoing.payload)
+            .map_err(|error| rustls::Error::General(error.to_string()))?;
+        self.collect_records(Some(outgoing));
+        Ok(())
+    }
+
+    /// Takes out what TLS has to send, one record a user message.
+    fn collect_records(&mut self, ends: Option<Outgoing>) {
+        let mut octets = Vec::new();
+        while self.tls.wants_write() {
+            // A Vec takes everything.
+            if !matches!(self.tls.write_tls(&mut octets), Ok(1..)) {
+                break;
+            }
+        }
+        let mut octets = Bytes::from(octets);
+        while !octets.is_empty() {
+            let record = octets.split_to(record_length(&octets));
+            self.records.push_back(Record {
+                octets: record,
+                ends: None,
+            });
+        }
+        if let (Some(ends), Some(last)) = (ends, self.records.back_mut()) {
+            last.ends = Some(ends);
+        }
+    }
+}
+
+/// The length of the first record: five octets, of which the last two tell how many follow.
+fn record_length(octets: &[u8]) -> usize {
+    let whole = match octets {
+        [_, _, _, high, low, ..] => 5 + usize::from(u16::from_be_bytes([*high, *low])),
+        _ => octets.len(),
+    };
+    whole.clamp(1, octets.len())
+}

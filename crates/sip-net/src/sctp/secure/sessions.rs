@@ -1,0 +1,269 @@
+//! The TLS sessions of one association, and which of them a message goes through.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection};
+use sip::{Frame, FramingError, FramingLimits};
+
+use crate::connections::Outgoing;
+use crate::keep_alive::is_keep_alive;
+use crate::unanswered::is_response;
+
+use super::super::streams::TransactionStreams;
+use super::handshakes::Handshakes;
+use super::session::{Record, Session};
+
+/// Which end of every TLS connection we are: who begins the association begins them all, as with
+/// TCP. RFC 3436 leaves it open, and both beginning on one pair would be the end of it.
+#[derive(Clone, Debug)]
+pub(crate) enum Role {
+    /// We began the association.
+    Client(Arc<ClientConfig>, ServerName<'static>),
+    /// The peer did. Its handshakes take places.
+    Server(Arc<ServerConfig>, Handshakes),
+}
+
+/// The sessions by stream. They send and receive nothing themselves.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    role: Role,
+    settings: Settings,
+    by_stream: BTreeMap<u16, Session>,
+    /// The streams that new transactions take in turns: as client all pairs there are, whose
+    /// sessions begin when they are needed; as server those whose handshake is over, in that order.
+    usable: Vec<u16>,
+    transactions: TransactionStreams,
+    /// Messages that wait for the first session.
+    held: VecDeque<Outgoing>,
+    /// The streams of records that wait, one for each, in the order in which they came to be.
+    ready: VecDeque<u16>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settings {
+    /// Pairs of streams: both sides have a stream of that number (RFC 3436 section 3.1).
+    pub(super) pairs: u16,
+    pub(super) framing: FramingLimits,
+    pub(super) handshake: Duration,
+    pub(super) partial_message: Duration,
+}
+
+/// Why the association cannot go on.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub(super) enum Failure {
+    #[error(transparent)]
+    Tls(#[from] rustls::Error),
+    #[error("stream {0} has no counterpart")]
+    NoPair(u16),
+    #[error("a record was sent without order")]
+    Unordered,
+    #[error("too many handshakes are under way")]
+    TooManyHandshakes,
+    #[error("the peer has closed all sessions")]
+    AllClosed,
+}
+
+impl Sessions {
+    /// No session yet.
+    pub(super) fn new(role: Role, settings: Settings) -> Sessions {
+        let usable = match role {
+            Role::Client(..) => (0..settings.pairs).collect(),
+            Role::Server(..) => Vec::new(),
+        };
+        Sessions {
+            role,
+            settings,
+            by_stream: BTreeMap::new(),
+            usable,
+            transactions: TransactionStreams::default(),
+            held: VecDeque::new(),
+            ready: VecDeque::new(),
+        }
+    }
+
+    /// As client: begins the first session, so that the peer is known and may send as well.
+    pub(super) fn begin_first(&mut self, now: Instant) -> Result<(), Failure> {
+        match self.role {
+            Role::Client(..) => self.session(0, now).map(|_| ()),
+            Role::Server(..) => Ok(()),
+        }
+    }
+
+    /// Whether a handshake is over.
+    pub(super) fn any_is_established(&self) -> bool {
+        self.by_stream.values().any(Session::is_established)
+    }
+
+    /// How many messages wait for a handshake to end.
+    pub(super) fn waiting(&self) -> usize {
+        let of_sessions: usize = self.by_stream.values().map(Session::waiting).sum();
+        self.held.len() + of_sessions
+    }
+
+    /// Takes a user message in.
+    pub(super) fn receive(
+        &mut self,
+        stream: u16,
+        unordered: bool,
+        octets: &[u8],
+        now: Instant,
+    ) -> Result<(), Failure> {
+        if unordered {
+            // RFC 3436 section 6.2.
+            return Err(Failure::Unordered);
+        }
+        let session = self.session(stream, now)?;
+        let was_established = session.is_established();
+        let result = session.receive(octets);
+        let (established, closed) = (session.is_established(), session.peer_has_closed());
+        self.note_records(stream);
+        result?;
+        if established && !was_established && matches!(self.role, Role::Server(..)) {
+            self.usable.push(stream);
+            for outgoing in std::mem::take(&mut self.held) {
+                self.send(outgoing, now)?;
+            }
+        }
+        if closed {
+            self.peer_closed(stream)?;
+        }
+        Ok(())
+    }
+
+    /// The next message that has come on a stream.
+    pub(super) fn next_frame(&mut self, stream: u16) -> Result<Option<Frame>, FramingError> {
+        match self.by_stream.get_mut(&stream) {
+            Some(session) => session.next_frame(),
+            None => Ok(None),
+        }
+    }
+
+    /// What could not be cut into messages.
+    pub(super) fn unframed(&self, stream: u16) -> Bytes {
+        let at_most = self.settings.framing.header_bytes;
+        let session = self.by_stream.get(&stream);
+        session.map_or_else(Bytes::new, |session| session.unframed(at_most))
+    }
+
+    /// Takes a message to be sent: a response and a keep-alive on the stream that it names, where
+    /// that has a session, a request on that of its transaction (RFC 4168 section 5.1).
+    pub(super) fn send(&mut self, outgoing: Outgoing, now: Instant) -> Result<(), Failure> {
+        let stays = is_response(&outgoing.payload) || is_keep_alive(&outgoing.payload);
+        let named = outgoing.stream;
+        let has_session =
+            |session: &Session| session.is_established() && !session.peer_has_closed();
+        let stream = if stays && self.by_stream.get(&named).is_some_and(has_session) {
+            named
+        } else {
+            // No more than there are streams.
+            let usable = self.usable.len() as u16;
+            let turn = self.transactions.stream(&outgoing.payload, usable.max(1));
+            match self.usable.get(usize::from(turn)) {
+                Some(&stream) => stream,
+                None => {
+                    self.held.push_back(outgoing);
+                    return Ok(());
+                }
+            }
+        };
+        let result = self.session(stream, now)?.send(outgoing);
+        self.note_records(stream);
+        Ok(result?)
+    }
+
+    /// Says on every session that nothing more will come.
+    pub(super) fn close(&mut self) {
+        let streams: Vec<u16> = self.by_stream.keys().copied().collect();
+        for stream in streams {
+            if let Some(session) = self.by_stream.get_mut(&stream) {
+                session.close();
+                self.note_records(stream);
+            }
+        }
+    }
+
+    /// The next record and its stream; it stays until it is [taken](Sessions::pop_record).
+    pub(super) fn first_record(&self) -> Option<(u16, Bytes)> {
+        let stream = *self.ready.front()?;
+        let record = self.by_stream.get(&stream)?.first_record()?;
+        Some((stream, record.octets.clone()))
+    }
+
+    pub(super) fn pop_record(&mut self) -> Option<Record> {
+        let stream = self.ready.pop_front()?;
+        self.by_stream.get_mut(&stream)?.pop_record()
+    }
+
+    /// When the next thing has to have happened, and whether that is the end of a handshake.
+    pub(super) fn deadline(&self) -> Option<(Instant, bool)> {
+        self.by_stream
+            .values()
+            .filter_map(|session| session.deadline(self.settings.partial_message))
+            .min()
+    }
+
+    /// All messages that have not been sent whole.
+    pub(super) fn into_unsent(self) -> impl Iterator<Item = Outgoing> {
+        let sessions = self.by_stream.into_values();
+        sessions.flat_map(Session::into_unsent).chain(self.held)
+    }
+
+    /// The session of a stream, begun where there is none.
+    fn session(&mut self, stream: u16, now: Instant) -> Result<&mut Session, Failure> {
+        if stream >= self.settings.pairs {
+            // RFC 3436 section 7.
+            return Err(Failure::NoPair(stream));
+        }
+        if !self.by_stream.contains_key(&stream) {
+            let session = self.begin(now)?;
+            self.by_stream.insert(stream, session);
+            self.note_records(stream);
+        }
+        self.by_stream
+            .get_mut(&stream)
+            .ok_or(Failure::NoPair(stream))
+    }
+
+    fn begin(&self, now: Instant) -> Result<Session, Failure> {
+        let (tls, slot) = match &self.role {
+            Role::Client(config, name) => {
+                let client = ClientConnection::new(config.clone(), name.clone())?;
+                (client.into(), None)
+            }
+            Role::Server(config, handshakes) => {
+                let slot = handshakes.begin().ok_or(Failure::TooManyHandshakes)?;
+                (ServerConnection::new(config.clone())?.into(), Some(slot))
+            }
+        };
+        let handshake_by = now + self.settings.handshake;
+        Ok(Session::new(tls, self.settings.framing, handshake_by, slot))
+    }
+
+    /// The peer sends no more on a stream: nothing new goes there, and when that holds for all, the
+    /// association has no use any more.
+    fn peer_closed(&mut self, stream: u16) -> Result<(), Failure> {
+        self.usable.retain(|usable| *usable != stream);
+        if let Some(session) = self.by_stream.get_mut(&stream) {
+            session.close();
+        }
+        self.note_records(stream);
+        let all = self.by_stream.values().all(Session::peer_has_closed);
+        if all { Err(Failure::AllClosed) } else { Ok(()) }
+    }
+
+    /// Lists the records of a stream that are not listed yet.
+    fn note_records(&mut self, stream: u16) {
+        let records = self.by_stream.get(&stream).map_or(0, Session::records);
+        let listed = self.ready.iter().filter(|ready| **ready == stream).count();
+        for _ in listed..records {
+            self.ready.push_back(stream);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
