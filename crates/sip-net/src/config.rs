@@ -7,6 +7,7 @@ use sctp_net::Tap;
 use udp_net::Impairment;
 
 use crate::listen::Listen;
+use crate::stream::WebSocketConfig;
 use crate::sctp::{SctpOver, StreamPolicy};
 use crate::tls::TlsConfig;
 
@@ -38,6 +39,8 @@ pub struct SipNetConfig {
     pub sctp: sctp::EndpointConfig,
     /// Certificates, and whom we believe, wherever TLS is used.
     pub tls: TlsConfig,
+    /// WebSocket (RFC 7118).
+    pub websocket: WebSocketConfig,
     /// A bad network inside the UDP sockets, those under SCTP included. Each socket draws from a
     /// sequence of its own, which the seed and the order of opening fix.
     pub impairment: Option<Impairment>,
@@ -65,6 +68,7 @@ impl Default for SipNetConfig {
                 ..Default::default()
             },
             tls: TlsConfig::default(),
+            websocket: WebSocketConfig::default(),
             impairment: None,
             tap: None,
             limits: Limits::default(),
@@ -89,9 +93,9 @@ pub struct Limits {
     /// A connection that a peer opened and on which no whole message of its has come for so long
     /// since is closed. Keep-alives are no messages.
     pub first_message_timeout: Duration,
-    /// How long a peer may take for a handshake of TLS.
+    /// How long a peer may take for the handshakes of TLS and WebSocket.
     pub handshake_timeout: Duration,
-    /// Handshakes of TLS that peers have begun and not finished at one time. Who begins more is
+    /// Handshakes of TLS and WebSocket that peers have begun and not finished at one time. Who begins more is
     /// refused.
     pub max_handshakes: usize,
     /// A connection without a message in either direction for so long is closed. It should exceed

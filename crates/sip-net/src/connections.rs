@@ -98,6 +98,10 @@ impl Connection {
         self.peer.as_deref().map_or(&[], |peer| &peer.addresses)
     }
 
+    fn far_end(&self, address: SocketAddr) -> FarEnd {
+        far_end(self.transport, address, self.peer.as_deref())
+    }
+
     /// Puts a message into the queue; gives it back with the reason where that fails.
     pub(crate) fn push(&self, mut outgoing: Outgoing) -> Result<(), Refused> {
         if self.half_closed.load(Relaxed) && !is_response(&outgoing.payload) {
@@ -197,17 +201,21 @@ pub(crate) struct Connections {
     budget: Arc<Budget>,
 }
 
+/// What messages to a bare address look for: where, and who has shown to be there. A TLS server that
+/// has shown one name must not get what is for another at its address (RFC 5923 section 8.1).
+type FarEnd = (Transport, SocketAddr, Option<Box<str>>);
+
 #[derive(Debug, Default)]
 struct Table {
     by_id: HashMap<ConnectionId, Arc<Connection>>,
     /// The connection that messages to a bare address use: the one that was opened last.
-    by_remote: HashMap<(Transport, SocketAddr), ConnectionId>,
+    by_remote: HashMap<FarEnd, ConnectionId>,
     /// The other addresses under which an association is there: those of its peer.
     others: HashMap<ConnectionId, Vec<SocketAddr>>,
     /// How many connections each source has opened to us.
     accepted: HashMap<IpAddr, usize>,
     /// What the kernel counted on TCP connections that are gone.
-    closed: Traffic,
+    closed: HashMap<Transport, Traffic>,
 }
 
 /// What TCP connections carried, by the size of their IP header.
@@ -267,7 +275,8 @@ impl Connections {
             return Ok(Found::Existing(connection));
         }
         let opening = self.insert(&mut table, transport, remote, peer, OpenedBy::Us)?;
-        table.by_remote.insert((transport, remote), opening.0.id);
+        let far_end = opening.0.far_end(remote);
+        table.by_remote.insert(far_end, opening.0.id);
         Ok(Found::New(opening))
     }
 
@@ -276,12 +285,25 @@ impl Connections {
         &self,
         transport: Transport,
         remote: SocketAddr,
+        peer: Option<Arc<Peer>>,
     ) -> Result<Opening, SendError> {
-        self.insert(&mut self.write(), transport, remote, None, OpenedBy::Us)
+        self.insert(&mut self.write(), transport, remote, peer, OpenedBy::Us)
     }
 
     /// A connection that a peer opened.
     pub(crate) fn accepted(
+        &self,
+        transport: Transport,
+        remote: SocketAddr,
+    ) -> Result<Opening, SendError> {
+        let opening = self.accepted_unproved(transport, remote)?;
+        self.proved(&opening.0);
+        Ok(opening)
+    }
+
+    /// A connection that a peer opened and over which nothing can be sent yet: messages to the bare
+    /// address do not use it until it is [proved](Connections::proved).
+    pub(crate) fn accepted_unproved(
         &self,
         transport: Transport,
         remote: SocketAddr,
@@ -294,8 +316,13 @@ impl Connections {
         }
         let opening = self.insert(&mut table, transport, remote, None, OpenedBy::Peer)?;
         table.accepted.insert(source, of_source + 1);
-        table.by_remote.insert((transport, remote), opening.0.id);
         Ok(opening)
+    }
+
+    /// Messages to the bare address use this connection from now on.
+    pub(crate) fn proved(&self, connection: &Connection) {
+        let far_end = connection.far_end(connection.remote);
+        self.write().by_remote.insert(far_end, connection.id);
     }
 
     /// The peer of an association has this address, too: messages to it use the association, unless
@@ -303,7 +330,7 @@ impl Connections {
     pub(crate) fn reached_at(&self, connection: &Connection, address: SocketAddr) {
         let mut table = self.write();
         let table = &mut *table;
-        let name = |address| (connection.transport, address);
+        let name = |address| connection.far_end(address);
         if table.by_remote.get(&name(connection.remote)) != Some(&connection.id) {
             return;
         }
@@ -321,7 +348,7 @@ impl Connections {
             let before = others.len();
             others.retain(|other| *other != address);
             if others.len() < before {
-                table.by_remote.remove(&(connection.transport, address));
+                table.by_remote.remove(&connection.far_end(address));
             }
         }
     }
@@ -336,7 +363,8 @@ impl Connections {
         let mut table = self.write();
         table.retire(connection);
         if table.by_id.remove(&connection.id).is_some() {
-            table.closed.add(connection);
+            let closed = table.closed.entry(connection.transport).or_default();
+            closed.add(connection);
             if connection.opened_by == OpenedBy::Peer {
                 table.accepted_ended(source(connection.remote));
             }
@@ -352,13 +380,14 @@ impl Connections {
             .count()
     }
 
-    /// What all TCP connections have carried until now.
-    pub(crate) fn tcp_traffic(&self) -> Traffic {
+    /// What all TCP connections of a transport have carried until now.
+    pub(crate) fn tcp_traffic(&self, transport: Transport) -> Traffic {
         let table = self.read();
-        let mut traffic = table.closed;
+        let mut traffic = table.closed.get(&transport).copied().unwrap_or_default();
         table
             .by_id
             .values()
+            .filter(|connection| connection.transport == transport)
             .for_each(|connection| traffic.add(connection));
         traffic
     }
@@ -404,8 +433,8 @@ impl Connections {
 }
 
 impl Table {
-    fn find(&self, transport: Transport, remote: SocketAddr) -> Option<Arc<Connection>> {
-        let id = self.by_remote.get(&(transport, remote))?;
+    fn find(&self, far_end: &FarEnd) -> Option<Arc<Connection>> {
+        let id = self.by_remote.get(far_end)?;
         self.by_id.get(id).cloned()
     }
 
@@ -419,13 +448,13 @@ impl Table {
         let others = peer.map_or(&[][..], |peer| &peer.addresses);
         std::iter::once(&remote)
             .chain(others)
-            .find_map(|&address| self.find(transport, address))
+            .find_map(|&address| self.find(&far_end(transport, address, peer)))
     }
 
     fn retire(&mut self, connection: &Connection) {
         let others = self.others.remove(&connection.id).unwrap_or_default();
         for address in std::iter::once(connection.remote).chain(others) {
-            let far_end = (connection.transport, address);
+            let far_end = connection.far_end(address);
             if self.by_remote.get(&far_end) == Some(&connection.id) {
                 self.by_remote.remove(&far_end);
             }
@@ -440,6 +469,13 @@ impl Table {
             }
         }
     }
+}
+
+fn far_end(transport: Transport, remote: SocketAddr, peer: Option<&Peer>) -> FarEnd {
+    let name = peer.and_then(|peer| peer.name.as_ref());
+    let name = name.filter(|_| transport.is_secure());
+    let name = name.map(|name| name.to_ascii_lowercase().into());
+    (transport, remote, name)
 }
 
 /// What one host has for itself: an IPv4 address, or the 64 bits of an IPv6 prefix, under which it
@@ -520,7 +556,7 @@ mod tests {
     #[test]
     fn transports_and_private_connections_are_apart() {
         let table = connections(Limits::default());
-        let (private, _private) = table.open_private(Transport::Tcp, remote(1)).expect("room");
+        let (private, _private) = table.open_private(Transport::Tcp, remote(1), None).expect("room");
         let (tcp, _tcp) = new(table.find_or_open(Transport::Tcp, remote(1), None));
         let (sctp, _sctp) = new(table.find_or_open(Transport::Sctp, remote(1), None));
         assert!(private.id != tcp.id && tcp.id != sctp.id);

@@ -89,6 +89,12 @@ pub enum CloseReason {
     /// TLS failed, or was not set up in time.
     #[error("TLS: {0}")]
     Tls(String),
+    /// The peer broke the rules of WebSocket (RFC 6455).
+    #[error("WebSocket: {0}")]
+    WebSocket(String),
+    /// The peer did not answer a ping.
+    #[error("no answer to a ping")]
+    NoPong,
     /// The connection failed.
     #[error("failed: {0}")]
     Failed(String),
@@ -112,9 +118,6 @@ pub enum SendError {
     /// As many connections are open as the limit allows.
     #[error("too many connections")]
     TooManyConnections,
-    /// The transport has a name but no implementation yet.
-    #[error("{0} is not built yet")]
-    NotBuilt(Transport),
     /// The transports are shut down.
     #[error("shut down")]
     ShutDown,
@@ -124,6 +127,9 @@ pub enum SendError {
     /// TLS was not set up: the peer has no certificate that is believed, or there is no TLS.
     #[error("TLS: {0}")]
     Tls(String),
+    /// WebSocket was not set up: the server does not know it, or not for SIP.
+    #[error("WebSocket: {0}")]
+    WebSocket(String),
     /// The SCTP association was not set up or was lost.
     #[error("{0}")]
     Sctp(String),

@@ -22,8 +22,8 @@ mod routes;
 mod sctp;
 mod shared;
 mod statistics;
+mod stream;
 mod tasks;
-mod tcp;
 mod tcp_counts;
 mod tls;
 mod trace;
@@ -40,6 +40,7 @@ pub use sctp::{
 pub use sctp_net::Tap;
 pub use sctp_net::{AssociationState, AssociationStatistics, AssociationStatus, PathState, PathStatus};
 pub use statistics::WireStatistics;
+pub use stream::WebSocketConfig;
 pub use tls::{
     Authorities, CertificateFiles, ClientCertificates, TlsClientConfig, TlsConfig, TlsError,
     TlsServerConfig, UnknownClientCertificates,

@@ -92,9 +92,6 @@ pub enum StartError {
 /// What is wrong with a listener.
 #[derive(Debug, thiserror::Error)]
 pub enum StartProblem {
-    /// The transport has a name but no implementation yet.
-    #[error("{0} is not built yet: use udp, tcp or sctp")]
-    NotBuilt(Transport),
     /// Another socket holds the port.
     #[error("the port is in use: stop the program that holds it or choose another port")]
     PortInUse,

@@ -8,7 +8,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use sip::{Flow, Message, Peer, Target, Transmit, Transport};
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::budget::Budget;
 use crate::config::SipNetConfig;
@@ -22,7 +22,7 @@ use crate::statistics::{AllCounters, Counters};
 use crate::tasks::Tasks;
 use crate::tls::Tls;
 use crate::udp::{Departures, UdpPort, UdpPorts};
-use crate::{sctp, tcp, trace};
+use crate::{sctp, stream, trace};
 
 /// The state behind a [`Transports`](crate::Transports) handle.
 #[derive(Debug)]
@@ -40,6 +40,8 @@ pub(crate) struct Shared {
     pub(crate) udp: UdpPorts,
     pub(crate) sctp: SctpStacks,
     pub(crate) tls: Tls,
+    /// Room for handshakes that peers have begun and not finished.
+    pub(crate) handshakes: Arc<Semaphore>,
     /// What may wait to be sent, everywhere together.
     pub(crate) budget: Arc<Budget>,
 }
@@ -61,6 +63,7 @@ impl Shared {
         impairments: Arc<Impairments>,
     ) -> Shared {
         let budget = Budget::new(config.limits.all_write_queues_bytes);
+        let max_handshakes = config.limits.max_handshakes.min(Semaphore::MAX_PERMITS);
         Shared {
             incoming,
             owners: RandomState::new(),
@@ -71,6 +74,7 @@ impl Shared {
             udp: UdpPorts::new(udp, impairments, &config),
             sctp,
             tls,
+            handshakes: Arc::new(Semaphore::new(max_handshakes)),
             budget,
             config,
         }
@@ -244,11 +248,10 @@ impl Shared {
                 }
                 None => Err(outgoing.refused(SendError::Gone)),
             },
-            Transport::Tcp | Transport::Sctp | Transport::TlsSctp => match self.connections.get(flow.connection) {
+            _ => match self.connections.get(flow.connection) {
                 Some(connection) => connection.push(outgoing),
                 None => Err(outgoing.refused(SendError::Gone)),
             },
-            other => Err(outgoing.refused(SendError::NotBuilt(other))),
         };
         if let Err(refused) = sent {
             let (outgoing, error) = *refused;
@@ -269,11 +272,10 @@ impl Shared {
                 Ok(port) => departures.push(self, port, remote, None, outgoing),
                 Err(error) => Err(outgoing.refused(error)),
             },
-            Transport::Tcp | Transport::Sctp | Transport::TlsSctp => match self.connection_to(transport, remote, peer) {
+            _ => match self.connection_to(transport, remote, peer) {
                 Ok(connection) => connection.push(outgoing),
                 Err(error) => Err(outgoing.refused(error)),
             },
-            other => Err(outgoing.refused(SendError::NotBuilt(other))),
         };
         if let Err(refused) = sent {
             let (outgoing, error) = *refused;
@@ -303,11 +305,12 @@ impl Shared {
         self: &Arc<Self>,
         transport: Transport,
         remote: SocketAddr,
+        peer: Option<Arc<Peer>>,
     ) -> Result<Arc<Connection>, SendError> {
         if self.tasks.is_stopping() {
             return Err(SendError::ShutDown);
         }
-        let opening = self.connections.open_private(transport, remote)?;
+        let opening = self.connections.open_private(transport, remote, peer)?;
         Ok(self.open(opening, true))
     }
 
@@ -322,9 +325,14 @@ impl Shared {
             self.tasks
                 .spawn(sctp::open(shared, opening, queue, private));
         } else {
-            self.tasks.spawn(tcp::open(shared, opening, queue));
+            self.tasks.spawn(stream::open(shared, opening, queue));
         }
         connection
+    }
+
+    /// A message has gone out.
+    pub(crate) fn sent(&self, flow: &Flow, _message: &[u8]) {
+        self.counters(flow.transport).messages_sent.increment();
     }
 
     // When it fails.
@@ -346,7 +354,12 @@ impl Shared {
         error: SendError,
     ) {
         match outgoing.fallback.take() {
-            Some(address) if error == SendError::Gone => {
+            // Nobody can be connected to who is in a browser: its connection is the only way (RFC 7118
+            // section 5.3).
+            Some(address)
+                if error == SendError::Gone
+                    && !matches!(transport, Transport::Ws | Transport::Wss) =>
+            {
                 outgoing.stream = 0;
                 let worker = outgoing.transaction.map_or(0, |owned| owned.worker);
                 let mut departures = Departures::default();
@@ -405,6 +418,7 @@ impl Shared {
             CloseReason::Silent => counters.first_message_timeouts.increment(),
             CloseReason::Idle => counters.idle_timeouts.increment(),
             CloseReason::Stalled => counters.stalled_write_timeouts.increment(),
+            CloseReason::NoPong => counters.unanswered_pings.increment(),
             _ => {}
         }
         tracing::debug!(%transport, remote = %connection.remote, %reason, "connection closed");

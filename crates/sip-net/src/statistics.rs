@@ -46,6 +46,8 @@ pub struct WireStatistics {
     pub connections_refused: u64,
     /// Attempts to open a connection that failed.
     pub connects_failed: u64,
+    /// Connections of peers that did not make the handshake of TLS or WebSocket.
+    pub handshakes_failed: u64,
     /// Connections whose acceptance the system refused (out of descriptors, reset at once).
     pub accept_errors: u64,
     /// Listeners that failed while they served; everything stops then.
@@ -58,6 +60,8 @@ pub struct WireStatistics {
     pub idle_timeouts: u64,
     /// Connections closed because their peer did not read.
     pub stalled_write_timeouts: u64,
+    /// WebSockets closed because their peer did not answer a ping.
+    pub unanswered_pings: u64,
 }
 
 impl WireStatistics {
@@ -91,12 +95,14 @@ impl AddAssign for WireStatistics {
         self.connections_opened += other.connections_opened;
         self.connections_refused += other.connections_refused;
         self.connects_failed += other.connects_failed;
+        self.handshakes_failed += other.handshakes_failed;
         self.accept_errors += other.accept_errors;
         self.listeners_failed += other.listeners_failed;
         self.partial_message_timeouts += other.partial_message_timeouts;
         self.first_message_timeouts += other.first_message_timeouts;
         self.idle_timeouts += other.idle_timeouts;
         self.stalled_write_timeouts += other.stalled_write_timeouts;
+        self.unanswered_pings += other.unanswered_pings;
     }
 }
 
@@ -133,12 +139,14 @@ pub(crate) struct Counters {
     pub(crate) connections_opened: Counter,
     pub(crate) connections_refused: Counter,
     pub(crate) connects_failed: Counter,
+    pub(crate) handshakes_failed: Counter,
     pub(crate) accept_errors: Counter,
     pub(crate) listeners_failed: Counter,
     pub(crate) partial_message_timeouts: Counter,
     pub(crate) first_message_timeouts: Counter,
     pub(crate) idle_timeouts: Counter,
     pub(crate) stalled_write_timeouts: Counter,
+    pub(crate) unanswered_pings: Counter,
 }
 
 impl Counters {
@@ -155,12 +163,14 @@ impl Counters {
             connections_opened: self.connections_opened.get(),
             connections_refused: self.connections_refused.get(),
             connects_failed: self.connects_failed.get(),
+            handshakes_failed: self.handshakes_failed.get(),
             accept_errors: self.accept_errors.get(),
             listeners_failed: self.listeners_failed.get(),
             partial_message_timeouts: self.partial_message_timeouts.get(),
             first_message_timeouts: self.first_message_timeouts.get(),
             idle_timeouts: self.idle_timeouts.get(),
             stalled_write_timeouts: self.stalled_write_timeouts.get(),
+            unanswered_pings: self.unanswered_pings.get(),
             ..WireStatistics::default()
         }
     }
@@ -173,8 +183,9 @@ pub(crate) struct AllCounters {
     tcp: Counters,
     sctp: Counters,
     tls_sctp: Counters,
-    /// For what was asked of transports that are not built.
-    other: Counters,
+    tls: Counters,
+    ws: Counters,
+    wss: Counters,
 }
 
 impl AllCounters {
@@ -184,7 +195,9 @@ impl AllCounters {
             Transport::Tcp => &self.tcp,
             Transport::Sctp => &self.sctp,
             Transport::TlsSctp => &self.tls_sctp,
-            Transport::Tls | Transport::Ws | Transport::Wss => &self.other,
+            Transport::Tls => &self.tls,
+            Transport::Ws => &self.ws,
+            Transport::Wss => &self.wss,
         }
     }
 }

@@ -588,29 +588,6 @@ async fn a_refused_connection_fails_what_waits_for_it() {
 }
 
 #[tokio::test]
-async fn what_is_not_built_fails() {
-    let mut client = Node::listen(&[]);
-    let remote = nobody().await;
-    let key = transaction();
-    client.send_for(
-        Target::Address(Transport::Tls, remote),
-        &request("a"),
-        Some(key),
-    );
-    match client.event().await {
-        Incoming::SendFailed { error, .. } => {
-            assert_eq!(error, SendError::NotBuilt(Transport::Tls));
-        }
-        other => panic!("{other:?}"),
-    }
-    let refused = client
-        .transports
-        .connect(Transport::Wss, remote, false)
-        .await;
-    assert_eq!(refused, Err(SendError::NotBuilt(Transport::Wss)));
-}
-
-#[tokio::test]
 async fn connections_are_limited() {
     let limit = Limits {
         max_connections: 2,

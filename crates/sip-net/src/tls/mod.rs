@@ -12,6 +12,7 @@ mod key_log;
 mod sni;
 mod stamps;
 mod verifiers;
+mod watch;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -37,6 +38,7 @@ use stamps::Stamps;
 use verifiers::{InsecureVerifier, SipClientVerifier, SipServerVerifier};
 
 pub(crate) use identities::sip_domains;
+pub(crate) use watch::watch;
 
 /// What TLS uses, read from files.
 #[derive(Debug)]

@@ -1,0 +1,278 @@
+//! Octets to and from a peer, in the clear or through TLS, without waiting.
+
+use std::cell::RefCell;
+use std::io::{self, IoSlice, Read, Write};
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use rustls::pki_types::CertificateDer;
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+/// A TCP connection, with TLS in it or not.
+///
+/// Nothing waits: where the kernel has nothing to read or no room to write, the error is
+/// [`WouldBlock`](io::ErrorKind::WouldBlock), and [`Octets::blocked_on`] says what to wait for.
+#[derive(Debug)]
+pub(super) struct Octets {
+    socket: Arc<TcpStream>,
+    tls: Option<Box<rustls::Connection>>,
+    blocked_on: Interest,
+    /// All that was read so far.
+    received: u64,
+    /// What may still be read before others get their turn.
+    allowance: usize,
+}
+
+impl Octets {
+    /// A connection in the clear.
+    pub(super) fn plain(socket: Arc<TcpStream>) -> Octets {
+        Octets {
+            socket,
+            tls: None,
+            blocked_on: Interest::READABLE,
+            received: 0,
+            allowance: ALLOWANCE,
+        }
+    }
+
+    /// A connection in which TLS has been negotiated. Dropping the future gives it up.
+    ///
+    /// # Errors
+    /// Those of the connection; `InvalidData` where the peer is not believed or breaks the rules.
+    /// The peer is told why.
+    pub(super) async fn negotiate(
+        socket: Arc<TcpStream>,
+        mut session: rustls::Connection,
+    ) -> io::Result<Octets> {
+        session.set_buffer_limit(Some(TLS_BUFFER));
+        let mut octets = Octets {
+            tls: Some(Box::new(session)),
+            ..Octets::plain(socket.clone())
+        };
+        loop {
+            match octets.advance_handshake() {
+                Ok(true) => return Ok(octets),
+                Ok(false) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    socket.ready(octets.blocked_on).await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The certificates that the peer showed in TLS, its own first.
+    pub(super) fn peer_certificates(&self) -> &[CertificateDer<'static>] {
+        let tls = self.tls.as_deref();
+        tls.and_then(|tls| tls.peer_certificates())
+            .unwrap_or_default()
+    }
+
+    pub(super) fn socket(&self) -> &Arc<TcpStream> {
+        &self.socket
+    }
+
+    /// What the last operation that would have blocked waits for.
+    pub(super) fn blocked_on(&self) -> Interest {
+        self.blocked_on
+    }
+
+    /// How many octets were read so far.
+    pub(super) fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Begins a turn, in which so much can be read and no more: a peer that sends without a pause
+    /// does not keep all others waiting.
+    pub(super) fn begin_turn(&mut self) {
+        self.allowance = ALLOWANCE;
+    }
+
+    /// Whether the turn has ended before the octets had.
+    pub(super) fn is_turn_over(&self) -> bool {
+        self.allowance == 0
+    }
+
+    /// One read, appended to `buffer`. 0 means that the peer sends no more.
+    pub(super) fn read_into(&mut self, buffer: &mut BytesMut) -> io::Result<usize> {
+        READ_BUFFER.with_borrow_mut(|octets| {
+            let length = self.read(octets)?;
+            buffer.extend_from_slice(octets.get(..length).unwrap_or_default());
+            Ok(length)
+        })
+    }
+
+    /// Whether TLS has something that the kernel did not take yet.
+    pub(super) fn wants_write(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.wants_write())
+    }
+
+    /// Tells the peer that nothing more comes, where TLS has a way to tell it.
+    pub(super) fn send_close(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.send_close_notify();
+        }
+    }
+
+    /// Does what can be done of the handshake; tells whether it is finished.
+    fn advance_handshake(&mut self) -> io::Result<bool> {
+        self.flush()?;
+        if self.tls.as_ref().is_none_or(|tls| !tls.is_handshaking()) {
+            return Ok(true);
+        }
+        match self.pull() {
+            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads records into TLS. 0 means that the peer has closed the connection.
+    fn pull(&mut self) -> io::Result<usize> {
+        let Some(tls) = &mut self.tls else {
+            return Ok(0);
+        };
+        let length = match tls.read_tls(&mut Kernel(&self.socket)) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.blocked_on = Interest::READABLE;
+                return Err(error);
+            }
+            read => read?,
+        };
+        if let Err(error) = tls.process_new_packets() {
+            // The alert that says why; the connection ends whether or not it goes out.
+            let _ = self.flush();
+            return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+        }
+        Ok(length)
+    }
+
+    fn read_through_tls(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let Some(tls) = &mut self.tls else {
+                return Ok(0);
+            };
+            match tls.reader().read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                // Closed without a word: messages have lengths, so that one cut short is noticed.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
+                read => return read,
+            }
+            self.pull()?;
+        }
+    }
+}
+
+impl Read for Octets {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.allowance == 0 {
+            self.blocked_on = Interest::READABLE;
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let read = if self.tls.is_some() {
+            self.read_through_tls(buffer)
+        } else {
+            self.socket.try_read(buffer)
+        };
+        match &read {
+            Ok(length) => {
+                self.received += *length as u64;
+                self.allowance = self.allowance.saturating_sub(*length);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.blocked_on = Interest::READABLE;
+            }
+            Err(_) => {}
+        }
+        read
+    }
+}
+
+impl Write for Octets {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(buffer)])
+    }
+
+    /// TLS takes what has room in its buffer, which the kernel need not have taken yet.
+    fn write_vectored(&mut self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        let Some(tls) = &mut self.tls else {
+            let written = self.socket.try_write_vectored(buffers);
+            if written.as_ref().is_err_and(would_block) {
+                self.blocked_on = Interest::WRITABLE;
+            }
+            return written;
+        };
+        let mut length = tls.writer().write_vectored(buffers)?;
+        if length == 0 {
+            self.flush()?;
+            if let Some(tls) = &mut self.tls {
+                length = tls.writer().write_vectored(buffers)?;
+            }
+        }
+        match self.flush() {
+            Err(error) if !would_block(&error) => Err(error),
+            Err(error) if length == 0 => Err(error),
+            _ => Ok(length),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let Some(tls) = &mut self.tls else {
+            return Ok(());
+        };
+        while tls.wants_write() {
+            match tls.write_tls(&mut Kernel(&self.socket)) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(_) => {}
+                Err(error) => {
+                    self.blocked_on = Interest::WRITABLE;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The kernel's side of a connection.
+struct Kernel<'a>(&'a TcpStream);
+
+impl Read for Kernel<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.try_read(buffer)
+    }
+}
+
+impl Write for Kernel<'_> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.0.try_write(buffer)
+    }
+
+    fn write_vectored(&mut self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.0.try_write_vectored(buffers)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+pub(super) fn would_block(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock
+}
+
+/// The most that one call to the kernel reads.
+const READ_BYTES: usize = 64 * 1024;
+
+/// The most that is read in one turn.
+const ALLOWANCE: usize = 4 * READ_BYTES;
+
+/// What waits inside TLS for a peer that does not read.
+const TLS_BUFFER: usize = 64 * 1024;
+
+thread_local! {
+    /// What the kernel writes into; the octets are copied from here at once, so that neither idle
+    /// connections nor messages that are kept hold more memory than what was received.
+    static READ_BUFFER: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into());
+}

@@ -1,0 +1,281 @@
+//! The half of a connection that hands what comes to the user.
+
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+use sip::{Flow, Frame, FramingLimits, Message, StreamReader};
+use tokio::time::sleep_until;
+
+use super::link::{Link, Received};
+use super::octets::would_block;
+use crate::activity::Activity;
+use crate::connections::{Connection, OpenedBy, Outgoing};
+use crate::incoming::{CloseReason, MalformedReason};
+use crate::keep_alive::{PONG, is_keep_alive, is_ping};
+use crate::shared::{NobodyListens, Shared};
+use crate::statistics::Counters;
+use crate::trace;
+use crate::unanswered::Unanswered;
+
+/// Cuts what comes into messages and hands them to the user.
+pub(super) struct Reader<'a> {
+    shared: &'a Arc<Shared>,
+    connection: &'a Connection,
+    flow: Flow,
+    link: &'a Link,
+    activity: &'a Activity,
+    unanswered: &'a Unanswered,
+    framing: StreamReader,
+    buffer: BytesMut,
+    /// Since when a message has been there in part.
+    partial_since: Option<Instant>,
+    /// What had come when the last message was whole.
+    whole_at: u64,
+    /// When the first message has to be there; none once it is, and where none has to come.
+    first_message_by: Option<Instant>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(
+        shared: &'a Arc<Shared>,
+        connection: &'a Connection,
+        flow: Flow,
+        link: &'a Link,
+        activity: &'a Activity,
+        unanswered: &'a Unanswered,
+    ) -> Reader<'a> {
+        let limits = &shared.config.limits;
+        let framing = StreamReader::new(FramingLimits {
+            header_bytes: limits.max_header_bytes,
+            body_bytes: limits.max_body_bytes,
+        });
+        Reader {
+            shared,
+            connection,
+            flow,
+            link,
+            activity,
+            unanswered,
+            framing,
+            buffer: BytesMut::new(),
+            partial_since: None,
+            whole_at: 0,
+            first_message_by: (connection.opened_by == OpenedBy::Peer)
+                .then(|| Instant::now() + limits.first_message_timeout),
+        }
+    }
+
+    /// Reads until the connection is to end, and tells why.
+    pub(super) async fn run(&mut self) -> CloseReason {
+        let mut timer = pin!(sleep_until(self.deadline().0.into()));
+        loop {
+            let (deadline, overdue) = self.deadline();
+            if timer.deadline() > deadline.into() {
+                timer.as_mut().reset(deadline.into());
+            }
+            tokio::select! {
+                biased;
+                ready = self.link.socket().readable() => {
+                    let taken = match ready {
+                        Ok(()) => self.take().await,
+                        Err(error) => Err(CloseReason::Failed(error.to_string())),
+                    };
+                    if let Err(reason) = taken {
+                        return reason;
+                    }
+                }
+                // The timer is only ever moved to an earlier time; a deadline that has moved on
+                // since is found when it fires.
+                () = timer.as_mut() => {
+                    if Instant::now() >= deadline {
+                        return overdue;
+                    }
+                    timer.as_mut().reset(deadline.into());
+                }
+            }
+        }
+    }
+
+    /// When the peer must have sent something, and what becomes of the connection otherwise.
+    fn deadline(&self) -> (Instant, CloseReason) {
+        let limits = &self.shared.config.limits;
+        let due = match self.partial_since {
+            Some(since) => (
+                since + limits.partial_message_timeout,
+                CloseReason::PartialMessage,
+            ),
+            None => (
+                self.activity.last() + limits.idle_timeout,
+                CloseReason::Idle,
+            ),
+        };
+        match self.first_message_by {
+            Some(by) if by < due.0 => (by, CloseReason::Silent),
+            _ => due,
+        }
+    }
+
+    /// Reads once and takes what has come.
+    async fn take(&mut self) -> Result<(), CloseReason> {
+        let received = self.link.read(&mut self.buffer);
+        let now = Instant::now();
+        match received {
+            Ok(Received::End) => Err(CloseReason::Peer),
+            Ok(Received::Octets) => self.take_messages(now).await,
+            Ok(Received::Message(octets)) => self.take_whole(octets, now).await,
+            Ok(Received::Ping) => {
+                self.heard(now);
+                self.counters().keep_alives.increment();
+                Ok(())
+            }
+            Err(error) if would_block(&error) => {
+                if !self.link.is_stream() && self.link.received() > self.whole_at {
+                    self.partial_since.get_or_insert(now);
+                }
+                if self.link.is_turn_over() {
+                    tokio::task::yield_now().await;
+                }
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                self.counters().malformed.increment();
+                Err(broken_rules(error))
+            }
+            Err(error) => Err(CloseReason::Failed(error.to_string())),
+        }
+    }
+
+    /// Takes all whole messages from the buffer.
+    async fn take_messages(&mut self, now: Instant) -> Result<(), CloseReason> {
+        self.activity.touch(now);
+        loop {
+            match self.framing.next(&mut self.buffer) {
+                Ok(Some(Frame::Message(octets))) => {
+                    self.partial_since = None;
+                    self.deliver(octets, now).await?;
+                }
+                Ok(Some(Frame::Ping)) => {
+                    self.counters().keep_alives.increment();
+                    self.pong();
+                }
+                Ok(Some(Frame::Pong)) => self.counters().keep_alives.increment(),
+                Ok(None) => break,
+                Err(error) => {
+                    let limit = self.shared.config.limits.max_header_bytes;
+                    let octets =
+                        Bytes::copy_from_slice(&self.buffer[..self.buffer.len().min(limit)]);
+                    return self
+                        .malformed(octets, MalformedReason::Framing(error))
+                        .await;
+                }
+            }
+        }
+        if self.buffer.is_empty() {
+            self.partial_since = None;
+            // An idle connection holds no buffer.
+            self.buffer = BytesMut::new();
+        } else {
+            // Now, because handing over what was whole may have taken long.
+            self.partial_since.get_or_insert_with(Instant::now);
+        }
+        Ok(())
+    }
+
+    /// Takes a message that came whole, in a message of the transport's own.
+    async fn take_whole(&mut self, octets: Bytes, now: Instant) -> Result<(), CloseReason> {
+        self.heard(now);
+        if is_keep_alive(&octets) {
+            self.counters().keep_alives.increment();
+            if is_ping(&octets) {
+                self.pong();
+            }
+            return Ok(());
+        }
+        match Message::read(octets.clone()) {
+            Ok(message) => self.hand_over(message, &octets, now).await,
+            // The next message is one of its own: the connection stays.
+            Err(error) => {
+                let reason = MalformedReason::Read(error);
+                let delivered = self.shared.deliver_malformed(self.flow, octets, reason);
+                let delivered = delivered.await;
+                delivered.map_err(|NobodyListens| CloseReason::Local)
+            }
+        }
+    }
+
+    async fn deliver(&mut self, octets: Bytes, now: Instant) -> Result<(), CloseReason> {
+        match Message::read(octets.clone()) {
+            Ok(message) => self.hand_over(message, &octets, now).await,
+            // What has no start line has no Content-Length to be trusted either.
+            Err(error) => self.malformed(octets, MalformedReason::Read(error)).await,
+        }
+    }
+
+    async fn hand_over(
+        &mut self,
+        message: Message,
+        octets: &[u8],
+        now: Instant,
+    ) -> Result<(), CloseReason> {
+        self.first_message_by = None;
+        self.unanswered.received(&message);
+        trace::received(&self.flow, octets);
+        let delivered = self.shared.deliver(self.flow, message, now).await;
+        delivered.map_err(|NobodyListens| CloseReason::Local)
+    }
+
+    async fn malformed(
+        &mut self,
+        octets: Bytes,
+        reason: MalformedReason,
+    ) -> Result<(), CloseReason> {
+        // Whatever is sent to this address from now on takes another connection.
+        self.shared.connections.retire(self.connection);
+        match self
+            .shared
+            .deliver_malformed(self.flow, octets, reason)
+            .await
+        {
+            Ok(()) => Err(CloseReason::Framing(reason)),
+            Err(NobodyListens) => Err(CloseReason::Local),
+        }
+    }
+
+    /// Something whole has come.
+    fn heard(&mut self, now: Instant) {
+        self.activity.touch(now);
+        self.whole_at = self.link.received();
+        self.partial_since = None;
+    }
+
+    /// Answers a ping between two messages. A peer whose queue is full gets something anyway.
+    fn pong(&self) {
+        let _ = self.connection.push(Outgoing {
+            payload: Bytes::from_static(PONG),
+            stream: 0,
+            call: 0,
+            transaction: None,
+            fallback: None,
+            reserved: None,
+        });
+    }
+
+    fn counters(&self) -> &'a Counters {
+        self.shared.counters(self.flow.transport)
+    }
+}
+
+/// Whose rules the peer did not keep.
+fn broken_rules(error: io::Error) -> CloseReason {
+    let is_of_tls = error
+        .get_ref()
+        .is_some_and(|inner| inner.is::<rustls::Error>());
+    if is_of_tls {
+        CloseReason::Tls(error.to_string())
+    } else {
+        CloseReason::WebSocket(error.to_string())
+    }
+}

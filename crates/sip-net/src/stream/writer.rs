@@ -1,0 +1,102 @@
+//! The half of a connection that writes what is queued.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use sip::Flow;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::link::{Link, WRITE_BATCH, Written};
+use super::octets::would_block;
+use crate::activity::Activity;
+use crate::connections::{Connection, Outgoing};
+use crate::incoming::CloseReason;
+use crate::keep_alive::is_keep_alive;
+use crate::shared::Shared;
+use crate::unanswered::Unanswered;
+
+/// Writes what is queued.
+pub(super) struct Writer<'a> {
+    pub(super) shared: &'a Arc<Shared>,
+    pub(super) connection: &'a Connection,
+    pub(super) flow: Flow,
+    pub(super) queue: mpsc::Receiver<Outgoing>,
+    pub(super) link: &'a Link,
+    pub(super) activity: &'a Activity,
+    pub(super) unanswered: &'a Unanswered,
+    /// Taken from the queue and not wholly written; of the first one `written` bytes are.
+    pub(super) pending: VecDeque<Outgoing>,
+    pub(super) written: usize,
+    pub(super) batch: Vec<Outgoing>,
+}
+
+impl Writer<'_> {
+    /// Writes until the queue is closed and empty, or the connection is to end, and tells why.
+    /// Dropping the future loses nothing.
+    pub(super) async fn run(&mut self) -> CloseReason {
+        let stalled = self.shared.config.limits.stalled_write_timeout;
+        loop {
+            if self.pending.is_empty() && !self.link.wants_write() {
+                tokio::select! {
+                    biased;
+                    taken = self.queue.recv_many(&mut self.batch, WRITE_BATCH) => {
+                        if taken == 0 {
+                            return CloseReason::Local;
+                        }
+                        self.pending.extend(self.batch.drain(..));
+                    }
+                    () = self.link.unwritten() => {}
+                }
+            }
+            let written = if self.pending.is_empty() {
+                self.link.flush()
+            } else {
+                let written = self.link.write(&self.pending, self.written);
+                written.map(|written| self.advance(written))
+            };
+            match written {
+                Ok(()) => self.activity.touch(Instant::now()),
+                Err(error) if would_block(&error) => {
+                    match timeout(stalled, self.link.socket().writable()).await {
+                        Ok(Ok(())) => {}
+                        Ok(Err(error)) => return CloseReason::Failed(error.to_string()),
+                        Err(_) => return CloseReason::Stalled,
+                    }
+                }
+                Err(error) => return CloseReason::Failed(error.to_string()),
+            }
+        }
+    }
+
+    /// So much has been written.
+    fn advance(&mut self, written: Written) {
+        match written {
+            Written::Messages(count) => (0..count).for_each(|_| self.sent_first()),
+            Written::Octets(length) => {
+                self.written += length;
+                while let Some(first) = self.pending.front() {
+                    let bytes = first.payload.len();
+                    if self.written < bytes {
+                        break;
+                    }
+                    self.written -= bytes;
+                    self.sent_first();
+                }
+            }
+        }
+    }
+
+    /// The first message is written.
+    fn sent_first(&mut self) {
+        let Some(first) = self.pending.pop_front() else {
+            return;
+        };
+        self.unanswered.sent(&first.payload);
+        self.connection.popped(first.payload.len());
+        if !is_keep_alive(&first.payload) {
+            self.shared.sent(&self.flow, &first.payload);
+        }
+    }
+}
