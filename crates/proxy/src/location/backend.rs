@@ -16,6 +16,13 @@ pub enum StoreQuery {
     /// [`Answer::Bindings`] when the change is as safe as this store makes it, [`Answer::Refused`] or
     /// [`Answer::Full`].
     Update(AddressOfRecord, Update),
+    /// What is stored of a user's password: [`Answer::Credentials`].
+    Credentials {
+        /// The realm.
+        realm: Box<str>,
+        /// The name of the user.
+        username: Box<str>,
+    },
 }
 
 /// What a location store counts.
@@ -49,6 +56,9 @@ pub(super) trait Backend: Debug + Send + Sync {
         query: StoreQuery,
         mailbox: &Arc<Mailbox>,
     ) -> Option<Answer>;
+
+    /// What keys are made of that have to outlive the process, as far as the store does.
+    fn seed(&self) -> [u8; 32];
 
     /// Does a small part of what has to be done now and then.
     fn maintain(&self, now: Instant);

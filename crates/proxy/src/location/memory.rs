@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
+use super::Empty;
 use super::backend::{Backend, LocationStatistics, StoreQuery};
 use super::mailbox::Mailbox;
 use super::table::Table;
+use super::users::{User, UserTable, Users};
 use crate::core::{AddressOfRecord, Answer, Bindings, QueryId, Update};
 
 /// Bindings by address of record. An address of record that has been registered stays known when its
@@ -14,6 +16,8 @@ use crate::core::{AddressOfRecord, Answer, Bindings, QueryId, Update};
 #[derive(Debug)]
 pub(super) struct MemoryStore {
     table: Table,
+    users: Users,
+    seed: [u8; 32],
     updates: AtomicU64,
     /// When addresses of record without bindings may be forgotten again to make room, in milliseconds
     /// since the table's epoch.
@@ -24,9 +28,22 @@ pub(super) struct MemoryStore {
 const FORGETTING_INTERVAL: u64 = 1000;
 
 impl MemoryStore {
-    pub(super) fn new(table: Table) -> MemoryStore {
+    pub(super) fn new(empty: Empty, users: &[User]) -> MemoryStore {
+        let Empty {
+            table,
+            users: all,
+            seed,
+            ..
+        } = empty;
+        let mut user_table = UserTable::default();
+        for user in users {
+            all.add(&mut user_table, user);
+        }
+        all.replace(user_table);
         MemoryStore {
             table,
+            users: all,
+            seed,
             updates: AtomicU64::new(0),
             next_forgetting: AtomicU64::new(0),
         }
@@ -48,8 +65,7 @@ impl MemoryStore {
         };
         // Nobody becomes known by removing what is not there.
         if current.is_some() || !changed.is_empty() {
-            let record = entry.write(0, &changed);
-            if !entry.put(record) {
+            if !entry.put(self.table.write(address.as_str(), 0, &changed)) {
                 return Answer::Full;
             }
             self.updates.fetch_add(1, Relaxed);
@@ -59,7 +75,9 @@ impl MemoryStore {
 
     /// Forgets what has expired and who has no bindings. `false` where that was done just now.
     fn make_room(&self, now: Instant) -> bool {
-        let elapsed = now.saturating_duration_since(self.table.epoch()).as_millis() as u64;
+        let elapsed = now
+            .saturating_duration_since(self.table.epoch())
+            .as_millis() as u64;
         let due = self.next_forgetting.load(Relaxed);
         let is_mine = elapsed >= due
             && self
@@ -85,8 +103,7 @@ impl MemoryStore {
             let mut entry = self.table.entry(&address);
             let mut left = entry.bindings().unwrap_or_default();
             left.retain(|binding| binding.expires() > now);
-            let record = entry.write(0, &left);
-            entry.put(record);
+            entry.set(self.table.write(&address, 0, &left));
         }
     }
 }
@@ -96,7 +113,12 @@ impl Backend for MemoryStore {
         Some(match query {
             StoreQuery::Lookup(address) => self.table.look_up(&address),
             StoreQuery::Update(address, update) => self.update(now, &address, &update),
+            StoreQuery::Credentials { realm, username } => self.users.answer(&realm, &username),
         })
+    }
+
+    fn seed(&self) -> [u8; 32] {
+        self.seed
     }
 
     fn maintain(&self, now: Instant) {
@@ -108,6 +130,7 @@ impl Backend for MemoryStore {
     fn statistics(&self) -> LocationStatistics {
         LocationStatistics {
             updates: self.updates.load(Relaxed),
+            users: self.users.len() as u64,
             ..self.table.statistics()
         }
     }

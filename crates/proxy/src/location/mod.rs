@@ -14,24 +14,31 @@ mod backend;
 mod mailbox;
 mod memory;
 mod record;
+mod sqlite;
 mod table;
 mod url;
+mod users;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ahash::RandomState;
 use rand::Rng;
 use rand_chacha::ChaCha12Rng;
+use sip::ConnectionId;
 
 use crate::core::{Answer, QueryId};
 use backend::Backend;
 pub use backend::{LocationStatistics, StoreQuery};
 use mailbox::Mailbox;
 use memory::MemoryStore;
+use sqlite::SqliteStore;
+pub use sqlite::{DatabaseError, UserDatabase, UserDatabaseError};
 use table::{Bounds, Table};
 pub use url::{Url, UrlError, state_directory};
+pub use users::User;
+use users::Users;
 
 /// What a store is told when it is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +52,34 @@ pub struct LocationConfig {
     pub maximum_octets: usize,
     /// How many questions of one worker wait for their answers. One more is answered 503.
     pub maximum_waiting: usize,
+    /// What a registration in a database file that was answered 200 survives.
+    pub synchronous: Synchronous,
+    /// How long a change of a database file waits for others to be written with: what a transaction
+    /// costs they share.
+    pub commit_delay: Duration,
+    /// The users of a store in memory; one in a database file has those that are in the file.
+    pub users: Vec<User>,
+}
+
+/// What is safe of a database file when a change of it is answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Synchronous {
+    /// Everything, also when the power fails: a transaction ends when the disk has it.
+    #[default]
+    Full,
+    /// Everything when the process ends, in whatever way. When the whole machine does, the changes of
+    /// the last seconds may be lost, but nothing that is older, and the file stays whole.
+    Normal,
+}
+
+impl Synchronous {
+    /// The name in settings and in SQLite.
+    pub fn name(self) -> &'static str {
+        match self {
+            Synchronous::Full => "full",
+            Synchronous::Normal => "normal",
+        }
+    }
 }
 
 impl Default for LocationConfig {
@@ -55,16 +90,23 @@ impl Default for LocationConfig {
             maximum_addresses_of_record: 200_000,
             maximum_octets: 256 << 20,
             maximum_waiting: 10_000,
+            synchronous: Synchronous::default(),
+            commit_delay: Duration::from_millis(5),
+            users: Vec::new(),
         }
     }
 }
 
+/// The connection of a flow that was written down by an earlier process: it is none of this one's. What
+/// came over UDP can go back over the socket that has the flow's local address.
+pub const FORMER_CONNECTION: ConnectionId = ConnectionId(u64::MAX);
+
 /// Why a store could not be opened: one line that says what is wrong and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// There is no such store in this program.
-    #[error("{0} is not available")]
-    Unavailable(Url),
+    /// The database file could not be used.
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
 }
 
 /// An open location store. Clones are the same store.
@@ -87,19 +129,32 @@ impl Store {
             rng.next_u64(),
             rng.next_u64(),
         );
+        let mut seed = [0; 32];
+        rng.fill_bytes(&mut seed);
         let bounds = Bounds {
             addresses: config.maximum_addresses_of_record,
             octets: config.maximum_octets,
         };
-        let table = Table::new(hasher, Instant::now(), bounds);
-        let backend: Arc<dyn Backend> = match &config.url {
-            Url::Memory => Arc::new(MemoryStore::new(table)),
-            url @ Url::Sqlite(_) => return Err(OpenError::Unavailable(url.clone())),
+        let empty = Empty {
+            table: Table::new(hasher.clone(), Instant::now(), bounds),
+            users: Users::new(hasher.clone()),
+            hasher,
+            seed,
+        };
+        let backend: Arc<dyn Backend> = match config.url.path() {
+            None => Arc::new(MemoryStore::new(empty, &config.users)),
+            Some(path) => Arc::new(SqliteStore::open(&path, config, empty)?),
         };
         Ok(Store {
             backend,
             maximum_waiting: config.maximum_waiting,
         })
+    }
+
+    /// What the keys are drawn from under which things are signed that user agents keep: flow tokens,
+    /// GRUUs, nonces. It outlives the process where the bindings do.
+    pub fn seed(&self) -> [u8; 32] {
+        self.backend.seed()
     }
 
     /// A handle for one worker.
@@ -116,6 +171,16 @@ impl Store {
     pub fn statistics(&self) -> LocationStatistics {
         self.backend.statistics()
     }
+}
+
+/// What a store begins with.
+#[derive(Debug)]
+struct Empty {
+    table: Table,
+    users: Users,
+    hasher: RandomState,
+    /// The [seed](Store::seed), where none is written down.
+    seed: [u8; 32],
 }
 
 /// A worker's way to the store.

@@ -284,7 +284,13 @@ mod tests {
     fn a_binding_ends_when_it_says_or_less_than_a_millisecond_later() {
         let epoch = Instant::now();
         let expires = epoch + Duration::from_nanos(1_000_001);
-        let record = Record::new(&mut Vec::new(), "a", 0, &[binding("a", expires, None)], epoch);
+        let record = Record::new(
+            &mut Vec::new(),
+            "a",
+            0,
+            &[binding("a", expires, None)],
+            epoch,
+        );
         let read = record.bindings(epoch).remove(0).expires();
         assert_eq!(read, epoch + Duration::from_millis(2));
     }

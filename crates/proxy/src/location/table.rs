@@ -36,12 +36,14 @@ pub(super) struct Bounds {
     pub(super) octets: usize,
 }
 
-#[derive(Debug, Default)]
-struct Shard {
-    records: HashTable<Record>,
-    /// What records are written in.
-    scratch: Vec<u8>,
+/// Room that records take, or more than others did in their place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Room {
+    addresses: isize,
+    octets: isize,
 }
+
+type Shard = HashTable<Record>;
 
 /// So many that a worker seldom waits for another, and that one of them is soon looked through.
 const SHARDS: usize = 64;
@@ -51,6 +53,18 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
 /// What a record takes besides its octets: its place in the table and the allocator's part.
 const RECORD_OVERHEAD: usize = 48;
+
+impl Room {
+    /// Adds what the second record takes more than the first, in octets.
+    pub(super) fn exchange(&mut self, old: Option<usize>, new: Option<usize>) {
+        for (octets, sign) in [(old, -1), (new, 1)] {
+            if let Some(octets) = octets {
+                self.addresses += sign;
+                self.octets += sign * (octets + RECORD_OVERHEAD).cast_signed();
+            }
+        }
+    }
+}
 
 impl Table {
     pub(super) fn new(hasher: RandomState, epoch: Instant, bounds: Bounds) -> Table {
@@ -83,6 +97,11 @@ impl Table {
     /// What instants in records count from.
     pub(super) fn epoch(&self) -> Instant {
         self.epoch
+    }
+
+    /// Writes a record, to be put into this table.
+    pub(super) fn write(&self, address: &str, number: u64, bindings: &[Binding]) -> Record {
+        Record::new(&mut Vec::new(), address, number, bindings, self.epoch)
     }
 
     /// The bindings of an address of record.
@@ -143,7 +162,6 @@ impl Table {
             return Vec::new();
         };
         lock(shard)
-            .records
             .iter()
             .filter(|record| is_wanted(record))
             .take(limit)
@@ -151,28 +169,28 @@ impl Table {
             .collect()
     }
 
-    /// Takes or gives back room for a record in place of another; `false` where there is not enough.
+    /// Whether so much more room can be taken, where some is taken already that is not counted here.
     /// What takes no more than before always finds it.
-    fn exchange(&self, old: Option<usize>, new: Option<usize>) -> bool {
-        let old_octets = old.map_or(0, |octets| octets + RECORD_OVERHEAD);
-        let new_octets = new.map_or(0, |octets| octets + RECORD_OVERHEAD);
-        let is_new = old.is_none() && new.is_some();
-        if is_new {
-            let taken = self.addresses.try_update(Relaxed, Relaxed, |count| {
-                (count < self.bounds.addresses).then_some(count + 1)
-            });
-            if taken.is_err() {
-                return false;
-            }
-        }
-        let taken = self.octets.try_update(Relaxed, Relaxed, |octets| {
-            let octets = octets - old_octets + new_octets;
-            (new_octets <= old_octets || octets <= self.bounds.octets).then_some(octets)
-        });
-        if is_new && taken.is_err() || old.is_some() && new.is_none() {
-            self.addresses.fetch_sub(1, Relaxed);
-        }
-        taken.is_ok()
+    pub(super) fn has_room(&self, taken: Room, wanted: Room) -> bool {
+        let fits = |count: &AtomicUsize, wanted: isize, bound: usize| {
+            count
+                .load(Relaxed)
+                .checked_add_signed(wanted)
+                .is_none_or(|sum| sum <= bound)
+        };
+        (wanted.addresses <= taken.addresses
+            || fits(&self.addresses, wanted.addresses, self.bounds.addresses))
+            && (wanted.octets <= taken.octets
+                || fits(&self.octets, wanted.octets, self.bounds.octets))
+    }
+
+    fn count(&self, room: Room, bindings: isize) {
+        let add = |count: &AtomicUsize, change: isize| {
+            count.fetch_add(change.cast_unsigned(), Relaxed);
+        };
+        add(&self.addresses, room.addresses);
+        add(&self.octets, room.octets);
+        add(&self.bindings, bindings);
     }
 }
 
@@ -188,7 +206,6 @@ impl Entry<'_> {
     /// What is there; `None` where the address of record is not known.
     pub(super) fn record(&self) -> Option<&Record> {
         self.shard
-            .records
             .find(self.hash, |record| record.address() == self.address)
     }
 
@@ -197,63 +214,51 @@ impl Entry<'_> {
         Some(self.record()?.bindings(self.table.epoch))
     }
 
-    /// Writes a record for this address of record, to be [put](Entry::put) here or not.
-    pub(super) fn write(&mut self, number: u64, bindings: &[Binding]) -> Record {
-        let scratch = &mut self.shard.scratch;
-        Record::new(scratch, self.address, number, bindings, self.table.epoch)
-    }
-
-    /// Whether [`put`](Entry::put) would find room, were it called now.
-    pub(super) fn has_room(&self, record: &Record) -> bool {
-        let table = self.table;
-        let octets = table.octets.load(Relaxed);
-        match self.record().map(Record::octets) {
-            Some(old) => {
-                record.octets() <= old || octets - old + record.octets() <= table.bounds.octets
-            }
-            None => {
-                table.addresses.load(Relaxed) < table.bounds.addresses
-                    && octets + record.octets() + RECORD_OVERHEAD <= table.bounds.octets
-            }
-        }
-    }
-
     /// Puts a record in place of what is there. `false`, and nothing has changed, where there is no
-    /// room for it.
+    /// room for it. Of those who do so at once in other shards, each may find the same last room.
     pub(super) fn put(&mut self, record: Record) -> bool {
-        let table = self.table;
-        let old = self
-            .shard
-            .records
-            .find_mut(self.hash, |record| record.address() == self.address);
-        let old_octets = old.as_ref().map(|old| old.octets());
-        if !table.exchange(old_octets, Some(record.octets())) {
-            return false;
+        let mut room = Room::default();
+        room.exchange(self.record().map(Record::octets), Some(record.octets()));
+        let has_room = self.table.has_room(Room::default(), room);
+        if has_room {
+            self.set(record);
         }
-        table.bindings.fetch_add(record.count(), Relaxed);
-        match old {
+        has_room
+    }
+
+    /// Puts a record in place of what is there, whether there is room or not.
+    pub(super) fn set(&mut self, record: Record) {
+        let table = self.table;
+        let mut room = Room::default();
+        let mut bindings = record.count().cast_signed();
+        match self
+            .shard
+            .find_mut(self.hash, |record| record.address() == self.address)
+        {
             Some(old) => {
-                table.bindings.fetch_sub(old.count(), Relaxed);
+                room.exchange(Some(old.octets()), Some(record.octets()));
+                bindings -= old.count().cast_signed();
                 old.replace(record);
             }
             None => {
+                room.exchange(None, Some(record.octets()));
                 let hasher = |record: &Record| table.hasher.hash_one(record.address());
-                self.shard.records.insert_unique(self.hash, record, hasher);
+                self.shard.insert_unique(self.hash, record, hasher);
             }
         }
-        true
+        table.count(room, bindings);
     }
 
     /// Forgets the address of record.
     pub(super) fn remove(&mut self) {
         let found = self
             .shard
-            .records
             .find_entry(self.hash, |record| record.address() == self.address);
         if let Ok(found) = found {
             let (old, _) = found.remove();
-            self.table.exchange(Some(old.octets()), None);
-            self.table.bindings.fetch_sub(old.count(), Relaxed);
+            let mut room = Room::default();
+            room.exchange(Some(old.octets()), None);
+            self.table.count(room, -old.count().cast_signed());
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::core::{AddressOfRecord, Config, Domain, Listener, Proxy, Query, Updat
 /// Makes of REGISTERs what a core makes of them.
 struct Registering {
     core: Proxy,
+    requests: u32,
     address: std::net::SocketAddr,
 }
 
@@ -30,6 +31,7 @@ impl Registering {
         };
         Registering {
             core: Proxy::new(config, ChaCha12Rng::seed_from_u64(1)),
+            requests: 0,
             address,
         }
     }
@@ -42,7 +44,10 @@ impl Registering {
         now: Instant,
     ) -> (QueryId, AddressOfRecord, Update) {
         let request = Message::request(Method::Register, "sip:example.com")
-            .with(Name::Via, format!("SIP/2.0/UDP 127.0.0.1:9;branch=z9hG4bK{user}{cseq}"))
+            .with(
+                Name::Via,
+                format!("SIP/2.0/UDP 127.0.0.1:9;branch=z9hG4bK{user}{cseq}"),
+            )
             .with(Name::From, "<sip:x@example.com>;tag=1")
             .with(Name::To, format!("<sip:{user}@example.com>"))
             .with(Name::CallId, user)
@@ -214,7 +219,9 @@ fn two_workers_see_the_same_bindings() {
     let mut worker = Worker::in_memory(2);
     worker.register("bob", 1, "<sip:a@127.0.0.1>", now);
     let mut other = worker.store.handle();
-    let (id, bob, _) = worker.registering.update("bob", 2, "<sip:a@127.0.0.1>", now);
+    let (id, bob, _) = worker
+        .registering
+        .update("bob", 2, "<sip:a@127.0.0.1>", now);
     other.submit(now, id, StoreQuery::Lookup(bob));
     let (_, answer) = other.next_now().expect("an answer at once");
     assert_eq!(count(&answer), Some(1));

@@ -95,7 +95,14 @@ mod tests {
 
     #[test]
     fn what_chooses_no_store_is_told_what_there_is() {
-        for text in ["", "memory", "memory:x", "sqlite:", "redis://localhost", "tandem.db"] {
+        for text in [
+            "",
+            "memory",
+            "memory:x",
+            "sqlite:",
+            "redis://localhost",
+            "tandem.db",
+        ] {
             let error = text.parse::<Url>().expect_err(text).to_string();
             assert!(
                 error.contains("sqlite:PATH") && error.contains("memory:"),

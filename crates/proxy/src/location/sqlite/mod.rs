@@ -1,0 +1,218 @@
+//! The store in a database file: what is answered is on the disk.
+//!
+//! All bindings are in memory too, as in the store that has nothing else, and look-ups are answered
+//! there at once. Changes go through a `queue` to one thread, the `writer`, which makes all that wait in
+//! one transaction: what a transaction costs, above all the wait for the disk, they share. When it is
+//! through, the table is changed and the answers go out; where it fails, nothing has changed.
+//!
+//! Another thread reads the `users` again when somebody has changed them.
+//!
+//! `database` opens the file, `rows` is how bindings are written in it, `secret` what keys are made of.
+
+mod database;
+mod queue;
+mod rows;
+mod secret;
+mod users;
+mod writer;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tracing::error;
+
+use super::backend::{Backend, LocationStatistics, StoreQuery};
+use super::mailbox::Mailbox;
+use super::table::Table;
+use super::users::Users;
+use super::{Empty, LocationConfig};
+use crate::core::{Answer, QueryId};
+pub use database::DatabaseError;
+use database::describe;
+use queue::{Queue, Waiting};
+use users::UserReader;
+pub use users::{UserDatabase, UserDatabaseError};
+use writer::Writer;
+
+/// The store. When the last of it is dropped what waits is still written.
+#[derive(Debug)]
+pub(super) struct SqliteStore {
+    shared: Arc<Shared>,
+    seed: [u8; 32],
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Dropped, it ends the thread that reads users.
+    reading: Option<SyncSender<()>>,
+}
+
+/// What the workers share with the writer.
+#[derive(Debug)]
+struct Shared {
+    table: Table,
+    users: Users,
+    queue: Queue,
+    counters: Counters,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    updates: AtomicU64,
+    failed_updates: AtomicU64,
+    commits: AtomicU64,
+}
+
+/// How often it is looked whether users have changed.
+const USERS_INTERVAL: Duration = Duration::from_secs(1);
+
+impl SqliteStore {
+    /// Opens the file and loads what is in it.
+    pub(super) fn open(
+        path: &Path,
+        config: &LocationConfig,
+        empty: Empty,
+    ) -> Result<SqliteStore, DatabaseError> {
+        let Empty {
+            table,
+            users,
+            hasher,
+            seed,
+        } = empty;
+        let lock = database::lock(path)?;
+        let connection = database::open(path, config.synchronous)?;
+        let mut reader = UserReader::new(path)?;
+        let mut load = || {
+            let put = |address: &str, number, bindings: &[_]| {
+                let record = table.write(address, number, bindings);
+                table.entry(address).set(record);
+            };
+            let last_number = rows::load(&connection, put)?;
+            reader.refresh(&users)?;
+            Ok((last_number, secret::seed(&connection, seed)?))
+        };
+        let (last_number, seed) = load().map_err(|error| describe(path, error))?;
+        let shared = Arc::new(Shared {
+            table,
+            users,
+            queue: Queue::default(),
+            counters: Counters::default(),
+        });
+        let writer = Writer {
+            connection,
+            shared: Arc::clone(&shared),
+            path: path.to_owned(),
+            commit_delay: config.commit_delay,
+            last_number,
+            hasher,
+            _lock: lock,
+        };
+        let (reading, stopped) = sync_channel(0);
+        let mut store = SqliteStore {
+            shared: Arc::clone(&shared),
+            seed,
+            threads: Mutex::default(),
+            reading: Some(reading),
+        };
+        let users_path = path.to_owned();
+        let threads = store
+            .threads
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        for thread in [
+            spawn("location", move || writer.run()),
+            spawn("users", move || {
+                read_users(reader, &shared.users, &stopped, &users_path)
+            }),
+        ] {
+            threads.push(thread.map_err(|error| DatabaseError::Open {
+                path: path.to_owned(),
+                error,
+            })?);
+        }
+        Ok(store)
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(work)
+}
+
+/// Keeps the users in memory as they are in the file.
+fn read_users(mut reader: UserReader, users: &Users, stopped: &Receiver<()>, path: &Path) {
+    let mut is_failing = false;
+    while stopped.recv_timeout(USERS_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+        let refreshed = reader.refresh(users);
+        if let Err(error) = &refreshed
+            && !is_failing
+        {
+            error!(
+                "cannot read users from {}: {error}; those known before stay",
+                path.display()
+            );
+        }
+        is_failing = refreshed.is_err();
+    }
+}
+
+impl Backend for SqliteStore {
+    fn ask(
+        &self,
+        _: Instant,
+        id: QueryId,
+        query: StoreQuery,
+        mailbox: &Arc<Mailbox>,
+    ) -> Option<Answer> {
+        match query {
+            StoreQuery::Lookup(address) => Some(self.shared.table.look_up(&address)),
+            StoreQuery::Update(address, update) => {
+                let is_waiting = self.shared.queue.push(Waiting {
+                    id,
+                    address,
+                    update,
+                    mailbox: Arc::clone(mailbox),
+                });
+                (!is_waiting).then_some(Answer::Failed)
+            }
+            StoreQuery::Credentials { realm, username } => {
+                Some(self.shared.users.answer(&realm, &username))
+            }
+        }
+    }
+
+    fn seed(&self) -> [u8; 32] {
+        self.seed
+    }
+
+    /// The writer does it.
+    fn maintain(&self, _: Instant) {}
+
+    fn statistics(&self) -> LocationStatistics {
+        let counters = &self.shared.counters;
+        LocationStatistics {
+            updates: counters.updates.load(Relaxed),
+            failed_updates: counters.failed_updates.load(Relaxed),
+            commits: counters.commits.load(Relaxed),
+            users: self.shared.users.len() as u64,
+            ..self.shared.table.statistics()
+        }
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        self.shared.queue.close();
+        drop(self.reading.take());
+        let threads = self
+            .threads
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        for thread in threads.drain(..) {
+            // One that has panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
