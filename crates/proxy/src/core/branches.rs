@@ -79,7 +79,7 @@ impl Proxy {
         context: &Context,
         rejection: &Rejection,
     ) {
-        self.report_final(context, rejection.status, rejection.reason);
+        self.report_final(now, context, rejection.status, rejection.reason, None);
         self.refuse(now, server, &context.request, rejection);
     }
 
@@ -404,6 +404,7 @@ impl Proxy {
             });
         }
         let peer = hop.peer;
+        self.withhold_identity(&mut copy, &to, peer.as_deref());
         let octets = copy.wire_length();
         let sent = self.has_room(held + octets).then(|| {
             self.transactions

@@ -29,7 +29,11 @@ pub(crate) struct Context {
     /// The branches that may run side by side (RFC 5393 section 5.3.3).
     pub(crate) max_breadth: u32,
     /// The call that it begins, for the log.
-    pub(crate) call: Option<Call>,
+    pub(crate) call: Option<Arc<Call>>,
+    /// When the request came.
+    pub(crate) received: Instant,
+    /// A response other than 100 has gone upstream.
+    pub(crate) is_responded: bool,
     /// The location look-up that it waits for.
     pub(crate) lookup: Option<QueryId>,
     /// Whether it is for a user of ours, so that more targets may be found for it (RFC 3261 section
@@ -112,10 +116,20 @@ impl Forwarded {
 
 impl Context {
     /// The context of a request that has no target yet.
-    pub(crate) fn new(request: Message, arrival: Flow, fingerprint: Fingerprint) -> Context {
+    pub(crate) fn new(
+        now: Instant,
+        request: Message,
+        arrival: Flow,
+        fingerprint: Fingerprint,
+    ) -> Context {
         let is_invite = request.method() == Some(&Method::Invite);
         Context {
-            call: is_invite.then(|| Call::of(&request)).flatten(),
+            call: is_invite
+                .then(|| Call::of(&request, arrival))
+                .flatten()
+                .map(Arc::new),
+            received: now,
+            is_responded: false,
             request_octets: request.wire_length(),
             // It has been found to be there.
             max_breadth: max_breadth(&request).unwrap_or(1),

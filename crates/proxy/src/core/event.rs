@@ -33,13 +33,13 @@ pub enum Event {
         flow: Flow,
     },
     /// An INVITE outside of a dialog was taken on.
-    CallStarted(Call),
+    CallStarted(Arc<Call>),
     /// A callee has answered it with a 2xx.
-    CallAnswered(Call),
+    CallAnswered(Answered),
     /// It was refused, cancelled or not answered.
     CallFailed {
         /// Which call.
-        call: Call,
+        call: Arc<Call>,
         /// The status of the final response.
         status: u16,
         /// Its reason phrase.
@@ -63,11 +63,24 @@ pub enum Event {
         /// Its new state.
         state: MemberState,
     },
-    /// A BYE was answered with a 2xx.
+    /// A BYE was answered with a 2xx, or with a 481: there the dialog had ended already.
     CallEnded {
         /// The Call-ID.
         call_id: String,
+        /// The tag in From: who has ended it.
+        from_tag: String,
     },
+}
+
+/// A call that a callee has answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answered {
+    /// Which call.
+    pub call: Arc<Call>,
+    /// The status of the response.
+    pub status: u16,
+    /// The next hop that it came from.
+    pub hop: Option<(Transport, SocketAddr)>,
 }
 
 /// What became of a request at a next hop.
@@ -95,17 +108,23 @@ pub struct Call {
     pub caller: String,
     /// The URI that was called.
     pub callee: String,
+    /// The tag in From, which tells the caller from the callee within the dialog.
+    pub from_tag: String,
+    /// The way that the INVITE came.
+    pub arrival: Flow,
 }
 
 impl Call {
     /// The call that an INVITE begins; `None` where it is part of one that has begun.
-    pub(crate) fn of(request: &Message) -> Option<Call> {
+    pub(crate) fn of(request: &Message, arrival: Flow) -> Option<Call> {
         if request.to()?.tag().is_some() {
             return None;
         }
         Some(Call {
             call_id: request.call_id().unwrap_or_default().to_owned(),
             caller: request.from()?.uri().to_owned(),
+            from_tag: request.from()?.tag().unwrap_or_default().to_owned(),
+            arrival,
             callee: request.request_uri().unwrap_or_default().to_owned(),
         })
     }

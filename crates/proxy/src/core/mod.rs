@@ -31,6 +31,7 @@ pub(crate) mod flow_octets;
 mod flow_token;
 mod forward;
 mod identity;
+mod latency;
 mod loop_detection;
 mod overload;
 mod policy;
@@ -48,13 +49,17 @@ mod stateless;
 mod statistics;
 mod target;
 mod target_set;
+mod trust;
 mod update;
 mod uri;
 mod validation;
 
 pub use binding::{AddressOfRecord, Binding, BindingParts, Bindings};
-pub use event::{Call, Event, HopOutcome};
+pub use event::{Answered, Call, Event, HopOutcome};
 pub use identity::{Domain, Listener};
+pub use latency::{
+    Histogram, LATENCY_BOUNDS, Latencies, METHOD_CLASSES, method_class, method_class_name,
+};
 pub use overload::{OverloadPolicy, OverloadStatistics};
 pub use policy::{Forking, ForwardingPolicy, Mode, Policy};
 pub use proxy::{Config, Proxy};
@@ -65,4 +70,5 @@ pub use routing::{
     Probing, Route, RouteTarget, Routing, RoutingError,
 };
 pub use statistics::Statistics;
+pub use trust::TrustDomain;
 pub use update::{Update, UpdateError};

@@ -22,6 +22,7 @@ use super::dispatch::Dispatch;
 use super::event::Event;
 use super::flow_token::FlowTokens;
 use super::identity::{Domain, Identity, Listener};
+use super::latency::Latencies;
 use super::loop_detection::LoopDetector;
 use super::overload::{Admission, Defence, Surroundings};
 use super::policy::Policy;
@@ -31,6 +32,7 @@ use super::rejection::Rejection;
 use super::requests::Registering;
 use super::routing::{Dropped, Probe};
 use super::stateless::Passing;
+use super::trust::ProvedNames;
 use super::statistics::Statistics;
 use crate::HostPort;
 
@@ -99,6 +101,7 @@ pub struct Proxy {
     maximum_held_octets: usize,
     maximum_events: usize,
     pub(super) policy: Arc<Policy>,
+    pub(super) proved_names: ProvedNames,
 
     pub(super) transactions: Transactions,
     pub(super) questions: Questions<Waiting>,
@@ -123,6 +126,7 @@ pub struct Proxy {
     defence: Defence,
     events: VecDeque<Event>,
     pub(super) statistics: Statistics,
+    pub(super) latencies: Box<Latencies>,
 }
 
 /// How many connections that are gone are remembered. What is sent along one that was forgotten comes
@@ -201,6 +205,7 @@ impl Proxy {
             maximum_held_octets: config.maximum_held_octets,
             maximum_events: config.maximum_events,
             policy: config.policy,
+            proved_names: ProvedNames::default(),
             transactions,
             questions,
             loops,
@@ -215,6 +220,7 @@ impl Proxy {
             defence,
             events: VecDeque::new(),
             statistics: Statistics::default(),
+            latencies: Box::default(),
         }
     }
 
@@ -328,6 +334,7 @@ impl Proxy {
     /// they expire, since the Contact may be reachable without it (see `target`), but requests do not
     /// go along it any more.
     pub fn handle_connection_closed(&mut self, connection: ConnectionId) {
+        self.proved_names.remove(connection);
         self.closed.insert(connection);
         if self.closed.len() > MAXIMUM_CLOSED {
             self.closed.pop_first();
@@ -405,6 +412,11 @@ impl Proxy {
         .into_iter()
         .flatten()
         .min()
+    }
+
+    /// How long clients have waited.
+    pub fn latencies(&self) -> &Latencies {
+        &self.latencies
     }
 
     /// The counters as they stand.
@@ -500,15 +512,16 @@ impl Proxy {
                 }
                 TransactionEvent::Response {
                     transaction,
-                    response,
-                    ..
+                    flow,
+                    mut response,
                 } => {
                     if !self.handle_probe_response(now, transaction, &response) {
+                        self.remove_claims(&mut response, &flow);
                         self.handle_response(now, transaction, response);
                     }
                 }
-                TransactionEvent::StrayResponse { response, .. } => {
-                    self.handle_stray_response(now, response);
+                TransactionEvent::StrayResponse { flow, response } => {
+                    self.handle_stray_response(now, flow, response);
                 }
                 TransactionEvent::Timeout { transaction } => {
                     self.handle_unanswered(now, transaction, 408);

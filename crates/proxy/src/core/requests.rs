@@ -32,6 +32,8 @@ pub(super) struct Registering {
     address: AddressOfRecord,
     /// The contacts that it changes, with the intervals granted; zero for those removed.
     changes: Vec<(String, Duration)>,
+    /// When the request came.
+    received: Instant,
 }
 
 impl Registering {
@@ -69,6 +71,7 @@ impl Proxy {
             self.cancel(now, server, &request, cancels);
             return;
         }
+        self.remove_claims(&mut request, &arrival);
         let fingerprint = self.loops.fingerprint(&request);
         match self.addressee(&mut request, &arrival, fingerprint) {
             Ok(Addressee::Registrar) => self.register(now, server, arrival, request),
@@ -77,17 +80,17 @@ impl Proxy {
                 self.refuse(now, server, &request, &Rejection::overloaded());
             }
             Ok(Addressee::User(address)) => {
-                let context = Box::new(Context::new(request, arrival, fingerprint));
+                let context = Box::new(Context::new(now, request, arrival, fingerprint));
                 self.look_up(now, server, context, address);
             }
             Ok(Addressee::Requested(target)) => {
-                let mut context = Box::new(Context::new(request, arrival, fingerprint));
+                let mut context = Box::new(Context::new(now, request, arrival, fingerprint));
                 context.targets = TargetSet::one(target);
                 self.begin(now, server, &context);
                 self.drive(now, server, context);
             }
             Ok(Addressee::Routed) => {
-                let context = Box::new(Context::new(request, arrival, fingerprint));
+                let context = Box::new(Context::new(now, request, arrival, fingerprint));
                 self.follow_route(now, server, context);
             }
             Err(rejection) => self.refuse(now, server, &request, &rejection),
@@ -119,7 +122,7 @@ impl Proxy {
             let thousandths = 999 / (place + 1);
             response.push_back(Name::Contact, format!("<{contact}>;q=0.{thousandths:03}"));
         }
-        self.report_final(&context, 302, "Moved Temporarily");
+        self.report_final(now, &context, 302, "Moved Temporarily", None);
         self.statistics.redirected += 1;
         self.respond(now, server, response);
     }
@@ -137,6 +140,7 @@ impl Proxy {
             flow,
             address,
             changes,
+            received,
         } = registering;
         let none = Answer::Bindings([].into());
         let bindings = match if answer == Answer::Unknown {
@@ -154,6 +158,9 @@ impl Proxy {
             }
         };
         self.statistics.registrations += 1;
+        let waited = now.saturating_duration_since(received);
+        self.latencies.add_first(&Method::Register, waited);
+        self.latencies.add_last(&Method::Register, waited);
         for (contact, expires) in changes {
             let address = address.clone();
             self.report(if expires == Duration::ZERO {
@@ -226,7 +233,7 @@ impl Proxy {
             self.abandon(now, server, context, &rejection);
             return;
         };
-        self.report_final(context, 302, "Moved Temporarily");
+        self.report_final(now, context, 302, "Moved Temporarily", None);
         self.statistics.redirected += 1;
         self.respond(now, server, response);
     }
@@ -358,6 +365,7 @@ impl Proxy {
             flow,
             address,
             changes,
+            received: now,
         };
         if let Err(Waiting::Register(registering)) =
             self.ask(now, query, Waiting::Register(Box::new(registering)))

@@ -1,14 +1,15 @@
 //! What comes back on the branches of a forwarded request (RFC 3261 section 16.7).
 
 use std::mem;
+use std::net::SocketAddr;
 use std::time::Instant;
 
 use sip::transaction::{ClientId, ServerId};
-use sip::{Message, Method, Name};
+use sip::{Message, Method, Name, Transport};
 
 use super::best_response::Candidate;
 use super::context::{Cancel, Context};
-use super::event::{Event, HopOutcome};
+use super::event::{Answered, Event, HopOutcome};
 use super::proxy::{BranchName, Proxy};
 use super::rejection::Rejection;
 use super::requests::NOT_FOUND;
@@ -31,10 +32,14 @@ impl Proxy {
         let Some(mut context) = self.contexts.remove(&name.0) else {
             // Another 2xx, when all else is over: each goes upstream (step 5, RFC 6026).
             if has_via && is_success(status) && is_invite(&response) {
+                // It is not known any more to whom it goes.
+                self.withhold_identity_from_anybody(&mut response);
                 self.transactions.respond(now, name.0, response);
             }
             return;
         };
+        let upstream = sip::Target::Flow(context.arrival);
+        self.withhold_identity(&mut response, &upstream, None);
         if let Some((member, forwarded)) = context.hop(name.1) {
             self.note_response(now, member, forwarded, &response);
         }
@@ -87,23 +92,41 @@ impl Proxy {
         }
         match best {
             Candidate::Received(response) if response.status() == Some(status) => {
-                self.report_final(context, status, response.reason().unwrap_or_default());
+                let reason = response.reason().unwrap_or_default();
+                self.report_final(now, context, status, reason, None);
                 self.respond(now, server, response);
             }
             _ => {
                 let rejection = rejection(status);
-                self.report_final(context, status, rejection.reason);
+                self.report_final(now, context, status, rejection.reason, None);
                 self.refuse(now, server, &context.request, &rejection);
             }
         }
     }
 
-    /// Tells the log how a call has begun, if it has, or how a dialog has ended.
-    pub(super) fn report_final(&mut self, context: &Context, status: u16, reason: &str) {
+    /// Tells the log how a call has begun, if it has, or how a dialog has ended, and notes how long the
+    /// client has waited. `branch` is the one that the response came from.
+    pub(super) fn report_final(
+        &mut self,
+        now: Instant,
+        context: &Context,
+        status: u16,
+        reason: &str,
+        branch: Option<usize>,
+    ) {
+        if let Some(method) = context.request.method() {
+            let waited = now.saturating_duration_since(context.received);
+            if !context.is_responded {
+                self.latencies.add_first(method, waited);
+            }
+            self.latencies.add_last(method, waited);
+        }
         if let Some(call) = context.call.clone() {
             if is_success(status) {
                 self.statistics.calls_answered += 1;
-                self.report(Event::CallAnswered(call));
+                let hop = branch.and_then(|branch| context.hop(branch));
+                let hop = hop.map(|(_, forwarded)| place_of(&forwarded.sent_to));
+                self.report(Event::CallAnswered(Answered { call, status, hop }));
             } else {
                 self.statistics.calls_failed += 1;
                 self.report(Event::CallFailed {
@@ -112,9 +135,16 @@ impl Proxy {
                     reason: reason.to_owned(),
                 });
             }
-        } else if is_success(status) && context.request.method() == Some(&Method::Bye) {
+        } else if (is_success(status) || status == 481)
+            && context.request.method() == Some(&Method::Bye)
+        {
             let call_id = context.request.call_id().unwrap_or_default().to_owned();
-            self.report(Event::CallEnded { call_id });
+            let from = context.request.from();
+            let from_tag = from
+                .and_then(|from| from.tag())
+                .unwrap_or_default()
+                .to_owned();
+            self.report(Event::CallEnded { call_id, from_tag });
         }
     }
 
@@ -151,6 +181,11 @@ impl Proxy {
             && !is_trying
             && !context.is_answered
         {
+            if !context.is_responded {
+                context.is_responded = true;
+                let waited = now.saturating_duration_since(context.received);
+                self.latencies.add_first(&Method::Invite, waited);
+            }
             self.transactions.respond(now, name.0, response);
         }
     }
@@ -167,7 +202,8 @@ impl Proxy {
     ) {
         let is_invite = context.is_invite();
         if !context.is_answered {
-            self.report_final(context, 200, "OK");
+            let status = response.status().unwrap_or(200);
+            self.report_final(now, context, status, "OK", Some(name.1));
         }
         if is_invite || !context.is_answered {
             self.transactions.respond(now, name.0, response);
@@ -244,6 +280,15 @@ impl Proxy {
             self.end_branch(name, context, Some(candidate));
         }
     }
+}
+
+/// Where a request has gone.
+fn place_of(target: &sip::Target) -> (Transport, SocketAddr) {
+    let remote = match target {
+        sip::Target::Flow(flow) | sip::Target::FlowOrAddress(flow, _) => flow.remote,
+        sip::Target::Address(_, remote) => *remote,
+    };
+    (target.transport(), remote)
 }
 
 fn is_success(status: u16) -> bool {

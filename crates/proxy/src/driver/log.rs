@@ -32,34 +32,33 @@ pub(super) fn write(event: &Event) {
             flow = %Along(flow),
             "unregistered"
         ),
-        Event::CallStarted(Call {
-            call_id,
-            caller,
-            callee,
-        }) => {
+        Event::CallStarted(call) => {
+            let Call {
+                call_id,
+                caller,
+                callee,
+                ..
+            } = &**call;
             tracing::debug!(caller = ?caller, callee = ?callee, call_id = ?call_id, "call started");
         }
-        Event::CallAnswered(Call {
-            call_id,
-            caller,
-            callee,
-        }) => {
+        Event::CallAnswered(answered) => {
+            let Call {
+                call_id,
+                caller,
+                callee,
+                ..
+            } = &*answered.call;
             tracing::info!(caller = ?caller, callee = ?callee, outcome = "answered", call_id = ?call_id, "call");
         }
         Event::CallFailed {
-            call:
-                Call {
-                    call_id,
-                    caller,
-                    callee,
-                },
+            call,
             status,
             reason,
         } => tracing::info!(
-            caller = ?caller,
-            callee = ?callee,
+            caller = ?call.caller,
+            callee = ?call.callee,
             outcome = ?format_args!("{status} {reason}"),
-            call_id = ?call_id,
+            call_id = ?call.call_id,
             "call"
         ),
         Event::NextHop {
@@ -77,7 +76,7 @@ pub(super) fn write(event: &Event) {
             uri,
             state: MemberState::Down { .. },
         } => tracing::warn!(group = %group, member = %uri, "member is down"),
-        Event::CallEnded { call_id } => tracing::debug!(call_id = ?call_id, "call ended"),
+        Event::CallEnded { call_id, .. } => tracing::debug!(call_id = ?call_id, "call ended"),
     }
 }
 
