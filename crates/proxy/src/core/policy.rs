@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::overload::OverloadPolicy;
 use super::routing::Routing;
+use super::trust::TrustDomain;
 
 /// The part of the settings that can be exchanged at run time, by
 /// [`Proxy::set_policy`](super::Proxy::set_policy). Requests that are being forwarded go on by the
@@ -12,6 +13,8 @@ use super::routing::Routing;
 pub struct Policy {
     /// How requests are forwarded.
     pub forwarding: ForwardingPolicy,
+    /// Whose assertions of identity are believed (RFC 3325).
+    pub trust: TrustDomain,
     /// Where requests go by settings, and which are dropped.
     pub routing: Routing,
     /// How much is taken before requests are refused.

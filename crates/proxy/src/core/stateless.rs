@@ -61,6 +61,7 @@ impl Proxy {
     pub(super) fn handle_stateless(&mut self, now: Instant, arrival: Flow, received: Message) {
         let mut request = received.clone();
         note_source(&mut request, &arrival);
+        self.remove_claims(&mut request, &arrival);
         let fingerprint = self.loops.fingerprint(&request);
         let is_cancel = request.method() == Some(&Method::Cancel);
         let addressee = self.addressee(&mut request, &arrival, fingerprint);
@@ -99,6 +100,7 @@ impl Proxy {
         if request.to().and_then(|to| to.tag()) == Some(tag.as_str()) {
             return;
         }
+        self.remove_claims(&mut request, &arrival);
         let fingerprint = self.loops.fingerprint(&request);
         let addressee = self.addressee(&mut request, &arrival, fingerprint);
         let passing = Passing {
@@ -148,7 +150,12 @@ impl Proxy {
 
     /// Takes a response that belongs to no transaction. One to a request that we have forwarded
     /// without state goes back along the flow that our Via names; any other ends here.
-    pub(super) fn handle_stray_response(&mut self, now: Instant, mut response: Message) {
+    pub(super) fn handle_stray_response(
+        &mut self,
+        now: Instant,
+        arrival: Flow,
+        mut response: Message,
+    ) {
         let back = response
             .top_via()
             .and_then(|via| self.tokens.decode(via.parameter(FLOW)?));
@@ -156,6 +163,8 @@ impl Proxy {
             return;
         };
         response.remove_first_value(Name::Via);
+        self.remove_claims(&mut response, &arrival);
+        self.withhold_identity(&mut response, &sip::Target::Flow(back), None);
         self.statistics.responses_passed_on += 1;
         self.transactions.respond_stateless(now, back, response);
     }
@@ -233,7 +242,8 @@ impl Proxy {
                     to: &side,
                     max_breadth: max_breadth(request).filter(|_| has_breadth),
                 };
-                let copy = forwarded(request, &how, &self.tokens);
+                let mut copy = forwarded(request, &how, &self.tokens);
+                self.withhold_identity(&mut copy, &to, peer.as_deref());
                 if is_answered {
                     self.statistics.passed_on += 1;
                 } else {
