@@ -241,7 +241,7 @@ impl Shared {
         (worker, departures): (usize, &mut Departures),
     ) {
         let sent = match flow.transport {
-            Transport::Udp => match self.udp.get(flow.connection, worker) {
+            Transport::Udp => match self.udp.along(&flow, worker) {
                 Some(port) => {
                     let source = Some(flow.local.ip());
                     departures.push(self, port, flow.remote, source, outgoing)

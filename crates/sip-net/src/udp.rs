@@ -153,6 +153,25 @@ impl UdpPorts {
         }
     }
 
+    /// The socket of a flow. One that an earlier process has written down names a socket of that one:
+    /// what counts is the address that the peer has seen.
+    pub(crate) fn along(&self, flow: &Flow, worker: usize) -> Option<Arc<UdpPort>> {
+        let is_at = |port: &UdpPort| {
+            let ip = port.local.ip();
+            ip == flow.local.ip() || ip.is_unspecified() && ip.is_ipv4() == flow.local.is_ipv4()
+        };
+        let has_port = |port: &UdpPort| port.local.port() == flow.local.port();
+        self.get(flow.connection, worker)
+            .filter(|port| has_port(port))
+            .or_else(|| {
+                self.listeners
+                    .iter()
+                    .filter_map(|sockets| of_worker(sockets, worker))
+                    .find(|port| has_port(port) && is_at(port))
+                    .cloned()
+            })
+    }
+
     /// A worker's socket for sending to an address: the listener that suits it best, or one that was
     /// opened for such addresses.
     pub(crate) fn toward(

@@ -20,6 +20,7 @@
 //!
 //! `identity` knows who we are, `binding` what a location store keeps.
 
+mod authentication;
 mod best_response;
 mod binding;
 mod branches;
@@ -30,7 +31,9 @@ mod event;
 pub(crate) mod flow_octets;
 mod flow_token;
 mod forward;
+mod hexadecimal;
 mod identity;
+mod keys;
 mod latency;
 mod loop_detection;
 mod overload;
@@ -54,15 +57,17 @@ mod update;
 mod uri;
 mod validation;
 
+pub use authentication::AuthenticationPolicy;
 pub use binding::{AddressOfRecord, Binding, BindingParts, Bindings};
 pub use event::{Answered, Call, Event, HopOutcome};
 pub use identity::{Domain, Listener};
+pub use keys::Keys;
 pub use latency::{
     Histogram, LATENCY_BOUNDS, Latencies, METHOD_CLASSES, method_class, method_class_name,
 };
 pub use overload::{OverloadPolicy, OverloadStatistics};
 pub use policy::{Forking, ForwardingPolicy, Mode, Policy};
-pub use proxy::{Config, Proxy};
+pub use proxy::{Config, FORMER_CONNECTION, Proxy};
 pub use query::{Answer, Destination, NextHop, Query, QueryId, QueryLimits};
 pub use registrar::RegistrarConfig;
 pub use routing::{

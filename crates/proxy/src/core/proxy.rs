@@ -17,11 +17,13 @@ use sip::transaction::{
 };
 use sip::{ConnectionId, Flow, Message, Name, Target, Transmit, Violation};
 
+use super::authentication::{Authenticating, Authentication, Parked};
 use super::contexts::Contexts;
 use super::dispatch::Dispatch;
 use super::event::Event;
 use super::flow_token::FlowTokens;
 use super::identity::{Domain, Identity, Listener};
+use super::keys::Keys;
 use super::latency::Latencies;
 use super::loop_detection::LoopDetector;
 use super::overload::{Admission, Defence, Surroundings};
@@ -69,6 +71,9 @@ pub struct Config {
     pub maximum_events: usize,
     /// What can be changed at run time, as it is at first.
     pub policy: Arc<Policy>,
+    /// What is signed with them has to be known again by all workers of a server, and after a restart.
+    /// `None` draws them from the generator.
+    pub keys: Option<Keys>,
 }
 
 impl Default for Config {
@@ -86,6 +91,7 @@ impl Default for Config {
             maximum_held_octets: 256 << 20,
             maximum_events: 10_000,
             policy: Arc::default(),
+            keys: None,
         }
     }
 }
@@ -107,6 +113,9 @@ pub struct Proxy {
     pub(super) questions: Questions<Waiting>,
     pub(super) loops: LoopDetector,
     pub(super) tokens: FlowTokens,
+    pub(super) authentication: Authentication,
+    /// The requests that wait for what is stored of a password.
+    pub(super) authenticating: HashMap<ServerId, Parked, RandomState>,
     /// The key of our tags.
     tags: RandomState,
 
@@ -133,12 +142,18 @@ pub struct Proxy {
 /// back as a failure.
 const MAXIMUM_CLOSED: usize = 1 << 18;
 
+/// The connection of a flow that an earlier process has written down: it is none of this one's. Over UDP
+/// there is a way all the same, from the socket that has the flow's local address.
+pub const FORMER_CONNECTION: ConnectionId = ConnectionId(u64::MAX);
+
 /// Names a branch of a response context.
 pub(super) type BranchName = (ServerId, usize);
 
 /// What waits for the answer to a question.
 #[derive(Debug)]
 pub(super) enum Waiting {
+    /// A request, for what is stored of its sender's password.
+    Authenticate(Box<Authenticating>),
     /// A REGISTER, for the bindings.
     Register(Box<Registering>),
     /// A response context, for the bindings of its target.
@@ -155,6 +170,7 @@ impl Waiting {
     /// The length of the request that it holds itself. A context counts its own.
     fn octets(&self) -> usize {
         match self {
+            Waiting::Authenticate(authenticating) => authenticating.octets(),
             Waiting::Register(registering) => registering.octets(),
             Waiting::Passing(passing) => passing.octets(),
             Waiting::Lookup(_) | Waiting::Resolve(_) | Waiting::Probe(_) => 0,
@@ -178,9 +194,12 @@ impl Proxy {
         };
         let contexts = Contexts::new(state());
         let clients = HashMap::with_hasher(state());
+        let authenticating = HashMap::with_hasher(state());
         let tags = state();
         let loops = LoopDetector::new(&mut rng);
-        let tokens = FlowTokens::new(&mut rng);
+        let keys = config.keys.unwrap_or_else(|| Keys::draw(&mut rng));
+        let tokens = FlowTokens::new(&keys);
+        let authentication = Authentication::new(&keys, &mut rng);
         let questions = Questions::new(config.queries, &mut rng);
         let defence = Defence::new(&config.policy.overload, &mut rng);
         let mut seed = [0; 32];
@@ -210,12 +229,15 @@ impl Proxy {
             questions,
             loops,
             tokens,
+            authentication,
+            authenticating,
             tags,
             contexts,
             parked_octets: 0,
             clients,
             timers: BTreeSet::new(),
-            closed: BTreeSet::new(),
+            // The highest number of all: it is never forgotten.
+            closed: BTreeSet::from([FORMER_CONNECTION]),
             dispatch,
             defence,
             events: VecDeque::new(),
@@ -255,7 +277,7 @@ impl Proxy {
             let around = Surroundings {
                 from: flow.remote.ip(),
                 is_trusted: false,
-                registers_are_challenged: false,
+                registers_are_challenged: self.policy.authentication.register,
                 waited,
                 transactions: (
                     self.transactions.server_transactions(),
@@ -427,6 +449,7 @@ impl Proxy {
             response_contexts: self.contexts.len() as u64,
             branches: self.clients.len() as u64,
             questions: self.questions.len() as u64,
+            nonces: self.authentication.nonces() as u64,
             held_octets: (self.contexts.octets() + self.parked_octets) as u64,
             ..self.statistics
         }
@@ -490,6 +513,13 @@ impl Proxy {
             Err(_) => self.statistics.questions_refused += 1,
         }
         asked
+    }
+
+    /// Takes a question back, with what waits for its answer.
+    pub(super) fn withdraw(&mut self, query: QueryId) -> Option<Waiting> {
+        let waiting = self.questions.take(query)?;
+        self.parked_octets -= waiting.octets();
+        Some(waiting)
     }
 
     /// Does what the transaction layer has to tell.
@@ -570,6 +600,9 @@ impl Proxy {
     fn resume(&mut self, now: Instant, waiting: Waiting, answer: Answer, is_timeout: bool) {
         self.parked_octets -= waiting.octets();
         match waiting {
+            Waiting::Authenticate(authenticating) => {
+                self.complete_authentication(now, *authenticating, answer);
+            }
             Waiting::Register(registering) => self.complete_registration(now, *registering, answer),
             Waiting::Lookup(server) => self.complete_lookup(now, server, answer, is_timeout),
             Waiting::Resolve(branch) => self.complete_resolution(now, branch, answer),

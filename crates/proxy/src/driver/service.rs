@@ -170,9 +170,8 @@ impl Service {
                     self.core.handle_answer(now, id, answer);
                 }
             }
-            // There is no database of users yet: nobody has a password.
-            Query::Credentials { .. } => {
-                self.core.handle_answer(now, id, Answer::Credentials(None));
+            Query::Credentials { realm, username } => {
+                location.submit(now, id, StoreQuery::Credentials { realm, username });
             }
         }
     }

@@ -26,7 +26,6 @@ use std::time::{Duration, Instant};
 use ahash::RandomState;
 use rand::Rng;
 use rand_chacha::ChaCha12Rng;
-use sip::ConnectionId;
 
 use crate::core::{Answer, QueryId};
 use backend::Backend;
@@ -96,10 +95,6 @@ impl Default for LocationConfig {
         }
     }
 }
-
-/// The connection of a flow that was written down by an earlier process: it is none of this one's. What
-/// came over UDP can go back over the socket that has the flow's local address.
-pub const FORMER_CONNECTION: ConnectionId = ConnectionId(u64::MAX);
 
 /// Why a store could not be opened: one line that says what is wrong and what to do.
 #[derive(Debug, thiserror::Error)]

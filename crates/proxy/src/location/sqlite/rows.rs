@@ -5,10 +5,9 @@ use std::num::NonZeroU32;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, Row, Statement};
-use sip::{ConnectionId, Flow, Transport};
+use sip::{Flow, Transport};
 
-use super::super::FORMER_CONNECTION;
-use crate::core::{Binding, BindingParts};
+use crate::core::{Binding, BindingParts, FORMER_CONNECTION};
 
 /// How many bindings of one address of record have room in the numbering of rows.
 pub(super) const MAXIMUM_PLACES: usize = 1 << PLACE_BITS;
@@ -243,5 +242,3 @@ fn read_flow(text: &str) -> Option<Flow> {
         stream: 0,
     })
 }
-
-const _: () = assert!(matches!(FORMER_CONNECTION, ConnectionId(u64::MAX)));
