@@ -240,6 +240,108 @@ async fn a_stream_per_flow_is_ordered() {
 }
 
 #[tokio::test]
+async fn one_stream_for_all_is_ordered() {
+    let bare = Bare::start();
+    let client = Node::start(bare.client(StreamPolicy::Single));
+    let target = Target::Address(Transport::Sctp, bare.address());
+    for name in ["a", "b"] {
+        client.send(target, &request(name));
+    }
+    let association = bare.accept().await;
+    for name in ["a", "b"] {
+        let received = receive(&association).await;
+        assert_eq!(received.payload, request(name));
+        assert_eq!(
+            (received.stream, received.ppid, received.unordered),
+            (0, 0, false)
+        );
+    }
+}
+
+#[tokio::test]
+async fn each_transaction_has_a_stream() {
+    let bare = Bare::start();
+    let client = Node::start(bare.client(StreamPolicy::PerTransaction));
+    let target = Target::Address(Transport::Sctp, bare.address());
+    let names: Vec<String> = (0..64).map(|number| format!("n{number}")).collect();
+    for name in &names {
+        client.send(target, &request(name));
+        client.send(target, &request(name));
+    }
+    let association = bare.accept().await;
+    assert_eq!(association.outbound_streams(), 8);
+    let mut streams = std::collections::HashMap::new();
+    for _ in 0..2 * names.len() {
+        let received = receive(&association).await;
+        assert!(!received.unordered);
+        streams
+            .entry(received.payload)
+            .or_insert_with(Vec::new)
+            .push(received.stream);
+    }
+    // There are 64 streams, so no two transactions share one, and both messages of each do.
+    let mut used: Vec<u16> = streams.values().map(|streams| streams[0]).collect();
+    used.sort_unstable();
+    assert_eq!(used, (0..64).collect::<Vec<u16>>());
+    assert!(streams.values().all(|streams| streams[0] == streams[1]));
+}
+
+#[tokio::test]
+async fn a_response_to_a_dead_association_takes_another() {
+    let mut server = Node::listen(LISTEN);
+    let mut peer = Node::start(SipNetConfig {
+        listeners: config(LISTEN).listeners,
+        ..client_of(&server)
+    });
+    let user = connect(&peer, &server, true).await;
+    peer.send(Target::Flow(user), &request("a"));
+    let flow = server.expect(&request("a")).await;
+    peer.transports.close(user.connection);
+    assert_eq!(closed(&mut server, flow).await, CloseReason::Peer);
+    assert_eq!(closed(&mut peer, user).await, CloseReason::Local);
+    // Along the flow alone it cannot go; with the address that the Via says it can (RFC 3261
+    // section 18.2.2), on an association that is there or a new one.
+    let key = transaction();
+    server.send_for(Target::Flow(flow), &response(200, "a"), Some(key));
+    match server.event().await {
+        Incoming::SendFailed { error, .. } => assert_eq!(error, SendError::Gone),
+        other => panic!("{other:?}"),
+    }
+    let open = connect(&peer, &server, false).await;
+    peer.send(Target::Flow(open), &request("b"));
+    server.expect(&request("b")).await;
+    let via = Target::FlowOrAddress(flow, peer.address());
+    server.send_for(via, &response(200, "a"), Some(key));
+    let back = peer.expect(&response(200, "a")).await;
+    assert_eq!(back.connection, open.connection);
+}
+
+#[tokio::test]
+async fn associations_can_be_watched() {
+    let mut server = Node::listen(LISTEN);
+    let client = Node::start(client_of(&server));
+    let flow = connect(&client, &server, false).await;
+    client.send(Target::Flow(flow), &request("a"));
+    let at_server = server.expect(&request("a")).await;
+    let seen = server.transports.sctp_associations(10).await;
+    assert_eq!(seen.len(), 1);
+    assert_eq!(
+        (seen[0].transport, seen[0].connection, seen[0].remote),
+        (Transport::Sctp, at_server.connection, flow.local)
+    );
+    assert!(seen[0].accepted);
+    assert_eq!(seen[0].statistics.messages_received, 1);
+    let path = &seen[0].status.paths[0];
+    assert_eq!(path.address.remote, flow.local.ip());
+    assert!(path.cwnd > 0);
+    assert!(server.transports.sctp_associations(0).await.is_empty());
+    client.transports.close(flow.connection);
+    server
+        .until(async |transports| transports.sctp_associations(10).await.is_empty())
+        .await;
+}
+
+#[tokio::test]
 async fn messages_are_accepted_on_any_stream() {
     let settings = SipNetConfig {
         stream_policy: StreamPolicy::PerFlow,

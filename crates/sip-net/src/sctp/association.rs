@@ -127,9 +127,15 @@ impl Carrier<'_> {
     /// Messages can be sent and received from now on.
     pub(super) fn opened(&self) {
         if !self.is_open.swap(true, Relaxed) {
-            if self.connection.opened_by == OpenedBy::Us {
-                let counters = self.shared.counters(self.flow.transport);
-                counters.connections_opened.increment();
+            match (self.connection.opened_by, &self.contents) {
+                (OpenedBy::Us, _) => {
+                    let counters = self.shared.counters(self.flow.transport);
+                    counters.connections_opened.increment();
+                }
+                (OpenedBy::Peer, Contents::Records(_)) => {
+                    self.shared.connections.proved(self.connection);
+                }
+                (OpenedBy::Peer, Contents::Messages(_)) => {}
             }
             self.connection.opened(self.flow);
         }

@@ -48,7 +48,12 @@ pub(crate) async fn accept(shared: Arc<Shared>, listener: SctpListener) {
                 continue;
             }
         };
-        match shared.connections.accepted(listener.transport, remote) {
+        let connections = &shared.connections;
+        let accepted = match role {
+            Some(_) => connections.accepted_unproved(listener.transport, remote),
+            None => connections.accepted(listener.transport, remote),
+        };
+        match accepted {
             Ok((connection, queue)) => {
                 counters.connections_accepted.increment();
                 let task = serve(shared.clone(), connection, queue, association, role);
