@@ -1,6 +1,8 @@
 //! What the tests of the transports share: messages, and waiting for events with a limit.
 #![allow(dead_code, unreachable_pub)] // Each test program uses a part of it.
 
+pub mod certificates;
+
 use std::net::SocketAddr;
 use std::time::Duration;
 
