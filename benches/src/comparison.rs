@@ -2,7 +2,9 @@
 
 use crate::output::Output;
 use crate::rounds::Rounds;
-use crate::{engine_dcsctp, engine_sctp_proto, handshakes, kernel_tcp, udp_usrsctp};
+use crate::{
+    engine_dcsctp, engine_sctp_proto, handshakes, kernel_tcp, proxy_kamailio, sip_parse, udp_usrsctp,
+};
 
 /// A comparison.
 pub(crate) struct Comparison {
@@ -37,5 +39,15 @@ pub(crate) const COMPARISONS: &[Comparison] = &[
         name: "handshakes",
         about: "setting up and shutting down, answering INITs, and idle associations",
         run: handshakes::run,
+    },
+    Comparison {
+        name: "proxy-kamailio",
+        about: "proxy and registrar against Kamailio under SIPp: CPU time, memory, failed calls",
+        run: proxy_kamailio::run,
+    },
+    Comparison {
+        name: "sip-parse",
+        about: "an INVITE read, edited and written, against rsip, rsipstack and ezk-sip-types",
+        run: sip_parse::run,
     },
 ];

@@ -1,4 +1,4 @@
-//! Comparisons of Tandem's SCTP with others: ours and the peer alternately in one run, several rounds.
+//! Comparisons of Tandem with others: ours and the peer alternately in one run, several rounds.
 //!
 //! `versus list` names them; the README beside this package says what each one measures.
 #![forbid(unsafe_code)]
@@ -9,12 +9,17 @@ mod engine_dcsctp;
 mod engine_sctp_proto;
 mod engines;
 mod handshakes;
+mod kernel_floor;
 mod kernel_tcp;
 mod memory;
 mod output;
 mod process;
+mod proxy_kamailio;
 mod roles;
 mod rounds;
+mod sip_parse;
+mod sip_servers;
+mod sipp;
 mod transfer;
 mod udp_usrsctp;
 mod usrsctp;
@@ -29,7 +34,7 @@ use comparison::{COMPARISONS, Comparison};
 use output::{JsonLines, Output, Table};
 use rounds::Rounds;
 
-/// Compares Tandem's SCTP with others, each by the same measure in the same run.
+/// Compares Tandem with others, each by the same measure in the same run.
 #[derive(Parser)]
 #[command(name = "versus", version)]
 struct Arguments {

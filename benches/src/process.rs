@@ -6,6 +6,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde::de::DeserializeOwned;
 
 /// How much longer than it should a process may take.
@@ -38,6 +40,19 @@ impl Process {
     pub(crate) fn start_role(role: &str) -> anyhow::Result<Process> {
         let program = std::env::current_exe().context("this program's file")?;
         Process::start(role, Command::new(program).args(["role", "--role", role]))
+    }
+
+    /// Its number.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Asks it to end, and waits until it has, if that does not take long: it may have processes of
+    /// its own to end.
+    pub(crate) fn end(&mut self) {
+        let id = Pid::from_raw(self.child.id().cast_signed());
+        kill(id, Signal::SIGTERM).ok();
+        test_support::wait_until(PATIENCE, || !matches!(self.child.try_wait(), Ok(None)));
     }
 
     /// What the process tells next, which should take `expected` or so.

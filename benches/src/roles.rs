@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 
 use crate::engines;
 use crate::handshakes::idle;
+use crate::sip_servers;
 use crate::transfer::{sctp, tcp};
 
 /// Plays the role that `Process::start_role` asked for.
@@ -22,6 +23,7 @@ pub(crate) fn play(role: &str) -> anyhow::Result<()> {
         }
         ["engine", case @ .., seconds] => engines::ours_alone(&case.join(" "), time(seconds)?),
         ["idle", count, seconds] => idle::hold(count.parse()?, time(seconds)?),
+        ["sip-proxy", workers, location] => sip_servers::serve(workers.parse()?, location),
         _ => bail!("there is no role {role:?}"),
     }
 }

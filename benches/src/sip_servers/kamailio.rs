@@ -1,0 +1,76 @@
+//! Debian's Kamailio.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+use std::{fs, net, thread};
+
+use anyhow::{Context, bail};
+use tempfile::TempDir;
+
+use crate::process::Process;
+
+/// The installed program.
+pub(crate) struct Kamailio {
+    program: PathBuf,
+    modules: PathBuf,
+}
+
+/// The same job as our proxy's. What stands in capitals is filled in.
+const CONFIGURATION: &str = include_str!("../../kamailio/kamailio.cfg");
+
+/// How long it may take to start.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl Kamailio {
+    /// Installs it where it is missing.
+    pub(crate) fn find() -> anyhow::Result<Kamailio> {
+        let program = test_support::require_command("kamailio", "kamailio")
+            .context("Kamailio cannot be had")?;
+        let libraries = Path::new("/usr/lib");
+        let modules = fs::read_dir(libraries)?
+            .filter_map(Result::ok)
+            .map(|entry| entry.path().join("kamailio/modules"))
+            .find(|path| path.is_dir())
+            .context("Kamailio has no modules under /usr/lib")?;
+        Ok(Kamailio { program, modules })
+    }
+
+    /// Starts it with so many children for UDP, and for TCP. Returns its port.
+    pub(super) fn start(&self, children: usize) -> anyhow::Result<(Process, u16, TempDir)> {
+        let port = test_support::free_udp_port();
+        let directory = tempfile::tempdir()?;
+        let file = directory.path().join("kamailio.cfg");
+        let configuration = CONFIGURATION
+            .replace("WORKERS", &children.to_string())
+            .replace("PORT", &port.to_string())
+            .replace("MODULES", &self.modules.display().to_string());
+        fs::write(&file, configuration)?;
+        let mut command = Command::new(&self.program);
+        command
+            .arg("-f")
+            .arg(&file)
+            // Its fast allocator; the default one, for finding errors, costs three times as much.
+            .args(["-x", "fm", "-X", "fm"])
+            // Room for what this run holds, shared and of each process, in MB.
+            .args(["-m", "2048", "-M", "32"])
+            // In the foreground, so that its processes are ours.
+            .arg("-DD")
+            .arg("-Y")
+            .arg(directory.path())
+            .arg("-P")
+            .arg(directory.path().join("pid"));
+        let log = fs::File::create(directory.path().join("log"))?;
+        command.stderr(log);
+        let process = Process::start("kamailio", &mut command)?;
+        let begun = Instant::now();
+        while net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            if begun.elapsed() > PATIENCE {
+                let log = fs::read_to_string(directory.path().join("log")).unwrap_or_default();
+                bail!("Kamailio did not start: {log}");
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok((process, port, directory))
+    }
+}
