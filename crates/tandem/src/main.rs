@@ -7,6 +7,7 @@ mod logging;
 mod pcap;
 mod perf;
 mod proxy;
+mod proxy_users;
 mod sctp;
 mod values;
 

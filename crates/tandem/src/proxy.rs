@@ -4,17 +4,21 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use ::proxy::{HostPort, ProxyConfig, Server};
-use clap::Args;
+use ::proxy::location::{LocationConfig, Url};
+use clap::{Args, Subcommand};
 use sip_net::{Listen, SipNetConfig};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info};
 
-use crate::{fail, logging, pcap};
+use crate::{fail, logging, pcap, proxy_users};
 
 /// Run a SIP proxy and registrar until Ctrl-C.
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+
     /// Address to listen on; may be given several times
     ///
     /// TRANSPORT is udp, tcp or sctp. Without a port it is 5060; port 0 lets the system choose, and the
@@ -39,6 +43,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "HOST[:PORT]")]
     advertise: Option<HostPort>,
 
+    /// Where registrations and users are kept: sqlite:PATH or memory:
+    ///
+    /// A bare file name lies in the state directory: /var/lib/tandem for root, otherwise
+    /// $XDG_STATE_HOME/tandem or ~/.local/state/tandem. A registration answered 200 is on the disk.
+    /// With memory: registrations end with the program, and there are no users.
+    #[arg(long, value_name = "URL", default_value_t = Url::default_sqlite())]
+    store: Url,
+
     /// Write the SCTP packets on the wire to a file that Wireshark opens (pcapng)
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
@@ -46,6 +58,12 @@ pub(crate) struct Arguments {
     /// Log every message, not only registrations and calls
     #[arg(short, long)]
     verbose: bool,
+}
+
+/// What there is to do besides running a proxy.
+#[derive(Debug, Subcommand)]
+enum Command {
+    Users(proxy_users::Arguments),
 }
 
 /// SCTP in UDP (RFC 6951), the same options on every command that speaks SCTP.
@@ -69,7 +87,10 @@ Examples:
   TANDEM_LOG=sip_net=debug tandem proxy             with the messages of the transports";
 
 /// Serves until SIGINT or SIGTERM, then shuts associations down and closes the sockets.
-pub(crate) fn run(arguments: Arguments) -> ExitCode {
+pub(crate) fn run(mut arguments: Arguments) -> ExitCode {
+    if let Some(Command::Users(arguments)) = arguments.command.take() {
+        return proxy_users::run(arguments);
+    }
     logging::start(if arguments.verbose { "debug" } else { "info" });
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -93,7 +114,15 @@ async fn serve(arguments: Arguments) -> ExitCode {
     } else {
         arguments.listen
     };
+    match arguments.store.path() {
+        Some(path) => info!("registrations and users are kept in {}", path.display()),
+        None => info!("registrations are kept in memory, and end with this program"),
+    }
     let config = ProxyConfig {
+        location: LocationConfig {
+            url: arguments.store,
+            ..LocationConfig::default()
+        },
         transports: SipNetConfig {
             listeners,
             encapsulation_port: arguments.encapsulation.encapsulation_port,

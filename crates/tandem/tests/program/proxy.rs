@@ -23,7 +23,7 @@ fn a_port_in_use_is_one_line_that_names_it() {
     let address = taken.local_addr().expect("bound");
     let listener = format!("tcp:{address}");
     let output = tandem()
-        .args(["proxy", "--listen", &listener])
+        .args(["proxy", "--store", "memory:", "--listen", &listener])
         .output()
         .expect("it runs");
     assert_eq!(output.status.code(), Some(1));

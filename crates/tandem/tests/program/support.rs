@@ -25,7 +25,7 @@ impl Proxy {
     /// Starts it with a listener for each transport on loopback ports that the system chooses.
     pub(crate) fn start() -> Proxy {
         let mut command = tandem();
-        command.args(["proxy", "--encapsulation-port", "0"]);
+        command.args(["proxy", "--encapsulation-port", "0", "--store", "memory:"]);
         for transport in ["udp", "tcp", "sctp"] {
             command.args(["--listen", &format!("{transport}:127.0.0.1:0")]);
         }

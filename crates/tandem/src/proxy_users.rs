@@ -1,0 +1,183 @@
+//! `tandem proxy users`: who may authenticate.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::process::ExitCode;
+
+use ::proxy::location::{Url, User, UserDatabase};
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use sip::digest::Algorithm;
+
+use crate::fail;
+
+/// Add, list and remove the users who may authenticate.
+///
+/// A proxy that runs on the same store sees a change within two seconds. The store has no passwords,
+/// only what digest authentication needs of them.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+
+    /// The store that the users are in, sqlite:PATH [default: that of the proxy]
+    #[arg(long, value_name = "URL", global = true)]
+    store: Option<Url>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Add a user, or change the password of one
+    ///
+    /// The password is asked for on a terminal; otherwise it is the first line of the standard input.
+    Add(Name),
+    /// List the users
+    List {
+        /// Write JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove a user
+    Remove(Name),
+}
+
+#[derive(Args, Debug)]
+struct Name {
+    /// The user's name, as the phone gives it to authenticate
+    #[arg(value_name = "NAME", value_parser = name)]
+    username: String,
+
+    /// The realm that the proxy authenticates in, usually its domain
+    #[arg(long, value_name = "REALM", value_parser = name)]
+    realm: String,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tandem proxy users add alice --realm example.org
+  printf %s \"$PASSWORD\" | tandem proxy users add alice --realm example.org --store sqlite:/srv/sip.db
+  tandem proxy users list --json";
+
+/// A user as `list --json` shows it.
+#[derive(Debug, Serialize)]
+struct Listed<'a> {
+    username: &'a str,
+    realm: &'a str,
+    /// The digest algorithms with which the user can authenticate.
+    algorithms: Vec<&'a str>,
+}
+
+/// Does what it is told, and says in one line what has changed.
+pub(crate) fn run(arguments: Arguments) -> ExitCode {
+    match execute(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(error.as_ref()),
+    }
+}
+
+fn execute(arguments: Arguments) -> Result<(), Box<dyn Error>> {
+    let url = arguments.store.unwrap_or_else(Url::default_sqlite);
+    let users = UserDatabase::open(&url)?;
+    let output = match arguments.command {
+        Command::Add(Name { username, realm }) => {
+            let password = read_password(&username, &realm)?;
+            let is_new = users.put(&User::new(&username, &realm, password.as_bytes()))?;
+            let what = match is_new {
+                true => "added",
+                false => "changed the password of",
+            };
+            format!("{what} {username} in realm {realm}\n")
+        }
+        Command::Remove(Name { username, realm }) => {
+            if !users.remove(&realm, &username)? {
+                let path = users.path().display();
+                let message = format!(
+                    "there is no user {username} in realm {realm} in {path}; \
+                     tandem proxy users list shows all"
+                );
+                return Err(message.into());
+            }
+            format!("removed {username} from realm {realm}\n")
+        }
+        Command::List { json } => {
+            let users = users.list()?;
+            let listed: Vec<Listed<'_>> = users.iter().map(Listed::new).collect();
+            match json {
+                true => serde_json::to_string_pretty(&listed)? + "\n",
+                false => table(&listed),
+            }
+        }
+    };
+    // Whoever closes the pipe has read enough.
+    let _ = io::stdout().write_all(output.as_bytes());
+    Ok(())
+}
+
+impl<'a> Listed<'a> {
+    fn new(user: &'a User) -> Listed<'a> {
+        let algorithms = Algorithm::ALL
+            .into_iter()
+            .filter(|algorithm| user.credentials.get(*algorithm).is_some());
+        Listed {
+            username: &user.username,
+            realm: &user.realm,
+            algorithms: algorithms.map(Algorithm::name).collect(),
+        }
+    }
+}
+
+fn table(users: &[Listed<'_>]) -> String {
+    let width = |length: fn(&Listed<'_>) -> usize| users.iter().map(length).max().unwrap_or(0);
+    let names = width(|user| user.username.chars().count());
+    let realms = width(|user| user.realm.chars().count());
+    let mut text = String::new();
+    for user in users {
+        let algorithms = user.algorithms.join(", ");
+        // Writing into a String cannot fail.
+        let _ = writeln!(
+            text,
+            "{:names$}  {:realms$}  {algorithms}",
+            user.username, user.realm
+        );
+    }
+    text
+}
+
+/// The password: asked for twice on a terminal, without showing it; else the first line of the standard
+/// input.
+fn read_password(username: &str, realm: &str) -> Result<String, Box<dyn Error>> {
+    let password = if io::stdin().is_terminal() {
+        let password = ask(&format!("Password of {username} in realm {realm}: "))?;
+        if ask("The same again: ")? != password {
+            return Err("the two passwords differ; nothing has changed".into());
+        }
+        password
+    } else {
+        let mut line = String::new();
+        io::stdin().lock().read_line(&mut line)?;
+        let ending = line.trim_end_matches(['\r', '\n']).len();
+        line.truncate(ending);
+        line
+    };
+    match password.is_empty() {
+        true => Err("there is no password; give it on the terminal or on the standard input".into()),
+        false => Ok(password),
+    }
+}
+
+fn ask(prompt: &str) -> io::Result<String> {
+    let terminal = console::Term::stderr();
+    terminal.write_str(prompt)?;
+    terminal.read_secure_line()
+}
+
+/// Reads a name that fits into a quoted string of a header field (RFC 7616 section 3.3).
+fn name(text: &str) -> Result<String, String> {
+    let is_name = !text.is_empty() && text.len() <= 255 && !text.contains(char::is_control);
+    match is_name {
+        true => Ok(text.to_owned()),
+        false => Err("1 to 255 octets without control characters are expected".to_owned()),
+    }
+}
