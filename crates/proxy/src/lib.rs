@@ -4,6 +4,8 @@
 //! store in memory and to name resolution.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "driver")]
+pub mod config;
 pub mod core;
 #[cfg(feature = "driver")]
 mod driver;

@@ -32,6 +32,15 @@ pub enum Event {
         /// The flow that the REGISTER came over.
         flow: Flow,
     },
+    /// Somebody has given a wrong password, or a name that nobody has.
+    AuthenticationFailed {
+        /// Where the name should belong to.
+        realm: String,
+        /// The name that was given.
+        username: String,
+        /// The flow that the request came over.
+        flow: Flow,
+    },
     /// An INVITE outside of a dialog was taken on.
     CallStarted(Arc<Call>),
     /// A callee has answered it with a 2xx.
@@ -69,6 +78,8 @@ pub enum Event {
         call_id: String,
         /// The tag in From: who has ended it.
         from_tag: String,
+        /// The tag in To.
+        to_tag: String,
     },
 }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use sip::transaction::{ClientId, ServerId};
-use sip::{Message, Method, Name, Transport};
+use sip::{Message, Method, Name, NameAddr, Transport};
 
 use super::best_response::Candidate;
 use super::context::{Cancel, Context};
@@ -139,12 +139,15 @@ impl Proxy {
             && context.request.method() == Some(&Method::Bye)
         {
             let call_id = context.request.call_id().unwrap_or_default().to_owned();
-            let from = context.request.from();
-            let from_tag = from
-                .and_then(|from| from.tag())
-                .unwrap_or_default()
-                .to_owned();
-            self.report(Event::CallEnded { call_id, from_tag });
+            let tag = |field: Option<NameAddr<'_>>| {
+                let field = field?;
+                field.tag().map(str::to_owned)
+            };
+            self.report(Event::CallEnded {
+                call_id,
+                from_tag: tag(context.request.from()).unwrap_or_default(),
+                to_tag: tag(context.request.to()).unwrap_or_default(),
+            });
         }
     }
 

@@ -1,0 +1,134 @@
+//! The configuration file: what its keys mean, what they are when nobody sets them, and what is wrong
+//! with it.
+//!
+//! Every key has a default, and an empty file is a whole configuration. `tandem.example.toml` names them
+//! all. The files here stand for the tables of the file; `reader` is the way to read a key, `value` how
+//! values are written.
+
+mod changes;
+mod forwarding;
+mod limits;
+mod listening;
+mod location;
+mod operation;
+mod problem;
+mod reader;
+mod routing;
+mod value;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use toml::de::DeTable;
+
+use crate::ProxyConfig;
+use crate::core::Policy;
+use problem::line_at;
+use reader::{Key, Reading, Section};
+
+pub use changes::Changes;
+pub use operation::{LogFormat, LogSettings, MetricsSettings, RecordsSettings, ShutdownSettings};
+pub use problem::{ConfigError, Problem};
+
+/// Everything that a configuration file says.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// What the server is started with.
+    pub proxy: ProxyConfig,
+    /// Where the counters can be read.
+    pub metrics: MetricsSettings,
+    /// Where call detail records go.
+    pub records: RecordsSettings,
+    /// What is logged.
+    pub log: LogSettings,
+    /// How the server ends.
+    pub shutdown: ShutdownSettings,
+    /// The keys that were read, for finding out what has changed.
+    keys: Vec<Key>,
+}
+
+/// Why there are no settings.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The file cannot be read.
+    #[error("cannot read {}: {error}", .file.display())]
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// What stands in it is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+}
+
+impl Settings {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or something is wrong with it: then everything that is.
+    pub fn load(file: &Path) -> Result<Settings, LoadError> {
+        let text = std::fs::read_to_string(file).map_err(|error| LoadError::Read {
+            file: file.to_owned(),
+            error,
+        })?;
+        Ok(Settings::read(file, &text)?)
+    }
+
+    /// Reads the text of a file; the name is for the errors.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn read(file: &Path, text: &str) -> Result<Settings, ConfigError> {
+        let refused = |problems| ConfigError {
+            file: file.to_owned(),
+            problems,
+        };
+        let table = DeTable::parse(text).map_err(|error| {
+            refused(vec![Problem {
+                line: line_at(text, error.span().map_or(0, |span| span.start)),
+                message: error.message().replace('\n', ", "),
+            }])
+        })?;
+        let reading = Reading::new(text);
+        let mut settings = reading.file(&table, whole);
+        routing::check(&settings.proxy.policy, &reading);
+        let (problems, keys) = reading.finish();
+        settings.keys = keys;
+        match problems.is_empty() {
+            true => Ok(settings),
+            false => Err(refused(problems)),
+        }
+    }
+
+    /// What is different in a newer reading of the file.
+    pub fn changes(&self, newer: &Settings) -> Changes {
+        Changes::between(&self.keys, &newer.keys)
+    }
+}
+
+/// The file as a whole.
+fn whole(file: &Section<'_, '_>) -> Settings {
+    let mut proxy = ProxyConfig::default();
+    listening::read(file, &mut proxy);
+    location::read(file, &mut proxy);
+    let mut policy = Policy::default();
+    file.live(|| {
+        forwarding::read(file, &mut policy);
+        routing::read(file, &mut policy.routing);
+    });
+    limits::read(file, &mut proxy, &mut policy);
+    proxy.policy = Arc::new(policy);
+    Settings {
+        proxy,
+        metrics: operation::metrics(file),
+        records: operation::records(file),
+        log: operation::log(file),
+        shutdown: operation::shutdown(file),
+        keys: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

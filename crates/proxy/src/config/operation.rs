@@ -1,0 +1,127 @@
+//! How an operator watches and ends the server: `[metrics]`, `[records]`, `[log]`, `[shutdown]`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::reader::Section;
+
+/// Where the counters can be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MetricsSettings {
+    /// The address of the HTTP listener; `None` opens none.
+    pub listen: Option<SocketAddr>,
+}
+
+/// Where call detail records go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordsSettings {
+    /// The file that is written; `None` writes none.
+    pub file: Option<PathBuf>,
+    /// From what length in octets the file is set aside and a new one begun.
+    pub maximum_octets: u64,
+    /// How many files that were set aside are kept: `FILE.1` is the newest.
+    pub kept_files: u32,
+    /// How many records may wait to be written; further ones are dropped and counted.
+    pub queue: usize,
+    /// How many calls that have not ended are remembered. Of one beyond, the record is written when it
+    /// is answered, without its end.
+    pub maximum_calls: usize,
+    /// After what time a call is taken to have ended unseen.
+    pub maximum_duration: Duration,
+}
+
+impl Default for RecordsSettings {
+    fn default() -> RecordsSettings {
+        RecordsSettings {
+            file: None,
+            maximum_octets: 100 << 20,
+            kept_files: 10,
+            queue: 10_000,
+            maximum_calls: 100_000,
+            maximum_duration: Duration::from_secs(24 * 3600),
+        }
+    }
+}
+
+/// What is logged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogSettings {
+    /// How much, as `TANDEM_LOG` has it: `warn`, `info`, `debug`, `sip_net=debug`, ...; `None` leaves it
+    /// to the command line.
+    pub level: Option<String>,
+    /// How a line is written.
+    pub format: LogFormat,
+}
+
+/// How a line of the log is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// A JSON object a line.
+    Json,
+}
+
+/// How the server ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShutdownSettings {
+    /// How long transactions may take to end after SIGTERM.
+    pub drain: Duration,
+    /// How long connections and associations may take to close after that.
+    pub close: Duration,
+}
+
+impl Default for ShutdownSettings {
+    fn default() -> ShutdownSettings {
+        ShutdownSettings {
+            // An INVITE transaction that has its answer lingers for 32 s (64*T1, RFC 3261 section
+            // 17.2.1 and RFC 6026 section 7.1).
+            drain: Duration::from_secs(40),
+            close: Duration::from_secs(5),
+        }
+    }
+}
+
+pub(super) fn metrics(file: &Section<'_, '_>) -> MetricsSettings {
+    file.section("metrics", |section| MetricsSettings {
+        listen: section.optional("listen"),
+    })
+}
+
+pub(super) fn records(file: &Section<'_, '_>) -> RecordsSettings {
+    let default = RecordsSettings::default();
+    file.section("records", |section| RecordsSettings {
+        file: section.optional("file"),
+        maximum_octets: section.within(
+            "maximum_octets",
+            default.maximum_octets,
+            4096..,
+            "4096 or more",
+        ),
+        kept_files: section.get("kept_files", default.kept_files),
+        queue: section.within("queue", default.queue, 1.., "1 or more"),
+        maximum_calls: section.get("maximum_calls", default.maximum_calls),
+        maximum_duration: section.get("maximum_duration", default.maximum_duration),
+    })
+}
+
+pub(super) fn log(file: &Section<'_, '_>) -> LogSettings {
+    file.section("log", |section| LogSettings {
+        level: section.optional("level"),
+        format: section.one_of(
+            "format",
+            LogFormat::Text,
+            &[("text", LogFormat::Text), ("json", LogFormat::Json)],
+        ),
+    })
+}
+
+pub(super) fn shutdown(file: &Section<'_, '_>) -> ShutdownSettings {
+    let default = ShutdownSettings::default();
+    file.section("shutdown", |section| ShutdownSettings {
+        drain: section.get("drain", default.drain),
+        close: section.get("close", default.close),
+    })
+}

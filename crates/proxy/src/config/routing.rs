@@ -1,0 +1,117 @@
+//! Where requests go: `[[route]]`, `[group.NAME]`, `[drop]`.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use sip::Method;
+
+use super::forwarding::MODES;
+use super::reader::{Reading, Section};
+use crate::core::{Group, Member, Policy, Probing, Route, RouteTarget, Routing};
+
+pub(super) fn read(file: &Section<'_, '_>, routing: &mut Routing) {
+    routing.routes = file.list("route", route).into_iter().flatten().collect();
+    routing.groups = file.named("group", group).into_iter().collect();
+    file.section("drop", |section| {
+        routing.drop.addresses = section.get("addresses", Vec::new());
+        routing.drop.user_agents = section.get("user_agents", Vec::new());
+    });
+}
+
+/// Checks what stands in several tables: a route and the group that it names.
+pub(super) fn check(policy: &Policy, reading: &Reading<'_>) {
+    if let Err(error) = policy.routing.validate() {
+        reading.problem_at(&error.key, &error);
+    }
+}
+
+fn route(section: &Section<'_, '_>) -> Option<Route> {
+    let (to, group) = (section.optional("to"), section.optional("group"));
+    let mut route = Route::to(match (to, group) {
+        (Some(uri), None) => RouteTarget::Uri(uri),
+        (None, Some(name)) => RouteTarget::Group(name),
+        _ => {
+            section.problem(
+                "group",
+                "a route needs one of two keys: to = \"sip:...\" or group = \"NAME\"",
+            );
+            return None;
+        }
+    });
+    route.domain = section.optional("domain");
+    route.prefix = section.optional("prefix");
+    let method: Option<String> = section.optional("method");
+    route.method = method.as_deref().map(Method::from_name);
+    route.mode = section.one_of_optional("mode", &MODES);
+    Some(route)
+}
+
+fn group(section: &Section<'_, '_>) -> Group {
+    let default = Group::default();
+    let members = section.list("members", |section| {
+        let uri: Option<String> = section.required("uri");
+        let member = Member::new(uri.as_deref().unwrap_or_default());
+        let (priority, weight) = (
+            section.get("priority", member.priority),
+            section.get("weight", member.weight),
+        );
+        uri.map(|uri| Member {
+            uri,
+            priority,
+            weight,
+        })
+    });
+    Group {
+        members: members.into_iter().flatten().collect(),
+        probing: probing(section),
+        failures: section.get("failures", default.failures),
+        retry_after: section.get("retry_after", default.retry_after),
+        response_timeout: none_for_zero(section.get(
+            "response_timeout",
+            default.response_timeout.unwrap_or_default(),
+        )),
+    }
+}
+
+fn probing(section: &Section<'_, '_>) -> Option<Probing> {
+    let default = Probing::default();
+    let interval = none_for_zero(section.get("probe_interval", Duration::ZERO));
+    let timeout = section.get("probe_timeout", default.timeout);
+    let default_up: Vec<String> = default.up.iter().map(write_statuses).collect();
+    let up = section.get("probe_up", default_up);
+    let up = up.iter().map(|text| {
+        let read = read_statuses(text);
+        if read.is_none() {
+            section.problem(
+                "probe_up",
+                format_args!(
+                    "\"{text}\" is no status: one such as \"200\" or \"200-299\" is expected"
+                ),
+            );
+        }
+        read
+    });
+    // All are looked at, so that all that is wrong is told.
+    let up: Vec<_> = up.collect();
+    Some(Probing {
+        interval: interval?,
+        timeout,
+        up: up.into_iter().flatten().collect(),
+    })
+}
+
+fn none_for_zero(time: Duration) -> Option<Duration> {
+    (time > Duration::ZERO).then_some(time)
+}
+
+fn write_statuses(statuses: &RangeInclusive<u16>) -> String {
+    match statuses.start() == statuses.end() {
+        true => statuses.start().to_string(),
+        false => format!("{}-{}", statuses.start(), statuses.end()),
+    }
+}
+
+fn read_statuses(text: &str) -> Option<RangeInclusive<u16>> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    Some(first.trim().parse().ok()?..=last.trim().parse().ok()?)
+}

@@ -1,0 +1,219 @@
+use super::*;
+
+fn read(text: &str) -> Result<Settings, ConfigError> {
+    Settings::read(Path::new("tandem.toml"), text)
+}
+
+#[track_caller]
+fn refused(text: &str) -> Vec<String> {
+    let error = read(text).expect_err("it is refused");
+    error.to_string().lines().map(str::to_owned).collect()
+}
+
+fn example() -> String {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tandem.example.toml");
+    std::fs::read_to_string(file).expect("the example is there")
+}
+
+/// The example as it is when every setting in it is made to count: those without a default stand
+/// behind a `#` without a space.
+fn whole_example() -> String {
+    let uncommented = |line: &str| match line.strip_prefix('#') {
+        Some(setting) if !setting.is_empty() && !setting.starts_with([' ', '#']) => {
+            setting.to_owned()
+        }
+        _ => line.to_owned(),
+    };
+    let lines: Vec<String> = example().lines().map(uncommented).collect();
+    lines.join("\n")
+}
+
+#[test]
+fn an_empty_file_is_a_configuration() {
+    let settings = read("").expect("nothing is wrong");
+    let default = ProxyConfig::default();
+    assert_eq!(settings.proxy.registrar, default.registrar);
+    assert_eq!(settings.proxy.policy, default.policy);
+    assert_eq!(settings.proxy.transactions, default.transactions);
+    assert_eq!(settings.proxy.transports.limits, default.transports.limits);
+    assert_eq!(settings.records, RecordsSettings::default());
+    assert_eq!(settings.shutdown, ShutdownSettings::default());
+}
+
+#[test]
+fn the_example_says_what_is_so_anyway() {
+    let settings = read(&example()).expect("nothing is wrong");
+    for key in &settings.keys {
+        assert_eq!(key.value, key.default, "{}", key.path);
+        assert_eq!(
+            key.is_set,
+            key.default.is_some(),
+            "a key with a default stands in the example with that: {}",
+            key.path
+        );
+    }
+}
+
+#[test]
+fn the_example_has_every_key_with_a_line_that_describes_it() {
+    let settings = read(&whole_example()).expect("nothing is wrong");
+    // Of several tables of a list one has to have the key.
+    let of_any = |path: &str| -> String {
+        let parts = path.split('[').map(|part| match part.split_once(']') {
+            Some((_, rest)) => rest,
+            None => part,
+        });
+        parts.collect()
+    };
+    let set: Vec<String> = settings
+        .keys
+        .iter()
+        .filter(|key| key.is_set)
+        .map(|key| of_any(&key.path))
+        .collect();
+    for key in &settings.keys {
+        let path = of_any(&key.path);
+        assert!(set.contains(&path), "{path} is missing in the example");
+    }
+    let text = example();
+    let mut before = "";
+    for line in text.lines() {
+        let setting = line.strip_prefix('#').unwrap_or(line);
+        let is_key = setting
+            .split_once(" = ")
+            .is_some_and(|(name, _)| !name.is_empty() && !name.contains(' '));
+        if is_key {
+            assert!(before.starts_with("# "), "nothing describes: {line}");
+        }
+        before = line;
+    }
+}
+
+#[test]
+fn unknown_keys_are_named_with_what_was_meant() {
+    assert_eq!(
+        refused("domain = []\n[limits]\nbrust = \"1s\"\n[limits.connections]\ncolour = 1\n")[..2],
+        [
+            "tandem.toml:1: unknown key \"domain\": did you mean \"domains\"?",
+            "tandem.toml:3: unknown key \"limits.brust\": did you mean \"burst\"?",
+        ]
+    );
+    let [line] = &refused("[metrics]\ncolour = 1\n")[..] else {
+        panic!("one line")
+    };
+    assert_eq!(
+        line,
+        "tandem.toml:2: unknown key \"metrics.colour\": [metrics] knows listen"
+    );
+}
+
+#[test]
+fn bad_values_are_told_all_at_once_with_what_is_allowed() {
+    let lines = refused(
+        "domains = \"example.org\"
+[registrar]
+minimum_expires = 60
+maximum_bindings = 0
+[[listener]]
+transport = \"pigeon\"
+address = \"0.0.0.0\"
+[[listener]]
+transport = \"udp\"
+[sctp]
+encapsulation_port = 70000
+stream_policy = \"any\"
+[metrics]
+listen = true
+[limits]
+connections = 5
+",
+    );
+    let expected = [
+        (
+            "1",
+            "domains = \"example.org\"",
+            "a list in brackets, each a host",
+        ),
+        ("3", "registrar.minimum_expires = 60", "such as \"30s\""),
+        ("4", "registrar.maximum_bindings = 0", "1 or more"),
+        ("6", "listener[0].transport = \"pigeon\"", "\"tls-sctp\""),
+        ("7", "listener[0].address = \"0.0.0.0\"", "with a port"),
+        ("8", "[listener[1]] needs a key \"address\"", ""),
+        ("11", "sctp.encapsulation_port = 70000", "from 0 to 65535"),
+        ("12", "sctp.stream_policy = \"any\"", "one of \"unordered\""),
+        ("14", "metrics.listen = true", "an IP address with a port"),
+        (
+            "16",
+            "limits.connections = 5",
+            "a table, [limits.connections]",
+        ),
+    ];
+    assert_eq!(lines.len(), expected.len(), "{lines:#?}");
+    for (line, (number, found, allowed)) in lines.iter().zip(expected) {
+        assert!(
+            line.starts_with(&format!("tandem.toml:{number}: ")),
+            "{line}"
+        );
+        assert!(line.contains(found) && line.contains(allowed), "{line}");
+    }
+}
+
+#[test]
+fn what_is_no_toml_is_named_with_its_line() {
+    let lines = refused("domains = []\n[sctp\n");
+    assert_eq!(lines.len(), 1);
+    assert!(lines[0].starts_with("tandem.toml:2: "), "{lines:?}");
+    let lines = refused("workers = 1\nworkers = 2\n");
+    assert!(lines[0].starts_with("tandem.toml:2: "), "{lines:?}");
+}
+
+#[test]
+fn settings_arrive() {
+    let settings = read(
+        "domains = [\"example.org\", \"192.0.2.1:5070\"]
+advertise = \"sip.example.org\"
+[[listener]]
+transport = \"sctp\"
+address = \"[::1]:5060\"
+[registrar]
+default_expires = \"10min\"
+[forwarding]
+mode = \"redirect\"
+ring_time = \"0s\"
+[limits]
+requests_per_second_per_source = 5
+unauthenticated_per_second_per_source = 0
+",
+    )
+    .expect("nothing is wrong");
+    let proxy = &settings.proxy;
+    assert_eq!(proxy.domains[1].port, Some(5070));
+    assert_eq!(
+        proxy.transports.listeners,
+        ["sctp:[::1]:5060".parse().expect("a listener")]
+    );
+    assert_eq!(proxy.registrar.default_expires.as_secs(), 600);
+    assert_eq!(proxy.policy.forwarding.mode, crate::core::Mode::Redirect);
+    assert_eq!(proxy.policy.forwarding.ring_time, None);
+    let overload = &proxy.policy.overload;
+    assert_eq!(overload.requests_per_second_per_source, Some(5));
+    assert_eq!(overload.unauthenticated_per_second_per_source, None);
+}
+
+#[test]
+fn changes_are_told_by_when_they_take_effect() {
+    let older = read("domains = [\"a.example\"]\n").expect("nothing is wrong");
+    let newer = read(
+        "domains = [\"b.example\"]\n[limits]\nrequests_per_second = 7\n[[listener]]\n\
+         transport = \"udp\"\naddress = \"127.0.0.1:0\"\n",
+    )
+    .expect("nothing is wrong");
+    let changes = older.changes(&newer);
+    assert_eq!(changes.at_once, ["limits.requests_per_second"]);
+    assert_eq!(
+        changes.at_restart,
+        ["domains", "listener[0].address", "listener[0].transport"]
+    );
+    assert_eq!(newer.changes(&older).at_restart.len(), 3);
+    assert!(older.changes(&older.clone()).is_empty());
+}
