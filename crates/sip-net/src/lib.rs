@@ -18,6 +18,7 @@ mod impairments;
 mod incoming;
 mod keep_alive;
 mod listen;
+pub mod resolve;
 mod routes;
 mod sctp;
 mod shared;
