@@ -5,13 +5,12 @@
 //! reached at its Contact. The token needs no memory here: it comes back in the Route of each
 //! request. It is signed, so that nobody can make us send along a flow that we did not give out.
 
-use hmac::{Hmac, KeyInit, Mac};
-use rand::Rng;
-use rand_chacha::ChaCha12Rng;
+use hmac::{Hmac, Mac};
 use sha2::Sha256;
 use sip::Flow;
 
-use super::flow_octets;
+use super::keys::Keys;
+use super::{flow_octets, hexadecimal};
 
 /// Writes and reads flow tokens under one key.
 #[derive(Clone)]
@@ -23,11 +22,9 @@ pub(crate) struct FlowTokens {
 const TAG_LENGTH: usize = 10;
 
 impl FlowTokens {
-    pub(crate) fn new(rng: &mut ChaCha12Rng) -> FlowTokens {
-        let mut key = [0; 64];
-        rng.fill_bytes(&mut key);
+    pub(crate) fn new(keys: &Keys) -> FlowTokens {
         FlowTokens {
-            key: Hmac::new(&key.into()),
+            key: keys.signer("flow tokens"),
         }
     }
 
@@ -42,12 +39,12 @@ impl FlowTokens {
             .finalize()
             .into_bytes();
         octets.extend_from_slice(&tag[..TAG_LENGTH]);
-        to_hexadecimal(&octets)
+        hexadecimal::write(&octets)
     }
 
     /// The flow of a token that we wrote; `None` for anything else.
     pub(crate) fn decode(&self, token: &str) -> Option<Flow> {
-        let octets = from_hexadecimal(token)?;
+        let octets = hexadecimal::read(token)?;
         let (signed, tag) = octets.split_at_checked(octets.len().checked_sub(TAG_LENGTH)?)?;
         self.key
             .clone()
@@ -65,35 +62,14 @@ impl std::fmt::Debug for FlowTokens {
     }
 }
 
-fn to_hexadecimal(octets: &[u8]) -> String {
-    octets
-        .iter()
-        .flat_map(|octet| [octet >> 4, octet & 0xf])
-        .filter_map(|digit| char::from_digit(digit.into(), 16))
-        .collect()
-}
-
-fn from_hexadecimal(text: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    if !rest.is_empty() {
-        return None;
-    }
-    pairs
-        .iter()
-        .map(|[high, low]| u8::try_from(digit(*high)? << 4 | digit(*low)?).ok())
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use rand::SeedableRng;
     use sip::{ConnectionId, Transport};
 
     use super::*;
 
-    fn tokens(seed: u64) -> FlowTokens {
-        FlowTokens::new(&mut ChaCha12Rng::seed_from_u64(seed))
+    fn tokens(seed: u8) -> FlowTokens {
+        FlowTokens::new(&Keys::from_bytes([seed; 32]))
     }
 
     fn flow(local: &str, remote: &str) -> Flow {

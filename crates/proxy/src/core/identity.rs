@@ -150,6 +150,16 @@ impl Identity {
             .map(|domain| &domain.name)
     }
 
+    /// The domain that is named first.
+    pub(crate) fn first_domain(&self) -> Option<&HostPort> {
+        self.domain_names().next()
+    }
+
+    /// The canonical names of the domains.
+    pub(crate) fn domain_names(&self) -> impl Iterator<Item = &HostPort> {
+        self.domains.iter().map(|domain| &domain.name)
+    }
+
     /// The listener whose address a message over this transport gives as its own.
     fn listener(
         &self,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::authentication::AuthenticationPolicy;
 use super::overload::OverloadPolicy;
 use super::routing::Routing;
 use super::trust::TrustDomain;
@@ -17,6 +18,8 @@ pub struct Policy {
     pub trust: TrustDomain,
     /// Where requests go by settings, and which are dropped.
     pub routing: Routing,
+    /// Who has to say who it is.
+    pub authentication: AuthenticationPolicy,
     /// How much is taken before requests are refused.
     pub overload: OverloadPolicy,
 }

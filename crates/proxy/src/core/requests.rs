@@ -34,6 +34,8 @@ pub(super) struct Registering {
     changes: Vec<(String, Duration)>,
     /// When the request came.
     received: Instant,
+    /// What shows the user agent that we know the password too.
+    confirmation: Option<String>,
 }
 
 impl Registering {
@@ -43,7 +45,20 @@ impl Registering {
     }
 }
 
+/// A request that has begun a server transaction, and of which is known where it is for.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) server: ServerId,
+    pub(super) arrival: Flow,
+    pub(super) received: Instant,
+    /// Without the Route values that led it here.
+    pub(super) request: Message,
+    pub(super) fingerprint: Fingerprint,
+    pub(super) addressee: Addressee,
+}
+
 /// Where a request is for.
+#[derive(Debug)]
 pub(super) enum Addressee {
     Registrar,
     /// This element itself.
@@ -74,26 +89,58 @@ impl Proxy {
         self.remove_claims(&mut request, &arrival);
         let fingerprint = self.loops.fingerprint(&request);
         match self.addressee(&mut request, &arrival, fingerprint) {
-            Ok(Addressee::Registrar) => self.register(now, server, arrival, request),
-            Ok(Addressee::Element) => self.answer(now, server, &request),
-            Ok(_) if !self.has_room(request.wire_length()) => {
+            Ok(addressee) => {
+                let taken = Taken {
+                    server,
+                    arrival,
+                    received: now,
+                    request,
+                    fingerprint,
+                    addressee,
+                };
+                self.authenticate(now, taken);
+            }
+            Err(rejection) => self.refuse(now, server, &request, &rejection),
+        }
+    }
+
+    /// Brings a request to whom it is for. `confirmation`: what shows its sender that we know the password
+    /// too.
+    pub(super) fn proceed(&mut self, now: Instant, taken: Taken, confirmation: Option<String>) {
+        let Taken {
+            server,
+            arrival,
+            received,
+            mut request,
+            fingerprint,
+            addressee,
+        } = taken;
+        let context = |request| Box::new(Context::new(received, request, arrival, fingerprint));
+        match addressee {
+            Addressee::Registrar => {
+                self.register(now, received, server, arrival, request, confirmation);
+                return;
+            }
+            Addressee::Element => {
+                self.answer(now, server, &request);
+                return;
+            }
+            _ if !self.has_room(request.wire_length()) => {
                 self.refuse(now, server, &request, &Rejection::overloaded());
+                return;
             }
-            Ok(Addressee::User(address)) => {
-                let context = Box::new(Context::new(now, request, arrival, fingerprint));
-                self.look_up(now, server, context, address);
-            }
-            Ok(Addressee::Requested(target)) => {
-                let mut context = Box::new(Context::new(now, request, arrival, fingerprint));
+            _ => self.strip_credentials(&mut request),
+        }
+        match addressee {
+            Addressee::Registrar | Addressee::Element => {}
+            Addressee::User(address) => self.look_up(now, server, context(request), address),
+            Addressee::Requested(target) => {
+                let mut context = context(request);
                 context.targets = TargetSet::one(target);
                 self.begin(now, server, &context);
                 self.drive(now, server, context);
             }
-            Ok(Addressee::Routed) => {
-                let context = Box::new(Context::new(now, request, arrival, fingerprint));
-                self.follow_route(now, server, context);
-            }
-            Err(rejection) => self.refuse(now, server, &request, &rejection),
+            Addressee::Routed => self.follow_route(now, server, context(request)),
         }
     }
 
@@ -141,6 +188,7 @@ impl Proxy {
             address,
             changes,
             received,
+            confirmation,
         } = registering;
         let none = Answer::Bindings([].into());
         let bindings = match if answer == Answer::Unknown {
@@ -178,7 +226,11 @@ impl Proxy {
                 }
             });
         }
-        self.respond(now, server, registrar::registered(&request, &bindings, now));
+        let mut response = registrar::registered(&request, &bindings, now);
+        if let Some(confirmation) = confirmation {
+            response.push_back(Name::AuthenticationInfo, confirmation);
+        }
+        self.respond(now, server, response);
     }
 
     /// Goes on with a request for a user when the store has answered.
@@ -329,6 +381,9 @@ impl Proxy {
             return;
         };
         self.respond(now, server, Message::response_to(request, 200, "OK"));
+        if self.cancel_authentication(now, cancelled) {
+            return;
+        }
         let Some(mut context) = self.contexts.remove(&cancelled) else {
             return;
         };
@@ -343,7 +398,15 @@ impl Proxy {
     }
 
     /// Takes a REGISTER to a domain of ours.
-    fn register(&mut self, now: Instant, server: ServerId, flow: Flow, request: Message) {
+    fn register(
+        &mut self,
+        now: Instant,
+        received: Instant,
+        server: ServerId,
+        flow: Flow,
+        request: Message,
+        confirmation: Option<String>,
+    ) {
         let (address, registration) =
             match self.registrar.read(&request, &flow, now, &self.identity) {
                 Ok(registration) => registration,
@@ -365,7 +428,8 @@ impl Proxy {
             flow,
             address,
             changes,
-            received: now,
+            received,
+            confirmation,
         };
         if let Err(Waiting::Register(registering)) =
             self.ask(now, query, Waiting::Register(Box::new(registering)))

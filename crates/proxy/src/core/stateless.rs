@@ -57,7 +57,7 @@ impl Proxy {
     }
 
     /// Takes a request that goes past the transactions. What is for the registrar or for this element
-    /// gets one nonetheless, since it is answered here.
+    /// gets one nonetheless, since it is answered here, and so does what has to prove who has sent it.
     pub(super) fn handle_stateless(&mut self, now: Instant, arrival: Flow, received: Message) {
         let mut request = received.clone();
         note_source(&mut request, &arrival);
@@ -65,7 +65,12 @@ impl Proxy {
         let fingerprint = self.loops.fingerprint(&request);
         let is_cancel = request.method() == Some(&Method::Cancel);
         let addressee = self.addressee(&mut request, &arrival, fingerprint);
-        if !is_cancel && matches!(addressee, Ok(Addressee::Registrar | Addressee::Element)) {
+        let is_answered_here = match &addressee {
+            Ok(Addressee::Registrar | Addressee::Element) => true,
+            Ok(addressee) => self.is_challenged(&request, &arrival, addressee),
+            Err(_) => false,
+        };
+        if !is_cancel && is_answered_here {
             self.transactions.handle_message(now, arrival, received);
             self.process_transaction_events(now);
             return;
@@ -171,6 +176,7 @@ impl Proxy {
 
     /// Sends a request to where it is for, or finds out where that is.
     fn pass_on(&mut self, now: Instant, mut passing: Passing, addressee: Addressee) {
+        self.strip_credentials(&mut passing.request);
         match addressee {
             Addressee::Requested(target) => {
                 passing.target = Some(target);

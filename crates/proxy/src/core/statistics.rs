@@ -45,6 +45,16 @@ pub struct Statistics {
     pub dropped_user_agents: u64,
     /// ACKs to a 2xx forwarded.
     pub acknowledgements_forwarded: u64,
+    /// Requests answered 401 or 407 with a challenge.
+    pub challenged: u64,
+    /// Requests whose senders have proved who they are.
+    pub authenticated: u64,
+    /// Requests refused because the password was wrong, or nobody has that name.
+    pub authentication_failures: u64,
+    /// Requests challenged anew because a nonce came with a count that it had come with before.
+    pub nonces_replayed: u64,
+    /// Nonces that are not taken any more because there were too many.
+    pub nonces_forgotten: u64,
     /// REGISTERs answered 200.
     pub registrations: u64,
     /// INVITEs that began a call.
@@ -78,6 +88,8 @@ pub struct Statistics {
     pub branches: u64,
     /// Now: questions that wait for their answers.
     pub questions: u64,
+    /// Now: nonces whose counts are remembered.
+    pub nonces: u64,
     /// Now: octets of messages held by what is forwarded or waits for an answer.
     pub held_octets: u64,
 }
@@ -104,6 +116,11 @@ impl AddAssign for Statistics {
             dropped_addresses,
             dropped_user_agents,
             acknowledgements_forwarded,
+            challenged,
+            authenticated,
+            authentication_failures,
+            nonces_replayed,
+            nonces_forgotten,
             registrations,
             calls_started,
             calls_answered,
@@ -119,6 +136,7 @@ impl AddAssign for Statistics {
             response_contexts,
             branches,
             questions,
+            nonces,
             held_octets,
         } = other;
         self.transactions += transactions;
@@ -138,6 +156,11 @@ impl AddAssign for Statistics {
         self.dropped_addresses += dropped_addresses;
         self.dropped_user_agents += dropped_user_agents;
         self.acknowledgements_forwarded += acknowledgements_forwarded;
+        self.challenged += challenged;
+        self.authenticated += authenticated;
+        self.authentication_failures += authentication_failures;
+        self.nonces_replayed += nonces_replayed;
+        self.nonces_forgotten += nonces_forgotten;
         self.registrations += registrations;
         self.calls_started += calls_started;
         self.calls_answered += calls_answered;
@@ -153,6 +176,7 @@ impl AddAssign for Statistics {
         self.response_contexts += response_contexts;
         self.branches += branches;
         self.questions += questions;
+        self.nonces += nonces;
         self.held_octets += held_octets;
     }
 }

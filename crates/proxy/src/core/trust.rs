@@ -120,7 +120,7 @@ impl Proxy {
     }
 
     /// Whether the far end of a flow is in the trust domain.
-    fn is_trusted(&self, flow: &Flow) -> bool {
+    pub(super) fn is_trusted(&self, flow: &Flow) -> bool {
         let trust = &self.policy.trust;
         let mut names = self.proved_names.of(flow).iter();
         trust.has_address(flow.remote.ip()) || names.any(|name| trust.has_name(name))

@@ -32,6 +32,16 @@ pub(super) fn write(event: &Event) {
             flow = %Along(flow),
             "unregistered"
         ),
+        Event::AuthenticationFailed {
+            realm,
+            username,
+            flow,
+        } => tracing::warn!(
+            realm = ?realm,
+            username = ?username,
+            flow = %Along(flow),
+            "authentication failed"
+        ),
         Event::CallStarted(call) => {
             let Call {
                 call_id,

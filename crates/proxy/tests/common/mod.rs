@@ -208,7 +208,8 @@ impl Bench {
         assert_eq!(self.proxy.next_timeout(), None);
     }
 
-    fn settle(&mut self) {
+    /// Answers what is asked, and takes what is sent and told.
+    pub(crate) fn settle(&mut self) {
         while let Some((id, query)) = self.proxy.poll_query() {
             if self.holds_questions {
                 self.questions.push_back((id, query));
