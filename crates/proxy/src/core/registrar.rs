@@ -196,7 +196,8 @@ fn address_of_record(
 ) -> Result<AddressOfRecord, Rejection> {
     let to = request.to().ok_or(Rejection::new(400, "Malformed To"))?;
     let Ok(Uri::Sip(uri)) = to.parse_uri() else {
-        return Err(NOT_FOUND);
+        // RFC 4475 section 3.3.4.
+        return Err(Rejection::new(400, "No SIP URI In To"));
     };
     let domain = identity.domain(&uri, flow.local).ok_or(NOT_FOUND)?;
     AddressOfRecord::new(&uri, domain).ok_or(NOT_FOUND)

@@ -19,7 +19,9 @@ impl<'a> Host<'a> {
     /// being that of RFC 5954. Escapes do not belong in a host (RFC 3261 section 19.1.2).
     pub fn parse(text: &'a str) -> Option<Host<'a>> {
         if let Some(reference) = text.strip_prefix('[') {
-            let address: Ipv6Addr = reference.strip_suffix(']')?.parse().ok()?;
+            let reference = reference.strip_suffix(']')?;
+            let address: Option<Ipv6Addr> = reference.parse().ok();
+            let address = address.or_else(|| with_extra_colon(reference))?;
             return Some(Host::Address(address.into()));
         }
         let name = text.strip_suffix('.').unwrap_or(text).as_bytes();
@@ -45,6 +47,14 @@ impl<'a> Host<'a> {
             Host::Address(address) => Some(*address),
         }
     }
+}
+
+/// An IPv6 address with a colon too many before its IPv4 part, which the grammar of RFC 3261 allowed:
+/// not written, but tolerated (RFC 5118 section 4.10).
+fn with_extra_colon(reference: &str) -> Option<Ipv6Addr> {
+    let (front, back) = reference.split_once(":::")?;
+    let _: Ipv4Addr = back.parse().ok()?;
+    format!("{front}::{back}").parse().ok()
 }
 
 /// Names are the same without regard to case, addresses when their octets are, however they are
@@ -141,8 +151,19 @@ mod tests {
             assert!(Host::parse(one).is_some());
             assert_eq!(Host::parse(one), Host::parse(other));
         }
-        // RFC 5954 section 3.1: the extra colon that the old grammar allowed.
-        assert_eq!(Host::parse("[2001:db8:::192.0.2.1]"), None);
+        // RFC 5954 section 3.1: the extra colon that the old grammar allowed, and no other.
+        assert_eq!(
+            Host::parse("[2001:db8:::192.0.2.1]"),
+            Host::parse("[2001:db8::192.0.2.1]")
+        );
+        for text in [
+            "[2001:db8:::1]",
+            "[:::]",
+            "[2001:db8::::192.0.2.1]",
+            "[1:::2:::192.0.2.1]",
+        ] {
+            assert_eq!(Host::parse(text), None, "{text}");
+        }
     }
 
     #[test]
