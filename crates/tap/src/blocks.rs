@@ -21,10 +21,19 @@ pub(crate) fn append_section_header(application: &str, out: &mut Vec<u8>) {
     });
 }
 
-/// The Interface Description Block: packets begin with an IP header, times are in nanoseconds.
-pub(crate) fn append_interface(name: &str, out: &mut Vec<u8>) {
+/// What packets begin with (the link-layer header types of libpcap).
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum LinkType {
+    /// LINKTYPE_RAW: an IP header, whose first four bits tell the version.
+    Raw = 101,
+    /// LINKTYPE_WIRESHARK_UPPER_PDU: tags that say what dissects the rest.
+    UpperPdu = 252,
+}
+
+/// The Interface Description Block: what packets begin with; times are in nanoseconds.
+pub(crate) fn append_interface(name: &str, link_type: LinkType, out: &mut Vec<u8>) {
     append_block(INTERFACE_DESCRIPTION, out, |out| {
-        out.extend_from_slice(&LINK_TYPE_RAW.to_le_bytes());
+        out.extend_from_slice(&(link_type as u16).to_le_bytes());
         out.extend_from_slice(&0_u16.to_le_bytes());
         append_u32(NO_SNAP_LENGTH, out);
         append_option(OPTION_INTERFACE_NAME, name.as_bytes(), out);
@@ -133,8 +142,6 @@ const INTERFACE_STATISTICS: u32 = 5;
 const ENHANCED_PACKET: u32 = 6;
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 
-/// LINKTYPE_RAW: an IP header, whose first four bits tell the version.
-const LINK_TYPE_RAW: u16 = 101;
 const NO_SNAP_LENGTH: u32 = 0;
 
 const OPTION_COMMENT: u16 = 1;

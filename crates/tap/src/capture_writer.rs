@@ -1,7 +1,7 @@
 //! A capture written to anything, packet by packet.
 
 use crate::Record;
-use crate::blocks::{append_interface, append_packet, append_section_header};
+use crate::blocks::{LinkType, append_interface, append_packet, append_section_header};
 use crate::headers::append_ip_packet;
 use std::io::{self, Write};
 
@@ -60,10 +60,13 @@ impl<W: Write> CaptureWriter<W> {
     }
 }
 
+/// The name of what writes captures.
+pub(crate) const APPLICATION: &str = concat!("tandem ", env!("CARGO_PKG_VERSION"));
+
 /// What a capture begins with.
 pub(crate) fn append_prelude(interface: &str, out: &mut Vec<u8>) {
-    append_section_header(concat!("tandem ", env!("CARGO_PKG_VERSION")), out);
-    append_interface(interface, out);
+    append_section_header(APPLICATION, out);
+    append_interface(interface, LinkType::Raw, out);
 }
 
 /// One packet of a capture. False, and nothing is appended, when it is too long for IP.

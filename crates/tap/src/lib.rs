@@ -8,6 +8,8 @@
 //! a [`CaptureWriter`] that writes to anything and loses nothing, for simulations. Time is told by
 //! the caller. A simulation counts it from any moment it likes, [`std::time::UNIX_EPOCH`] for one.
 //!
+//! A [`SipTap`] writes SIP messages instead of packets, in the clear whatever they go through.
+//!
 //! Wireshark knows SCTP in UDP by port 9899; where neither end uses that, it wants to be told:
 //! `-d udp.port==PORT,sctp`.
 #![forbid(unsafe_code)]
@@ -15,9 +17,12 @@
 mod blocks;
 mod capture_writer;
 mod headers;
+mod live;
 mod record;
+mod sip;
 mod tap;
 
 pub use capture_writer::CaptureWriter;
 pub use record::{Direction, Record, UdpPorts};
+pub use sip::{PortKind, SipRecord, SipTap};
 pub use tap::{Tap, TapStatistics};
