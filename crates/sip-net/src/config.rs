@@ -4,11 +4,12 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use sctp_net::Tap;
+use tap::SipTap;
 use udp_net::Impairment;
 
 use crate::listen::Listen;
-use crate::stream::WebSocketConfig;
 use crate::sctp::{SctpOver, StreamPolicy};
+use crate::stream::WebSocketConfig;
 use crate::tls::TlsConfig;
 
 /// What [`Transports::start`](crate::Transports::start) is told.
@@ -46,6 +47,8 @@ pub struct SipNetConfig {
     pub impairment: Option<Impairment>,
     /// Where to write the SCTP packets that go over the wire.
     pub tap: Option<Tap>,
+    /// Where to write the SIP messages that are sent and received, in the clear on every transport.
+    pub sip_tap: Option<SipTap>,
     /// Bounds.
     pub limits: Limits,
 }
@@ -71,6 +74,7 @@ impl Default for SipNetConfig {
             websocket: WebSocketConfig::default(),
             impairment: None,
             tap: None,
+            sip_tap: None,
             limits: Limits::default(),
         }
     }

@@ -556,7 +556,9 @@ mod tests {
     #[test]
     fn transports_and_private_connections_are_apart() {
         let table = connections(Limits::default());
-        let (private, _private) = table.open_private(Transport::Tcp, remote(1), None).expect("room");
+        let (private, _private) = table
+            .open_private(Transport::Tcp, remote(1), None)
+            .expect("room");
         let (tcp, _tcp) = new(table.find_or_open(Transport::Tcp, remote(1), None));
         let (sctp, _sctp) = new(table.find_or_open(Transport::Sctp, remote(1), None));
         assert!(private.id != tcp.id && tcp.id != sctp.id);

@@ -1,5 +1,5 @@
-//! Keep-alives on the transports that carry whole messages. Those in a TCP stream are found by
-//! [`sip::StreamReader`].
+//! Keep-alives on the transports that carry whole messages. Those in a stream of octets are found by
+//! [`sip::StreamReader`], STUN over UDP by [`sip::stun`].
 
 /// The answer to a ping (RFC 5626 section 3.5.1).
 pub(crate) const PONG: &[u8] = b"\r\n";

@@ -47,4 +47,5 @@ pub use tls::{
     TlsServerConfig, UnknownClientCertificates,
 };
 pub use transports::Transports;
+pub use ::tap::SipTap;
 pub use udp_net::Impairment;

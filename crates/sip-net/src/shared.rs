@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use sip::{Flow, Message, Peer, Target, Transmit, Transport};
+use tap::Direction;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc};
 
@@ -15,6 +16,7 @@ use crate::config::SipNetConfig;
 use crate::connections::{Connection, Connections, Found, Outgoing, OwnedTransaction};
 use crate::impairments::Impairments;
 use crate::incoming::{CloseReason, Incoming, MalformedReason, SendError};
+use crate::keep_alive::is_keep_alive;
 use crate::listen::Listen;
 use crate::routes::Routes;
 use crate::sctp::SctpStacks;
@@ -95,6 +97,9 @@ impl Shared {
         received: Instant,
     ) -> Result<(), NobodyListens> {
         self.counters(flow.transport).messages_received.increment();
+        if self.config.sip_tap.is_some() {
+            self.capture(&flow, Direction::Inbound, &message.to_bytes());
+        }
         let owner = self.owner(&message);
         let event = Incoming::Message {
             flow,
@@ -129,6 +134,7 @@ impl Shared {
         let (owner, event) = match Message::read(payload.clone()) {
             Ok(message) => {
                 trace::received(&flow, &payload);
+                self.capture(&flow, Direction::Inbound, &payload);
                 counters.messages_received.increment();
                 let owner = self.owner(&message);
                 let event = Incoming::Message {
@@ -157,10 +163,15 @@ impl Shared {
 
     /// The worker that a message belongs to: all of a call have one Call-ID, and with it one owner.
     fn owner(&self, message: &Message) -> usize {
+        self.owner_of_call(message.call_id())
+    }
+
+    /// The worker that messages with this Call-ID belong to.
+    pub(crate) fn owner_of_call(&self, call_id: Option<&str>) -> usize {
         match self.incoming.len() {
             1 => 0,
             workers => {
-                let call = self.owners.hash_one(message.call_id());
+                let call = self.owners.hash_one(call_id);
                 // The remainder is less than a usize.
                 (call % workers as u64) as usize
             }
@@ -331,8 +342,19 @@ impl Shared {
     }
 
     /// A message has gone out.
-    pub(crate) fn sent(&self, flow: &Flow, _message: &[u8]) {
+    pub(crate) fn sent(&self, flow: &Flow, message: &[u8]) {
+        if is_keep_alive(message) {
+            return;
+        }
         self.counters(flow.transport).messages_sent.increment();
+        self.capture(flow, Direction::Outbound, message);
+    }
+
+    /// Records a message where a capture of SIP is taken.
+    pub(crate) fn capture(&self, flow: &Flow, direction: Direction, message: &[u8]) {
+        if let Some(tap) = &self.config.sip_tap {
+            trace::capture(tap, flow, direction, message);
+        }
     }
 
     // When it fails.
@@ -363,7 +385,13 @@ impl Shared {
                 outgoing.stream = 0;
                 let worker = outgoing.transaction.map_or(0, |owned| owned.worker);
                 let mut departures = Departures::default();
-                self.send_to(transport, address, None, outgoing, (worker, &mut departures));
+                self.send_to(
+                    transport,
+                    address,
+                    None,
+                    outgoing,
+                    (worker, &mut departures),
+                );
                 departures.send(self);
             }
             _ => self.send_failed(transport, outgoing.transaction, error),

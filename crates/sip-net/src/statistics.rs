@@ -25,7 +25,8 @@ pub struct WireStatistics {
     pub messages_sent: u64,
     /// SIP messages received, those that were dropped afterwards included.
     pub messages_received: u64,
-    /// Keep-alives received: CRLF on any transport (RFC 5626 section 3.5.1).
+    /// Keep-alives received: CRLF on any transport (RFC 5626 section 3.5.1), STUN over UDP (section
+    /// 3.5.2), pings and pongs of WebSocket.
     pub keep_alives: u64,
     /// Datagrams, user messages or streams that were no SIP message.
     pub malformed: u64,

@@ -1,6 +1,10 @@
-//! The message trace: every message at debug level, octets that are none at trace level.
+//! The message trace: every message at debug level, octets that are none at trace level; and the
+//! capture of messages.
 
-use sip::{Flow, Target, Transmit};
+use std::time::SystemTime;
+
+use sip::{Flow, Target, Transmit, Transport};
+use tap::{Direction, PortKind, SipRecord, SipTap};
 
 use crate::incoming::MalformedReason;
 
@@ -54,4 +58,26 @@ pub(crate) fn malformed(flow: &Flow, bytes: &[u8], reason: MalformedReason) {
         "malformed",
     );
     tracing::trace!("{}", bytes.escape_ascii());
+}
+
+/// Records a message.
+pub(crate) fn capture(tap: &SipTap, flow: &Flow, direction: Direction, message: &[u8]) {
+    let (source, destination) = match direction {
+        Direction::Inbound => (flow.remote, flow.local),
+        Direction::Outbound => (flow.local, flow.remote),
+    };
+    let ports = match flow.transport {
+        Transport::Udp => PortKind::Udp,
+        Transport::Tcp | Transport::Tls | Transport::Ws | Transport::Wss => PortKind::Tcp,
+        Transport::Sctp | Transport::TlsSctp => PortKind::Sctp,
+    };
+    tap.record(&SipRecord {
+        time: SystemTime::now(),
+        direction,
+        ports,
+        transport: flow.transport.via_name(),
+        source,
+        destination,
+        message,
+    });
 }

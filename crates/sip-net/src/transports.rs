@@ -227,6 +227,11 @@ impl Transports {
         self.shared().sctp.associations.snapshot(at_most).await
     }
 
+    /// The number of the worker that all messages with this Call-ID come to.
+    pub fn worker_of(&self, call_id: &str) -> usize {
+        self.shared().owner_of_call(Some(call_id))
+    }
+
     /// The address that a peer should send to so that it reaches one of our listeners: what belongs
     /// into Via and Record-Route (RFC 3261 section 18.1.1). On a wildcard listener it is the local
     /// address of the route to the peer. `None` where no listener of this transport and address

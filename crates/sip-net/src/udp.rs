@@ -6,7 +6,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
+use sip::stun::{answer_binding, is_stun};
 use sip::{ConnectionId, Flow, Transport};
+use tap::Direction;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc};
 use udp_net::{Batch, Datagram, Received, SendOutcome, UdpConfig, UdpSocket, UdpStatistics};
@@ -316,6 +318,20 @@ impl UdpPort {
             })
     }
 
+    /// Records what was sent where a capture of SIP is taken.
+    fn capture(&self, shared: &Shared, sent: &[Datagram]) {
+        if shared.config.sip_tap.is_none() {
+            return;
+        }
+        for datagram in sent {
+            let remote = datagram.destination;
+            let local = shared.routes.specific(self.local, remote);
+            let ip = datagram.source_ip.unwrap_or(local.ip());
+            let flow = self.flow(SocketAddr::new(ip, local.port()), remote);
+            shared.capture(&flow, Direction::Outbound, &datagram.payload);
+        }
+    }
+
     /// Asks the socket's task to close it. Listening sockets do not heed it.
     pub(crate) fn close(&self) {
         self.close.notify_one();
@@ -369,6 +385,7 @@ impl Departures {
             let (sent, outcome) = port.socket.try_send_all(datagrams);
             let counters = shared.counters(Transport::Udp);
             counters.messages_sent.add(sent as u64);
+            port.capture(shared, &datagrams[..sent]);
             datagrams = &datagrams[sent..];
             let mut outgoing = outgoing.by_ref().skip(sent);
             match outcome {
@@ -462,6 +479,19 @@ fn take(shared: &Shared, port: &UdpPort, datagram: Received, now: Instant) {
         shared.counters(Transport::Udp).keep_alives.increment();
         return;
     }
+    if is_stun(&payload) {
+        shared.counters(Transport::Udp).keep_alives.increment();
+        if let Some(answer) = answer_binding(&payload, source) {
+            let datagram = Datagram {
+                destination: source,
+                source_ip: destination_ip.filter(|_| port.local.ip().is_unspecified()),
+                payload: answer.into(),
+            };
+            // What finds no room is asked for again (RFC 8489 section 6.2.1).
+            port.socket.try_send(&datagram);
+        }
+        return;
+    }
     let ip = destination_ip.unwrap_or(port.local.ip());
     let flow = port.flow(SocketAddr::new(ip, port.local.port()), source);
     shared.deliver_datagram(flow, payload, now);
@@ -478,6 +508,7 @@ async fn send_waiting(
             match port.socket.try_send(&datagram) {
                 SendOutcome::Sent => {
                     shared.counters(Transport::Udp).messages_sent.increment();
+                    port.capture(shared, std::slice::from_ref(&datagram));
                     break;
                 }
                 SendOutcome::Failed(error) => {

@@ -228,8 +228,7 @@ impl Carrier<'_> {
         match refused {
             None => {
                 self.activity.touch(Instant::now());
-                let counters = self.shared.counters(self.flow.transport);
-                counters.messages_sent.increment();
+                self.shared.sent(&self.flow, &outgoing.payload);
             }
             Some(error) => self.shared.not_sent(self.flow.transport, outgoing, error),
         }

@@ -21,6 +21,10 @@ pub(super) async fn follow(carrier: &Carrier<'_>) -> CloseReason {
     let connections = &shared.connections;
     let notifications = association.notifications();
     let at = |ip: IpAddr| SocketAddr::new(ip, connection.remote.port());
+    // Before, messages to the peer's address do not use the association either.
+    if connection.flow().await.is_err() {
+        return std::future::pending().await;
+    }
     if let Some(status) = association.status().await {
         for path in &status.paths {
             if path.state != PathState::Unconfirmed {

@@ -13,7 +13,6 @@ use super::octets::would_block;
 use crate::activity::Activity;
 use crate::connections::{Connection, Outgoing};
 use crate::incoming::CloseReason;
-use crate::keep_alive::is_keep_alive;
 use crate::shared::Shared;
 use crate::unanswered::Unanswered;
 
@@ -95,8 +94,6 @@ impl Writer<'_> {
         };
         self.unanswered.sent(&first.payload);
         self.connection.popped(first.payload.len());
-        if !is_keep_alive(&first.payload) {
-            self.shared.sent(&self.flow, &first.payload);
-        }
+        self.shared.sent(&self.flow, &first.payload);
     }
 }
