@@ -1,101 +1,137 @@
-//! The addresses of next hops: names through the system's resolver, in a bounded number of look-ups
-//! at a time, and our own address toward each.
+//! A worker's way to the DNS: next hops by RFC 3263, each with our own address toward it, and what is
+//! known of those that have failed.
 
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use sip::Transport;
 use sip_net::Transports;
-use tokio::sync::{Semaphore, mpsc};
+use sip_net::resolve::{self, Hop, HopTrouble, Question, Reach};
+use tokio::sync::mpsc;
 
-use crate::core::{Answer, Destination, NextHop, QueryId};
+use crate::core::{Answer, Destination, HopOutcome, NextHop, QueryId};
 
 /// Answers questions for next hops.
 #[derive(Debug)]
 pub(super) struct Resolver {
     transports: Transports,
+    names: resolve::Resolver,
+    reach: Reach,
     timeout: Duration,
-    slots: Arc<Semaphore>,
     sender: mpsc::Sender<(QueryId, Answer)>,
     receiver: mpsc::Receiver<(QueryId, Answer)>,
 }
-
-/// How many names are looked up at a time: each holds a thread of the runtime's pool.
-const MAXIMUM_LOOKUPS: usize = 32;
 
 /// How many answers wait to be taken.
 const ANSWER_QUEUE: usize = 256;
 
 impl Resolver {
     /// A resolver whose look-ups end after `timeout`, when nobody waits for them any more. The
-    /// number of those that wait for a slot is bounded by that, and by the core, which asks only so
-    /// much at a time.
-    pub(super) fn new(transports: Transports, timeout: Duration) -> Resolver {
+    /// number of those that wait for name servers is bounded by that, and by the core, which asks only
+    /// so much at a time.
+    pub(super) fn new(
+        transports: Transports,
+        names: resolve::Resolver,
+        timeout: Duration,
+    ) -> Resolver {
+        let mut reach = Reach::default();
+        for listen in transports.listening() {
+            reach.add(listen.transport, listen.address);
+        }
         let (sender, receiver) = mpsc::channel(ANSWER_QUEUE);
         Resolver {
             transports,
+            names,
+            reach,
             timeout,
-            slots: Arc::new(Semaphore::new(MAXIMUM_LOOKUPS)),
             sender,
             receiver,
         }
     }
 
-    /// Answers at once for an address, later through [`next`](Resolver::next) for a name.
+    /// Answers at once where no name server has to be asked, else later through
+    /// [`next`](Resolver::next).
     pub(super) fn ask(&self, id: QueryId, destination: Destination) -> Option<Answer> {
-        let transport = destination.transport_or_default();
-        let port = destination.port_or_default();
-        let host = destination.host;
-        if let Ok(address) = host.parse::<IpAddr>() {
-            let addresses = [SocketAddr::new(address, port)];
-            return Some(next_hops(&self.transports, transport, addresses));
+        let question = question(destination);
+        if let Some(hops) = self.names.resolve_now(&question, &self.reach) {
+            return Some(next_hops(&self.transports, hops));
         }
         let transports = self.transports.clone();
-        let slots = Arc::clone(&self.slots);
+        let names = self.names.clone();
+        let reach = self.reach.clone();
         let sender = self.sender.clone();
         let timeout = self.timeout;
         tokio::spawn(async move {
-            let look_up = async {
-                let _slot = slots.acquire().await.ok()?;
-                tokio::net::lookup_host((host.as_str(), port)).await.ok()
-            };
-            let answer = match tokio::time::timeout(timeout, look_up).await {
-                Ok(Some(addresses)) => next_hops(&transports, transport, addresses),
-                Ok(None) => Answer::NextHops(Vec::new()),
-                Err(_) => return,
+            let resolve = names.resolve(&question, &reach);
+            let Ok(hops) = tokio::time::timeout(timeout, resolve).await else {
+                return;
             };
             // Without a receiver the server has stopped.
-            let _ = sender.send((id, answer)).await;
+            let _ = sender.send((id, next_hops(&transports, hops))).await;
         });
         None
     }
 
-    /// The next answer about a name.
+    /// The next answer that came later.
     pub(super) async fn next(&mut self) -> Option<(QueryId, Answer)> {
         self.receiver.recv().await
     }
 
-    /// The next answer about a name, if there is one now.
+    /// The next answer that came later, if there is one now.
     pub(super) fn next_now(&mut self) -> Option<(QueryId, Answer)> {
         self.receiver.try_recv().ok()
+    }
+
+    /// Takes in what became of a request at a next hop.
+    pub(super) fn note(&self, transport: Transport, remote: SocketAddr, outcome: HopOutcome) {
+        let (trouble, pause) = match outcome {
+            HopOutcome::Answered => return,
+            HopOutcome::Silent => (HopTrouble::Silent, None),
+            HopOutcome::Unavailable { retry_after } => (HopTrouble::Unavailable, retry_after),
+            HopOutcome::Unreachable => (HopTrouble::Unreachable, None),
+        };
+        self.names.note_failure(transport, remote, trouble, pause);
+    }
+}
+
+fn question(destination: Destination) -> Question {
+    let Destination {
+        host,
+        port,
+        transport,
+        is_secure,
+        is_large,
+        choice,
+    } = destination;
+    Question {
+        host,
+        port,
+        transport,
+        is_secure,
+        is_large,
+        choice,
     }
 }
 
 /// The addresses that we can send to so that the answer comes back.
-fn next_hops(
-    transports: &Transports,
-    transport: Transport,
-    addresses: impl IntoIterator<Item = SocketAddr>,
-) -> Answer {
-    let next_hop = |remote| {
+fn next_hops(transports: &Transports, hops: Vec<Hop>) -> Answer {
+    let next_hop = |hop: Hop| {
+        let Hop {
+            transport,
+            remote,
+            peer,
+        } = hop;
         let local = transports.local_address_for(transport, remote)?;
+        // There is no way to it.
+        if local.ip().is_unspecified() {
+            return None;
+        }
         Some(NextHop {
             transport,
             remote,
             local,
-            peer: None,
+            peer,
         })
     };
-    Answer::NextHops(addresses.into_iter().filter_map(next_hop).collect())
+    Answer::NextHops(hops.into_iter().filter_map(next_hop).collect())
 }

@@ -217,7 +217,9 @@ impl Dispatcher {
             group: group.into(),
             uri: uri.into(),
         };
-        if let Some(health) = self.health.get_mut(&name) {
+        if let Some(health) = self.health.get_mut(&name)
+            && health.state != state
+        {
             health.state = state;
             health.failures = 0;
         }
