@@ -12,6 +12,10 @@ mod driver;
 mod host_port;
 #[cfg(feature = "driver")]
 pub mod location;
+#[cfg(feature = "driver")]
+pub mod metrics;
+#[cfg(feature = "driver")]
+mod records;
 
 #[cfg(feature = "driver")]
 pub use driver::{ProxyConfig, Server, ServerStatistics, StartError};

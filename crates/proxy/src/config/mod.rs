@@ -37,8 +37,6 @@ pub struct Settings {
     pub proxy: ProxyConfig,
     /// Where the counters can be read.
     pub metrics: MetricsSettings,
-    /// Where call detail records go.
-    pub records: RecordsSettings,
     /// What is logged.
     pub log: LogSettings,
     /// How the server ends.
@@ -102,6 +100,17 @@ impl Settings {
         }
     }
 
+    /// What the settings of a running server are after it has been told those of a newer reading: what
+    /// takes effect at once is new, what waits for the next start is still the old.
+    pub fn reloaded(&self, newer: Settings) -> Settings {
+        let waiting = self.keys.iter().filter(|key| !key.is_live).cloned();
+        let live = newer.keys.iter().filter(|key| key.is_live).cloned();
+        Settings {
+            keys: waiting.chain(live).collect(),
+            ..newer
+        }
+    }
+
     /// What is different in a newer reading of the file.
     pub fn changes(&self, newer: &Settings) -> Changes {
         Changes::between(&self.keys, &newer.keys)
@@ -120,10 +129,10 @@ fn whole(file: &Section<'_, '_>) -> Settings {
     });
     limits::read(file, &mut proxy, &mut policy);
     proxy.policy = Arc::new(policy);
+    proxy.records = operation::records(file);
     Settings {
         proxy,
         metrics: operation::metrics(file),
-        records: operation::records(file),
         log: operation::log(file),
         shutdown: operation::shutdown(file),
         keys: Vec::new(),

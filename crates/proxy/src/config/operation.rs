@@ -109,7 +109,7 @@ pub(super) fn records(file: &Section<'_, '_>) -> RecordsSettings {
 
 pub(super) fn log(file: &Section<'_, '_>) -> LogSettings {
     file.section("log", |section| LogSettings {
-        level: section.optional("level"),
+        level: section.live(|| section.optional("level")),
         format: section.one_of(
             "format",
             LogFormat::Text,

@@ -36,7 +36,7 @@ fn an_empty_file_is_a_configuration() {
     assert_eq!(settings.proxy.policy, default.policy);
     assert_eq!(settings.proxy.transactions, default.transactions);
     assert_eq!(settings.proxy.transports.limits, default.transports.limits);
-    assert_eq!(settings.records, RecordsSettings::default());
+    assert_eq!(settings.proxy.records, RecordsSettings::default());
     assert_eq!(settings.shutdown, ShutdownSettings::default());
 }
 
@@ -75,15 +75,28 @@ fn the_example_has_every_key_with_a_line_that_describes_it() {
         let path = of_any(&key.path);
         assert!(set.contains(&path), "{path} is missing in the example");
     }
-    let text = example();
-    let mut before = "";
+    let live: Vec<String> = settings
+        .keys
+        .iter()
+        .filter(|key| key.is_live)
+        .map(|key| of_any(&key.path))
+        .collect();
+    let text = whole_example();
+    let (mut before, mut table) = ("", "");
     for line in text.lines() {
-        let setting = line.strip_prefix('#').unwrap_or(line);
-        let is_key = setting
-            .split_once(" = ")
-            .is_some_and(|(name, _)| !name.is_empty() && !name.contains(' '));
-        if is_key {
+        if line.starts_with('[') {
+            table = line.trim_matches(['[', ']']);
+        }
+        let name = line.split_once(" = ").map(|(name, _)| name);
+        if let Some(name) = name.filter(|name| !name.contains(' ')) {
             assert!(before.starts_with("# "), "nothing describes: {line}");
+            let path = match table {
+                "" => name.to_owned(),
+                table => format!("{table}.{name}"),
+            };
+            let is_marked = before.starts_with("# [live]");
+            let is_live = live.contains(&path);
+            assert_eq!(is_marked, is_live, "is {path} taken over while the server runs?");
         }
         before = line;
     }
@@ -216,4 +229,9 @@ fn changes_are_told_by_when_they_take_effect() {
     );
     assert_eq!(newer.changes(&older).at_restart.len(), 3);
     assert!(older.changes(&older.clone()).is_empty());
+    // What was not taken over stays to be told.
+    let running = older.reloaded(newer.clone());
+    assert_eq!(running.changes(&newer).at_once, [""; 0]);
+    assert_eq!(running.changes(&newer).at_restart.len(), 3);
+    assert!(running.changes(&older).at_restart.is_empty());
 }

@@ -3,26 +3,37 @@
 mod addresses;
 mod control;
 mod log;
+mod members;
 mod resolver;
 mod service;
 mod workers;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime};
 
+use rand::Rng;
 use rand_chacha::ChaCha12Rng;
 use sip::transaction::TransactionConfig;
+use sip_net::resolve::{self, HopHealth, ResolverConfig, ResolverStatistics};
 use sip_net::{Listen, SipNetConfig, Transports, WireStatistics};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::watch;
 
 use crate::HostPort;
-use crate::core::{Config, Listener, Policy, Proxy, QueryLimits, RegistrarConfig, Statistics};
+use crate::config::RecordsSettings;
+use crate::core::{
+    Config, Listener, MemberHealth, Policy, Proxy, QueryLimits, RegistrarConfig, Statistics,
+};
 use crate::location::{self, LocationConfig, Store};
-use control::{Command, Report};
+pub(crate) use control::{Commanders, Report};
+use members::Members;
 use resolver::Resolver;
 use service::{Service, Surroundings};
 use workers::Workers;
+
+use crate::metrics::{Observer, Watched};
+use crate::records::Recorder;
 
 /// What [`Server::start`] is told.
 #[derive(Clone, Debug)]
@@ -43,6 +54,11 @@ pub struct ProxyConfig {
     pub registrar: RegistrarConfig,
     /// Where the location service keeps its bindings, and how many.
     pub location: LocationConfig,
+    /// How names are resolved.
+    pub dns: ResolverConfig,
+    /// The largest request, in octets, that goes over UDP where TCP is there too (see
+    /// [`Config::maximum_datagram`]).
+    pub maximum_datagram: usize,
     /// Threads that serve, each with a share of the calls and of the bounds; 0 for one a core.
     pub workers: usize,
     /// How many octets of messages are held by the requests that are being forwarded or wait for an
@@ -55,6 +71,8 @@ pub struct ProxyConfig {
     /// How long a forwarded INVITE may go without a final response after its last provisional one;
     /// more than three minutes (Timer C, RFC 3261 section 16.6 step 11).
     pub timer_c: Duration,
+    /// Where call detail records go.
+    pub records: RecordsSettings,
     /// What branches, tags and keys are drawn from; `None` takes it from the system. Fixed only where
     /// runs have to repeat: whoever knows it can forge flow tokens.
     pub seed: Option<[u8; 32]>,
@@ -71,11 +89,14 @@ impl Default for ProxyConfig {
             transactions: core.transactions,
             registrar: core.registrar,
             location: LocationConfig::default(),
+            dns: ResolverConfig::default(),
             workers: 1,
+            maximum_datagram: core.maximum_datagram,
             maximum_held_octets: core.maximum_held_octets,
             policy: core.policy,
             queries: core.queries,
             timer_c: core.timer_c,
+            records: RecordsSettings::default(),
             seed: None,
         }
     }
@@ -93,6 +114,9 @@ pub enum StartError {
     /// The location store could not be opened.
     #[error(transparent)]
     Location(#[from] location::OpenError),
+    /// The file of call detail records could not be opened.
+    #[error("cannot write call detail records: {0}; is [records] file right?")]
+    Records(std::io::Error),
     /// A thread could not be started.
     #[error("cannot start the workers: {0}; configure fewer of them")]
     Threads(std::io::Error),
@@ -118,7 +142,11 @@ pub struct Server {
     location: Store,
     workers: Workers,
     /// The ways to the services of the workers.
-    commanders: Vec<mpsc::Sender<Command>>,
+    names: resolve::Resolver,
+    commanders: Commanders,
+    recorder: Option<Recorder>,
+    is_draining: Arc<AtomicBool>,
+    started: SystemTime,
     stop: watch::Sender<bool>,
 }
 
@@ -168,35 +196,49 @@ impl Server {
                 ..config.transactions
             },
             registrar: config.registrar,
-            policy: config.policy,
+            policy: Arc::new(control::share(&config.policy, workers.count())),
             queries,
             timer_c: config.timer_c,
+            maximum_datagram: config.maximum_datagram,
             maximum_held_octets: share(config.maximum_held_octets),
             ..Config::default()
         };
+        let recorder = Recorder::start(&config.records).map_err(StartError::Records)?;
+        let names = resolve::Resolver::new(config.dns, rand::SeedableRng::from_rng(&mut rng));
+        let members = Members::new();
         let (stop, stopped) = watch::channel(false);
         let mut commanders = Vec::with_capacity(workers.count());
         for (number, incoming) in incoming.into_iter().enumerate() {
             let (commander, commands) = control::channel();
             commanders.push(commander);
+            let mut proxy = Proxy::new(core.clone(), rand::SeedableRng::from_rng(&mut rng));
+            if number == 0 {
+                let call_id = call_of_worker(&transports, number, &mut rng);
+                proxy.start_probing(Instant::now(), &call_id);
+            }
             let transports = transports.of_worker(number);
-            let resolver = Resolver::new(transports.clone(), core.queries.timeout);
+            let resolver = Resolver::new(transports.clone(), names.clone(), core.queries.timeout);
             let surroundings = Surroundings {
                 transports,
                 incoming,
                 commands,
                 location: location.handle(),
                 resolver,
+                recorder: recorder.clone(),
+                members: members.share(),
                 stopped: stopped.clone(),
             };
-            let proxy = Proxy::new(core.clone(), rand::SeedableRng::from_rng(&mut rng));
             workers.employ(number, Service::new(proxy, surroundings));
         }
         Ok(Server {
             transports,
             location,
             workers,
-            commanders,
+            names,
+            commanders: Commanders::new(commanders),
+            recorder,
+            is_draining: Arc::default(),
+            started: SystemTime::now(),
             stop,
         })
     }
@@ -217,19 +259,31 @@ impl Server {
         let location = self.location.statistics();
         ServerStatistics {
             wire,
-            proxy: self.report().await.statistics,
+            proxy: self.commanders.report().await.statistics,
             addresses_of_record: location.addresses_of_record,
             bindings: location.bindings,
         }
     }
 
+    /// What is known of the members of groups, the requests of all workers counted together.
+    pub async fn members(&self) -> Vec<MemberHealth> {
+        self.commanders.report().await.members
+    }
+
+    /// The next hops that have failed and are tried after all others.
+    pub fn suspects(&self) -> Vec<HopHealth> {
+        self.names.suspects()
+    }
+
+    /// What name resolution counts.
+    pub fn resolver_statistics(&self) -> ResolverStatistics {
+        self.names.statistics()
+    }
+
     /// Decides by these settings from now on. Requests that are being forwarded go on by the decisions
     /// that were made for them.
     pub async fn set_policy(&self, policy: Arc<Policy>) {
-        for commander in &self.commanders {
-            // A service that has ended needs none.
-            let _ = commander.send(Command::SetPolicy(policy.clone())).await;
-        }
+        self.commanders.set_policy(&policy).await;
     }
 
     /// Refuses what would begin a dialog from now on, and waits until the transactions that there are
@@ -237,11 +291,10 @@ impl Server {
     /// belongs to a dialog is still forwarded, until the server is [shut down](Server::shutdown).
     pub async fn drain(&self, limit: Duration) -> usize {
         let deadline = tokio::time::Instant::now() + limit;
-        for commander in &self.commanders {
-            let _ = commander.send(Command::Drain).await;
-        }
+        self.is_draining.store(true, Relaxed);
+        self.commanders.drain().await;
         loop {
-            let left = self.report().await.transactions;
+            let left = self.commanders.report().await.transactions;
             if left == 0 || tokio::time::Instant::now() >= deadline {
                 return left;
             }
@@ -249,19 +302,32 @@ impl Server {
         }
     }
 
-    /// What the workers tell, summed up; one that has ended tells nothing.
-    async fn report(&self) -> Report {
-        let mut sum = Report::default();
-        for commander in &self.commanders {
-            let (sender, receiver) = oneshot::channel();
-            if commander.send(Command::Report(sender)).await.is_ok()
-                && let Ok(report) = receiver.await
-            {
-                sum.statistics += report.statistics;
-                sum.transactions += report.transactions;
-            }
+    /// A view of the server for those who watch it.
+    pub fn observer(&self) -> Observer {
+        Observer::new(Watched {
+            transports: self.transports.clone(),
+            commanders: self.commanders.clone(),
+            location: self.location.clone(),
+            recorder: self.recorder.clone(),
+            is_draining: Arc::clone(&self.is_draining),
+            started: self.started,
+            failures: Mutex::default(),
+        })
+    }
+
+    /// Begins the file of call detail records anew under its name: it has been moved away.
+    pub fn reopen_records(&self) {
+        if let Some(recorder) = &self.recorder {
+            recorder.reopen();
         }
-        sum
+    }
+
+    /// Reads the certificates of the listeners anew. Connections that are there stay as they are.
+    ///
+    /// # Errors
+    /// A file that cannot be used; all listeners keep what they had.
+    pub fn reload_certificates(&self) -> Result<(), sip_net::TlsError> {
+        self.transports.reload_certificates()
     }
 
     /// Returns when the server has stopped by itself, because a listener failed; the log says which. It can be
@@ -278,5 +344,20 @@ impl Server {
         self.transports.shutdown().await;
         drop(self.transports);
         self.workers.join().await;
+        if let Some(recorder) = self.recorder {
+            // It writes what is left: that may take as long as the disk does.
+            let _ = tokio::task::spawn_blocking(move || recorder.close()).await;
+        }
+    }
+}
+
+/// A Call-ID whose messages come to this worker.
+fn call_of_worker(transports: &Transports, worker: usize, rng: &mut ChaCha12Rng) -> String {
+    // One in as many as there are workers is.
+    loop {
+        let call_id = format!("{:016x}{:016x}", rng.next_u64(), rng.next_u64());
+        if transports.worker_of(&call_id) == worker {
+            return call_id;
+        }
     }
 }

@@ -1,15 +1,18 @@
 //! The loop that feeds the core and does what it says.
 
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
-use sip_net::{Incoming, Transports};
+use sip_net::{Incoming, SendError, Transports};
 use tokio::sync::{mpsc, watch};
 
 use super::control::{Command, Report};
 use super::log;
+use super::members::Members;
 use super::resolver::Resolver;
-use crate::core::{Answer, Proxy, Query, QueryId};
+use crate::core::{Answer, Event, Proxy, Query, QueryId};
 use crate::location::{self, StoreQuery};
+use crate::metrics::Traffic;
+use crate::records::Recorder;
 
 /// How many events of the transports are taken at a time.
 const BATCH: usize = 128;
@@ -21,6 +24,7 @@ pub(super) struct Service {
     surroundings: Surroundings,
     /// What was taken from `incoming` in this turn.
     batch: Vec<Incoming>,
+    traffic: Box<Traffic>,
 }
 
 /// What a worker has for itself of the world outside.
@@ -36,6 +40,10 @@ pub(super) struct Surroundings {
     pub(super) location: location::Handle,
     /// Its way to the DNS.
     pub(super) resolver: Resolver,
+    /// Where what happens to calls is written down.
+    pub(super) recorder: Option<Recorder>,
+    /// What all workers know of the members of groups.
+    pub(super) members: Members,
     /// Turns true, or is left without a sender, when it is to stop.
     pub(super) stopped: watch::Receiver<bool>,
 }
@@ -46,6 +54,7 @@ impl Service {
             core,
             surroundings,
             batch: Vec::with_capacity(BATCH),
+            traffic: Box::default(),
         }
     }
 
@@ -61,6 +70,7 @@ impl Service {
             commands,
             location,
             resolver,
+            members,
             stopped,
             ..
         } = &mut self.surroundings;
@@ -83,9 +93,11 @@ impl Service {
             stored = location.next() => answer = Some(stored),
             resolved = resolver.next() => answer = resolved,
             Some(said) = commands.recv() => command = Some(said),
+            () = members.changed() => {}
             () = sleep => {}
         }
         let now = Instant::now();
+        members.tell(&mut self.core);
         if let Some(command) = command {
             self.obey(now, command);
         }
@@ -97,7 +109,10 @@ impl Service {
             self.handle(now, incoming);
         }
         self.batch = batch;
-        // A steady stream of messages must hold up neither answers nor timers.
+        // A steady stream of messages must hold up neither commands, answers nor timers.
+        while let Ok(command) = self.surroundings.commands.try_recv() {
+            self.obey(now, command);
+        }
         while let Some((id, answer)) = self.next_answer() {
             self.core.handle_answer(now, id, answer);
         }
@@ -116,7 +131,10 @@ impl Service {
                 // Whoever asked may have given up.
                 let _ = report.send(Report {
                     statistics: self.core.statistics(),
+                    latencies: Box::new(self.core.latencies().clone()),
+                    traffic: self.traffic.clone(),
                     transactions: self.core.transactions(),
+                    members: self.core.member_health(),
                 });
             }
         }
@@ -129,6 +147,7 @@ impl Service {
                 message,
                 received,
             } => {
+                self.traffic.count_received(flow.transport, &message);
                 let waited = now.saturating_duration_since(received);
                 self.core.handle_message_after(now, waited, flow, message);
             }
@@ -136,8 +155,12 @@ impl Service {
             Incoming::ConnectionClosed { connection, .. } => {
                 self.core.handle_connection_closed(connection);
             }
-            Incoming::SendFailed { transaction, .. } => {
-                self.core.handle_send_failure(now, transaction);
+            Incoming::SendFailed { transaction, error } => {
+                if is_refusal(&error) {
+                    self.core.handle_connection_refused(now, transaction);
+                } else {
+                    self.core.handle_send_failure(now, transaction);
+                }
             }
         }
     }
@@ -150,12 +173,35 @@ impl Service {
                 self.core.handle_answer(now, id, answer);
             }
         }
-        let transmits = std::iter::from_fn(|| self.core.poll_transmit());
+        let transmits = std::iter::from_fn(|| {
+            let transmit = self.core.poll_transmit()?;
+            self.traffic.count_sent(&transmit);
+            Some(transmit)
+        });
         self.surroundings.transports.send_all(transmits);
         while let Some(event) = self.core.poll_event() {
             log::write(&event);
+            if let Some(recorder) = &self.surroundings.recorder {
+                recorder.note(SystemTime::now(), &event);
+            }
+            self.share(event);
         }
         self.surroundings.location.maintain(now);
+    }
+
+    /// Lets the other workers know what concerns them too.
+    fn share(&mut self, event: Event) {
+        match event {
+            Event::NextHop {
+                transport,
+                remote,
+                outcome,
+            } => self.surroundings.resolver.note(transport, remote, outcome),
+            Event::Member { group, uri, state } => {
+                self.surroundings.members.write(group, uri, state);
+            }
+            _ => {}
+        }
     }
 
     fn ask(&mut self, now: Instant, id: QueryId, query: Query) {
@@ -185,6 +231,13 @@ impl Service {
     }
 }
 
+/// Whether a connection came to nothing because the far end does not know its transport: by a TCP reset,
+/// or by ICMP's protocol unreachable (RFC 3261 section 18.1.1, RFC 1122 section 3.2.2.1).
+fn is_refusal(error: &SendError) -> bool {
+    use std::io::ErrorKind::{ConnectionRefused, ConnectionReset};
+    matches!(error, SendError::Io(ConnectionRefused | ConnectionReset, _))
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -193,6 +246,7 @@ mod tests {
     use rand_chacha::ChaCha12Rng;
     use sip::{Flow, Message, Method, Name, Transport};
     use sip_net::SipNetConfig;
+    use sip_net::resolve::ResolverConfig;
 
     use super::super::control;
     use super::*;
@@ -218,7 +272,11 @@ mod tests {
         let location = location::Store::open(&LocationConfig::default(), &mut rng)
             .expect("a store")
             .handle();
-        let resolver = Resolver::new(transports.clone(), Duration::from_secs(10));
+        let names = sip_net::resolve::Resolver::new(
+            ResolverConfig::default(),
+            ChaCha12Rng::seed_from_u64(2),
+        );
+        let resolver = Resolver::new(transports.clone(), names, Duration::from_secs(10));
         let (sender, incoming) = mpsc::channel(4 * BATCH);
         let (_commander, commands) = control::channel();
         let (_stop, stopped) = watch::channel(false);
@@ -228,6 +286,8 @@ mod tests {
             commands,
             location,
             resolver,
+            recorder: None,
+            members: Members::new(),
             stopped,
         };
         let mut service = Service::new(Proxy::new(config, rng), surroundings);

@@ -1,0 +1,17 @@
+//! What an operator watches: counters and gauges in the text format of OpenMetrics, which Prometheus
+//! reads, and whether the server is well.
+//!
+//! Nothing is counted twice: what the parts count anyway is fetched when somebody asks, and put into
+//! words by `exposition`. The number of series has a bound: methods that nobody knows are one,
+//! associations are shown up to a limit.
+
+mod exposition;
+mod http;
+mod process;
+mod snapshot;
+mod traffic;
+
+pub use http::{BindError, MetricsListener};
+pub use snapshot::Observer;
+pub(crate) use snapshot::Watched;
+pub(crate) use traffic::Traffic;

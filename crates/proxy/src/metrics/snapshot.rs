@@ -1,0 +1,122 @@
+//! Asking all parts of a running server what they have counted.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use sip::Transport;
+use sip_net::{SctpAssociation, Transports, WireStatistics};
+
+use super::exposition;
+use super::process::Process;
+use crate::driver::{Commanders, Report};
+use crate::location::{LocationStatistics, Store};
+use crate::records::{RecordStatistics, Recorder};
+
+/// Everything that is shown, at one time.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    pub(super) report: Report,
+    pub(super) wire: Vec<(Transport, WireStatistics)>,
+    pub(super) associations: Vec<SctpAssociation>,
+    pub(super) location: LocationStatistics,
+    pub(super) records: Option<RecordStatistics>,
+    pub(super) process: Process,
+    pub(super) workers: usize,
+    pub(super) is_draining: bool,
+    pub(super) is_store_failing: bool,
+}
+
+/// How many associations are shown; those that came up first.
+const MAXIMUM_ASSOCIATIONS: usize = 64;
+
+/// For how long after a failure a store counts as failing.
+const FAILING_FOR: Duration = Duration::from_secs(10);
+
+/// A view of a running [`Server`](crate::Server); a handle that is cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Observer {
+    watched: Arc<Watched>,
+}
+
+/// What an observer looks at.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    pub(crate) transports: Transports,
+    pub(crate) commanders: Commanders,
+    pub(crate) location: Store,
+    pub(crate) recorder: Option<Recorder>,
+    pub(crate) is_draining: Arc<AtomicBool>,
+    pub(crate) started: SystemTime,
+    pub(crate) failures: Mutex<Failures>,
+}
+
+/// The failures of the store that were seen last.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Failures {
+    count: u64,
+    at: Option<Instant>,
+}
+
+impl Observer {
+    pub(crate) fn new(watched: Watched) -> Observer {
+        Observer {
+            watched: Arc::new(watched),
+        }
+    }
+
+    /// Whether new work may be sent here: the server neither drains nor fails to store.
+    ///
+    /// # Errors
+    /// Why not, in a few words.
+    pub fn readiness(&self) -> Result<(), &'static str> {
+        if self.watched.is_draining.load(Relaxed) {
+            Err("draining")
+        } else if self.is_store_failing(&self.watched.location.statistics()) {
+            Err("the location store fails")
+        } else {
+            Ok(())
+        }
+    }
+
+    /// All metrics, in the text format of OpenMetrics 1.0.
+    pub async fn metrics(&self) -> String {
+        exposition::write(self.snapshot().await)
+    }
+
+    async fn snapshot(&self) -> Snapshot {
+        let watched = &self.watched;
+        let mut wire = Vec::with_capacity(Transport::ALL.len());
+        for transport in Transport::ALL {
+            wire.push((transport, watched.transports.statistics_of(transport).await));
+        }
+        let location = watched.location.statistics();
+        Snapshot {
+            report: watched.commanders.report().await,
+            wire,
+            associations: watched
+                .transports
+                .sctp_associations(MAXIMUM_ASSOCIATIONS)
+                .await,
+            is_store_failing: self.is_store_failing(&location),
+            location,
+            records: watched.recorder.as_ref().map(Recorder::statistics),
+            process: Process::now(watched.started),
+            workers: watched.commanders.count(),
+            is_draining: watched.is_draining.load(Relaxed),
+        }
+    }
+
+    /// Whether a change was lost lately.
+    fn is_store_failing(&self, location: &LocationStatistics) -> bool {
+        let failures = self.watched.failures.lock();
+        let mut failures = failures.unwrap_or_else(PoisonError::into_inner);
+        if location.failed_updates > failures.count {
+            *failures = Failures {
+                count: location.failed_updates,
+                at: Some(Instant::now()),
+            };
+        }
+        failures.at.is_some_and(|at| at.elapsed() < FAILING_FOR)
+    }
+}

@@ -1,0 +1,230 @@
+//! Calls that have begun and not ended, and what their events make of them.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use sip::Transport;
+
+use super::record::{EndedBy, Record, seconds, written};
+use crate::core::{Answered, Call, Event};
+
+/// What names a call: its Call-ID and the caller's tag.
+type Name = (String, String);
+
+/// The calls that have not ended.
+#[derive(Debug)]
+pub(super) struct Calls {
+    open: HashMap<Name, Open>,
+    maximum: usize,
+    maximum_duration: Duration,
+}
+
+#[derive(Debug)]
+struct Open {
+    call: Arc<Call>,
+    start: SystemTime,
+    answer: Option<(SystemTime, u16, Option<(Transport, SocketAddr)>)>,
+    /// How many of its INVITEs have no final response: one that comes through here twice, on its way to
+    /// another user of ours, begins twice.
+    pending: u32,
+}
+
+/// Whether an event is about a call.
+pub(super) fn concerns(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::CallStarted(_)
+            | Event::CallAnswered(_)
+            | Event::CallFailed { .. }
+            | Event::CallEnded { .. }
+    )
+}
+
+impl Calls {
+    pub(super) fn new(maximum: usize, maximum_duration: Duration) -> Calls {
+        Calls {
+            open: HashMap::new(),
+            maximum,
+            maximum_duration,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Takes in what has happened, and gives the record of a call that is over by it.
+    pub(super) fn take_in(&mut self, at: SystemTime, event: Event) -> Option<Record> {
+        match event {
+            Event::CallStarted(call) => {
+                self.begin(at, call);
+                None
+            }
+            Event::CallAnswered(answered) => self.answer(at, answered),
+            Event::CallFailed {
+                call,
+                status,
+                reason,
+            } => self.fail(at, &call, status, reason),
+            Event::CallEnded {
+                call_id,
+                from_tag,
+                to_tag,
+            } => self.end(at, call_id, from_tag, to_tag),
+            _ => None,
+        }
+    }
+
+    /// The records of calls that have lasted too long to be believed.
+    pub(super) fn expire(&mut self, now: SystemTime) -> Vec<Record> {
+        let maximum = self.maximum_duration;
+        let is_over = |open: &Open| {
+            now.duration_since(open.start)
+                .is_ok_and(|age| age > maximum)
+        };
+        let over = self.open.extract_if(|_, open| is_over(open));
+        over.map(|(_, open)| open.record()).collect()
+    }
+
+    /// The records of all calls, as far as they are known.
+    pub(super) fn take_all(&mut self) -> Vec<Record> {
+        self.open.drain().map(|(_, open)| open.record()).collect()
+    }
+
+    fn begin(&mut self, at: SystemTime, call: Arc<Call>) {
+        let name = name_of(&call);
+        if let Some(open) = self.open.get_mut(&name) {
+            open.pending += 1;
+        } else if self.open.len() < self.maximum {
+            let open = Open {
+                call,
+                start: at,
+                answer: None,
+                pending: 1,
+            };
+            self.open.insert(name, open);
+        }
+    }
+
+    fn answer(&mut self, at: SystemTime, answered: Answered) -> Option<Record> {
+        let Answered { call, status, hop } = answered;
+        if let Some(open) = self.open.get_mut(&name_of(&call)) {
+            open.pending = open.pending.saturating_sub(1);
+            open.answer.get_or_insert((at, status, hop));
+            return None;
+        }
+        // There was no room for it: better without its end than not at all.
+        Some(Record {
+            answer: Some(written(at)),
+            status: Some(status),
+            destination: hop.map(place),
+            ..begun(&call)
+        })
+    }
+
+    fn fail(
+        &mut self,
+        at: SystemTime,
+        call: &Arc<Call>,
+        status: u16,
+        reason: String,
+    ) -> Option<Record> {
+        let name = name_of(call);
+        if let Some(open) = self.open.get_mut(&name) {
+            open.pending = open.pending.saturating_sub(1);
+            // It goes on elsewhere, or has been answered already.
+            if open.pending > 0 || open.answer.is_some() {
+                return None;
+            }
+        }
+        let start = self.open.remove(&name).map(|open| open.start);
+        // A call that has to bring credentials comes again with them.
+        if matches!(status, 401 | 407) {
+            return None;
+        }
+        Some(Record {
+            start: start.map(written),
+            end: Some(written(at)),
+            setup_seconds: start.map(|start| seconds(start, at)),
+            status: Some(status),
+            reason: Some(reason),
+            ended_by: Some(match status {
+                // Request Terminated answers an INVITE that was cancelled (RFC 3261 section 15.1.2).
+                487 => EndedBy::Caller,
+                _ => EndedBy::Callee,
+            }),
+            ..begun(call)
+        })
+    }
+
+    fn end(
+        &mut self,
+        at: SystemTime,
+        call_id: String,
+        from_tag: String,
+        to_tag: String,
+    ) -> Option<Record> {
+        // The BYE of the caller has the caller's tag in From, that of the callee in To.
+        let mut name = (call_id, from_tag);
+        let mut ended_by = EndedBy::Caller;
+        if !self.open.contains_key(&name) {
+            name.1 = to_tag;
+            ended_by = EndedBy::Callee;
+        }
+        let open = self.open.remove(&name)?;
+        let answered = open.answer.as_ref().map(|(answered, ..)| *answered);
+        Some(Record {
+            end: Some(written(at)),
+            talk_seconds: answered.map(|answered| seconds(answered, at)),
+            ended_by: Some(ended_by),
+            ..open.record()
+        })
+    }
+}
+
+impl Open {
+    /// What is known so far.
+    fn record(&self) -> Record {
+        let (answer, status, hop) = match &self.answer {
+            Some((answer, status, hop)) => (Some(*answer), Some(*status), *hop),
+            None => (None, None, None),
+        };
+        Record {
+            start: Some(written(self.start)),
+            answer: answer.map(written),
+            setup_seconds: answer.map(|answer| seconds(self.start, answer)),
+            status,
+            destination: hop.map(place),
+            ..begun(&self.call)
+        }
+    }
+}
+
+/// The record of a call of which nothing but its names is known.
+fn begun(call: &Call) -> Record {
+    Record {
+        call_id: call.call_id.clone(),
+        caller: call.caller.clone(),
+        callee: call.callee.clone(),
+        source: place((call.arrival.transport, call.arrival.remote)),
+        destination: None,
+        start: None,
+        answer: None,
+        end: None,
+        setup_seconds: None,
+        talk_seconds: None,
+        status: None,
+        reason: None,
+        ended_by: None,
+    }
+}
+
+fn name_of(call: &Call) -> Name {
+    (call.call_id.clone(), call.from_tag.clone())
+}
+
+fn place((transport, address): (Transport, SocketAddr)) -> String {
+    format!("{transport}:{address}")
+}
