@@ -94,6 +94,7 @@ impl Carrier<'_> {
             return why(&failure);
         }
         secure.records.notify_one();
+        self.deadline_moved.notify_one();
         while let Some(received) = self.association.receive().await {
             let now = Instant::now();
             self.activity.touch(now);
