@@ -408,7 +408,7 @@ impl UdpSocket {
     /// One receive call; datagrams that the inbound link delays go to its queue.
     fn receive(&self, batch: &mut Batch) -> io::Result<()> {
         let now = Instant::now();
-        batch.fill(
+        let is_full = batch.fill(
             |buffers, metas| {
                 self.io.try_io(Interest::READABLE, || {
                     self.state.recv(UdpSockRef::from(&self.io), buffers, metas)
@@ -424,7 +424,13 @@ impl UdpSocket {
                     }
                 }
             },
-        )
+        )?;
+        if !is_full {
+            // Nothing is left: tokio is told what another call would say.
+            let empty = || Err(io::ErrorKind::WouldBlock.into());
+            let _: io::Result<()> = self.io.try_io(Interest::READABLE, empty);
+        }
+        Ok(())
     }
 
     /// Delivers and sends the delayed datagrams that are due; returns when the next one is.

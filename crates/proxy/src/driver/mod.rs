@@ -4,6 +4,7 @@ mod addresses;
 mod control;
 mod log;
 mod members;
+mod pace;
 mod resolver;
 mod service;
 mod workers;

@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, watch};
 use super::control::{Command, Report};
 use super::log;
 use super::members::Members;
+use super::pace::Pace;
 use super::resolver::Resolver;
 use crate::core::{Answer, Event, Proxy, Query, QueryId};
 use crate::location::{self, StoreQuery};
@@ -25,6 +26,7 @@ pub(super) struct Service {
     /// What was taken from `incoming` in this turn.
     batch: Vec<Incoming>,
     traffic: Box<Traffic>,
+    pace: Pace,
 }
 
 /// What a worker has for itself of the world outside.
@@ -55,12 +57,15 @@ impl Service {
             surroundings,
             batch: Vec::with_capacity(BATCH),
             traffic: Box::default(),
+            pace: Pace::default(),
         }
     }
 
     /// Serves until it is told to stop, or nobody is left to tell it.
     pub(super) async fn run(mut self) {
-        while self.turn().await {}
+        while self.turn().await {
+            self.pace.keep();
+        }
     }
 
     /// Waits until there is something to do, and does all that there is. Returns whether it goes on.
