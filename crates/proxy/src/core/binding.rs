@@ -27,8 +27,10 @@ impl AddressOfRecord {
             .filter(|user| !user.is_empty() && user.len() <= MAXIMUM_LENGTH)?;
         let unescaped = uri
             .user_unescaped()
-            .and_then(|octets| String::from_utf8(octets).ok());
-        // Escapes that make no text stay escapes: two different users must not become one.
+            .and_then(|octets| String::from_utf8(octets).ok())
+            .filter(|user| !user.contains(char::is_control));
+        // Escapes that make no text, or none that can be shown, stay escapes: two different users must
+        // not become one.
         let user = unescaped.as_deref().unwrap_or(written);
         let text = format!("{user}@{domain}");
         (text.len() <= MAXIMUM_LENGTH).then(|| AddressOfRecord(text.into()))

@@ -200,14 +200,20 @@ impl Proxy {
 
     /// What a way means for a request. `None`: it leads nowhere, or a SIPS URI to where there is no
     /// TLS (RFC 3261 section 26.2.2, RFC 5630 section 5.3).
-    pub(super) fn resolve(&self, request: &Message, target: &str, way: &Way) -> Option<Resolved> {
+    pub(super) fn resolve(
+        &self,
+        request: &Message,
+        target: &Target,
+        way: &Way,
+    ) -> Option<Resolved> {
         let transport = match way {
             Way::Flow { flow, .. } => Some(flow.transport),
             Way::Address { transport, .. } => Some(*transport),
             Way::Datagram { .. } => Some(Transport::Udp),
             Way::NextHop | Way::Toward(_) | Way::User(_) => None,
         };
-        if is_sips(target) && transport.is_some_and(|transport| !transport.is_secure()) {
+        let is_secure = is_sips(&target.uri);
+        if is_secure && transport.is_some_and(|transport| !transport.is_secure()) {
             return None;
         }
         match way {
@@ -247,10 +253,10 @@ impl Proxy {
             Way::User(address) => Some(Resolved::Ask(Query::Lookup(address.clone()))),
             Way::NextHop => {
                 let next_hop = route::next_hop(request, target)?;
-                self.resolve_uri(request, next_hop.as_sip()?, is_sips(target))
+                self.resolve_uri(request, next_hop.as_sip()?, is_secure)
             }
             Way::Toward(hop) => match Uri::parse(&hop.uri) {
-                Ok(Uri::Sip(uri)) => self.resolve_uri(request, &uri, is_sips(target)),
+                Ok(Uri::Sip(uri)) => self.resolve_uri(request, &uri, is_secure),
                 _ => None,
             },
             Way::Datagram {
@@ -329,10 +335,13 @@ impl Proxy {
             return;
         };
         let Some(way) = branch.target.next_way() else {
+            if branch.target.fall_back() {
+                return;
+            }
             self.end_branch(name, context, Some(Candidate::Presumed(503)));
             return;
         };
-        match self.resolve(&context.request, &branch.target.uri, &way) {
+        match self.resolve(&context.request, &branch.target, &way) {
             Some(Resolved::Send { to, peer, side }) => {
                 let is_last_resort = matches!(way, Way::Datagram { .. });
                 self.statistics.fell_back_to_datagram += u64::from(is_last_resort);
@@ -375,6 +384,7 @@ impl Proxy {
         let make = |side: &Side| {
             let how = Forwarding {
                 request_uri: &branch.target.uri,
+                path: &branch.target.path,
                 branch: &id,
                 back: None,
                 record_route_from: from.as_ref().filter(|_| is_routed),

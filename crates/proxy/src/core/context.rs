@@ -185,6 +185,18 @@ impl Context {
             .is_some_and(|branch| !branch.target.ways.is_empty())
     }
 
+    /// Lets a branch go over to another flow of the instance that it is for. Returns whether there is one.
+    pub(crate) fn fall_back(&mut self, index: usize) -> bool {
+        self.branches
+            .get_mut(index)
+            .is_some_and(|branch| branch.target.fall_back())
+    }
+
+    /// Whether the request goes along a flow that we have promised another proxy to keep.
+    pub(crate) fn is_along_edge_flow(&self) -> bool {
+        self.branches.iter().any(|branch| branch.target.is_edge)
+    }
+
     /// Lets a branch try the next way to its target.
     pub(crate) fn retry(&mut self, index: usize) {
         if let Some(branch) = self.branches.get_mut(index) {

@@ -224,7 +224,7 @@ impl Proxy {
     fn probe(&mut self, now: Instant, mut probe: Probe) {
         while let Some(way) = probe.target.next_way().filter(|_| now < probe.deadline) {
             let bare = Message::request(Method::Options, &probe.target.uri);
-            match self.resolve(&bare, &probe.target.uri, &way) {
+            match self.resolve(&bare, &probe.target, &way) {
                 Some(Resolved::Send { to, peer, side }) => {
                     let request = self.options(&probe.target.uri, &side);
                     // Where we have no room, that says nothing about the member.

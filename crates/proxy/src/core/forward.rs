@@ -22,6 +22,8 @@ pub(crate) struct Side {
 pub(crate) struct Forwarding<'a> {
     /// The URI of the target.
     pub(crate) request_uri: &'a str,
+    /// Route values that are put before those of the request; empty where there are none.
+    pub(crate) path: &'a str,
     /// The branch parameter of our Via.
     pub(crate) branch: &'a str,
     /// A parameter of our Via that has a token of the flow which the request came along, for those who
@@ -59,6 +61,9 @@ pub(crate) fn forwarded(request: &Message, how: &Forwarding<'_>, tokens: &FlowTo
         for uri in record_routes(from, how.to, tokens) {
             copy.push_front(Name::RecordRoute, uri);
         }
+    }
+    if !how.path.is_empty() {
+        copy.push_front(Name::Route, how.path);
     }
     route::postprocess(&mut copy);
     // Over UDP the answer comes back to the port that we send from (RFC 3581 section 3).

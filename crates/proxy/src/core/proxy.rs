@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use ahash::RandomState;
 use bytes::Bytes;
@@ -22,6 +22,7 @@ use super::contexts::Contexts;
 use super::dispatch::Dispatch;
 use super::event::Event;
 use super::flow_token::FlowTokens;
+use super::gruu::Gruus;
 use super::identity::{Domain, Identity, Listener};
 use super::keys::Keys;
 use super::latency::Latencies;
@@ -29,13 +30,13 @@ use super::loop_detection::LoopDetector;
 use super::overload::{Admission, Defence, Surroundings};
 use super::policy::Policy;
 use super::query::{Answer, Query, QueryId, QueryLimits, Questions};
+use super::registering::Registering;
 use super::registrar::RegistrarConfig;
 use super::rejection::Rejection;
-use super::requests::Registering;
 use super::routing::{Dropped, Probe};
 use super::stateless::Passing;
-use super::trust::ProvedNames;
 use super::statistics::Statistics;
+use super::trust::ProvedNames;
 use crate::HostPort;
 
 /// What a proxy is told when it is made.
@@ -113,6 +114,9 @@ pub struct Proxy {
     pub(super) questions: Questions<Waiting>,
     pub(super) loops: LoopDetector,
     pub(super) tokens: FlowTokens,
+    pub(super) gruus: Gruus,
+    /// The time of day at an instant.
+    wall_clock: Option<(Instant, SystemTime)>,
     pub(super) authentication: Authentication,
     /// The requests that wait for what is stored of a password.
     pub(super) authenticating: HashMap<ServerId, Parked, RandomState>,
@@ -200,6 +204,7 @@ impl Proxy {
         let keys = config.keys.unwrap_or_else(|| Keys::draw(&mut rng));
         let tokens = FlowTokens::new(&keys);
         let authentication = Authentication::new(&keys, &mut rng);
+        let gruus = Gruus::new(&keys, rand::SeedableRng::from_rng(&mut rng));
         let questions = Questions::new(config.queries, &mut rng);
         let defence = Defence::new(&config.policy.overload, &mut rng);
         let mut seed = [0; 32];
@@ -229,6 +234,8 @@ impl Proxy {
             questions,
             loops,
             tokens,
+            gruus,
+            wall_clock: None,
             authentication,
             authenticating,
             tags,
@@ -276,7 +283,7 @@ impl Proxy {
         let admission = if message.is_request() {
             let around = Surroundings {
                 from: flow.remote.ip(),
-                is_trusted: false,
+                is_trusted: self.is_trusted(&flow),
                 registers_are_challenged: self.policy.authentication.register,
                 waited,
                 transactions: (
@@ -379,6 +386,11 @@ impl Proxy {
         self.policy = policy;
     }
 
+    /// Takes notice of the time of day, for those who are to be told it (Date, RFC 3261 section 20.17).
+    pub fn set_wall_clock(&mut self, now: Instant, time: SystemTime) {
+        self.wall_clock = Some((now, time));
+    }
+
     /// Refuses what would begin a dialog from now on. What has begun goes on.
     pub fn drain(&mut self) {
         self.defence.drain();
@@ -453,6 +465,12 @@ impl Proxy {
             held_octets: (self.contexts.octets() + self.parked_octets) as u64,
             ..self.statistics
         }
+    }
+
+    /// The time of day, where it is known.
+    pub(super) fn date(&self, now: Instant) -> Option<SystemTime> {
+        let (then, time) = self.wall_clock?;
+        time.checked_add(now.saturating_duration_since(then))
     }
 
     /// Adds an event for the log.

@@ -1,12 +1,12 @@
-//! The registrar: what a REGISTER asks for, and the 200 that lists the bindings (RFC 3261 section
-//! 10.3). The rules of step 7 about existing bindings are [`Update::apply`]'s.
+//! The registrar: what a REGISTER asks for (RFC 3261 section 10.3). The rules about existing bindings are
+//! [`Update::apply`]'s, the 200 is `registered`'s.
 
-use std::fmt::Write;
+use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
-use sip::{Contact, Flow, Message, Name, NameAddr, Uri};
+use sip::{Contact, Flow, Message, Name, NameAddr, Parameter, Uri};
 
-use super::binding::{AddressOfRecord, Binding, instance};
+use super::binding::{AddressOfRecord, instance};
 use super::identity::Identity;
 use super::rejection::Rejection;
 use super::update::{Change, ContactChange, Update};
@@ -22,6 +22,19 @@ pub struct RegistrarConfig {
     pub maximum_expires: Duration,
     /// Bindings of one address of record.
     pub maximum_bindings: usize,
+    /// Whether a Path is taken from user agents that do not say that they know of it; else such a
+    /// REGISTER is answered 420 (RFC 3327 section 5.3).
+    pub path_without_support: bool,
+    /// The proxies that user agents are to send their requests through, each a Route value with its
+    /// angle brackets (RFC 3608).
+    pub service_route: Vec<String>,
+    /// Whether bindings are kept by instance and flow for user agents that want it (RFC 5626).
+    pub outbound: bool,
+    /// How often such user agents are to send keep-alives (Flow-Timer, RFC 5626 section 5.4); `None`
+    /// leaves it to them.
+    pub flow_timer: Option<Duration>,
+    /// Whether user agents are given URIs that lead to themselves alone (GRUUs, RFC 5627).
+    pub gruu: bool,
 }
 
 impl Default for RegistrarConfig {
@@ -30,22 +43,34 @@ impl Default for RegistrarConfig {
             default_expires: Duration::from_secs(3600),
             minimum_expires: Duration::from_secs(60),
             maximum_expires: Duration::from_secs(7200),
-            maximum_bindings: 10,
+            maximum_bindings: 16,
+            path_without_support: false,
+            service_route: Vec::new(),
+            outbound: true,
+            flow_timer: None,
+            gruu: true,
         }
     }
 }
 
 /// What a REGISTER asks for.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Registration {
-    /// The list of bindings as they are (RFC 3261 section 10.2.3).
-    Fetch,
-    /// A change.
-    Update(Update),
+pub(crate) struct Registration {
+    pub(crate) address: AddressOfRecord,
+    /// The change; `None` asks for the list of bindings as they are (RFC 3261 section 10.2.3).
+    pub(crate) update: Option<Update>,
+    /// Whether the rules of RFC 5626 are applied to it, and its user agent knows them.
+    pub(crate) is_outbound: bool,
 }
 
 /// How many octets of a contact URI, its parameters, or a Call-ID are stored.
 const MAXIMUM_STORED_LENGTH: usize = 1024;
+
+/// How many octets of a Path are stored.
+const MAXIMUM_PATH_LENGTH: usize = 4096;
+
+/// How many octets of what a user agent calls itself are stored.
+const MAXIMUM_USER_AGENT_LENGTH: usize = 64;
 
 /// An interval of an hour is never too brief (RFC 3261 section 10.3 step 7).
 const NEVER_TOO_BRIEF: Duration = Duration::from_secs(3600);
@@ -53,20 +78,24 @@ const NEVER_TOO_BRIEF: Duration = Duration::from_secs(3600);
 /// What a malformed interval counts as (RFC 3261 section 10.2.1.1).
 const MALFORMED_INTERVAL: u32 = 3600;
 
+/// The parameters of a contact that are not stored: what is said in other ways, and what a user agent
+/// cannot say (RFC 5627 section 5.1).
+const NOT_STORED: [&str; 4] = ["expires", "q", "pub-gruu", "temp-gruu"];
+
 impl RegistrarConfig {
-    /// Reads a REGISTER to a domain of ours: steps 2 and 5 to 7 of RFC 3261 section 10.3.
+    /// Reads a REGISTER to a domain of ours: steps 2 and 5 to 7 of RFC 3261 section 10.3. `new_gruus` is
+    /// for the temporary GRUUs of instances that get new ones.
     pub(crate) fn read(
         &self,
         request: &Message,
         flow: &Flow,
         now: Instant,
         identity: &Identity,
-    ) -> Result<(AddressOfRecord, Registration), Rejection> {
-        let required: Vec<&str> = request.text_values(Name::Require).collect();
-        if !required.is_empty() {
-            return Err(Rejection::bad_extension(required.join(", ")));
-        }
+        new_gruus: u64,
+    ) -> Result<Registration, Rejection> {
+        self.check_extensions(request)?;
         let address = address_of_record(request, flow, identity)?;
+        let path = self.path(request)?;
         let mut contacts = Vec::new();
         let mut all = false;
         for contact in request.contacts() {
@@ -75,36 +104,131 @@ impl RegistrarConfig {
                 Contact::Address(_) if contacts.len() == self.maximum_bindings => {
                     return Err(TOO_MANY_CONTACTS);
                 }
-                Contact::Address(contact) => contacts.push(self.read_contact(request, &contact)?),
+                Contact::Address(contact) => {
+                    let change = self.read_contact(request, &contact)?;
+                    let is_loop = change.instance.is_some()
+                        && change.lifetime > Duration::ZERO
+                        && !leads_elsewhere(&change.uri, &address, flow, identity);
+                    if is_loop {
+                        return Err(LOOP);
+                    }
+                    contacts.push(change);
+                }
             }
         }
+        let is_outbound = self.apply_outbound_rules(request, &path, &mut contacts)?;
         let change = match (all, contacts.is_empty()) {
-            (false, true) => return Ok((address, Registration::Fetch)),
+            (false, true) => {
+                return Ok(Registration {
+                    address,
+                    update: None,
+                    is_outbound: false,
+                });
+            }
             (false, false) => Change::Contacts(contacts),
             (true, true) if request.expires() == Some(0) => Change::RemoveAll,
             (true, _) => return Err(MALFORMED_WILDCARD),
         };
-        let call_id: Box<str> = request
+        let call_id = request
             .call_id()
             .filter(|call_id| call_id.len() <= MAXIMUM_STORED_LENGTH)
-            .ok_or(Rejection::new(400, "Call-ID Too Long"))?
-            .into();
+            .ok_or(Rejection::new(400, "Call-ID Too Long"))?;
         let (cseq, _) = request
             .cseq()
             .ok_or(Rejection::new(400, "Malformed CSeq"))?;
+        let user_agent = request.header(Name::UserAgent).unwrap_or_default();
+        let user_agent_length = user_agent.floor_char_boundary(MAXIMUM_USER_AGENT_LENGTH);
         let update = Update {
             change,
-            call_id,
+            call_id: call_id.into(),
             cseq,
-            // Through another proxy the flow leads to that proxy: a Path would be needed (RFC 3327).
-            flow: (request.vias().nth(1).is_none()).then_some(*flow),
+            // Through another proxy the flow leads to that proxy, and its Path to the user agent.
+            flow: is_first_hop(request).then_some(*flow),
+            path: path.join(",").into(),
+            user_agent: user_agent
+                .get(..user_agent_length)
+                .unwrap_or_default()
+                .into(),
             received: now,
-            path: "".into(),
-            user_agent: "".into(),
             maximum_bindings: self.maximum_bindings,
-            new_gruus: 0,
+            new_gruus,
         };
-        Ok((address, Registration::Update(update)))
+        Ok(Registration {
+            address,
+            update: Some(update),
+            is_outbound,
+        })
+    }
+
+    /// Step 2: the extensions that a client requires have to be known here.
+    fn check_extensions(&self, request: &Message) -> Result<(), Rejection> {
+        let is_known = |tag: &str| {
+            tag.eq_ignore_ascii_case("path")
+                || tag.eq_ignore_ascii_case("gruu")
+                || self.outbound && tag.eq_ignore_ascii_case("outbound")
+        };
+        let unknown: Vec<&str> = request
+            .text_values(Name::Require)
+            .filter(|tag| !is_known(tag))
+            .collect();
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        Err(Rejection::bad_extension(unknown.join(", ")))
+    }
+
+    /// The Path of a REGISTER (RFC 3327 section 5.3), each value one that can stand in a Route.
+    fn path(&self, request: &Message) -> Result<Vec<String>, Rejection> {
+        let mut path = Vec::new();
+        let mut length = 0;
+        for value in request.values(Name::Path) {
+            let address = NameAddr::parse(value).map_err(|_| MALFORMED_PATH)?;
+            // Without a display name, so that it is easily read again.
+            let mut text = format!("<{}>", address.uri());
+            append_parameters(&mut text, address.parameters());
+            length += text.len() + 1;
+            if !matches!(address.parse_uri(), Ok(Uri::Sip(_))) || length > MAXIMUM_PATH_LENGTH {
+                return Err(MALFORMED_PATH);
+            }
+            path.push(text);
+        }
+        if !path.is_empty() && !self.path_without_support && !supports(request, "path") {
+            return Err(Rejection::bad_extension("path".to_owned()));
+        }
+        Ok(path)
+    }
+
+    /// Decides whether the contacts of a REGISTER are flows of an instance (RFC 5626 section 6), and
+    /// takes the reg-id off those that are not. Returns whether the response is to say so.
+    fn apply_outbound_rules(
+        &self,
+        request: &Message,
+        path: &[String],
+        contacts: &mut [ContactChange],
+    ) -> Result<bool, Rejection> {
+        if contacts.iter().all(|contact| contact.reg_id.is_none()) {
+            return Ok(false);
+        }
+        let is_supported = supports(request, "outbound");
+        // The first hop is named first, which is at the end: each proxy puts itself before the others.
+        let is_possible = is_first_hop(request) || path.last().is_some_and(|first| has_ob(first));
+        if !(self.outbound && is_possible) {
+            if self.outbound && is_supported {
+                return Err(Rejection::new(439, "First Hop Lacks Outbound Support"));
+            }
+            for contact in contacts {
+                contact.reg_id = None;
+            }
+            return Ok(false);
+        }
+        let added = contacts
+            .iter()
+            .filter(|contact| contact.lifetime > Duration::ZERO)
+            .count();
+        if added > 1 {
+            return Err(Rejection::new(400, "Several Contacts With Reg-Id"));
+        }
+        Ok(is_supported)
     }
 
     fn read_contact(
@@ -114,27 +238,23 @@ impl RegistrarConfig {
     ) -> Result<ContactChange, Rejection> {
         contact.parse_uri().map_err(|_| MALFORMED_CONTACT)?;
         let mut parameters = String::new();
-        for parameter in contact.parameters() {
-            let is_kept = !parameter.name.eq_ignore_ascii_case("expires")
-                && !parameter.name.eq_ignore_ascii_case("q");
-            if is_kept {
-                parameters.push(';');
-                parameters.push_str(parameter.name);
-                if let Some(value) = parameter.value {
-                    parameters.push('=');
-                    parameters.push_str(value);
-                }
-            }
-        }
+        let stored = contact.parameters().filter(|parameter| {
+            NOT_STORED
+                .iter()
+                .all(|name| !parameter.name.eq_ignore_ascii_case(name))
+        });
+        append_parameters(&mut parameters, stored);
         if contact.uri().len() > MAXIMUM_STORED_LENGTH || parameters.len() > MAXIMUM_STORED_LENGTH {
             return Err(Rejection::new(400, "Contact Too Long"));
         }
+        let instance = instance(contact.parameters());
         Ok(ContactChange {
             uri: contact.uri().into(),
             parameters: parameters.into(),
             q: contact.q(),
-            instance: instance(contact.parameters()).map(Into::into),
-            reg_id: None,
+            // Without an instance it means nothing (RFC 5626 section 6).
+            reg_id: instance.and_then(|_| reg_id(contact)),
+            instance: instance.map(Into::into),
             lifetime: self.lifetime(request, contact)?,
         })
     }
@@ -164,27 +284,65 @@ impl RegistrarConfig {
     }
 }
 
-/// The 200 to a REGISTER: all bindings with what remains of their intervals (RFC 3261 section 10.3
-/// step 8).
-pub(crate) fn registered(request: &Message, bindings: &[Binding], now: Instant) -> Message {
-    let mut response = Message::response_to(request, 200, "OK");
-    for binding in bindings.iter().filter(|binding| binding.expires() > now) {
-        response.push_back(Name::Contact, contact_value(binding, now));
+/// Writes parameters behind a value.
+fn append_parameters<'a>(text: &mut String, parameters: impl Iterator<Item = Parameter<'a>>) {
+    for parameter in parameters {
+        text.push(';');
+        text.push_str(parameter.name);
+        if let Some(value) = parameter.value {
+            text.push('=');
+            text.push_str(value);
+        }
     }
-    response
 }
 
-/// A Contact value as a registrar writes it.
-fn contact_value(binding: &Binding, now: Instant) -> String {
-    // Rounded, so that the moment in which the store wrote does not cost the client a second.
-    let remaining = (binding.expires() - now).as_millis().saturating_add(500) / 1000;
-    let mut value = format!("<{}>{}", binding.contact(), binding.parameters());
-    if binding.q() != 1000 {
-        // Writing into a String cannot fail.
-        let _ = write!(value, ";q=0.{:03}", binding.q());
-    }
-    let _ = write!(value, ";expires={remaining}");
-    value
+/// Whether a request names an extension as one that its sender knows.
+pub(crate) fn supports(request: &Message, tag: &str) -> bool {
+    [Name::Supported, Name::Require].into_iter().any(|name| {
+        request
+            .text_values(name)
+            .any(|other| other.eq_ignore_ascii_case(tag))
+    })
+}
+
+/// Whether a request came from the user agent itself, and not through another proxy.
+pub(crate) fn is_first_hop(request: &Message) -> bool {
+    request.vias().nth(1).is_none()
+}
+
+/// Whether a Path value has the `ob` parameter in its URI (RFC 5626 section 5.1).
+fn has_ob(value: &str) -> bool {
+    let Ok(address) = NameAddr::parse(value.as_bytes()) else {
+        return false;
+    };
+    matches!(address.parse_uri(), Ok(Uri::Sip(uri)) if uri.parameters().contains("ob"))
+}
+
+/// The `reg-id` parameter of a contact: 1 to 2^31 - 1 (RFC 5626 section 10).
+fn reg_id(contact: &NameAddr<'_>) -> Option<NonZeroU32> {
+    let digits = contact.parameter("reg-id")?;
+    let is_number = digits.bytes().all(|octet| octet.is_ascii_digit());
+    let number: NonZeroU32 = digits.parse().ok()?;
+    (is_number && number.get() < 1 << 31).then_some(number)
+}
+
+/// Whether a contact with an instance is a SIP URI that leads to another place than its own address of
+/// record, whether it is written as that or as one of its GRUUs (RFC 5627 section 5.1).
+fn leads_elsewhere(
+    contact: &str,
+    address: &AddressOfRecord,
+    flow: &Flow,
+    identity: &Identity,
+) -> bool {
+    let Ok(Uri::Sip(uri)) = Uri::parse(contact) else {
+        return false;
+    };
+    let Some(domain) = identity.domain(&uri, flow.local) else {
+        return true;
+    };
+    // A temporary GRUU does not show whose it is.
+    let is_hidden = uri.parameter("gr") == Some("");
+    !is_hidden && AddressOfRecord::new(&uri, domain).as_ref() != Some(address)
 }
 
 /// Step 5: the address of record is that of To, in a domain of ours. It need not be the domain of the
@@ -203,6 +361,8 @@ fn address_of_record(
     AddressOfRecord::new(&uri, domain).ok_or(NOT_FOUND)
 }
 
+const LOOP: Rejection = Rejection::new(403, "Contact Leads To Itself");
+const MALFORMED_PATH: Rejection = Rejection::new(400, "Malformed Path");
 const NOT_FOUND: Rejection = Rejection::new(404, "Not Found");
 const MALFORMED_CONTACT: Rejection = Rejection::new(400, "Malformed Contact");
 const MALFORMED_WILDCARD: Rejection = Rejection::new(400, "Wildcard Contact Needs Expires 0 Alone");

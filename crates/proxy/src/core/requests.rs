@@ -2,48 +2,27 @@
 //! 16.5, 16.10).
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use sip::transaction::ServerId;
 use sip::{Flow, Message, Method, Name, Uri};
 
-use super::binding::{AddressOfRecord, Binding};
+use super::binding::{AddressOfRecord, Binding, Bindings};
 use super::context::Context;
 use super::event::Event;
+use super::gruu::Gruu;
 use super::loop_detection::Fingerprint;
 use super::policy::Mode;
 use super::proxy::{Proxy, Waiting};
 use super::query::{Answer, Query};
-use super::registrar::{self, Registration};
+use super::registrar;
 use super::rejection::{ALLOWED_METHODS, Rejection};
 use super::stateless::NO_TRANSACTION;
 use super::target::{self, Target};
 use super::target_set::TargetSet;
-use super::update::{Change, Update, UpdateError};
+use super::update::UpdateError;
 use super::validation::{self, Verdict};
 use super::{redirect, route};
-
-/// A REGISTER whose answer a location store has to give.
-#[derive(Debug)]
-pub(super) struct Registering {
-    server: ServerId,
-    request: Message,
-    flow: Flow,
-    address: AddressOfRecord,
-    /// The contacts that it changes, with the intervals granted; zero for those removed.
-    changes: Vec<(String, Duration)>,
-    /// When the request came.
-    received: Instant,
-    /// What shows the user agent that we know the password too.
-    confirmation: Option<String>,
-}
-
-impl Registering {
-    /// The length of the request.
-    pub(super) fn octets(&self) -> usize {
-        self.request.wire_length()
-    }
-}
 
 /// A request that has begun a server transaction, and of which is known where it is for.
 #[derive(Debug)]
@@ -174,65 +153,6 @@ impl Proxy {
         self.respond(now, server, response);
     }
 
-    /// Goes on with a REGISTER when the store has answered: 200 only now that the change is safe.
-    pub(super) fn complete_registration(
-        &mut self,
-        now: Instant,
-        registering: Registering,
-        answer: Answer,
-    ) {
-        let Registering {
-            server,
-            request,
-            flow,
-            address,
-            changes,
-            received,
-            confirmation,
-        } = registering;
-        let none = Answer::Bindings([].into());
-        let bindings = match if answer == Answer::Unknown {
-            none
-        } else {
-            answer
-        } {
-            Answer::Bindings(bindings) => bindings,
-            other => {
-                if other == Answer::Full {
-                    self.statistics.registrations_without_room += 1;
-                }
-                self.refuse(now, server, &request, &store_error(&other));
-                return;
-            }
-        };
-        self.statistics.registrations += 1;
-        let waited = now.saturating_duration_since(received);
-        self.latencies.add_first(&Method::Register, waited);
-        self.latencies.add_last(&Method::Register, waited);
-        for (contact, expires) in changes {
-            let address = address.clone();
-            self.report(if expires == Duration::ZERO {
-                Event::Unregistered {
-                    address,
-                    contact,
-                    flow,
-                }
-            } else {
-                Event::Registered {
-                    address,
-                    contact,
-                    flow,
-                    expires,
-                }
-            });
-        }
-        let mut response = registrar::registered(&request, &bindings, now);
-        if let Some(confirmation) = confirmation {
-            response.push_back(Name::AuthenticationInfo, confirmation);
-        }
-        self.respond(now, server, response);
-    }
-
     /// Goes on with a request for a user when the store has answered.
     pub(super) fn complete_lookup(
         &mut self,
@@ -246,11 +166,16 @@ impl Proxy {
         };
         context.lookup = None;
         let rejection = match answer {
-            Answer::Bindings(bindings) if self.mode(&context.request) == Mode::Redirect => {
+            Answer::Bindings(bindings) if self.is_redirected(&context.request) => {
                 self.redirect(now, server, &context, &bindings);
                 return;
             }
             Answer::Bindings(bindings) => {
+                let (request, arrival) = (&context.request, &context.arrival);
+                let Some(bindings) = self.bindings_meant(now, request, arrival, bindings) else {
+                    self.abandon(now, server, &context, &NOT_FOUND);
+                    return;
+                };
                 let groups = self.targets(now, &context.request, &bindings);
                 let policy = &self.policy.forwarding;
                 context.targets = TargetSet::new(groups, policy.forking, policy.maximum_targets);
@@ -309,15 +234,19 @@ impl Proxy {
         arrival: &Flow,
         fingerprint: Fingerprint,
     ) -> Result<Addressee, Rejection> {
-        if validation::check(request, fingerprint, &self.loops)? == Verdict::AnswerOptions {
+        if validation::check(request, fingerprint, &self.identity)? == Verdict::AnswerOptions {
             return Ok(Addressee::Element);
         }
         let had_route = request.contains(Name::Route);
         let along = route::preprocess(request, arrival, &self.identity, &self.tokens)?;
         let has_route = request.contains(Name::Route);
         let uri = request.request_uri().unwrap_or_default();
-        if along.is_some() && !has_route {
-            return Ok(Addressee::Requested(Target::as_requested(uri, along)));
+        if let Some(along) = along
+            && !has_route
+        {
+            let mut target = Target::as_requested(uri, Some(along.flow));
+            target.is_edge = along.is_edge;
+            return Ok(Addressee::Requested(target));
         }
         // Within a dialog the Routes have led here, and the Request-URI leads on.
         let is_in_dialog = had_route && request.to().is_some_and(|to| to.tag().is_some());
@@ -340,6 +269,11 @@ impl Proxy {
         match self.identity.domain(&uri, arrival.local) {
             Some(_) if is_register && has_route => requested,
             Some(_) if is_register => Ok(Addressee::Registrar),
+            Some(domain) if uri.parameters().contains("gr") => self
+                .gruus
+                .read(&uri, domain)
+                .map(|(address, _)| Addressee::User(address))
+                .ok_or(NOT_FOUND),
             Some(domain) if has_user => AddressOfRecord::new(&uri, domain)
                 .map(Addressee::User)
                 .ok_or(NOT_FOUND),
@@ -397,47 +331,6 @@ impl Proxy {
         self.drive(now, cancelled, context);
     }
 
-    /// Takes a REGISTER to a domain of ours.
-    fn register(
-        &mut self,
-        now: Instant,
-        received: Instant,
-        server: ServerId,
-        flow: Flow,
-        request: Message,
-        confirmation: Option<String>,
-    ) {
-        let (address, registration) =
-            match self.registrar.read(&request, &flow, now, &self.identity) {
-                Ok(registration) => registration,
-                Err(rejection) => {
-                    self.refuse(now, server, &request, &rejection);
-                    return;
-                }
-            };
-        let (query, changes) = match registration {
-            Registration::Fetch => (Query::Lookup(address.clone()), Vec::new()),
-            Registration::Update(update) => {
-                let changes = changes(&update);
-                (Query::Update(address.clone(), update), changes)
-            }
-        };
-        let registering = Registering {
-            server,
-            request,
-            flow,
-            address,
-            changes,
-            received,
-            confirmation,
-        };
-        if let Err(Waiting::Register(registering)) =
-            self.ask(now, query, Waiting::Register(Box::new(registering)))
-        {
-            self.refuse(now, server, &registering.request, &Rejection::overloaded());
-        }
-    }
-
     /// Asks for the bindings of a user.
     fn look_up(
         &mut self,
@@ -460,8 +353,7 @@ impl Proxy {
     /// Tells the client of an INVITE that its request is being worked on, and the log that a call
     /// has begun (RFC 3261 section 16.2).
     fn begin(&mut self, now: Instant, server: ServerId, context: &Context) {
-        let is_redirected =
-            context.lookup.is_some() && self.mode(&context.request) == Mode::Redirect;
+        let is_redirected = context.lookup.is_some() && self.is_redirected(&context.request);
         if context.is_invite() && !is_redirected {
             self.respond(
                 now,
@@ -475,6 +367,12 @@ impl Proxy {
         }
     }
 
+    /// Whether the client is told where a user of ours is. One who asks for an instance is not: the GRUU
+    /// may be there to hide that (RFC 5627 section 6.1).
+    fn is_redirected(&self, request: &Message) -> bool {
+        self.mode(request) == Mode::Redirect && !request.request_uri().is_some_and(may_be_gruu)
+    }
+
     /// The targets of a user's bindings.
     pub(super) fn targets(
         &self,
@@ -482,23 +380,50 @@ impl Proxy {
         request: &Message,
         bindings: &[Binding],
     ) -> VecDeque<Vec<Target>> {
-        let is_secure = request.request_uri().is_some_and(target::is_sips);
-        let has_route = request.contains(Name::Route);
-        target::targets(bindings, now, is_secure, has_route, |connection| {
+        let uri = request.request_uri().unwrap_or_default();
+        let asked = target::Asked {
+            is_secure: target::is_sips(uri),
+            has_route: request.contains(Name::Route),
+            is_for_instance: may_be_gruu(uri),
+        };
+        target::targets(bindings, now, asked, |connection| {
             !self.closed.contains(&connection)
         })
     }
+
+    /// Those of a user's bindings that a request is for: all, or where the Request-URI is a GRUU those of
+    /// its instance. `None` where it is one that is void (RFC 5627 section 6.1).
+    pub(super) fn bindings_meant(
+        &self,
+        now: Instant,
+        request: &Message,
+        arrival: &Flow,
+        bindings: Bindings,
+    ) -> Option<Bindings> {
+        let uri = request.request_uri().unwrap_or_default();
+        if !may_be_gruu(uri) {
+            return Some(bindings);
+        }
+        let Ok(Uri::Sip(uri)) = Uri::parse(uri) else {
+            return Some(bindings);
+        };
+        let Some(domain) = self.identity.domain(&uri, arrival.local) else {
+            return Some(bindings);
+        };
+        let (_, gruu) = self.gruus.read(&uri, domain)?;
+        let meant: Bindings = bindings
+            .iter()
+            .filter(|binding| binding.expires() > now && gruu.is_of(binding))
+            .cloned()
+            .collect();
+        let is_void = meant.is_empty() && matches!(gruu, Gruu::Temporary(_));
+        (!is_void).then_some(meant)
+    }
 }
 
-/// The contacts of an update, for the log.
-fn changes(update: &Update) -> Vec<(String, Duration)> {
-    match &update.change {
-        Change::RemoveAll => vec![("*".to_owned(), Duration::ZERO)],
-        Change::Contacts(contacts) => contacts
-            .iter()
-            .map(|contact| (contact.uri.to_string(), contact.lifetime))
-            .collect(),
-    }
+/// Whether a URI may have a `gr` parameter: most have none, which is seen without reading them.
+fn may_be_gruu(uri: &str) -> bool {
+    uri.contains(";gr")
 }
 
 /// Why a user with these bindings cannot be reached. Where it is for the scheme of the Contacts, a

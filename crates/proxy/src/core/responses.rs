@@ -84,6 +84,9 @@ impl Proxy {
         let status = match best.status() {
             408 if context.is_cancelled => 487,
             // A 503 would say that we cannot serve any request (step 6).
+            // Nobody in front of us has a use for it (RFC 5626 section 11.5).
+            430 if context.is_for_user => 480,
+            503 if context.is_along_edge_flow() => 430,
             503 if !context.is_overloaded => 500,
             status => status,
         };
@@ -279,9 +282,25 @@ impl Proxy {
             self.statistics.failovers += 1;
             self.end_branch(name, context, None);
             context.retry(name.1);
+        } else if context.may_go_on()
+            && has_flow_failed(&candidate, is_silent)
+            && context.fall_back(name.1)
+        {
+            self.statistics.failovers += 1;
+            self.end_branch(name, context, None);
+            context.retry(name.1);
         } else {
             self.end_branch(name, context, Some(candidate));
         }
+    }
+}
+
+/// Whether another flow of the same instance may serve (RFC 5626 section 7): any response but 430 and 408
+/// is that of the instance.
+fn has_flow_failed(candidate: &Candidate, is_silent: bool) -> bool {
+    match candidate {
+        Candidate::Presumed(status) => *status == 503 || is_silent,
+        Candidate::Received(response) => matches!(response.status(), Some(408 | 430)),
     }
 }
 
@@ -307,6 +326,7 @@ fn is_invite(response: &Message) -> bool {
 fn rejection(status: u16) -> Rejection {
     match status {
         404 => NOT_FOUND,
+        430 => Rejection::new(430, "Flow Failed"),
         480 => Rejection::new(480, "Temporarily Unavailable"),
         408 => Rejection::new(408, "Request Timeout"),
         487 => Rejection::new(487, "Request Terminated"),

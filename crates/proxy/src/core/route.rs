@@ -6,7 +6,16 @@ use sip::{Flow, Message, Name, NameAddr, SipUri, Uri};
 use super::flow_token::FlowTokens;
 use super::identity::Identity;
 use super::rejection::Rejection;
+use super::target::Target;
 use super::uri;
+
+/// The flow that a Route of ours names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Along {
+    pub(crate) flow: Flow,
+    /// The Route was our Path in a REGISTER (RFC 5626 section 5.1).
+    pub(crate) is_edge: bool,
+}
 
 /// Takes off a request what has led it here. Returns the flow that the last Route of ours names:
 /// along it the request goes on.
@@ -20,7 +29,7 @@ pub(crate) fn preprocess(
     arrival: &Flow,
     identity: &Identity,
     tokens: &FlowTokens,
-) -> Result<Option<Flow>, Rejection> {
+) -> Result<Option<Along>, Rejection> {
     let mut named = None;
     if let Some(flow) = undo_strict_routing(request, arrival, identity, tokens)? {
         named = flow;
@@ -33,11 +42,17 @@ pub(crate) fn preprocess(
     Ok(named)
 }
 
-/// The URI that decides where a request goes next: the first Route, else the URI of its target.
-pub(crate) fn next_hop<'a>(request: &'a Message, target: &'a str) -> Option<Uri<'a>> {
+/// The URI that decides where a request goes next: the first Route, which is that of the target's path
+/// if it has one, else the URI of its target.
+pub(crate) fn next_hop<'a>(request: &'a Message, target: &'a Target) -> Option<Uri<'a>> {
+    if !target.path.is_empty() {
+        // Written here, each value in angle brackets: see `registrar`.
+        let (first, _) = target.path.strip_prefix('<')?.split_once('>')?;
+        return Uri::parse(first).ok();
+    }
     match request.routes().next() {
         Some(route) => route.ok()?.parse_uri().ok(),
-        None => Uri::parse(target).ok(),
+        None => Uri::parse(&target.uri).ok(),
     }
 }
 
@@ -68,7 +83,7 @@ fn undo_strict_routing(
     arrival: &Flow,
     identity: &Identity,
     tokens: &FlowTokens,
-) -> Result<Option<Option<Flow>>, Rejection> {
+) -> Result<Option<Option<Along>>, Rejection> {
     let Some(Ok(Uri::Sip(uri))) = request.request_uri().map(Uri::parse) else {
         return Ok(None);
     };
@@ -80,7 +95,7 @@ fn undo_strict_routing(
     let Some((last, others)) = routes.split_last() else {
         return Ok(None);
     };
-    let named = flow_of(&uri, tokens);
+    let named = flow_of(&uri, arrival, tokens)?;
     let meant = NameAddr::parse(last).map_err(|_| MALFORMED_ROUTE)?.uri();
     request.set_request_uri(&uri::request_uri(meant));
     request.remove_all(Name::Route);
@@ -117,22 +132,42 @@ fn first_own_route(
     arrival: &Flow,
     identity: &Identity,
     tokens: &FlowTokens,
-) -> Result<Option<Option<Flow>>, Rejection> {
+) -> Result<Option<Option<Along>>, Rejection> {
     let Some(route) = request.routes().next() else {
         return Ok(None);
     };
     match route.map_err(|_| MALFORMED_ROUTE)?.parse_uri() {
         Ok(Uri::Sip(uri)) if identity.is_own(&uri, arrival.local) => {
-            Ok(Some(flow_of(&uri, tokens)))
+            flow_of(&uri, arrival, tokens).map(Some)
         }
         Ok(Uri::Sip(_)) => Ok(None),
         _ => Err(MALFORMED_ROUTE),
     }
 }
 
-/// The flow whose token is a URI's user part.
-fn flow_of(uri: &SipUri<'_>, tokens: &FlowTokens) -> Option<Flow> {
-    tokens.decode(uri.user()?)
+/// The flow whose token is a URI's user part. Where we have given out the URI as a Path, a request that
+/// comes along that very flow is on its way out, and a token that we have not written is forged (RFC 5626
+/// section 5.3).
+fn flow_of(
+    uri: &SipUri<'_>,
+    arrival: &Flow,
+    tokens: &FlowTokens,
+) -> Result<Option<Along>, Rejection> {
+    let Some(user) = uri.user() else {
+        return Ok(None);
+    };
+    let is_edge = uri.parameters().contains("ob");
+    match tokens.decode(user) {
+        Some(flow) if is_edge && is_same_place(&flow, arrival) => Ok(None),
+        Some(flow) => Ok(Some(Along { flow, is_edge })),
+        None if is_edge => Err(Rejection::new(403, "Flow Token Not Ours")),
+        None => Ok(None),
+    }
+}
+
+/// Whether two flows lead to the same address over the same transport.
+fn is_same_place(one: &Flow, other: &Flow) -> bool {
+    (one.transport, one.remote) == (other.transport, other.remote)
 }
 
 const MALFORMED_ROUTE: Rejection = Rejection::new(400, "Malformed Route");

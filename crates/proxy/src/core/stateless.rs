@@ -136,6 +136,13 @@ impl Proxy {
         }
         let rejection = match answer {
             Answer::Bindings(bindings) => {
+                let Passing {
+                    request, arrival, ..
+                } = &passing;
+                let Some(bindings) = self.bindings_meant(now, request, arrival, bindings) else {
+                    self.refuse_passing(now, &passing, &NOT_FOUND);
+                    return;
+                };
                 // The most preferred, of equal ones that which was registered first: the choice is
                 // the same for a retransmission.
                 let targets = self.targets(now, &passing.request, &bindings);
@@ -216,11 +223,11 @@ impl Proxy {
             .as_mut()
             .and_then(|target| target.next_way().zip(Some(target)));
         let resolved = way.and_then(|(way, target)| {
-            let resolved = self.resolve(request, &target.uri, &way)?;
-            Some((resolved, &target.uri))
+            let resolved = self.resolve(request, target, &way)?;
+            Some((resolved, &*target))
         });
         match resolved {
-            Some((Resolved::Send { to, peer, side }, uri)) => {
+            Some((Resolved::Send { to, peer, side }, target)) => {
                 // Where only one of the two sides is reliable, somebody has to retransmit (section
                 // 16.1).
                 if to.transport().is_reliable() != arrival.transport.is_reliable()
@@ -241,7 +248,8 @@ impl Proxy {
                 let has_breadth =
                     method.is_some_and(|method| !matches!(method, Method::Ack | Method::Cancel));
                 let how = Forwarding {
-                    request_uri: uri,
+                    request_uri: &target.uri,
+                    path: &target.path,
                     branch: &branch,
                     back: is_answered.then_some((FLOW, &*arrival)),
                     record_route_from: from.as_ref(),

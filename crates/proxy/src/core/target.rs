@@ -20,6 +20,13 @@ pub(crate) struct Target {
     pub(crate) ways: VecDeque<Way>,
     /// The member of a group that the way tried last leads to.
     pub(crate) member: Option<MemberName>,
+    /// Route values that are put before those of the request (RFC 3327 section 5.4); empty where there
+    /// are none.
+    pub(crate) path: Box<str>,
+    /// Other flows of the same instance, to be tried when this one has failed (RFC 5626 section 7).
+    pub(crate) alternates: VecDeque<Target>,
+    /// Whether it is a flow that we have promised another proxy to keep (RFC 5626 section 5.3.1).
+    pub(crate) is_edge: bool,
 }
 
 /// A way to a target: one of the tuples of RFC 3261 section 16.6 step 7, or what leads to them.
@@ -57,6 +64,17 @@ pub(crate) enum Way {
 }
 
 impl Target {
+    fn new(uri: Box<str>, ways: VecDeque<Way>) -> Target {
+        Target {
+            uri,
+            ways,
+            member: None,
+            path: "".into(),
+            alternates: VecDeque::new(),
+            is_edge: false,
+        }
+    }
+
     /// The target that a request names itself.
     pub(crate) fn as_requested(uri: &str, along: Option<Flow>) -> Target {
         let way = along.map_or(Way::NextHop, |flow| Way::Flow {
@@ -64,20 +82,13 @@ impl Target {
             address: None,
             is_needed: true,
         });
-        Target {
-            uri: uri.into(),
-            ways: VecDeque::from([way]),
-            member: None,
-        }
+        Target::new(uri.into(), VecDeque::from([way]))
     }
 
     /// The target that a request names itself, by the next hops of a static route.
     pub(crate) fn by_route(uri: &str, next_hops: Vec<NextHopUri>) -> Target {
-        Target {
-            uri: uri.into(),
-            ways: next_hops.into_iter().map(Way::Toward).collect(),
-            member: None,
-        }
+        let ways = next_hops.into_iter().map(Way::Toward).collect();
+        Target::new(uri.into(), ways)
     }
 
     /// Leaves out the way by UDP to a hop that does know TCP.
@@ -85,6 +96,16 @@ impl Target {
         if let Some(Way::Datagram { .. }) = self.ways.front() {
             self.ways.pop_front();
         }
+    }
+
+    /// Goes over to another flow of the same instance. Returns whether there was one.
+    pub(crate) fn fall_back(&mut self) -> bool {
+        let Some(mut next) = self.alternates.pop_front() else {
+            return false;
+        };
+        next.alternates = std::mem::take(&mut self.alternates);
+        *self = next;
+        true
     }
 
     /// The next way that has not been tried.
@@ -100,6 +121,19 @@ impl Target {
     }
 }
 
+/// What a request says about the way to its targets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    /// The Request-URI is a SIPS URI, which only Contacts that are one may replace, and which goes over
+    /// TLS all the way. A SIP URI is not replaced by a SIPS one either (RFC 5630 section 5.3).
+    pub(crate) is_secure: bool,
+    /// The request goes where its Route says, not along a flow.
+    pub(crate) has_route: bool,
+    /// It is for one instance alone, so that its Route has led past the proxies of the Path already (RFC
+    /// 5627 section 6.1).
+    pub(crate) is_for_instance: bool,
+}
+
 /// The targets of an address of record, those with the same preference together, the most preferred
 /// first.
 ///
@@ -107,27 +141,35 @@ impl Target {
 /// When a connection is closed, the binding stays until it expires, but then it can be used only if
 /// a new connection to its Contact can be expected to arrive: if the Contact has a host name, or the
 /// very address that the REGISTER came from. A Contact with another address is behind a NAT, and is
-/// left out. `has_route`: the request goes where its Route says, not along a flow.
+/// left out; over SCTP it may be another address of the same host. The flow of an instance that has
+/// others besides is never replaced by a new connection (RFC 5626 section 7).
 ///
-/// `is_secure`: the Request-URI is a SIPS URI, which only Contacts that are one may replace, and which
-/// goes over TLS all the way. A SIP URI is not replaced by a SIPS one either (RFC 5630 section 5.3).
+/// Of the bindings of one instance that which was refreshed last stands for all; the others are tried
+/// when its flow has failed.
 pub(crate) fn targets(
     bindings: &[Binding],
     now: Instant,
-    is_secure: bool,
-    has_route: bool,
+    asked: Asked,
     is_open: impl Fn(ConnectionId) -> bool,
 ) -> VecDeque<Vec<Target>> {
-    let mut usable: Vec<(u16, Target)> = bindings
+    let usable = bindings
         .iter()
-        .filter(|binding| binding.expires() > now && is_sips(binding.contact()) == is_secure)
-        .filter_map(|binding| Some((binding.q(), target(binding, has_route, &is_open)?)))
+        .filter(|binding| binding.expires() > now && is_sips(binding.contact()) == asked.is_secure)
+        .filter_map(|binding| Some((binding, target(binding, asked, &is_open)?)));
+    let mut chosen: Vec<(u16, Target)> = by_instance(usable)
+        .into_iter()
+        .filter_map(|bindings| {
+            let mut bindings = bindings.into_iter();
+            let (binding, mut target) = bindings.next()?;
+            target.alternates = bindings.map(|(_, target)| target).collect();
+            Some((binding.q(), target))
+        })
         .collect();
     // A stable sort: equal ones stay in the order of their registration.
-    usable.sort_by_key(|(q, _)| std::cmp::Reverse(*q));
+    chosen.sort_by_key(|(q, _)| std::cmp::Reverse(*q));
     let mut groups: VecDeque<Vec<Target>> = VecDeque::new();
     let mut last_q = None;
-    for (q, target) in usable {
+    for (q, target) in chosen {
         match groups.back_mut() {
             Some(group) if last_q == Some(q) => group.push(target),
             _ => groups.push_back(vec![target]),
@@ -135,6 +177,31 @@ pub(crate) fn targets(
         last_q = Some(q);
     }
     groups
+}
+
+/// Puts the bindings of one instance together, the one that was refreshed last first.
+fn by_instance<'a>(
+    bindings: impl Iterator<Item = (&'a Binding, Target)>,
+) -> Vec<Vec<(&'a Binding, Target)>> {
+    let mut instances: Vec<Vec<(&Binding, Target)>> = Vec::new();
+    for (binding, target) in bindings {
+        let others = binding.instance().and_then(|instance| {
+            instances.iter_mut().find(|others| {
+                others
+                    .first()
+                    .is_some_and(|(other, _)| other.is_of(instance))
+            })
+        });
+        match others {
+            Some(others) => {
+                let place =
+                    others.partition_point(|(other, _)| other.refreshed() >= binding.refreshed());
+                others.insert(place, (binding, target));
+            }
+            None => instances.push(vec![(binding, target)]),
+        }
+    }
+    instances
 }
 
 /// Whether a text is a SIPS URI.
@@ -152,20 +219,24 @@ pub(crate) fn is_at_contact(flow: &Flow, contact: &SipUri<'_>) -> bool {
 
 fn target(
     binding: &Binding,
-    has_route: bool,
+    asked: Asked,
     is_open: &impl Fn(ConnectionId) -> bool,
 ) -> Option<Target> {
     let Ok(Uri::Sip(contact)) = Uri::parse(binding.contact()) else {
         return None;
     };
     let request_uri = uri::request_uri(binding.contact()).into();
+    let has_path = !binding.path().is_empty() && !(asked.has_route && asked.is_for_instance);
     let mut ways = VecDeque::new();
     match binding.flow() {
-        Some(flow) if !has_route => {
-            let is_direct = match contact.host() {
-                Host::Name(_) => true,
-                Host::Address(address) => address == flow.remote.ip(),
-            };
+        Some(flow) if !asked.has_route && !has_path => {
+            let is_sctp = matches!(flow.transport, Transport::Sctp | Transport::TlsSctp);
+            let is_outbound = binding.reg_id().is_some();
+            let is_direct = !is_outbound
+                && match contact.host() {
+                    Host::Name(_) => true,
+                    Host::Address(address) => address == flow.remote.ip() || is_sctp,
+                };
             let is_reliable = flow.transport.is_reliable();
             let address = contact_address(&contact, flow.transport).filter(|_| is_direct);
             let has_flow = (!is_reliable || is_open(flow.connection))
@@ -174,7 +245,7 @@ fn target(
                 ways.push_back(Way::Flow {
                     flow,
                     address,
-                    is_needed: !is_at_contact(&flow, &contact),
+                    is_needed: is_outbound || !is_at_contact(&flow, &contact),
                 });
             }
             // What leads to the same place is not tried twice.
@@ -184,13 +255,15 @@ fn target(
                 ways.push_back(Way::NextHop);
             }
         }
+        // A flow that is gone with the process that knew it.
+        None if binding.reg_id().is_some() && !asked.has_route && !has_path => {}
         _ => ways.push_back(Way::NextHop),
     }
-    (!ways.is_empty()).then_some(Target {
-        uri: request_uri,
-        ways,
-        member: None,
-    })
+    let mut target = Target::new(request_uri, ways);
+    if has_path {
+        target.path = binding.path().into();
+    }
+    (!target.ways.is_empty()).then_some(target)
 }
 
 /// The address that a Contact gives for a transport, where it is an address.

@@ -41,7 +41,8 @@ impl NonceCounts {
     /// Takes a count, which is used then. Counts begin with 1.
     pub(super) fn take(&mut self, nonce: NonceName, count: u32, maximum: usize) -> Taken {
         let is_known = self.used.contains_key(&nonce);
-        if !is_known && Some(nonce) <= self.forgotten {
+        let is_forgotten = !is_known && Some(nonce) <= self.forgotten;
+        if is_forgotten || count == 0 {
             return Taken::Again;
         }
         if !self.used.entry(nonce).or_default().take(count) {
@@ -87,7 +88,7 @@ impl Used {
         let Some(bit) = 1_u64.checked_shl(self.highest - count) else {
             return false;
         };
-        let is_first = count > 0 && self.recent & bit == 0;
+        let is_first = self.recent & bit == 0;
         self.recent |= bit;
         is_first
     }

@@ -1,0 +1,169 @@
+//! The way of a REGISTER through the registrar (RFC 3261 section 10.3): read, written to the location
+//! store, and answered.
+
+use std::time::{Duration, Instant};
+
+use sip::transaction::ServerId;
+use sip::{Flow, Message, Method, Name};
+
+use super::binding::AddressOfRecord;
+use super::event::Event;
+use super::proxy::{Proxy, Waiting};
+use super::query::{Answer, Query};
+use super::registered::Registered;
+use super::registrar::Registration;
+use super::rejection::Rejection;
+use super::requests::store_error;
+use super::update::{Change, Update};
+
+/// A REGISTER whose answer a location store has to give.
+#[derive(Debug)]
+pub(super) struct Registering {
+    server: ServerId,
+    request: Message,
+    flow: Flow,
+    address: AddressOfRecord,
+    /// The contacts that it changes, with the intervals granted; zero for those removed.
+    changes: Vec<(String, Duration)>,
+    /// When the request came.
+    received: Instant,
+    /// What shows the user agent that we know the password too.
+    confirmation: Option<String>,
+    /// Whether the rules of RFC 5626 are applied to it, and its user agent knows them.
+    is_outbound: bool,
+}
+
+impl Registering {
+    /// The length of the request.
+    pub(super) fn octets(&self) -> usize {
+        self.request.wire_length()
+    }
+}
+
+impl Proxy {
+    /// Takes a REGISTER to a domain of ours.
+    pub(super) fn register(
+        &mut self,
+        now: Instant,
+        received: Instant,
+        server: ServerId,
+        flow: Flow,
+        request: Message,
+        confirmation: Option<String>,
+    ) {
+        let new_gruus = self.gruus.draw();
+        let Registration {
+            address,
+            update,
+            is_outbound,
+        } = match self
+            .registrar
+            .read(&request, &flow, now, &self.identity, new_gruus)
+        {
+            Ok(registration) => registration,
+            Err(rejection) => {
+                self.refuse(now, server, &request, &rejection);
+                return;
+            }
+        };
+        let (query, changes) = match update {
+            None => (Query::Lookup(address.clone()), Vec::new()),
+            Some(update) => {
+                let changes = changes(&update);
+                (Query::Update(address.clone(), update), changes)
+            }
+        };
+        let registering = Registering {
+            server,
+            request,
+            flow,
+            address,
+            changes,
+            received,
+            confirmation,
+            is_outbound,
+        };
+        if let Err(Waiting::Register(registering)) =
+            self.ask(now, query, Waiting::Register(Box::new(registering)))
+        {
+            self.refuse(now, server, &registering.request, &Rejection::overloaded());
+        }
+    }
+
+    /// Goes on with a REGISTER when the store has answered: 200 only now that the change is safe.
+    pub(super) fn complete_registration(
+        &mut self,
+        now: Instant,
+        registering: Registering,
+        answer: Answer,
+    ) {
+        let Registering {
+            server,
+            request,
+            flow,
+            address,
+            changes,
+            received,
+            confirmation,
+            is_outbound,
+        } = registering;
+        let none = Answer::Bindings([].into());
+        let bindings = match if answer == Answer::Unknown {
+            none
+        } else {
+            answer
+        } {
+            Answer::Bindings(bindings) => bindings,
+            other => {
+                if other == Answer::Full {
+                    self.statistics.registrations_without_room += 1;
+                }
+                self.refuse(now, server, &request, &store_error(&other));
+                return;
+            }
+        };
+        self.statistics.registrations += 1;
+        let waited = now.saturating_duration_since(received);
+        self.latencies.add_first(&Method::Register, waited);
+        self.latencies.add_last(&Method::Register, waited);
+        for (contact, expires) in changes {
+            let address = address.clone();
+            self.report(if expires == Duration::ZERO {
+                Event::Unregistered {
+                    address,
+                    contact,
+                    flow,
+                }
+            } else {
+                Event::Registered {
+                    address,
+                    contact,
+                    flow,
+                    expires,
+                }
+            });
+        }
+        let registered = Registered {
+            config: &self.registrar,
+            address: &address,
+            is_outbound,
+            date: self.date(now),
+        };
+        let mut response = registered.response(&request, &bindings, now, &mut self.gruus);
+        if let Some(confirmation) = confirmation {
+            response.push_back(Name::AuthenticationInfo, confirmation);
+        }
+        self.respond(now, server, response);
+    }
+}
+
+/// The contacts of an update, for the log.
+fn changes(update: &Update) -> Vec<(String, Duration)> {
+    match &update.change {
+        Change::RemoveAll => vec![("*".to_owned(), Duration::ZERO)],
+        Change::Contacts(contacts) => contacts
+            .iter()
+            .map(|contact| (contact.uri.to_string(), contact.lifetime))
+            .collect(),
+    }
+}
