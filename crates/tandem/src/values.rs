@@ -4,7 +4,6 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use sip::Transport;
-use sip_net::{Listen, ListenParseError};
 
 /// Reads a time with its unit: `250us`, `20ms`, `1.5s`, `2min`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
@@ -66,14 +65,6 @@ pub(crate) fn transport(text: &str) -> Result<Transport, String> {
     }
 }
 
-/// Reads a listener of a transport that is built.
-pub(crate) fn listener(text: &str) -> Result<Listen, String> {
-    let listener: Listen = text
-        .parse()
-        .map_err(|error: ListenParseError| error.to_string())?;
-    transport(&listener.transport.to_string()).map(|_| listener)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,8 +109,5 @@ mod tests {
     fn what_is_not_built_is_said_so() {
         assert_eq!(transport("sctp"), Ok(Transport::Sctp));
         assert!(transport("tls").unwrap_err().contains("not built"));
-        assert!(listener("udp:127.0.0.1:5060").is_ok());
-        assert!(listener("wss:127.0.0.1").unwrap_err().contains("not built"));
-        assert!(listener("pigeon:127.0.0.1").is_err());
     }
 }

@@ -1,8 +1,9 @@
-//! What becomes of requests: `[forwarding]`.
+//! What becomes of requests: `[forwarding]` and `[messages]`.
 
 use std::time::Duration;
 
 use super::reader::Section;
+use crate::ProxyConfig;
 use crate::core::{Forking, Mode, Policy};
 
 pub(super) const MODES: [(&str, Mode); 3] = [
@@ -19,6 +20,24 @@ const FORKING: [(&str, Forking); 3] = [
 
 pub(super) fn read(file: &Section<'_, '_>, policy: &mut Policy) {
     file.section("forwarding", |section| forwarding(section, policy));
+}
+
+/// What waits for the next start: `[messages]`.
+pub(super) fn at_start(file: &Section<'_, '_>, proxy: &mut ProxyConfig) {
+    file.section("messages", |section| {
+        proxy.maximum_datagram = section.within(
+            "maximum_datagram",
+            proxy.maximum_datagram,
+            ..=65_507,
+            "65507 or less",
+        );
+        proxy.timer_c = section.within(
+            "timer_c",
+            proxy.timer_c,
+            Duration::from_secs(181)..,
+            "more than 3min",
+        );
+    });
 }
 
 fn forwarding(section: &Section<'_, '_>, policy: &mut Policy) {

@@ -95,12 +95,14 @@ fn connections(section: &Section<'_, '_>, proxy: &mut ProxyConfig) {
         |name, default| section.within(name, default, Duration::from_millis(1).., "1ms or more");
     limits.connect_timeout = time("connect_timeout", limits.connect_timeout);
     limits.first_message_timeout = time("first_message_timeout", limits.first_message_timeout);
+    limits.handshake_timeout = time("handshake_timeout", limits.handshake_timeout);
     limits.partial_message_timeout =
         time("partial_message_timeout", limits.partial_message_timeout);
     limits.idle_timeout = time("idle_timeout", limits.idle_timeout);
     limits.half_closed_timeout = time("half_closed_timeout", limits.half_closed_timeout);
     limits.stalled_write_timeout = time("stalled_write_timeout", limits.stalled_write_timeout);
     let count = |name, default| section.within(name, default, 1.., "1 or more");
+    limits.max_handshakes = count("maximum_handshakes", limits.max_handshakes);
     limits.write_queue_messages = count("write_queue_messages", limits.write_queue_messages);
     limits.write_queue_bytes = count("write_queue_octets", limits.write_queue_bytes);
     limits.all_write_queues_bytes = count("all_write_queues_octets", limits.all_write_queues_bytes);

@@ -1,9 +1,10 @@
-//! Who the server is and where it listens: the keys before the first table, `[[listener]]`, `[sctp]`.
+//! Who the server is and where it listens: the keys before the first table, and `[[listener]]`.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use sip::Transport;
-use sip_net::{Listen, StreamPolicy};
+use sip_net::{Authorities, CertificateFiles, ClientCertificates, Listen, TlsServerConfig};
 
 use super::reader::Section;
 use crate::ProxyConfig;
@@ -12,36 +13,66 @@ pub(super) fn read(file: &Section<'_, '_>, proxy: &mut ProxyConfig) {
     proxy.domains = file.get("domains", Vec::new());
     proxy.advertise = file.optional("advertise");
     proxy.workers = file.get("workers", 0);
-    let listeners = file.list("listener", listener);
-    proxy.transports.listeners = listeners.into_iter().flatten().collect();
-    file.section("sctp", |section| sctp(section, proxy));
+    let transports = &mut proxy.transports;
+    for (listen, tls) in file.list("listener", listener).into_iter().flatten() {
+        transports.listeners.push(listen);
+        transports
+            .tls
+            .listeners
+            .extend(tls.map(|tls| (listen, tls)));
+    }
 }
 
-fn listener(section: &Section<'_, '_>) -> Option<Listen> {
+fn listener(section: &Section<'_, '_>) -> Option<(Listen, Option<TlsServerConfig>)> {
     let transport: Option<Transport> = section.required("transport");
     let address: Option<SocketAddr> = section.required("address");
-    Some(Listen {
-        transport: transport?,
-        address: address?,
-    })
-}
-
-fn sctp(section: &Section<'_, '_>, proxy: &mut ProxyConfig) {
-    let transports = &mut proxy.transports;
-    transports.encapsulation_port =
-        section.get("encapsulation_port", transports.encapsulation_port);
-    transports.peer_encapsulation_port = section.within(
-        "peer_encapsulation_port",
-        transports.peer_encapsulation_port,
-        1..,
-        "a port from 1 to 65535",
-    );
-    transports.stream_policy = section.one_of(
-        "stream_policy",
-        transports.stream_policy,
+    let certificate: Option<PathBuf> = section.optional("certificate");
+    let key: Option<PathBuf> = section.optional("key");
+    let client_certificates = section.one_of(
+        "client_certificates",
+        ClientCertificates::None,
         &[
-            ("unordered", StreamPolicy::Unordered),
-            ("per-call", StreamPolicy::PerCall),
+            ("none", ClientCertificates::None),
+            ("request", ClientCertificates::Request),
+            ("require", ClientCertificates::Require),
         ],
     );
+    let authorities: Option<PathBuf> = section.optional("ca");
+    let listen = Listen {
+        transport: transport?,
+        address: address?,
+    };
+    match (listen.transport.is_secure(), certificate, key) {
+        (true, Some(certificate), Some(key)) => {
+            let tls = TlsServerConfig {
+                certificates: vec![CertificateFiles { certificate, key }],
+                client_certificates,
+                authorities: authorities.map_or(Authorities::System, Authorities::File),
+            };
+            Some((listen, Some(tls)))
+        }
+        (false, None, None) => Some((listen, None)),
+        (true, ..) => {
+            section.problem(
+                "transport",
+                format_args!(
+                    "a listener with transport {} needs a certificate and its key: \
+                     certificate = \"FILE\" and key = \"FILE\"",
+                    listen.transport
+                ),
+            );
+            None
+        }
+        (false, ..) => {
+            section.problem(
+                "certificate",
+                format_args!(
+                    "a listener with transport {} has no use for a certificate: those with tls, \
+                     tls-sctp and wss have",
+                    listen.transport
+                ),
+            );
+            None
+        }
+    }
 }

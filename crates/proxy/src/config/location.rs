@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::reader::Section;
 use crate::ProxyConfig;
+use crate::location::Url;
 
 pub(super) fn read(file: &Section<'_, '_>, proxy: &mut ProxyConfig) {
     file.section("location", |section| location(section, proxy));
@@ -12,7 +13,7 @@ pub(super) fn read(file: &Section<'_, '_>, proxy: &mut ProxyConfig) {
 
 fn location(section: &Section<'_, '_>, proxy: &mut ProxyConfig) {
     let location = &mut proxy.location;
-    location.url = section.get("store", location.url.clone());
+    location.url = section.get("store", Url::default_sqlite());
     location.maximum_addresses_of_record = section.get(
         "maximum_addresses_of_record",
         location.maximum_addresses_of_record,
@@ -49,4 +50,11 @@ fn registrar(section: &Section<'_, '_>, proxy: &mut ProxyConfig) {
         1..,
         "1 or more",
     );
+    registrar.path_without_support =
+        section.get("path_without_support", registrar.path_without_support);
+    registrar.service_route = section.get("service_route", registrar.service_route.clone());
+    registrar.outbound = section.get("outbound", registrar.outbound);
+    let flow_timer = section.get("flow_timer", registrar.flow_timer.unwrap_or_default());
+    registrar.flow_timer = (flow_timer > Duration::ZERO).then_some(flow_timer);
+    registrar.gruu = section.get("gruu", registrar.gruu);
 }

@@ -7,6 +7,7 @@
 
 mod changes;
 mod forwarding;
+mod identity;
 mod limits;
 mod listening;
 mod location;
@@ -14,11 +15,13 @@ mod operation;
 mod problem;
 mod reader;
 mod routing;
+mod transports;
 mod value;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use sip_net::TlsError;
 use toml::de::DeTable;
 
 use crate::ProxyConfig;
@@ -111,6 +114,15 @@ impl Settings {
         }
     }
 
+    /// Opens the files that the settings name, as a start would: certificates, keys, authorities.
+    ///
+    /// # Errors
+    /// The first that cannot be used.
+    pub fn check_files(&self) -> Result<(), TlsError> {
+        let transports = &self.proxy.transports;
+        transports.tls.check(&transports.listeners)
+    }
+
     /// What is different in a newer reading of the file.
     pub fn changes(&self, newer: &Settings) -> Changes {
         Changes::between(&self.keys, &newer.keys)
@@ -121,9 +133,13 @@ impl Settings {
 fn whole(file: &Section<'_, '_>) -> Settings {
     let mut proxy = ProxyConfig::default();
     listening::read(file, &mut proxy);
+    transports::read(file, &mut proxy);
+    forwarding::at_start(file, &mut proxy);
     location::read(file, &mut proxy);
     let mut policy = Policy::default();
     file.live(|| {
+        identity::authentication(file, &mut policy.authentication);
+        identity::trust(file, &mut policy.trust);
         forwarding::read(file, &mut policy);
         routing::read(file, &mut policy.routing);
     });

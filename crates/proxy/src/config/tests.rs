@@ -96,7 +96,10 @@ fn the_example_has_every_key_with_a_line_that_describes_it() {
             };
             let is_marked = before.starts_with("# [live]");
             let is_live = live.contains(&path);
-            assert_eq!(is_marked, is_live, "is {path} taken over while the server runs?");
+            assert_eq!(
+                is_marked, is_live,
+                "is {path} taken over while the server runs?"
+            );
         }
         before = line;
     }

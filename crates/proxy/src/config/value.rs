@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use sip::Transport;
+use sip::digest::Algorithm;
 use toml::de::DeValue;
 
 use crate::HostPort;
@@ -85,6 +86,7 @@ texts! {
     IpAddr: "an IP address such as \"192.0.2.1\"",
     SocketAddr: "an IP address with a port, such as \"192.0.2.1:5060\" or \"[2001:db8::1]:5060\"",
     HostPort: "a host, with or without a port, such as \"sip.example.org\" or \"192.0.2.1:5060\"",
+    Algorithm: "one of \"MD5\", \"SHA-256\", \"SHA-512-256\"",
     AddressRange: "an address or network such as \"192.0.2.1\" or \"192.0.2.0/24\"",
     Url: "sqlite:PATH or memory:, in quotes",
     Transport: "one of \"udp\", \"tcp\", \"tls\", \"sctp\", \"tls-sctp\", \"ws\", \"wss\"",

@@ -24,6 +24,7 @@ use super::event::Event;
 use super::flow_token::FlowTokens;
 use super::gruu::Gruus;
 use super::identity::{Domain, Identity, Listener};
+use super::keep_alive::KeepAlives;
 use super::keys::Keys;
 use super::latency::Latencies;
 use super::loop_detection::LoopDetector;
@@ -137,6 +138,9 @@ pub struct Proxy {
 
     pub(super) dispatch: Dispatch,
     defence: Defence,
+    pub(super) keep_alives: KeepAlives,
+    /// What is sent beside the messages of SIP.
+    pub(super) outgoing: VecDeque<Transmit>,
     events: VecDeque<Event>,
     pub(super) statistics: Statistics,
     pub(super) latencies: Box<Latencies>,
@@ -247,6 +251,8 @@ impl Proxy {
             closed: BTreeSet::from([FORMER_CONNECTION]),
             dispatch,
             defence,
+            keep_alives: KeepAlives::default(),
+            outgoing: VecDeque::new(),
             events: VecDeque::new(),
             statistics: Statistics::default(),
             latencies: Box::default(),
@@ -417,12 +423,15 @@ impl Proxy {
             self.handle_branch_timeout(now, branch);
         }
         self.handle_probe_timeouts(now);
+        self.send_keep_alives(now);
         self.process_transaction_events(now);
     }
 
     /// The next message to send.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
-        self.transactions.poll_transmit()
+        self.transactions
+            .poll_transmit()
+            .or_else(|| self.outgoing.pop_front())
     }
 
     /// The next question to the location store or the resolver.
@@ -442,6 +451,7 @@ impl Proxy {
             self.questions.next_timeout(),
             self.timers.first().map(|(due, _)| *due),
             self.dispatch.next_timeout(),
+            self.keep_alives.next_timeout(),
         ]
         .into_iter()
         .flatten()
@@ -462,6 +472,7 @@ impl Proxy {
             branches: self.clients.len() as u64,
             questions: self.questions.len() as u64,
             nonces: self.authentication.nonces() as u64,
+            keep_alives: self.keep_alives.len() as u64,
             held_octets: (self.contexts.octets() + self.parked_octets) as u64,
             ..self.statistics
         }

@@ -10,7 +10,7 @@ use prometheus_client::encoding::{
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use sip::Transport;
-use sip_net::{SctpAssociation, WireStatistics};
+use sip_net::{PathState, PathStatus, SctpAssociation, WireStatistics};
 
 use super::snapshot::Snapshot;
 use super::traffic::{Direction, RESPONSE_CLASSES};
@@ -329,7 +329,7 @@ impl Snapshot {
                 paths.push((id.as_str(), path.address.remote.to_string(), path));
             }
         }
-        let mut gauges = |name, help, value: fn(&sctp_net::PathStatus) -> f64| {
+        let mut gauges = |name, help, value: fn(&PathStatus) -> f64| {
             let series = paths.iter().map(|(id, address, path)| {
                 let labels: Labels<'_> = vec![("association", id), ("address", address)];
                 (labels, value(path))
@@ -339,7 +339,7 @@ impl Snapshot {
         gauges(
             "tandem_sctp_path_active",
             "1 while the path is usable",
-            |path| f64::from(u8::from(path.state == sctp_net::PathState::Active)),
+            |path| f64::from(u8::from(path.state == PathState::Active)),
         )?;
         gauges(
             "tandem_sctp_path_rtt_seconds",

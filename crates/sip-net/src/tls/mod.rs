@@ -68,6 +68,21 @@ struct Clients {
     web: Arc<ClientConfig>,
 }
 
+impl TlsConfig {
+    /// Reads all that the settings name, as a start with these listeners would, and forgets it.
+    ///
+    /// # Errors
+    /// The first file that cannot be used.
+    pub fn check(&self, listeners: &[Listen]) -> Result<(), TlsError> {
+        // The key log would be made.
+        let config = TlsConfig {
+            key_log: None,
+            ..self.clone()
+        };
+        Tls::new(config, listeners).map(drop)
+    }
+}
+
 impl Tls {
     /// Reads what the listeners and explicit settings name.
     pub(crate) fn new(config: TlsConfig, listeners: &[Listen]) -> Result<Tls, TlsError> {

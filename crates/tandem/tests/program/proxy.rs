@@ -39,7 +39,6 @@ fn a_port_in_use_is_one_line_that_names_it() {
 fn a_listener_that_makes_no_sense_is_named() {
     for wrong in [
         "pigeon:127.0.0.1",
-        "tls:127.0.0.1",
         "udp:nowhere",
         "udp",
         "udp:127.0.0.1:99999",

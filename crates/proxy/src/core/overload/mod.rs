@@ -196,6 +196,9 @@ impl Defence {
         let Some(method) = request.method() else {
             return Admission::Admit;
         };
+        if !self.is_on_guard(method, around) {
+            return Admission::Admit;
+        }
         let kind = Kind::of(method, request);
         if !around.is_trusted && self.is_above_source_rate(now, around, kind, method, request) {
             return Admission::Ignore;
@@ -216,6 +219,17 @@ impl Defence {
         };
         *refused += 1;
         Admission::Refuse
+    }
+
+    /// Whether there is a reason to look at a request more closely: mostly there is none.
+    fn is_on_guard(&self, method: &Method, around: &Surroundings) -> bool {
+        let may_scan = matches!(method, Method::Options | Method::Register);
+        self.is_draining
+            || self.by_source.is_some()
+            || self.all.is_some()
+            || self.queue.is_standing()
+            || may_scan && self.unauthenticated.is_some()
+            || self.is_without_room(Kind::Begins, around.transactions)
     }
 
     fn is_above_source_rate(

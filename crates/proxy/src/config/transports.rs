@@ -1,0 +1,113 @@
+//! How transports behave: `[sctp]`, `[tls]`, `[websocket]`, `[dns]`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use sip_net::resolve::ResolverConfig;
+use sip_net::{
+    Authorities, CertificateFiles, SctpOver, SipNetConfig, StreamPolicy, TlsClientConfig,
+};
+
+use super::reader::Section;
+use crate::ProxyConfig;
+
+pub(super) fn read(file: &Section<'_, '_>, proxy: &mut ProxyConfig) {
+    file.section("sctp", |section| sctp(section, &mut proxy.transports));
+    file.section("tls", |section| tls(section, &mut proxy.transports));
+    file.section("websocket", |section| {
+        websocket(section, &mut proxy.transports)
+    });
+    file.section("dns", |section| dns(section, &mut proxy.dns));
+}
+
+fn sctp(section: &Section<'_, '_>, transports: &mut SipNetConfig) {
+    transports.sctp_over = section.one_of(
+        "over",
+        transports.sctp_over,
+        &[
+            ("udp", SctpOver::Udp),
+            ("ip", SctpOver::Ip),
+            ("kernel", SctpOver::Kernel),
+        ],
+    );
+    transports.encapsulation_port =
+        section.get("encapsulation_port", transports.encapsulation_port);
+    transports.peer_encapsulation_port = section.within(
+        "peer_encapsulation_port",
+        transports.peer_encapsulation_port,
+        1..,
+        "a port from 1 to 65535",
+    );
+    let together: Vec<IpAddr> = section.get("addresses", Vec::new());
+    if !together.is_empty() {
+        transports.sctp_addresses = vec![together];
+    }
+    transports.kernel_kept_away = section.get("kernel_kept_away", transports.kernel_kept_away);
+    transports.stream_policy = section.one_of(
+        "stream_policy",
+        transports.stream_policy,
+        &[
+            ("unordered", StreamPolicy::Unordered),
+            ("per-transaction", StreamPolicy::PerTransaction),
+            ("per-call", StreamPolicy::PerCall),
+            ("single", StreamPolicy::Single),
+        ],
+    );
+    transports.tls_streams = section.within(
+        "tls_streams",
+        transports.tls_streams,
+        1..,
+        "a number from 1 to 65535",
+    );
+}
+
+fn tls(section: &Section<'_, '_>, transports: &mut SipNetConfig) {
+    let tls = &mut transports.tls;
+    let certificate: Option<PathBuf> = section.optional("certificate");
+    let key: Option<PathBuf> = section.optional("key");
+    if certificate.is_some() != key.is_some() {
+        let there = if key.is_some() { "key" } else { "certificate" };
+        section.problem(
+            there,
+            "tls.certificate and tls.key are of use together only",
+        );
+    }
+    let authorities: Option<PathBuf> = section.optional("ca");
+    tls.client = TlsClientConfig {
+        certificate: certificate
+            .zip(key)
+            .map(|(certificate, key)| CertificateFiles { certificate, key }),
+        authorities: authorities.map_or(Authorities::System, Authorities::File),
+        insecure: section.get("insecure", tls.client.insecure),
+    };
+    tls.key_log = section.optional("key_log");
+    tls.reload_interval = section.get("reload_interval", tls.reload_interval);
+}
+
+fn websocket(section: &Section<'_, '_>, transports: &mut SipNetConfig) {
+    let websocket = &mut transports.websocket;
+    websocket.path = section.optional("path");
+    websocket.origins = section.get("origins", Vec::new());
+    websocket.ping_interval = section.get("ping_interval", websocket.ping_interval);
+}
+
+fn dns(section: &Section<'_, '_>, dns: &mut ResolverConfig) {
+    dns.servers = section.get("servers", Vec::new());
+    dns.hosts_file = section.get("hosts_file", dns.hosts_file);
+    dns.timeout = section.within(
+        "timeout",
+        dns.timeout,
+        Duration::from_millis(10)..,
+        "10ms or more",
+    );
+    dns.retries = section.get("retries", dns.retries);
+    dns.maximum_parallel =
+        section.within("maximum_parallel", dns.maximum_parallel, 1.., "1 or more");
+    dns.maximum_cached = section.get("maximum_cached", dns.maximum_cached);
+    dns.maximum_ttl = section.get("maximum_ttl", dns.maximum_ttl);
+    dns.maximum_negative_ttl = section.get("maximum_negative_ttl", dns.maximum_negative_ttl);
+    dns.failure_ttl = section.get("failure_ttl", dns.failure_ttl);
+    dns.maximum_suspects = section.get("maximum_suspects", dns.maximum_suspects);
+    dns.suspicion = section.get("suspicion", dns.suspicion);
+}

@@ -1,0 +1,253 @@
+//! `tandem proxy`: its arguments, and what stands in their place in the configuration file or the
+//! environment.
+
+mod reload;
+mod serve;
+mod signals;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use ::proxy::HostPort;
+use ::proxy::config::{LoadError, Settings};
+use ::proxy::location::Url;
+use clap::{Args, Subcommand};
+use sip_net::Listen;
+
+use crate::{fail, logging, proxy_users};
+
+/// Run a SIP proxy, registrar and redirect server until it is told to end.
+///
+/// Options win over the environment, and both over the configuration file. All of it has a default: the
+/// program alone is a server on this host's loopback addresses.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+
+    #[command(flatten)]
+    file: ConfigFile,
+
+    #[command(flatten)]
+    overrides: Overrides,
+
+    /// Write all SIP, in the clear whatever carried it, to a file that Wireshark opens (pcapng)
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+
+    /// Log every message, not only registrations and calls
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+/// What there is to do besides running a proxy.
+#[derive(Debug, Subcommand)]
+enum Command {
+    Users(proxy_users::Arguments),
+    Check(Check),
+}
+
+/// Say whether a configuration file is sound: every mistake with its line, and exit status 1.
+///
+/// Files that it names, such as certificates, are opened, too.
+#[derive(Args, Debug)]
+struct Check {
+    #[command(flatten)]
+    file: ConfigFile,
+}
+
+#[derive(Args, Debug)]
+struct ConfigFile {
+    /// Configuration file; tandem.example.toml describes every key
+    ///
+    /// A change of the file, or SIGHUP, is taken over without an interruption; the log says what has to
+    /// wait for a restart.
+    #[arg(long, value_name = "FILE", env = "TANDEM_CONFIG")]
+    config: Option<PathBuf>,
+}
+
+/// What wins over the file.
+#[derive(Args, Clone, Debug)]
+struct Overrides {
+    /// Address to listen on; may be given several times
+    ///
+    /// TRANSPORT is udp, tcp, tls, sctp, tls-sctp, ws or wss; those with TLS need a certificate, which the
+    /// configuration file names. Without a port it is the transport's own, such as 5060; port 0 lets the
+    /// system choose, and the first log lines say what it chose. Without any, here or in the file: udp,
+    /// tcp and sctp on 127.0.0.1:5060.
+    #[arg(
+        long,
+        value_name = "TRANSPORT:IP[:PORT]",
+        value_delimiter = ',',
+        env = "TANDEM_LISTEN"
+    )]
+    listen: Vec<Listen>,
+
+    /// Domain to serve; may be given several times
+    ///
+    /// Without any: every listener's address (on a wildcard listener every address of the host) and
+    /// localhost.
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        env = "TANDEM_DOMAIN"
+    )]
+    domain: Vec<HostPort>,
+
+    /// What to write into Via and Record-Route instead of the listener's address
+    ///
+    /// For a listener on a wildcard address, behind NAT, or in a container. Without a port the
+    /// listener's port stays.
+    #[arg(long, value_name = "HOST[:PORT]", env = "TANDEM_ADVERTISE")]
+    advertise: Option<HostPort>,
+
+    /// Where registrations and users are kept: sqlite:PATH or memory: [default: sqlite:tandem.db]
+    ///
+    /// A bare file name lies in the state directory: /var/lib/tandem for root, otherwise
+    /// $XDG_STATE_HOME/tandem or ~/.local/state/tandem. A registration answered 200 is on the disk.
+    /// With memory: registrations end with the program, and there are no users.
+    #[arg(long, value_name = "URL", env = "TANDEM_STORE")]
+    store: Option<Url>,
+
+    /// Threads that serve [default: one for each core]
+    #[arg(long, value_name = "COUNT", env = "TANDEM_WORKERS")]
+    workers: Option<usize>,
+
+    /// Local UDP port under our SCTP; 0 lets the system choose [default: 9899]
+    #[arg(long, value_name = "PORT")]
+    encapsulation_port: Option<u16>,
+
+    /// UDP port under the SCTP of a peer that we call first [default: 9899]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    peer_encapsulation_port: Option<u16>,
+
+    /// Where Prometheus finds /metrics, and others /healthz and /readyz
+    #[arg(long, value_name = "IP:PORT", env = "TANDEM_METRICS")]
+    metrics: Option<SocketAddr>,
+
+    /// File that gets a line of JSON for each call
+    #[arg(long, value_name = "FILE", env = "TANDEM_RECORDS")]
+    records: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tandem proxy                                      udp, tcp and sctp on 127.0.0.1:5060
+  tandem proxy --listen udp:0.0.0.0:5060 --listen tcp:0.0.0.0:5060 --domain example.org
+  tandem proxy --listen sctp:192.0.2.1:5060         SIP over SCTP, which runs in UDP port 9899
+  tandem proxy check --config tandem.toml           what is wrong with a file
+  tandem proxy --config tandem.toml                 as the file says
+  tandem proxy users add alice --realm example.org  a user with a password
+  tandem proxy --pcap sip.pcapng                    with all SIP for Wireshark, TLS included
+  TANDEM_LOG=sip_net=debug tandem proxy             with the messages of the transports
+
+Signals: HUP reads the file anew and reopens the records; TERM takes no new calls and ends when those
+under way are set up; INT ends at once, as does a second TERM.
+Exit status: 0 ended as asked, 1 something failed, 2 the arguments make no sense.";
+
+/// Runs the server, or one of the commands beside it.
+pub(crate) fn run(mut arguments: Arguments) -> ExitCode {
+    match arguments.command.take() {
+        Some(Command::Users(arguments)) => return proxy_users::run(arguments),
+        Some(Command::Check(arguments)) => return check(&arguments),
+        None => {}
+    }
+    let settings = match load(&arguments.file, &arguments.overrides) {
+        Ok(settings) => settings,
+        Err(error) => return fail(&error),
+    };
+    let level = if arguments.verbose { "debug" } else { "info" };
+    let log = logging::start_as(level, &settings.log);
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error),
+    };
+    runtime.block_on(serve::serve(arguments, settings, log))
+}
+
+fn check(arguments: &Check) -> ExitCode {
+    let Some(path) = &arguments.file.config else {
+        eprintln!("tandem: which file? Say --config FILE, or set TANDEM_CONFIG");
+        return ExitCode::from(2);
+    };
+    match Settings::load(path) {
+        Ok(settings) => {
+            if let Err(error) = settings.check_files() {
+                return fail(&error);
+            }
+            let listeners = settings.proxy.transports.listeners.len();
+            let routes = settings.proxy.policy.routing.routes.len();
+            println!(
+                "{}: sound; listeners: {listeners}, routes: {routes}",
+                path.display()
+            );
+            ExitCode::SUCCESS
+        }
+        Err(LoadError::Config(error)) => {
+            // Lines as compilers have them, so that editors find the places.
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+        Err(error) => fail(&error),
+    }
+}
+
+/// The settings of the file, or the defaults, with what wins over them.
+fn load(file: &ConfigFile, overrides: &Overrides) -> Result<Settings, LoadError> {
+    let mut settings = match &file.config {
+        Some(path) => Settings::load(path)?,
+        None => Settings::read(Path::new("defaults"), "")?,
+    };
+    overrides.apply(&mut settings);
+    Ok(settings)
+}
+
+impl Overrides {
+    fn apply(&self, settings: &mut Settings) {
+        let proxy = &mut settings.proxy;
+        if !self.listen.is_empty() {
+            proxy.transports.listeners.clone_from(&self.listen);
+        }
+        if proxy.transports.listeners.is_empty() {
+            let listeners = DEFAULT_LISTENERS.iter();
+            proxy.transports.listeners = listeners.filter_map(|text| text.parse().ok()).collect();
+        }
+        if !self.domain.is_empty() {
+            proxy.domains.clone_from(&self.domain);
+        }
+        if let Some(advertise) = &self.advertise {
+            proxy.advertise = Some(advertise.clone());
+        }
+        if let Some(store) = &self.store {
+            proxy.location.url = store.clone();
+        }
+        if let Some(workers) = self.workers {
+            proxy.workers = workers;
+        }
+        if let Some(port) = self.encapsulation_port {
+            proxy.transports.encapsulation_port = port;
+        }
+        if let Some(port) = self.peer_encapsulation_port {
+            proxy.transports.peer_encapsulation_port = port;
+        }
+        if let Some(address) = self.metrics {
+            settings.metrics.listen = Some(address);
+        }
+        if let Some(file) = &self.records {
+            settings.proxy.records.file = Some(file.clone());
+        }
+    }
+}
+
+const DEFAULT_LISTENERS: [&str; 3] = [
+    "udp:127.0.0.1:5060",
+    "tcp:127.0.0.1:5060",
+    "sctp:127.0.0.1:5060",
+];

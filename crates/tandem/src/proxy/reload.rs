@@ -1,0 +1,97 @@
+//! Taking over a configuration file that has changed, while calls go on.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use ::proxy::Server;
+use ::proxy::config::Settings;
+use tracing::{error, info, warn};
+
+use super::{ConfigFile, Overrides, load};
+use crate::logging::LogHandle;
+
+/// How often the file is looked at.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// The file in use, and the settings that were read from it last.
+#[derive(Debug)]
+pub(super) struct Reloader {
+    file: ConfigFile,
+    overrides: Overrides,
+    settings: Settings,
+    seen: Option<Appearance>,
+    log: LogHandle,
+}
+
+/// What a change of a file shows in. It is looked at, not watched: that works on every file system,
+/// and for files that are replaced, or reached by symbolic links that are.
+type Appearance = (SystemTime, u64);
+
+impl Reloader {
+    pub(super) fn new(
+        file: ConfigFile,
+        overrides: Overrides,
+        settings: Settings,
+        log: LogHandle,
+    ) -> Reloader {
+        let seen = file.config.as_ref().and_then(appearance);
+        Reloader {
+            file,
+            overrides,
+            settings,
+            seen,
+            log,
+        }
+    }
+
+    /// Returns when the file has changed and has stayed as it is for an interval, so that it is not
+    /// read while it is being written.
+    pub(super) async fn changed(&mut self) {
+        let Some(path) = &self.file.config else {
+            return std::future::pending().await;
+        };
+        let mut before = self.seen;
+        loop {
+            tokio::time::sleep(INTERVAL).await;
+            let now = appearance(path);
+            // One that is gone is about to be replaced.
+            if now.is_some() && now != self.seen && now == before {
+                return;
+            }
+            before = now;
+        }
+    }
+
+    /// Reads the file anew. What can be exchanged is; a file with a mistake changes nothing.
+    pub(super) async fn reload(&mut self, server: &Server) {
+        self.seen = self.file.config.as_ref().and_then(appearance);
+        let newer = match load(&self.file, &self.overrides) {
+            Ok(newer) => newer,
+            Err(error) => {
+                for line in error.to_string().lines() {
+                    error!("not reloaded: {line}");
+                }
+                return;
+            }
+        };
+        let changes = self.settings.changes(&newer);
+        server.set_policy(Arc::clone(&newer.proxy.policy)).await;
+        self.log.set(&newer.log);
+        if changes.is_empty() {
+            info!("reloaded, nothing has changed");
+        } else {
+            info!(changed = ?changes.at_once, "reloaded");
+        }
+        if !changes.at_restart.is_empty() {
+            warn!(waiting = ?changes.at_restart, "these take effect at the next start");
+        }
+        // What waits for the start is told again until then.
+        self.settings = self.settings.reloaded(newer);
+    }
+}
+
+fn appearance(path: &PathBuf) -> Option<Appearance> {
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
+}

@@ -1,0 +1,159 @@
+//! The life of the server: start, reload, drain, end.
+
+use std::process::ExitCode;
+
+use ::proxy::Server;
+use ::proxy::config::{Settings, ShutdownSettings};
+use ::proxy::metrics::MetricsListener;
+use sip_net::SipTap;
+use tracing::{error, info, warn};
+
+use super::Arguments;
+use super::reload::Reloader;
+use super::signals::{Asked, Signals};
+use crate::fail;
+use crate::logging::LogHandle;
+
+/// Serves until it is told to end.
+pub(super) async fn serve(
+    arguments: Arguments,
+    mut settings: Settings,
+    log: LogHandle,
+) -> ExitCode {
+    let tap = match arguments
+        .pcap
+        .as_deref()
+        .map(|path| SipTap::create(path, "sip"))
+    {
+        Some(Err(error)) => {
+            eprintln!("tandem: cannot write the capture: {error}");
+            return ExitCode::FAILURE;
+        }
+        Some(Ok(tap)) => Some(tap),
+        None => None,
+    };
+    settings.proxy.transports.sip_tap.clone_from(&tap);
+    settings.proxy.transports.limits.shutdown_timeout = settings.shutdown.close;
+    // The handlers stand before the sockets do: who sees us listening may already stop us.
+    let signals = match Signals::new() {
+        Ok(signals) => signals,
+        Err(error) => return fail(&error),
+    };
+    let (server, metrics) = match start(&settings).await {
+        Ok(started) => started,
+        Err(error) => return fail(error.as_ref()),
+    };
+    let shutdown = settings.shutdown.clone();
+    let reloader = Reloader::new(arguments.file, arguments.overrides, settings, log);
+    // Until the very end: the server is asked for its health while it drains.
+    let metrics = metrics.map(|listener| tokio::spawn(listener.serve(server.observer())));
+    let exit = live(server, signals, reloader, &shutdown).await;
+    if let Some(metrics) = metrics {
+        metrics.abort();
+    }
+    match tap.map(|tap| finish(&tap)) {
+        Some(Err(error)) => {
+            eprintln!("tandem: the capture is not complete: {error}");
+            ExitCode::FAILURE
+        }
+        _ => exit,
+    }
+}
+
+async fn start(
+    settings: &Settings,
+) -> Result<(Server, Option<MetricsListener>), Box<dyn std::error::Error>> {
+    match settings.proxy.location.url.path() {
+        Some(path) => info!("registrations and users are kept in {}", path.display()),
+        None => info!("registrations are kept in memory, and end with this program"),
+    }
+    let metrics = match settings.metrics.listen {
+        Some(address) => Some(MetricsListener::bind(address).await?),
+        None => None,
+    };
+    let server = Server::start(settings.proxy.clone()).await?;
+    for listener in server.listening() {
+        info!("listening on {listener}");
+    }
+    for address in server.encapsulation_addresses() {
+        info!("SCTP is encapsulated in UDP on {address}");
+    }
+    if let Some(metrics) = &metrics {
+        info!("metrics on http://{}/metrics", metrics.address());
+    }
+    Ok((server, metrics))
+}
+
+async fn live(
+    mut server: Server,
+    mut signals: Signals,
+    mut reloader: Reloader,
+    shutdown: &ShutdownSettings,
+) -> ExitCode {
+    loop {
+        tokio::select! {
+            asked = signals.next() => match asked {
+                Asked::Drain => break drain(server, signals, shutdown).await,
+                Asked::End => break end(server, signals).await,
+                Asked::Reload => {
+                    server.reopen_records();
+                    if let Err(error) = server.reload_certificates() {
+                        error!("certificates not reloaded: {error}");
+                    }
+                    reloader.reload(&server).await;
+                }
+            },
+            () = reloader.changed() => reloader.reload(&server).await,
+            () = server.ended() => {
+                error!("stopped: a listener failed");
+                break ExitCode::FAILURE;
+            }
+        }
+    }
+}
+
+/// Waits for what is under way, as long as it may take, and ends.
+async fn drain(server: Server, mut signals: Signals, shutdown: &ShutdownSettings) -> ExitCode {
+    info!(
+        limit_seconds = shutdown.drain.as_secs_f64(),
+        "draining: no new calls are taken"
+    );
+    tokio::select! {
+        left = server.drain(shutdown.drain) => match left {
+            0 => info!("drained"),
+            left => warn!(left, "transactions have not ended in time"),
+        },
+        () = signals.next_end() => return at_once(),
+    }
+    end(server, signals).await
+}
+
+async fn end(server: Server, mut signals: Signals) -> ExitCode {
+    info!("shutting down");
+    tokio::select! {
+        () = server.shutdown() => {
+            info!("shut down");
+            ExitCode::SUCCESS
+        }
+        // Asked a second time, the operator means it.
+        () = signals.next_end() => at_once(),
+    }
+}
+
+fn at_once() -> ExitCode {
+    warn!("ended at once, connections are left as they are");
+    ExitCode::FAILURE
+}
+
+/// Sees to it that a capture is complete, and tells what it lacks.
+fn finish(tap: &SipTap) -> std::io::Result<()> {
+    tap.flush()?;
+    match tap.statistics().dropped {
+        0 => {}
+        dropped => warn!(
+            dropped,
+            "the capture lacks messages, for which the file was too slow"
+        ),
+    }
+    Ok(())
+}
