@@ -30,6 +30,8 @@ pub(crate) struct Team {
     desk: mpsc::Receiver<HandedOver>,
     progress: watch::Sender<Progress>,
     seen: watch::Receiver<Progress>,
+    /// This worker has said that it has nothing left to do.
+    has_finished: bool,
 }
 
 /// How far the end of a stack has come.
@@ -67,6 +69,7 @@ impl Team {
                 desk,
                 progress: progress.clone(),
                 seen: seen.clone(),
+                has_finished: false,
             })
             .collect();
         (team, directory)
@@ -169,7 +172,8 @@ impl Team {
     }
 
     /// This worker has nothing left to do for itself.
-    pub(crate) fn finish(&self) {
+    pub(crate) fn finish(&mut self) {
+        self.has_finished = true;
         self.progress.send_modify(|progress| progress.finished += 1);
     }
 
@@ -179,5 +183,47 @@ impl Team {
     }
 }
 
+/// A worker that ends without having said so, be it by a panic, leaves the others alone with what was
+/// its part: they end, too, instead of waiting for it for ever.
+impl Drop for Team {
+    fn drop(&mut self) {
+        if !self.has_finished {
+            self.fail();
+        }
+    }
+}
+
 /// How many addresses of an INIT are looked for.
 const MAX_ADDRESSES: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn nobody_waits_for_a_worker_that_is_gone() {
+        let (mut team, _) = Team::form(3, false);
+        let mut last = team.pop().expect("a worker");
+        last.finish();
+        drop(team.pop());
+        let left = team.first_mut().expect("a worker");
+        assert!(left.wait(&mut Vec::new()).await);
+        assert!(last.wait(&mut Vec::new()).await);
+    }
+
+    #[tokio::test]
+    async fn who_has_finished_waits_for_the_others() {
+        let (mut team, _) = Team::form(2, false);
+        let mut second = team.pop().expect("a worker");
+        let first = team.first_mut().expect("a worker");
+        first.finish();
+        let mut items = Vec::new();
+        let waiting = first.wait(&mut items);
+        assert!(futures_util::FutureExt::now_or_never(waiting).is_none());
+        second.finish();
+        drop(second);
+        assert!(first.wait(&mut items).await);
+        let seen = first.seen.borrow();
+        assert!(!seen.failed && seen.finished == 2);
+    }
+}

@@ -32,7 +32,8 @@ impl Names {
         self.directory.is_some()
     }
 
-    /// Puts a peer's addresses into the directory; false when another worker has one of them.
+    /// Puts a peer's addresses into the directory; none of those that are not there yet when another
+    /// worker has one of them: then it is false.
     pub(super) fn claim(
         &mut self,
         id: AssociationId,
@@ -43,6 +44,7 @@ impl Names {
             return true;
         };
         let claimed = self.claimed.entry(id).or_default();
+        let before = claimed.len();
         for remote in remotes {
             let name = PeerName {
                 local_port: self.local_port,
@@ -53,7 +55,9 @@ impl Names {
                 continue;
             }
             if directory.claim(name, self.worker).is_err() {
-                self.release(id);
+                for name in claimed.drain(before..) {
+                    directory.release(name, self.worker);
+                }
                 return false;
             }
             claimed.push(name);
@@ -76,5 +80,38 @@ impl Names {
         while let Some((&id, _)) = self.claimed.first_key_value() {
             self.release(id);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conflict_takes_no_name_from_an_association_that_is_up() {
+        let directory = Directory::default();
+        let names = |worker| Names {
+            local_port: 5060,
+            worker,
+            directory: Some(directory.clone()),
+            claimed: BTreeMap::new(),
+        };
+        let ip = |last| IpAddr::from([192, 0, 2, last]);
+        let owner = |last| {
+            directory.owner(PeerName {
+                local_port: 5060,
+                remote: ip(last),
+                remote_port: 5061,
+            })
+        };
+        let (mut ours, mut theirs) = (names(0), names(1));
+        let id = AssociationId::from_number(1);
+        assert!(ours.claim(id, 5061, [ip(1)]));
+        assert!(theirs.claim(id, 5061, [ip(3)]));
+        // The peer of an association that is up tells of more addresses, one of which is taken.
+        assert!(!ours.claim(id, 5061, [ip(1), ip(2), ip(3)]));
+        assert_eq!((owner(1), owner(2), owner(3)), (Some(0), None, Some(1)));
+        ours.release(id);
+        assert_eq!(owner(1), None);
     }
 }

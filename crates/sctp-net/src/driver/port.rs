@@ -119,6 +119,7 @@ impl Port {
                 Ok(id)
             } else {
                 // Another worker has got one meanwhile.
+                self.names.release(id);
                 self.engine.abort(now, id, b"").ok();
                 Err(sctp::ConnectError::AlreadyAssociated)
             }
@@ -449,6 +450,7 @@ impl Port {
         if !self.claim_paths(id) {
             // The one that the other worker has is as good.
             self.duplicate_associations += 1;
+            self.names.release(id);
             self.engine.abort(now, id, b"duplicate association").ok();
             if let Some(connecting) = connecting {
                 let refused = ConnectError::Refused {
