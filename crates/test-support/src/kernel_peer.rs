@@ -106,6 +106,39 @@ impl KernelPeer {
         assert!(status.success(), "{} cannot be copied", program.display());
     }
 
+    /// Copies any other file into the guest.
+    ///
+    /// # Panics
+    ///
+    /// When it fails.
+    pub fn put_as(&self, file: &Path, path: &str) {
+        let status = Command::new(&self.script)
+            .arg("put")
+            .args([file.as_os_str(), path.as_ref()])
+            .status()
+            .expect("the script can be run");
+        assert!(status.success(), "{} cannot be copied", file.display());
+    }
+
+    /// Unpacks Debian packages into the guest. False, and a line with the reason, when they cannot be had: the
+    /// test then ends early.
+    ///
+    /// # Panics
+    ///
+    /// When the script cannot be run.
+    pub fn add(&self, packages: &[&str]) -> bool {
+        let output = Command::new(&self.script)
+            .arg("add")
+            .args(packages)
+            .output()
+            .expect("the script can be run");
+        if !output.status.success() {
+            let reason = String::from_utf8_lossy(&output.stderr);
+            say_skipped(&format!("no {}: {}", packages.join(", "), reason.trim()));
+        }
+        output.status.success()
+    }
+
     /// Moves the calling thread into the namespace from which the guest can be reached: the sockets that it
     /// opens from now on are there.
     ///
