@@ -5,12 +5,12 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use ahash::RandomState;
 use rand::Rng;
 use rand_chacha::ChaCha12Rng;
-use sip::{Message, Name};
+use sip::{Message, Name, Via};
 
 /// Computes and recognises the second part of our branch parameters.
 ///
-/// The part is a hash, under a key that nobody else has, of all that decides where a request goes.
-/// That it is found again in a Via therefore also tells that the Via is ours.
+/// The part is a hash, under a key that strangers have not got, of all that decides where a request
+/// goes.
 #[derive(Clone, Debug)]
 pub(crate) struct LoopDetector {
     key: RandomState,
@@ -60,13 +60,15 @@ impl LoopDetector {
     }
 
     /// Whether a request has been here before with nothing changed that decides where it goes.
-    pub(crate) fn is_loop(&self, request: &Message, fingerprint: Fingerprint) -> bool {
-        let Fingerprint(hash) = fingerprint;
-        request
-            .vias()
-            .filter_map(Result::ok)
-            .filter_map(|via| Fingerprint::of_branch(via.branch()?))
-            .any(|Fingerprint(found)| found == hash)
+    /// `is_own`: a Via is one of ours. Another server may have our key, and sees the same request.
+    pub(crate) fn is_loop(
+        request: &Message,
+        fingerprint: Fingerprint,
+        is_own: impl Fn(&Via<'_>) -> bool,
+    ) -> bool {
+        request.vias().filter_map(Result::ok).any(|via| {
+            via.branch().and_then(Fingerprint::of_branch) == Some(fingerprint) && is_own(&via)
+        })
     }
 }
 
@@ -108,6 +110,10 @@ mod tests {
 
     use super::*;
 
+    fn is_own(via: &Via<'_>) -> bool {
+        via.host().to_string() == "192.0.2.1"
+    }
+
     fn request(uri: &str, method: Method) -> Message {
         let cseq = format!("7 {method}");
         Message::request(method, uri)
@@ -130,17 +136,29 @@ mod tests {
         let detector = LoopDetector::new(&mut ChaCha12Rng::seed_from_u64(1));
         let first = request("sip:bob@example.com", Method::Invite);
         let fingerprint = detector.fingerprint(&first);
-        assert!(!detector.is_loop(&first, fingerprint));
+        assert!(!LoopDetector::is_loop(&first, fingerprint, is_own));
 
         let looped = forwarded(first.clone(), fingerprint, "sip:bob@example.com");
-        assert!(detector.is_loop(&looped, detector.fingerprint(&looped)));
+        assert!(LoopDetector::is_loop(
+            &looped,
+            detector.fingerprint(&looped),
+            is_own
+        ));
 
         let spiral = forwarded(first.clone(), fingerprint, "sip:robert@example.com");
-        assert!(!detector.is_loop(&spiral, detector.fingerprint(&spiral)));
+        assert!(!LoopDetector::is_loop(
+            &spiral,
+            detector.fingerprint(&spiral),
+            is_own
+        ));
 
         let routed = forwarded(first, fingerprint, "sip:bob@example.com")
             .with(Name::Route, "<sip:192.0.2.1;lr>");
-        assert!(!detector.is_loop(&routed, detector.fingerprint(&routed)));
+        assert!(!LoopDetector::is_loop(
+            &routed,
+            detector.fingerprint(&routed),
+            is_own
+        ));
     }
 
     #[test]
@@ -156,7 +174,21 @@ mod tests {
             Name::Via,
             "SIP/2.0/UDP 192.0.2.7;branch=z9hG4bKother.0123456789abcdef",
         );
-        assert!(detector.is_loop(&looped, detector.fingerprint(&looped)));
+        assert!(LoopDetector::is_loop(
+            &looped,
+            detector.fingerprint(&looped),
+            is_own
+        ));
+    }
+
+    #[test]
+    fn what_another_server_with_our_key_has_forwarded_is_no_loop() {
+        let detector = LoopDetector::new(&mut ChaCha12Rng::seed_from_u64(1));
+        let mut first = request("sip:bob@example.com", Method::Invite);
+        let branch = detector.fingerprint(&first).append_to("z9hG4bKunique");
+        first.push_front(Name::Via, format!("SIP/2.0/UDP 192.0.2.2;branch={branch}"));
+        let fingerprint = detector.fingerprint(&first);
+        assert!(!LoopDetector::is_loop(&first, fingerprint, is_own));
     }
 
     #[test]

@@ -110,6 +110,9 @@ impl Proxy {
             }
             _ => self.strip_credentials(&mut request),
         }
+        if request.method() == Some(&Method::Register) {
+            self.add_path(&mut request, &arrival);
+        }
         match addressee {
             Addressee::Registrar | Addressee::Element => {}
             Addressee::User(address) => self.look_up(now, server, context(request), address),

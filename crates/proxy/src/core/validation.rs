@@ -1,8 +1,9 @@
 //! Whether a request may be proxied (RFC 3261 section 16.3).
 
-use sip::{Message, Method, Name, Uri};
+use sip::{Message, Method, Name, Uri, Via};
 
 use super::forward::max_breadth;
+use super::identity::Identity;
 use super::loop_detection::{Fingerprint, LoopDetector};
 use super::rejection::Rejection;
 
@@ -19,7 +20,7 @@ pub(crate) enum Verdict {
 pub(crate) fn check(
     request: &Message,
     fingerprint: Fingerprint,
-    loops: &LoopDetector,
+    identity: &Identity,
 ) -> Result<Verdict, Rejection> {
     match request.request_uri().map(Uri::parse) {
         Some(Ok(Uri::Sip(_) | Uri::Tel(_))) => {}
@@ -40,7 +41,8 @@ pub(crate) fn check(
         Some(0) => return Err(Rejection::new(440, "Max-Breadth Exceeded")),
         Some(_) => {}
     }
-    if loops.is_loop(request, fingerprint) {
+    let is_own = |via: &Via<'_>| identity.is_own_sent_by(via.host(), via.port());
+    if LoopDetector::is_loop(request, fingerprint, is_own) {
         return Err(Rejection::new(482, "Loop Detected"));
     }
     // We know no extension that a proxy has to support.
