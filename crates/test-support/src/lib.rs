@@ -6,12 +6,14 @@
 #![forbid(unsafe_code)]
 
 mod kernel_peer;
+mod name_server;
 mod namespace;
 mod packages;
 mod peer;
 mod wait;
 
 pub use kernel_peer::KernelPeer;
+pub use name_server::{NameServer, ZONE};
 pub use namespace::Namespace;
 pub use packages::{require_command, require_file};
 pub use peer::Peer;
