@@ -120,12 +120,13 @@ impl SqliteStore {
             .threads
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner);
-        for thread in [
-            spawn("location", move || writer.run()),
+        let work = [
             spawn("users", move || {
                 read_users(reader, &shared.users, &stopped, &users_path)
             }),
-        ] {
+            spawn("location", move || writer.run()),
+        ];
+        for thread in work {
             threads.push(thread.map_err(|error| DatabaseError::Open {
                 path: path.to_owned(),
                 error,
@@ -204,15 +205,17 @@ impl Backend for SqliteStore {
 
 impl Drop for SqliteStore {
     fn drop(&mut self) {
-        self.shared.queue.close();
         drop(self.reading.take());
         let threads = self
             .threads
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner);
+        // The reader first: whoever closes the file last clears the log away, for which it must be able
+        // to write.
         for thread in threads.drain(..) {
             // One that has panicked has said so.
             let _ = thread.join();
+            self.shared.queue.close();
         }
     }
 }

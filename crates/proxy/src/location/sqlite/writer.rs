@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use ahash::RandomState;
-use rusqlite::{Connection, Statement};
+use rusqlite::{Connection, ErrorCode, Statement};
 use tracing::{error, info};
 
 use super::super::mailbox::Mailbox;
@@ -95,7 +95,14 @@ impl Writer {
             }
             let done = batch.write(now, &waiting, &mut answers, is_forgetting);
             health.note(&done, waiting.len());
-            if done.is_err() {
+            if let Err(error) = &done {
+                if error.sqlite_error_code() == Some(ErrorCode::DiskFull) {
+                    // The log may have room inside when what is in it has been brought to its place.
+                    // Where there is no room for that either, nothing is lost.
+                    let _ = self
+                        .connection
+                        .execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
+                }
                 let failed = waiting.iter().map(|waiting| (waiting.id, Answer::Failed));
                 answers.clear();
                 answers.extend(failed);
