@@ -4,6 +4,7 @@
 mod common;
 
 use std::net::SocketAddr;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,9 +15,10 @@ use sctp_net::{Association, CloseCause, EndpointConfig, SendInfo, Stack, UdpCarr
 use sip::{Flow, Peer, Target, Transmit, Transport};
 use sip_net::{
     Authorities, CertificateFiles, ClientCertificates, CloseReason, Impairment, Incoming, Limits,
-    SendError, SipNetConfig, TlsClientConfig, TlsConfig, TlsServerConfig,
+    SendError, SipNetConfig, Tap, TlsClientConfig, TlsConfig, TlsServerConfig,
 };
 use tempfile::TempDir;
+use test_support::require_command;
 use tokio::time::timeout;
 use udp_net::LinkConfig;
 
@@ -488,4 +490,106 @@ async fn shutdown_sends_what_is_queued_and_says_goodbye() {
 async fn a_listener_needs_a_certificate() {
     let error = sip_net::Transports::start(config(LISTEN)).expect_err("no certificate");
     assert!(error.to_string().contains("certificate"), "{error}");
+}
+
+#[tokio::test]
+async fn two_names_at_one_address_have_an_association_each() {
+    let files = Files::new();
+    let mut server = Node::start(files.server());
+    let client = Node::start(files.client(&server));
+    let there = target(&server);
+    let send = |name: Option<&str>, message: &str| {
+        let peer = Peer {
+            name: name.map(Into::into),
+            ..Peer::default()
+        };
+        client.transports.send(Transmit {
+            target: there,
+            peer: Some(Arc::new(peer)),
+            payload: request(message),
+            call: 0,
+            transaction: None,
+        });
+    };
+    send(None, "a");
+    let first = server.expect(&request("a")).await;
+    send(Some("example.org"), "b");
+    let second = server.expect(&request("b")).await;
+    assert_ne!(first.connection, second.connection);
+    assert_ne!(first.remote.port(), second.remote.port());
+    // Each is used again by those who ask for the same.
+    send(Some("Example.ORG"), "c");
+    assert_eq!(
+        server.expect(&request("c")).await.connection,
+        second.connection
+    );
+    send(None, "d");
+    assert_eq!(
+        server.expect(&request("d")).await.connection,
+        first.connection
+    );
+}
+
+/// Makes a few calls with so many pairs of streams and has tshark print a field of the packets that
+/// pass a filter, one line a packet. `None` where there is no tshark.
+async fn dissect(pairs: u16, filter: &str, field: &str) -> Option<String> {
+    let tshark = require_command("tshark", "tshark")?;
+    let files = Files::new();
+    let mut server = Node::start(SipNetConfig {
+        tls_streams: pairs,
+        ..files.server()
+    });
+    let capture = files.path("tls.pcapng");
+    let tap = Tap::create(&capture, "client").expect("a file");
+    let mut settings = SipNetConfig {
+        tap: Some(tap.clone()),
+        ..files.client(&server)
+    };
+    settings.tls.key_log = Some(files.path("keys.log"));
+    let mut client = Node::start(settings);
+    for name in ["a", "b", "c"] {
+        client.send(target(&server), &request(name));
+        let flow = server.expect(&request(name)).await;
+        server.send(Target::Flow(flow), &response(200, name));
+        client.expect(&response(200, name)).await;
+    }
+    client.transports.shutdown().await;
+    tap.flush().expect("written");
+    let under = server.transports.encapsulation_addresses()[0].port();
+    let mut keys = std::ffi::OsString::from("tls.keylog_file:");
+    keys.push(files.path("keys.log"));
+    let output = Command::new(tshark)
+        .args(["-d", &format!("udp.port=={under},sctp")])
+        .args(["-d", "sctp.port==5061,tls", "-o"])
+        .arg(keys)
+        .args(["-Y", filter, "-T", "fields", "-e", field, "-r"])
+        .arg(&capture)
+        .output()
+        .expect("tshark can be run");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[tokio::test]
+async fn wireshark_sees_handshakes_on_pairs_of_streams() {
+    let filter = "tls.record.content_type == 22";
+    let Some(streams) = dissect(16, filter, "sctp.data_sid").await else {
+        return;
+    };
+    for stream in ["0x0000", "0x0001", "0x0002"] {
+        let times = streams.matches(stream).count();
+        // ClientHello and ServerHello at least.
+        assert!(times >= 2, "{stream}: {streams}");
+    }
+}
+
+#[tokio::test]
+async fn wireshark_reads_the_messages_with_the_key_log() {
+    // It takes all that goes between two ports for one TLS connection, so there is one.
+    let Some(methods) = dissect(1, "sip", "sip.CSeq.method").await else {
+        return;
+    };
+    // Three requests and their responses, however they share packets.
+    assert_eq!(methods.matches("OPTIONS").count(), 6, "{methods}");
 }

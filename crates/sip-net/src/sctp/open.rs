@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use sctp_net::{ConnectError, ConnectTo};
+use sctp_net::{Association, ConnectError, ConnectTo, Endpoint};
 use sip::Transport;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -75,8 +75,6 @@ pub(crate) async fn open(
     queue: mpsc::Receiver<Outgoing>,
     private: bool,
 ) {
-    let remote = connection.remote;
-    let transport = connection.transport;
     let role = match role_of_client(&shared, &connection) {
         Ok(role) => role,
         Err(error) => {
@@ -84,32 +82,75 @@ pub(crate) async fn open(
             return shared.connect_failed(&connection, queue, error).await;
         }
     };
-    let endpoint = shared
-        .sctp
-        .endpoint_toward(&shared, transport, remote, private);
-    let endpoint = match endpoint {
-        Ok(endpoint) => endpoint,
-        Err(error) => {
-            return shared
-                .connect_failed(&connection, queue, error.into())
-                .await;
+    match begin(&shared, &connection, private).await {
+        Ok((association, own_endpoint)) => {
+            serve(shared, connection, queue, association, role).await;
+            if let Some(endpoint) = own_endpoint {
+                endpoint.close().await;
+            }
         }
-    };
-    let connected = tokio::select! {
-        connected = timeout(
-            shared.config.limits.connect_timeout,
-            endpoint.connect_to(target_of(&connection)),
-        ) => connected.map_err(|_| SendError::ConnectTimeout).and_then(|up| up.map_err(connect_error)),
-        () = shared.tasks.stopped() => Err(SendError::ShutDown),
-        () = connection.close_requested() => Err(SendError::Gone),
-    };
-    match connected {
-        Ok(association) => serve(shared, connection, queue, association, role).await,
         Err(error) => shared.connect_failed(&connection, queue, error).await,
     }
+}
+
+/// Begins an association; from an SCTP port of its own, which comes with it, where it is private or
+/// the port for all has one with the peer already: to another name that shares the address, or by
+/// another address of the peer, told of at the same time.
+async fn begin(
+    shared: &Arc<Shared>,
+    connection: &Connection,
+    private: bool,
+) -> Result<(Association, Option<Endpoint>), SendError> {
+    if !private {
+        match connect(shared, connection, false).await {
+            Ok((association, _)) => return Ok((association, None)),
+            Err(Failed::AlreadyAssociated) => {}
+            Err(Failed::Otherwise(error)) => return Err(error),
+        }
+    }
+    match connect(shared, connection, true).await {
+        Ok((association, endpoint)) => Ok((association, Some(endpoint))),
+        Err(Failed::Otherwise(error)) => Err(error),
+        Err(Failed::AlreadyAssociated) => {
+            Err(SendError::Sctp("associated with the peer already".into()))
+        }
+    }
+}
+
+/// Why there is no association.
+enum Failed {
+    /// The SCTP port has one with the peer.
+    AlreadyAssociated,
+    Otherwise(SendError),
+}
+
+async fn connect(
+    shared: &Arc<Shared>,
+    connection: &Connection,
+    private: bool,
+) -> Result<(Association, Endpoint), Failed> {
+    let endpoint = shared
+        .sctp
+        .endpoint_toward(shared, connection.transport, connection.remote, private)
+        .map_err(|error| Failed::Otherwise(error.into()))?;
+    let limit = shared.config.limits.connect_timeout;
+    let error = tokio::select! {
+        connected = timeout(limit, endpoint.connect_to(target_of(connection))) => match connected {
+            Ok(Ok(association)) => return Ok((association, endpoint)),
+            Ok(Err(ConnectError::Refused {
+                error: sctp::ConnectError::AlreadyAssociated,
+                ..
+            })) => return Err(Failed::AlreadyAssociated),
+            Ok(Err(error)) => SendError::Sctp(error.to_string()),
+            Err(_) => SendError::ConnectTimeout,
+        },
+        () = shared.tasks.stopped() => SendError::ShutDown,
+        () = connection.close_requested() => SendError::Gone,
+    };
     if private {
         endpoint.close().await;
     }
+    Err(Failed::Otherwise(error))
 }
 
 /// What we are in the TLS of an association that a peer began; nothing where there is no TLS.
@@ -156,7 +197,3 @@ fn target_of(connection: &Connection) -> ConnectTo {
 
 /// How many addresses of a peer an association is begun with. It may tell of more.
 const MAXIMUM_ADDRESSES: usize = 16;
-
-fn connect_error(error: ConnectError) -> SendError {
-    SendError::Sctp(error.to_string())
-}
