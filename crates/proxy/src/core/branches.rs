@@ -311,6 +311,16 @@ impl Proxy {
         }
     }
 
+    /// Our side toward the far end of a flow, which can be reached only along it.
+    pub(super) fn side_toward(&self, flow: &Flow) -> Option<Side> {
+        let source = self.source(flow.transport, flow.remote.ip(), Some(flow.local))?;
+        Some(Side {
+            transport: flow.transport,
+            source,
+            flow: Some(*flow),
+        })
+    }
+
     /// Our side toward where a request came from.
     pub(super) fn arrival_side(&self, request: &Message, arrival: &Flow) -> Option<Side> {
         let source = self.source(arrival.transport, arrival.remote.ip(), Some(arrival.local))?;

@@ -281,7 +281,6 @@ impl Proxy {
             .with(Name::CallId, call_id.as_str())
             .with(Name::CSeq, format!("{number} OPTIONS"))
             .with(Name::Accept, "application/sdp")
-            .with(Name::ContentLength, "0")
     }
 
     fn record(&mut self, now: Instant, member: &MemberName, outcome: Outcome) {

@@ -147,6 +147,12 @@ fn record_routes(from: &Side, to: &Side, tokens: &FlowTokens) -> Vec<String> {
     ]
 }
 
+/// The Path value that leads requests to a user agent along its flow (RFC 5626 section 5.1).
+pub(crate) fn path_value(side: &Side, tokens: &FlowTokens) -> String {
+    let value = record_route(side, true, tokens);
+    format!("{};ob>", value.trim_end_matches('>'))
+}
+
 /// One Record-Route value. UDP goes without saying unless the other side is not UDP; any other
 /// transport has to be named, or requests in the dialog would come over UDP (RFC 5658 section 6).
 fn record_route(side: &Side, names_transport: bool, tokens: &FlowTokens) -> String {

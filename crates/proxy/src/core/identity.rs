@@ -39,9 +39,20 @@ pub(crate) enum Source {
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
     listeners: Vec<Listener>,
+    /// The addresses of the listeners as text.
+    sources: Vec<HostPort>,
     advertise: Option<HostPort>,
     local_addresses: Vec<IpAddr>,
-    domains: Vec<Domain>,
+    /// All names of all domains, and the name that each stands for.
+    domains: Vec<(KnownHost, HostPort)>,
+}
+
+/// A host that hosts of messages are compared with.
+#[derive(Clone, Debug)]
+struct KnownHost {
+    name: HostPort,
+    /// The address that the name is, if it is one.
+    address: Option<IpAddr>,
 }
 
 impl Identity {
@@ -51,11 +62,23 @@ impl Identity {
         local_addresses: Vec<IpAddr>,
         domains: Vec<Domain>,
     ) -> Identity {
+        let known = |domain: Domain| {
+            let names = std::iter::once(domain.name.clone()).chain(domain.aliases);
+            let known = |name: HostPort| KnownHost {
+                address: name.address(),
+                name,
+            };
+            names
+                .map(move |name| (known(name), domain.name.clone()))
+                .collect::<Vec<_>>()
+        };
+        let sources = listeners.iter().map(|listener| listener.address.into());
         Identity {
+            sources: sources.collect(),
             listeners,
             advertise,
             local_addresses,
-            domains,
+            domains: domains.into_iter().flat_map(known).collect(),
         }
     }
 
@@ -69,7 +92,8 @@ impl Identity {
         remote: IpAddr,
         local: Option<SocketAddr>,
     ) -> Option<Source> {
-        let listener = self.listener(transport, remote, local)?;
+        let at = self.listener(transport, remote, local)?;
+        let listener = self.listeners.get(at)?;
         let port = listener.address.port();
         if let Some(advertise) = &self.advertise {
             let port = advertise.port.unwrap_or(port);
@@ -79,7 +103,7 @@ impl Identity {
             }));
         }
         if !listener.address.ip().is_unspecified() {
-            return Some(Source::Known(listener.address.into()));
+            return self.sources.get(at).cloned().map(Source::Known);
         }
         Some(match local {
             Some(local) => Source::Known(SocketAddr::new(local.ip(), port).into()),
@@ -136,18 +160,18 @@ impl Identity {
     /// The name of the domain that a URI's host and port belong to, if this element is responsible
     /// for it. A domain without a port is meant by a URI without one, and by one with a port of ours.
     pub(crate) fn domain(&self, uri: &SipUri<'_>, arrival: SocketAddr) -> Option<&HostPort> {
-        let is_named = |name: &HostPort| {
-            is_host(uri.host(), &name.host)
-                && (uri.port() == name.port
-                    || name.port.is_none()
+        let is_named = |known: &KnownHost| {
+            known.is(uri.host())
+                && (uri.port() == known.name.port
+                    || known.name.port.is_none()
                         && uri
                             .port()
                             .is_some_and(|port| self.is_own_port(uri, port, arrival)))
         };
         self.domains
             .iter()
-            .find(|domain| is_named(&domain.name) || domain.aliases.iter().any(is_named))
-            .map(|domain| &domain.name)
+            .find(|(known, _)| is_named(known))
+            .map(|(_, domain)| domain)
     }
 
     /// The domain that is named first.
@@ -157,16 +181,18 @@ impl Identity {
 
     /// The canonical names of the domains.
     pub(crate) fn domain_names(&self) -> impl Iterator<Item = &HostPort> {
-        self.domains.iter().map(|domain| &domain.name)
+        let domains = self.domains.iter();
+        let canonical = domains.filter(|(known, domain)| known.name == *domain);
+        canonical.map(|(_, domain)| domain)
     }
 
-    /// The listener whose address a message over this transport gives as its own.
+    /// The place of the listener whose address a message over this transport gives as its own.
     fn listener(
         &self,
         transport: Transport,
         remote: IpAddr,
         local: Option<SocketAddr>,
-    ) -> Option<&Listener> {
+    ) -> Option<usize> {
         // The more that agrees the better. A connection that we opened has a port of its own, so the
         // port alone does not decide; and a loopback listener is of no use to a peer elsewhere.
         let fitness = |listener: &Listener| {
@@ -184,16 +210,16 @@ impl Identity {
                 ),
             }
         };
-        let mut best: Option<&Listener> = None;
-        for listener in &self.listeners {
+        let mut best: Option<(usize, &Listener)> = None;
+        for (at, listener) in self.listeners.iter().enumerate() {
             if listener.transport == transport
                 && listener.address.is_ipv4() == remote.is_ipv4()
-                && best.is_none_or(|best| fitness(listener) > fitness(best))
+                && best.is_none_or(|(_, best)| fitness(listener) > fitness(best))
             {
-                best = Some(listener);
+                best = Some((at, listener));
             }
         }
-        best
+        best.map(|(at, _)| at)
     }
 
     fn is_own_port(&self, uri: &SipUri<'_>, port: u16, arrival: SocketAddr) -> bool {
@@ -204,6 +230,16 @@ impl Identity {
                 .advertise
                 .as_ref()
                 .is_some_and(|advertise| advertise.port == Some(port))
+    }
+}
+
+impl KnownHost {
+    /// Whether a host in a message is this one.
+    fn is(&self, host: Host<'_>) -> bool {
+        match host {
+            Host::Name(_) => is_host(host, &self.name.host),
+            Host::Address(address) => self.address == Some(address),
+        }
     }
 }
 

@@ -34,6 +34,7 @@ mod forward;
 mod gruu;
 mod hexadecimal;
 mod identity;
+mod keep_alive;
 mod keys;
 mod latency;
 mod loop_detection;
@@ -64,6 +65,7 @@ pub use authentication::AuthenticationPolicy;
 pub use binding::{AddressOfRecord, Binding, BindingParts, Bindings};
 pub use event::{Answered, Call, Event, HopOutcome};
 pub use identity::{Domain, Listener};
+pub use keep_alive::{KeepAliveMethod, KeepAlivePolicy};
 pub use keys::Keys;
 pub use latency::{
     Histogram, LATENCY_BOUNDS, Latencies, METHOD_CLASSES, method_class, method_class_name,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::authentication::AuthenticationPolicy;
+use super::keep_alive::KeepAlivePolicy;
 use super::overload::OverloadPolicy;
 use super::routing::Routing;
 use super::trust::TrustDomain;
@@ -20,6 +21,8 @@ pub struct Policy {
     pub routing: Routing,
     /// Who has to say who it is.
     pub authentication: AuthenticationPolicy,
+    /// How the way to user agents behind NATs is kept open.
+    pub keep_alive: KeepAlivePolicy,
     /// How much is taken before requests are refused.
     pub overload: OverloadPolicy,
 }

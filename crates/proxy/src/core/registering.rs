@@ -4,14 +4,15 @@
 use std::time::{Duration, Instant};
 
 use sip::transaction::ServerId;
-use sip::{Flow, Message, Method, Name};
+use sip::{Contact, Flow, Message, Method, Name};
 
 use super::binding::AddressOfRecord;
 use super::event::Event;
+use super::forward::path_value;
 use super::proxy::{Proxy, Waiting};
 use super::query::{Answer, Query};
 use super::registered::Registered;
-use super::registrar::Registration;
+use super::registrar::{Registration, is_first_hop, supports};
 use super::rejection::Rejection;
 use super::requests::store_error;
 use super::update::{Change, Update};
@@ -143,6 +144,7 @@ impl Proxy {
                 }
             });
         }
+        self.keep_alive(now, &flow, &bindings);
         let registered = Registered {
             config: &self.registrar,
             address: &address,
@@ -154,6 +156,23 @@ impl Proxy {
             response.push_back(Name::AuthenticationInfo, confirmation);
         }
         self.respond(now, server, response);
+    }
+}
+
+impl Proxy {
+    /// Puts us on the path to a user agent that registers elsewhere through us and wants to be reached
+    /// along its flow (RFC 5626 section 5.1). Only the first proxy on its way can do that.
+    pub(super) fn add_path(&self, request: &mut Message, arrival: &Flow) {
+        let wants_flow = request
+            .contacts()
+            .flatten()
+            .any(|contact| matches!(contact, Contact::Address(contact) if contact.parameters().contains("reg-id")));
+        if !wants_flow || !is_first_hop(request) || !supports(request, "path") {
+            return;
+        }
+        if let Some(side) = self.side_toward(arrival) {
+            request.push_front(Name::Path, path_value(&side, &self.tokens));
+        }
     }
 }
 

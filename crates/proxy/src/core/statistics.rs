@@ -55,6 +55,10 @@ pub struct Statistics {
     pub nonces_replayed: u64,
     /// Nonces that are not taken any more because there were too many.
     pub nonces_forgotten: u64,
+    /// Keep-alives sent to user agents behind NATs.
+    pub keep_alives_sent: u64,
+    /// Flows that are not kept open because so many are.
+    pub keep_alives_refused: u64,
     /// REGISTERs answered 200.
     pub registrations: u64,
     /// INVITEs that began a call.
@@ -90,6 +94,8 @@ pub struct Statistics {
     pub questions: u64,
     /// Now: nonces whose counts are remembered.
     pub nonces: u64,
+    /// Now: flows that are kept open by keep-alives.
+    pub keep_alives: u64,
     /// Now: octets of messages held by what is forwarded or waits for an answer.
     pub held_octets: u64,
 }
@@ -121,6 +127,8 @@ impl AddAssign for Statistics {
             authentication_failures,
             nonces_replayed,
             nonces_forgotten,
+            keep_alives_sent,
+            keep_alives_refused,
             registrations,
             calls_started,
             calls_answered,
@@ -137,6 +145,7 @@ impl AddAssign for Statistics {
             branches,
             questions,
             nonces,
+            keep_alives,
             held_octets,
         } = other;
         self.transactions += transactions;
@@ -161,6 +170,8 @@ impl AddAssign for Statistics {
         self.authentication_failures += authentication_failures;
         self.nonces_replayed += nonces_replayed;
         self.nonces_forgotten += nonces_forgotten;
+        self.keep_alives_sent += keep_alives_sent;
+        self.keep_alives_refused += keep_alives_refused;
         self.registrations += registrations;
         self.calls_started += calls_started;
         self.calls_answered += calls_answered;
@@ -177,6 +188,7 @@ impl AddAssign for Statistics {
         self.branches += branches;
         self.questions += questions;
         self.nonces += nonces;
+        self.keep_alives += keep_alives;
         self.held_octets += held_octets;
     }
 }

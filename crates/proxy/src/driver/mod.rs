@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use crate::HostPort;
 use crate::config::RecordsSettings;
 use crate::core::{
-    Config, Listener, MemberHealth, Policy, Proxy, QueryLimits, RegistrarConfig, Statistics,
+    Config, Keys, Listener, MemberHealth, Policy, Proxy, QueryLimits, RegistrarConfig, Statistics,
 };
 use crate::location::{self, LocationConfig, Store};
 pub(crate) use control::{Commanders, Report};
@@ -202,6 +202,7 @@ impl Server {
             timer_c: config.timer_c,
             maximum_datagram: config.maximum_datagram,
             maximum_held_octets: share(config.maximum_held_octets),
+            keys: Some(Keys::from_bytes(location.seed())),
             ..Config::default()
         };
         let recorder = Recorder::start(&config.records).map_err(StartError::Records)?;

@@ -102,6 +102,7 @@ impl Service {
             () = sleep => {}
         }
         let now = Instant::now();
+        self.core.set_wall_clock(now, SystemTime::now());
         members.tell(&mut self.core);
         if let Some(command) = command {
             self.obey(now, command);

@@ -120,6 +120,14 @@ impl Bench {
         }
     }
 
+    /// The connection for the last request was refused.
+    pub(crate) fn refuse_last_request(&mut self) {
+        if let Some(client) = self.last_client {
+            self.proxy.handle_connection_refused(self.now, client);
+            self.settle();
+        }
+    }
+
     /// Answers a question that was held.
     pub(crate) fn answer(&mut self, id: QueryId, answer: Answer) {
         self.proxy.handle_answer(self.now, id, answer);
