@@ -1,6 +1,8 @@
 //! The program as people and peers meet it.
 
 mod demo;
+mod location;
+mod operation;
 mod perf;
 mod proxy;
 mod sctp;
