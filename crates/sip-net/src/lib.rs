@@ -1,10 +1,12 @@
-//! Driver: SIP transports UDP, TCP and SCTP.
+//! Driver: SIP transports UDP, TCP, TLS, SCTP, TLS over SCTP and WebSocket.
 //!
 //! [`Transports`] joins the SIP cores to the network (RFC 3261 section 18). What arrives comes out
 //! of one bounded queue as [`Incoming`], each message with the [`Flow`](sip::Flow) that it came
 //! along; what is to go out is handed to [`Transports::send`], which finds the connection or opens
-//! one and never waits. TCP is cut into messages by Content-Length, SCTP carries one message a user
-//! message (RFC 4168), UDP one a datagram.
+//! one and never waits. TCP and TLS are cut into messages by Content-Length, SCTP carries one message
+//! a user message (RFC 4168), WebSocket one a message of its own (RFC 7118), UDP one a datagram.
+//! [`TlsConfig`] says what is shown and who is believed wherever TLS is used, [`SipTap`] writes all
+//! messages in the clear.
 //!
 //! Every queue, table and wait has a bound in [`Limits`]; what goes beyond it is refused and
 //! counted in [`WireStatistics`].

@@ -14,9 +14,9 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{sleep, timeout};
 
 use super::handshake::receive;
-use super::link::Link;
+use super::link::{Link, end};
 use super::octets::Octets;
-use super::serve;
+use super::{FAREWELL, serve};
 use crate::connections::{Connection, Outgoing};
 use crate::incoming::SendError;
 use crate::listen::Listen;
@@ -150,7 +150,7 @@ async fn prove(
 ) {
     let limit = shared.config.limits.handshake_timeout;
     let proved = tokio::select! {
-        proved = timeout(limit, receive(&shared, listen, socket)) => match proved {
+        proved = timeout(limit, receive(&shared, listen, socket.clone())) => match proved {
             Ok(proved) => proved.map_err(|error| error.to_string()),
             Err(_) => Err("not finished in time".to_owned()),
         },
@@ -169,6 +169,7 @@ async fn prove(
                 .handshakes_failed
                 .increment();
             tracing::debug!(%listen, remote = %connection.remote, %error, "handshake failed");
+            let _ = timeout(FAREWELL, end(&socket)).await;
             shared.connections.remove(&connection);
         }
     }

@@ -35,6 +35,8 @@ enum Wire {
     WebSocket {
         socket: Box<WebSocket<Octets>>,
         is_unwritten: bool,
+        /// What the peer is to be told of the rule that it has broken.
+        complaint: Option<CloseCode>,
     },
 }
 
@@ -68,6 +70,7 @@ impl Link {
     pub(super) fn websocket(socket: WebSocket<Octets>) -> Link {
         let wire = Wire::WebSocket {
             is_unwritten: false,
+            complaint: None,
             socket: Box::new(socket),
         };
         let socket = match &wire {
@@ -108,9 +111,14 @@ impl Link {
                     _ => Received::Octets,
                 })
             }
-            Wire::WebSocket { socket, .. } => {
+            Wire::WebSocket {
+                socket, complaint, ..
+            } => {
                 socket.get_mut().begin_turn();
-                websocket::read(socket)
+                websocket::read(socket).map_err(|(error, code)| {
+                    *complaint = code;
+                    error
+                })
             }
         };
         // What TLS or the WebSocket answers goes out with the next message otherwise.
@@ -151,6 +159,7 @@ impl Link {
             Wire::WebSocket {
                 socket,
                 is_unwritten,
+                ..
             } => {
                 let payloads = pending.iter().map(|outgoing| &outgoing.payload);
                 let written = websocket::write(socket, payloads)?;
@@ -167,6 +176,7 @@ impl Link {
             Wire::WebSocket {
                 socket,
                 is_unwritten,
+                ..
             } => *is_unwritten || socket.get_ref().wants_write(),
         }
     }
@@ -189,6 +199,7 @@ impl Link {
         if let Wire::WebSocket {
             socket,
             is_unwritten,
+            ..
         } = &mut *self.lock()
         {
             websocket::ping(socket);
@@ -210,8 +221,9 @@ impl Link {
             Wire::WebSocket {
                 socket,
                 is_unwritten,
+                complaint,
             } => {
-                websocket::close(socket, code);
+                websocket::close(socket, complaint.unwrap_or(code));
                 socket.get_mut().send_close();
                 *is_unwritten = true;
             }
@@ -232,17 +244,7 @@ impl Link {
 
     /// Reads and throws away until the peer closes the connection.
     pub(super) async fn discard(&self) {
-        let mut buffer = BytesMut::new();
-        let mut thrown_away = Octets::plain(self.socket.clone());
-        while self.socket.readable().await.is_ok() {
-            thrown_away.begin_turn();
-            match thrown_away.read_into(&mut buffer) {
-                Ok(0) => return,
-                Ok(_) => buffer.clear(),
-                Err(error) if would_block(&error) => {}
-                Err(_) => return,
-            }
-        }
+        discard(&self.socket).await;
     }
 
     fn lock(&self) -> MutexGuard<'_, Wire> {
@@ -264,12 +266,36 @@ impl Wire {
             Wire::WebSocket {
                 socket,
                 is_unwritten,
+                ..
             } => {
                 let flushed = websocket::flush(socket);
                 *is_unwritten = flushed.as_ref().is_err_and(would_block);
                 flushed
             }
         }
+    }
+}
+
+/// Closes a connection whose handshake has failed so that the peer learns why: closing it with octets
+/// unread would reset it, and with it what the peer has not read yet.
+pub(super) async fn end(socket: &Arc<TcpStream>) {
+    if SockRef::from(&**socket).shutdown(Shutdown::Write).is_ok() {
+        discard(socket).await;
+    }
+}
+
+async fn discard(socket: &Arc<TcpStream>) {
+    let mut buffer = BytesMut::new();
+    let mut thrown_away = Octets::plain(socket.clone());
+    while socket.readable().await.is_ok() {
+        thrown_away.begin_turn();
+        match thrown_away.read_into(&mut buffer) {
+            Ok(0) => return,
+            Ok(_) => buffer.clear(),
+            Err(error) if would_block(&error) => {}
+            Err(_) => return,
+        }
+        tokio::task::coop::consume_budget().await;
     }
 }
 

@@ -53,7 +53,8 @@ impl Octets {
         loop {
             match octets.advance_handshake() {
                 Ok(true) => return Ok(octets),
-                Ok(false) => {}
+                // A peer that sends without a pause does not keep all others waiting.
+                Ok(false) => tokio::task::yield_now().await,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     socket.ready(octets.blocked_on).await?;
                 }
@@ -159,16 +160,25 @@ impl Octets {
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                 read => return read,
             }
-            self.pull()?;
+            if self.allowance == 0 {
+                return Err(self.turn_over());
+            }
+            // Records may have no message in them, or nothing at all.
+            let length = self.pull()?;
+            self.allowance = self.allowance.saturating_sub(length);
         }
+    }
+
+    fn turn_over(&mut self) -> io::Error {
+        self.blocked_on = Interest::READABLE;
+        io::ErrorKind::WouldBlock.into()
     }
 }
 
 impl Read for Octets {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.allowance == 0 {
-            self.blocked_on = Interest::READABLE;
-            return Err(io::ErrorKind::WouldBlock.into());
+            return Err(self.turn_over());
         }
         let read = if self.tls.is_some() {
             self.read_through_tls(buffer)
@@ -266,7 +276,7 @@ pub(super) fn would_block(error: &io::Error) -> bool {
 const READ_BYTES: usize = 64 * 1024;
 
 /// The most that is read in one turn.
-const ALLOWANCE: usize = 4 * READ_BYTES;
+const ALLOWANCE: usize = READ_BYTES;
 
 /// What waits inside TLS for a peer that does not read.
 const TLS_BUFFER: usize = 64 * 1024;

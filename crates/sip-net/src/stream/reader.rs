@@ -72,6 +72,8 @@ impl<'a> Reader<'a> {
     pub(super) async fn run(&mut self) -> CloseReason {
         let mut timer = pin!(sleep_until(self.deadline().0.into()));
         loop {
+            // A socket with octets in it is always ready: others get their turn here.
+            tokio::task::coop::consume_budget().await;
             let (deadline, overdue) = self.deadline();
             if timer.deadline() > deadline.into() {
                 timer.as_mut().reset(deadline.into());

@@ -3,7 +3,7 @@
 //! The WebSocket itself is tungstenite's; here is what RFC 7118 adds, and how it gets on with
 //! connections that do not wait.
 
-use std::io;
+use std::io::{self, Write};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -54,7 +54,10 @@ pub(super) enum CloseCode {
     Normal,
     Away,
     Protocol,
+    /// A text that is none.
+    Invalid,
     Policy,
+    Size,
 }
 
 /// The server's part of the handshake. Dropping the future gives it up.
@@ -159,12 +162,16 @@ where
     Role: HandshakeRole<InternalStream = Octets>,
 {
     loop {
-        let handshake = match begun {
+        let mut handshake = match begun {
             Ok(done) => return Ok(done),
             Err(HandshakeError::Failure(error)) => return Err(error),
             Err(HandshakeError::Interrupted(handshake)) => handshake,
         };
-        let octets = handshake.get_ref().get_ref();
+        let octets = handshake.get_mut().get_mut();
+        if octets.is_turn_over() {
+            tokio::task::yield_now().await;
+        }
+        octets.begin_turn();
         let (socket, blocked_on) = (octets.socket().clone(), octets.blocked_on());
         socket.ready(blocked_on).await?;
         begun = handshake.handshake();
@@ -184,7 +191,12 @@ fn protocol_config(limits: &Limits) -> ProtocolConfig {
 }
 
 /// One message, ping or end.
-pub(super) fn read(socket: &mut WebSocket<Octets>) -> io::Result<Received> {
+///
+/// # Errors
+/// With what the peer is told where it has broken a rule.
+pub(super) fn read(
+    socket: &mut WebSocket<Octets>,
+) -> Result<Received, (io::Error, Option<CloseCode>)> {
     match socket.read() {
         Ok(Message::Text(text)) => Ok(Received::Message(copied(text.as_bytes()))),
         Ok(Message::Binary(octets)) => Ok(Received::Message(copied(&octets))),
@@ -195,7 +207,15 @@ pub(super) fn read(socket: &mut WebSocket<Octets>) -> io::Result<Received> {
         Err(Error::Protocol(tungstenite::error::ProtocolError::ResetWithoutClosingHandshake)) => {
             Ok(Received::End)
         }
-        Err(error) => Err(io_error(error)),
+        Err(error) => {
+            let code = match &error {
+                Error::Io(_) => None,
+                Error::Capacity(_) => Some(CloseCode::Size),
+                Error::Utf8(_) => Some(CloseCode::Invalid),
+                _ => Some(CloseCode::Protocol),
+            };
+            Err((io_error(error), code))
+        }
     }
 }
 
@@ -231,8 +251,8 @@ pub(super) fn write<'a>(
 /// Hands to the kernel what was taken.
 pub(super) fn flush(socket: &mut WebSocket<Octets>) -> io::Result<()> {
     match socket.flush() {
-        // After the end there is nothing left to be written.
-        Ok(()) | Err(Error::ConnectionClosed | Error::AlreadyClosed) => Ok(()),
+        // After the end the WebSocket has nothing left, but TLS may.
+        Ok(()) | Err(Error::ConnectionClosed | Error::AlreadyClosed) => socket.get_mut().flush(),
         Err(error) => Err(io_error(error)),
     }
 }
@@ -248,7 +268,9 @@ pub(super) fn close(socket: &mut WebSocket<Octets>, code: CloseCode) {
         CloseCode::Normal => coding::CloseCode::Normal,
         CloseCode::Away => coding::CloseCode::Away,
         CloseCode::Protocol => coding::CloseCode::Protocol,
+        CloseCode::Invalid => coding::CloseCode::Invalid,
         CloseCode::Policy => coding::CloseCode::Policy,
+        CloseCode::Size => coding::CloseCode::Size,
     };
     let reason = Utf8Bytes::from_static("");
     let _ = socket.close(Some(CloseFrame { code, reason }));

@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub)] // Each test program uses a part of it.
 
 pub mod certificates;
+pub mod plain;
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,0 +1,232 @@
+//! The table by itself.
+
+use super::*;
+
+fn connections(limits: Limits) -> Connections {
+    let budget = Budget::new(limits.all_write_queues_bytes);
+    Connections::new(3, &limits, budget)
+}
+
+fn remote(port: u16) -> SocketAddr {
+    SocketAddr::from(([192, 0, 2, 1], port))
+}
+
+fn outgoing(bytes: usize) -> Outgoing {
+    let payload = Bytes::from(vec![b'x'; bytes]);
+    Outgoing {
+        payload,
+        stream: 0,
+        call: 0,
+        transaction: None,
+        fallback: None,
+        reserved: None,
+    }
+}
+
+fn new(found: Result<Found, SendError>) -> Opening {
+    match found {
+        Ok(Found::New(opening)) => opening,
+        Ok(Found::Existing(connection)) => panic!("{connection:?} was there"),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn existing(found: Result<Found, SendError>) -> ConnectionId {
+    match found {
+        Ok(Found::Existing(connection)) => connection.id,
+        Ok(Found::New(_)) => panic!("nothing was there"),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn an_address_leads_to_the_connection_opened_last() {
+    let table = connections(Limits::default());
+    let (first, _first) = new(table.find_or_open(Transport::Tcp, remote(1), None));
+    assert_eq!(
+        existing(table.find_or_open(Transport::Tcp, remote(1), None)),
+        first.id
+    );
+    let (second, _second) = table.accepted(Transport::Tcp, remote(1)).expect("room");
+    assert_eq!(
+        existing(table.find_or_open(Transport::Tcp, remote(1), None)),
+        second.id
+    );
+    // The end of the older one leaves the newer one in its place.
+    table.remove(&first);
+    assert_eq!(
+        existing(table.find_or_open(Transport::Tcp, remote(1), None)),
+        second.id
+    );
+    table.retire(&second);
+    assert!(table.get(second.id).is_some());
+    let (third, _third) = new(table.find_or_open(Transport::Tcp, remote(1), None));
+    assert_ne!(third.id, second.id);
+}
+
+#[test]
+fn transports_and_private_connections_are_apart() {
+    let table = connections(Limits::default());
+    let (private, _private) = table
+        .open_private(Transport::Tcp, remote(1), None)
+        .expect("room");
+    let (tcp, _tcp) = new(table.find_or_open(Transport::Tcp, remote(1), None));
+    let (sctp, _sctp) = new(table.find_or_open(Transport::Sctp, remote(1), None));
+    assert!(private.id != tcp.id && tcp.id != sctp.id);
+    assert_eq!(table.count(Transport::Tcp), 2);
+    assert_eq!(table.count(Transport::Sctp), 1);
+    assert_eq!(
+        table.get(private.id).map(|found| found.id),
+        Some(private.id)
+    );
+    table.remove(&private);
+    assert!(table.get(private.id).is_none());
+}
+
+#[test]
+fn the_table_is_bounded() {
+    let table = connections(Limits {
+        max_connections: 1,
+        ..Limits::default()
+    });
+    let (only, _queue) = table.accepted(Transport::Tcp, remote(1)).expect("room");
+    let refused = table.find_or_open(Transport::Tcp, remote(2), None).err();
+    assert_eq!(refused, Some(SendError::TooManyConnections));
+    table.remove(&only);
+    assert!(table.find_or_open(Transport::Tcp, remote(2), None).is_ok());
+}
+
+#[test]
+fn one_source_does_not_take_all_the_room() {
+    let table = connections(Limits {
+        max_accepted_per_source: 2,
+        ..Limits::default()
+    });
+    let accepted = |address: &str| {
+        let remote = address.parse().expect("an address");
+        table.accepted(Transport::Tcp, remote)
+    };
+    let (first, _first) = accepted("192.0.2.1:1").expect("room");
+    let _second = accepted("192.0.2.1:2").expect("room");
+    let refused = accepted("192.0.2.1:3").err();
+    assert_eq!(refused, Some(SendError::TooManyConnections));
+    assert!(accepted("192.0.2.2:1").is_ok());
+    // What we open ourselves does not count.
+    assert!(table.find_or_open(Transport::Tcp, remote(4), None).is_ok());
+    // Nor what has ended, once or told twice.
+    table.remove(&first);
+    table.remove(&first);
+    assert!(accepted("192.0.2.1:4").is_ok());
+    assert!(accepted("192.0.2.1:5").is_err());
+
+    let _ipv6 = accepted("[2001:db8:0:1::1]:1").expect("room");
+    let _ipv6 = accepted("[2001:db8:0:1::2]:1").expect("room");
+    assert!(accepted("[2001:db8:0:1:ffff::3]:1").is_err());
+    assert!(accepted("[2001:db8:0:2::1]:1").is_ok());
+}
+
+#[test]
+fn a_queue_is_bounded_in_messages_and_bytes() {
+    let limits = Limits {
+        write_queue_messages: 2,
+        write_queue_bytes: 100,
+        ..Limits::default()
+    };
+    let table = connections(limits);
+    let (connection, mut queue) = new(table.find_or_open(Transport::Tcp, remote(1), None));
+    let refusal = |bytes| {
+        connection
+            .push(outgoing(bytes))
+            .err()
+            .map(|refused| refused.1)
+    };
+
+    assert_eq!(refusal(101), Some(SendError::QueueFull));
+    assert_eq!(refusal(60), None);
+    assert_eq!(refusal(60), Some(SendError::QueueFull));
+    assert_eq!(refusal(20), None);
+    assert_eq!(refusal(1), Some(SendError::QueueFull));
+    let first = queue.try_recv().expect("the first message");
+    connection.popped(first.payload.len());
+    assert_eq!(refusal(60), None);
+    queue.close();
+    assert_eq!(refusal(1), Some(SendError::Gone));
+}
+
+#[test]
+fn all_queues_together_are_bounded_in_bytes() {
+    let table = connections(Limits {
+        write_queue_bytes: 100,
+        all_write_queues_bytes: 150,
+        ..Limits::default()
+    });
+    let (first, first_queue) = new(table.find_or_open(Transport::Tcp, remote(1), None));
+    let (second, mut second_queue) = new(table.find_or_open(Transport::Sctp, remote(1), None));
+    first.push(outgoing(100)).expect("room");
+    second.push(outgoing(50)).expect("room");
+    let (refused, error) = *second.push(outgoing(10)).expect_err("no room");
+    assert_eq!(error, SendError::QueueFull);
+    // A queue that is thrown away makes room, and so does a message that goes elsewhere.
+    drop(first_queue);
+    second.push(refused).expect("room");
+    let moved = second_queue.try_recv().expect("the first message");
+    second.popped(moved.payload.len());
+    let (third, mut third_queue) = new(table.find_or_open(Transport::Tcp, remote(3), None));
+    third.push(moved).expect("room");
+    second.push(outgoing(90)).expect("room");
+    assert!(third.push(outgoing(1)).is_err());
+    drop(third_queue.try_recv().expect("the message"));
+    third.push(outgoing(50)).expect("room");
+}
+
+#[tokio::test]
+async fn whoever_waits_for_a_connection_hears_how_it_went() {
+    let table = connections(Limits::default());
+    let (connection, _queue) = new(table.find_or_open(Transport::Tcp, remote(1), None));
+    let waiting = tokio::spawn({
+        let connection = connection.clone();
+        async move { connection.flow().await }
+    });
+    tokio::task::yield_now().await;
+    connection.failed(SendError::ConnectTimeout);
+    assert_eq!(
+        waiting.await.expect("no panic"),
+        Err(SendError::ConnectTimeout)
+    );
+}
+
+#[test]
+fn a_name_leads_to_who_has_shown_it() {
+    let table = connections(Limits::default());
+    let peer = |name: &str| {
+        Some(Arc::new(Peer {
+            name: Some(name.into()),
+            ..Peer::default()
+        }))
+    };
+    let find = |transport, name| table.find_or_open(transport, remote(1), name);
+    let (first, _first) = new(find(Transport::Tls, peer("a.example")));
+    let (second, _second) = new(find(Transport::Tls, peer("b.example")));
+    let (bare, _bare) = new(find(Transport::Tls, None));
+    assert_eq!(existing(find(Transport::Tls, peer("A.Example"))), first.id);
+    assert_eq!(existing(find(Transport::Tls, peer("b.example"))), second.id);
+    assert_eq!(existing(find(Transport::Tls, None)), bare.id);
+    table.remove(&first);
+    let (again, _again) = new(find(Transport::Tls, peer("a.example")));
+    assert_ne!(again.id, first.id);
+    // In the clear nobody shows a name.
+    let (tcp, _tcp) = new(find(Transport::Tcp, peer("a.example")));
+    assert_eq!(existing(find(Transport::Tcp, None)), tcp.id);
+}
+
+#[test]
+fn a_connection_is_used_once_its_peer_has_made_the_handshake() {
+    let table = connections(Limits::default());
+    let accepted = table.accepted_unproved(Transport::Tls, remote(1));
+    let (accepted, _accepted) = accepted.expect("room");
+    let (ours, _ours) = new(table.find_or_open(Transport::Tls, remote(1), None));
+    assert_ne!(ours.id, accepted.id);
+    table.proved(&accepted);
+    let found = table.find_or_open(Transport::Tls, remote(1), None);
+    assert_eq!(existing(found), accepted.id);
+}

@@ -1,0 +1,68 @@
+//! Plain TCP sockets, which send what no implementation should, and see every octet.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use sip::{Flow, Transport};
+use sip_net::{CloseReason, Incoming};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+use super::{Node, PATIENCE};
+
+pub async fn plain(server: &Node) -> TcpStream {
+    let stream = TcpStream::connect(server.address())
+        .await
+        .expect("connects");
+    stream.set_nodelay(true).expect("a TCP socket");
+    stream
+}
+
+pub async fn write(stream: &mut TcpStream, bytes: &[u8]) {
+    timeout(PATIENCE, stream.write_all(bytes))
+        .await
+        .expect("in time")
+        .expect("written");
+}
+
+pub async fn read(stream: &mut TcpStream, length: usize) -> Bytes {
+    let mut bytes = vec![0; length];
+    timeout(PATIENCE, stream.read_exact(&mut bytes))
+        .await
+        .expect("in time")
+        .expect("read");
+    bytes.into()
+}
+
+/// Reads to the end of the stream, in however many pieces.
+pub async fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    timeout(PATIENCE, stream.read_to_end(&mut bytes))
+        .await
+        .expect("in time")
+        .expect("a FIN");
+    bytes
+}
+
+pub async fn closed(node: &mut Node, flow: Flow) -> CloseReason {
+    match node.event().await {
+        Incoming::ConnectionClosed {
+            connection,
+            transport,
+            remote,
+            reason,
+        } => {
+            assert_eq!((connection, transport), (flow.connection, Transport::Tcp));
+            assert_eq!(remote, flow.remote);
+            reason
+        }
+        other => panic!("not closed: {other:?}"),
+    }
+}
+
+/// An address where nobody listens.
+pub async fn nobody() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    listener.local_addr().expect("bound")
+}

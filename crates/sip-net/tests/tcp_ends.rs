@@ -1,0 +1,245 @@
+//! SIP over TCP on loopback: how connections end.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::plain::{closed, plain, read, read_to_end, write};
+use common::{Node, PATIENCE, limits, request, response, transaction};
+use sip::{Flow, Target, Transport};
+use sip_net::{CloseReason, Incoming, Limits, SendError};
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+const LISTEN: &[&str] = &["tcp:127.0.0.1:0"];
+
+#[tokio::test]
+async fn half_a_message_does_not_stay() {
+    let limit = Limits {
+        partial_message_timeout: Duration::from_millis(200),
+        ..Limits::default()
+    };
+    let mut server = Node::start(limits(limit, LISTEN));
+    let mut client = plain(&server).await;
+    let message = request("a");
+    write(&mut client, &message).await;
+    let flow = server.expect(&message).await;
+
+    let began = Instant::now();
+    write(&mut client, &message[..40]).await;
+    // Going on slowly does not help.
+    tokio::time::sleep(Duration::from_millis(120)).await;
+    write(&mut client, &message[40..60]).await;
+    assert_eq!(read_to_end(&mut client).await, b"");
+    let took = began.elapsed();
+    assert!((190..1_000).contains(&took.as_millis()), "{took:?}");
+    drop(client);
+    assert_eq!(closed(&mut server, flow).await, CloseReason::PartialMessage);
+    assert_eq!(
+        server
+            .transports
+            .statistics()
+            .await
+            .partial_message_timeouts,
+        1
+    );
+    assert_eq!(server.transports.statistics().await.connections, 0);
+}
+
+#[tokio::test]
+async fn an_idle_connection_is_closed() {
+    let limit = Limits {
+        idle_timeout: Duration::from_millis(300),
+        ..Limits::default()
+    };
+    let mut server = Node::start(limits(limit, LISTEN));
+    let mut client = plain(&server).await;
+    let began = Instant::now();
+    let mut flow = None;
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        write(&mut client, &request("a")).await;
+        flow = Some(server.expect(&request("a")).await);
+    }
+    assert_eq!(read_to_end(&mut client).await, b"");
+    assert!(began.elapsed() > Duration::from_millis(700));
+    drop(client);
+    assert_eq!(
+        closed(&mut server, flow.expect("a flow")).await,
+        CloseReason::Idle
+    );
+    assert_eq!(server.transports.statistics().await.idle_timeouts, 1);
+}
+
+#[tokio::test]
+async fn a_peer_that_connects_and_says_nothing_is_not_kept() {
+    let limit = Limits {
+        first_message_timeout: Duration::from_millis(300),
+        ..Limits::default()
+    };
+    let mut server = Node::start(limits(limit, LISTEN));
+    let peer = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let peer_address = peer.local_addr().expect("bound");
+    // Those that we open may stay silent: we have asked for them.
+    let opened = server
+        .transports
+        .connect(Transport::Tcp, peer_address, false)
+        .await;
+    opened.expect("a connection");
+    let mut speaking = plain(&server).await;
+    write(&mut speaking, &request("a")).await;
+    let flow = server.expect(&request("a")).await;
+
+    let began = Instant::now();
+    let mut silent = plain(&server).await;
+    let mut pinging = plain(&server).await;
+    let mut starting = plain(&server).await;
+    write(&mut pinging, b"\r\n\r\n").await;
+    write(&mut starting, &request("b")[..40]).await;
+    assert_eq!(read_to_end(&mut silent).await, b"");
+    let took = began.elapsed();
+    assert!((290..1_000).contains(&took.as_millis()), "{took:?}");
+    assert_eq!(read_to_end(&mut pinging).await, b"\r\n");
+    assert_eq!(read_to_end(&mut starting).await, b"");
+    drop((silent, pinging, starting));
+    for _ in 0..3 {
+        match server.event().await {
+            Incoming::ConnectionClosed { reason, .. } => assert_eq!(reason, CloseReason::Silent),
+            other => panic!("{other:?}"),
+        }
+    }
+    let statistics = server.transports.statistics().await;
+    assert_eq!(statistics.first_message_timeouts, 3);
+    assert_eq!(statistics.connections, 2);
+    write(&mut speaking, &request("c")).await;
+    assert_eq!(server.expect(&request("c")).await, flow);
+}
+
+/// A peer that asks and closes its half.
+async fn half_closed(server: &mut Node) -> (TcpStream, Flow) {
+    let mut client = plain(server).await;
+    write(&mut client, &request("a")).await;
+    let flow = server.expect(&request("a")).await;
+    client.shutdown().await.expect("open");
+    (client, flow)
+}
+
+#[tokio::test]
+async fn a_peer_that_closes_its_half_gets_its_answers() {
+    let mut server = Node::listen(LISTEN);
+    let (mut client, flow) = half_closed(&mut server).await;
+    server.expect_silence().await;
+    server.send(Target::Flow(flow), &response(100, "a"));
+    let provisional = read(&mut client, response(100, "a").len()).await;
+    assert_eq!(provisional, response(100, "a"));
+    server.expect_silence().await;
+
+    // It can answer nothing itself.
+    let key = transaction();
+    server.send_for(Target::Flow(flow), &request("b"), Some(key));
+    match server.event().await {
+        Incoming::SendFailed { transaction, error } => {
+            assert_eq!((transaction, error), (key, SendError::Gone));
+        }
+        other => panic!("{other:?}"),
+    }
+
+    let began = Instant::now();
+    server.send(Target::Flow(flow), &response(200, "a"));
+    assert_eq!(read_to_end(&mut client).await, response(200, "a"));
+    assert_eq!(closed(&mut server, flow).await, CloseReason::Peer);
+    assert!(began.elapsed() < Duration::from_secs(1));
+    assert_eq!(server.transports.statistics().await.connections, 0);
+}
+
+#[tokio::test]
+async fn a_peer_that_closes_its_half_at_once_gets_all_its_answers() {
+    let mut server = Node::listen(LISTEN);
+    let mut client = plain(&server).await;
+    write(&mut client, &request("a").repeat(20)).await;
+    client.shutdown().await.expect("open");
+    for _ in 0..20 {
+        let flow = server.expect(&request("a")).await;
+        server.send(Target::Flow(flow), &response(200, "a"));
+    }
+    assert_eq!(
+        read_to_end(&mut client).await,
+        response(200, "a").repeat(20)
+    );
+}
+
+#[tokio::test]
+async fn a_half_closed_connection_does_not_stay_for_ever() {
+    let limit = Limits {
+        half_closed_timeout: Duration::from_millis(300),
+        ..Limits::default()
+    };
+    let mut server = Node::start(limits(limit, LISTEN));
+    let began = Instant::now();
+    let (mut client, flow) = half_closed(&mut server).await;
+    assert_eq!(read_to_end(&mut client).await, b"");
+    let took = began.elapsed();
+    assert!((290..2_000).contains(&took.as_millis()), "{took:?}");
+    assert_eq!(closed(&mut server, flow).await, CloseReason::Peer);
+}
+
+#[tokio::test]
+async fn a_peer_that_has_closed_both_halves_is_found_out_by_the_first_answer() {
+    let mut server = Node::listen(LISTEN);
+    let peer = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let peer_address = peer.local_addr().expect("bound");
+    let (client, flow) = half_closed(&mut server).await;
+    drop(client);
+    let began = Instant::now();
+    server.send(Target::Flow(flow), &response(100, "a"));
+    assert_eq!(closed(&mut server, flow).await, CloseReason::Peer);
+    assert!(began.elapsed() < Duration::from_secs(5));
+    let target = Target::FlowOrAddress(flow, peer_address);
+    server.send(target, &response(200, "a"));
+    let accepted = timeout(PATIENCE, peer.accept()).await.expect("in time");
+    let (mut accepted, _) = accepted.expect("comes");
+    let answer = read(&mut accepted, response(200, "a").len()).await;
+    assert_eq!(answer, response(200, "a"));
+}
+
+#[tokio::test]
+async fn shutdown_sends_what_is_queued_and_closes() {
+    let mut server = Node::listen(LISTEN);
+    let mut client = plain(&server).await;
+    write(&mut client, &request("a")).await;
+    let flow = server.expect(&request("a")).await;
+    let address = server.address();
+    for _ in 0..50 {
+        server.send(Target::Flow(flow), &response(200, "a"));
+    }
+    let reading = tokio::spawn(async move { read_to_end(&mut client).await });
+    let began = Instant::now();
+    server.transports.shutdown().await;
+    assert!(began.elapsed() < Duration::from_secs(1));
+    let octets = reading.await.expect("no panic");
+    assert_eq!(octets.len(), 50 * response(200, "a").len());
+
+    assert!(TcpStream::connect(address).await.is_err());
+    let later = server
+        .transports
+        .connect(Transport::Tcp, address, false)
+        .await;
+    assert_eq!(later, Err(SendError::ShutDown));
+    // What the connection carried stays counted.
+    let statistics = server.transports.statistics().await;
+    assert!(statistics.bytes_sent > octets.len() as u64);
+    assert!(statistics.bytes_received > request("a").len() as u64);
+}
+
+#[tokio::test]
+async fn shutdown_does_not_wait_for_a_peer_that_stays() {
+    let mut server = Node::listen(LISTEN);
+    let mut client = plain(&server).await;
+    write(&mut client, &request("a")).await;
+    server.expect(&request("a")).await;
+    let began = Instant::now();
+    server.transports.shutdown().await;
+    assert!(began.elapsed() < Duration::from_secs(4));
+    assert_eq!(read_to_end(&mut client).await, b"");
+}
