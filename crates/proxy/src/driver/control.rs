@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::core::{Latencies, MemberHealth, OverloadPolicy, Policy, Statistics};
+use crate::core::{Latencies, MemberHealth, MemberState, OverloadPolicy, Policy, Statistics};
 use crate::metrics::Traffic;
 
 /// A message to the task that owns a core.
@@ -101,7 +101,7 @@ pub(super) fn share(policy: &Policy, workers: usize) -> Policy {
         ..policy.clone()
     }
 }
-/// What two workers know of the members of the groups that both have.
+/// What two workers know of the members of the groups that both have: one that is down for either is down.
 fn joined(one: Vec<MemberHealth>, other: Vec<MemberHealth>) -> Vec<MemberHealth> {
     if one.is_empty() {
         return other;
@@ -110,7 +110,9 @@ fn joined(one: Vec<MemberHealth>, other: Vec<MemberHealth>) -> Vec<MemberHealth>
         let its = other
             .iter()
             .find(|other| other.group == health.group && other.uri == health.uri);
+        let is_down = |its: &&MemberHealth| its.state != MemberState::Up;
         MemberHealth {
+            state: its.filter(is_down).map_or(health.state, |its| its.state),
             chosen: health.chosen + its.map_or(0, |its| its.chosen),
             failed: health.failed + its.map_or(0, |its| its.failed),
             ..health

@@ -16,13 +16,19 @@ type States = BTreeMap<(Arc<str>, Arc<str>), MemberState>;
 pub(super) struct Members {
     board: watch::Sender<States>,
     changes: watch::Receiver<States>,
+    /// There is something that our core has not been told.
+    has_news: bool,
 }
 
 impl Members {
     /// An empty board.
     pub(super) fn new() -> Members {
         let (board, changes) = watch::channel(States::new());
-        Members { board, changes }
+        Members {
+            board,
+            changes,
+            has_news: false,
+        }
     }
 
     /// Another worker's end.
@@ -30,6 +36,7 @@ impl Members {
         Members {
             board: self.board.clone(),
             changes: self.board.subscribe(),
+            has_news: true,
         }
     }
 
@@ -44,13 +51,16 @@ impl Members {
     pub(super) async fn changed(&mut self) {
         // We hold a sender ourselves: it cannot end.
         let _ = self.changes.changed().await;
+        // It counts as seen now.
+        self.has_news = true;
     }
 
     /// Tells a core what stands there, if there is something new.
     pub(super) fn tell(&mut self, core: &mut Proxy) {
-        if !self.changes.has_changed().unwrap_or(false) {
+        if !self.has_news && !self.changes.has_changed().unwrap_or(false) {
             return;
         }
+        self.has_news = false;
         for ((group, uri), state) in self.changes.borrow_and_update().iter() {
             core.set_member_state(group, uri, *state);
         }
