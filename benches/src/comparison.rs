@@ -3,7 +3,8 @@
 use crate::output::Output;
 use crate::rounds::Rounds;
 use crate::{
-    engine_dcsctp, engine_sctp_proto, handshakes, kernel_tcp, proxy_kamailio, sip_parse, udp_usrsctp,
+    engine_dcsctp, engine_sctp_proto, handshakes, kernel_tcp, proxy_kamailio, proxy_transports,
+    proxy_workers, sip_parse, udp_usrsctp,
 };
 
 /// A comparison.
@@ -44,6 +45,16 @@ pub(crate) const COMPARISONS: &[Comparison] = &[
         name: "proxy-kamailio",
         about: "proxy and registrar against Kamailio under SIPp: CPU time, memory, failed calls",
         run: proxy_kamailio::run,
+    },
+    Comparison {
+        name: "proxy-workers",
+        about: "our proxy with two workers beside one: CPU time a call",
+        run: proxy_workers::run,
+    },
+    Comparison {
+        name: "proxy-transports",
+        about: "our proxy over SCTP beside TCP and UDP: CPU time a call",
+        run: proxy_transports::run,
     },
     Comparison {
         name: "sip-parse",

@@ -15,6 +15,8 @@ mod memory;
 mod output;
 mod process;
 mod proxy_kamailio;
+mod proxy_transports;
+mod proxy_workers;
 mod roles;
 mod rounds;
 mod sip_parse;
@@ -33,6 +35,10 @@ use clap::Parser;
 use comparison::{COMPARISONS, Comparison};
 use output::{JsonLines, Output, Table};
 use rounds::Rounds;
+
+/// The allocator of the `tandem` program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Compares Tandem with others, each by the same measure in the same run.
 #[derive(Parser)]

@@ -203,6 +203,21 @@ fn call(sipp: &Sipp, server: &SipServer, over: Over, calls: Calls) -> anyhow::Re
     ])
 }
 
+/// CPU microseconds of a call; all but a few have to be completed.
+pub(crate) fn cpu_us_per_call(
+    sipp: &Sipp,
+    server: &SipServer,
+    over: Over,
+    calls: Calls,
+) -> anyhow::Result<f64> {
+    let [cpu, completed] = call(sipp, server, over, calls)?;
+    ensure!(
+        completed > 990.0,
+        "of 1000 calls {completed} were completed"
+    );
+    Ok(cpu)
+}
+
 /// What an INVITE takes, with the client transaction that forwards it, until it is answered.
 fn bytes_per_transaction(
     sipp: &Sipp,

@@ -23,6 +23,7 @@ pub(crate) fn play(role: &str) -> anyhow::Result<()> {
         }
         ["engine", case @ .., seconds] => engines::ours_alone(&case.join(" "), time(seconds)?),
         ["idle", count, seconds] => idle::hold(count.parse()?, time(seconds)?),
+        ["proxy-core", seconds] => sip_servers::core_alone::run(time(seconds)?),
         ["sip-proxy", workers, location] => sip_servers::serve(workers.parse()?, location),
         _ => bail!("there is no role {role:?}"),
     }

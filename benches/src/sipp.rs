@@ -55,8 +55,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 impl Sipp {
     /// Installs it where it is missing, and writes the list of users.
     pub(crate) fn find(users: usize) -> anyhow::Result<Sipp> {
-        let program = test_support::require_command("sipp", "sip-tester")
-            .context("SIPp cannot be had")?;
+        let program =
+            test_support::require_command("sipp", "sip-tester").context("SIPp cannot be had")?;
         let directory = tempfile::tempdir()?;
         let mut list = String::from("SEQUENTIAL\n");
         for user in 0..users {
@@ -90,7 +90,11 @@ impl Sipp {
                 &REGISTRATIONS_UNDER_WAY.to_string(),
             ],
         )?;
-        ensure!(outcome.failed == 0, "{} registrations failed", outcome.failed);
+        ensure!(
+            outcome.failed == 0,
+            "{} registrations failed",
+            outcome.failed
+        );
         Ok(())
     }
 

@@ -112,7 +112,10 @@ fn check(forward: Forward, invite: &Bytes) -> anyhow::Result<()> {
         "{forwarded}"
     );
     let vias = forwarded.find(&format!("Via: {VIA}"));
-    ensure!(vias.is_some() && vias < forwarded.find("bigbox3"), "{forwarded}");
+    ensure!(
+        vias.is_some() && vias < forwarded.find("bigbox3"),
+        "{forwarded}"
+    );
     let expected = [
         "Max-Forwards: 68",
         &format!("Record-Route: {RECORD_ROUTE}"),
@@ -136,7 +139,10 @@ mod tests {
     #[test]
     fn all_forward_the_same_request() {
         let invite = Bytes::from_static(INVITE.as_bytes());
-        for (name, forward) in PEERS.into_iter().chain([("ours", ours::forward as Forward)]) {
+        for (name, forward) in PEERS
+            .into_iter()
+            .chain([("ours", ours::forward as Forward)])
+        {
             check(forward, &invite).unwrap_or_else(|error| panic!("{name}: {error}"));
         }
     }

@@ -2,14 +2,14 @@
 
 use anyhow::Context;
 use bytes::Bytes;
-use sip::{Message, Name};
+use sip::{Message, Name, Uri};
 
 use super::{RECORD_ROUTE, REQUEST_URI, VIA};
 
-/// As the trait of the others: octets out, in a buffer of their own.
 pub(super) fn forward(invite: &Bytes) -> anyhow::Result<Vec<u8>> {
     let mut message = Message::read(invite.clone())?;
-    message.validate()?;
+    // The others parse it with the rest.
+    Uri::parse(message.request_uri().context("Request-URI")?)?;
     let max_forwards = message.max_forwards().context("Max-Forwards")?;
     message.set_request_uri(REQUEST_URI);
     message.replace(Name::MaxForwards, (max_forwards - 1).to_string());

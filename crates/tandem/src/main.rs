@@ -15,6 +15,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+/// A proxy allocates dozens of times a message, and frees on other threads than it has allocated on.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// SIP over SCTP, and the instruments that measure it.
 #[derive(Debug, Parser)]
 #[command(version, propagate_version = true, max_term_width = 100, after_help = EXAMPLES)]
