@@ -80,8 +80,8 @@ impl Message {
             return Err(bad_request("Misplaced * In Contact"));
         }
         // A branch of nothing but the cookie names no transaction (RFC 4475 section 3.2.1).
-        let branch = self.top_via().and_then(|via| via.branch());
-        if self.is_request() && branch == Some(MAGIC_COOKIE) {
+        let branch = || self.top_via().and_then(|via| via.branch());
+        if self.is_request() && branch() == Some(MAGIC_COOKIE) {
             return Err(bad_request("Empty Branch"));
         }
         Ok(())

@@ -29,10 +29,7 @@ impl<'a> Host<'a> {
         let last_label = &name[last_dot.map_or(0, |dot| dot + 1)..];
         if last_label.iter().all(u8::is_ascii_digit) {
             // No top-level domain is a number: this must be an address (RFC 5954 section 4.1).
-            return text
-                .parse()
-                .ok()
-                .map(|address: Ipv4Addr| Host::Address(address.into()));
+            return ipv4(text.as_bytes()).map(|address| Host::Address(address.into()));
         }
         let is_name = syntax::all(name, HOST)
             && !name.starts_with(b".")
@@ -47,6 +44,38 @@ impl<'a> Host<'a> {
             Host::Address(address) => Some(*address),
         }
     }
+}
+
+/// `IPv4address` (RFC 5954 section 4.1). Every message has a dozen of them, and the parser of the
+/// standard library is made for more than that.
+fn ipv4(text: &[u8]) -> Option<Ipv4Addr> {
+    let mut octets = [0_u8; 4];
+    let mut rest = text;
+    for (at, octet) in octets.iter_mut().enumerate() {
+        if at > 0 {
+            rest = rest.strip_prefix(b".")?;
+        }
+        let (first, mut tail) = rest.split_first()?;
+        let mut number = digit(*first)?;
+        while let Some((value, behind)) = tail
+            .split_first()
+            .and_then(|(next, behind)| Some((digit(*next)?, behind)))
+        {
+            // No number begins with a zero that could mean octal.
+            if number == 0 || number > 25 {
+                return None;
+            }
+            number = number * 10 + value;
+            tail = behind;
+        }
+        *octet = u8::try_from(number).ok()?;
+        rest = tail;
+    }
+    rest.is_empty().then(|| Ipv4Addr::from(octets))
+}
+
+fn digit(octet: u8) -> Option<u16> {
+    octet.is_ascii_digit().then(|| u16::from(octet - b'0'))
 }
 
 /// An IPv6 address with a colon too many before its IPv4 part, which the grammar of RFC 3261 allowed:
@@ -170,5 +199,30 @@ mod tests {
     fn display_puts_ipv6_in_brackets() {
         let host = Host::parse("[2001:DB8:0::9:01]").map(|host| host.to_string());
         assert_eq!(host.as_deref(), Some("[2001:db8::9:1]"));
+    }
+
+    #[test]
+    fn ipv4_addresses_are_read_as_the_standard_library_reads_them() {
+        for text in [
+            "127.0.0.1",
+            "0.0.0.0",
+            "255.255.255.255",
+            "256.1.1.1",
+            "1.1.1.256",
+            "299.1.1.1",
+            "1000.1.1.1",
+            "01.1.1.1",
+            "00.1.1.1",
+            "1.1.1",
+            "1.1.1.",
+            ".1.1.1",
+            "1..1.1",
+            "1.1.1.1.1",
+            "1.1.1.1 ",
+            "1.1.1.a",
+            "",
+        ] {
+            assert_eq!(ipv4(text.as_bytes()), text.parse().ok(), "{text}");
+        }
     }
 }
