@@ -1,4 +1,4 @@
-//! Tests: somebody on the wire who knows the verification tags.
+//! Tests: somebody on the wire who knows the verification tags, and somebody who talks SIP to a proxy.
 //!
 //! An adversary without the tags gets nowhere; his packets are dropped at once. These are the games
 //! of one who has them, and who computes right checksums: what he does is drawn from arbitrary
@@ -11,6 +11,8 @@
 //! - [`Interleaving`]: two engines with an association between them, and an arbitrary order of
 //!   packets that arrive or are made up, calls of users, ICMP messages and time that passes.
 //! - [`Tampering`]: two engines that talk to each other while their packets are changed.
+//! - [`values`]: no game, but what header fields are made of, read from anything.
+//! - [`Proxying`]: a SIP proxy's core between user agents and servers that send it anything.
 #![forbid(unsafe_code)]
 
 mod calls;
@@ -19,8 +21,11 @@ mod engine;
 mod interleaving;
 mod lists;
 mod pair;
+mod proxying;
 mod tampering;
+pub mod values;
 
 pub use calls::Calls;
 pub use interleaving::Interleaving;
+pub use proxying::Proxying;
 pub use tampering::Tampering;

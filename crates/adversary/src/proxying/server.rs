@@ -1,0 +1,260 @@
+//! The core with its surroundings: a store, a name service, and somebody who looks at all that it sends.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use proxy::core::{
+    AddressOfRecord, Answer, Bindings, Config, Domain, Listener, NextHop, Policy, Proxy, Query,
+    QueryId,
+};
+use rand::SeedableRng;
+use rand_chacha::ChaCha12Rng;
+use sip::digest::Credentials;
+use sip::transaction::TransactionKey;
+use sip::{ConnectionId, Flow, Message, Name};
+
+use super::requests::{Peer, TRANSPORTS, local};
+
+/// A core that is watched.
+pub(super) struct Server {
+    proxy: Proxy,
+    now: Instant,
+    pub(super) holds_questions: bool,
+    questions: VecDeque<(QueryId, Query)>,
+    store: BTreeMap<AddressOfRecord, Bindings>,
+    sent: Vec<Message>,
+    transactions: Vec<TransactionKey>,
+}
+
+/// Bounds that the game reaches.
+const MAXIMUM_TRANSACTIONS: usize = 24;
+const MAXIMUM_PARKED: usize = 8;
+const MAXIMUM_OCTETS: usize = 64 << 10;
+
+/// The most messages that one thing may bring about at one time: a fork to all targets, a CANCEL to
+/// each, the answers, and as many timers.
+const MAXIMUM_BURST: usize = 300;
+
+impl Server {
+    pub(super) fn new(policy: Policy) -> Server {
+        let listener = |transport| Listener {
+            transport,
+            address: local(transport),
+        };
+        let mut config = Config {
+            listeners: TRANSPORTS.into_iter().map(listener).collect(),
+            domains: vec![Domain {
+                name: "example.com".parse().expect("a host"),
+                aliases: Vec::new(),
+            }],
+            maximum_held_octets: MAXIMUM_OCTETS,
+            ..Config::default()
+        };
+        config.queries.maximum_parked = MAXIMUM_PARKED;
+        config.registrar.minimum_expires = Duration::from_secs(1);
+        config.transactions.max_transactions = MAXIMUM_TRANSACTIONS;
+        config.transactions.max_octets = MAXIMUM_OCTETS;
+        let mut server = Server {
+            proxy: Proxy::new(config, ChaCha12Rng::seed_from_u64(7)),
+            now: Instant::now(),
+            holds_questions: false,
+            questions: VecDeque::new(),
+            store: BTreeMap::new(),
+            sent: Vec::new(),
+            transactions: Vec::new(),
+        };
+        for (user, phones) in [("alice", 1), ("bob", 3)] {
+            for phone in 0..phones {
+                let flow = Peer::new(phone, phone).flow();
+                let uri = "sip:example.com";
+                let contact = format!("<sip:{user}@{}>;q=0.{}", flow.remote, phone / 2);
+                let register = Message::request(sip::Method::Register, uri)
+                    .with(
+                        Name::Via,
+                        format!("SIP/2.0/UDP {};branch=z9hG4bKr{user}{phone}", flow.remote),
+                    )
+                    .with(Name::From, format!("<sip:{user}@example.com>;tag=1"))
+                    .with(Name::To, format!("<sip:{user}@example.com>"))
+                    .with(Name::CallId, format!("register-{user}"))
+                    .with(Name::CSeq, format!("{} REGISTER", phone + 1))
+                    .with(Name::Contact, contact);
+                server.receive(flow, register);
+            }
+        }
+        server.set_policy(policy);
+        server
+    }
+
+    pub(super) fn set_policy(&mut self, policy: Policy) {
+        self.proxy.set_policy(self.now, Arc::new(policy));
+        self.settle();
+    }
+
+    pub(super) fn receive(&mut self, flow: Flow, message: Message) {
+        self.receive_octets(flow, message.to_bytes(), false);
+    }
+
+    pub(super) fn receive_octets(&mut self, flow: Flow, octets: Bytes, is_malformed: bool) {
+        match Message::read(octets.clone()) {
+            Ok(message) if !is_malformed => self.proxy.handle_message(self.now, flow, message),
+            _ => self.proxy.handle_malformed(self.now, flow, octets),
+        }
+        self.settle();
+    }
+
+    /// One of the requests that were sent last.
+    pub(super) fn recent_request(&self, which: u8) -> Option<&Message> {
+        let mut requests = self.sent.iter().rev().filter(|sent| sent.is_request());
+        requests.nth(usize::from(which) % 8)
+    }
+
+    /// One of the messages that were sent last.
+    pub(super) fn recent_message(&self, which: u8) -> Option<&Message> {
+        self.sent.iter().rev().nth(usize::from(which) % 32)
+    }
+
+    pub(super) fn fail(&mut self, which: u8) {
+        if let Some(transaction) = self.recent_transaction(which) {
+            self.proxy.handle_send_failure(self.now, transaction);
+            self.settle();
+        }
+    }
+
+    pub(super) fn refuse(&mut self, which: u8) {
+        if let Some(transaction) = self.recent_transaction(which) {
+            self.proxy.handle_connection_refused(self.now, transaction);
+            self.settle();
+        }
+    }
+
+    pub(super) fn close(&mut self, connection: ConnectionId) {
+        self.proxy.handle_connection_closed(connection);
+        self.settle();
+    }
+
+    pub(super) fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some(due) = self.proxy.next_timeout().filter(|due| *due <= end) {
+            self.now = self.now.max(due);
+            self.proxy.handle_timeout(self.now);
+            self.settle();
+        }
+        self.now = end;
+    }
+
+    /// Answers a question that is held, fittingly or not.
+    pub(super) fn answer(&mut self, which: u8, kind: u8) {
+        let place = usize::from(which).checked_rem(self.questions.len());
+        let Some((id, query)) = place.and_then(|place| self.questions.remove(place)) else {
+            return;
+        };
+        let answer = match kind % 8 {
+            0 => Answer::Failed,
+            1 => Answer::Unknown,
+            2 => Answer::Full,
+            3 => Answer::NextHops((5060..5080).map(next_hop).collect()),
+            4 => Answer::NextHops(Vec::new()),
+            5 => Answer::Credentials(None),
+            _ => self.own_answer(query),
+        };
+        self.proxy.handle_answer(self.now, id, answer);
+        self.settle();
+    }
+
+    /// Nothing is beyond its bound.
+    pub(super) fn check_bounds(&self) {
+        let statistics = self.proxy.statistics();
+        assert!(statistics.questions <= MAXIMUM_PARKED as u64);
+        assert!(statistics.response_contexts <= 2 * MAXIMUM_TRANSACTIONS as u64);
+        assert!(statistics.branches <= MAXIMUM_TRANSACTIONS as u64);
+        // A response may come that is longer than the room that is left.
+        assert!(statistics.held_octets <= 2 * MAXIMUM_OCTETS as u64);
+    }
+
+    /// Nothing is left.
+    pub(super) fn check_idle(&self) {
+        let statistics = self.proxy.statistics();
+        assert_eq!(statistics.questions, 0);
+        assert_eq!(statistics.response_contexts, 0);
+        assert_eq!(statistics.branches, 0);
+        assert_eq!(statistics.held_octets, 0);
+        assert_eq!(self.proxy.next_timeout(), None);
+    }
+
+    fn recent_transaction(&self, which: u8) -> Option<TransactionKey> {
+        let mut recent = self.transactions.iter().rev();
+        recent.nth(usize::from(which) % 8).copied()
+    }
+
+    /// Answers what is asked, and looks at what is sent.
+    fn settle(&mut self) {
+        while let Some((id, query)) = self.proxy.poll_query() {
+            if self.holds_questions {
+                self.questions.push_back((id, query));
+            } else {
+                let answer = self.own_answer(query);
+                self.proxy.handle_answer(self.now, id, answer);
+            }
+        }
+        let mut burst = 0;
+        while let Some(transmit) = self.proxy.poll_transmit() {
+            burst += 1;
+            let message = Message::read(transmit.payload).expect("what is sent can be read");
+            if message.is_request() {
+                // The answer to a request that breaks a rule may break it too.
+                message.validate().expect("what is sent keeps the rules");
+            }
+            self.transactions.extend(transmit.transaction);
+            self.sent.push(message);
+        }
+        assert!(burst <= MAXIMUM_BURST, "a flood of {burst}");
+        while self.proxy.poll_event().is_some() {}
+    }
+
+    fn own_answer(&mut self, query: Query) -> Answer {
+        match query {
+            Query::Lookup(address) => {
+                let bindings = self.store.get(&address).cloned();
+                bindings.map_or(Answer::Unknown, Answer::Bindings)
+            }
+            Query::Update(address, update) => {
+                let current = self.store.get(&address).cloned().unwrap_or_default();
+                match update.apply(&current) {
+                    Ok(bindings) => {
+                        let bindings: Bindings = bindings.into();
+                        self.store.insert(address, bindings.clone());
+                        Answer::Bindings(bindings)
+                    }
+                    Err(error) => Answer::Refused(error),
+                }
+            }
+            Query::Credentials { realm, username } => {
+                let credentials = Credentials::new(&username, &realm, b"secret");
+                Answer::Credentials(Some(Arc::new(credentials)))
+            }
+            Query::Resolve(destination) => match destination.host.parse::<IpAddr>() {
+                Ok(address) => {
+                    let hop = NextHop {
+                        transport: destination.transport_or_default(),
+                        remote: SocketAddr::new(address, destination.port_or_default()),
+                        ..next_hop(0)
+                    };
+                    Answer::NextHops(vec![hop])
+                }
+                Err(_) => Answer::NextHops(vec![next_hop(5060), next_hop(5070)]),
+            },
+        }
+    }
+}
+
+fn next_hop(port: u16) -> NextHop {
+    NextHop {
+        transport: sip::Transport::Udp,
+        remote: ([192, 0, 2, 77], port).into(),
+        local: local(sip::Transport::Udp),
+        peer: None,
+    }
+}

@@ -1,0 +1,87 @@
+//! The values of SIP header fields, read from anything.
+
+use sip::digest::{Authorization, Challenge, Confirmation};
+use sip::{Message, Name, NameAddr, Uri, Via};
+
+/// Reads octets as a URI, and asks it for everything.
+pub fn uri(octets: &[u8]) {
+    let Some(uri) = std::str::from_utf8(octets)
+        .ok()
+        .and_then(|text| Uri::parse(text).ok())
+    else {
+        return;
+    };
+    assert_eq!(uri.as_str().as_bytes(), octets);
+    assert!(uri.is_equivalent(&uri));
+    let _ = uri.scheme();
+    let address = uri.address_of_record();
+    if let Some(sip) = uri.as_sip() {
+        let _ = (sip.user_unescaped(), sip.password(), sip.port());
+        let _ = sip.parameters().count();
+        let without = sip.without_headers();
+        let again = Uri::parse(without).expect("the same without headers");
+        assert_eq!(again.address_of_record(), address);
+        // What a registrar files is what it files a second time.
+        let filed = Uri::parse(&address).map(|filed| filed.address_of_record());
+        if let Ok(filed) = filed {
+            assert_eq!(filed, address);
+        }
+    }
+}
+
+/// Reads octets as the value of each header field that has a type, and asks it for everything.
+pub fn header(octets: &[u8]) {
+    if let Ok(via) = Via::parse(octets) {
+        let _ = (via.transport(), via.host().address(), via.port());
+        let _ = (via.branch(), via.received(), via.has_rport(), via.rport());
+        let _ = (via.maddr(), via.ttl(), via.parameter("x"));
+    }
+    if let Ok(address) = NameAddr::parse(octets) {
+        let _ = (
+            address.display_name(),
+            address.tag(),
+            address.parameter("x"),
+        );
+        assert!(address.q() <= 1000);
+        let _ = address.expires();
+        uri(address.uri().as_bytes());
+    }
+    if let Ok(challenge) = Challenge::parse(octets) {
+        let _ = format!("{challenge:?}");
+    }
+    if let Ok(given) = Authorization::parse(octets) {
+        // What is written can be read, and says the same.
+        let written = given.to_string();
+        let again = Authorization::parse(written.as_bytes()).expect("what was written");
+        assert_eq!(again.to_string(), written);
+    }
+    let _ = Confirmation::parse(octets);
+    field(octets);
+}
+
+/// The same through a message, where a value is cut at its commas and folded.
+fn field(octets: &[u8]) {
+    let mut message = Message::request(sip::Method::Options, "sip:example.com");
+    for name in [
+        Name::CSeq,
+        Name::Route,
+        Name::Contact,
+        Name::MaxForwards,
+        Name::Expires,
+        Name::ContentLength,
+        Name::Other("X"),
+    ] {
+        message.push_back(name, octets);
+    }
+    let written = message.to_bytes();
+    assert_eq!(written.len(), message.wire_length());
+    let read = Message::read(written).expect("what was written");
+    let _ = read.validate();
+    let _ = (read.cseq(), read.max_forwards(), read.expires());
+    let _ = read.content_length();
+    let _ = read.routes().count() + read.contacts().count();
+    // A value does not get out of its field.
+    assert_eq!(read.fields().count(), message.fields().count());
+    let values = |message: &Message| message.values(Name::Other("X")).count();
+    assert_eq!(values(&read), values(&message));
+}
