@@ -162,7 +162,9 @@ fn read_password(username: &str, realm: &str) -> Result<String, Box<dyn Error>> 
         line
     };
     match password.is_empty() {
-        true => Err("there is no password; give it on the terminal or on the standard input".into()),
+        true => {
+            Err("there is no password; give it on the terminal or on the standard input".into())
+        }
         false => Ok(password),
     }
 }

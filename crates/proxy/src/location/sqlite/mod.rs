@@ -17,9 +17,9 @@ mod users;
 mod writer;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -43,9 +43,11 @@ use writer::Writer;
 pub(super) struct SqliteStore {
     shared: Arc<Shared>,
     seed: [u8; 32],
-    threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Dropped, it ends the thread that reads users.
+    /// The thread that reads users.
+    reader: Option<JoinHandle<()>>,
+    /// Dropped, it ends that thread.
     reading: Option<SyncSender<()>>,
+    writer: Option<JoinHandle<()>>,
 }
 
 /// What the workers share with the writer.
@@ -112,34 +114,31 @@ impl SqliteStore {
         let mut store = SqliteStore {
             shared: Arc::clone(&shared),
             seed,
-            threads: Mutex::default(),
+            reader: None,
             reading: Some(reading),
+            writer: None,
         };
         let users_path = path.to_owned();
-        let threads = store
-            .threads
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
-        let work = [
-            spawn("users", move || {
-                read_users(reader, &shared.users, &stopped, &users_path)
-            }),
-            spawn("location", move || writer.run()),
-        ];
-        for thread in work {
-            threads.push(thread.map_err(|error| DatabaseError::Open {
-                path: path.to_owned(),
-                error,
-            })?);
-        }
+        store.writer = Some(spawn(path, "location", move || writer.run())?);
+        store.reader = Some(spawn(path, "users", move || {
+            read_users(reader, &shared.users, &stopped, &users_path);
+        })?);
         Ok(store)
     }
 }
 
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+fn spawn(
+    path: &Path,
+    name: &str,
+    work: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>, DatabaseError> {
     std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(work)
+        .map_err(|error| DatabaseError::Open {
+            path: path.to_owned(),
+            error,
+        })
 }
 
 /// Keeps the users in memory as they are in the file.
@@ -205,17 +204,11 @@ impl Backend for SqliteStore {
 
 impl Drop for SqliteStore {
     fn drop(&mut self) {
-        drop(self.reading.take());
-        let threads = self
-            .threads
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
         // The reader first: whoever closes the file last clears the log away, for which it must be able
-        // to write.
-        for thread in threads.drain(..) {
-            // One that has panicked has said so.
-            let _ = thread.join();
-            self.shared.queue.close();
-        }
+        // to write. A thread that has panicked has said so.
+        drop(self.reading.take());
+        let _ = self.reader.take().map(JoinHandle::join);
+        self.shared.queue.close();
+        let _ = self.writer.take().map(JoinHandle::join);
     }
 }
