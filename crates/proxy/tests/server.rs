@@ -7,7 +7,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use proxy::{ProxyConfig, Server};
 use sip::{Flow, Message, Method, Name, Target, Transmit, Transport};
-use sip_net::{Incoming, SipNetConfig, StreamPolicy, Transports};
+use sip_net::{
+    CertificateFiles, Incoming, SipNetConfig, StreamPolicy, TlsClientConfig, TlsConfig,
+    TlsServerConfig, Transports,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::sync::mpsc;
@@ -15,10 +18,10 @@ use tokio::sync::mpsc;
 /// How long anything may take on loopback before a test fails.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-const TRANSPORTS: [Transport; 3] = [Transport::Udp, Transport::Tcp, Transport::Sctp];
-
 async fn serve(listeners: &[&str]) -> Server {
+    let (_directory, tls) = certificate();
     let transports = SipNetConfig {
+        tls,
         listeners: listeners
             .iter()
             .map(|text| text.parse().expect("a listener"))
@@ -36,7 +39,30 @@ async fn serve(listeners: &[&str]) -> Server {
 }
 
 async fn serve_all() -> Server {
-    serve(&["udp:127.0.0.1:0", "tcp:127.0.0.1:0", "sctp:127.0.0.1:0"]).await
+    let listeners = Transport::ALL.map(|transport| format!("{transport}:127.0.0.1:0"));
+    serve(&listeners.each_ref().map(String::as_str)).await
+}
+
+/// TLS with a certificate of the server's own making, and the files that it is read from.
+fn certificate() -> (tempfile::TempDir, TlsConfig) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
+    let files = CertificateFiles {
+        certificate: directory.path().join("certificate.pem"),
+        key: directory.path().join("key.pem"),
+    };
+    std::fs::write(&files.certificate, own.cert.pem()).expect("written");
+    std::fs::write(&files.key, own.signing_key.serialize_pem()).expect("written");
+    let tls = TlsConfig {
+        server: TlsServerConfig {
+            certificates: vec![files],
+            ..TlsServerConfig::default()
+        },
+        // The files are gone once they are read.
+        reload_interval: Duration::ZERO,
+        ..TlsConfig::default()
+    };
+    (directory, tls)
 }
 
 fn address(server: &Server, transport: Transport) -> SocketAddr {
@@ -64,6 +90,13 @@ impl Phone {
             encapsulation_port: 0,
             peer_encapsulation_port: encapsulation.first().map_or(9899, SocketAddr::port),
             stream_policy: StreamPolicy::PerFlow,
+            tls: TlsConfig {
+                client: TlsClientConfig {
+                    insecure: true,
+                    ..TlsClientConfig::default()
+                },
+                ..TlsConfig::default()
+            },
             ..SipNetConfig::default()
         };
         let (transports, incoming) = Transports::start(config).expect("it starts");
@@ -173,7 +206,10 @@ impl Phone {
         {
             Some(Incoming::Message { flow, message, .. }) => {
                 assert_eq!(flow.connection, self.flow.connection);
-                assert_eq!(flow.stream, self.flow.stream);
+                // With TLS each transaction has a stream (RFC 4168 section 5.1).
+                if flow.transport != Transport::TlsSctp {
+                    assert_eq!(flow.stream, self.flow.stream);
+                }
                 message
             }
             other => panic!("{}: a message expected: {other:?}", self.name),
@@ -208,18 +244,18 @@ impl Phone {
 #[tokio::test]
 async fn a_call_over_every_pair_of_transports() {
     let server = serve_all().await;
-    for from in TRANSPORTS {
-        for to in TRANSPORTS {
+    for from in Transport::ALL {
+        for to in Transport::ALL {
             call(&server, from, to).await;
         }
     }
     let statistics = server.statistics().await;
-    assert_eq!(statistics.proxy.calls_answered, 9);
+    assert_eq!(statistics.proxy.calls_answered, 49);
     // Each phone registers and leaves.
-    assert_eq!(statistics.proxy.registrations, 2 * 18);
+    assert_eq!(statistics.proxy.registrations, 2 * 98);
     assert_eq!(statistics.addresses_of_record, 2);
     assert_eq!(statistics.proxy.transactions.retransmissions(), 0);
-    assert!(statistics.wire.messages_received > 9 * 8);
+    assert!(statistics.wire.messages_received > 49 * 8);
     tokio::time::timeout(PATIENCE, server.shutdown())
         .await
         .expect("it ends");
@@ -240,7 +276,7 @@ async fn call(server: &Server, from: Transport, to: Transport) {
     let invite = bob.request_of(Method::Invite).await;
     assert_eq!(invite.request_uri(), Some(bob.contact().as_str()));
     let entries = invite.values(Name::RecordRoute).count();
-    let is_plain = from == to && from != Transport::Sctp;
+    let is_plain = from == to && !matches!(from, Transport::Sctp | Transport::TlsSctp);
     assert_eq!(entries, if is_plain { 1 } else { 2 }, "{from} to {to}");
 
     bob.send(bob.answer(&invite, 180));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use sip::Transport;
 use tungstenite::client::ClientRequestBuilder;
-use tungstenite::handshake::server::{ErrorResponse, Request, Response};
+use tungstenite::handshake::server::{Callback, ErrorResponse, Request, Response};
 use tungstenite::handshake::{HandshakeError, HandshakeRole};
 use tungstenite::http::{HeaderValue, StatusCode, header};
 use tungstenite::protocol::CloseFrame;
@@ -66,31 +66,38 @@ pub(super) enum CloseCode {
 /// Those of the connection; `InvalidData` where the client asks for something else, which it is
 /// told.
 pub(super) async fn accept(octets: Octets, config: &SipNetConfig) -> io::Result<WebSocket<Octets>> {
-    let settings = &config.websocket;
-    let callback = |request: &Request, mut response: Response| match refusal(request, settings) {
-        None => {
-            let name = HeaderValue::from_static(SUBPROTOCOL);
-            let headers = response.headers_mut();
-            headers.insert(header::SEC_WEBSOCKET_PROTOCOL, name);
-            Ok(response)
-        }
-        Some((status, text)) => {
-            let mut response = ErrorResponse::new(Some(text.to_owned()));
-            *response.status_mut() = status;
-            let headers = response.headers_mut();
-            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
-            headers.insert(header::CONTENT_LENGTH, text.len().into());
-            Err(response)
-        }
-    };
     let protocol = protocol_config(&config.limits);
     negotiate(tungstenite::accept_hdr_with_config(
         octets,
-        callback,
+        OnlySip(&config.websocket),
         Some(protocol),
     ))
     .await
     .map_err(io_error)
+}
+
+/// Answers a client's request.
+struct OnlySip<'a>(&'a WebSocketConfig);
+
+impl Callback for OnlySip<'_> {
+    fn on_request(
+        self,
+        request: &Request,
+        mut response: Response,
+    ) -> Result<Response, ErrorResponse> {
+        let Some((status, text)) = refusal(request, self.0) else {
+            let name = HeaderValue::from_static(SUBPROTOCOL);
+            let headers = response.headers_mut();
+            headers.insert(header::SEC_WEBSOCKET_PROTOCOL, name);
+            return Ok(response);
+        };
+        let mut response = ErrorResponse::new(Some(text.to_owned()));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        headers.insert(header::CONTENT_LENGTH, text.len().into());
+        Err(response)
+    }
 }
 
 /// Why a client is turned away.
