@@ -278,14 +278,10 @@ impl Proxy {
             branch.target.leave_out_datagram();
         }
         let is_unavailable = candidate.status() == 503 || is_silent;
-        if is_unavailable && context.may_go_on() && context.has_other_way(name.1) {
-            self.statistics.failovers += 1;
-            self.end_branch(name, context, None);
-            context.retry(name.1);
-        } else if context.may_go_on()
-            && has_flow_failed(&candidate, is_silent)
-            && context.fall_back(name.1)
-        {
+        let goes_on = context.may_go_on()
+            && (is_unavailable && context.has_other_way(name.1)
+                || has_flow_failed(&candidate, is_silent) && context.fall_back(name.1));
+        if goes_on {
             self.statistics.failovers += 1;
             self.end_branch(name, context, None);
             context.retry(name.1);

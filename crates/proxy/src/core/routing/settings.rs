@@ -212,7 +212,7 @@ mod tests {
         assert!(message(&routing).ends_with("is in the group twice"));
         let mut probed = group(&["sip:192.0.2.1"]);
         probed.probing = Some(Probing {
-            up: vec![200..=99],
+            up: vec![std::ops::RangeInclusive::new(200, 99)],
             ..Probing::default()
         });
         routing.groups.insert("pstn".to_owned(), probed.clone());
