@@ -621,3 +621,60 @@ fn octets_that_wait_for_an_answer_are_bounded() {
     bench.pass(Duration::from_secs(60));
     assert_eq!(bench.proxy.statistics().held_octets, 0);
 }
+
+/// Extensions are between the ends: their methods, option tags, header fields and bodies go through in
+/// both directions (RFC 3262, 3311, 6086, 3515, 6665, 3903, 3428).
+#[test]
+fn requests_of_extensions_pass_untouched() {
+    let mut bench = bench();
+    for (number, method) in [
+        Method::Prack,
+        Method::Update,
+        Method::Info,
+        Method::Refer,
+        Method::Subscribe,
+        Method::Notify,
+        Method::Publish,
+        Method::Message,
+        Method::Other("HUMPTY".into()),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut asked = request(method.clone(), "sip:x@192.0.2.77", &format!("e{number}"));
+        asked.set_to_tag("b1");
+        let fields = [
+            (Name::RAck, "776656 1 INVITE"),
+            (Name::Require, "100rel, replaces"),
+            (Name::Event, "presence;id=1"),
+            (Name::SubscriptionState, "active;expires=10"),
+            (
+                Name::ReferTo,
+                "<sip:carol@example.org?Replaces=1%3Bto-tag%3D2>",
+            ),
+            (Name::SipIfMatch, "dx200xyz"),
+            (Name::Other("X-Unknown"), ";;,,;"),
+        ];
+        for (name, value) in fields {
+            asked.push_back(name, value);
+        }
+        let asked = asked.with_body("application/odd", "--\r\n\0\r\n");
+        bench.receive(alice(), asked.clone());
+        let forwarded = bench.one();
+        forwarded.is(method, "sip:x@192.0.2.77");
+        for (name, value) in fields {
+            assert_eq!(forwarded.message.header(name), Some(value));
+        }
+        assert_eq!(forwarded.message.body(), asked.body());
+
+        let reply = response(&forwarded.message, 202, "b1")
+            .with(Name::RSeq, "1")
+            .with(Name::SipEtag, "dx200xyz")
+            .with_body("application/odd", "\0");
+        bench.receive(flow("udp:192.0.2.1:5060", "192.0.2.77:5060"), reply);
+        let up = bench.one();
+        assert_eq!(up.answers(202).value(Name::RSeq), "1");
+        assert_eq!(up.value(Name::SipEtag), "dx200xyz");
+        assert_eq!(up.message.body(), b"\0");
+    }
+}
