@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::core::{Binding, BindingParts, flow_octets};
 
-/// An address of record, its number in the database, and its bindings.
+/// An address of record, the number of its last entry in the database, and its bindings.
 ///
 /// Numbers are written seven bits an octet, texts after their length; instants are milliseconds since
 /// the table's epoch.
@@ -25,7 +25,7 @@ impl Record {
     ) -> Record {
         scratch.clear();
         put_text(scratch, address);
-        put_number(scratch, number);
+        scratch.extend_from_slice(&number.to_le_bytes()[..NUMBER_LENGTH]);
         put_number(scratch, bindings.len() as u64);
         if let Some(first) = bindings.iter().map(Binding::expires).min() {
             put_number(scratch, milliseconds_since(epoch, first));
@@ -85,7 +85,8 @@ impl Record {
     fn header(&self) -> Option<(Header, Reader<'_>)> {
         let mut reader = Reader(&self.0);
         reader.text()?;
-        let number = reader.number()?;
+        let mut number = [0; 8];
+        number[..NUMBER_LENGTH].copy_from_slice(reader.octets(NUMBER_LENGTH)?);
         let count = usize::try_from(reader.number()?).ok()?;
         let first_expiry = if count > 0 {
             Some(reader.number()?)
@@ -93,13 +94,16 @@ impl Record {
             None
         };
         let header = Header {
-            number,
+            number: u64::from_le_bytes(number),
             count,
             first_expiry,
         };
         Some((header, reader))
     }
 }
+
+/// The number of an entry changes with every refresh; the length of a record does not.
+const NUMBER_LENGTH: usize = 6;
 
 struct Header {
     number: u64,

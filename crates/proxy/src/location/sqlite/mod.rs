@@ -86,15 +86,20 @@ impl SqliteStore {
         let connection = database::open(path, config.synchronous)?;
         let mut reader = UserReader::new(path)?;
         let mut load = || {
-            let put = |address: &str, number, bindings: &[_]| {
-                let record = table.write(address, number, bindings);
-                table.entry(address).set(record);
+            let take = |entry: &rows::Entry| {
+                let mut place = table.entry(&entry.address);
+                match &entry.bindings {
+                    Some(bindings) => {
+                        place.set(table.write(&entry.address, entry.number, bindings));
+                    }
+                    None => place.remove(),
+                }
             };
-            let last_number = rows::load(&connection, put)?;
+            let loaded = rows::load(&connection, take)?;
             reader.refresh(&users)?;
-            Ok((last_number, secret::seed(&connection, seed)?))
+            Ok((loaded, secret::seed(&connection, seed)?))
         };
-        let (last_number, seed) = load().map_err(|error| describe(path, error))?;
+        let (loaded, seed) = load().map_err(|error| describe(path, error))?;
         let shared = Arc::new(Shared {
             table,
             users,
@@ -106,7 +111,7 @@ impl SqliteStore {
             shared: Arc::clone(&shared),
             path: path.to_owned(),
             commit_delay: config.commit_delay,
-            last_number,
+            loaded,
             hasher,
             _lock: lock,
         };

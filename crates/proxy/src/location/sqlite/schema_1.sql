@@ -1,11 +1,12 @@
--- The location service (RFC 3261 section 10): a row is a binding.
+-- The location service (RFC 3261 section 10) as a log: each change of an address of record adds an entry
+-- with all its bindings, a row each. The last entry counts; older ones are removed after a while.
 CREATE TABLE bindings (
-    -- The number of the address of record times 65,536, plus the place among its bindings: those of one
-    -- address of record stand together, in the order in which they were registered.
+    -- The number of the entry times 65,536, plus the place among its bindings.
     id INTEGER PRIMARY KEY,
     -- user@domain
     address TEXT NOT NULL,
-    -- NULL: the address of record is known and has no binding.
+    -- 0: a binding; 1: known, without a binding; 2: not known any more.
+    state INTEGER NOT NULL,
     contact TEXT,
     -- The other parameters of the Contact value, each with its semicolon.
     parameters TEXT,
@@ -26,6 +27,15 @@ CREATE TABLE bindings (
     path TEXT,
     user_agent TEXT
 ) STRICT;
+
+-- The bindings as they are.
+CREATE VIEW current_bindings AS
+    SELECT address, contact, parameters, q, datetime(expires / 1000, 'unixepoch') AS expires, lifetime, call_id,
+        cseq, reg_id, gruus, flow, path, user_agent
+    FROM bindings
+    JOIN (SELECT address AS whose, max(id >> 16) AS last FROM bindings GROUP BY address)
+        ON address = whose AND id >> 16 = last
+    WHERE state = 0;
 
 -- Who may authenticate (RFC 7616): hashes of username, realm and password, never the password.
 CREATE TABLE users (

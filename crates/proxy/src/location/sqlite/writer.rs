@@ -15,7 +15,7 @@ use super::super::record::Record;
 use super::super::table::{Room, Table};
 use super::database::Lock;
 use super::queue::{Found, Queue, Waiting};
-use super::rows::{Clocks, MAXIMUM_PLACES, Statements};
+use super::rows::{Clocks, Loaded, MAXIMUM_PLACES, Statements};
 use super::{Counters, Shared};
 use crate::core::{Answer, Binding, Bindings, QueryId, UpdateError};
 
@@ -26,8 +26,8 @@ pub(super) struct Writer {
     pub(super) shared: Arc<Shared>,
     pub(super) path: PathBuf,
     pub(super) commit_delay: Duration,
-    /// The highest number of an address of record so far.
-    pub(super) last_number: u64,
+    /// What is in the log.
+    pub(super) loaded: Loaded,
     pub(super) hasher: RandomState,
     /// Nobody else may write bindings before this thread has ended.
     pub(super) _lock: Lock,
@@ -38,6 +38,13 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How many addresses of record are cleaned up in one transaction at most.
 const CLEANED_AT_ONCE: usize = 1000;
+
+/// How many superseded rows the log may have besides as many as there are bindings.
+const SUPERSEDED_ROWS: usize = 10_000;
+
+/// How many rows are looked at for each change, to find superseded ones: more than one, so that the log
+/// becomes shorter.
+const COMPACTED_A_CHANGE: usize = 2;
 
 /// How often at most a full store looks for what it can forget.
 const FORGETTING_INTERVAL: Duration = Duration::from_secs(1);
@@ -68,7 +75,7 @@ impl Writer {
             clocks: Clocks::now(),
             staged: HashMap::with_hasher(self.hasher.clone()),
             room: Room::default(),
-            last_number: self.last_number,
+            log: self.loaded,
             lacked_room: false,
         };
         let mut health = Health {
@@ -130,7 +137,7 @@ struct Batch<'a> {
     staged: HashMap<Box<str>, Option<Record>, RandomState>,
     /// The room that the staged records take more than what they take the place of.
     room: Room,
-    last_number: u64,
+    log: Loaded,
     /// A change was refused for want of room.
     lacked_room: bool,
 }
@@ -146,6 +153,7 @@ impl Batch<'_> {
         is_forgetting: bool,
     ) -> rusqlite::Result<()> {
         self.clocks = Clocks::now();
+        let rows_before = self.log.rows;
         let written = self.stage_all(now, waiting, answers, is_forgetting);
         let done = match written {
             Ok(()) => self.transaction.commit(),
@@ -154,6 +162,7 @@ impl Batch<'_> {
         if done.is_err() {
             self.transaction.roll_back();
             self.staged.clear();
+            self.log.rows = rows_before;
         } else {
             self.install();
             self.lacked_room &= !is_forgetting;
@@ -194,12 +203,37 @@ impl Batch<'_> {
         for address in idle {
             self.forget(&address)?;
         }
+        self.compact()
+    }
+
+    /// Removes a few superseded entries from the log where there are many. Those among them that still
+    /// count are written again, at the end; they are few, since user agents register again and again.
+    fn compact(&mut self) -> rusqlite::Result<()> {
+        let statistics = self.shared.table.statistics();
+        let needed = statistics.bindings.max(statistics.addresses_of_record) as usize;
+        let superseded = self.log.rows.saturating_sub(2 * needed);
+        if self.staged.is_empty() || superseded < SUPERSEDED_ROWS {
+            return Ok(());
+        }
+        let oldest = self
+            .statements
+            .oldest(COMPACTED_A_CHANGE * self.staged.len())?;
+        for (entry, address) in &oldest {
+            if let (Some(number), Some(bindings)) = self.current(address)
+                && number == *entry
+            {
+                self.append(address, &bindings)?;
+            }
+        }
+        if let Some((last, _)) = oldest.last() {
+            self.log.rows -= self.statements.remove_through(*last)?;
+        }
         Ok(())
     }
 
     fn update(&mut self, waiting: &Waiting) -> rusqlite::Result<Answer> {
         let address = waiting.address.as_str();
-        let (number, current) = self.current(address);
+        let (_, current) = self.current(address);
         let changed = match waiting.update.apply(current.as_deref().unwrap_or_default()) {
             Ok(changed) => changed,
             Err(error) => return Ok(Answer::Refused(error)),
@@ -209,37 +243,38 @@ impl Batch<'_> {
         }
         // Nobody becomes known by removing what is not there.
         if current.is_some() || !changed.is_empty() {
-            let number = number.unwrap_or(self.last_number + 1);
-            if !self.stage(number, address, current.as_deref(), &changed)? {
+            if !self.has_room(address, &changed) {
                 return Ok(Answer::Full);
             }
-            self.last_number = self.last_number.max(number);
+            self.append(address, &changed)?;
         }
         Ok(Answer::Bindings(Bindings::from(changed)))
     }
 
     fn remove_expired(&mut self, now: Instant, address: &str) -> rusqlite::Result<()> {
-        let (Some(number), Some(current)) = self.current(address) else {
+        let (_, Some(mut bindings)) = self.current(address) else {
             return Ok(());
         };
-        let mut left = current.clone();
-        left.retain(|binding| binding.expires() > now);
-        self.stage(number, address, Some(&current), &left).map(drop)
+        if bindings.iter().any(|binding| binding.expires() <= now) {
+            bindings.retain(|binding| binding.expires() > now);
+            self.append(address, &bindings)?;
+        }
+        Ok(())
     }
 
     fn forget(&mut self, address: &str) -> rusqlite::Result<()> {
-        if self.staged.contains_key(address) {
-            return Ok(());
-        }
-        if let (Some(number), Some(_)) = self.current(address) {
+        if !self.staged.contains_key(address) {
             self.transaction.begin()?;
-            self.statements.forget(number)?;
+            self.log.last_entry += 1;
+            self.statements
+                .append_forgotten(self.log.last_entry, address)?;
+            self.log.rows += 1;
             self.staged.insert(address.into(), None);
         }
         Ok(())
     }
 
-    /// The number and bindings of an address of record, with what this transaction has changed.
+    /// The last entry and the bindings of an address of record, with what this transaction has changed.
     fn current(&self, address: &str) -> (Option<u64>, Option<Vec<Binding>>) {
         let table = &self.shared.table;
         let read = |record: &Record| (Some(record.number()), Some(record.bindings(table.epoch())));
@@ -250,34 +285,39 @@ impl Batch<'_> {
         }
     }
 
-    /// Writes a change into the transaction. `false`, and nothing is written, where there is no room.
-    fn stage(
-        &mut self,
-        number: u64,
-        address: &str,
-        old: Option<&[Binding]>,
-        new: &[Binding],
-    ) -> rusqlite::Result<bool> {
+    /// Whether an address of record can have these bindings.
+    fn has_room(&self, address: &str, bindings: &[Binding]) -> bool {
         let table = &self.shared.table;
-        let record = table.write(address, number, new);
+        let record = table.write(address, 0, bindings);
+        table.has_room(self.room, self.room_with(address, &record))
+    }
+
+    /// The room that is taken when a record is staged, too.
+    fn room_with(&self, address: &str, record: &Record) -> Room {
+        let old = match self.staged.get(address).and_then(Option::as_ref) {
+            Some(staged) => Some(staged.octets()),
+            None => {
+                let entry = self.shared.table.entry(address);
+                entry.record().map(Record::octets)
+            }
+        };
         let mut room = self.room;
-        let staged = self.staged.get(address).and_then(Option::as_ref);
-        room.exchange(
-            match staged {
-                Some(record) => Some(record.octets()),
-                None => table.entry(address).record().map(Record::octets),
-            },
-            Some(record.octets()),
-        );
-        if !table.has_room(self.room, room) {
-            return Ok(false);
-        }
+        room.exchange(old, Some(record.octets()));
+        room
+    }
+
+    /// Writes the bindings of an address of record into the transaction.
+    fn append(&mut self, address: &str, bindings: &[Binding]) -> rusqlite::Result<()> {
         self.transaction.begin()?;
-        self.statements
-            .change(self.clocks, number, address, old, new)?;
-        self.room = room;
+        self.log.last_entry += 1;
+        let entry = self.log.last_entry;
+        self.log.rows += self
+            .statements
+            .append(self.clocks, entry, address, bindings)?;
+        let record = self.shared.table.write(address, entry, bindings);
+        self.room = self.room_with(address, &record);
         self.staged.insert(address.into(), Some(record));
-        Ok(true)
+        Ok(())
     }
 
     /// Shows everybody what is safe now.

@@ -76,6 +76,47 @@ fn what_was_answered_is_there_when_the_file_is_opened_again() {
 }
 
 #[test]
+fn what_is_superseded_does_not_stay_in_the_file() {
+    let scratch = Scratch::new();
+    let mut worker = scratch.open();
+    let now = Instant::now();
+    // One user does not come again, and is in the way of what is removed.
+    worker.register("once", 1, CONTACT, now);
+    for cseq in 1..=300 {
+        for user in 0..50 {
+            let user = format!("u{user}");
+            let (id, address, update) = worker.registering.update(&user, cseq, CONTACT, now);
+            worker
+                .handle
+                .submit(now, id, StoreQuery::Update(address, update));
+        }
+        for _ in 0..50 {
+            assert_eq!(count(&worker.next().1), Some(1));
+        }
+    }
+    drop(worker);
+    let connection = Connection::open(scratch.path()).expect("a database");
+    let number = |query: &str| -> u32 {
+        connection
+            .query_row(query, (), |row| row.get(0))
+            .expect(query)
+    };
+    let rows = number("SELECT count(*) FROM bindings");
+    assert!(rows < 11_000, "{rows} rows for 51 bindings");
+    assert_eq!(number("SELECT count(*) FROM current_bindings"), 51);
+    drop(connection);
+    let mut worker = scratch.open();
+    assert_eq!(worker.counts(), (51, 51));
+    for user in ["once", "u0", "u49"] {
+        assert_eq!(count(&worker.look_up(user, now)), Some(1), "{user}");
+    }
+    assert!(matches!(
+        worker.register("u7", 300, CONTACT, now),
+        Answer::Refused(_)
+    ));
+}
+
+#[test]
 fn the_seed_of_keys_stays_and_is_not_that_of_others() {
     let (one, other) = (Scratch::new(), Scratch::new());
     let open = |scratch: &Scratch, seed| {
@@ -149,7 +190,7 @@ fn a_file_of_a_newer_version_is_left_alone() {
 #[test]
 fn a_damaged_file_is_told_and_not_served_from() {
     let scratch = Scratch::new();
-    scratch.fill(500);
+    scratch.fill(1000);
     let whole = fs::read(scratch.path()).expect("a file");
     assert!(whole.len() > 60_000, "{}", whole.len());
     let damage = |from: usize, to: usize| {
@@ -170,7 +211,7 @@ fn a_damaged_file_is_told_and_not_served_from() {
     assert!(scratch.complaint().contains("damaged"));
     // Back from a copy.
     fs::write(scratch.path(), &whole).expect("written");
-    assert_eq!(scratch.open().counts(), (500, 500));
+    assert_eq!(scratch.open().counts(), (1000, 1000));
 }
 
 /// Any octet of the file may be another one: it is opened or complained of, and never worse.
