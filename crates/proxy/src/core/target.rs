@@ -226,7 +226,8 @@ fn target(
         return None;
     };
     let request_uri = uri::request_uri(binding.contact()).into();
-    let has_path = !binding.path().is_empty() && !(asked.has_route && asked.is_for_instance);
+    let is_passed = asked.has_route && asked.is_for_instance;
+    let has_path = !binding.path().is_empty() && !is_passed;
     let mut ways = VecDeque::new();
     match binding.flow() {
         Some(flow) if !asked.has_route && !has_path => {
