@@ -15,9 +15,10 @@ pub struct Changes {
 
 impl Changes {
     pub(super) fn between(older: &[Key], newer: &[Key]) -> Changes {
-        let values = |keys: &[Key]| -> BTreeMap<String, (Option<String>, bool)> {
-            let entry = |key: &Key| (key.path.clone(), (key.value.clone(), key.is_live));
-            keys.iter().map(entry).collect()
+        // A key without a value is as good as one that is not there.
+        let values = |keys: &[Key]| -> BTreeMap<String, (String, bool)> {
+            let entry = |key: &Key| Some((key.path.clone(), (key.value.clone()?, key.is_live)));
+            keys.iter().filter_map(entry).collect()
         };
         let (older, newer) = (values(older), values(newer));
         let mut changes = Changes::default();

@@ -228,13 +228,18 @@ fn changes_are_told_by_when_they_take_effect() {
     assert_eq!(changes.at_once, ["limits.requests_per_second"]);
     assert_eq!(
         changes.at_restart,
-        ["domains", "listener[0].address", "listener[0].transport"]
+        [
+            "domains",
+            "listener[0].address",
+            "listener[0].client_certificates",
+            "listener[0].transport"
+        ]
     );
-    assert_eq!(newer.changes(&older).at_restart.len(), 3);
+    assert_eq!(newer.changes(&older).at_restart.len(), 4);
     assert!(older.changes(&older.clone()).is_empty());
     // What was not taken over stays to be told.
     let running = older.reloaded(newer.clone());
     assert_eq!(running.changes(&newer).at_once, [""; 0]);
-    assert_eq!(running.changes(&newer).at_restart.len(), 3);
+    assert_eq!(running.changes(&newer).at_restart.len(), 4);
     assert!(running.changes(&older).at_restart.is_empty());
 }

@@ -310,6 +310,7 @@ impl Server {
             transports: self.transports.clone(),
             commanders: self.commanders.clone(),
             location: self.location.clone(),
+            names: self.names.clone(),
             recorder: self.recorder.clone(),
             is_draining: Arc::clone(&self.is_draining),
             started: self.started,

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use sip::Transport;
+use sip_net::resolve::{Resolver, ResolverStatistics};
 use sip_net::{SctpAssociation, Transports, WireStatistics};
 
 use super::exposition;
@@ -20,6 +21,8 @@ pub(crate) struct Snapshot {
     pub(super) wire: Vec<(Transport, WireStatistics)>,
     pub(super) associations: Vec<SctpAssociation>,
     pub(super) location: LocationStatistics,
+    pub(super) names: ResolverStatistics,
+    pub(super) suspects: usize,
     pub(super) records: Option<RecordStatistics>,
     pub(super) process: Process,
     pub(super) workers: usize,
@@ -45,6 +48,7 @@ pub(crate) struct Watched {
     pub(crate) transports: Transports,
     pub(crate) commanders: Commanders,
     pub(crate) location: Store,
+    pub(crate) names: Resolver,
     pub(crate) recorder: Option<Recorder>,
     pub(crate) is_draining: Arc<AtomicBool>,
     pub(crate) started: SystemTime,
@@ -100,6 +104,8 @@ impl Observer {
                 .await,
             is_store_failing: self.is_store_failing(&location),
             location,
+            names: watched.names.statistics(),
+            suspects: watched.names.suspects().len(),
             records: watched.recorder.as_ref().map(Recorder::statistics),
             process: Process::now(watched.started),
             workers: watched.commanders.count(),

@@ -2,6 +2,7 @@
 
 mod configuration;
 mod drain;
+mod fifth;
 mod overload;
 mod records;
 mod reload;

@@ -1,0 +1,335 @@
+//! The defence against overload on a virtual clock: emulated users call through a proxy that takes time for
+//! each message. At twice the calls that it can serve, it still completes nearly as many as it can.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use load::core::{CallPlan, Callees, Callers, Pace, Population, Side, Stop};
+use proxy::core::{
+    AddressOfRecord, Answer, Bindings, Config, Domain, Listener, NextHop, OverloadPolicy, Policy,
+    Proxy, Query,
+};
+use rand::SeedableRng;
+use rand_chacha::ChaCha12Rng;
+use sip::{ConnectionId, Flow, Message, Target, Transport};
+
+/// From one host to the other.
+const DELAY: Duration = Duration::from_millis(2);
+
+/// What a message costs that is taken in, or sent; and a transaction that is begun, on either side. With
+/// these a call costs 1160 microseconds, a refused one 120.
+const MESSAGE_COST: Duration = Duration::from_micros(40);
+const TRANSACTION_COST: Duration = Duration::from_micros(160);
+
+/// How many messages wait for the proxy; the next one is lost.
+const QUEUE: usize = 4_096;
+
+const USERS: u32 = 100;
+
+const PROXY: &str = "192.0.2.1:5060";
+const CALLERS: &str = "192.0.2.2:5060";
+const CALLEES: &str = "192.0.2.3:5060";
+
+/// Callers, a proxy that has one processor, and callees.
+struct World {
+    now: Instant,
+    callers: Callers,
+    callees: Callees,
+    proxy: Proxy,
+    store: HashMap<AddressOfRecord, Bindings>,
+    /// What waits for the proxy, with the time at which it came.
+    queue: VecDeque<(Instant, Flow, Message)>,
+    /// Until when the proxy is at work.
+    busy_until: Instant,
+    /// Messages on their way, by the time of their arrival and the order of their sending.
+    on_the_way: BTreeMap<(Instant, u64), (SocketAddr, SocketAddr, Message)>,
+    sent: u64,
+    longest_wait: Duration,
+}
+
+fn address(text: &str) -> SocketAddr {
+    text.parse().expect("an address")
+}
+
+fn flow(local: SocketAddr, remote: SocketAddr) -> Flow {
+    Flow {
+        transport: Transport::Udp,
+        local,
+        remote,
+        connection: ConnectionId(0),
+        stream: 0,
+    }
+}
+
+impl World {
+    /// All users registered.
+    fn new(plan: CallPlan, overload: OverloadPolicy) -> World {
+        let population = |first, own| Population {
+            first,
+            flows: vec![Some(flow(address(own), address(PROXY))); USERS as usize],
+            proxy: address(PROXY),
+        };
+        let config = Config {
+            listeners: vec![Listener {
+                transport: Transport::Udp,
+                address: address(PROXY),
+            }],
+            domains: vec![Domain {
+                name: PROXY.parse().expect("a host"),
+                aliases: Vec::new(),
+            }],
+            policy: Arc::new(Policy {
+                overload,
+                ..Policy::default()
+            }),
+            ..Config::default()
+        };
+        let now = Instant::now();
+        let rng = ChaCha12Rng::seed_from_u64;
+        let mut world = World {
+            now,
+            callers: Callers::new(population(1, CALLERS), plan, rng(1)),
+            callees: Callees::new(population(USERS + 1, CALLEES), rng(2)),
+            proxy: Proxy::new(config, rng(3)),
+            store: HashMap::new(),
+            queue: VecDeque::new(),
+            busy_until: now,
+            on_the_way: BTreeMap::new(),
+            sent: 0,
+            longest_wait: Duration::ZERO,
+        };
+        world.callers.register(now);
+        world.callees.register(now);
+        world.run(Duration::from_secs(2));
+        assert!(world.callers.is_registered() && world.callees.is_registered());
+        world
+    }
+
+    /// Lets the callers call, and gives the calls completed a second once things are as they stay.
+    fn completed_per_second(&mut self) -> f64 {
+        const MEASURED: Duration = Duration::from_secs(5);
+        self.callers.start_calls(self.now);
+        self.run(Duration::from_secs(2));
+        let before = self.callers.results().completed;
+        self.longest_wait = Duration::ZERO;
+        self.run(MEASURED);
+        (self.callers.results().completed - before) as f64 / MEASURED.as_secs_f64()
+    }
+
+    fn run(&mut self, time: Duration) {
+        let end = self.now + time;
+        loop {
+            self.send_of_users();
+            self.serve();
+            let proxy_is_due = match self.queue.is_empty() {
+                true => self
+                    .proxy
+                    .next_timeout()
+                    .map(|due| due.max(self.busy_until)),
+                false => Some(self.busy_until),
+            };
+            let next = self
+                .on_the_way
+                .first_key_value()
+                .map(|((at, _), _)| *at)
+                .into_iter()
+                .chain(self.callers.next_timeout())
+                .chain(self.callees.next_timeout())
+                .chain(proxy_is_due)
+                .min()
+                .filter(|next| *next <= end);
+            let Some(next) = next else { break };
+            self.now = self.now.max(next);
+            self.deliver();
+            self.callers.handle_timeout(self.now);
+            self.callees.handle_timeout(self.now);
+        }
+        self.now = end;
+    }
+
+    /// Lets the proxy do one thing, if it has time.
+    fn serve(&mut self) {
+        if self.busy_until > self.now {
+            return;
+        }
+        let before = self.proxy.transactions();
+        let mut messages = 0;
+        if let Some((came, flow, message)) = self.queue.pop_front() {
+            let waited = self.now - came;
+            self.longest_wait = self.longest_wait.max(waited);
+            messages += 1;
+            self.proxy
+                .handle_message_after(self.now, waited, flow, message);
+        } else if self.proxy.next_timeout().is_some_and(|due| due <= self.now) {
+            self.proxy.handle_timeout(self.now);
+        } else {
+            return;
+        }
+        while let Some((id, query)) = self.proxy.poll_query() {
+            let answer = self.answer(query);
+            self.proxy.handle_answer(self.now, id, answer);
+        }
+        while self.proxy.poll_event().is_some() {}
+        let mut outgoing = Vec::new();
+        while let Some(transmit) = self.proxy.poll_transmit() {
+            let to = match transmit.target {
+                Target::Flow(flow) | Target::FlowOrAddress(flow, _) => flow.remote,
+                Target::Address(_, address) => address,
+            };
+            outgoing.push((to, Message::read(transmit.payload).expect("a message")));
+        }
+        messages += outgoing.len();
+        let begun = self.proxy.transactions().saturating_sub(before);
+        self.busy_until = self.now
+            + MESSAGE_COST * u32::try_from(messages).expect("few")
+            + TRANSACTION_COST * u32::try_from(begun).expect("few");
+        for (to, message) in outgoing {
+            self.send(self.busy_until, address(PROXY), to, message);
+        }
+    }
+
+    fn answer(&mut self, query: Query) -> Answer {
+        match query {
+            Query::Lookup(address) => match self.store.get(&address) {
+                Some(bindings) => Answer::Bindings(bindings.clone()),
+                None => Answer::Unknown,
+            },
+            Query::Update(address, update) => {
+                let current = self.store.get(&address).cloned().unwrap_or_default();
+                match update.apply(&current) {
+                    Ok(bindings) => {
+                        let bindings: Bindings = bindings.into();
+                        self.store.insert(address, bindings.clone());
+                        Answer::Bindings(bindings)
+                    }
+                    Err(error) => Answer::Refused(error),
+                }
+            }
+            Query::Resolve(destination) => {
+                let ip = destination.host.parse().expect("users have addresses");
+                let remote = SocketAddr::new(ip, destination.port_or_default());
+                Answer::NextHops(vec![NextHop {
+                    transport: Transport::Udp,
+                    remote,
+                    local: address(PROXY),
+                    peer: None,
+                }])
+            }
+            Query::Credentials { .. } => Answer::Failed,
+        }
+    }
+
+    fn send_of_users(&mut self) {
+        while let Some(transmit) = self.callers.poll_transmit() {
+            let message = Message::read(transmit.payload).expect("a message");
+            self.send(self.now, address(CALLERS), address(PROXY), message);
+        }
+        while let Some(transmit) = self.callees.poll_transmit() {
+            let message = Message::read(transmit.payload).expect("a message");
+            self.send(self.now, address(CALLEES), address(PROXY), message);
+        }
+    }
+
+    fn send(&mut self, at: Instant, from: SocketAddr, to: SocketAddr, message: Message) {
+        self.sent += 1;
+        self.on_the_way
+            .insert((at + DELAY, self.sent), (from, to, message));
+    }
+
+    fn deliver(&mut self) {
+        while let Some(entry) = self.on_the_way.first_entry()
+            && entry.key().0 <= self.now
+        {
+            let (from, to, message) = entry.remove();
+            let flow = flow(to, from);
+            if to == address(PROXY) {
+                if self.queue.len() < QUEUE {
+                    self.queue.push_back((self.now, flow, message));
+                }
+            } else if to == address(CALLERS) {
+                self.callers
+                    .handle_message(self.now, self.now, flow, message);
+            } else {
+                self.callees
+                    .handle_message(self.now, self.now, flow, message);
+            }
+        }
+    }
+}
+
+fn plan(pace: Pace) -> CallPlan {
+    CallPlan {
+        pace,
+        stop: Stop::After(Duration::from_secs(60)),
+        hold: Duration::from_millis(20),
+        in_flight: 100_000,
+        ..CallPlan::default()
+    }
+}
+
+fn off() -> OverloadPolicy {
+    OverloadPolicy {
+        queue_delay_target: Duration::from_secs(3600),
+        ..OverloadPolicy::default()
+    }
+}
+
+#[test]
+fn at_twice_its_capacity_it_completes_four_fifths_of_it() {
+    // Callers that wait for their calls to end ask for no more than it can.
+    let mut world = World::new(plan(Pace::Closed), off());
+    let capacity = world.completed_per_second();
+    assert_eq!(world.callers.results().failed, 0);
+
+    let twice = plan(Pace::Open {
+        calls_per_second: 2.0 * capacity,
+    });
+    let mut world = World::new(twice.clone(), OverloadPolicy::default());
+    let completed = world.completed_per_second();
+    let overload = world.proxy.statistics().overload;
+    println!(
+        "capacity {capacity:.0} calls/s; at twice that {completed:.0} completed ({:.0} %), \
+         longest wait {:?}, {} refused",
+        100.0 * completed / capacity,
+        world.longest_wait,
+        overload.over_queue_delay,
+    );
+    assert!(completed >= 0.8 * capacity, "{completed} of {capacity}");
+    assert!(overload.over_queue_delay > 0);
+    // Nobody waits for longer than it takes until callers send their INVITEs again (T1).
+    assert!(
+        world.longest_wait < Duration::from_millis(500),
+        "{:?}",
+        world.longest_wait
+    );
+
+    let mut world = World::new(twice, off());
+    let completed = world.completed_per_second();
+    println!(
+        "without the defence {completed:.0} ({:.0} %), longest wait {:?}",
+        100.0 * completed / capacity,
+        world.longest_wait
+    );
+    assert!(
+        completed < 0.8 * capacity,
+        "there was nothing to defend against"
+    );
+}
+
+#[test]
+fn what_was_refused_may_come_back_when_the_load_is_gone() {
+    let plan = plan(Pace::Open {
+        calls_per_second: 2_000.0,
+    });
+    let mut world = World::new(plan, OverloadPolicy::default());
+    world.completed_per_second();
+    assert!(world.proxy.statistics().overload.over_queue_delay > 0);
+    world.callers.stop_calls();
+    world.run(Duration::from_secs(70));
+    let statistics = world.proxy.statistics();
+    assert!(!statistics.overload.is_overloaded);
+    assert_eq!(statistics.response_contexts, 0);
+    assert_eq!(world.proxy.transactions(), 0);
+}

@@ -1,0 +1,144 @@
+//! The proxy held to a fifth of a processor by the kernel, so that the callers are not what saturates.
+
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use load::{CallPlan, CallResults, Load, LoadConfig, Pace, Stop};
+
+use super::start_command;
+use crate::support::{Proxy, tandem};
+
+/// Of each of these periods the proxy may run a fifth. Short ones: a pause is no longer than a burst that the
+/// sockets hold.
+const PERIOD: Duration = Duration::from_millis(10);
+
+const USERS: u32 = 50;
+
+/// A control group of the kernel's CPU controller.
+#[derive(Debug)]
+struct ControlGroup {
+    directory: PathBuf,
+}
+
+impl ControlGroup {
+    /// One that may use a fifth of a processor, under version 1 or 2 of the controller.
+    fn of_a_fifth() -> io::Result<ControlGroup> {
+        let name = format!("tandem-overload-{}", std::process::id());
+        let period = PERIOD.as_micros();
+        let quota = period / 5;
+        let (root, settings) = match Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
+            true => {
+                let root = Path::new("/sys/fs/cgroup");
+                fs::write(root.join("cgroup.subtree_control"), "+cpu")?;
+                (root, vec![("cpu.max", format!("{quota} {period}"))])
+            }
+            false => {
+                let settings = vec![
+                    ("cpu.cfs_period_us", period.to_string()),
+                    ("cpu.cfs_quota_us", quota.to_string()),
+                ];
+                (Path::new("/sys/fs/cgroup/cpu"), settings)
+            }
+        };
+        let directory = root.join(name);
+        fs::create_dir(&directory)?;
+        let group = ControlGroup { directory };
+        for (file, value) in settings {
+            fs::write(group.directory.join(file), value)?;
+        }
+        Ok(group)
+    }
+
+    fn take_in(&self, process: u32) -> io::Result<()> {
+        fs::write(self.directory.join("cgroup.procs"), process.to_string())
+    }
+}
+
+impl Drop for ControlGroup {
+    fn drop(&mut self) {
+        // It goes when the last of its processes has.
+        for _ in 0..100 {
+            if fs::remove_dir(&self.directory).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Calls of 20 ms, and what became of them, with the time that they took.
+fn call(proxy: &Proxy, pace: Pace, time: Duration) -> (CallResults, Duration) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let mut load = Load::start(LoadConfig {
+            proxy: SocketAddr::from(([127, 0, 0, 1], proxy.port("udp"))),
+            users: USERS,
+            calls: CallPlan {
+                pace,
+                stop: Stop::After(time),
+                hold: Duration::from_millis(20),
+                in_flight: 100_000,
+                ..CallPlan::default()
+            },
+            ..LoadConfig::default()
+        })
+        .await
+        .expect("it starts");
+        load.register(Duration::from_secs(20))
+            .await
+            .expect("sockets");
+        load.call().await.expect("sockets");
+        let results = load.calls().clone();
+        let taken = load.call_time();
+        load.shutdown().await;
+        (results, taken)
+    })
+}
+
+/// The calls completed a second.
+fn rate((results, time): &(CallResults, Duration)) -> f64 {
+    results.completed as f64 / time.as_secs_f64()
+}
+
+/// It measures, so it wants a machine of its own:
+/// `cargo test --release -p tandem --test program fifth -- --ignored --nocapture`.
+#[test]
+#[ignore = "measures; run it alone"]
+fn held_to_a_fifth_of_a_processor_it_completes_most_of_what_it_can_at_twice_that() {
+    let group = match ControlGroup::of_a_fifth() {
+        Ok(group) => group,
+        Err(error) => {
+            println!("skipped: a control group needs root and the cpu controller: {error}");
+            return;
+        }
+    };
+    let mut command = tandem();
+    command
+        .args(["proxy", "--store", "memory:", "--workers", "1"])
+        .args(["--listen", "udp:127.0.0.1:0"])
+        .env("TANDEM_LOG", "warn,tandem=info");
+    let proxy = start_command(&mut command);
+    group.take_in(proxy.peer.id()).expect("it is ours");
+
+    // Callers that wait for their calls to end never overload it.
+    let capacity = rate(&call(&proxy, Pace::Closed, Duration::from_secs(10)));
+    let offered = 2.0 * capacity;
+    let pace = Pace::Open {
+        calls_per_second: offered,
+    };
+    let overloaded = call(&proxy, pace, Duration::from_secs(20));
+    let completed = rate(&overloaded);
+    let attempted = overloaded.0.attempted as f64 / overloaded.1.as_secs_f64();
+    println!(
+        "capacity {capacity:.0} calls/s; {attempted:.0} begun, {completed:.0} completed: {:.0} % of capacity",
+        100.0 * completed / capacity
+    );
+    assert!(attempted > 0.9 * offered, "the callers could not keep up");
+    assert!(completed > 0.8 * capacity, "{completed} of {capacity}");
+}
