@@ -35,15 +35,18 @@ struct Plan {
     calls: usize,
     calls_per_second: usize,
     ringing: usize,
+    /// How many bindings are weighed.
+    bindings: usize,
 }
 
 pub(crate) fn run(rounds: &Rounds, output: &mut dyn Output) -> anyhow::Result<()> {
     let plan = if rounds.is_quick() {
         Plan {
-            users: 10_000,
-            calls: 5_000,
+            users: 5_000,
+            calls: 4_000,
             calls_per_second: 5_000,
             ringing: 3_000,
+            bindings: 30_000,
         }
     } else {
         Plan {
@@ -51,6 +54,7 @@ pub(crate) fn run(rounds: &Rounds, output: &mut dyn Output) -> anyhow::Result<()
             calls: 60_000,
             calls_per_second: 5_000,
             ringing: 20_000,
+            bindings: 100_000,
         }
     };
     let program = Kamailio::find()?;
@@ -58,21 +62,14 @@ pub(crate) fn run(rounds: &Rounds, output: &mut dyn Output) -> anyhow::Result<()
     let users = format!("{}-users", plan.users);
     let floor = kernel_floor::cpu_us_per_packet()?;
 
+    bindings(output, &program, plan.bindings)?;
     for (over, goal) in GOALS {
         let ours = SipServer::ours(WORKERS, "memory:")?;
         let peer = SipServer::kamailio(&program, WORKERS)?;
-        let memory = [&ours, &peer].map(|server| bytes_of_bindings(&sipp, server, over));
-        let [our_bindings, peer_bindings] = memory;
-        let (our_bindings, peer_bindings) = (our_bindings?, peer_bindings?);
+        for server in [&ours, &peer] {
+            sipp.register(server.ports.sip, over)?;
+        }
         if over == Over::Udp {
-            let hundred_thousand = 100_000.0 / plan.users as f64;
-            output.row(mark(
-                format!("bindings {users}"),
-                "megabytes_per_100000",
-                our_bindings * hundred_thousand / 1e6,
-                peer_bindings * hundred_thousand / 1e6,
-                BINDINGS_MARK / 1e6,
-            ))?;
             let [(ours, peer)] = rounds.alternate(
                 || Ok([cpu_us_per_registration(&sipp, &ours, plan.users)?]),
                 || Ok([cpu_us_per_registration(&sipp, &peer, plan.users)?]),
@@ -135,11 +132,12 @@ pub(crate) fn run(rounds: &Rounds, output: &mut dyn Output) -> anyhow::Result<()
             count: plan.ringing,
             ..calls
         };
+        drop((ours, peer));
         output.row(mark(
             case(&format!("transaction {} ringing", plan.ringing)),
             "bytes_per_transaction",
-            bytes_per_transaction(&sipp, &ours, over, calls)?,
-            bytes_per_transaction(&sipp, &peer, over, calls)?,
+            bytes_per_transaction(&sipp, &SipServer::ours(WORKERS, "memory:")?, over, calls)?,
+            bytes_per_transaction(&sipp, &SipServer::kamailio(&program, WORKERS)?, over, calls)?,
             TRANSACTION_MARK,
         ))?;
     }
@@ -176,11 +174,22 @@ fn durable_registration(
     })
 }
 
-/// Registers all users for the first time; what the bindings take.
-fn bytes_of_bindings(sipp: &Sipp, server: &SipServer, over: Over) -> anyhow::Result<f64> {
-    let before = server.usage()?.bytes;
-    sipp.register(server.ports.sip, over)?;
-    Ok(server.usage()?.bytes.saturating_sub(before) as f64)
+/// What bindings take. They are registered over TCP, where no transaction outlives its response.
+fn bindings(output: &mut dyn Output, program: &Kamailio, count: usize) -> anyhow::Result<()> {
+    let sipp = Sipp::find(count)?;
+    let measure = |server: SipServer| -> anyhow::Result<f64> {
+        let before = server.usage()?.bytes;
+        sipp.register(server.ports.sip, Over::Tcp)?;
+        let bytes = server.usage()?.bytes.saturating_sub(before);
+        Ok(bytes as f64 / 1e6 * (100_000.0 / count as f64))
+    };
+    output.row(mark(
+        format!("bindings {count}-users"),
+        "megabytes_per_100000",
+        measure(SipServer::ours(WORKERS, "memory:")?)?,
+        measure(SipServer::kamailio(program, WORKERS)?)?,
+        BINDINGS_MARK / 1e6,
+    ))
 }
 
 fn cpu_us_per_registration(sipp: &Sipp, server: &SipServer, users: usize) -> anyhow::Result<f64> {
@@ -227,6 +236,7 @@ fn bytes_per_transaction(
 ) -> anyhow::Result<f64> {
     let time = Duration::from_secs_f64(calls.count as f64 / calls.per_second as f64);
     let settled = time + Duration::from_millis(500);
+    sipp.register(server.ports.sip, over)?;
     let _callees = sipp.ring(over, settled * 10)?;
     let before = server.usage()?.bytes;
     let _callers = sipp.begin_calls(server.ports.sip, over, calls)?;

@@ -83,7 +83,10 @@ async fn cpu_us_per_call(
     load.call().await?;
     let cpu = server.usage()?.cpu.saturating_sub(before);
     let made = load.calls().completed;
-    ensure!(made == calls, "{made} of {calls} calls were completed");
+    ensure!(
+        made * 10 >= calls * 9,
+        "{made} of {calls} calls were completed"
+    );
     load.shutdown().await;
     Ok(cpu.as_secs_f64() * 1e6 / made as f64)
 }

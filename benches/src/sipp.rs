@@ -49,8 +49,8 @@ pub(crate) struct Callees(Child);
 const REGISTRATIONS_PER_SECOND: usize = 12_000;
 const REGISTRATIONS_UNDER_WAY: usize = 1_000;
 
-/// How much longer than planned SIPp may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How much longer than planned SIPp may take: what is not done by then has failed.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Sipp {
     /// Installs it where it is missing, and writes the list of users.
@@ -73,12 +73,13 @@ impl Sipp {
 
     /// Registers every user once at the proxy on this port.
     pub(crate) fn register(&self, proxy: u16, over: Over) -> anyhow::Result<()> {
+        let planned = Duration::from_secs_f64(self.users as f64 / REGISTRATIONS_PER_SECOND as f64);
         let outcome = self.run(
             "register",
             include_str!("../sipp/register.xml"),
+            (self.users, planned * 4),
             Duration::ZERO,
-            over,
-            proxy,
+            (over, proxy),
             &[
                 "-p",
                 &self.callees.to_string(),
@@ -110,12 +111,13 @@ impl Sipp {
 
     /// Makes calls through the proxy on this port.
     pub(crate) fn call(&self, proxy: u16, over: Over, calls: Calls) -> anyhow::Result<Outcome> {
+        let planned = Duration::from_secs_f64(calls.count as f64 / calls.per_second as f64);
         self.run(
             "caller",
             include_str!("../sipp/caller.xml"),
+            (calls.count, planned),
             calls.pause,
-            over,
-            proxy,
+            (over, proxy),
             &[
                 "-m",
                 &calls.count.to_string(),
@@ -157,14 +159,14 @@ impl Sipp {
         Ok(callees)
     }
 
-    /// Runs a scenario to its end.
+    /// Runs a scenario so many times, which should take about that time.
     fn run(
         &self,
         name: &str,
         text: &str,
+        (count, planned): (usize, Duration),
         pause: Duration,
-        over: Over,
-        proxy: u16,
+        (over, proxy): (Over, u16),
         arguments: &[&str],
     ) -> anyhow::Result<Outcome> {
         let statistics = self.directory.path().join(format!("{name}.csv"));
@@ -173,19 +175,27 @@ impl Sipp {
         command
             .arg(format!("127.0.0.1:{proxy}"))
             .args(arguments)
-            .args(["-trace_stat", "-stf"])
+            .args(["-trace_stat", "-fd", "1", "-stf"])
             .arg(&statistics);
+        let limit = planned + PATIENCE;
+        command.args(["-timeout", &format!("{}s", limit.as_secs().max(1))]);
         let mut child = command.spawn().context("SIPp")?;
         let begun = Instant::now();
         while child.try_wait()?.is_none() {
-            if begun.elapsed() > PATIENCE {
+            // It ends itself at the time limit, once more after a while if it has to.
+            if begun.elapsed() > limit + PATIENCE * 2 {
                 child.kill().ok();
                 child.wait().ok();
                 bail!("SIPp's {name} does not come to an end");
             }
             thread::sleep(Duration::from_millis(5));
         }
-        outcome(&fs::read_to_string(&statistics).context("SIPp's statistics")?)
+        let successful =
+            successful(&fs::read_to_string(&statistics).context("SIPp's statistics")?)?;
+        Ok(Outcome {
+            successful,
+            failed: count.saturating_sub(successful),
+        })
     }
 
     fn command(
@@ -248,22 +258,17 @@ impl Drop for Callees {
     }
 }
 
-/// Reads the last line of SIPp's statistics: the totals.
-fn outcome(statistics: &str) -> anyhow::Result<Outcome> {
+/// The total in the last line of SIPp's statistics.
+fn successful(statistics: &str) -> anyhow::Result<usize> {
+    const NAME: &str = "SuccessfulCall(C)";
     let mut lines = statistics.lines().filter(|line| !line.is_empty());
     let header = lines.next().context("no header")?;
     let last = lines.next_back().context("no line")?;
-    let total = |name: &str| {
-        let column = header.split(';').position(|column| column == name);
-        let value = column.and_then(|column| last.split(';').nth(column));
-        value
-            .and_then(|value| value.trim().parse().ok())
-            .with_context(|| format!("SIPp's statistics have no {name}"))
-    };
-    Ok(Outcome {
-        successful: total("SuccessfulCall(C)")?,
-        failed: total("FailedCall(C)")?,
-    })
+    let column = header.split(';').position(|column| column == NAME);
+    let value = column.and_then(|column| last.split(';').nth(column));
+    value
+        .and_then(|value| value.trim().parse().ok())
+        .with_context(|| format!("SIPp's statistics have no {NAME}"))
 }
 
 #[cfg(test)]
@@ -275,11 +280,7 @@ mod tests {
         let text = "A;SuccessfulCall(P);SuccessfulCall(C);FailedCall(C);\n\
                     x;1;1;0;\n\
                     y;2;3;4;\n";
-        let expected = Outcome {
-            successful: 3,
-            failed: 4,
-        };
-        assert_eq!(outcome(text).expect("totals"), expected);
-        assert!(outcome("A;B\n1;2\n").is_err());
+        assert_eq!(successful(text).expect("a total"), 3);
+        assert!(successful("A;B\n1;2\n").is_err());
     }
 }

@@ -428,7 +428,7 @@ impl Proxy {
         let octets = copy.wire_length();
         let sent = self.has_room(held + octets).then(|| {
             self.transactions
-                .send_request_to(now, copy.clone(), to, peer.clone())
+                .send_request_to(now, copy, to, peer.clone())
         });
         match sent {
             Some(Ok(client)) => {
@@ -436,7 +436,6 @@ impl Proxy {
                 self.clients.insert(client, name);
                 let mut forwarded = Forwarded {
                     client,
-                    request: copy,
                     octets,
                     sent_to: to,
                     peer,
@@ -504,14 +503,15 @@ impl Proxy {
             return;
         }
         forwarded.cancel = Cancel::Sent;
-        let cancel = cancel_of(&forwarded.request);
-        // Without room for its transaction the branch ends by the deadline below.
-        let _ = self.transactions.send_request_to(
-            now,
-            cancel,
-            forwarded.sent_to,
-            forwarded.peer.clone(),
-        );
+        if let Some(invite) = self.transactions.sent_request(forwarded.client) {
+            // Without room for its transaction the branch ends by the deadline below.
+            let _ = self.transactions.send_request_to(
+                now,
+                cancel_of(&invite),
+                forwarded.sent_to,
+                forwarded.peer.clone(),
+            );
+        }
         let deadline = now + self.transaction_config.t1 * 64;
         self.arm(name, forwarded, Some(deadline));
     }

@@ -78,9 +78,7 @@ pub(crate) enum BranchState {
 #[derive(Debug)]
 pub(crate) struct Forwarded {
     pub(crate) client: ClientId,
-    /// As it was sent: what a CANCEL is made from.
-    pub(crate) request: Message,
-    /// The length of that.
+    /// The length of the request as it was sent.
     pub(crate) octets: usize,
     pub(crate) sent_to: sip::Target,
     /// Who is expected there.

@@ -18,7 +18,7 @@ pub(super) struct Pace {
 const BETWEEN_TURNS: Duration = Duration::from_micros(500);
 
 impl Pace {
-    /// To be called between two turns: blocks the thread, with all that lives on its runtime, for as
+    /// To be called between two turns when no message waits yet: blocks the thread, with all that lives on its runtime, for as
     /// long as the next turn is to wait.
     pub(super) fn keep(&mut self) {
         let now = Instant::now();

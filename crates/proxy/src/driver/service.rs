@@ -64,7 +64,9 @@ impl Service {
     /// Serves until it is told to stop, or nobody is left to tell it.
     pub(super) async fn run(mut self) {
         while self.turn().await {
-            self.pace.keep();
+            if self.surroundings.incoming.is_empty() {
+                self.pace.keep();
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use crate::syntax::trim;
 use crate::{Message, Method, Name, via};
 
 use super::values::first_value;
-use super::{Field, Source, Span, Start};
+use super::{Field, Source, Span, Start, WRITTEN_BYTES};
 
 /// A part of a line that is to be written.
 #[derive(Clone, Copy)]
@@ -289,6 +289,9 @@ impl Message {
 
     /// Writes a line of a field.
     fn write_field(&mut self, name: NameCode, spelling: Piece<'_>, value: &[Piece<'_>]) -> Field {
+        if self.written.capacity() == 0 {
+            self.written.reserve(WRITTEN_BYTES);
+        }
         let start = self.written.len();
         self.write(spelling);
         let name_length = u16::try_from(self.written.len() - start).unwrap_or_default();

@@ -25,7 +25,6 @@ pub use values::Values;
 /// Values are parsed when they are asked for. Edits are written to a buffer of their own and replace
 /// entries of the index, so [`to_bytes`](Message::to_bytes) gathers what it finds: each line that no
 /// edit is about goes out as it came, with its spelling, folding and place.
-#[derive(Clone)]
 pub struct Message {
     start: Start,
     start_line: Span,
@@ -43,6 +42,33 @@ pub struct Message {
     /// What the reader let pass.
     flaws: Flaws,
 }
+
+/// A copy is made to be edited: it has room for what forwarding adds.
+impl Clone for Message {
+    fn clone(&self) -> Message {
+        let mut fields = Vec::with_capacity(self.fields.len() + ADDED_FIELDS);
+        fields.extend_from_slice(&self.fields);
+        let mut written = Vec::with_capacity(self.written.len() + WRITTEN_BYTES);
+        written.extend_from_slice(&self.written);
+        Message {
+            start: self.start.clone(),
+            start_line: self.start_line,
+            fields,
+            received: self.received.clone(),
+            body_start: self.body_start,
+            new_body: self.new_body.clone(),
+            written,
+            edited: self.edited,
+            flaws: self.flaws,
+        }
+    }
+}
+
+/// Fields that edits usually add: Via, two of Record-Route, Max-Breadth.
+const ADDED_FIELDS: usize = 4;
+
+/// Octets that edits usually write.
+const WRITTEN_BYTES: usize = 384;
 
 /// What the start line says.
 #[derive(Clone)]

@@ -96,6 +96,14 @@ impl Clients {
         Ok(ClientId(number))
     }
 
+    /// The request, where it is kept.
+    pub(super) fn sent_request(&self, id: ClientId) -> Option<Message> {
+        let client = self.table.get(id.0)?;
+        let kept = Message::read(client.message.clone()).ok()?;
+        // An INVITE's ACK takes its place.
+        (kept.method() != Some(&Method::Ack)).then_some(kept)
+    }
+
     /// A response came (section 17.1.3).
     pub(super) fn handle_response(
         &mut self,

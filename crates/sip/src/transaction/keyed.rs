@@ -52,6 +52,10 @@ impl<T> Keyed<T> {
         number
     }
 
+    pub(super) fn get(&self, number: u64) -> Option<&T> {
+        self.table.get(number).map(|(_, item)| item)
+    }
+
     pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut T> {
         self.table.get_mut(number).map(|(_, item)| item)
     }

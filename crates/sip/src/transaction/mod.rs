@@ -203,6 +203,12 @@ impl Transactions {
         }
     }
 
+    /// The request of a client transaction, for a CANCEL to be made of. `None` once it has its final
+    /// response.
+    pub fn sent_request(&self, transaction: ClientId) -> Option<Message> {
+        self.clients.sent_request(transaction)
+    }
+
     /// Gives a client transaction up: one that is cancelled and gets no final response (section
     /// 9.1), or whose Timer C has fired (section 16.8). Responses that come yet are strays.
     pub fn abandon(&mut self, now: Instant, transaction: ClientId) {

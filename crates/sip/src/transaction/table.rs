@@ -36,6 +36,14 @@ impl<T> Table<T> {
         matches!(self.places.get(place), Some((found, _)) if *found == serial)
     }
 
+    pub(super) fn get(&self, number: u64) -> Option<&T> {
+        let (place, serial) = split(number);
+        match self.places.get(place) {
+            Some((found, item)) if *found == serial => Some(item),
+            _ => None,
+        }
+    }
+
     pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut T> {
         let (place, serial) = split(number);
         match self.places.get_mut(place) {
