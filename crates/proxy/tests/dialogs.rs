@@ -669,6 +669,40 @@ fn a_sips_request_goes_to_sips_contacts_alone_and_a_sip_request_to_sip_contacts(
         .goes_along(secure);
 }
 
+/// RFC 3261 section 16.6 step 4.
+#[test]
+fn the_route_is_sips_where_the_request_is_and_only_there() {
+    let mut bench = Bench::new(&[UDP, TLS], &["example.com"]);
+    let phone = flow(TLS, "192.0.2.20:40000");
+    let alice = flow(TLS, "192.0.2.9:40000");
+    for (user, contact, scheme, transport) in [
+        (
+            "bob",
+            "<sip:bob@192.0.2.20:5061;transport=tls>",
+            "sip",
+            "tls",
+        ),
+        ("carol", "<sips:carol@192.0.2.20:5061>", "sips", "tcp"),
+    ] {
+        bench.register(phone, user, contact);
+        let uri = format!("{scheme}:{user}@example.com");
+        let contact = format!("<{scheme}:alice@192.0.2.9:5061>");
+        let mut invite = request(Method::Invite, &uri, user);
+        invite.replace(Name::Contact, contact);
+        bench.receive(alice, invite);
+        let [_, forwarded] = bench.two();
+        let routes = forwarded.goes_along(phone).values(Name::RecordRoute);
+        assert!(!routes.is_empty());
+        for route in routes {
+            assert!(route.starts_with(&format!("<{scheme}:")), "{route}");
+            assert!(
+                route.contains(&format!(";transport={transport};lr")),
+                "{route}"
+            );
+        }
+    }
+}
+
 #[test]
 fn a_sips_request_does_not_go_where_there_is_no_tls() {
     let mut bench = Bench::new(&[UDP, TLS], &["example.com"]);

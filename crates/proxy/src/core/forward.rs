@@ -4,7 +4,7 @@ use sip::{Flow, Message, Method, Name, Transport, Uri};
 
 use super::flow_token::FlowTokens;
 use super::route;
-use super::target::is_at_contact;
+use super::target::{is_at_contact, is_sips};
 use crate::HostPort;
 
 /// Our side toward one neighbour.
@@ -57,15 +57,16 @@ pub(crate) fn forwarded(request: &Message, how: &Forwarding<'_>, tokens: &FlowTo
     if let Some(max_breadth) = how.max_breadth {
         copy.replace(Name::MaxBreadth, max_breadth.to_string());
     }
-    if let Some(from) = how.record_route_from {
-        for uri in record_routes(from, how.to, tokens) {
-            copy.push_front(Name::RecordRoute, uri);
-        }
-    }
     if !how.path.is_empty() {
         copy.push_front(Name::Route, how.path);
     }
     route::postprocess(&mut copy);
+    if let Some(from) = how.record_route_from {
+        let scheme = record_route_scheme(&copy);
+        for uri in record_routes(from, how.to, scheme, tokens) {
+            copy.push_front(Name::RecordRoute, uri);
+        }
+    }
     // Over UDP the answer comes back to the port that we send from (RFC 3581 section 3).
     let rport = if how.to.transport == Transport::Udp {
         ";rport"
@@ -134,40 +135,61 @@ pub(crate) fn needed_flow(request: &Message, arrival: &Flow) -> Option<Flow> {
     (!is_reached).then_some(*arrival)
 }
 
+/// The scheme of our Record-Route values: SIPS where the request that goes out has a SIPS URI to follow, and
+/// only there (RFC 3261 section 16.6 step 4).
+fn record_route_scheme(copy: &Message) -> Scheme {
+    let is_secure = match copy.routes().next() {
+        Some(route) => route.is_ok_and(|route| is_sips(route.uri())),
+        None => false,
+    } || copy.request_uri().is_some_and(is_sips);
+    if is_secure { Scheme::Sips } else { Scheme::Sip }
+}
+
+/// The scheme of a URI of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scheme {
+    Sip,
+    Sips,
+}
+
 /// Our Record-Route values, in the order in which they are put before those that are there. Two where
 /// the sides differ, each with the transport and address of its side (RFC 5658 section 5).
-fn record_routes(from: &Side, to: &Side, tokens: &FlowTokens) -> Vec<String> {
+fn record_routes(from: &Side, to: &Side, scheme: Scheme, tokens: &FlowTokens) -> Vec<String> {
     let names_transport = from.transport != to.transport;
     if !names_transport && from.source == to.source && from.flow.is_none() && to.flow.is_none() {
-        return vec![record_route(to, false, tokens)];
+        return vec![record_route(to, scheme, false, tokens)];
     }
     vec![
-        record_route(from, names_transport, tokens),
-        record_route(to, names_transport, tokens),
+        record_route(from, scheme, names_transport, tokens),
+        record_route(to, scheme, names_transport, tokens),
     ]
 }
 
 /// The Path value that leads requests to a user agent along its flow (RFC 5626 section 5.1).
 pub(crate) fn path_value(side: &Side, tokens: &FlowTokens) -> String {
-    let value = record_route(side, true, tokens);
+    let scheme = if side.transport.is_secure() {
+        Scheme::Sips
+    } else {
+        Scheme::Sip
+    };
+    let value = record_route(side, scheme, true, tokens);
     format!("{};ob>", value.trim_end_matches('>'))
 }
 
 /// One Record-Route value. UDP goes without saying unless the other side is not UDP; any other
 /// transport has to be named, or requests in the dialog would come over UDP (RFC 5658 section 6).
-fn record_route(side: &Side, names_transport: bool, tokens: &FlowTokens) -> String {
-    let scheme = if side.transport.is_secure() {
-        "sips"
-    } else {
-        "sip"
+///
+/// Toward a neighbour who speaks TLS although the request has no SIPS URI, `transport=tls` is named. RFC 5658
+/// section 6.2 forbids that and wants a SIPS URI, which RFC 3261 section 16.6 step 4 forbids there; and phones
+/// that know no SIPS URI do know the parameter.
+fn record_route(side: &Side, scheme: Scheme, names_transport: bool, tokens: &FlowTokens) -> String {
+    let (scheme, transport) = match (scheme, side.transport) {
+        (Scheme::Sips, transport) if transport.is_secure() => ("sips", under_tls(transport)),
+        (_, transport) => ("sip", transport.uri_parameter()),
     };
-    // `transport=tls` is deprecated: the scheme says it (RFC 5658 section 6.2).
     let transport = match side.transport {
-        Transport::Udp if !names_transport => "",
-        Transport::Udp => ";transport=udp",
-        Transport::Tcp | Transport::Tls => ";transport=tcp",
-        Transport::Sctp | Transport::TlsSctp => ";transport=sctp",
-        Transport::Ws | Transport::Wss => ";transport=ws",
+        Transport::Udp if !names_transport => String::new(),
+        _ => format!(";transport={transport}"),
     };
     let token = side
         .flow
@@ -175,4 +197,13 @@ fn record_route(side: &Side, names_transport: bool, tokens: &FlowTokens) -> Stri
         .map(|flow| format!("{}@", tokens.encode(flow)))
         .unwrap_or_default();
     format!("<{scheme}:{token}{}{transport};lr>", side.source)
+}
+
+/// What a SIPS URI names as its transport: what TLS runs over (RFC 3261 section 26.2.2).
+fn under_tls(transport: Transport) -> &'static str {
+    match transport {
+        Transport::Tls => "tcp",
+        Transport::TlsSctp => "sctp",
+        other => other.uri_parameter(),
+    }
 }
