@@ -191,8 +191,9 @@ fn protocol_config(limits: &Limits) -> ProtocolConfig {
         .saturating_add(limits.max_body_bytes);
     ProtocolConfig::default()
         .read_buffer_size(READ_BUFFER)
-        .write_buffer_size(0)
-        .max_write_buffer_size(message.saturating_mul(2).max(WRITE_BUFFER))
+        .write_buffer_size(WRITE_BUFFER)
+        // The longest message that a queue has, behind what is gathered.
+        .max_write_buffer_size(limits.write_queue_bytes.saturating_add(4 * WRITE_BUFFER))
         .max_message_size(Some(message))
         .max_frame_size(Some(message))
 }
@@ -232,6 +233,8 @@ pub(super) fn write<'a>(
     socket: &mut WebSocket<Octets>,
     payloads: impl Iterator<Item = &'a Bytes>,
 ) -> io::Result<usize> {
+    // What waits inside the WebSocket is in no queue that has a bound: first it has to be gone.
+    flush(socket)?;
     let mut taken = 0;
     for payload in payloads {
         let message = match Utf8Bytes::try_from(payload.clone()) {
@@ -245,10 +248,6 @@ pub(super) fn write<'a>(
                 return Ok(taken + 1);
             }
             Err(Error::WriteBufferFull(_)) if taken > 0 => break,
-            Err(Error::WriteBufferFull(_)) => {
-                flush(socket)?;
-                return Err(io::ErrorKind::WouldBlock.into());
-            }
             Err(error) => return Err(io_error(error)),
         }
     }
@@ -302,5 +301,5 @@ const SUBPROTOCOL: &str = "sip";
 /// What each WebSocket reads into.
 const READ_BUFFER: usize = 4 * 1024;
 
-/// So much at least can wait inside a WebSocket.
-const WRITE_BUFFER: usize = 64 * 1024;
+/// So much is gathered before the kernel gets it.
+const WRITE_BUFFER: usize = 16 * 1024;
