@@ -574,10 +574,11 @@ impl Proxy {
                     flow,
                     mut response,
                 } => {
-                    if !self.handle_probe_response(now, transaction, &response) {
-                        self.remove_claims(&mut response, &flow);
-                        self.handle_response(now, transaction, response);
+                    if self.handle_probe_response(now, transaction, &response) {
+                        continue;
                     }
+                    self.remove_claims(&mut response, &flow);
+                    self.handle_response(now, transaction, response);
                 }
                 TransactionEvent::StrayResponse { flow, response } => {
                     self.handle_stray_response(now, flow, response);

@@ -20,26 +20,26 @@ struct Place {
 }
 
 impl Proxy {
-    /// Follows a 3xx response, where that is wanted and allowed; else it comes back. What of it is not
-    /// followed remains a candidate for the best response.
+    /// Follows a 3xx response, where that is wanted and allowed. Returns the response where it is not
+    /// followed; what of one that is cannot be remains a candidate for the best response.
     pub(super) fn recurse(
         &mut self,
         name: BranchName,
         context: &mut Context,
         mut response: Message,
-    ) -> Result<(), Message> {
+    ) -> Option<Message> {
         let policy = &self.policy.forwarding;
         let is_wanted = policy.recursion && context.is_for_user && context.may_go_on();
         // A 305 names a proxy instead of a place, and a 380 explains itself in its body.
         if !is_wanted || !matches!(response.status(), Some(300..=302)) {
-            return Err(response);
+            return Some(response);
         }
         let room = policy
             .maximum_targets
             .saturating_sub(context.known_targets());
         let forking = policy.forking;
         let Some(places) = take_places(&mut response, context, room) else {
-            return Err(response);
+            return Some(response);
         };
         let groups = places
             .chunk_by(|one, other| one.q == other.q)
@@ -58,7 +58,7 @@ impl Proxy {
         };
         self.end_branch(name, context, candidate);
         context.targets.insert(arranged(groups, forking, room));
-        Ok(())
+        None
     }
 
     /// The target that a place stands for. A user of ours is looked up here.

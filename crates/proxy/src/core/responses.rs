@@ -232,10 +232,12 @@ impl Proxy {
         context: &mut Context,
         response: Option<Message>,
     ) {
-        let candidate = match response.map(|response| self.recurse(name, context, response)) {
+        let candidate = match response {
             None => Candidate::Presumed(502),
-            Some(Err(response)) => Candidate::Received(response),
-            Some(Ok(())) => return,
+            Some(response) => match self.recurse(name, context, response) {
+                Some(response) => Candidate::Received(response),
+                None => return,
+            },
         };
         let is_global = candidate.status() >= 600;
         self.fail_branch(name, context, candidate);
