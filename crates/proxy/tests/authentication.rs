@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{Bench, Sent, flow, register, request};
+use proptest::prelude::*;
 use proxy::core::{Answer, AuthenticationPolicy, Event, Policy, Query};
 use sip::digest::{
     Account, Algorithm, Authorization, Challenge, Confirmation, Credentials, answer,
@@ -593,4 +594,44 @@ fn a_nonce_under_other_keys_is_none_of_ours() {
             .value(Name::WwwAuthenticate)
             .contains("stale")
     );
+}
+
+/// One parameter of credentials that are nearly right; `NONCE` stands for that of the challenge.
+fn parameter() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just("username=\"bob\"".to_owned()),
+        Just("realm=\"example.com\"".to_owned()),
+        Just("nonce=\"NONCE\"".to_owned()),
+        Just("uri=\"sip:example.com\"".to_owned()),
+        Just("qop=auth".to_owned()),
+        Just("cnonce=\"c\"".to_owned()),
+        Just("userhash=true".to_owned()),
+        Just("opaque=\"\"".to_owned()),
+        "nc=[0-9a-f]{1,9}",
+        "algorithm=(MD5|SHA-256|SHA-512-256|MD5-sess|x)",
+        "response=\"([0-9a-f]{64}|[0-9a-f]{32}|[0-9a-f]{0,4})\"",
+        "[a-z*]{1,8}=\"?[ -~]{0,8}\"?",
+    ]
+}
+
+proptest! {
+    #[test]
+    fn nothing_but_the_password_lets_anybody_in(
+        parameters in proptest::collection::vec(parameter(), 0..16),
+        octets in proptest::collection::vec(any::<u8>(), 0..20),
+    ) {
+        let mut bench = bench_with(|policy| policy.allow_without_qop = true);
+        bench.receive(phone(), register("bob", 1, &["<sip:bob@192.0.2.9>"]));
+        let value = bench.one().value(Name::WwwAuthenticate);
+        let challenge = Challenge::parse(value.as_bytes()).expect("a challenge");
+        let credentials = format!("Digest {}", parameters.join(", "));
+        let credentials = credentials.replace("NONCE", &challenge.nonce);
+        let request = register("bob", 2, &["<sip:bob@192.0.2.9>"])
+            .with(Name::Authorization, credentials)
+            .with(Name::Authorization, octets);
+        bench.receive(phone(), request);
+        let status = bench.one().status();
+        prop_assert!(matches!(status, 400 | 401 | 403), "{}", status);
+        prop_assert_eq!(bench.proxy.statistics().registrations, 0);
+    }
 }

@@ -9,7 +9,11 @@
 //!   Record-Route of ours names.
 //! - `requests`: is it for the `registrar` (section 10.3), for us, for a user of ours or for somebody
 //!   else (section 16.5)? `query` parks it while a location store or a resolver is asked.
-//! - `target`: the bindings of a user in the order in which they are tried.
+//! - `authentication`: does it come from whom it says (section 22)?
+//! - `registering` takes a REGISTER through: what it asks for is the `registrar`'s business, what that
+//!   changes `update`'s, the 200 `registered`'s.
+//! - `target`: the bindings of a user in the order in which they are tried; `gruu` leads to those of one
+//!   user agent (RFC 5627).
 //! - `branches`: the response `context` forwards it to one target after the other (section 16.6);
 //!   `forward` makes the copy; `contexts` keeps those that wait and counts what they hold.
 //! - `responses`: what comes back (section 16.7); `best_response` chooses.
@@ -18,7 +22,8 @@
 //!
 //! - `routing`: where settings lead, and who is not listened to; `dispatch` puts it to work.
 //!
-//! `identity` knows who we are, `binding` what a location store keeps.
+//! `identity` knows who we are, `binding` what a location store keeps, `keys` by what we know our own
+//! writing again. `keep_alive` keeps the way to user agents behind NATs open.
 
 mod authentication;
 mod best_response;
