@@ -34,14 +34,15 @@ mod transports;
 mod udp;
 mod unanswered;
 
+pub use ::tap::SipTap;
 pub use config::{Limits, SipNetConfig};
 pub use incoming::{CloseReason, Incoming, MalformedReason, SendError};
 pub use listen::{Listen, ListenParseError, StartError, StartProblem};
-pub use sctp::{
-    SctpAssociation, SctpOver, StreamPolicy, UnknownSctpOver, UnknownStreamPolicy,
-};
+pub use sctp::{SctpAssociation, SctpOver, StreamPolicy, UnknownSctpOver, UnknownStreamPolicy};
 pub use sctp_net::Tap;
-pub use sctp_net::{AssociationState, AssociationStatistics, AssociationStatus, PathState, PathStatus};
+pub use sctp_net::{
+    AssociationState, AssociationStatistics, AssociationStatus, PathState, PathStatus,
+};
 pub use statistics::WireStatistics;
 pub use stream::WebSocketConfig;
 pub use tls::{
@@ -49,5 +50,4 @@ pub use tls::{
     TlsServerConfig, UnknownClientCertificates,
 };
 pub use transports::Transports;
-pub use ::tap::SipTap;
 pub use udp_net::Impairment;
