@@ -140,3 +140,34 @@ fn a_transaction_that_lingers_keeps_no_message() {
     assert!(invite.is_unique());
     assert!(!layer.is_empty());
 }
+
+#[test]
+fn the_octets_that_are_kept_are_bounded_and_given_back() {
+    let length = request("OPTIONS", "z9hG4bK1").len();
+    let mut layer = Layer::new(TransactionConfig {
+        max_octets: 2 * length,
+        ..TransactionConfig::default()
+    });
+    layer.request(&request("OPTIONS", "z9hG4bK1"), Transport::Tcp);
+    layer.receive(flow(Transport::Tcp), &request("INVITE", "z9hG4bK2"));
+    assert_eq!(layer.told(), ["INVITE"]);
+    let kept = layer.transactions.kept_octets();
+    assert!(kept > length && kept <= 2 * length);
+
+    // Both sides count together.
+    layer.receive(flow(Transport::Tcp), &request("INVITE", "z9hG4bK3"));
+    assert_eq!(layer.told(), ["overloaded"]);
+    let third = read(&request("OPTIONS", "z9hG4bK4"));
+    let target = Target::Flow(flow(Transport::Tcp));
+    let refused = layer
+        .transactions
+        .send_request(layer.now, third.clone(), target);
+    assert_eq!(refused, Err(SendRequestError::Overloaded));
+    assert_eq!(layer.transactions.statistics().overloaded, 2);
+
+    let answer = response(200, "OPTIONS", "z9hG4bK1", "a");
+    layer.receive(flow(Transport::Tcp), &answer);
+    assert!(layer.transactions.kept_octets() <= length);
+    let sent = layer.transactions.send_request(layer.now, third, target);
+    assert!(sent.is_ok());
+}
