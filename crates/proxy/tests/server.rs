@@ -32,6 +32,8 @@ async fn serve(listeners: &[&str]) -> Server {
     };
     Server::start(ProxyConfig {
         transports,
+        // Calls and their users meet on either: each message goes to the owner of its call.
+        workers: 2,
         ..ProxyConfig::default()
     })
     .await
