@@ -90,7 +90,7 @@ impl Default for LocationConfig {
             maximum_octets: 256 << 20,
             maximum_waiting: 10_000,
             synchronous: Synchronous::default(),
-            commit_delay: Duration::from_millis(5),
+            commit_delay: Duration::from_millis(10),
             users: Vec::new(),
         }
     }

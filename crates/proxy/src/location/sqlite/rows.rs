@@ -33,7 +33,7 @@ impl Clocks {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH);
         Clocks {
             monotonic: Instant::now(),
-            wall: wall.map_or(0, |wall| milliseconds(wall)),
+            wall: wall.map_or(0, milliseconds),
         }
     }
 

@@ -33,6 +33,8 @@ pub(super) struct Writer {
     pub(super) _lock: Lock,
 }
 
+type Answers = Vec<(QueryId, Answer)>;
+
 /// How long the thread sleeps at most when there is nothing to do.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -149,7 +151,7 @@ impl Batch<'_> {
         &mut self,
         now: Instant,
         waiting: &[Waiting],
-        answers: &mut Vec<(QueryId, Answer)>,
+        answers: &mut Answers,
         is_forgetting: bool,
     ) -> rusqlite::Result<()> {
         self.clocks = Clocks::now();
@@ -175,7 +177,7 @@ impl Batch<'_> {
         &mut self,
         now: Instant,
         waiting: &[Waiting],
-        answers: &mut Vec<(QueryId, Answer)>,
+        answers: &mut Answers,
         is_forgetting: bool,
     ) -> rusqlite::Result<()> {
         for waiting in waiting {
@@ -408,8 +410,8 @@ impl Health<'_> {
 }
 
 /// Hands the answers out, those of each worker at once.
-fn post(waiting: &mut Vec<Waiting>, answers: &mut Vec<(QueryId, Answer)>) {
-    let mut of_mailbox: Vec<(Arc<Mailbox>, Vec<(QueryId, Answer)>)> = Vec::new();
+fn post(waiting: &mut Vec<Waiting>, answers: &mut Answers) {
+    let mut of_mailbox: Vec<(Arc<Mailbox>, Answers)> = Vec::new();
     for (waiting, answer) in waiting.drain(..).zip(answers.drain(..)) {
         let found = of_mailbox
             .iter_mut()
