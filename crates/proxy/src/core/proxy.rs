@@ -15,7 +15,7 @@ use sip::transaction::{
     ClientId, ServerId, TransactionConfig, TransactionEvent, TransactionKey, Transactions,
     note_source,
 };
-use sip::{ConnectionId, Flow, Message, Name, Target, Transmit, Violation};
+use sip::{ConnectionId, Flow, Message, Method, Name, Target, Transmit, Violation};
 
 use super::authentication::{Authenticating, Authentication, Parked};
 use super::contexts::Contexts;
@@ -301,7 +301,17 @@ impl Proxy {
         } else {
             Admission::Admit
         };
-        if admission == Admission::Ignore {
+        // A refusal has to cost little, or there would be no time for what is not refused: nothing is
+        // looked at that need not be.
+        match admission {
+            Admission::Ignore => return,
+            Admission::Refuse if !self.transactions.knows(&message) => {
+                self.refuse_statelessly(now, flow, message);
+                return;
+            }
+            Admission::Refuse | Admission::Admit => {}
+        }
+        if self.acknowledges_refusal(&message) {
             return;
         }
         if let Err(violation) = message.validate() {
@@ -316,10 +326,6 @@ impl Proxy {
                 self.statistics.foreign_responses += 1;
                 return;
             }
-        }
-        if admission == Admission::Refuse && !self.transactions.knows(&message) {
-            self.refuse_statelessly(now, flow, message);
-            return;
         }
         if self.is_stateless(&message) {
             self.handle_stateless(now, flow, message);
@@ -603,10 +609,33 @@ impl Proxy {
         }
     }
 
-    /// Refuses a request for which nothing is to be done, and makes no transaction of it.
+    /// Refuses a request for which nothing is to be done, and makes no transaction of it. It may break
+    /// any rule: nobody has looked.
     fn refuse_statelessly(&mut self, now: Instant, flow: Flow, mut request: Message) {
+        const OVERLOADED: Violation = Violation {
+            status: 503,
+            reason: "Service Unavailable",
+        };
+        self.statistics.refused += 1;
         note_source(&mut request, &flow);
-        self.answer_overloaded(now, flow, &request);
+        let Some(mut response) = Message::rejection(&request, &OVERLOADED) else {
+            return;
+        };
+        let seconds = self.defence.retry_after().as_secs().max(1);
+        response.push_back(Name::RetryAfter, seconds.to_string());
+        let response = self.tagged(response);
+        self.transactions.respond_stateless(now, flow, response);
+    }
+
+    /// Whether a message is an ACK to a response that was sent without a transaction, to refuse a call:
+    /// it is for nobody.
+    fn acknowledges_refusal(&mut self, message: &Message) -> bool {
+        if !self.defence.is_refusing() || message.method() != Some(&Method::Ack) {
+            return false;
+        }
+        let tag = self.tag_for(message);
+        let is_ours = message.to().and_then(|to| to.tag()) == Some(tag.as_str());
+        is_ours && !self.transactions.knows(message)
     }
 
     fn answer_overloaded(&mut self, now: Instant, flow: Flow, request: &Message) {

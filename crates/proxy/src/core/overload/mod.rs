@@ -170,6 +170,11 @@ impl Defence {
         }
     }
 
+    /// Whether new calls are refused now because messages wait too long.
+    pub(crate) fn is_refusing(&self) -> bool {
+        self.queue.is_standing()
+    }
+
     /// After what time a client that is refused may come back.
     pub(crate) fn retry_after(&self) -> Duration {
         self.policy.retry_after

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use load::{CallPlan, CallResults, Load, LoadConfig, Pace, Stop};
 
-use super::start_command;
+use super::watching::get;
+use super::{PATIENCE, start_command};
 use crate::support::{Proxy, tandem};
 
 /// Of each of these periods the proxy may run a fifth. Short ones: a pause is no longer than a burst that the
@@ -101,6 +102,19 @@ fn call(proxy: &Proxy, pace: Pace, time: Duration) -> (CallResults, Duration) {
     })
 }
 
+/// How many datagrams found no room at the socket of a port: the last column of /proc/net/udp.
+fn kernel_drops(port: u16) -> u64 {
+    let sockets = fs::read_to_string("/proc/net/udp").unwrap_or_default();
+    let local = format!(":{port:04X} ");
+    let of_port = sockets.lines().filter(|line| {
+        line.find(&local)
+            .is_some_and(|at| line[..at].trim_start().contains(": "))
+    });
+    of_port
+        .filter_map(|line| line.split_whitespace().next_back()?.parse::<u64>().ok())
+        .sum()
+}
+
 /// The calls completed a second.
 fn rate((results, time): &(CallResults, Duration)) -> f64 {
     results.completed as f64 / time.as_secs_f64()
@@ -121,9 +135,10 @@ fn held_to_a_fifth_of_a_processor_it_completes_most_of_what_it_can_at_twice_that
     let mut command = tandem();
     command
         .args(["proxy", "--store", "memory:", "--workers", "1"])
-        .args(["--listen", "udp:127.0.0.1:0"])
+        .args(["--listen", "udp:127.0.0.1:0", "--metrics", "127.0.0.1:0"])
         .env("TANDEM_LOG", "warn,tandem=info");
-    let proxy = start_command(&mut command);
+    let mut proxy = start_command(&mut command);
+    proxy.peer.wait_for_output("metrics on http://", PATIENCE);
     group.take_in(proxy.peer.id()).expect("it is ours");
 
     // Callers that wait for their calls to end never overload it.
@@ -138,6 +153,23 @@ fn held_to_a_fifth_of_a_processor_it_completes_most_of_what_it_can_at_twice_that
     println!(
         "capacity {capacity:.0} calls/s; {attempted:.0} begun, {completed:.0} completed: {:.0} % of capacity",
         100.0 * completed / capacity
+    );
+    let (_, metrics) = get(&proxy, "/metrics");
+    for line in metrics.lines() {
+        let is_telling = [
+            "tandem_drops",
+            "tandem_incoming_dropped",
+            "tandem_queue_delay",
+        ]
+        .iter()
+        .any(|name| line.starts_with(name));
+        if is_telling && !line.ends_with(" 0") {
+            println!("{line}");
+        }
+    }
+    println!(
+        "datagrams that the kernel has dropped: {}",
+        kernel_drops(proxy.port("udp"))
     );
     assert!(attempted > 0.9 * offered, "the callers could not keep up");
     assert!(completed > 0.8 * capacity, "{completed} of {capacity}");
