@@ -399,7 +399,7 @@ impl<'r, 't> Section<'r, 't> {
         let asked = self.asked.borrow();
         for (key, _) in self.table.into_iter().flatten() {
             let name: &str = key.get_ref();
-            if asked.iter().any(|known| *known == name) {
+            if asked.contains(&name) {
                 continue;
             }
             let hint = match similar(name, asked.iter().copied()) {

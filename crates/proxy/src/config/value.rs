@@ -135,7 +135,7 @@ impl Value for Duration {
         let unit = UNITS
             .iter()
             .rev()
-            .find(|(_, unit)| milliseconds > 0 && milliseconds % u128::from(*unit) == 0);
+            .find(|(_, unit)| milliseconds > 0 && milliseconds.is_multiple_of(u128::from(*unit)));
         match unit {
             Some((name, unit)) => format!("\"{}{name}\"", milliseconds / u128::from(*unit)),
             None => format!("\"{milliseconds}ms\""),

@@ -25,11 +25,17 @@ pub(super) struct Calls {
 struct Open {
     call: Arc<Call>,
     start: SystemTime,
-    answer: Option<(SystemTime, u16, Option<(Transport, SocketAddr)>)>,
+    answer: Option<Answer>,
     /// How many of its INVITEs have no final response: one that comes through here twice, on its way to
     /// another user of ours, begins twice.
     pending: u32,
 }
+
+/// When it was answered, with what, and from where.
+type Answer = (SystemTime, u16, Option<Place>);
+
+/// A transport and an address.
+type Place = (Transport, SocketAddr);
 
 /// Whether an event is about a call.
 pub(super) fn concerns(event: &Event) -> bool {
@@ -225,6 +231,6 @@ fn name_of(call: &Call) -> Name {
     (call.call_id.clone(), call.from_tag.clone())
 }
 
-fn place((transport, address): (Transport, SocketAddr)) -> String {
+fn place((transport, address): Place) -> String {
     format!("{transport}:{address}")
 }
