@@ -9,3 +9,4 @@ mod sctp;
 mod sipp;
 mod support;
 mod tshark;
+mod users;
