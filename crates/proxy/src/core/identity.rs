@@ -246,9 +246,13 @@ impl KnownHost {
 /// Whether a URI with this port leads to a listener. The port of another transport is another port: a
 /// user agent may have it. Those who call us over another transport than UDP often leave it unnamed.
 fn is_meant(listener: &Listener, uri: &SipUri<'_>, port: u16, arrival: SocketAddr) -> bool {
+    let is_named = match uri::transport(uri, false) {
+        // No `transport=wss` exists (RFC 7118 section 5.2), and one TCP port is not both.
+        Some(Transport::Ws) => matches!(listener.transport, Transport::Ws | Transport::Wss),
+        transport => transport == Some(listener.transport),
+    };
     listener.address.port() == port
-        && (uri::transport(uri, false) == Some(listener.transport)
-            || !uri.parameters().contains("transport") && arrival.port() == port)
+        && (is_named || !uri.parameters().contains("transport") && arrival.port() == port)
 }
 
 /// Whether a listener's address takes what is sent to an address of this host.
@@ -395,6 +399,18 @@ mod tests {
             Ok(sip::Uri::Sip(uri)) => uri,
             other => panic!("{text}: {other:?}"),
         }
+    }
+
+    #[test]
+    fn a_secure_web_socket_goes_by_the_name_of_a_plain_one() {
+        let identity = identity(&["ws:127.0.0.1:5070", "wss:127.0.0.1:5080"], None, &[]);
+        let arrival = "127.0.0.1:5060".parse().expect("an address");
+        let is_own = |text| identity.is_own_address(&sip_uri(text), arrival);
+        assert!(is_own("sip:127.0.0.1:5070;transport=ws"));
+        assert!(is_own("sip:127.0.0.1:5080;transport=ws"));
+        assert!(is_own("sips:127.0.0.1:5080;transport=ws"));
+        assert!(!is_own("sips:127.0.0.1:5070;transport=ws"));
+        assert!(!is_own("sip:127.0.0.1:5080;transport=tcp"));
     }
 
     #[test]
