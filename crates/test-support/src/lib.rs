@@ -15,6 +15,6 @@ mod wait;
 pub use kernel_peer::KernelPeer;
 pub use name_server::{NameServer, ZONE};
 pub use namespace::Namespace;
-pub use packages::{require_command, require_file};
+pub use packages::{require_command, require_file, say_skipped};
 pub use peer::Peer;
 pub use wait::{free_udp_port, wait_until};

@@ -44,7 +44,7 @@ fn require(what: &str, package: &str, find: impl Fn() -> Option<PathBuf>) -> Opt
 
 /// Tells why a test ends early. Not by `eprintln!`, whose text the test harness keeps to itself
 /// when the test passes.
-pub(crate) fn say_skipped(reason: &str) {
+pub fn say_skipped(reason: &str) {
     writeln!(io::stderr(), "skipped: {reason}").ok();
 }
 

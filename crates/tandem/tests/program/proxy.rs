@@ -28,10 +28,16 @@ fn a_port_in_use_is_one_line_that_names_it() {
         .expect("it runs");
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(text.lines().count(), 1, "{text}");
+    let errors: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("tandem: "))
+        .collect();
+    let [error] = errors.as_slice() else {
+        panic!("one error expected: {text}");
+    };
     assert!(
-        text.contains(&listener) && text.contains("in use"),
-        "{text}"
+        error.contains(&listener) && error.contains("in use"),
+        "{error}"
     );
 }
 

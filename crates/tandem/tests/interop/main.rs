@@ -1,0 +1,150 @@
+//! Phones and servers of other people around `tandem proxy`.
+
+mod baresip;
+mod browser;
+mod kamailio;
+mod linphone;
+mod phone;
+mod proxy;
+
+use std::time::Duration;
+
+use baresip::Baresip;
+use browser::Browser;
+use kamailio::Kamailio;
+use linphone::Linphone;
+use phone::Account;
+use proxy::{DOMAIN, PASSWORD, Proxy};
+
+/// How long anything may take that a phone does by itself.
+const LIMIT: Duration = Duration::from_secs(30);
+
+#[test]
+fn baresip_calls_baresip_over_udp() {
+    baresip_calls_baresip("udp", "udp");
+}
+
+#[test]
+fn baresip_calls_baresip_over_tcp() {
+    baresip_calls_baresip("tcp", "tcp");
+}
+
+#[test]
+fn baresip_calls_baresip_over_tls() {
+    baresip_calls_baresip("tls", "tls");
+}
+
+#[test]
+fn baresip_calls_baresip_from_udp_to_tcp() {
+    baresip_calls_baresip("udp", "tcp");
+}
+
+fn baresip_calls_baresip(caller_transport: &str, callee_transport: &str) {
+    let mut proxy = Proxy::start_with_md5();
+    let callee = Account::new("bob", callee_transport, proxy.port(callee_transport));
+    let caller = Account::new("alice", caller_transport, proxy.port(caller_transport));
+    let Some(mut bob) = Baresip::start(&callee, true) else {
+        return;
+    };
+    let Some(mut alice) = Baresip::start(&caller, false) else {
+        return;
+    };
+    proxy.wait_for_registration("alice");
+    proxy.wait_for_registration("bob");
+
+    alice.command("dial", &callee.uri());
+    alice.wait_for_event("CALL_ESTABLISHED");
+    bob.wait_for_event("CALL_ESTABLISHED");
+    proxy.wait_for("outcome=\"answered\"");
+    alice.command("hangup", "");
+    bob.wait_for_event("CALL_CLOSED");
+    proxy.wait_for("call ended");
+
+    // The other way round, and given up while it rings: bob calls, alice does not answer.
+    bob.command("dial", &caller.uri());
+    alice.wait_for_event("CALL_INCOMING");
+    bob.wait_for_event("CALL_RINGING");
+    bob.command("hangup", "");
+    proxy.wait_for("487");
+}
+
+#[test]
+fn linphone_and_baresip_call_each_other() {
+    let mut proxy = Proxy::start_with_md5();
+    let bob = Account::new("bob", "udp", proxy.port("udp"));
+    let carol = Account::new("carol", "udp", proxy.port("udp"));
+    let Some(mut baresip) = Baresip::start(&bob, true) else {
+        return;
+    };
+    let Some(mut linphone) = Linphone::start(&carol) else {
+        return;
+    };
+    proxy.wait_for_registration("bob");
+    proxy.wait_for_registration("carol");
+
+    // Linphone refuses a call while an earlier one is being cleared up: it is called first.
+    baresip.command("dial", &carol.uri());
+    linphone.wait_for("Receiving new incoming call from");
+    linphone.command("answer");
+    baresip.wait_for_event("CALL_ESTABLISHED");
+    baresip.command("hangup", "");
+    baresip.wait_for_event("CALL_CLOSED");
+    linphone.wait_for("ended");
+
+    linphone.command(&format!("call {}", bob.uri()));
+    linphone.wait_for(&format!("Media streams established with {}", bob.uri()));
+    baresip.wait_for_event("CALL_ESTABLISHED");
+    linphone.command("terminate all");
+    baresip.wait_for_event("CALL_CLOSED");
+}
+
+/// Each phone sends everything to its own server, which passes the call on to the other one.
+#[test]
+fn calls_cross_kamailio_as_the_next_hop_and_as_the_previous_one() {
+    for transport in ["udp", "tcp"] {
+        let mut proxy = Proxy::start_with_md5();
+        let Some(kamailio) = Kamailio::start(transport, proxy.port(transport)) else {
+            return;
+        };
+        let alice = Account::new("alice", transport, proxy.port(transport));
+        let bob = Account {
+            domain: format!("127.0.0.1:{}", kamailio.port),
+            ..Account::new("bob", transport, kamailio.port)
+        };
+        let Some(mut ours) = Baresip::start(&alice, true) else {
+            return;
+        };
+        let Some(mut theirs) = Baresip::start(&bob, true) else {
+            return;
+        };
+        proxy.wait_for_registration("alice");
+        theirs.wait_for_registration();
+        let over = |uri: String| format!("{uri};transport={transport}");
+        call_and_hang_up(&mut ours, &mut theirs, &over(bob.uri()));
+        call_and_hang_up(&mut theirs, &mut ours, &alice.uri());
+    }
+}
+
+/// The caller calls, the callee answers by itself and hangs up.
+fn call_and_hang_up(caller: &mut Baresip, callee: &mut Baresip, uri: &str) {
+    caller.command("dial", uri);
+    caller.wait_for_event("CALL_ESTABLISHED");
+    callee.wait_for_event("CALL_ESTABLISHED");
+    callee.command("hangup", "");
+    caller.wait_for_event("CALL_CLOSED");
+    callee.wait_for_event("CALL_CLOSED");
+}
+
+#[test]
+fn phones_in_a_browser_call_each_other_over_secure_websocket() {
+    let mut proxy = Proxy::start();
+    let server = format!("wss://127.0.0.1:{}", proxy.port("wss"));
+    let Some(browser) = Browser::open(&server, DOMAIN, PASSWORD) else {
+        return;
+    };
+    browser.wait_for("alice registered");
+    proxy.wait_for_registration("bob");
+    browser.wait_for("media connected");
+    browser.wait_for("call ended");
+    proxy.wait_for("outcome=\"answered\"");
+}
