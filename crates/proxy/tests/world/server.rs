@@ -118,7 +118,6 @@ impl Server {
                 }
             }
             Query::Credentials { .. } => Answer::Credentials(None),
-            Query::Credentials { .. } => Answer::Credentials(None),
             Query::Resolve(destination) => {
                 let remote = match destination.host.parse::<IpAddr>() {
                     Ok(address) => Some(SocketAddr::new(address, destination.port_or_default())),
