@@ -6,6 +6,7 @@ mod kamailio;
 mod linphone;
 mod phone;
 mod proxy;
+mod sipp;
 
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use kamailio::Kamailio;
 use linphone::Linphone;
 use phone::Account;
 use proxy::{DOMAIN, PASSWORD, Proxy};
+use sipp::{Sipp, scenario};
 
 /// How long anything may take that a phone does by itself.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -66,6 +68,46 @@ fn baresip_calls_baresip(caller_transport: &str, callee_transport: &str) {
     bob.wait_for_event("CALL_RINGING");
     bob.command("hangup", "");
     proxy.wait_for("487");
+}
+
+#[test]
+fn sipp_proves_who_it_is_over_udp() {
+    sipp_proves_who_it_is("udp");
+}
+
+#[test]
+fn sipp_proves_who_it_is_over_tcp() {
+    sipp_proves_who_it_is("tcp");
+}
+
+/// bob registers, alice calls him a hundred times; each is asked for a password.
+fn sipp_proves_who_it_is(transport: &str) {
+    let mut proxy = Proxy::start_with_md5();
+    let port = proxy.port(transport);
+    let answers = scenario("callee.xml");
+    let answers = answers.to_str().expect("a UTF-8 path");
+    let registers = ["-m", "1", "-oocsf", answers];
+    let Some(_bob) = Sipp::start("digest-callee.xml", transport, port, ["bob"; 2], &registers)
+    else {
+        return;
+    };
+    proxy.wait_for_registration("bob");
+    let calls = ["-m", "100", "-r", "50", "-l", "100"];
+    let users = ["alice", "bob"];
+    let Some(mut alice) = Sipp::start("digest-caller.xml", transport, port, users, &calls) else {
+        return;
+    };
+    let status = alice.process.wait(2 * LIMIT);
+    assert!(status.success(), "not every call came about: {status}");
+
+    // Without the password nothing comes about.
+    let stranger = ["mallory", "bob"];
+    let one = ["-m", "1"];
+    let Some(mut mallory) = Sipp::start("digest-caller.xml", transport, port, stranger, &one)
+    else {
+        return;
+    };
+    assert!(!mallory.process.wait(2 * LIMIT).success());
 }
 
 #[test]
