@@ -3,9 +3,12 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Once, OnceLock};
 
 use crate::packages::say_skipped;
+
+/// Tells a copy of a test program that it is in the guest.
+const INSIDE: &str = "TANDEM_IN_THE_GUEST";
 
 /// A guest whose kernel has SCTP, reached from a network namespace of its own.
 ///
@@ -90,6 +93,28 @@ impl KernelPeer {
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{command}: {text}{error}");
         text
+    }
+
+    /// Runs a test of this very program in the guest, into which the program copies itself: where
+    /// [`is_in_guest`](Self::is_in_guest) then is true.
+    ///
+    /// # Panics
+    ///
+    /// When the test fails there.
+    pub fn run_test(&self, name: &str) {
+        static COPIED: Once = Once::new();
+        let program = std::env::current_exe().expect("a program knows where it is");
+        COPIED.call_once(|| self.put(&program));
+        let file = program.file_name().unwrap_or_default().to_string_lossy();
+        let said = self.run(&format!(
+            "{INSIDE}=1 /bin/{file} --exact {name} --nocapture"
+        ));
+        assert!(said.contains("1 passed"), "{said}");
+    }
+
+    /// Whether this program runs in the guest, as the copy that [`run_test`](Self::run_test) has made.
+    pub fn is_in_guest() -> bool {
+        std::env::var_os(INSIDE).is_some()
     }
 
     /// Copies a program into the guest's `/bin`, with the libraries that it needs.
