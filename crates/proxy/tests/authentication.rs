@@ -496,27 +496,49 @@ fn strangers_may_call_our_users_and_nobody_else() {
     let mut through = request(Method::Invite, "sip:dave@192.0.2.77", "call2");
     through.replace(Name::From, "<sip:carol@example.net>;tag=1");
     bench.receive(phone(), through.clone());
+    bench.one().answers(403);
+    // One of us may vouch for them.
+    let mut bench = bench_with(|policy| policy.may_act_for_others = vec!["bob".to_owned()]);
+    bench.receive(phone(), through.clone());
     let challenge = bench.one();
     challenge.answers(407);
-    bench.receive(phone(), answered(&through, &challenge, &BOB));
+    bench.receive(phone(), answered(&through, &challenge, &ALICE));
     bench.one().answers(403);
+    with_challenge(&mut bench, &next(&next(&through)), &BOB);
+    bench.two()[1].is(Method::Invite, "sip:dave@192.0.2.77");
 }
 
 #[test]
 fn requests_within_dialogs_are_challenged_only_where_that_is_wanted() {
-    let mut within = request(Method::Bye, "sip:192.0.2.77", "call1");
-    within.replace(Name::To, "<sip:bob@example.com>;tag=2");
-    let mut bench = bench();
-    bench.receive(phone(), within.clone());
-    bench.one().is(Method::Bye, "sip:192.0.2.77");
-    let mut bench = bench_with(|policy| policy.in_dialogs = true);
-    with_challenge(&mut bench, &within, &ALICE);
-    bench.one().is(Method::Bye, "sip:192.0.2.77");
-    // ACK and CANCEL cannot be repeated.
-    let mut ack = request(Method::Ack, "sip:192.0.2.77", "call3");
-    ack.replace(Name::To, "<sip:bob@example.com>;tag=2");
-    bench.receive(phone(), ack);
-    bench.one().is(Method::Ack, "sip:192.0.2.77");
+    let within = |method: Method, route: &str| {
+        let branch = format!("z9hG4bK{method}{}", route.len());
+        let mut within = request(method, "sip:192.0.2.77", "call1");
+        within.set_top_via_parameter("branch", Some(&branch));
+        within.replace(Name::To, "<sip:dave@192.0.2.77>;tag=2");
+        within.with(Name::Route, route)
+    };
+    for in_dialogs in [false, true] {
+        let mut bench = bench_with(|policy| policy.in_dialogs = in_dialogs);
+        let invite = request(Method::Invite, "sip:dave@192.0.2.77", "call1");
+        with_challenge(&mut bench, &invite, &ALICE);
+        let [_, forwarded] = bench.two();
+        let route = forwarded.value(Name::RecordRoute);
+        let bye = within(Method::Bye, &route);
+        match in_dialogs {
+            true => drop(with_challenge(&mut bench, &bye, &ALICE)),
+            false => bench.receive(phone(), bye),
+        }
+        bench.one().is(Method::Bye, "sip:192.0.2.77");
+        // ACK and CANCEL cannot be repeated.
+        bench.receive(phone(), within(Method::Ack, &route));
+        bench.one().is(Method::Ack, "sip:192.0.2.77");
+        // What only looks like a request within a dialog is none.
+        let forged = "<sip:192.0.2.1:5060;lr>";
+        bench.receive(phone(), within(Method::Bye, forged));
+        bench.one().answers(407);
+        bench.receive(phone(), within(Method::Ack, forged));
+        bench.silence();
+    }
 }
 
 #[test]

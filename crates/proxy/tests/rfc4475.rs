@@ -29,7 +29,7 @@ fn at_home() -> Bench {
 }
 
 fn with_domains(domains: &[&str]) -> Bench {
-    let mut bench = Bench::new(&[HERE, "tcp:198.51.100.1:5060"], domains);
+    let mut bench = Bench::open_relay(&[HERE, "tcp:198.51.100.1:5060"], domains);
     bench.local = listener(HERE).address;
     for (name, address) in [
         ("example.com", "203.0.113.1:5060"),

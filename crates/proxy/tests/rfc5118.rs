@@ -21,7 +21,7 @@ fn client() -> Flow {
 }
 
 fn bench(domains: &[&str]) -> Bench {
-    let mut bench = Bench::new(&[HERE, OVER_IPV4], domains);
+    let mut bench = Bench::open_relay(&[HERE, OVER_IPV4], domains);
     bench.local = "[2001:db8::10]:5060".parse().expect("an address");
     for name in ["example.com", "host.example.net"] {
         let address = "[2001:db8::77]:5060".parse().expect("an address");

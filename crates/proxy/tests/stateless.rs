@@ -205,7 +205,7 @@ fn between_a_reliable_and_an_unreliable_side_somebody_has_to_retransmit() {
 
 #[test]
 fn responses_go_back_along_the_connection_of_the_request() {
-    let mut bench = Bench::with(&[OVER_TCP], &[], |config| {
+    let mut bench = Bench::with(&[OVER_TCP], &["example.com"], |config| {
         config.policy = policy(Mode::Stateless);
     });
     let arrival = flow(OVER_TCP, "203.0.113.7:40000");

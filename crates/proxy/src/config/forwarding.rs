@@ -4,12 +4,18 @@ use std::time::Duration;
 
 use super::reader::Section;
 use crate::ProxyConfig;
-use crate::core::{Forking, Mode, Policy};
+use crate::core::{Forking, Mode, Policy, Relay};
 
 pub(super) const MODES: [(&str, Mode); 3] = [
     ("stateful", Mode::Stateful),
     ("stateless", Mode::Stateless),
     ("redirect", Mode::Redirect),
+];
+
+const RELAY: [(&str, Relay); 3] = [
+    ("users", Relay::Users),
+    ("neighbours", Relay::Neighbours),
+    ("anybody", Relay::Anybody),
 ];
 
 const FORKING: [(&str, Forking); 3] = [
@@ -43,6 +49,7 @@ pub(super) fn at_start(file: &Section<'_, '_>, proxy: &mut ProxyConfig) {
 fn forwarding(section: &Section<'_, '_>, policy: &mut Policy) {
     let forwarding = &mut policy.forwarding;
     forwarding.mode = section.one_of("mode", forwarding.mode, &MODES);
+    forwarding.relay = section.one_of("relay", forwarding.relay, &RELAY);
     forwarding.forking = section.one_of("forking", forwarding.forking, &FORKING);
     let ring_time = section.get("ring_time", forwarding.ring_time.unwrap_or_default());
     forwarding.ring_time = (ring_time > Duration::ZERO).then_some(ring_time);

@@ -195,6 +195,7 @@ address = \"[::1]:5060\"
 default_expires = \"10min\"
 [forwarding]
 mode = \"redirect\"
+relay = \"anybody\"
 ring_time = \"0s\"
 [limits]
 requests_per_second_per_source = 5
@@ -210,6 +211,7 @@ unauthenticated_per_second_per_source = 0
     );
     assert_eq!(proxy.registrar.default_expires.as_secs(), 600);
     assert_eq!(proxy.policy.forwarding.mode, crate::core::Mode::Redirect);
+    assert_eq!(proxy.policy.forwarding.relay, crate::core::Relay::Anybody);
     assert_eq!(proxy.policy.forwarding.ring_time, None);
     let overload = &proxy.policy.overload;
     assert_eq!(overload.requests_per_second_per_source, Some(5));

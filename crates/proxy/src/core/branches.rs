@@ -401,7 +401,7 @@ impl Proxy {
                 to: side,
                 max_breadth: Some(branch.max_breadth),
             };
-            forwarded(&context.request, &how, &self.tokens)
+            forwarded(&context.request, &how, &self.tokens, &self.marks)
         };
         let mut copy = make(&hop.side);
         let mut to = hop.to;

@@ -2,6 +2,7 @@
 
 use sip::{Flow, Message, Method, Name, Transport, Uri};
 
+use super::dialog_mark::{CALL, DialogMark, DialogMarks};
 use super::flow_token::FlowTokens;
 use super::route;
 use super::target::{is_at_contact, is_sips};
@@ -44,7 +45,12 @@ const MAXIMUM_BREADTH: u32 = 60;
 const DEFAULT_MAX_FORWARDS: u8 = 70;
 
 /// Makes the copy. The request is as it was received but for what routed it here.
-pub(crate) fn forwarded(request: &Message, how: &Forwarding<'_>, tokens: &FlowTokens) -> Message {
+pub(crate) fn forwarded(
+    request: &Message,
+    how: &Forwarding<'_>,
+    tokens: &FlowTokens,
+    marks: &DialogMarks,
+) -> Message {
     let mut copy = request.clone();
     if copy.request_uri() != Some(how.request_uri) {
         copy.set_request_uri(how.request_uri);
@@ -63,7 +69,8 @@ pub(crate) fn forwarded(request: &Message, how: &Forwarding<'_>, tokens: &FlowTo
     route::postprocess(&mut copy);
     if let Some(from) = how.record_route_from {
         let scheme = record_route_scheme(&copy);
-        for uri in record_routes(from, how.to, scheme, tokens) {
+        let mark = marks.of(request);
+        for uri in record_routes(from, how.to, scheme, tokens, mark) {
             copy.push_front(Name::RecordRoute, uri);
         }
     }
@@ -154,15 +161,22 @@ enum Scheme {
 
 /// Our Record-Route values, in the order in which they are put before those that are there. Two where
 /// the sides differ, each with the transport and address of its side (RFC 5658 section 5).
-fn record_routes(from: &Side, to: &Side, scheme: Scheme, tokens: &FlowTokens) -> Vec<String> {
+fn record_routes(
+    from: &Side,
+    to: &Side,
+    scheme: Scheme,
+    tokens: &FlowTokens,
+    mark: DialogMark,
+) -> Vec<String> {
     let names_transport = from.transport != to.transport;
+    let written = |side| {
+        let uri = own_route(side, scheme, names_transport, tokens);
+        format!("<{uri};{CALL}={mark}>")
+    };
     if !names_transport && from.source == to.source && from.flow.is_none() && to.flow.is_none() {
-        return vec![record_route(to, scheme, false, tokens)];
+        return vec![written(to)];
     }
-    vec![
-        record_route(from, scheme, names_transport, tokens),
-        record_route(to, scheme, names_transport, tokens),
-    ]
+    vec![written(from), written(to)]
 }
 
 /// The Path value that leads requests to a user agent along its flow (RFC 5626 section 5.1).
@@ -172,17 +186,16 @@ pub(crate) fn path_value(side: &Side, tokens: &FlowTokens) -> String {
     } else {
         Scheme::Sip
     };
-    let value = record_route(side, scheme, true, tokens);
-    format!("{};ob>", value.trim_end_matches('>'))
+    format!("<{};ob>", own_route(side, scheme, true, tokens))
 }
 
-/// One Record-Route value. UDP goes without saying unless the other side is not UDP; any other
+/// A URI of ours that leads requests this way. UDP goes without saying unless the other side is not UDP; any other
 /// transport has to be named, or requests in the dialog would come over UDP (RFC 5658 section 6).
 ///
 /// Toward a neighbour who speaks TLS although the request has no SIPS URI, `transport=tls` is named. RFC 5658
 /// section 6.2 forbids that and wants a SIPS URI, which RFC 3261 section 16.6 step 4 forbids there; and phones
 /// that know no SIPS URI do know the parameter.
-fn record_route(side: &Side, scheme: Scheme, names_transport: bool, tokens: &FlowTokens) -> String {
+fn own_route(side: &Side, scheme: Scheme, names_transport: bool, tokens: &FlowTokens) -> String {
     let (scheme, transport) = match (scheme, side.transport) {
         (Scheme::Sips, transport) if transport.is_secure() => ("sips", under_tls(transport)),
         (_, transport) => ("sip", transport.uri_parameter()),
@@ -196,7 +209,7 @@ fn record_route(side: &Side, scheme: Scheme, names_transport: bool, tokens: &Flo
         .as_ref()
         .map(|flow| format!("{}@", tokens.encode(flow)))
         .unwrap_or_default();
-    format!("<{scheme}:{token}{}{transport};lr>", side.source)
+    format!("{scheme}:{token}{}{transport};lr", side.source)
 }
 
 /// What a SIPS URI names as its transport: what TLS runs over (RFC 3261 section 26.2.2).

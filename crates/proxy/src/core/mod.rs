@@ -6,10 +6,11 @@
 //! - `validation`: may it be processed (RFC 3261 section 16.3)? `loop_detection` tells loops from
 //!   spirals (RFC 5393).
 //! - `route`: what has led it here is taken off (section 16.4). `flow_token` finds the flow that a
-//!   Record-Route of ours names.
+//!   Record-Route of ours names, `dialog_mark` knows the dialogs that have begun through us.
 //! - `requests`: is it for the `registrar` (section 10.3), for us, for a user of ours or for somebody
 //!   else (section 16.5)? `query` parks it while a location store or a resolver is asked.
-//! - `authentication`: does it come from whom it says (section 22)?
+//! - `relay`: may its sender have it brought there? `authentication`: does it come from whom it says
+//!   (section 22)?
 //! - `registering` takes a REGISTER through: what it asks for is the `registrar`'s business, what that
 //!   changes `update`'s, the 200 `registered`'s.
 //! - `target`: the bindings of a user in the order in which they are tried; `gruu` leads to those of one
@@ -31,6 +32,7 @@ mod binding;
 mod branches;
 mod context;
 mod contexts;
+mod dialog_mark;
 mod dispatch;
 mod event;
 pub(crate) mod flow_octets;
@@ -53,6 +55,7 @@ mod registered;
 mod registering;
 mod registrar;
 mod rejection;
+mod relay;
 mod requests;
 mod responses;
 mod route;
@@ -76,7 +79,7 @@ pub use latency::{
     Histogram, LATENCY_BOUNDS, Latencies, METHOD_CLASSES, method_class, method_class_name,
 };
 pub use overload::{OverloadPolicy, OverloadStatistics};
-pub use policy::{Forking, ForwardingPolicy, Mode, Policy};
+pub use policy::{Forking, ForwardingPolicy, Mode, Policy, Relay};
 pub use proxy::{Config, FORMER_CONNECTION, Proxy};
 pub use query::{Answer, Destination, NextHop, Query, QueryId, QueryLimits};
 pub use registrar::RegistrarConfig;

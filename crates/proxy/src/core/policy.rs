@@ -51,11 +51,27 @@ pub enum Forking {
     Sequential,
 }
 
+/// Who may have requests brought to places that are none of ours: not to our users, not where a static
+/// route leads, and not within a dialog that has begun through us.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Relay {
+    /// Our users, who prove that they are where calls are authenticated, and who only say so in From
+    /// where they are not; and our neighbours.
+    #[default]
+    Users,
+    /// Neighbours: those that are never challenged, and those in the trust domain.
+    Neighbours,
+    /// Whoever asks: an open relay.
+    Anybody,
+}
+
 /// How requests are forwarded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForwardingPolicy {
     /// What becomes of requests about which no route says otherwise.
     pub mode: Mode,
+    /// Who may send requests through us to others. A request of anybody else is answered 403.
+    pub relay: Relay,
     /// In which order the targets of a user are tried.
     pub forking: Forking,
     /// How long the targets that are being tried may ring while others wait for their turn; `None`
@@ -72,6 +88,7 @@ impl Default for ForwardingPolicy {
     fn default() -> ForwardingPolicy {
         ForwardingPolicy {
             mode: Mode::Stateful,
+            relay: Relay::Users,
             forking: Forking::ByPreference,
             ring_time: Some(Duration::from_secs(30)),
             recursion: false,

@@ -19,6 +19,7 @@ use sip::{ConnectionId, Flow, Message, Method, Name, Target, Transmit, Violation
 
 use super::authentication::{Authenticating, Authentication, Parked};
 use super::contexts::Contexts;
+use super::dialog_mark::DialogMarks;
 use super::dispatch::Dispatch;
 use super::event::Event;
 use super::flow_token::FlowTokens;
@@ -115,6 +116,7 @@ pub struct Proxy {
     pub(super) questions: Questions<Waiting>,
     pub(super) loops: LoopDetector,
     pub(super) tokens: FlowTokens,
+    pub(super) marks: DialogMarks,
     pub(super) gruus: Gruus,
     /// The time of day at an instant.
     wall_clock: Option<(Instant, SystemTime)>,
@@ -207,6 +209,7 @@ impl Proxy {
         let loops = LoopDetector::new(&mut rng);
         let keys = config.keys.unwrap_or_else(|| Keys::draw(&mut rng));
         let tokens = FlowTokens::new(&keys);
+        let marks = DialogMarks::new(&keys);
         let authentication = Authentication::new(&keys, &mut rng);
         let gruus = Gruus::new(&keys, rand::SeedableRng::from_rng(&mut rng));
         let questions = Questions::new(config.queries, &mut rng);
@@ -238,6 +241,7 @@ impl Proxy {
             questions,
             loops,
             tokens,
+            marks,
             gruus,
             wall_clock: None,
             authentication,

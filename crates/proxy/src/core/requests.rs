@@ -33,7 +33,15 @@ pub(super) struct Taken {
     /// Without the Route values that led it here.
     pub(super) request: Message,
     pub(super) fingerprint: Fingerprint,
+    pub(super) bound: Bound,
+}
+
+/// Where a request is for, and what is known of it by the way that it came.
+#[derive(Debug)]
+pub(super) struct Bound {
     pub(super) addressee: Addressee,
+    /// It belongs to a dialog that has begun through us: it has a tag in To, and our mark in a Route.
+    pub(super) is_in_dialog: bool,
 }
 
 /// Where a request is for.
@@ -67,15 +75,15 @@ impl Proxy {
         }
         self.remove_claims(&mut request, &arrival);
         let fingerprint = self.loops.fingerprint(&request);
-        match self.addressee(&mut request, &arrival, fingerprint) {
-            Ok(addressee) => {
+        match self.bound(&mut request, &arrival, fingerprint) {
+            Ok(bound) => {
                 let taken = Taken {
                     server,
                     arrival,
                     received: now,
                     request,
                     fingerprint,
-                    addressee,
+                    bound,
                 };
                 self.authenticate(now, taken);
             }
@@ -92,7 +100,7 @@ impl Proxy {
             received,
             mut request,
             fingerprint,
-            addressee,
+            bound: Bound { addressee, .. },
         } = taken;
         let context = |request| Box::new(Context::new(received, request, arrival, fingerprint));
         match addressee {
@@ -231,17 +239,43 @@ impl Proxy {
     }
 
     /// Checks a request, takes off what led it here, and finds out where it is for.
-    pub(super) fn addressee(
+    pub(super) fn bound(
         &self,
         request: &mut Message,
         arrival: &Flow,
         fingerprint: Fingerprint,
-    ) -> Result<Addressee, Rejection> {
+    ) -> Result<Bound, Rejection> {
+        let mut bound = Bound {
+            addressee: Addressee::Element,
+            is_in_dialog: false,
+        };
         if validation::check(request, fingerprint, &self.identity)? == Verdict::AnswerOptions {
-            return Ok(Addressee::Element);
+            return Ok(bound);
         }
         let had_route = request.contains(Name::Route);
-        let along = route::preprocess(request, arrival, &self.identity, &self.tokens)?;
+        let has_tag = request.to().is_some_and(|to| to.tag().is_some());
+        let own = route::Own {
+            identity: &self.identity,
+            tokens: &self.tokens,
+            mark: (had_route && has_tag).then(|| self.marks.of(request)),
+        };
+        let led = route::preprocess(request, arrival, own)?;
+        bound.is_in_dialog = led.is_marked;
+        // Within a dialog the Routes have led here, and the Request-URI leads on.
+        let may_be_routed = !(had_route && has_tag);
+        bound.addressee = self.addressee(request, arrival, led.along, may_be_routed)?;
+        Ok(bound)
+    }
+
+    /// Where a request is for that has nothing on it any more that led it here, but perhaps along a flow.
+    /// `may_be_routed`: static routes are for it.
+    fn addressee(
+        &self,
+        request: &Message,
+        arrival: &Flow,
+        along: Option<route::Along>,
+        may_be_routed: bool,
+    ) -> Result<Addressee, Rejection> {
         let has_route = request.contains(Name::Route);
         let uri = request.request_uri().unwrap_or_default();
         if let Some(along) = along
@@ -251,9 +285,7 @@ impl Proxy {
             target.is_edge = along.is_edge;
             return Ok(Addressee::Requested(target));
         }
-        // Within a dialog the Routes have led here, and the Request-URI leads on.
-        let is_in_dialog = had_route && request.to().is_some_and(|to| to.tag().is_some());
-        if !has_route && !is_in_dialog && self.has_route_for(request) {
+        if !has_route && may_be_routed && self.has_route_for(request) {
             return Ok(Addressee::Routed);
         }
         let requested = Ok(Addressee::Requested(Target::as_requested(uri, None)));

@@ -3,6 +3,7 @@
 
 use sip::{Flow, Message, Name, NameAddr, SipUri, Uri};
 
+use super::dialog_mark::{CALL, DialogMark};
 use super::flow_token::FlowTokens;
 use super::identity::Identity;
 use super::rejection::Rejection;
@@ -17,8 +18,25 @@ pub(crate) struct Along {
     pub(crate) is_edge: bool,
 }
 
-/// Takes off a request what has led it here. Returns the flow that the last Route of ours names:
-/// along it the request goes on.
+/// What has led a request here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Led {
+    /// The flow that the last Route of ours names: along it the request goes on.
+    pub(crate) along: Option<Along>,
+    /// A Route of ours has the mark of the dialog.
+    pub(crate) is_marked: bool,
+}
+
+/// What requests are read with that come back to us by our own Routes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Own<'a> {
+    pub(crate) identity: &'a Identity,
+    pub(crate) tokens: &'a FlowTokens,
+    /// That of the dialog which the request may belong to.
+    pub(crate) mark: Option<DialogMark>,
+}
+
+/// Takes off a request what has led it here.
 ///
 /// Several Route values of ours in a row are taken off at once: two stand for the two sides of one
 /// passage through us (RFC 5658 section 5), more for a spiral, which would only come back. The last
@@ -27,19 +45,19 @@ pub(crate) struct Along {
 pub(crate) fn preprocess(
     request: &mut Message,
     arrival: &Flow,
-    identity: &Identity,
-    tokens: &FlowTokens,
-) -> Result<Option<Along>, Rejection> {
-    let mut named = None;
-    if let Some(flow) = undo_strict_routing(request, arrival, identity, tokens)? {
-        named = flow;
+    own: Own<'_>,
+) -> Result<Led, Rejection> {
+    let mut led = Led::default();
+    if let Some(route) = undo_strict_routing(request, arrival, own)? {
+        led = route;
     }
-    strip_maddr(request, arrival, identity);
-    while let Some(flow) = first_own_route(request, arrival, identity, tokens)? {
-        named = flow;
+    strip_maddr(request, arrival, own.identity);
+    while let Some(route) = first_own_route(request, arrival, own)? {
+        led.along = route.along;
+        led.is_marked |= route.is_marked;
         request.remove_first_value(Name::Route);
     }
-    Ok(named)
+    Ok(led)
 }
 
 /// The URI that decides where a request goes next: the first Route, which is that of the target's path
@@ -77,32 +95,31 @@ pub(crate) fn postprocess(request: &mut Message) {
 }
 
 /// Where a strict router has put our Record-Route URI into the request line, the last Route is the
-/// Request-URI that was meant (RFC 3261 section 16.4). Returns the flow that the URI names.
+/// Request-URI that was meant (RFC 3261 section 16.4). Returns what the URI says.
 fn undo_strict_routing(
     request: &mut Message,
     arrival: &Flow,
-    identity: &Identity,
-    tokens: &FlowTokens,
-) -> Result<Option<Option<Along>>, Rejection> {
+    own: Own<'_>,
+) -> Result<Option<Led>, Rejection> {
     let Some(Ok(Uri::Sip(uri))) = request.request_uri().map(Uri::parse) else {
         return Ok(None);
     };
     // Only our Record-Route URIs are loose routers at our address.
-    if !uri.parameters().contains("lr") || !identity.is_own(&uri, arrival.local) {
+    if !uri.parameters().contains("lr") || !own.identity.is_own(&uri, arrival.local) {
         return Ok(None);
     }
     let routes: Vec<Vec<u8>> = request.values(Name::Route).map(<[u8]>::to_vec).collect();
     let Some((last, others)) = routes.split_last() else {
         return Ok(None);
     };
-    let named = flow_of(&uri, arrival, tokens)?;
+    let led = led_by(&uri, arrival, own)?;
     let meant = NameAddr::parse(last).map_err(|_| MALFORMED_ROUTE)?.uri();
     request.set_request_uri(&uri::request_uri(meant));
     request.remove_all(Name::Route);
     for route in others {
         request.push_back(Name::Route, route);
     }
-    Ok(Some(named))
+    Ok(Some(led))
 }
 
 /// Takes maddr off a Request-URI that it has led to us (RFC 3261 section 16.4).
@@ -126,23 +143,34 @@ fn strip_maddr(request: &mut Message, arrival: &Flow, identity: &Identity) {
     }
 }
 
-/// The flow that the first Route names, if that Route is ours.
+/// What the first Route says, if that Route is ours.
 fn first_own_route(
     request: &Message,
     arrival: &Flow,
-    identity: &Identity,
-    tokens: &FlowTokens,
-) -> Result<Option<Option<Along>>, Rejection> {
+    own: Own<'_>,
+) -> Result<Option<Led>, Rejection> {
     let Some(route) = request.routes().next() else {
         return Ok(None);
     };
     match route.map_err(|_| MALFORMED_ROUTE)?.parse_uri() {
-        Ok(Uri::Sip(uri)) if identity.is_own(&uri, arrival.local) => {
-            flow_of(&uri, arrival, tokens).map(Some)
+        Ok(Uri::Sip(uri)) if own.identity.is_own(&uri, arrival.local) => {
+            led_by(&uri, arrival, own).map(Some)
         }
         Ok(Uri::Sip(_)) => Ok(None),
         _ => Err(MALFORMED_ROUTE),
     }
+}
+
+/// What a URI of ours says.
+fn led_by(uri: &SipUri<'_>, arrival: &Flow, own: Own<'_>) -> Result<Led, Rejection> {
+    let is_marked = own
+        .mark
+        .zip(uri.parameter(CALL))
+        .is_some_and(|(mark, written)| mark.is(written));
+    Ok(Led {
+        along: flow_of(uri, arrival, own.tokens)?,
+        is_marked,
+    })
 }
 
 /// The flow whose token is a URI's user part. Where we have given out the URI as a Path, a request that

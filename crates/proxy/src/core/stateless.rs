@@ -19,6 +19,7 @@ use super::policy::Mode;
 use super::proxy::{Proxy, Waiting};
 use super::query::{Answer, Query};
 use super::rejection::Rejection;
+use super::relay::Entitlement;
 use super::requests::{Addressee, NOT_FOUND, store_error, unavailable};
 use super::target::Target;
 
@@ -64,11 +65,18 @@ impl Proxy {
         self.remove_claims(&mut request, &arrival);
         let fingerprint = self.loops.fingerprint(&request);
         let is_cancel = request.method() == Some(&Method::Cancel);
-        let addressee = self.addressee(&mut request, &arrival, fingerprint);
-        let is_answered_here = match &addressee {
-            Ok(Addressee::Registrar | Addressee::Element) => true,
-            Ok(addressee) => self.is_challenged(&request, &arrival, addressee),
-            Err(_) => false,
+        let bound = self.bound(&mut request, &arrival, fingerprint);
+        let (is_answered_here, is_denied) = match &bound {
+            Ok(bound) => match self.entitlement(&request, &arrival, bound) {
+                Entitlement::Free => {
+                    let addressee = &bound.addressee;
+                    let is_here = matches!(addressee, Addressee::Registrar | Addressee::Element);
+                    (is_here, false)
+                }
+                Entitlement::ByProof(_) => (true, false),
+                Entitlement::None => (false, true),
+            },
+            Err(_) => (false, false),
         };
         if !is_cancel && is_answered_here {
             self.transactions.handle_message(now, arrival, received);
@@ -83,7 +91,11 @@ impl Proxy {
             fingerprint,
             target: None,
         };
-        match addressee {
+        match bound.map(|bound| bound.addressee) {
+            Ok(_) if is_denied => {
+                let rejection = self.deny_relay();
+                self.refuse_passing(now, &passing, &rejection);
+            }
             // What such a CANCEL could end was answered by us, and is over.
             Ok(Addressee::Registrar | Addressee::Element) => {
                 self.refuse_passing(now, &passing, &NO_TRANSACTION);
@@ -107,7 +119,11 @@ impl Proxy {
         }
         self.remove_claims(&mut request, &arrival);
         let fingerprint = self.loops.fingerprint(&request);
-        let addressee = self.addressee(&mut request, &arrival, fingerprint);
+        let bound = self.bound(&mut request, &arrival, fingerprint);
+        let is_denied = bound.as_ref().is_ok_and(|bound| {
+            let entitlement = self.entitlement(&request, &arrival, bound);
+            matches!(entitlement, Entitlement::None)
+        });
         let passing = Passing {
             request,
             received: None,
@@ -115,8 +131,12 @@ impl Proxy {
             fingerprint,
             target: None,
         };
-        match addressee {
-            Ok(addressee) => self.pass_on(now, passing, addressee),
+        match bound {
+            Ok(_) if is_denied => {
+                let rejection = self.deny_relay();
+                self.refuse_passing(now, &passing, &rejection);
+            }
+            Ok(bound) => self.pass_on(now, passing, bound.addressee),
             Err(rejection) => self.refuse_passing(now, &passing, &rejection),
         }
     }
@@ -256,7 +276,7 @@ impl Proxy {
                     to: &side,
                     max_breadth: max_breadth(request).filter(|_| has_breadth),
                 };
-                let mut copy = forwarded(request, &how, &self.tokens);
+                let mut copy = forwarded(request, &how, &self.tokens, &self.marks);
                 self.withhold_identity(&mut copy, &to, peer.as_deref());
                 if is_answered {
                     self.statistics.passed_on += 1;

@@ -47,6 +47,9 @@ pub struct Statistics {
     pub acknowledgements_forwarded: u64,
     /// Requests answered 401 or 407 with a challenge.
     pub challenged: u64,
+    /// Requests and ACKs refused because they were from strangers, to strangers (see
+    /// [`Relay`](super::Relay)).
+    pub relays_denied: u64,
     /// Requests whose senders have proved who they are.
     pub authenticated: u64,
     /// Requests refused because the password was wrong, or nobody has that name.
@@ -123,6 +126,7 @@ impl AddAssign for Statistics {
             dropped_user_agents,
             acknowledgements_forwarded,
             challenged,
+            relays_denied,
             authenticated,
             authentication_failures,
             nonces_replayed,
@@ -166,6 +170,7 @@ impl AddAssign for Statistics {
         self.dropped_user_agents += dropped_user_agents;
         self.acknowledgements_forwarded += acknowledgements_forwarded;
         self.challenged += challenged;
+        self.relays_denied += relays_denied;
         self.authenticated += authenticated;
         self.authentication_failures += authentication_failures;
         self.nonces_replayed += nonces_replayed;

@@ -248,6 +248,7 @@ fn is_refusal(error: &SendError) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use rand::SeedableRng;
@@ -258,7 +259,7 @@ mod tests {
 
     use super::super::control;
     use super::*;
-    use crate::core::{Config, Listener};
+    use crate::core::{Config, Listener, Policy, Relay};
     use crate::location::LocationConfig;
 
     #[tokio::test]
@@ -269,7 +270,11 @@ mod tests {
         })
         .expect("it starts");
         let local = transports.listening()[0].address;
+        // The request is for somebody else.
+        let mut policy = Policy::default();
+        policy.forwarding.relay = Relay::Anybody;
         let config = Config {
+            policy: Arc::new(policy),
             listeners: vec![Listener {
                 transport: Transport::Udp,
                 address: local,

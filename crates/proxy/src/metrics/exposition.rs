@@ -198,6 +198,7 @@ impl Snapshot {
                     statistics.transactions.stray_responses,
                 ),
                 (reason("stray_ack"), statistics.acknowledgements_dropped),
+                (reason("relay"), statistics.relays_denied),
                 (
                     reason("no_transaction_room"),
                     statistics.transactions.overloaded,

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use proxy::core::{
-    AddressOfRecord, Answer, Bindings, Config, Domain, Event, Listener, NextHop, Proxy, Query,
-    QueryId,
+    AddressOfRecord, Answer, Bindings, Config, Domain, Event, Listener, NextHop, Policy, Proxy,
+    Query, QueryId, Relay,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
@@ -48,6 +48,15 @@ impl Bench {
     /// A proxy that listens on these (`transport:address`) and is responsible for these domains.
     pub(crate) fn new(listeners: &[&str], domains: &[&str]) -> Bench {
         Bench::with(listeners, domains, |_| {})
+    }
+
+    /// One that brings requests of strangers to strangers.
+    pub(crate) fn open_relay(listeners: &[&str], domains: &[&str]) -> Bench {
+        Bench::with(listeners, domains, |config| {
+            let mut policy = Policy::default();
+            policy.forwarding.relay = Relay::Anybody;
+            config.policy = Arc::new(policy);
+        })
     }
 
     pub(crate) fn with(

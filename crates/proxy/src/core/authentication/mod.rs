@@ -13,7 +13,7 @@ use std::time::Instant;
 use rand::Rng;
 use sip::digest::{Algorithm, Authorization, Challenge, Credentials};
 use sip::transaction::ServerId;
-use sip::{Flow, Message, Method, Name, SipUri, Uri};
+use sip::{Flow, Host, Message, Method, Name, NameAddr, SipUri, Uri};
 
 use super::binding::AddressOfRecord;
 use super::event::Event;
@@ -21,7 +21,8 @@ use super::keys::Keys;
 use super::proxy::{Proxy, Waiting};
 use super::query::{Answer, Query, QueryId};
 use super::rejection::Rejection;
-use super::requests::{Addressee, Taken};
+use super::relay::Entitlement;
+use super::requests::Taken;
 use nonce::{Nonces, Verdict};
 use nonce_counts::NonceCounts;
 
@@ -38,9 +39,19 @@ pub(crate) struct Authentication {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Demand {
     realm: String,
-    /// The user for whom the request speaks; `None` where that is none of ours.
-    user: Option<String>,
+    speaker: Speaker,
     is_registrar: bool,
+}
+
+/// For whom a request speaks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Speaker {
+    /// A user of ours.
+    User(AddressOfRecord),
+    /// Somebody who does not say (RFC 3323 section 4.1.1.3): it may be any user of ours.
+    Anonymous,
+    /// Somebody else.
+    Stranger,
 }
 
 /// A request that waits for what is stored of its sender's password.
@@ -119,9 +130,17 @@ impl Demand {
 impl Proxy {
     /// Lets a request on its way, or first finds out who has sent it.
     pub(super) fn authenticate(&mut self, now: Instant, taken: Taken) {
-        let Some(demand) = self.demand(&taken.request, &taken.arrival, &taken.addressee) else {
-            self.proceed(now, taken, None);
-            return;
+        let demand = match self.entitlement(&taken.request, &taken.arrival, &taken.bound) {
+            Entitlement::Free => {
+                self.proceed(now, taken, None);
+                return;
+            }
+            Entitlement::None => {
+                let rejection = self.deny_relay();
+                self.refuse(now, taken.server, &taken.request, &rejection);
+                return;
+            }
+            Entitlement::ByProof(demand) => demand,
         };
         match self.finding(now, &taken, &demand) {
             Finding::Challenge { is_stale } => {
@@ -189,16 +208,6 @@ impl Proxy {
         self.proceed(now, taken, confirmation);
     }
 
-    /// Whether a request has to prove who has sent it.
-    pub(super) fn is_challenged(
-        &self,
-        request: &Message,
-        arrival: &Flow,
-        addressee: &Addressee,
-    ) -> bool {
-        self.demand(request, arrival, addressee).is_some()
-    }
-
     /// Ends the waiting of an INVITE that is cancelled. Returns whether it did wait.
     pub(super) fn cancel_authentication(&mut self, now: Instant, cancelled: ServerId) -> bool {
         let waiting = self
@@ -228,47 +237,31 @@ impl Proxy {
         });
     }
 
-    /// What a request has to prove, if anything.
-    fn demand(&self, request: &Message, arrival: &Flow, addressee: &Addressee) -> Option<Demand> {
-        let policy = &self.policy.authentication;
-        let is_registrar = matches!(addressee, Addressee::Registrar);
-        let is_wanted = if is_registrar {
-            policy.register
-        } else {
-            let is_in_dialog = request.to().is_some_and(|to| to.tag().is_some());
-            let can_be_repeated = !matches!(request.method(), Some(Method::Ack | Method::Cancel));
-            policy.calls
-                && can_be_repeated
-                && !matches!(addressee, Addressee::Element)
-                && (policy.in_dialogs || !is_in_dialog)
-        };
-        let is_exempt =
-            policy.is_exempt(arrival.remote.ip()) || !is_registrar && self.is_trusted(arrival);
-        if !is_wanted || is_exempt {
-            return None;
-        }
-        let speaker = if is_registrar {
-            request.to()
-        } else {
-            request.from()
-        };
-        let user = speaker
-            .and_then(|speaker| speaker.parse_uri().ok())
-            .and_then(|uri| self.user(uri.as_sip()?, arrival));
-        if user.is_none() && matches!(addressee, Addressee::User(_)) {
-            // A stranger calls a user of ours.
-            return None;
-        }
-        let realm = match (&policy.realm, &user) {
+    /// What who speaks for a user has to prove. `None` where there is no realm to ask for.
+    pub(super) fn demand(&self, speaker: Speaker, is_registrar: bool) -> Option<Demand> {
+        let realm = match (&self.policy.authentication.realm, &speaker) {
             (Some(realm), _) => realm.clone(),
-            (None, Some(user)) => user.domain().to_owned(),
-            (None, None) => self.identity.first_domain()?.to_string(),
+            (None, Speaker::User(user)) => user.domain().to_owned(),
+            (None, _) => self.identity.first_domain()?.to_string(),
         };
         Some(Demand {
             realm,
-            user: user.map(|user| user.user().to_owned()),
+            speaker,
             is_registrar,
         })
+    }
+
+    /// Whom a request says that it comes from, or for whom a REGISTER speaks.
+    pub(super) fn speaker(&self, named: Option<NameAddr<'_>>, arrival: &Flow) -> Speaker {
+        let uri = named.and_then(|named| named.parse_uri().ok());
+        let Some(uri) = uri.as_ref().and_then(Uri::as_sip) else {
+            return Speaker::Stranger;
+        };
+        match self.user(uri, arrival) {
+            Some(user) => Speaker::User(user),
+            None if uri.host() == Host::Name(ANONYMOUS) => Speaker::Anonymous,
+            None => Speaker::Stranger,
+        }
     }
 
     /// What can be said of a request without knowing the password.
@@ -292,7 +285,7 @@ impl Proxy {
             Verdict::Stale => return Finding::Challenge { is_stale: true },
             Verdict::Foreign => return Finding::Challenge { is_stale: false },
         }
-        if !policy.may_act(&given.username, demand.user.as_deref()) {
+        if !policy.may_act(&given.username, &demand.speaker) {
             return Finding::Refuse(FORBIDDEN);
         }
         if !self.is_meant(&given.uri, &taken.request, &taken.arrival) {
@@ -422,6 +415,9 @@ fn nobody() -> Credentials {
         sha512_256: Some([0; 32]),
     }
 }
+
+/// The domain of those who do not say who they are (RFC 3323 section 4.1.1.3).
+const ANONYMOUS: &str = "anonymous.invalid";
 
 /// For who is not who it says, and who may not do what it wants.
 const FORBIDDEN: Rejection = Rejection::new(403, "Forbidden");

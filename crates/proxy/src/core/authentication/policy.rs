@@ -6,6 +6,7 @@ use std::time::Duration;
 use sip::digest::Algorithm;
 
 use super::super::routing::AddressRange;
+use super::Speaker;
 
 /// Who has to say who it is, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,10 +14,12 @@ pub struct AuthenticationPolicy {
     /// Whether a REGISTER is answered 401 until it proves to come from the user in its To.
     pub register: bool,
     /// Whether other requests of our users are answered 407 until they prove to come from the user in
-    /// their From, and those of strangers to strangers until one of us vouches for them. Strangers can
-    /// still call our users. ACK and CANCEL are never challenged (RFC 3261 section 22.1).
+    /// their From, and those of nobody (`anonymous.invalid`) until they prove to come from any of our
+    /// users. Strangers can still call our users. ACK and CANCEL are never challenged (RFC 3261 section
+    /// 22.1).
     pub calls: bool,
-    /// Whether that is so for requests within dialogs too, and not only for those that may begin one.
+    /// Whether that is so for requests within dialogs that have begun through us too, and not only for
+    /// all others.
     pub in_dialogs: bool,
     /// Who is never asked: trunks, other servers of ours. Neighbours in the trust domain are not asked
     /// either, but when they register.
@@ -34,7 +37,8 @@ pub struct AuthenticationPolicy {
     pub maximum_nonces: usize,
     /// Whether clients of RFC 2069 are served, who do not know `qop`. Each nonce is good once then.
     pub allow_without_qop: bool,
-    /// Users who may register and call for others, such as gateways (RFC 3261 section 22.1).
+    /// Users who may register and call for others, such as gateways, and vouch for strangers (RFC 3261
+    /// section 22.1).
     pub may_act_for_others: Vec<String>,
     /// Whether a 200 to a REGISTER proves that we know the password too (Authentication-Info, RFC 7616
     /// section 3.5).
@@ -62,14 +66,19 @@ impl Default for AuthenticationPolicy {
 
 impl AuthenticationPolicy {
     /// Whether requests from an address are not challenged.
-    pub(super) fn is_exempt(&self, address: IpAddr) -> bool {
+    pub(crate) fn is_exempt(&self, address: IpAddr) -> bool {
         self.exempt.iter().any(|range| range.contains(address))
     }
 
     /// Whether a user name given with the proof is that of the user for whom the request speaks, or may
     /// speak for it.
-    pub(super) fn may_act(&self, username: &str, user: Option<&str>) -> bool {
-        user == Some(username)
+    pub(super) fn may_act(&self, username: &str, speaker: &Speaker) -> bool {
+        let is_own = match speaker {
+            Speaker::User(user) => user.user() == username,
+            Speaker::Anonymous => true,
+            Speaker::Stranger => false,
+        };
+        is_own
             || self
                 .may_act_for_others
                 .iter()
