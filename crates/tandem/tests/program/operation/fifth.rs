@@ -70,8 +70,43 @@ impl Drop for ControlGroup {
     }
 }
 
-/// Calls of 20 ms, and what became of them, with the time that they took.
-fn call(proxy: &Proxy, pace: Pace, time: Duration) -> (CallResults, Duration) {
+/// A proxy of its own for each run: what an earlier one has left (its callees' bindings, transactions that
+/// only wait for retransmissions) is not to burden the next.
+fn start(group: &ControlGroup) -> Proxy {
+    let mut command = tandem();
+    command
+        .args(["proxy", "--store", "memory:", "--workers", "1"])
+        .args(["--listen", "udp:127.0.0.1:0", "--metrics", "127.0.0.1:0"])
+        .env("TANDEM_LOG", "warn,tandem=info");
+    let mut proxy = start_command(&mut command);
+    proxy.peer.wait_for_output("metrics on http://", PATIENCE);
+    group.take_in(proxy.peer.id()).expect("it is ours");
+    proxy
+}
+
+/// What became of a run.
+#[derive(Debug)]
+struct Run {
+    calls: CallResults,
+    /// Messages that the users sent again.
+    retransmissions: u64,
+    time: Duration,
+    /// What the proxy used of a processor.
+    share: f64,
+}
+
+impl Run {
+    fn completed_per_second(&self) -> f64 {
+        self.calls.completed as f64 / self.time.as_secs_f64()
+    }
+
+    fn attempted_per_second(&self) -> f64 {
+        self.calls.attempted as f64 / self.time.as_secs_f64()
+    }
+}
+
+/// Calls of 20 ms, and what became of them.
+fn call(proxy: &Proxy, pace: Pace, time: Duration) -> Run {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -94,12 +129,30 @@ fn call(proxy: &Proxy, pace: Pace, time: Duration) -> (CallResults, Duration) {
         load.register(Duration::from_secs(20))
             .await
             .expect("sockets");
+        let before = processor_time(proxy);
         load.call().await.expect("sockets");
-        let results = load.calls().clone();
-        let taken = load.call_time();
+        let used = processor_time(proxy) - before;
+        let run = Run {
+            calls: load.calls().clone(),
+            retransmissions: load.sip_retransmissions(),
+            time: load.call_time(),
+            share: used / load.call_time().as_secs_f64(),
+        };
         load.shutdown().await;
-        (results, taken)
+        run
     })
+}
+
+/// Seconds of a processor that the proxy has used: fields 14 and 15 of /proc/PID/stat, in hundredths.
+fn processor_time(proxy: &Proxy) -> f64 {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", proxy.peer.id())).expect("it runs");
+    let (_, fields) = stat.rsplit_once(") ").expect("a name in parentheses");
+    let ticks = fields
+        .split(' ')
+        .skip(11)
+        .take(2)
+        .map(|ticks| ticks.parse::<f64>().expect("a number"));
+    ticks.sum::<f64>() / 100.0
 }
 
 /// How many datagrams found no room at the socket of a port: the last column of /proc/net/udp.
@@ -115,11 +168,6 @@ fn kernel_drops(port: u16) -> u64 {
         .sum()
 }
 
-/// The calls completed a second.
-fn rate((results, time): &(CallResults, Duration)) -> f64 {
-    results.completed as f64 / time.as_secs_f64()
-}
-
 /// It measures, so it wants a machine of its own:
 /// `cargo test --release -p tandem --test program fifth -- --ignored --nocapture`.
 #[test]
@@ -132,27 +180,33 @@ fn held_to_a_fifth_of_a_processor_it_completes_most_of_what_it_can_at_twice_that
             return;
         }
     };
-    let mut command = tandem();
-    command
-        .args(["proxy", "--store", "memory:", "--workers", "1"])
-        .args(["--listen", "udp:127.0.0.1:0", "--metrics", "127.0.0.1:0"])
-        .env("TANDEM_LOG", "warn,tandem=info");
-    let mut proxy = start_command(&mut command);
-    proxy.peer.wait_for_output("metrics on http://", PATIENCE);
-    group.take_in(proxy.peer.id()).expect("it is ours");
-
     // Callers that wait for their calls to end never overload it.
-    let capacity = rate(&call(&proxy, Pace::Closed, Duration::from_secs(10)));
+    let proxy = start(&group);
+    let closed = call(&proxy, Pace::Closed, Duration::from_secs(10));
+    drop(proxy);
+    let capacity = closed.completed_per_second();
+    println!(
+        "capacity {capacity:.0} calls/s: {:.1} % of a processor, {} calls failed, {} messages sent again",
+        100.0 * closed.share,
+        closed.calls.failed,
+        closed.retransmissions,
+    );
+
+    let proxy = start(&group);
     let offered = 2.0 * capacity;
     let pace = Pace::Open {
         calls_per_second: offered,
     };
     let overloaded = call(&proxy, pace, Duration::from_secs(20));
-    let completed = rate(&overloaded);
-    let attempted = overloaded.0.attempted as f64 / overloaded.1.as_secs_f64();
+    let completed = overloaded.completed_per_second();
+    let attempted = overloaded.attempted_per_second();
     println!(
-        "capacity {capacity:.0} calls/s; {attempted:.0} begun, {completed:.0} completed: {:.0} % of capacity",
-        100.0 * completed / capacity
+        "at twice that: {attempted:.0} begun, {completed:.0} completed: {:.0} % of capacity; \
+         {:.1} % of a processor, {} calls failed, {} messages sent again",
+        100.0 * completed / capacity,
+        100.0 * overloaded.share,
+        overloaded.calls.failed,
+        overloaded.retransmissions,
     );
     let (_, metrics) = get(&proxy, "/metrics");
     for line in metrics.lines() {
@@ -160,6 +214,8 @@ fn held_to_a_fifth_of_a_processor_it_completes_most_of_what_it_can_at_twice_that
             "tandem_drops",
             "tandem_incoming_dropped",
             "tandem_queue_delay",
+            "tandem_sip_absorbed",
+            "tandem_sip_retransmissions",
         ]
         .iter()
         .any(|name| line.starts_with(name));
