@@ -62,8 +62,9 @@ pub enum Carrier {
     Tcp,
     /// TLS over TCP, deciphered with the keys of a log, or recorded in the clear.
     Tls,
-    /// A user message of SCTP (RFC 4168).
-    Sctp(UserMessage),
+    /// A user message of SCTP (RFC 4168); where in the association it was is not known of what was recorded
+    /// without packets.
+    Sctp(Option<UserMessage>),
     /// TLS over SCTP, recorded in the clear.
     TlsSctp,
     /// WebSocket (RFC 7118).

@@ -3,10 +3,24 @@
 //! A [`Reader`] goes through one file, packet by packet, and hands over what it sees.
 #![forbid(unsafe_code)]
 
+mod channel;
 mod event;
+mod file;
+mod input;
+mod ip;
+mod layers;
+mod link;
+mod pdu;
 mod reader;
+mod sctp;
+mod settings;
+mod start_line;
+mod tcp;
+mod teller;
+mod websocket;
 
 pub use event::{
     Carrier, Endpoint, SctpPacket, Seen, SipSummary, SummaryStart, Time, Trouble, UserMessage, What,
 };
 pub use reader::{Counts, OpenError, Reader};
+pub use settings::{Limits, Settings};

@@ -2,7 +2,11 @@
 
 use std::io::{self, Read};
 
-use crate::{Seen, Time};
+use crate::file::{File, Item};
+use crate::input::Input;
+use crate::layers::Layers;
+use crate::teller::Teller;
+use crate::{Seen, Settings, Time};
 
 /// Why a file cannot be read at all.
 #[derive(Debug, thiserror::Error)]
@@ -10,6 +14,12 @@ pub enum OpenError {
     /// The file could not be read.
     #[error(transparent)]
     Io(#[from] io::Error),
+    /// There is nothing in it.
+    #[error("the file is empty")]
+    Empty,
+    /// It is compressed, which is for others to undo.
+    #[error("the file is compressed by {0}: uncompress it first")]
+    Compressed(&'static str),
     /// It is of no format that is known.
     #[error("neither pcap, pcapng, nor a text summary of Wireshark")]
     UnknownFormat,
@@ -20,47 +30,84 @@ pub enum OpenError {
 pub struct Counts {
     /// Packets in the file.
     pub packets: u64,
-    /// Octets of the file.
+    /// Octets of the file that have been read.
     pub octets: u64,
     /// SIP messages.
     pub sip_messages: u64,
     /// SCTP packets.
     pub sctp_packets: u64,
+    /// What could not be read, or is missing: each a [`Trouble`](crate::Trouble) that was seen.
+    pub troubles: u64,
 }
 
 /// Reads one capture file. Its memory is bounded by what waits for its other parts (fragments,
 /// segments, unfinished messages), not by the length of the file.
 pub struct Reader<R> {
     file: usize,
-    input: R,
+    input: Input<R>,
+    format: File,
+    layers: Layers,
+    /// What was read to know its time, and has not been handed over.
+    ahead: Option<Item>,
+    last_time: Time,
     counts: Counts,
+    finished: bool,
 }
 
 impl<R: Read> Reader<R> {
-    /// Looks at the beginning of a file to see what it is. `file` is the number that
-    /// [`Seen::file`] will have.
+    /// Looks at the beginning of a file to see what it is, to read it with the ordinary settings. `file` is
+    /// the number that [`Seen::file`] will have.
     ///
     /// # Errors
     ///
     /// When it cannot be read, or is nothing that is known.
     pub fn open(input: R, file: usize) -> Result<Reader<R>, OpenError> {
-        let mut reader = Reader {
-            file,
-            input,
-            counts: Counts::default(),
-        };
-        let mut beginning = [0; 4];
-        reader.input.read_exact(&mut beginning)?;
-        Ok(reader)
+        Reader::open_with(input, file, &Settings::default())
     }
 
-    /// When the next packet was captured, so that several files can be merged by time. `None` at the end.
+    /// Looks at the beginning of a file to see what it is.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read, or is nothing that is known.
+    pub fn open_with(input: R, file: usize, settings: &Settings) -> Result<Reader<R>, OpenError> {
+        let mut input = Input::new(input);
+        let Some(format) = File::recognise(&mut input)? else {
+            return Err(match input.ready() {
+                [] => OpenError::Empty,
+                [0x1f, 0x8b, ..] => OpenError::Compressed("gzip"),
+                [0x28, 0xb5, 0x2f, 0xfd, ..] => OpenError::Compressed("zstd"),
+                [0x04, 0x22, 0x4d, 0x18, ..] => OpenError::Compressed("lz4"),
+                [0xfd, b'7', b'z', ..] => OpenError::Compressed("xz"),
+                _ => OpenError::UnknownFormat,
+            });
+        };
+        Ok(Reader {
+            file,
+            input,
+            format,
+            layers: Layers::new(settings),
+            ahead: None,
+            last_time: Time::default(),
+            counts: Counts::default(),
+            finished: false,
+        })
+    }
+
+    /// When the next packet was captured, so that several files can be merged by time. `None` at the end;
+    /// [`step`](Reader::step) may still have something to tell then.
     ///
     /// # Errors
     ///
     /// When the file cannot be read.
     pub fn next_time(&mut self) -> io::Result<Option<Time>> {
-        Ok(None)
+        if self.ahead.is_none() {
+            self.ahead = self.format.next(&mut self.input)?;
+        }
+        Ok(self.ahead.as_ref().map(|item| match item {
+            Item::Packet(packet) => packet.time,
+            Item::Secrets(_) | Item::Trouble(_) => self.last_time,
+        }))
     }
 
     /// Reads the next packet and hands over what is seen in it: nothing, or several things. False at the
@@ -71,8 +118,35 @@ impl<R: Read> Reader<R> {
     /// When the file cannot be read. What is damaged is no error but a [`Trouble`](crate::Trouble) that is
     /// seen.
     pub fn step(&mut self, see: &mut dyn FnMut(Seen<'_>)) -> io::Result<bool> {
-        let _ = (see, self.file);
-        Ok(false)
+        let item = match self.ahead.take() {
+            Some(item) => Some(item),
+            None => self.format.next(&mut self.input)?,
+        };
+        self.counts.octets = self.input.offset();
+        if let Some(Item::Packet(packet)) = &item {
+            self.counts.packets += 1;
+            self.last_time = packet.time;
+        }
+        let mut teller = Teller {
+            file: self.file,
+            packet: self.counts.packets,
+            time: self.last_time,
+            counts: &mut self.counts,
+            see,
+        };
+        match item {
+            Some(Item::Packet(packet)) => self.layers.read(&packet, &mut teller),
+            Some(Item::Secrets(_)) => {}
+            Some(Item::Trouble(trouble)) => teller.trouble(trouble),
+            None => {
+                if !self.finished {
+                    self.finished = true;
+                    self.layers.finish(&mut teller);
+                }
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// What was counted so far.

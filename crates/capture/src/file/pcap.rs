@@ -1,0 +1,137 @@
+//! The classic format of libpcap.
+
+use std::io::{self, Read};
+
+use bytes::Bytes;
+
+use super::{Captured, Item, LONGEST_PACKET, LinkType, Order, skip_damage};
+use crate::input::Input;
+use crate::{Time, Trouble};
+
+/// Octets before the first packet.
+pub(super) const HEADER_LENGTH: usize = 24;
+
+/// Octets before each packet: seconds, fraction, length in the file, length on the wire.
+const RECORD_HEADER_LENGTH: usize = 16;
+
+/// The same in files of a patched libpcap of the nineties, which some appliances still write.
+const MODIFIED_RECORD_HEADER_LENGTH: usize = 24;
+
+/// How far apart packets may be for what follows damage to be taken for a packet.
+const PLAUSIBLE_SECONDS: u32 = 7 * 24 * 3600;
+
+pub(crate) struct Pcap {
+    order: Order,
+    nanoseconds_per_unit: u32,
+    record_header_length: usize,
+    link: LinkType,
+    /// When the last packet was captured, in seconds.
+    last_seconds: Option<u32>,
+}
+
+impl Pcap {
+    /// Takes the header of the file, when it is one.
+    pub(super) fn read_header<R: Read>(magic: [u8; 4], input: &mut Input<R>) -> Option<Pcap> {
+        let (order, nanoseconds_per_unit, record_header_length) = [Order::Little, Order::Big]
+            .into_iter()
+            .find_map(|order| match order.u32(magic) {
+                0xa1b2_c3d4 => Some((order, 1000, RECORD_HEADER_LENGTH)),
+                0xa1b2_3c4d => Some((order, 1, RECORD_HEADER_LENGTH)),
+                0xa1b2_cd34 => Some((order, 1000, MODIFIED_RECORD_HEADER_LENGTH)),
+                _ => None,
+            })?;
+        // The upper half tells of frame check sequences, which no length of ours counts.
+        let link = order.u32(input.array(HEADER_LENGTH - 4)?) as u16;
+        input.drop_ready(HEADER_LENGTH);
+        Some(Pcap {
+            order,
+            nanoseconds_per_unit,
+            record_header_length,
+            link: LinkType(link),
+            last_seconds: None,
+        })
+    }
+
+    pub(super) fn next<R: Read>(&mut self, input: &mut Input<R>) -> io::Result<Option<Item>> {
+        if !input.fill(self.record_header_length)? {
+            return Ok(broken_end(input));
+        }
+        let Some([seconds, fraction, length]) = self.record(input, 0) else {
+            return Ok(broken_end(input));
+        };
+        if length > LONGEST_PACKET {
+            let trouble = skip_damage(input, "no packet begins here", |input, at| {
+                self.is_plausible(input, at)
+            })?;
+            return Ok(Some(Item::Trouble(trouble)));
+        }
+        if !input.fill(self.record_header_length + length as usize)? {
+            return Ok(broken_end(input));
+        }
+        input.drop_ready(self.record_header_length);
+        self.last_seconds = Some(seconds);
+        let nanoseconds = i64::from(fraction) * i64::from(self.nanoseconds_per_unit);
+        Ok(Some(Item::Packet(Captured {
+            time: Time(i64::from(seconds) * 1_000_000_000 + nanoseconds),
+            link: self.link,
+            octets: input.take(length as usize),
+            comment: Bytes::new(),
+        })))
+    }
+
+    /// Seconds, fraction and length of the record at a place.
+    fn record<R: Read>(&self, input: &Input<R>, at: usize) -> Option<[u32; 3]> {
+        let [seconds, fraction, length] =
+            [0, 4, 8].map(|field| input.array(at + field).map(|octets| self.order.u32(octets)));
+        Some([seconds?, fraction?, length?])
+    }
+
+    /// Whether two packets seem to follow each other at a place, or one and the end of the file.
+    fn is_plausible<R: Read>(&self, input: &mut Input<R>, at: usize) -> io::Result<bool> {
+        let Some(length) = self.plausible_length(input, at)? else {
+            return Ok(false);
+        };
+        let next = at + self.record_header_length + length as usize;
+        if input.fill(next + 1)? {
+            Ok(self.plausible_length(input, next)?.is_some())
+        } else {
+            Ok(input.ready().len() == next)
+        }
+    }
+
+    /// The length of the packet that seems to begin at a place.
+    fn plausible_length<R: Read>(
+        &self,
+        input: &mut Input<R>,
+        at: usize,
+    ) -> io::Result<Option<u32>> {
+        if !input.fill(at + self.record_header_length)? {
+            return Ok(None);
+        }
+        let units_per_second = 1_000_000_000 / self.nanoseconds_per_unit;
+        Ok(self
+            .record(input, at)
+            .and_then(|[seconds, fraction, length]| {
+                let original: u32 = self.order.u32(input.array(at + 12)?);
+                let is_near = self
+                    .last_seconds
+                    .is_none_or(|last| last.abs_diff(seconds) <= PLAUSIBLE_SECONDS);
+                let plausible = is_near
+                    && fraction < units_per_second
+                    && (1..=LONGEST_PACKET).contains(&length)
+                    && (length..=LONGEST_PACKET).contains(&original);
+                plausible.then_some(length)
+            }))
+    }
+}
+
+/// Tells of a last packet that is not whole; `None` when there is none.
+fn broken_end<R: Read>(input: &mut Input<R>) -> Option<Item> {
+    let offset = input.offset();
+    let is_broken = !input.ready().is_empty();
+    input.drop_ready(usize::MAX);
+    is_broken.then_some(Item::Trouble(Trouble::FileBroken {
+        offset,
+        reason: "it ends within a packet",
+    }))
+}

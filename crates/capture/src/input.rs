@@ -1,0 +1,91 @@
+//! The octets of a file, as they are read.
+
+use std::io::{self, ErrorKind, Read};
+
+use bytes::{Buf, Bytes, BytesMut};
+
+/// How much is asked for at once.
+const BLOCK: usize = 256 * 1024;
+
+/// What has been read of a file and not been taken yet.
+///
+/// It grows by what the file has, never by what a length field in it claims.
+pub(crate) struct Input<R> {
+    source: R,
+    ready: BytesMut,
+    /// Where in the file `ready` begins.
+    offset: u64,
+    ended: bool,
+}
+
+impl<R: Read> Input<R> {
+    pub(crate) fn new(source: R) -> Input<R> {
+        Input {
+            source,
+            ready: BytesMut::new(),
+            offset: 0,
+            ended: false,
+        }
+    }
+
+    /// Where in the file the next octet is.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Reads until so many octets are ready. False when the file ends before.
+    pub(crate) fn fill(&mut self, octets: usize) -> io::Result<bool> {
+        while self.ready.len() < octets && !self.ended {
+            let length = self.ready.len();
+            self.ready.resize(length + BLOCK, 0);
+            let read = loop {
+                match self.source.read(&mut self.ready[length..]) {
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    other => break other,
+                }
+            };
+            // A source that claims to have read more than there was room for is not to be believed.
+            let count = *read.as_ref().unwrap_or(&0);
+            self.ready.truncate(length.saturating_add(count));
+            self.ended = read? == 0;
+        }
+        Ok(self.ready.len() >= octets)
+    }
+
+    /// What is ready.
+    pub(crate) fn ready(&self) -> &[u8] {
+        &self.ready
+    }
+
+    /// The octets at a place, where they are ready.
+    pub(crate) fn array<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
+        self.ready.get(at..)?.first_chunk().copied()
+    }
+
+    /// Takes octets; fewer when fewer are ready.
+    pub(crate) fn take(&mut self, octets: usize) -> Bytes {
+        let octets = octets.min(self.ready.len());
+        self.offset += octets as u64;
+        self.ready.split_to(octets).freeze()
+    }
+
+    /// Leaves octets out; fewer when fewer are ready.
+    pub(crate) fn drop_ready(&mut self, octets: usize) {
+        let octets = octets.min(self.ready.len());
+        self.offset += octets as u64;
+        self.ready.advance(octets);
+    }
+
+    /// Leaves octets out, however many they are. False when the file ends before.
+    pub(crate) fn skip(&mut self, mut octets: u64) -> io::Result<bool> {
+        while octets > 0 {
+            if !self.fill(1)? {
+                return Ok(false);
+            }
+            let step = octets.min(self.ready.len() as u64);
+            self.drop_ready(step as usize);
+            octets -= step;
+        }
+        Ok(true)
+    }
+}

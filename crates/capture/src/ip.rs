@@ -1,0 +1,244 @@
+//! IP packets (RFC 791, RFC 8200) and their fragments.
+
+use std::net::IpAddr;
+
+use ahash::RandomState;
+use bytes::Bytes;
+use etherparse::defrag::IpDefragBuf;
+use etherparse::{
+    IpFragOffset, IpNumber, Ipv4HeaderSlice, Ipv6FragmentHeaderSlice, Ipv6HeaderSlice,
+    Ipv6RawExtHeaderSlice, ip_number,
+};
+use lru::LruCache;
+
+use crate::Trouble;
+use crate::settings::Settings;
+
+/// What an IP packet carries.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Datagram {
+    pub(crate) source: IpAddr,
+    pub(crate) destination: IpAddr,
+    pub(crate) protocol: IpNumber,
+    pub(crate) payload: Bytes,
+    /// How many octets of it are not in the capture.
+    pub(crate) missing: usize,
+}
+
+/// Puts fragments together.
+pub(crate) struct Fragments {
+    waiting: LruCache<FragmentKey, Waiting, RandomState>,
+    held: usize,
+    most_packets: usize,
+    most_octets: usize,
+}
+
+/// What the fragments of one packet have in common.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct FragmentKey {
+    source: IpAddr,
+    destination: IpAddr,
+    protocol: u8,
+    identification: u32,
+}
+
+/// A part of a packet.
+struct Fragment<'a> {
+    key: FragmentKey,
+    offset: IpFragOffset,
+    more: bool,
+    /// What the whole carries; the first fragment alone is to be believed.
+    protocol: IpNumber,
+    payload: &'a [u8],
+}
+
+/// The fragments of a packet that have been seen.
+struct Waiting {
+    parts: IpDefragBuf,
+    protocol: IpNumber,
+}
+
+impl Fragments {
+    pub(crate) fn new(settings: &Settings) -> Fragments {
+        Fragments {
+            waiting: LruCache::unbounded_with_hasher(settings.hasher()),
+            held: 0,
+            most_packets: settings.limits.fragmented_packets,
+            most_octets: settings.limits.fragment_octets,
+        }
+    }
+
+    /// Reads an IP packet, which is a part of `whole`. `None` when it is none, or a fragment while others
+    /// are missing.
+    pub(crate) fn read(
+        &mut self,
+        whole: &Bytes,
+        packet: &[u8],
+        trouble: &mut dyn FnMut(Trouble),
+    ) -> Option<Datagram> {
+        match packet.first()? >> 4 {
+            4 => self.read_ipv4(whole, packet, trouble),
+            6 => self.read_ipv6(whole, packet, trouble),
+            _ => None,
+        }
+    }
+
+    fn read_ipv4(
+        &mut self,
+        whole: &Bytes,
+        packet: &[u8],
+        trouble: &mut dyn FnMut(Trouble),
+    ) -> Option<Datagram> {
+        let header = Ipv4HeaderSlice::from_slice(packet).ok()?;
+        let header_length = header.slice().len();
+        // A length of 0 is what the kernel writes before the network card has cut a large packet up.
+        let length = match usize::from(header.total_len()) {
+            length if length < header_length => packet.len(),
+            length => length,
+        };
+        let payload = packet.get(header_length..length.min(packet.len()))?;
+        let (source, destination) = (
+            header.source_addr().into(),
+            header.destination_addr().into(),
+        );
+        let protocol = header.protocol();
+        if header.is_fragmenting_payload() {
+            let key = FragmentKey {
+                source,
+                destination,
+                protocol: protocol.0,
+                identification: u32::from(header.identification()),
+            };
+            let fragment = Fragment {
+                key,
+                offset: header.fragments_offset(),
+                more: header.more_fragments(),
+                protocol,
+                payload,
+            };
+            return self.add(fragment, trouble);
+        }
+        Some(Datagram {
+            source,
+            destination,
+            protocol,
+            payload: whole.slice_ref(payload),
+            missing: length.saturating_sub(packet.len()),
+        })
+    }
+
+    fn read_ipv6(
+        &mut self,
+        whole: &Bytes,
+        packet: &[u8],
+        trouble: &mut dyn FnMut(Trouble),
+    ) -> Option<Datagram> {
+        let header = Ipv6HeaderSlice::from_slice(packet).ok()?;
+        let length = match usize::from(header.payload_length()) {
+            0 => packet.len(),
+            length => length + header.slice().len(),
+        };
+        let payload = packet.get(header.slice().len()..length.min(packet.len()))?;
+        let (source, destination) = (
+            header.source_addr().into(),
+            header.destination_addr().into(),
+        );
+        let (mut protocol, mut payload) = extensions(header.next_header(), payload)?;
+        if protocol == ip_number::IPV6_FRAG {
+            let header = Ipv6FragmentHeaderSlice::from_slice(payload).ok()?;
+            payload = payload.get(header.slice().len()..)?;
+            if header.is_fragmenting_payload() {
+                let key = FragmentKey {
+                    source,
+                    destination,
+                    // Not a part of what identifies it (RFC 8200 section 4.5).
+                    protocol: 0,
+                    identification: header.identification(),
+                };
+                let fragment = Fragment {
+                    key,
+                    offset: header.fragment_offset(),
+                    more: header.more_fragments(),
+                    protocol: header.next_header(),
+                    payload,
+                };
+                let mut datagram = self.add(fragment, trouble)?;
+                let (protocol, payload) = extensions(datagram.protocol, &datagram.payload)?;
+                datagram.payload = datagram.payload.slice_ref(payload);
+                datagram.protocol = protocol;
+                return Some(datagram);
+            }
+            // An atomic fragment (RFC 6946) is whole.
+            (protocol, payload) = extensions(header.next_header(), payload)?;
+        }
+        Some(Datagram {
+            source,
+            destination,
+            protocol,
+            payload: whole.slice_ref(payload),
+            missing: length.saturating_sub(packet.len()),
+        })
+    }
+
+    /// Adds a fragment, and gives the whole when none is missing.
+    fn add(
+        &mut self,
+        fragment: Fragment<'_>,
+        trouble: &mut dyn FnMut(Trouble),
+    ) -> Option<Datagram> {
+        let Fragment { key, protocol, .. } = fragment;
+        let waiting = self.waiting.get_or_insert_mut(key, || Waiting {
+            parts: IpDefragBuf::new(protocol, Vec::new(), Vec::new()),
+            protocol,
+        });
+        if fragment.offset.value() == 0 {
+            waiting.protocol = protocol;
+        }
+        let before = octets_of(&waiting.parts);
+        // One that contradicts those before it is left out.
+        let added = waiting
+            .parts
+            .add(fragment.offset, fragment.more, fragment.payload);
+        let held = octets_of(&waiting.parts);
+        self.held = (self.held + held).saturating_sub(before);
+        if added.is_ok() && waiting.parts.is_complete() {
+            let waiting = self.waiting.pop(&key)?;
+            self.held = self.held.saturating_sub(held);
+            return Some(Datagram {
+                source: key.source,
+                destination: key.destination,
+                protocol: waiting.protocol,
+                payload: waiting.parts.take_bufs().0.into(),
+                missing: 0,
+            });
+        }
+        while self.waiting.len() > self.most_packets || self.held > self.most_octets {
+            let Some((_, oldest)) = self.waiting.pop_lru() else {
+                break;
+            };
+            self.held = self.held.saturating_sub(octets_of(&oldest.parts));
+            trouble(Trouble::Dropped(
+                "an IP packet without all of its fragments",
+            ));
+        }
+        None
+    }
+}
+
+/// How much memory the fragments of a packet take.
+fn octets_of(parts: &IpDefragBuf) -> usize {
+    parts.data().capacity() + size_of_val(parts.sections().as_slice())
+}
+
+/// Goes over the extension headers of IPv6 that say nothing here.
+fn extensions(mut next: IpNumber, mut payload: &[u8]) -> Option<(IpNumber, &[u8])> {
+    while matches!(
+        next,
+        ip_number::IPV6_HOP_BY_HOP | ip_number::IPV6_DEST_OPTIONS | ip_number::IPV6_ROUTE
+    ) {
+        let header = Ipv6RawExtHeaderSlice::from_slice(payload).ok()?;
+        next = header.next_header();
+        payload = payload.get(header.slice().len()..)?;
+    }
+    Some((next, payload))
+}

@@ -1,0 +1,197 @@
+//! From a packet up to SIP: each layer hands what it found to the next one.
+
+use bytes::Bytes;
+use etherparse::{TcpSlice, UdpSlice, ip_number};
+use sctp::packet::{Chunk, CommonHeader, Packet};
+
+use crate::channel::Found;
+use crate::file::Captured;
+use crate::ip::{Datagram, Fragments};
+use crate::link::{self, Payload};
+use crate::sctp::Associations;
+use crate::start_line::begins_message;
+use crate::tcp::{Connections, Segment};
+use crate::teller::Teller;
+use crate::{Carrier, Endpoint, SctpPacket, Settings, pdu};
+
+/// What is known of packets that have been seen, and is needed for those to come.
+pub(crate) struct Layers {
+    fragments: Fragments,
+    connections: Connections,
+    associations: Associations,
+    sctp_udp_ports: Vec<u16>,
+}
+
+impl Layers {
+    pub(crate) fn new(settings: &Settings) -> Layers {
+        Layers {
+            fragments: Fragments::new(settings),
+            connections: Connections::new(settings),
+            associations: Associations::new(settings),
+            sctp_udp_ports: settings.sctp_udp_ports.clone(),
+        }
+    }
+
+    /// Takes in a packet.
+    pub(crate) fn read(&mut self, packet: &Captured, teller: &mut Teller<'_>) {
+        match link::payload(packet.link, &packet.octets) {
+            Payload::Ip(ip) => {
+                let fragments = &mut self.fragments;
+                let datagram = fragments.read(&packet.octets, ip, &mut |trouble| {
+                    teller.trouble(trouble);
+                });
+                if let Some(datagram) = datagram {
+                    self.read_datagram(&datagram, teller);
+                }
+            }
+            Payload::UpperPdu(octets) => {
+                if let Some(pdu) = pdu::read(octets, &packet.comment)
+                    && begins_message(pdu.octets, false)
+                {
+                    let octets = packet.octets.slice_ref(pdu.octets);
+                    teller.sip(pdu.source, pdu.destination, pdu.carrier, &octets, false);
+                }
+            }
+            Payload::Other => {}
+        }
+    }
+
+    /// Tells what waits for packets that will not come any more.
+    pub(crate) fn finish(&mut self, teller: &mut Teller<'_>) {
+        self.connections.finish(&mut |source, destination, found| {
+            tell(found, source, destination, teller);
+        });
+    }
+
+    fn read_datagram(&mut self, datagram: &Datagram, teller: &mut Teller<'_>) {
+        match datagram.protocol {
+            ip_number::UDP => self.read_udp(datagram, teller),
+            ip_number::TCP => self.read_tcp(datagram, teller),
+            ip_number::SCTP => {
+                let is_cut = datagram.missing > 0;
+                self.read_sctp(datagram, &datagram.payload, None, is_cut, teller);
+            }
+            _ => {}
+        }
+    }
+
+    fn read_udp(&mut self, datagram: &Datagram, teller: &mut Teller<'_>) {
+        let Ok(udp) = UdpSlice::from_slice_lax(&datagram.payload) else {
+            return;
+        };
+        let payload = udp.payload();
+        let is_cut = datagram.missing > 0;
+        if begins_message(payload, !is_cut) {
+            let (source, destination) = ends(datagram, udp.source_port(), udp.destination_port());
+            let octets = datagram.payload.slice_ref(payload);
+            teller.sip(source, destination, Carrier::Udp, &octets, is_cut);
+        } else if self.is_sctp(&udp, payload, is_cut) {
+            let ports = (udp.source_port(), udp.destination_port());
+            let packet = datagram.payload.slice_ref(payload);
+            self.read_sctp(datagram, &packet, Some(ports), is_cut, teller);
+        }
+    }
+
+    /// Whether a UDP datagram has an SCTP packet in it (RFC 6951).
+    fn is_sctp(&self, udp: &UdpSlice<'_>, payload: &[u8], is_cut: bool) -> bool {
+        let ports = [udp.source_port(), udp.destination_port()];
+        if payload.len() <= CommonHeader::LENGTH {
+            return false;
+        }
+        if ports.iter().any(|port| self.sctp_udp_ports.contains(port)) {
+            return true;
+        }
+        // The checksum is told by few accidents; that the length fits is asked first, for it is cheap.
+        !is_cut
+            && payload.len() % 4 == 0
+            && Packet::read(payload).is_ok_and(|packet| {
+                packet.chunks().all(|chunk| chunk.is_ok()) && packet.has_valid_checksum()
+            })
+    }
+
+    fn read_tcp(&mut self, datagram: &Datagram, teller: &mut Teller<'_>) {
+        let Ok(tcp) = TcpSlice::from_slice(&datagram.payload) else {
+            return;
+        };
+        let (source, destination) = ends(datagram, tcp.source_port(), tcp.destination_port());
+        let segment = Segment {
+            time: teller.time(),
+            source,
+            destination,
+            tcp: &tcp,
+            missing: datagram.missing,
+        };
+        self.connections
+            .read(segment, &mut |source, destination, found| {
+                tell(found, source, destination, teller);
+            });
+    }
+
+    fn read_sctp(
+        &mut self,
+        datagram: &Datagram,
+        octets: &Bytes,
+        udp: Option<(u16, u16)>,
+        is_cut: bool,
+        teller: &mut Teller<'_>,
+    ) {
+        let Ok(packet) = Packet::read(octets) else {
+            return;
+        };
+        let header = packet.header();
+        let (source, destination) = ends(datagram, header.source_port, header.destination_port);
+        let seen = SctpPacket {
+            packet,
+            udp,
+            cut: is_cut,
+        };
+        teller.sctp(source, destination, seen);
+        let has_data = packet
+            .chunks()
+            .any(|chunk| matches!(chunk, Ok(Chunk::Data(_))));
+        if !has_data {
+            return;
+        }
+        let mut troubles = Vec::new();
+        let mut found = |message, octets: Bytes| {
+            if begins_message(&octets, true) {
+                let carrier = Carrier::Sctp(Some(message));
+                teller.sip(source, destination, carrier, &octets, false);
+            }
+        };
+        self.associations
+            .read(octets, packet, udp.is_some(), &mut found, &mut |trouble| {
+                troubles.push(trouble);
+            });
+        for trouble in troubles {
+            teller.trouble(trouble);
+        }
+    }
+}
+
+/// Source and destination of what a datagram carries.
+fn ends(datagram: &Datagram, source_port: u16, destination_port: u16) -> (Endpoint, Endpoint) {
+    let source = Endpoint {
+        address: datagram.source,
+        port: source_port,
+    };
+    let destination = Endpoint {
+        address: datagram.destination,
+        port: destination_port,
+    };
+    (source, destination)
+}
+
+/// Tells what was found in a connection.
+fn tell(found: Found, source: Endpoint, destination: Endpoint, teller: &mut Teller<'_>) {
+    match found {
+        Found::Message {
+            octets,
+            carrier,
+            cut,
+        } => {
+            teller.sip(source, destination, carrier, &octets, cut);
+        }
+        Found::Trouble(trouble) => teller.trouble_between(source, destination, trouble),
+    }
+}
