@@ -306,7 +306,9 @@ impl<Core: Side> Wire<Core> {
                     self.core.handle_send_failure(Instant::now(), transaction);
                 }
                 // The transports count what is malformed; a lost connection shows as failed sends.
-                Incoming::Malformed { .. } | Incoming::ConnectionClosed { .. } => {}
+                Incoming::Malformed { .. }
+                | Incoming::ConnectionIdentified { .. }
+                | Incoming::ConnectionClosed { .. } => {}
             }
         }
         Ok(())

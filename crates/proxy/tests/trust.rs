@@ -165,7 +165,7 @@ fn a_name_is_believed_that_a_certificate_has_proved() {
     let names = ["other.example", "friend.example"].map(Box::from);
     bench
         .proxy
-        .handle_connection_identified(arrival.connection, names);
+        .handle_connection_identified(arrival.connection, names.into());
     assert!(is_told(&mut bench, "c2"));
     bench.proxy.handle_connection_closed(arrival.connection);
     assert!(!is_told(&mut bench, "c3"));

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -30,6 +31,15 @@ pub enum Incoming {
         bytes: Bytes,
         /// What is wrong with them.
         reason: MalformedReason,
+    },
+    /// The far end of a connection or association has shown a certificate that was verified. It comes
+    /// before the messages of the connection. On TLS over SCTP it may come again, with fewer names: those
+    /// that the sessions of the association have all shown.
+    ConnectionIdentified {
+        /// Which one.
+        connection: ConnectionId,
+        /// The SIP domains that the certificate is for (RFC 5922 section 7.1), 64 at most.
+        names: Arc<[Box<str>]>,
     },
     /// A connection or association, opened by either side, is gone. Flows along it are dead.
     ConnectionClosed {

@@ -13,7 +13,7 @@ use tokio::sync::{Semaphore, mpsc};
 
 use crate::budget::Budget;
 use crate::config::SipNetConfig;
-use crate::connections::{Connection, Connections, Found, Outgoing, OwnedTransaction};
+use crate::connections::{Connection, Connections, Found, OpenedBy, Outgoing, OwnedTransaction};
 use crate::impairments::Impairments;
 use crate::incoming::{CloseReason, Incoming, MalformedReason, SendError};
 use crate::keep_alive::is_keep_alive;
@@ -47,6 +47,9 @@ pub(crate) struct Shared {
     /// What may wait to be sent, everywhere together.
     pub(crate) budget: Arc<Budget>,
 }
+
+/// How many names of a certificate are told.
+const MAXIMUM_NAMES: usize = 64;
 
 /// The owner of the receiver of [`Incoming`] has dropped it: there is nobody to work for.
 #[derive(Debug)]
@@ -468,6 +471,28 @@ impl Shared {
         queue.close();
         while let Some(outgoing) = queue.recv().await {
             self.send_failed(transport, outgoing.transaction, error.clone());
+        }
+    }
+
+    /// Tells every worker which names the far end of a connection has proved. What nobody has verified
+    /// proves nothing.
+    pub(crate) async fn identified(&self, connection: &Connection, mut names: Vec<Box<str>>) {
+        if connection.opened_by == OpenedBy::Us && self.config.tls.client.insecure {
+            return;
+        }
+        tracing::debug!(remote = %connection.remote, ?names, "certificate");
+        names.truncate(MAXIMUM_NAMES);
+        let names: Arc<[Box<str>]> = names.into();
+        for worker in 0..self.incoming.len() {
+            let event = Incoming::ConnectionIdentified {
+                connection: connection.id,
+                names: names.clone(),
+            };
+            tokio::select! {
+                // Where nobody listens any more, nobody has to know.
+                _ = self.put(worker, event) => {}
+                () = self.tasks.stopped() => return,
+            }
         }
     }
 

@@ -194,7 +194,12 @@ async fn a_server_has_to_be_signed_by_an_authority_unless_told_otherwise() {
         ..TlsConfig::default()
     });
     send(&insecure, remote, Some("example.com"), "b");
-    server.expect(&request("b")).await;
+    let flow = server.expect(&request("b")).await;
+    // What was believed unseen proves nothing; and the server has asked for no certificate.
+    server.send(Target::Flow(flow), &request("c"));
+    let mut insecure = insecure;
+    let flow = insecure.expect(&request("c")).await;
+    assert!(insecure.names(&flow).is_empty() && server.identified.is_empty());
 }
 
 #[tokio::test]
@@ -210,7 +215,8 @@ async fn a_server_that_asks_for_a_certificate_gets_ours_or_none() {
     };
     let welcome = with(Some(authority.certificate("client.example")));
     send(&welcome, server.address(), None, "a");
-    server.expect(&request("a")).await;
+    let flow = server.expect(&request("a")).await;
+    assert_eq!(server.names(&flow), ["client.example"]);
     let refused = with(None);
     send(&refused, server.address(), None, "b");
     server

@@ -342,7 +342,8 @@ async fn a_client_has_to_show_who_it_is_where_that_is_asked() {
     });
     let known = Node::start(settings);
     known.send(target(&server), &request("b"));
-    server.expect(&request("b")).await;
+    let flow = server.expect(&request("b")).await;
+    assert_eq!(server.names(&flow), ["example.org"]);
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use sip::{ConnectionId, Flow, Message, Name, Peer, Target, Transport};
 
@@ -21,7 +22,7 @@ pub struct TrustDomain {
 /// The names that the far ends of open connections have proved by their certificates.
 #[derive(Debug, Default)]
 pub(crate) struct ProvedNames {
-    by_connection: BTreeMap<ConnectionId, Vec<Box<str>>>,
+    by_connection: BTreeMap<ConnectionId, Arc<[Box<str>]>>,
 }
 
 /// How many connections' names are remembered; should the end of some never be told, the oldest are
@@ -41,7 +42,7 @@ impl TrustDomain {
 }
 
 impl ProvedNames {
-    fn insert(&mut self, connection: ConnectionId, names: Vec<Box<str>>) {
+    fn insert(&mut self, connection: ConnectionId, names: Arc<[Box<str>]>) {
         self.by_connection.insert(connection, names);
         if self.by_connection.len() > MAXIMUM_CONNECTIONS {
             self.by_connection.pop_first();
@@ -53,7 +54,7 @@ impl ProvedNames {
             return &[];
         }
         let names = self.by_connection.get(&flow.connection);
-        names.map_or(&[], Vec::as_slice)
+        names.map_or(&[], |names| names)
     }
 
     pub(crate) fn remove(&mut self, connection: ConnectionId) {
@@ -63,14 +64,13 @@ impl ProvedNames {
 
 impl Proxy {
     /// Takes notice of the names that the certificate of a connection's far end has shown, and that
-    /// TLS has verified. They hold until the connection is closed.
+    /// TLS has verified. They hold until others take their place, or the connection is closed.
     pub fn handle_connection_identified(
         &mut self,
         connection: ConnectionId,
-        names: impl IntoIterator<Item = Box<str>>,
+        names: Arc<[Box<str>]>,
     ) {
-        self.proved_names
-            .insert(connection, names.into_iter().collect());
+        self.proved_names.insert(connection, names);
     }
 
     /// Takes away what a message claims without right: a P-Asserted-Identity from outside of the trust

@@ -66,6 +66,10 @@ impl Service {
         while self.turn().await {
             if self.surroundings.incoming.is_empty() {
                 self.pace.keep();
+            } else {
+                // What waits in the sockets meanwhile is read, which notes when it came: the core has to
+                // know how long it has waited in all.
+                tokio::task::yield_now().await;
             }
         }
     }
@@ -160,6 +164,9 @@ impl Service {
                 self.core.handle_message_after(now, waited, flow, message);
             }
             Incoming::Malformed { flow, bytes, .. } => self.core.handle_malformed(now, flow, bytes),
+            Incoming::ConnectionIdentified { connection, names } => {
+                self.core.handle_connection_identified(connection, names);
+            }
             Incoming::ConnectionClosed { connection, .. } => {
                 self.core.handle_connection_closed(connection);
             }

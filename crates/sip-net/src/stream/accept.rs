@@ -159,8 +159,11 @@ async fn prove(
     };
     drop(permit);
     match proved {
-        Ok(link) => {
+        Ok((link, names)) => {
             shared.connections.proved(&connection);
+            if !names.is_empty() {
+                shared.identified(&connection, names).await;
+            }
             serve(shared, connection, queue, link).await;
         }
         Err(error) => {

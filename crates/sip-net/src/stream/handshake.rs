@@ -16,34 +16,33 @@ use crate::listen::Listen;
 use crate::shared::Shared;
 use crate::tls::{server_name, sip_domains};
 
+/// A connection that messages can go over, and the names that the peer's certificate has shown.
+pub(super) type Negotiated = (Link, Vec<Box<str>>);
+
 /// Our part where a peer has opened the connection.
 pub(super) async fn receive(
     shared: &Shared,
     listen: Listen,
     socket: Arc<TcpStream>,
-) -> io::Result<Link> {
+) -> io::Result<Negotiated> {
     let transport = listen.transport;
     let octets = match transport {
         Transport::Tls | Transport::Wss => {
             let config = shared.tls.server_config(listen).map_err(io::Error::other)?;
             let session = ServerConnection::new(config).map_err(io::Error::other)?;
-            let octets = Octets::negotiate(socket, session.into()).await?;
-            // What a policy could go by (RFC 5922 section 7.4).
-            if let Some(certificate) = octets.peer_certificates().first() {
-                let domains = sip_domains(certificate);
-                tracing::debug!(%listen, ?domains, "client certificate");
-            }
-            octets
+            Octets::negotiate(socket, session.into()).await?
         }
         _ => Octets::plain(socket),
     };
-    match transport {
+    let names = names(&octets);
+    let link = match transport {
         Transport::Ws | Transport::Wss => {
             let socket = websocket::accept(octets, &shared.config).await?;
-            Ok(Link::websocket(socket))
+            Link::websocket(socket)
         }
-        _ => Ok(Link::stream(octets)),
-    }
+        _ => Link::stream(octets),
+    };
+    Ok((link, names))
 }
 
 /// Our part where we have opened the connection.
@@ -51,7 +50,7 @@ pub(super) async fn begin(
     shared: &Shared,
     connection: &Connection,
     socket: Arc<TcpStream>,
-) -> Result<Link, SendError> {
+) -> Result<Negotiated, SendError> {
     let (transport, remote) = (connection.transport, connection.remote);
     let name = server_name(connection.peer.as_deref(), remote);
     let octets = match transport {
@@ -66,15 +65,23 @@ pub(super) async fn begin(
         }
         _ => Octets::plain(socket),
     };
-    match transport {
+    let names = names(&octets);
+    let link = match transport {
         Transport::Ws | Transport::Wss => {
             let host = name.to_str();
             websocket::connect(octets, &host, connection, &shared.config)
                 .await
-                .map(Link::websocket)
+                .map(Link::websocket)?
         }
-        _ => Ok(Link::stream(octets)),
-    }
+        _ => Link::stream(octets),
+    };
+    Ok((link, names))
+}
+
+/// What the peer's certificate says of who it is, if it has shown one.
+fn names(octets: &Octets) -> Vec<Box<str>> {
+    let certificate = octets.peer_certificates().first();
+    certificate.map_or_else(Vec::new, sip_domains)
 }
 
 /// A peer that is not believed, or broke the rules, apart from a connection that failed.

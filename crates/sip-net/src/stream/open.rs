@@ -6,8 +6,7 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::handshake::begin;
-use super::link::Link;
+use super::handshake::{Negotiated, begin};
 use super::serve;
 use crate::connections::{Connection, Outgoing};
 use crate::incoming::SendError;
@@ -28,18 +27,21 @@ pub(crate) async fn open(
         () = connection.close_requested() => Err(SendError::Gone),
     };
     match connected {
-        Ok(link) => {
+        Ok((link, names)) => {
             shared
                 .counters(connection.transport)
                 .connections_opened
                 .increment();
+            if !names.is_empty() {
+                shared.identified(&connection, names).await;
+            }
             serve(shared, connection, queue, link).await;
         }
         Err(error) => shared.connect_failed(&connection, queue, error).await,
     }
 }
 
-async fn connect(shared: &Shared, connection: &Connection) -> Result<Link, SendError> {
+async fn connect(shared: &Shared, connection: &Connection) -> Result<Negotiated, SendError> {
     let stream = TcpStream::connect(connection.remote).await?;
     // It fails only on a connection that has ended already, which reading will tell.
     let _ = stream.set_nodelay(true);

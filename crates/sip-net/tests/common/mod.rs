@@ -4,12 +4,14 @@
 pub mod certificates;
 pub mod plain;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use sip::transaction::{TransactionConfig, TransactionKey, Transactions};
-use sip::{Flow, Message, Target, Transmit, Transport};
+use sip::{ConnectionId, Flow, Message, Target, Transmit, Transport};
 use sip_net::{Incoming, Limits, SipNetConfig, Transports};
 use tokio::sync::mpsc;
 
@@ -20,6 +22,7 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Node {
     pub transports: Transports,
     pub incoming: mpsc::Receiver<Incoming>,
+    pub identified: BTreeMap<ConnectionId, Arc<[Box<str>]>>,
 }
 
 /// Settings with ephemeral ports everywhere and these listeners.
@@ -47,6 +50,7 @@ impl Node {
         Node {
             transports,
             incoming,
+            identified: BTreeMap::new(),
         }
     }
 
@@ -63,11 +67,25 @@ impl Node {
             .address
     }
 
+    /// The next event; what says who a peer is goes into `identified`.
     pub async fn event(&mut self) -> Incoming {
-        tokio::time::timeout(PATIENCE, self.incoming.recv())
-            .await
-            .expect("an event in time")
-            .expect("the transports run")
+        loop {
+            let event = tokio::time::timeout(PATIENCE, self.incoming.recv())
+                .await
+                .expect("an event in time")
+                .expect("the transports run");
+            if let Incoming::ConnectionIdentified { connection, names } = event {
+                self.identified.insert(connection, names);
+            } else {
+                return event;
+            }
+        }
+    }
+
+    /// The names that the far end of a flow has proved.
+    pub fn names(&self, flow: &Flow) -> Vec<&str> {
+        let names = self.identified.get(&flow.connection);
+        names.map_or_else(Vec::new, |names| names.iter().map(|name| &**name).collect())
     }
 
     /// The next event, which has to be a message.
@@ -87,8 +105,11 @@ impl Node {
 
     /// Nothing arrives for a while.
     pub async fn expect_silence(&mut self) {
-        let event = tokio::time::timeout(Duration::from_millis(100), self.incoming.recv()).await;
-        assert!(event.is_err(), "{event:?}");
+        let silence = Duration::from_millis(100);
+        while let Ok(event) = tokio::time::timeout(silence, self.incoming.recv()).await {
+            let is_name = matches!(event, Some(Incoming::ConnectionIdentified { .. }));
+            assert!(is_name, "{event:?}");
+        }
     }
 
     pub fn send(&self, target: Target, payload: &Bytes) {

@@ -99,15 +99,19 @@ impl Carrier<'_> {
             let now = Instant::now();
             self.activity.touch(now);
             let (stream, unordered) = (received.stream, received.unordered);
-            let (taken, is_established) = {
+            let (taken, is_established, names) = {
                 let mut sessions = secure.lock();
                 let taken = sessions.receive(stream, unordered, &received.payload, now);
-                (taken, sessions.any_is_established())
+                let is_established = sessions.any_is_established();
+                (taken, is_established, sessions.take_names())
             };
             secure.records.notify_one();
             self.deadline_moved.notify_one();
             if is_established {
                 self.opened();
+            }
+            if let Some(names) = names {
+                self.shared.identified(self.connection, names).await;
             }
             // What came before it failed counts.
             if let Err(reason) = self.take_frames(secure, stream, now).await {

@@ -8,6 +8,7 @@ use bytes::{Bytes, BytesMut};
 use sip::{Frame, FramingError, FramingLimits, StreamReader};
 
 use crate::connections::Outgoing;
+use crate::tls::sip_domains;
 
 use super::handshakes::Slot;
 
@@ -65,6 +66,12 @@ impl Session {
     /// Whether the handshake is over.
     pub(super) fn is_established(&self) -> bool {
         self.handshake_by.is_none()
+    }
+
+    /// The names that the peer's certificate has shown; none without one.
+    pub(super) fn peer_names(&self) -> Vec<Box<str>> {
+        let certificates = self.tls.peer_certificates().unwrap_or_default();
+        certificates.first().map_or_else(Vec::new, sip_domains)
     }
 
     /// Whether the peer has closed the connection (close_notify).

@@ -39,6 +39,9 @@ pub(super) struct Sessions {
     transactions: TransactionStreams,
     /// Messages that wait for the first session.
     held: VecDeque<Outgoing>,
+    /// The names that the certificates of all sessions have shown, and whether that is new.
+    names: Option<Vec<Box<str>>>,
+    are_names_new: bool,
     /// The streams of records that wait, one for each, in the order in which they came to be.
     ready: VecDeque<u16>,
 }
@@ -81,6 +84,8 @@ impl Sessions {
             usable,
             transactions: TransactionStreams::default(),
             held: VecDeque::new(),
+            names: None,
+            are_names_new: false,
             ready: VecDeque::new(),
         }
     }
@@ -120,8 +125,12 @@ impl Sessions {
         let was_established = session.is_established();
         let result = session.receive(octets);
         let (established, closed) = (session.is_established(), session.peer_has_closed());
+        let names = (established && !was_established).then(|| session.peer_names());
         self.note_records(stream);
         result?;
+        if let Some(names) = names {
+            self.note_names(names);
+        }
         if established && !was_established && matches!(self.role, Role::Server(..)) {
             self.usable.push(stream);
             for outgoing in std::mem::take(&mut self.held) {
@@ -132,6 +141,27 @@ impl Sessions {
             self.peer_closed(stream)?;
         }
         Ok(())
+    }
+
+    /// The names that the certificates of all sessions have shown, where that has changed. A message may
+    /// go through any session: what one of them does not prove holds for none.
+    pub(super) fn take_names(&mut self) -> Option<Vec<Box<str>>> {
+        let are_new = std::mem::take(&mut self.are_names_new);
+        self.names.clone().filter(|_| are_new)
+    }
+
+    fn note_names(&mut self, shown: Vec<Box<str>>) {
+        match &mut self.names {
+            None => {
+                self.are_names_new = !shown.is_empty();
+                self.names = Some(shown);
+            }
+            Some(names) => {
+                let before = names.len();
+                names.retain(|name| shown.contains(name));
+                self.are_names_new |= names.len() != before;
+            }
+        }
     }
 
     /// The next message that has come on a stream.
