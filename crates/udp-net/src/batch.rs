@@ -86,12 +86,12 @@ impl Batch {
     }
 
     /// Lets `receive` fill the buffers, and hands each datagram to `deliver` together with this
-    /// batch's queue. Returns whether the buffers were all needed.
+    /// batch's queue.
     pub(crate) fn fill<E>(
         &mut self,
         receive: impl FnOnce(&mut [IoSliceMut<'_>], &mut [RecvMeta]) -> Result<usize, E>,
         mut deliver: impl FnMut(&mut VecDeque<Received>, Received),
-    ) -> Result<bool, E> {
+    ) -> Result<(), E> {
         let mut metas = [RecvMeta::default(); BATCH_SIZE];
         let mut slots = self.buffers.chunks_exact_mut(SLOT_BYTES);
         let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
@@ -110,7 +110,7 @@ impl Batch {
                 deliver(&mut self.received, datagram);
             }
         }
-        Ok(filled == BATCH_SIZE)
+        Ok(())
     }
 }
 

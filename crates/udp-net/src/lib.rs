@@ -15,6 +15,7 @@ mod delay;
 mod impairment;
 mod network_error;
 mod options;
+mod registration;
 mod send_many;
 mod socket;
 mod statistics;

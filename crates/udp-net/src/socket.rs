@@ -9,14 +9,16 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quinn_udp::{Transmit, UdpSockRef, UdpSocketState};
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 
 use crate::batch::Batch;
 use crate::impairment::{Impaired, Impairment};
 use crate::network_error::{hear_network_errors, next_network_error};
 use crate::options::{allow_fragmentation, forbid_fragmentation};
+use crate::registration::watch;
 use crate::send_many::send_many;
 use crate::statistics::{Counters, UdpStatistics, bytes_on_wire};
 
@@ -139,7 +141,9 @@ impl Extend<Datagram> for SendQueue {
 /// A UDP socket on tokio; see the crate's documentation.
 #[derive(Debug)]
 pub struct UdpSocket {
-    io: tokio::net::UdpSocket,
+    /// Registered for reading alone: every packet that has left makes room in the send buffer, and the
+    /// thread would be woken for each.
+    io: AsyncFd<Socket>,
     state: UdpSocketState,
     local_addr: SocketAddr,
     counters: Counters,
@@ -208,7 +212,7 @@ impl UdpSocket {
                 return Ok(());
             }
             tokio::select! {
-                ready = self.io.ready(self.interest()) => if ready?.is_error() {
+                ready = self.io.ready(self.interest()) => if ready?.ready().is_error() {
                     self.receive_network_errors(batch);
                     // What the receive call says next may be one of them.
                     errors = 0;
@@ -285,11 +289,11 @@ impl UdpSocket {
             return self.try_send(datagram);
         }
         let ipv6 = self.local_addr.is_ipv6();
-        if let Err(error) = allow_fragmentation(self.io.as_fd(), ipv6) {
+        if let Err(error) = allow_fragmentation(self.as_fd(), ipv6) {
             return SendOutcome::Failed(error);
         }
         let outcome = self.try_send(datagram);
-        match forbid_fragmentation(self.io.as_fd(), ipv6) {
+        match forbid_fragmentation(self.as_fd(), ipv6) {
             Ok(()) => outcome,
             Err(error) => SendOutcome::Failed(error),
         }
@@ -332,7 +336,7 @@ impl UdpSocket {
     ///
     /// The kernel's.
     pub fn share_address(&self) -> io::Result<()> {
-        SockRef::from(&self.io).set_reuse_port(true)
+        self.io.get_ref().set_reuse_port(true)
     }
 
     /// Waits until the kernel's send buffer has room.
@@ -341,7 +345,11 @@ impl UdpSocket {
     ///
     /// When the socket itself has failed.
     pub async fn writable(&self) -> io::Result<()> {
-        self.io.writable().await
+        // Seldom waited for, so that it is registered each time. The system knows a registration by its
+        // descriptor, and this one's is taken.
+        let copy = self.io.get_ref().try_clone()?;
+        let room = watch(copy, Interest::WRITABLE)?;
+        room.writable().await.map(drop)
     }
 
     fn open(address: SocketAddr, config: UdpConfig) -> io::Result<Self> {
@@ -369,10 +377,11 @@ impl UdpSocket {
             true => state.max_gso_segments(),
             false => 1,
         };
-        let io = tokio::net::UdpSocket::from_std(socket.into())?;
+        socket.set_nonblocking(true)?;
+        let local_addr = socket.local_addr()?.as_socket();
         Ok(Self {
-            local_addr: io.local_addr()?,
-            io,
+            local_addr: local_addr.ok_or(io::ErrorKind::AddrNotAvailable)?,
+            io: watch(socket, Interest::READABLE)?,
             state,
             counters: Counters::default(),
             impaired: config.impairment.map(Impaired::new),
@@ -394,7 +403,7 @@ impl UdpSocket {
 
     fn receive_network_errors(&self, batch: &mut Batch) {
         for _ in 0..MAX_NETWORK_ERRORS {
-            let next = || next_network_error(self.io.as_fd());
+            let next = |socket: &Socket| next_network_error(socket.as_fd());
             let Ok(error) = self.io.try_io(Interest::ERROR, next) else {
                 return;
             };
@@ -408,11 +417,19 @@ impl UdpSocket {
     /// One receive call; datagrams that the inbound link delays go to its queue.
     fn receive(&self, batch: &mut Batch) -> io::Result<()> {
         let now = Instant::now();
-        let is_full = batch.fill(
+        batch.fill(
             |buffers, metas| {
-                self.io.try_io(Interest::READABLE, || {
-                    self.state.recv(UdpSockRef::from(&self.io), buffers, metas)
-                })
+                let mut received = None;
+                let blocked = self.io.try_io(Interest::READABLE, |socket| {
+                    let count = self.state.recv(UdpSockRef::from(socket), buffers, metas)?;
+                    received = Some(count);
+                    match count < buffers.len() {
+                        // Nothing is left: tokio is told what another call would say.
+                        true => Err(io::ErrorKind::WouldBlock.into()),
+                        false => Ok(count),
+                    }
+                });
+                received.map_or(blocked, Ok)
             },
             |received, datagram| {
                 let bytes = bytes_on_wire(&datagram.source, datagram.payload.len());
@@ -424,13 +441,7 @@ impl UdpSocket {
                     }
                 }
             },
-        )?;
-        if !is_full {
-            // Nothing is left: tokio is told what another call would say.
-            let empty = || Err(io::ErrorKind::WouldBlock.into());
-            let _: io::Result<()> = self.io.try_io(Interest::READABLE, empty);
-        }
-        Ok(())
+        )
     }
 
     /// Delivers and sends the delayed datagrams that are due; returns when the next one is.
@@ -572,18 +583,16 @@ impl UdpSocket {
 
     /// One call to the kernel for several datagrams, tried like that for one.
     fn put_many_on_wire(&self, datagrams: &[Datagram]) -> io::Result<usize> {
-        let send = || send_many(self.io.as_fd(), datagrams);
+        let send = || send_many(self.as_fd(), datagrams);
         match send() {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.io.try_io(Interest::WRITABLE, send)
+            Err(error) if self.network_errors && error.kind() != io::ErrorKind::WouldBlock => {
+                send()
             }
-            Err(_) if self.network_errors => send(),
             result => result,
         }
     }
 
-    /// One call to the kernel. It is tried before tokio is asked whether the socket is writable:
-    /// it nearly always is, and a new socket's readiness is not known yet.
+    /// One call to the kernel.
     fn put_on_wire(
         &self,
         datagram: &Datagram,
@@ -597,14 +606,13 @@ impl UdpSocket {
             segment_size,
             src_ip: datagram.source_ip,
         };
-        let send = || self.state.try_send(UdpSockRef::from(&self.io), &transmit);
+        let socket = self.io.get_ref();
+        let send = || self.state.try_send(UdpSockRef::from(socket), &transmit);
         match send() {
-            // Once more through tokio, which then knows to wait for room.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.io.try_io(Interest::WRITABLE, send)
-            }
             // It may be the error of an earlier datagram, which is told only once.
-            Err(_) if self.network_errors => send(),
+            Err(error) if self.network_errors && error.kind() != io::ErrorKind::WouldBlock => {
+                send()
+            }
             result => result,
         }
     }
@@ -613,7 +621,7 @@ impl UdpSocket {
 /// For options of the socket; its data is this type's.
 impl AsFd for UdpSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.io.as_fd()
+        self.io.get_ref().as_fd()
     }
 }
 

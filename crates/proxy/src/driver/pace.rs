@@ -15,7 +15,7 @@ pub(super) struct Pace {
 }
 
 /// What a message may wait for others; little beside the time to a peer and back.
-const BETWEEN_TURNS: Duration = Duration::from_micros(500);
+const BETWEEN_TURNS: Duration = Duration::from_millis(1);
 
 impl Pace {
     /// To be called between two turns when no message waits yet: blocks the thread, with all that lives on its runtime, for as

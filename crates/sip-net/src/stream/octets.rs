@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use rustls::pki_types::CertificateDer;
+use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
@@ -183,7 +184,7 @@ impl Read for Octets {
         let read = if self.tls.is_some() {
             self.read_through_tls(buffer)
         } else {
-            self.socket.try_read(buffer)
+            Kernel(&self.socket).read(buffer)
         };
         match &read {
             Ok(length) => {
@@ -250,7 +251,19 @@ struct Kernel<'a>(&'a TcpStream);
 
 impl Read for Kernel<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.try_read(buffer)
+        let room = buffer.len();
+        let mut last = None;
+        let read = self.0.try_io(Interest::READABLE, || {
+            let length = (&*SockRef::from(self.0)).read(buffer)?;
+            if (1..room).contains(&length) {
+                // Nothing is left: tokio is told what another call would say. That the peer has closed
+                // the connection it does not forget.
+                last = Some(length);
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            Ok(length)
+        });
+        last.map_or(read, Ok)
     }
 }
 
