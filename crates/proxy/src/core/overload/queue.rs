@@ -6,10 +6,15 @@ use std::time::{Duration, Instant};
 /// where for a whole interval every message has waited longer than the target. It is over with the
 /// first message that has not. What counts is the time that a message has really waited; how many
 /// there are, how long each takes, and what else runs on the machine need not be known.
+///
+/// While there is too much to do, a queue that was gone is back at once. So for some intervals after one
+/// has stood, the next is not given one to show itself: it would be longer by what comes in an interval.
 #[derive(Debug, Default)]
 pub(super) struct QueueDelay {
     /// When the interval is over, where every message so far has waited too long.
     over_at: Option<Instant>,
+    /// Until when a message that has waited too long makes a standing queue by itself.
+    suspected_until: Option<Instant>,
     is_standing: bool,
     /// The last wait.
     waited: Duration,
@@ -31,7 +36,11 @@ impl QueueDelay {
             return false;
         }
         let over_at = *self.over_at.get_or_insert(now + interval);
-        self.is_standing |= now >= over_at;
+        let is_suspected = self.suspected_until.is_some_and(|until| now < until);
+        self.is_standing |= is_suspected || now >= over_at;
+        if self.is_standing {
+            self.suspected_until = Some(now + interval * SUSPICION);
+        }
         self.is_standing
     }
 
@@ -45,6 +54,9 @@ impl QueueDelay {
         self.waited
     }
 }
+
+/// For how many intervals after a queue has stood the next one is suspected.
+const SUSPICION: u32 = 10;
 
 #[cfg(test)]
 mod tests {
@@ -82,6 +94,19 @@ mod tests {
         assert!(note(&mut queue, begun, 150, 51));
         assert!(!note(&mut queue, begun, 151, 49));
         assert!(!queue.is_standing());
-        assert!(!note(&mut queue, begun, 152, 60));
+    }
+
+    #[test]
+    fn a_queue_that_comes_back_stands_at_once_and_one_that_stays_away_is_forgotten() {
+        let begun = Instant::now();
+        let mut queue = QueueDelay::default();
+        assert!(!note(&mut queue, begun, 0, 60));
+        assert!(note(&mut queue, begun, 100, 60));
+        assert!(!note(&mut queue, begun, 101, 49));
+        assert!(note(&mut queue, begun, 1_000, 60));
+        assert!(!note(&mut queue, begun, 1_001, 49));
+        // Nothing stood for ten intervals.
+        assert!(!note(&mut queue, begun, 2_000, 60));
+        assert!(note(&mut queue, begun, 2_100, 60));
     }
 }
