@@ -90,6 +90,8 @@ pub struct Answered {
     pub call: Arc<Call>,
     /// The status of the response.
     pub status: u16,
+    /// The tag in its To: with the caller's it names the dialog that this answer has made.
+    pub to_tag: String,
     /// The next hop that it came from.
     pub hop: Option<(Transport, SocketAddr)>,
 }

@@ -108,14 +108,14 @@ impl Proxy {
     }
 
     /// Tells the log how a call has begun, if it has, or how a dialog has ended, and notes how long the
-    /// client has waited. `branch` is the one that the response came from.
+    /// client has waited. `answer` is the response and the branch that it came from, where there is one.
     pub(super) fn report_final(
         &mut self,
         now: Instant,
         context: &Context,
         status: u16,
         reason: &str,
-        branch: Option<usize>,
+        answer: Option<(usize, &Message)>,
     ) {
         if let Some(method) = context.request.method() {
             let waited = now.saturating_duration_since(context.received);
@@ -127,9 +127,15 @@ impl Proxy {
         if let Some(call) = context.call.clone() {
             if is_success(status) {
                 self.statistics.calls_answered += 1;
-                let hop = branch.and_then(|branch| context.hop(branch));
+                let hop = answer.and_then(|(branch, _)| context.hop(branch));
                 let hop = hop.map(|(_, forwarded)| place_of(&forwarded.sent_to));
-                self.report(Event::CallAnswered(Answered { call, status, hop }));
+                let to_tag = answer.and_then(|(_, response)| tag_of(response.to()));
+                self.report(Event::CallAnswered(Answered {
+                    call,
+                    status,
+                    to_tag: to_tag.unwrap_or_default(),
+                    hop,
+                }));
             } else {
                 self.statistics.calls_failed += 1;
                 self.report(Event::CallFailed {
@@ -142,14 +148,10 @@ impl Proxy {
             && context.request.method() == Some(&Method::Bye)
         {
             let call_id = context.request.call_id().unwrap_or_default().to_owned();
-            let tag = |field: Option<NameAddr<'_>>| {
-                let field = field?;
-                field.tag().map(str::to_owned)
-            };
             self.report(Event::CallEnded {
                 call_id,
-                from_tag: tag(context.request.from()).unwrap_or_default(),
-                to_tag: tag(context.request.to()).unwrap_or_default(),
+                from_tag: tag_of(context.request.from()).unwrap_or_default(),
+                to_tag: tag_of(context.request.to()).unwrap_or_default(),
             });
         }
     }
@@ -209,7 +211,7 @@ impl Proxy {
         let is_invite = context.is_invite();
         if !context.is_answered {
             let status = response.status().unwrap_or(200);
-            self.report_final(now, context, status, "OK", Some(name.1));
+            self.report_final(now, context, status, "OK", Some((name.1, &response)));
         }
         if is_invite || !context.is_answered {
             self.transactions.respond(now, name.0, response);
@@ -309,6 +311,11 @@ fn place_of(target: &sip::Target) -> (Transport, SocketAddr) {
         sip::Target::Address(_, remote) => *remote,
     };
     (target.transport(), remote)
+}
+
+/// The tag of a From or To.
+fn tag_of(field: Option<NameAddr<'_>>) -> Option<String> {
+    field?.tag().map(str::to_owned)
 }
 
 fn is_success(status: u16) -> bool {

@@ -26,6 +26,8 @@ struct Open {
     call: Arc<Call>,
     start: SystemTime,
     answer: Option<Answer>,
+    /// The callee's tag in the dialog that the answer has made.
+    to_tag: String,
     /// How many of its INVITEs have no final response: one that comes through here twice, on its way to
     /// another user of ours, begins twice.
     pending: u32,
@@ -108,6 +110,7 @@ impl Calls {
                 call,
                 start: at,
                 answer: None,
+                to_tag: String::new(),
                 pending: 1,
             };
             self.open.insert(name, open);
@@ -115,10 +118,20 @@ impl Calls {
     }
 
     fn answer(&mut self, at: SystemTime, answered: Answered) -> Option<Record> {
-        let Answered { call, status, hop } = answered;
+        let Answered {
+            call,
+            status,
+            to_tag,
+            hop,
+        } = answered;
         if let Some(open) = self.open.get_mut(&name_of(&call)) {
             open.pending = open.pending.saturating_sub(1);
-            open.answer.get_or_insert((at, status, hop));
+            // Of several that answer the first is kept: a caller who wants only one ends the others (RFC
+            // 3261 section 13.2.2.4).
+            if open.answer.is_none() {
+                open.answer = Some((at, status, hop));
+                open.to_tag = to_tag;
+            }
             return None;
         }
         // There was no room for it: better without its end than not at all.
@@ -173,12 +186,20 @@ impl Calls {
         to_tag: String,
     ) -> Option<Record> {
         // The BYE of the caller has the caller's tag in From, that of the callee in To.
-        let mut name = (call_id, from_tag);
-        let mut ended_by = EndedBy::Caller;
-        if !self.open.contains_key(&name) {
-            name.1 = to_tag;
-            ended_by = EndedBy::Callee;
-        }
+        let [by_caller, by_callee] = [(&from_tag, &to_tag), (&to_tag, &from_tag)]
+            .map(|(caller, callee)| ((call_id.clone(), caller.clone()), callee));
+        // Of another dialog of the same INVITE, or of none: whoever makes that up ends nothing.
+        let is_of = |(name, callee): &(Name, &String)| {
+            let open = self.open.get(name);
+            open.is_some_and(|open| open.answer.is_some() && open.to_tag == **callee)
+        };
+        let (name, ended_by) = if is_of(&by_caller) {
+            (by_caller.0, EndedBy::Caller)
+        } else if is_of(&by_callee) {
+            (by_callee.0, EndedBy::Callee)
+        } else {
+            return None;
+        };
         let open = self.open.remove(&name)?;
         let answered = open.answer.as_ref().map(|(answered, ..)| *answered);
         Some(Record {

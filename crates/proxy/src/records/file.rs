@@ -13,6 +13,8 @@ pub(super) struct RotatedFile {
     kept: u32,
     file: BufWriter<File>,
     octets: u64,
+    /// Where it could not be set aside: the length at which that is tried again.
+    retry_at: u64,
 }
 
 impl RotatedFile {
@@ -25,17 +27,36 @@ impl RotatedFile {
             kept,
             file,
             octets,
+            retry_at: 0,
         })
     }
 
     /// Adds a line, which brings its own end. It may stay in memory until the next flush.
+    ///
+    /// # Errors
+    /// The line cannot be written.
     pub(super) fn write_line(&mut self, line: &[u8]) -> io::Result<()> {
-        if self.octets > 0 && self.octets.saturating_add(line.len() as u64) > self.maximum_octets {
-            self.set_aside()?;
-        }
         self.file.write_all(line)?;
         self.octets += line.len() as u64;
         Ok(())
+    }
+
+    /// Sets the file aside where a line of this length would make it too long. Where that is not possible it
+    /// grows on, and the next attempt is made when it has grown by a tenth of the length.
+    ///
+    /// # Errors
+    /// It cannot be set aside: a file cannot be renamed or opened.
+    pub(super) fn make_room(&mut self, length: usize) -> io::Result<()> {
+        let longer = self.octets.saturating_add(length as u64);
+        if self.octets == 0 || longer <= self.maximum_octets || longer < self.retry_at {
+            return Ok(());
+        }
+        let result = self.set_aside();
+        self.retry_at = match result {
+            Ok(()) => 0,
+            Err(_) => longer.saturating_add(self.maximum_octets / 10),
+        };
+        result
     }
 
     pub(super) fn flush(&mut self) -> io::Result<()> {
@@ -96,6 +117,7 @@ mod tests {
         let path = directory.path().join("calls");
         let mut file = RotatedFile::open(&path, 8, 2).expect("it opens");
         for line in ["one\n", "two\n", "three\n", "four\n", "five\n"] {
+            file.make_room(line.len()).expect("set aside");
             file.write_line(line.as_bytes()).expect("written");
         }
         file.flush().expect("written");
@@ -104,6 +126,28 @@ mod tests {
         assert_eq!(read("calls.1").as_deref(), Some("four\n"));
         assert_eq!(read("calls.2").as_deref(), Some("three\n"));
         assert_eq!(read("calls.3"), None);
+    }
+
+    #[test]
+    fn what_cannot_be_set_aside_grows_on() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("calls");
+        // A directory that is not empty cannot be replaced by a file.
+        std::fs::create_dir_all(directory.path().join("calls.1/full")).expect("made");
+        let mut file = RotatedFile::open(&path, 20, 1).expect("it opens");
+        let mut failures = 0;
+        for _ in 0..10 {
+            failures += usize::from(file.make_room(6).is_err());
+            file.write_line(b"a line").expect("written");
+        }
+        file.flush().expect("written");
+        assert_eq!(failures, 7);
+        std::fs::remove_dir_all(directory.path().join("calls.1")).expect("removed");
+        file.make_room(6).expect("set aside");
+        assert_eq!(
+            read(directory.path(), "calls.1").as_deref(),
+            Some("a line".repeat(10).as_str())
+        );
     }
 
     #[test]

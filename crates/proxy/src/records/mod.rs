@@ -138,6 +138,8 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 /// For how long one failure to write is told for all.
 const COMPLAINT_INTERVAL: Duration = Duration::from_secs(60);
 
+const LOST: &str = "call detail records are lost";
+
 impl Writer {
     fn run(&mut self) {
         let mut swept = Instant::now();
@@ -157,7 +159,7 @@ impl Writer {
                 }
                 Ok(Message::Reopen) => {
                     let reopened = self.file.reopen();
-                    self.complain(reopened);
+                    self.complain(reopened, LOST);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(Message::Close) | Err(RecvTimeoutError::Disconnected) => break,
@@ -177,21 +179,24 @@ impl Writer {
 
     fn write(&mut self, records: impl IntoIterator<Item = Record>) {
         for record in records {
-            let written = self.file.write_line(&record.to_line());
+            let line = record.to_line();
+            let room = self.file.make_room(line.len());
+            self.complain(room, "the file of call detail records cannot be set aside");
+            let written = self.file.write_line(&line);
             match &written {
                 Ok(()) => self.counters.written.fetch_add(1, Relaxed),
                 Err(_) => self.counters.dropped.fetch_add(1, Relaxed),
             };
-            self.complain(written);
+            self.complain(written, LOST);
         }
     }
 
     fn flush(&mut self) {
         let flushed = self.file.flush();
-        self.complain(flushed);
+        self.complain(flushed, LOST);
     }
 
-    fn complain(&mut self, result: io::Result<()>) {
+    fn complain(&mut self, result: io::Result<()>, what: &str) {
         let is_due = self
             .complained
             .is_none_or(|at| at.elapsed() >= COMPLAINT_INTERVAL);
@@ -199,7 +204,7 @@ impl Writer {
             && is_due
         {
             self.complained = Some(Instant::now());
-            tracing::error!(%error, "call detail records are lost");
+            tracing::error!(%error, "{what}");
         }
     }
 }

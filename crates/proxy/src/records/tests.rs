@@ -33,6 +33,7 @@ fn answered(call_id: &str) -> Event {
     Event::CallAnswered(Answered {
         call: call(call_id),
         status: 200,
+        to_tag: "b".to_owned(),
         hop: Some((Transport::Udp, ([192, 0, 2, 7], 5060).into())),
     })
 }
@@ -109,6 +110,19 @@ fn who_has_ended_it_is_known_by_the_tag() {
     calls.take_in(at(0), Event::CallStarted(call("3")));
     let record = calls.take_in(at(0), failed("3", 486)).expect("a record");
     assert_eq!(json(&record)["ended_by"], "callee");
+}
+
+#[test]
+fn only_the_dialog_that_was_answered_first_ends_a_call() {
+    let mut calls = calls();
+    calls.take_in(at(0), Event::CallStarted(call("1")));
+    assert_eq!(calls.take_in(at(1), ended("1", "a", "")), None);
+    calls.take_in(at(1), answered("1"));
+    // A second phone that answered is told to hang up; and somebody invents a tag.
+    assert_eq!(calls.take_in(at(2), ended("1", "a", "c")), None);
+    assert_eq!(calls.take_in(at(3), ended("1", "c", "a")), None);
+    let record = calls.take_in(at(1001), ended("1", "a", "b"));
+    assert_eq!(json(&record.expect("a record"))["talk_seconds"], 1.0);
 }
 
 #[test]
