@@ -12,7 +12,7 @@ pub(super) fn forward(invite: &Bytes) -> anyhow::Result<Vec<u8>> {
     Uri::parse(message.request_uri().context("Request-URI")?)?;
     let max_forwards = message.max_forwards().context("Max-Forwards")?;
     message.set_request_uri(REQUEST_URI);
-    message.replace(Name::MaxForwards, (max_forwards - 1).to_string());
+    message.set_max_forwards(max_forwards - 1);
     message.remove_first_value(Name::Route);
     message.push_front(Name::RecordRoute, RECORD_ROUTE);
     message.push_front(Name::Via, VIA);

@@ -158,8 +158,7 @@ impl StreamReader {
                 Some(end) if end.end == line_start => break Some(end.next),
                 Some(end) => (line_start, searched) = (end.next, end.next),
                 None => {
-                    // The last octet may be the CR of a CRLF.
-                    searched = received.len().saturating_sub(1).max(line_start);
+                    searched = received.len();
                     break None;
                 }
             }
@@ -189,7 +188,7 @@ fn content_length(header: &[u8]) -> Option<usize> {
         if !matches!(line.first(), Some(b'c' | b'C' | b'l' | b'L')) {
             continue;
         }
-        let Some(colon) = memchr::memchr(b':', line) else {
+        let Some(colon) = syntax::find_near(b':', line) else {
             continue;
         };
         if NameCode::of(syntax::trim_end(&line[..colon])) == Name::ContentLength.code() {

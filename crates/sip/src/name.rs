@@ -127,24 +127,21 @@ impl NameCode {
 
     /// Recognises a name in any case, long or compact.
     pub(crate) fn of(name: &[u8]) -> NameCode {
-        let mut slot = slot(name);
-        loop {
-            match TABLE[slot] {
-                EMPTY => return NameCode::OTHER,
-                entry => {
-                    let (long, compact) = SPELLINGS[usize::from(entry >> 1)];
-                    let recognised = if entry & 1 == 0 {
-                        // Most names are spelled as in the RFC, which is found out faster.
-                        long.as_bytes() == name || long.as_bytes().eq_ignore_ascii_case(name)
-                    } else {
-                        name.len() == 1 && compact == Some(name[0].to_ascii_lowercase())
-                    };
-                    if recognised {
-                        return NameCode((entry >> 1) as u8);
-                    }
-                    slot = (slot + 1) % SLOTS;
-                }
-            }
+        let entry = TABLE[slot(name)];
+        if entry == EMPTY {
+            return NameCode::OTHER;
+        }
+        let (long, compact) = SPELLINGS[usize::from(entry >> 1)];
+        let recognised = if entry & 1 == 0 {
+            // Most names are spelled as in the RFC, which is found out faster.
+            long.as_bytes() == name || long.as_bytes().eq_ignore_ascii_case(name)
+        } else {
+            name.len() == 1 && compact == Some(name[0].to_ascii_lowercase())
+        };
+        if recognised {
+            NameCode((entry >> 1) as u8)
+        } else {
+            NameCode::OTHER
         }
     }
 
@@ -159,12 +156,12 @@ impl NameCode {
     }
 }
 
-/// How many slots the table of names has: enough to leave most of them empty.
+/// How many slots the table of names has: a power of two, and enough for a hash without collisions.
 const SLOTS: usize = 512;
 const EMPTY: u16 = u16::MAX;
 
-/// A hash table, open addressing, of all long and compact names: twice the code of the name, plus
-/// one for the compact form. It is made by the compiler.
+/// A table of all long and compact names, each in the slot that its hash says: twice the code of the
+/// name, plus one for the compact form. It is made by the compiler.
 const TABLE: [u16; SLOTS] = {
     let mut table = [EMPTY; SLOTS];
     let mut code = 0;
@@ -180,15 +177,16 @@ const TABLE: [u16; SLOTS] = {
 };
 
 const fn insert(table: &mut [u16; SLOTS], name: &[u8], entry: u16) {
-    let mut slot = slot(name);
-    while table[slot] != EMPTY {
-        slot = (slot + 1) % SLOTS;
-    }
+    let slot = slot(name);
+    assert!(
+        table[slot] == EMPTY,
+        "two names have one slot: choose other factors for the hash"
+    );
     table[slot] = entry;
 }
 
-/// Where the search for a name begins: its length and four of its letters tell the known ones apart
-/// well enough.
+/// The slot of a name: its length and three of its letters tell the known ones apart, with factors
+/// that were found by trying.
 const fn slot(name: &[u8]) -> usize {
     let length = name.len();
     if length == 0 {
@@ -197,9 +195,8 @@ const fn slot(name: &[u8]) -> usize {
     // Setting this bit puts letters in lower case.
     let first = (name[0] | 0x20) as usize;
     let middle = (name[length / 2] | 0x20) as usize;
-    let late = (name[length - length.div_ceil(4)] | 0x20) as usize;
     let last = (name[length - 1] | 0x20) as usize;
-    (length * 7 + first * 31 + middle * 5 + late * 11 + last * 3) % SLOTS
+    (length * 54 + first * 35 + middle * 47 + last * 59) % SLOTS
 }
 
 impl<'a> Name<'a> {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::syntax::{self, is_lws, trim, trim_end, trim_start};
+use crate::syntax::{self, trim, trim_end, trim_start};
 use crate::{Parameters, Uri, UriError, Values};
 
 /// Why a value is not an address.
@@ -48,7 +48,7 @@ impl<'a> NameAddr<'a> {
         let Some(bracketed) = rest.strip_prefix(b"<") else {
             return NameAddr::parse_addr_spec(value, display_name_length);
         };
-        let uri_length = memchr::memchr(b'>', bracketed).ok_or(NameAddrError::Unbalanced)?;
+        let uri_length = syntax::find(b'>', bracketed).ok_or(NameAddrError::Unbalanced)?;
         let uri =
             std::str::from_utf8(&bracketed[..uri_length]).map_err(|_| NameAddrError::NoUri)?;
         let parameters = trim_start(&bracketed[uri_length + 1..]);
@@ -162,13 +162,9 @@ impl<'a> NameAddr<'a> {
 
     /// Whether all parts keep to the grammar: a display name of tokens or one quoted string, a URI,
     /// which stands in angle brackets when it has a comma or a question mark, and parameters.
-    /// Octets beyond ASCII in a bare display name are let through, since phones send them.
     pub(crate) fn is_well_formed(&self) -> bool {
         let display_name_is_well_formed = self.display_name.first() == Some(&b'"')
-            || self
-                .display_name
-                .iter()
-                .all(|&octet| octet >= 0x80 || syntax::is(octet, syntax::TOKEN) || is_lws(octet));
+            || syntax::all(self.display_name, syntax::DISPLAY_NAME);
         display_name_is_well_formed
             && (self.in_brackets || !self.uri.contains([',', '?']))
             && self.parse_uri().is_ok()

@@ -1,6 +1,6 @@
 //! Parameters behind the value of a header field: `;name=value`.
 
-use crate::syntax::{self, is_lws, trim, trim_start};
+use crate::syntax::{self, find, trim_end, trim_start};
 
 /// One parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,42 +64,36 @@ impl<'a> Parameters<'a> {
             return None;
         };
         let start = trim_start(after);
-        let mut equals = None;
-        let mut at = 0;
-        while let Some(&octet) = start.get(at) {
-            match octet {
-                b';' => break,
-                b'=' if equals.is_none() => {
-                    equals = Some(at);
-                    at += 1;
-                    while start.get(at).copied().is_some_and(is_lws) {
-                        at += 1;
-                    }
-                    // A semicolon in quotation marks does not end the value.
-                    if start.get(at) == Some(&b'"') {
-                        let quoted = &start[at..];
-                        at += syntax::quoted_string_length(quoted).unwrap_or(quoted.len());
-                    }
-                }
-                _ => at += 1,
-            }
-        }
-        let (parameter, rest) = start.split_at(at);
-        self.text = rest;
-        let text = syntax::trim_end(parameter);
-        Some(match equals {
-            Some(equals) => RawParameter {
-                name: trim(&parameter[..equals]),
-                value: Some(trim(&parameter[equals + 1..])),
-                text,
-                remaining: start.len(),
-            },
-            None => RawParameter {
-                name: text,
+        let name_length = start
+            .iter()
+            .position(|octet| matches!(octet, b'=' | b';'))
+            .unwrap_or(start.len());
+        let (name, behind) = start.split_at(name_length);
+        let Some(value) = behind.strip_prefix(b"=") else {
+            self.text = behind;
+            let name = trim_end(name);
+            return Some(RawParameter {
+                name,
                 value: None,
-                text,
+                text: name,
                 remaining: start.len(),
-            },
+            });
+        };
+        let value = trim_start(value);
+        // A semicolon in quotation marks does not end the value.
+        let quoted_length = match value {
+            [b'"', ..] => syntax::quoted_string_length(value).unwrap_or(value.len()),
+            _ => 0,
+        };
+        let unquoted = &value[quoted_length..];
+        let length = quoted_length + find(b';', unquoted).unwrap_or(unquoted.len());
+        let (value, rest) = value.split_at(length);
+        self.text = rest;
+        Some(RawParameter {
+            name: trim_end(name),
+            value: Some(trim_end(value)),
+            text: trim_end(&start[..start.len() - rest.len()]),
+            remaining: start.len(),
         })
     }
 
@@ -113,13 +107,7 @@ impl<'a> Parameters<'a> {
                 Some(quoted @ [b'"', ..]) => {
                     syntax::quoted_string_length(quoted) == Some(quoted.len())
                 }
-                // Beside tokens and hosts (IPv6 with and without brackets), what phones do not put
-                // in quotation marks: addresses, and the equals signs of base64.
-                Some(value) => value.iter().all(|&octet| {
-                    octet >= 0x80
-                        || syntax::is(octet, syntax::TOKEN | syntax::PARAMETER)
-                        || matches!(octet, b'@' | b'=')
-                }),
+                Some(value) => syntax::all(value, syntax::VALUE),
             };
             if !syntax::is_token(parameter.name) || !value_is_well_formed {
                 return false;

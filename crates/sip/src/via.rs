@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::ops::Range;
 
-use crate::syntax::{self, is_lws, split_once, trim, trim_text};
+use crate::syntax::{self, find, is_lws, split_once, trim, trim_text};
 use crate::uri::parse_host_and_port;
 use crate::{Host, Parameters, Transport};
 
@@ -26,19 +26,10 @@ impl<'a> Via<'a> {
     /// version: a request of another version is still to be answered.
     pub fn parse(value: &'a [u8]) -> Result<Via<'a>, ViaError> {
         let value = trim(value);
-        let parameters_start = memchr::memchr(b';', value).unwrap_or(value.len());
+        let parameters_start = find(b';', value).unwrap_or(value.len());
         let (protocol_and_host, parameters) = value.split_at(parameters_start);
         let text = std::str::from_utf8(protocol_and_host).map_err(|_| ViaError)?;
-        let (protocol, rest) = split_once(text, b'/').ok_or(ViaError)?;
-        let (version, rest) = split_once(rest, b'/').ok_or(ViaError)?;
-        let rest = trim_text(rest);
-        let transport_end = rest.bytes().position(is_lws).ok_or(ViaError)?;
-        let (transport, sent_by) = rest.split_at(transport_end);
-        for token in [trim_text(protocol), trim_text(version), transport] {
-            if !syntax::is_token(token.as_bytes()) {
-                return Err(ViaError);
-            }
-        }
+        let (transport, sent_by) = split_protocol(text).ok_or(ViaError)?;
         let (host, port) =
             parse_host_and_port(trim_text(sent_by), trim_text).map_err(|_| ViaError)?;
         Ok(Via {
@@ -119,10 +110,30 @@ impl<'a> Via<'a> {
     }
 }
 
+/// Splits off the transport, behind the protocol's name and version, from sent-by.
+fn split_protocol(text: &str) -> Option<(&str, &str)> {
+    // As nearly everybody writes it.
+    if let Some(rest) = text.strip_prefix("SIP/2.0/")
+        && let Some((transport, sent_by)) = split_once(rest, b' ')
+        && syntax::is_token(transport.as_bytes())
+    {
+        return Some((transport, sent_by));
+    }
+    let (protocol, rest) = split_once(text, b'/')?;
+    let (version, rest) = split_once(rest, b'/')?;
+    let rest = trim_text(rest);
+    let (transport, sent_by) = rest.split_at(rest.bytes().position(is_lws)?);
+    let tokens = [trim_text(protocol), trim_text(version), transport];
+    let are_tokens = tokens
+        .iter()
+        .all(|token| syntax::is_token(token.as_bytes()));
+    are_tokens.then_some((transport, sent_by))
+}
+
 /// Where a parameter stands in a value, from its name to the end of its own value. `None` where it
 /// is not there.
 pub(crate) fn parameter_range(value: &[u8], name: &str) -> Option<Range<usize>> {
-    let parameters_start = memchr::memchr(b';', value)?;
+    let parameters_start = find(b';', value)?;
     let mut parameters = Parameters::new(&value[parameters_start..]);
     while let Some(parameter) = parameters.next_raw() {
         if parameter.name.eq_ignore_ascii_case(name.as_bytes()) {

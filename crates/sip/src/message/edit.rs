@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::name::NameCode;
-use crate::syntax::trim;
+use crate::syntax::{has_line_end, trim};
 use crate::{Message, Method, Name, via};
 
 use super::values::first_value;
@@ -105,6 +105,11 @@ impl Message {
         }
     }
 
+    /// Changes Max-Forwards, or adds it.
+    pub fn set_max_forwards(&mut self, hops: u8) {
+        self.replace(Name::MaxForwards, Decimal::of(hops.into()).digits());
+    }
+
     /// Adds the fields of this name of another message, as written there, behind those that are
     /// here.
     pub fn copy_fields(&mut self, other: &Message, name: Name<'_>) {
@@ -197,7 +202,7 @@ impl Message {
                 self.remove_all(Name::ContentType);
             }
         }
-        self.replace(Name::ContentLength, body.len().to_string());
+        self.replace(Name::ContentLength, Decimal::of(body.len()).digits());
         self.new_body = Some(body);
     }
 
@@ -211,7 +216,8 @@ impl Message {
     /// Adds Content-Length where it is missing, as a stream demands it (RFC 3261 section 18.3).
     pub fn ensure_content_length(&mut self) {
         if !self.contains(Name::ContentLength) {
-            self.push_back(Name::ContentLength, self.body().len().to_string());
+            let length = Decimal::of(self.body().len());
+            self.push_back(Name::ContentLength, length.digits());
         }
     }
 
@@ -239,6 +245,21 @@ impl Message {
 
     /// Writes a field of another message.
     pub(super) fn write_copy(&mut self, other: &Message, field: &Field) -> Field {
+        let line = other.text(field.line);
+        let is_ours = field.line.source == Source::Written;
+        // Without line ends but those that end or fold it.
+        if (is_ours || !other.flaws.line_ends) && line.ends_with(b"\r\n") {
+            let start = self.written.len();
+            self.written.extend_from_slice(line);
+            self.edited = true;
+            let moved = |place: u32| place - field.line.start + start as u32;
+            return Field {
+                line: self.written_since(start),
+                value_start: moved(field.value_start),
+                value_end: moved(field.value_end),
+                ..*field
+            };
+        }
         let spelling = Piece::New(other.name_of(field));
         self.write_field(field.name, spelling, &[Piece::New(other.value_of(field))])
     }
@@ -289,9 +310,7 @@ impl Message {
 
     /// Writes a line of a field.
     fn write_field(&mut self, name: NameCode, spelling: Piece<'_>, value: &[Piece<'_>]) -> Field {
-        if self.written.capacity() == 0 {
-            self.written.reserve(WRITTEN_BYTES);
-        }
+        self.make_room();
         let start = self.written.len();
         self.write(spelling);
         let name_length = u16::try_from(self.written.len() - start).unwrap_or_default();
@@ -314,6 +333,7 @@ impl Message {
 
     /// Writes a request line, and makes it the start line.
     pub(super) fn write_request_line(&mut self, method: Method, uri: &str) {
+        self.make_room();
         let start = self.written.len();
         self.write(Piece::New(method.as_str().as_bytes()));
         self.written.push(b' ');
@@ -328,9 +348,14 @@ impl Message {
 
     /// Writes a status line, and makes it the start line.
     pub(super) fn write_status_line(&mut self, status: u16, reason: &str) {
+        self.make_room();
         let start = self.written.len();
-        self.written
-            .extend_from_slice(format!("SIP/2.0 {status:03} ").as_bytes());
+        self.written.extend_from_slice(b"SIP/2.0 ");
+        let code = Decimal::of(status.into());
+        let zeros = 3_usize.saturating_sub(code.digits().len());
+        self.written.extend_from_slice(&b"000"[..zeros]);
+        self.written.extend_from_slice(code.digits());
+        self.written.push(b' ');
         let reason_start = self.written.len();
         self.write(Piece::New(reason.as_bytes()));
         let reason = self.written_since(reason_start);
@@ -338,6 +363,13 @@ impl Message {
         self.start = Start::Response { status, reason };
         self.start_line = self.written_since(start);
         self.edited = true;
+    }
+
+    /// Asks once for all the memory that edits usually take.
+    fn make_room(&mut self) {
+        if self.written.capacity() == 0 {
+            self.written.reserve(WRITTEN_BYTES);
+        }
     }
 
     fn write(&mut self, piece: Piece<'_>) {
@@ -354,6 +386,10 @@ impl Message {
     }
 
     fn write_new(&mut self, text: &[u8]) {
+        if !has_line_end(text) {
+            self.written.extend_from_slice(text);
+            return;
+        }
         let mut rest = text;
         while let Some(at) = memchr::memchr2(b'\r', b'\n', rest) {
             self.written.extend_from_slice(&rest[..at]);
@@ -376,5 +412,30 @@ impl Message {
             end: self.written.len() as u32,
             source: Source::Written,
         }
+    }
+}
+
+/// A number in digits.
+struct Decimal {
+    octets: [u8; 20],
+    start: usize,
+}
+
+impl Decimal {
+    fn of(mut number: usize) -> Decimal {
+        let mut octets = [b'0'; 20];
+        let mut start = octets.len() - 1;
+        loop {
+            octets[start] = b'0' + (number % 10) as u8;
+            number /= 10;
+            if number == 0 {
+                return Decimal { octets, start };
+            }
+            start -= 1;
+        }
+    }
+
+    fn digits(&self) -> &[u8] {
+        &self.octets[self.start..]
     }
 }

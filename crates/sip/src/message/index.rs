@@ -4,7 +4,7 @@ use bytes::{Buf, Bytes};
 
 use crate::line::{LineEnd, line_end};
 use crate::name::NameCode;
-use crate::syntax::{self, trim_end, trim_start};
+use crate::syntax::{self, find, find_near, trim_end, trim_start};
 use crate::{Message, Method, Name};
 
 use super::{Field, Flaws, Source, Span, Start};
@@ -47,11 +47,12 @@ impl Message {
             .position(|octet| !matches!(octet, b'\r' | b'\n'));
         received.advance(line_ends.ok_or(ReadError::Empty)?);
 
-        let mut flaws = Flaws::default();
-        let end = next_line(&received, 0, &mut flaws);
+        let mut lines = Lines::new(&received);
+        let end = lines.next_from(0);
         let start_line = received_span(0, end.next);
         let start = read_start_line(&received[..end.end]).ok_or(ReadError::StartLine)?;
-        let (fields, body_start) = read_fields(&received, end.next, &mut flaws)?;
+        let (fields, body_start) = read_fields(&mut lines, end.next)?;
+        let flaws = lines.flaws(body_start);
 
         let body_length = single_content_length(&received, &fields)
             .unwrap_or(usize::MAX)
@@ -72,20 +73,17 @@ impl Message {
 }
 
 /// Reads the fields up to the empty line. Returns them and where the body begins.
-fn read_fields(
-    received: &[u8],
-    mut at: usize,
-    flaws: &mut Flaws,
-) -> Result<(Vec<Field>, usize), ReadError> {
+fn read_fields(lines: &mut Lines<'_>, mut at: usize) -> Result<(Vec<Field>, usize), ReadError> {
+    let received = lines.received;
     let mut fields = Vec::with_capacity(24);
     while at < received.len() {
-        let mut end = next_line(received, at, flaws);
+        let mut end = lines.next_from(at);
         if end.end == at {
             return Ok((fields, end.next));
         }
         // A line that begins with white space continues the one before (section 7.3.1).
         while matches!(received.get(end.next), Some(b' ' | b'\t')) {
-            end = next_line(received, end.next, flaws);
+            end = lines.next_from(end.next);
         }
         if fields.len() == MAXIMUM_FIELDS {
             return Err(ReadError::TooManyFields);
@@ -93,24 +91,53 @@ fn read_fields(
         fields.push(read_field(received, at, end));
         at = end.next;
     }
-    flaws.unterminated = true;
+    lines.is_unterminated = true;
     Ok((fields, received.len()))
 }
 
-/// The line that begins at `at`; the rest of the message where it has no end.
-fn next_line(received: &[u8], at: usize, flaws: &mut Flaws) -> LineEnd {
-    match line_end(received, at) {
-        Some(end) => {
-            flaws.line_ends |= !end.proper;
-            end
+/// The lines of a header section, and what is found wrong with them.
+struct Lines<'a> {
+    received: &'a [u8],
+    /// How many end with CRLF.
+    proper: usize,
+    /// There was one that ends with LF alone.
+    is_improper: bool,
+    is_unterminated: bool,
+}
+
+impl<'a> Lines<'a> {
+    fn new(received: &'a [u8]) -> Lines<'a> {
+        Lines {
+            received,
+            proper: 0,
+            is_improper: false,
+            is_unterminated: false,
         }
-        None => {
-            flaws.unterminated = true;
-            LineEnd {
-                end: received.len(),
-                next: received.len(),
-                proper: false,
-            }
+    }
+
+    /// The line that begins or goes on at `at`; the rest of the message where it has no end.
+    #[inline]
+    fn next_from(&mut self, at: usize) -> LineEnd {
+        let Some(end) = line_end(self.received, at) else {
+            self.is_unterminated = true;
+            return LineEnd {
+                end: self.received.len(),
+                next: self.received.len(),
+            };
+        };
+        let is_proper = end.next - end.end == 2;
+        self.proper += usize::from(is_proper);
+        self.is_improper |= !is_proper;
+        end
+    }
+
+    /// The flaws of the header section, which ends where the body begins.
+    fn flaws(&self, body_start: usize) -> Flaws {
+        // A CR that does not belong to a line end stands within a line.
+        let crs = || memchr::memchr_iter(b'\r', &self.received[..body_start]).count();
+        Flaws {
+            line_ends: self.is_improper || crs() != self.proper,
+            unterminated: self.is_unterminated,
         }
     }
 }
@@ -118,7 +145,7 @@ fn next_line(received: &[u8], at: usize, flaws: &mut Flaws) -> LineEnd {
 /// Takes a line apart: `header-name HCOLON header-value` (section 25.1).
 fn read_field(received: &[u8], start: usize, end: LineEnd) -> Field {
     let line = &received[start..end.end];
-    let colon = line.iter().position(|&octet| octet == b':');
+    let colon = find_near(b':', line);
     let name = trim_end(&line[..colon.unwrap_or(0)]);
     let (name_length, code) = match u16::try_from(name.len()) {
         Ok(length) if length > 0 => (length, NameCode::of(name)),
@@ -144,9 +171,9 @@ fn read_field(received: &[u8], start: usize, end: LineEnd) -> Field {
 /// is let through here, so that the request can be answered (RFC 4475 section 3.1.2.9).
 fn read_start_line(line: &[u8]) -> Option<Start> {
     if is_version(line.split(|&octet| octet == b' ').next()?) {
-        let mut at = memchr::memchr(b' ', line)?;
+        let mut at = find(b' ', line)?;
         at += line[at..].iter().position(|&octet| octet != b' ')?;
-        let code_length = memchr::memchr(b' ', &line[at..]).unwrap_or(line.len() - at);
+        let code_length = find(b' ', &line[at..]).unwrap_or(line.len() - at);
         let code = &line[at..at + code_length];
         if !code.iter().all(u8::is_ascii_digit) {
             return None;
@@ -156,7 +183,7 @@ fn read_start_line(line: &[u8]) -> Option<Start> {
         let reason = received_span((at + code_length + 1).min(line.len()), line.len());
         return Some(Start::Response { status, reason });
     }
-    let method_length = memchr::memchr(b' ', line)?;
+    let method_length = find(b' ', line)?;
     let method = std::str::from_utf8(&line[..method_length]).ok()?;
     let trimmed = trim_end(line);
     let version_start = memchr::memrchr(b' ', trimmed)? + 1;
@@ -180,7 +207,7 @@ pub(super) fn is_version(text: &[u8]) -> bool {
     };
     let is_number = |digits: &[u8]| !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
     name.eq_ignore_ascii_case(b"SIP/")
-        && memchr::memchr(b'.', number)
+        && find(b'.', number)
             .is_some_and(|dot| is_number(&number[..dot]) && is_number(&number[dot + 1..]))
 }
 

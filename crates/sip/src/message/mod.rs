@@ -289,9 +289,17 @@ impl Message {
     #[inline]
     fn position(&self, name: Name<'_>) -> Option<usize> {
         let code = name.code();
+        if code == NameCode::OTHER {
+            return self.position_of_other(name);
+        }
+        self.fields.iter().position(|field| field.name == code)
+    }
+
+    #[cold]
+    fn position_of_other(&self, name: Name<'_>) -> Option<usize> {
         self.fields
             .iter()
-            .position(|field| self.is_named(field, code, name))
+            .position(|field| self.is_named(field, NameCode::OTHER, name))
     }
 
     fn fields_named<'a>(&'a self, name: Name<'a>) -> impl Iterator<Item = &'a Field> {

@@ -199,7 +199,7 @@ fn fields_are_copied_as_written() {
     assert_eq!(
         text(&message),
         "OPTIONS sip:bob@biloxi.com SIP/2.0\r\nRoute: <sip:a;lr>\r\nroute: <sip:b;lr>, <sip:c,d@e;lr>\r\n\
-         X-Unknown: kept \r\n\tas it is\r\nContent-Length: 0\r\n\r\n"
+         X-Unknown:  kept \r\n\tas it is\r\nContent-Length: 0\r\n\r\n"
     );
 }
 

@@ -111,11 +111,10 @@ impl Message {
             Name::From => (is_address(value), "Malformed From"),
             Name::To => (is_address(value), "Malformed To"),
             Name::CSeq => return self.validate_cseq(value),
-            Name::CallId => {
-                // Looser than `word`: a Call-ID is only ever compared, and real ones have more.
-                let is_call_id = !value.is_empty() && value.iter().all(u8::is_ascii_graphic);
-                (is_call_id, "Malformed Call-ID")
-            }
+            Name::CallId => (
+                !value.is_empty() && syntax::all(value, syntax::CALL_ID),
+                "Malformed Call-ID",
+            ),
             Name::MaxForwards => (
                 syntax::number::<u8>(value).is_some(),
                 "Malformed Max-Forwards",

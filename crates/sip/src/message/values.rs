@@ -1,6 +1,7 @@
 //! Values of header fields that are lists (RFC 3261 section 7.3.1).
 
 use std::ops::Range;
+use std::slice;
 
 use crate::syntax::{self, trim_start};
 use crate::{Message, Name};
@@ -13,7 +14,7 @@ pub struct Values<'a> {
     message: &'a Message,
     name: Name<'a>,
     /// The fields that have not been looked at.
-    fields: &'a [Field],
+    fields: slice::Iter<'a, Field>,
     /// What is left of the field that was looked at last.
     rest: &'a [u8],
 }
@@ -23,7 +24,7 @@ impl<'a> Values<'a> {
         Values {
             message,
             name,
-            fields: &message.fields,
+            fields: message.fields.iter(),
             rest: b"",
         }
     }
@@ -39,13 +40,11 @@ impl<'a> Iterator for Values<'a> {
                 self.rest = &self.rest[first.rest_start..];
                 return Some(value);
             }
-            let code = self.name.code();
-            let at = self
+            let (code, message) = (self.name.code(), self.message);
+            let field = self
                 .fields
-                .iter()
-                .position(|field| self.message.is_named(field, code, self.name))?;
-            let value = self.message.value_of(&self.fields[at]);
-            self.fields = &self.fields[at + 1..];
+                .find(|field| message.is_named(field, code, self.name))?;
+            let value = message.value_of(field);
             if self.name.is_list() {
                 self.rest = value;
             } else {
@@ -89,12 +88,13 @@ pub(super) fn first_value(list: &[u8]) -> Option<FirstValue> {
 /// nor in angle brackets.
 pub(super) fn value_length(list: &[u8]) -> usize {
     let mut at = 0;
-    while let Some(found) = memchr::memchr3(b',', b'"', b'<', &list[at..]) {
+    let is_mark = |octet: &u8| matches!(octet, b',' | b'"' | b'<');
+    while let Some(found) = list[at..].iter().position(is_mark) {
         at += found;
         let rest = &list[at..];
         at += match rest.first() {
             Some(b'"') => syntax::quoted_string_length(rest),
-            Some(b'<') => memchr::memchr(b'>', rest).map(|bracket| bracket + 1),
+            Some(b'<') => syntax::find(b'>', rest).map(|bracket| bracket + 1),
             _ => return at,
         }
         .unwrap_or(rest.len());

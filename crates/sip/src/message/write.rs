@@ -4,16 +4,19 @@ use bytes::Bytes;
 
 use crate::Message;
 
+use super::Span;
+
 impl Message {
     /// The message as it goes on the wire. Nothing is copied where nothing was edited.
     pub fn to_bytes(&self) -> Bytes {
         if !self.edited {
             return self.received.clone();
         }
+        // Exactly, or there would be a second allocation to remember the capacity.
         let mut octets = Vec::with_capacity(self.wire_length());
         for run in self.runs() {
-            octets.extend_from_slice(run);
-            octets.extend_from_slice(missing_line_end(run));
+            octets.extend_from_slice(self.text(run));
+            octets.extend_from_slice(self.missing_line_end(run));
         }
         octets.extend_from_slice(b"\r\n");
         octets.extend_from_slice(self.body());
@@ -25,15 +28,15 @@ impl Message {
         if !self.edited {
             return self.received.len();
         }
-        let header: usize = self
-            .runs()
-            .map(|run| run.len() + missing_line_end(run).len())
-            .sum();
+        let length =
+            |line: Span| (line.end - line.start) as usize + self.missing_line_end(line).len();
+        let lines = self.fields.iter().map(|field| length(field.line));
+        let header = length(self.start_line) + lines.sum::<usize>();
         header + b"\r\n".len() + self.body().len()
     }
 
     /// The start line and all fields, neighbours that lie side by side in one piece.
-    fn runs(&self) -> impl Iterator<Item = &[u8]> {
+    fn runs(&self) -> impl Iterator<Item = Span> {
         let mut lines = self.fields.iter().map(|field| field.line);
         let mut next = Some(self.start_line);
         std::iter::from_fn(move || {
@@ -46,12 +49,16 @@ impl Message {
                     break;
                 }
             }
-            Some(self.text(run))
+            Some(run)
         })
     }
-}
 
-/// What the last line of a message lacks that was cut short.
-fn missing_line_end(run: &[u8]) -> &'static [u8] {
-    if run.ends_with(b"\n") { b"" } else { b"\r\n" }
+    /// What the last line lacks of a message that was cut short.
+    fn missing_line_end(&self, run: Span) -> &'static [u8] {
+        if self.flaws.unterminated && !self.text(run).ends_with(b"\n") {
+            b"\r\n"
+        } else {
+            b""
+        }
+    }
 }

@@ -24,17 +24,13 @@ impl<'a> Host<'a> {
             let address = address.or_else(|| with_extra_colon(reference))?;
             return Some(Host::Address(address.into()));
         }
-        let name = text.strip_suffix('.').unwrap_or(text).as_bytes();
-        let last_dot = memchr::memrchr(b'.', name);
-        let last_label = &name[last_dot.map_or(0, |dot| dot + 1)..];
-        if last_label.iter().all(u8::is_ascii_digit) {
-            // No top-level domain is a number: this must be an address (RFC 5954 section 4.1).
-            return ipv4(text.as_bytes()).map(|address| Host::Address(address.into()));
+        let octets = text.as_bytes();
+        if octets.first().is_some_and(u8::is_ascii_digit)
+            && let Some(address) = ipv4(octets)
+        {
+            return Some(Host::Address(address.into()));
         }
-        let is_name = syntax::all(name, HOST)
-            && !name.starts_with(b".")
-            && !name.windows(2).any(|pair| pair == b"..");
-        is_name.then_some(Host::Name(text))
+        is_name(octets.strip_suffix(b".").unwrap_or(octets)).then_some(Host::Name(text))
     }
 
     /// The address, where it is one.
@@ -44,6 +40,21 @@ impl<'a> Host<'a> {
             Host::Address(address) => Some(*address),
         }
     }
+}
+
+/// Whether a text is labels with single dots between them, the last one not a number: no top-level
+/// domain is one (RFC 5954 section 4.1).
+fn is_name(text: &[u8]) -> bool {
+    let mut is_number = true;
+    let mut before = b'.';
+    for &octet in text {
+        if !syntax::is(octet, HOST) || octet == b'.' && before == b'.' {
+            return false;
+        }
+        is_number = octet == b'.' || is_number && octet.is_ascii_digit();
+        before = octet;
+    }
+    !is_number
 }
 
 /// `IPv4address` (RFC 5954 section 4.1). Every message has a dozen of them, and the parser of the
@@ -113,15 +124,16 @@ impl fmt::Display for Host<'_> {
 
 /// Splits `host:port` and parses both. The port may be absent; white space around the colon, which
 /// a Via may have (RFC 3261 section 25.1, `COLON`), is left out by the caller's choice of `trim`.
+#[inline]
 pub(crate) fn parse_host_and_port<'a>(
     text: &'a str,
-    trim: fn(&'a str) -> &'a str,
+    trim: impl Fn(&'a str) -> &'a str,
 ) -> Result<(Host<'a>, Option<u16>), HostPortError> {
     let host_length = match text.strip_prefix('[') {
         Some(reference) => {
-            memchr::memchr(b']', reference.as_bytes()).ok_or(HostPortError::Host)? + 2
+            syntax::find_near(b']', reference.as_bytes()).ok_or(HostPortError::Host)? + 2
         }
-        None => memchr::memchr(b':', text.as_bytes()).unwrap_or(text.len()),
+        None => syntax::find_near(b':', text.as_bytes()).unwrap_or(text.len()),
     };
     let (host, port) = text.split_at(host_length);
     let host = Host::parse(trim(host)).ok_or(HostPortError::Host)?;

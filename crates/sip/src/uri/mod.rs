@@ -80,6 +80,12 @@ pub enum Uri<'a> {
 impl<'a> Uri<'a> {
     /// Parses a URI: the whole text, without angle brackets or white space around it.
     pub fn parse(text: &'a str) -> Result<Uri<'a>, UriError> {
+        // As nearly all are.
+        if let Some(rest) = text.strip_prefix("sip:")
+            && !rest.is_empty()
+        {
+            return SipUri::parse(text, false, rest).map(Uri::Sip);
+        }
         let (scheme, rest) = split_once(text, b':').ok_or(UriError::Scheme)?;
         if !is_scheme(scheme.as_bytes()) || rest.is_empty() {
             return Err(UriError::Scheme);
