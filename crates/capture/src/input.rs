@@ -69,6 +69,30 @@ impl<R: Read> Input<R> {
         self.ready.split_to(octets).freeze()
     }
 
+    /// Takes a line without what ends it; `None` at the end. Of a line longer than `limit`, the beginning.
+    pub(crate) fn line(&mut self, limit: usize) -> io::Result<Option<Bytes>> {
+        let mut searched = 0;
+        let mut beginning = None;
+        loop {
+            let is_more = self.fill(searched + 1)?;
+            if let Some(end) = memchr::memchr(b'\n', &self.ready[searched..]) {
+                let mut line = self.take(searched + end + 1);
+                line.truncate(line.trim_ascii_end().len());
+                return Ok(Some(beginning.unwrap_or(line)));
+            }
+            searched = self.ready.len();
+            if !is_more {
+                let line = self.take(searched);
+                return Ok(beginning.or((!line.is_empty()).then_some(line)));
+            }
+            if searched > limit {
+                let line = self.take(searched);
+                beginning.get_or_insert(line.slice(..limit));
+                searched = 0;
+            }
+        }
+    }
+
     /// Leaves octets out; fewer when fewer are ready.
     pub(crate) fn drop_ready(&mut self, octets: usize) {
         let octets = octets.min(self.ready.len());

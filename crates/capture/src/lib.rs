@@ -3,24 +3,36 @@
 //! A [`Reader`] goes through one file, packet by packet, and hands over what it sees.
 #![forbid(unsafe_code)]
 
+mod analysis;
 mod channel;
+mod clock;
 mod event;
 mod file;
 mod input;
 mod ip;
 mod layers;
 mod link;
+mod merge;
 mod pdu;
 mod reader;
 mod sctp;
+mod sctp_view;
 mod settings;
 mod start_line;
 mod tcp;
 mod teller;
+mod text;
 mod websocket;
 
+pub use analysis::{
+    Analysis, Codes, Count, DelaySummary, Delayed, Delays, Event, Loss, Losses, Metrics,
+    MetricsSummary, Options, Outcome, Results, Session, Step, Timeline, Timestamps, Transactions,
+};
+pub use clock::{ClockOffset, Clocks};
 pub use event::{
     Carrier, Endpoint, SctpPacket, Seen, SipSummary, SummaryStart, Time, Trouble, UserMessage, What,
 };
+pub use merge::{Merge, MergeError};
 pub use reader::{Counts, OpenError, Reader};
+pub use sctp_view::{Association, Beginning, Direction, Ending, Path, RoundTrips, SctpView};
 pub use settings::{Limits, Settings};

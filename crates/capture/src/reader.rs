@@ -106,6 +106,7 @@ impl<R: Read> Reader<R> {
         }
         Ok(self.ahead.as_ref().map(|item| match item {
             Item::Packet(packet) => packet.time,
+            Item::Summary(summary) => summary.time,
             Item::Secrets(_) | Item::Trouble(_) => self.last_time,
         }))
     }
@@ -123,19 +124,30 @@ impl<R: Read> Reader<R> {
             None => self.format.next(&mut self.input)?,
         };
         self.counts.octets = self.input.offset();
-        if let Some(Item::Packet(packet)) = &item {
-            self.counts.packets += 1;
-            self.last_time = packet.time;
+        let mut number = self.counts.packets;
+        match &item {
+            Some(Item::Packet(packet)) => {
+                self.last_time = packet.time;
+                number += 1;
+                self.counts.packets += 1;
+            }
+            Some(Item::Summary(summary)) => {
+                self.last_time = summary.time;
+                number = summary.number;
+                self.counts.packets += 1;
+            }
+            _ => {}
         }
         let mut teller = Teller {
             file: self.file,
-            packet: self.counts.packets,
+            packet: number,
             time: self.last_time,
             counts: &mut self.counts,
             see,
         };
         match item {
             Some(Item::Packet(packet)) => self.layers.read(&packet, &mut teller),
+            Some(Item::Summary(summary)) => summary.tell(&mut teller),
             Some(Item::Secrets(_)) => {}
             Some(Item::Trouble(trouble)) => teller.trouble(trouble),
             None => {

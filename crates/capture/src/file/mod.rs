@@ -1,4 +1,4 @@
-//! Capture files: pcap and pcapng.
+//! Capture files: pcap, pcapng, and what Wireshark prints.
 //!
 //! Read here and not by a library, because what is damaged is to be told by its place in the file and
 //! stepped over, and because a packet is handed on as a part of the buffer it was read into.
@@ -11,6 +11,7 @@ use std::io::{self, Read};
 use bytes::Bytes;
 
 use crate::input::Input;
+use crate::text::{Summaries, Summary};
 use crate::{Time, Trouble};
 
 use pcap::Pcap;
@@ -48,6 +49,8 @@ pub(crate) struct Captured {
 /// The next thing in a file.
 pub(crate) enum Item {
     Packet(Captured),
+    /// What is printed of a packet.
+    Summary(Box<Summary>),
     /// Lines of a TLS key log.
     Secrets(Bytes),
     Trouble(Trouble),
@@ -57,6 +60,7 @@ pub(crate) enum Item {
 pub(crate) enum File {
     Pcap(Pcap),
     Pcapng(Pcapng),
+    Summaries(Summaries),
 }
 
 impl File {
@@ -65,7 +69,10 @@ impl File {
         input.fill(pcap::HEADER_LENGTH)?;
         Ok(match input.array(0) {
             Some(pcapng::SECTION_HEADER) => Some(File::Pcapng(Pcapng::default())),
-            Some(magic) => Pcap::read_header(magic, input).map(File::Pcap),
+            Some(magic) => match Pcap::read_header(magic, input) {
+                Some(pcap) => Some(File::Pcap(pcap)),
+                None => Summaries::recognise(input)?.map(File::Summaries),
+            },
             None => None,
         })
     }
@@ -75,6 +82,7 @@ impl File {
         match self {
             File::Pcap(pcap) => pcap.next(input),
             File::Pcapng(pcapng) => pcapng.next(input),
+            File::Summaries(summaries) => summaries.next(input),
         }
     }
 }
