@@ -4,11 +4,15 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use hickory_resolver::proto::op::{Message, OpCode, ResponseCode};
+use hickory_resolver::proto::rr::rdata::A;
+use hickory_resolver::proto::rr::{RData, Record, RecordType};
 use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
 use sip::Transport;
 use sip_net::resolve::{Hop, HopTrouble, Question, Reach, Resolver, ResolverConfig};
 use test_support::NameServer;
+use tokio::net::UdpSocket;
 
 const RECORDS: &str = r#"
 @       NAPTR 10 10 "s" "SIPS+D2S" "" _sips._sctp.example.org.
@@ -237,4 +241,64 @@ async fn many_that_want_to_know_the_same_ask_once() {
         assert_eq!(hops.len(), 1);
     }
     assert_eq!(resolver.statistics().lookups, 1);
+}
+
+/// A name server that gives every host an address, and this answer to every question for NAPTR records;
+/// none at all where there is no code.
+async fn name_server_without_naptr(code: Option<ResponseCode>) -> ResolverConfig {
+    let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a port");
+    let address = socket.local_addr().expect("bound");
+    tokio::spawn(async move {
+        let mut octets = [0; 4_096];
+        loop {
+            let (length, source) = socket.recv_from(&mut octets).await.expect("a question");
+            let question = Message::from_vec(&octets[..length]).expect("a question");
+            let query = question.queries.first().expect("one").clone();
+            let mut answer = Message::response(question.metadata.id, OpCode::Query);
+            match query.query_type() {
+                RecordType::NAPTR => match code {
+                    Some(code) => answer.metadata.response_code = code,
+                    None => continue,
+                },
+                RecordType::A => {
+                    let data = RData::A(A::new(127, 0, 0, 9));
+                    let record = Record::from_rdata(query.name().clone(), 60, data);
+                    answer.add_answer(record);
+                }
+                _ => answer.metadata.response_code = ResponseCode::NXDomain,
+            }
+            answer.add_query(query);
+            let octets = answer.to_vec().expect("an answer");
+            socket.send_to(&octets, source).await.expect("sent");
+        }
+    });
+    ResolverConfig {
+        servers: vec![address],
+        hosts_file: false,
+        ..ResolverConfig::default()
+    }
+}
+
+#[tokio::test]
+async fn a_name_server_that_cannot_say_is_not_one_that_says_no() {
+    for (code, found) in [
+        (Some(ResponseCode::ServFail), false),
+        (Some(ResponseCode::Refused), false),
+        (Some(ResponseCode::NXDomain), true),
+        // It does not know such records, as some do not.
+        (Some(ResponseCode::NotImp), true),
+        (None, true),
+    ] {
+        let mut config = name_server_without_naptr(code).await;
+        if code.is_none() {
+            config.timeout = Duration::from_secs(1);
+        }
+        let resolver = Resolver::new(config, ChaCha12Rng::seed_from_u64(1));
+        let udp = reach(&[Transport::Udp, Transport::Tls]);
+        let hops = resolver.resolve(&question("example.com", None), &udp).await;
+        let expected: &[&str] = if found { &["udp 127.0.0.9:5060"] } else { &[] };
+        assert_eq!(shown(&hops), expected, "{code:?}");
+        let unreachable = u64::from(!found || code.is_none());
+        assert_eq!(resolver.statistics().unreachable, unreachable, "{code:?}");
+    }
 }

@@ -10,7 +10,7 @@ use hickory_resolver::config::{
 };
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::net::{DnsError, NetError};
-use hickory_resolver::proto::op::Query;
+use hickory_resolver::proto::op::{Query, ResponseCode};
 use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
 use hickory_resolver::{Hosts, TokioResolver};
 
@@ -81,8 +81,17 @@ impl Dns {
                     Duration::from_secs(seconds.into()).min(config.maximum_negative_ttl)
                 }),
             },
-            // A server has answered, though not with what it should.
-            Err(NetError::Dns(_)) => failed(Found::Nothing),
+            // The server does not know such questions, and will not the next time either.
+            Err(NetError::Dns(DnsError::ResponseCode(
+                code @ (ResponseCode::FormErr | ResponseCode::NotImp),
+            ))) => {
+                tracing::debug!(name = %key.name, kind = ?key.kind, %code, "name servers do not know such records");
+                failed(Found::Nothing)
+            }
+            Err(NetError::Dns(error)) => {
+                tracing::debug!(name = %key.name, kind = ?key.kind, %error, "name servers cannot say");
+                failed(Found::Unknown)
+            }
             Err(error) => {
                 tracing::debug!(name = %key.name, kind = ?key.kind, %error, "name servers do not answer");
                 failed(Found::Unreachable)

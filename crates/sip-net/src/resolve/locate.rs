@@ -114,7 +114,7 @@ struct Search<'a, R> {
     records: &'a R,
     rng: ChaCha12Rng,
     needs: Vec<Key>,
-    /// The name servers cannot be reached.
+    /// What has to be known cannot be found out now.
     is_given_up: bool,
 }
 
@@ -140,6 +140,7 @@ impl<R: Records> Search<'_, R> {
             return match self.servers(&Key::srv(transport, host)) {
                 Some(Service::Servers(servers)) => self.server_hops(transport, &servers),
                 Some(Service::Refused) => Vec::new(),
+                Some(Service::Unknown) => self.give_up(),
                 None => self.addresses(host, transport, transport.default_port()),
             };
         }
@@ -179,6 +180,11 @@ impl<R: Records> Search<'_, R> {
                     hops.extend(self.server_hops(transport, &servers));
                 }
                 Some(Service::Refused) => {}
+                // What the domain likes less, such as what has no TLS, is not for when this is not known.
+                Some(Service::Unknown) if hops.is_empty() && !self.is_waiting() => {
+                    return self.give_up();
+                }
+                Some(Service::Unknown) => break,
                 None => none_found = none_found.or(Some(transport)),
             }
         }
@@ -199,16 +205,24 @@ impl<R: Records> Search<'_, R> {
             is_large,
             ..
         } = *self.question;
-        let key = Key::new(Kind::Naptr, &self.question.host);
-        let found = self.find(key)?;
         let reach = self.reach;
-        let services = match found.as_deref() {
-            Some(RecordSet::Naptr(records)) => {
-                naptr::services(records, is_secure, is_large, |transport| {
-                    reach.has(transport)
-                })
+        let services = match self.find(Key::new(Kind::Naptr, &self.question.host))? {
+            Found::Records(records) => match &*records {
+                RecordSet::Naptr(records) => {
+                    naptr::services(records, is_secure, is_large, |transport| {
+                        reach.has(transport)
+                    })
+                }
+                _ => Vec::new(),
+            },
+            Found::Nothing => Vec::new(),
+            // Some networks let questions for such records vanish. Where they do, SRV records still say
+            // what there is; but not to who has asked for security.
+            Found::Unreachable if !is_secure => Vec::new(),
+            Found::Unreachable | Found::Unknown => {
+                self.give_up();
+                return None;
             }
-            _ => Vec::new(),
         };
         Some(services)
     }
@@ -225,13 +239,17 @@ impl<R: Records> Search<'_, R> {
         if self.is_waiting() {
             return Vec::new();
         }
-        let mut is_refused = false;
+        let (mut is_refused, mut is_unknown) = (false, false);
         for (transport, service) in transports.into_iter().zip(services) {
             match service {
                 Some(Service::Servers(servers)) => return self.server_hops(transport, &servers),
                 Some(Service::Refused) => is_refused = true,
+                Some(Service::Unknown) => is_unknown = true,
                 None => {}
             }
+        }
+        if is_unknown {
+            return self.give_up();
         }
         match self.default_transport() {
             Some(transport) if !is_refused => {
@@ -267,7 +285,11 @@ impl<R: Records> Search<'_, R> {
     /// The servers of a service in the order in which they are tried. `None` where there are no SRV
     /// records, or none are known yet.
     fn servers(&mut self, key: &Key) -> Option<Service> {
-        let found = self.find(key.clone())??;
+        let found = match self.find(key.clone())? {
+            Found::Records(found) => found,
+            Found::Nothing => return None,
+            Found::Unknown | Found::Unreachable => return Some(Service::Unknown),
+        };
         let RecordSet::Srv(records) = &*found else {
             return None;
         };
@@ -298,7 +320,8 @@ impl<R: Records> Search<'_, R> {
             if !self.reach.has_family(transport, is_ipv6) {
                 continue;
             }
-            if let Some(Some(found)) = self.find(Key::new(kind, host))
+            // Of one address family nothing may be known while the other is.
+            if let Some(Found::Records(found)) = self.find(Key::new(kind, host))
                 && let RecordSet::Addresses(found) = &*found
             {
                 let mut found = found.clone();
@@ -342,28 +365,23 @@ impl<R: Records> Search<'_, R> {
         addresses.into_iter().map(hop).collect()
     }
 
-    /// The records of a key: `None` where they are not known yet, `Some(None)` where there are none.
-    fn find(&mut self, key: Key) -> Option<Option<Arc<RecordSet>>> {
-        match self.records.find(&key) {
-            Some(Found::Records(records)) => Some(Some(records)),
-            Some(Found::Nothing) => Some(None),
-            // Of one address family nothing may be known while the other is.
-            Some(Found::Unreachable) if matches!(key.kind, Kind::A | Kind::Aaaa) => Some(None),
-            Some(Found::Unreachable) => {
-                self.is_given_up = true;
-                None
-            }
-            None => {
-                if !self.needs.contains(&key) {
-                    self.needs.push(key);
-                }
-                None
-            }
+    /// What is known of the records of a key; `None` where nobody has been asked yet.
+    fn find(&mut self, key: Key) -> Option<Found> {
+        let found = self.records.find(&key);
+        if found.is_none() && !self.needs.contains(&key) {
+            self.needs.push(key);
         }
+        found
+    }
+
+    /// What has to be known cannot be found out now: better no next hop than a wrong one.
+    fn give_up(&mut self) -> Vec<Hop> {
+        self.is_given_up = true;
+        Vec::new()
     }
 
     fn is_waiting(&self) -> bool {
-        self.is_given_up || !self.needs.is_empty()
+        !self.needs.is_empty()
     }
 }
 
@@ -372,6 +390,8 @@ enum Service {
     Servers(Vec<Srv>),
     /// It is decidedly not available (RFC 2782, "Target").
     Refused,
+    /// Name servers do not say.
+    Unknown,
 }
 
 /// A domain name as certificates show it.

@@ -83,9 +83,12 @@ pub(crate) enum RecordSet {
 pub(crate) enum Found {
     /// These, one at least.
     Records(Arc<RecordSet>),
-    /// There are none, or a server could not say: the procedures go on without.
+    /// There are none: the procedures go on without.
     Nothing,
-    /// No server has answered: there is no point in further questions.
+    /// A server has answered that it cannot say (SERVFAIL, REFUSED). There may be some, so that to go on
+    /// without would be to disregard what the domain wants.
+    Unknown,
+    /// No server has answered.
     Unreachable,
 }
 

@@ -34,7 +34,7 @@ pub struct ResolverStatistics {
     pub answered_by_servers: u64,
     /// Questions to name servers.
     pub lookups: u64,
-    /// Of these, those that no server has answered.
+    /// Of these, those that no server has answered, or only that it cannot say.
     pub unreachable: u64,
     /// Now: sets of records that are remembered.
     pub cached: u64,
@@ -211,7 +211,7 @@ impl Shared {
             self.lookups.fetch_add(1, Ordering::Relaxed);
             let answer = self.dns.look_up(key, &self.config).await;
             drop(slot);
-            if answer.found == Found::Unreachable {
+            if matches!(answer.found, Found::Unknown | Found::Unreachable) {
                 self.unreachable.fetch_add(1, Ordering::Relaxed);
             }
             let found = answer.found;

@@ -468,31 +468,136 @@ fn a_large_request_avoids_udp_where_it_can() {
     assert_eq!(hops(&large("bare.example")), ["tcp 192.0.2.6:5060"]);
 }
 
-#[test]
-fn name_servers_that_do_not_answer_end_the_search() {
-    struct Dead(Kind);
-    impl Records for Dead {
-        fn find(&self, key: &Key) -> Option<Found> {
-            Some(match key.kind {
-                kind if kind == self.0 => Found::Unreachable,
-                Kind::A => {
-                    let address = IpAddr::from([192, 0, 2, 1]);
-                    Found::Records(Arc::new(RecordSet::Addresses(vec![address])))
-                }
-                _ => Found::Nothing,
-            })
+/// A zone of which some records cannot be had.
+struct Troubled<'a> {
+    zone: &'a Zone,
+    lost: &'a [Key],
+    trouble: Found,
+}
+
+impl Records for Troubled<'_> {
+    fn find(&self, key: &Key) -> Option<Found> {
+        Some(match self.zone.0.get(key) {
+            _ if self.lost.contains(key) => self.trouble.clone(),
+            Some(set) => Found::Records(Arc::new(set.clone())),
+            None => Found::Nothing,
+        })
+    }
+}
+
+impl Troubled<'_> {
+    fn resolved(&self, text: &str) -> Vec<String> {
+        match locate(&question(text), &reach(&EVERYTHING), self, 1) {
+            Located::Hops(hops) => shown(&hops),
+            Located::Needs(keys) => panic!("{keys:?} are known"),
         }
     }
-    let reach = reach(&[Transport::Udp]);
-    let located = |kind| locate(&question("example.com"), &reach, &Dead(kind), 1);
-    assert_eq!(located(Kind::Naptr), Located::Hops(Vec::new()));
-    assert_eq!(located(Kind::Srv), Located::Hops(Vec::new()));
-    assert_eq!(located(Kind::A), Located::Hops(Vec::new()));
-    // One address family is enough.
-    let Located::Hops(hops) = located(Kind::Aaaa) else {
-        panic!("nothing is needed");
+}
+
+#[test]
+fn what_cannot_be_known_is_not_taken_for_what_does_not_exist() {
+    let zone = example();
+    let none = Vec::<String>::new();
+    let naptr = [Key::new(Kind::Naptr, "example.com")];
+    let srv = [
+        Key::new(Kind::Srv, "_sip._udp.example.com"),
+        Key::new(Kind::Srv, "_sips._tcp.example.com"),
+    ];
+    let address = [Key::new(Kind::A, "tls.example.com")];
+    for trouble in [Found::Unknown, Found::Unreachable] {
+        let without = |lost| Troubled {
+            zone: &zone,
+            lost,
+            trouble: trouble.clone(),
+        };
+        // The domain prefers TLS: nobody is sent there in the clear because one question has failed.
+        assert_eq!(without(&srv).resolved("example.com"), none);
+        assert_eq!(without(&srv).resolved("sips:example.com"), none);
+        assert_eq!(without(&srv).resolved("example.com;udp"), none);
+        assert_eq!(without(&address).resolved("example.com"), none);
+        assert_eq!(without(&naptr).resolved("sips:example.com"), none);
+        // Of one address family nothing may be known while the other is.
+        let ipv6 = [Key::new(Kind::Aaaa, "tls.example.com")];
+        assert_eq!(
+            without(&ipv6).resolved("example.com"),
+            ["tls 192.0.2.3:5061"]
+        );
+    }
+    let refused = Troubled {
+        zone: &zone,
+        lost: &naptr,
+        trouble: Found::Unknown,
     };
-    assert_eq!(shown(&hops), ["udp 192.0.2.1:5060"]);
+    assert_eq!(refused.resolved("example.com"), none);
+    // Questions for NAPTR records vanish in some networks.
+    let silent = Troubled {
+        trouble: Found::Unreachable,
+        ..refused
+    };
+    assert_eq!(silent.resolved("example.com"), ["udp 192.0.2.4:5060"]);
+}
+
+#[test]
+fn one_transport_that_is_known_is_enough_where_the_domain_prefers_none() {
+    let zone = Zone::default()
+        .srv("_sip._tcp.example.com", &[(0, 0, 5070, "t.example.com")])
+        .host("t.example.com", &["192.0.2.5"])
+        .host("example.com", &["192.0.2.9"]);
+    let lost = [Key::new(Kind::Srv, "_sip._udp.example.com")];
+    let troubled = Troubled {
+        zone: &zone,
+        lost: &lost,
+        trouble: Found::Unknown,
+    };
+    assert_eq!(troubled.resolved("example.com"), ["tcp 192.0.2.5:5070"]);
+    let lost = [
+        Key::new(Kind::Srv, "_sip._udp.example.com"),
+        Key::new(Kind::Srv, "_sip._tcp.example.com"),
+    ];
+    let troubled = Troubled {
+        lost: &lost,
+        ..troubled
+    };
+    assert_eq!(troubled.resolved("example.com"), Vec::<String>::new());
+}
+
+#[test]
+fn a_less_preferred_service_that_is_not_known_costs_nothing() {
+    let zone = Zone::default()
+        .naptr(
+            "example.com",
+            &[
+                (1, 1, "SIPS+D2T", "_sips._tcp.example.com"),
+                (1, 2, "SIP+D2T", "_sip._tcp.example.com"),
+            ],
+        )
+        .srv("_sips._tcp.example.com", &[(0, 0, 5061, "t.example.com")])
+        .host("t.example.com", &["192.0.2.5"]);
+    struct Slow<'a>(Troubled<'a>);
+    impl Records for Slow<'_> {
+        fn find(&self, key: &Key) -> Option<Found> {
+            let is_address = matches!(key.kind, Kind::A | Kind::Aaaa);
+            (!is_address).then(|| self.0.find(key)).flatten()
+        }
+    }
+    let lost = [Key::new(Kind::Srv, "_sip._tcp.example.com")];
+    let troubled = Troubled {
+        zone: &zone,
+        lost: &lost,
+        trouble: Found::Unknown,
+    };
+    assert_eq!(troubled.resolved("example.com"), ["tls 192.0.2.5:5061"]);
+    // The addresses of the preferred one are waited for.
+    let located = locate(
+        &question("example.com"),
+        &reach(&EVERYTHING),
+        &Slow(troubled),
+        1,
+    );
+    assert!(
+        matches!(&located, Located::Needs(keys) if keys.len() == 2),
+        "{located:?}"
+    );
 }
 
 fn any_zone() -> impl Strategy<Value = Zone> {
