@@ -30,6 +30,7 @@
 
 mod document;
 mod format;
+mod ladder;
 mod machine;
 mod page;
 mod plot;
@@ -39,8 +40,9 @@ mod text;
 
 pub use document::{Document, SCHEMA, WriteError, write_file};
 pub use format::{format_count, format_milliseconds, format_number};
+pub use ladder::{Arrow, ArrowKind, Ladder};
 pub use machine::Machine;
 pub use page::{Page, Provenance, Section};
 pub use plot::{Axis, Colour, Plot, Point, Series};
 pub use summary::Summary;
-pub use table::{Alignment, Cell, Column, Row, Table};
+pub use table::{Alignment, Cell, Column, Decimal, Row, Table};

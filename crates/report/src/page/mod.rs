@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::ladder::Ladder;
 use crate::machine::Machine;
 use crate::plot::{Plot, style_sheet};
 use crate::table::Table;
@@ -123,6 +124,7 @@ enum Part {
     Paragraph(String),
     Table(Table),
     Plot(Plot),
+    Ladder(Ladder),
 }
 
 impl Section {
@@ -154,6 +156,13 @@ impl Section {
         self.parts.push(Part::Plot(plot));
         self
     }
+
+    /// Adds a ladder diagram, in a fold under its title.
+    #[must_use]
+    pub fn ladder(mut self, ladder: Ladder) -> Section {
+        self.parts.push(Part::Ladder(ladder));
+        self
+    }
 }
 
 impl Section {
@@ -164,6 +173,7 @@ impl Section {
             match part {
                 Part::Paragraph(text) => push_paragraphs(out, [text]),
                 Part::Table(table) => out.push_str(&table.to_html()),
+                Part::Ladder(ladder) => push_ladder(out, ladder),
                 Part::Plot(_) => {
                     // Plots that follow each other stand side by side where there is room.
                     let count = parts
@@ -240,6 +250,20 @@ fn push_plot(out: &mut String, plot: &Plot) {
         "<details><summary>Numbers behind this plot</summary>\n{}</details>\n</figure>",
         plot.numbers().to_html()
     );
+}
+
+/// A ladder diagram in a fold; what is too wide for the screen is scrolled.
+fn push_ladder(out: &mut String, ladder: &Ladder) {
+    let _ = write!(
+        out,
+        "<details class=\"ladder\"><summary>{}</summary>\n<div class=\"scroll\" tabindex=\"0\">{}</div>\n",
+        escape(&ladder.title),
+        ladder.to_page_svg()
+    );
+    if let Some(note) = &ladder.note {
+        let _ = writeln!(out, "<p class=\"note\">{}</p>", escape(note));
+    }
+    out.push_str("</details>\n");
 }
 
 /// Where the figures of a [`Page`] come from, and how to get them again.

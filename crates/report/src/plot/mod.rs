@@ -8,7 +8,9 @@ use std::collections::VecDeque;
 
 use crate::table::{Cell, Column, Row, Table};
 
-pub(crate) use palette::style_sheet;
+pub(crate) use palette::{
+    hexadecimal_ground, hexadecimal_ink, hexadecimal_of, hexadecimal_rule, style_sheet,
+};
 
 /// A line plot.
 #[derive(Debug, Clone, PartialEq)]

@@ -69,6 +69,26 @@ pub(crate) fn style_sheet() -> String {
     format!("@media screen and (prefers-color-scheme: dark){{\n{rules}}}\n")
 }
 
+/// The colour of lines of this kind, as the style sheet knows it: for drawings beside plots.
+pub(crate) fn hexadecimal_of(colour: Colour) -> String {
+    hexadecimal(colour.shade().light)
+}
+
+/// The colour of text.
+pub(crate) fn hexadecimal_ink() -> String {
+    hexadecimal(INK.light)
+}
+
+/// The colour of fine lines.
+pub(crate) fn hexadecimal_rule() -> String {
+    hexadecimal(AXIS.light)
+}
+
+/// The colour of the ground.
+pub(crate) fn hexadecimal_ground() -> String {
+    hexadecimal(GROUND.light)
+}
+
 /// The colour as the SVG backend writes it, which the style sheet must match to the letter.
 fn hexadecimal(RGBColor(red, green, blue): RGBColor) -> String {
     format!("#{red:02X}{green:02X}{blue:02X}")

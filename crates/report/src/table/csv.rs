@@ -1,14 +1,47 @@
 //! A table as comma-separated values (RFC 4180).
 
-use super::{Cell, Column, Table};
+use super::{Cell, Column, Row, Table};
 use crate::text::one_line;
 
-pub(super) fn render(table: &Table) -> String {
-    let mut out = String::new();
-    push_record(&mut out, table.columns.iter().map(header));
-    for row in &table.rows {
-        push_record(&mut out, row.cells.iter().map(field));
+/// What stands before the decimals of a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Decimal {
+    /// A point; fields are separated by commas.
+    #[default]
+    Point,
+    /// A comma, as spreadsheets of many countries have it; fields are separated by semicolons.
+    Comma,
+}
+
+impl Decimal {
+    fn separator(self) -> char {
+        match self {
+            Decimal::Point => ',',
+            Decimal::Comma => ';',
+        }
     }
+}
+
+pub(super) fn render(table: &Table, decimal: Decimal) -> String {
+    let mut out = header_line(table, decimal);
+    for row in &table.rows {
+        out.push_str(&record(row, decimal));
+    }
+    out
+}
+
+/// The line that names the columns.
+pub(super) fn header_line(table: &Table, decimal: Decimal) -> String {
+    let mut out = String::new();
+    push_record(&mut out, decimal, table.columns.iter().map(header));
+    out
+}
+
+/// The line that a row is.
+pub(super) fn record(row: &Row, decimal: Decimal) -> String {
+    let mut out = String::new();
+    let fields = row.cells.iter().map(|cell| field(cell, decimal));
+    push_record(&mut out, decimal, fields);
     out
 }
 
@@ -25,23 +58,27 @@ fn header(column: &Column) -> String {
     one_line(&header)
 }
 
-fn field(cell: &Cell) -> String {
+fn field(cell: &Cell, decimal: Decimal) -> String {
     match cell {
         Cell::Text(text) | Cell::Note(text) => one_line(text),
         Cell::Count(count) => count.to_string(),
-        Cell::Number { value, .. } => value.to_string(),
+        Cell::Number { value, .. } => match decimal {
+            Decimal::Point => value.to_string(),
+            Decimal::Comma => value.to_string().replace('.', ","),
+        },
         Cell::Absent => String::new(),
     }
 }
 
 /// A record ends with CRLF (RFC 4180 section 2, rule 1); a field with a comma, quote or line end is quoted
 /// and its quotes are doubled (rules 6 and 7).
-fn push_record(out: &mut String, fields: impl Iterator<Item = String>) {
+fn push_record(out: &mut String, decimal: Decimal, fields: impl Iterator<Item = String>) {
+    let separator = decimal.separator();
     for (index, field) in fields.enumerate() {
         if index > 0 {
-            out.push(',');
+            out.push(separator);
         }
-        if field.contains([',', '"', '\r', '\n']) {
+        if field.contains([separator, '"', '\r', '\n']) {
             out.push('"');
             out.push_str(&field.replace('"', "\"\""));
             out.push('"');
@@ -65,7 +102,11 @@ mod tests {
     }
 
     fn record(cells: impl IntoIterator<Item = Cell>) -> String {
-        render(&table(cells)).lines().nth(1).unwrap().to_owned()
+        render(&table(cells), Decimal::Point)
+            .lines()
+            .nth(1)
+            .unwrap()
+            .to_owned()
     }
 
     #[test]
@@ -89,15 +130,25 @@ mod tests {
     }
 
     #[test]
+    fn with_decimal_commas_semicolons_separate() {
+        let table = table([Cell::number(0.5, 1), "a;b".into(), "c,d".into()]);
+        let rendered = render(&table, Decimal::Comma);
+        assert_eq!(rendered.lines().nth(1), Some(r#"0,5;"a;b";c,d"#));
+    }
+
+    #[test]
     fn a_header_says_group_and_unit() {
         let table = Table::new("t")
             .column(Column::number("p50").unit("ms").group("Delay"))
             .column(Column::text("x"));
-        assert_eq!(render(&table), "Delay p50 (ms),x\r\n");
+        assert_eq!(render(&table, Decimal::Point), "Delay p50 (ms),x\r\n");
     }
 
     #[test]
     fn a_line_end_within_a_cell_does_not_end_the_record() {
-        assert_eq!(render(&table(["a\r\nb".into()])), "c\r\na  b\r\n");
+        assert_eq!(
+            render(&table(["a\r\nb".into()]), Decimal::Point),
+            "c\r\na  b\r\n"
+        );
     }
 }

@@ -9,6 +9,8 @@ use std::ops::Range;
 use crate::format::{format_count, format_number, milliseconds_decimals};
 use crate::text::one_line;
 
+pub use csv::Decimal;
+
 /// A table, to be shown in a terminal, on a page, or written as CSV.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
@@ -76,7 +78,13 @@ impl Table {
     /// The table as CSV (RFC 4180): one header line, numbers in full and without thousands separators,
     /// nothing for absent cells.
     pub fn to_csv(&self) -> String {
-        csv::render(self)
+        csv::render(self, Decimal::Point)
+    }
+
+    /// The header line of [`to_csv`](Table::to_csv), for rows that are written one by one
+    /// ([`Row::to_csv`]) because there are too many to keep.
+    pub fn csv_header(&self, decimal: Decimal) -> String {
+        csv::header_line(self, decimal)
     }
 
     /// Whether the table is better printed across a sheet than down it.
@@ -221,6 +229,11 @@ impl Row {
     pub fn reference(mut self) -> Row {
         self.is_reference = true;
         self
+    }
+
+    /// The row as a line of CSV, with its line end. Absent cells at the end must be in it.
+    pub fn to_csv(&self, decimal: Decimal) -> String {
+        csv::record(self, decimal)
     }
 
     /// Draws a line above the row: a new block of rows begins.
