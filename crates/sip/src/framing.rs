@@ -158,7 +158,8 @@ impl StreamReader {
                 Some(end) if end.end == line_start => break Some(end.next),
                 Some(end) => (line_start, searched) = (end.next, end.next),
                 None => {
-                    searched = received.len();
+                    // The last octet may be the CR of a CRLF.
+                    searched = received.len().saturating_sub(1).max(line_start);
                     break None;
                 }
             }

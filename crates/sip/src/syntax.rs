@@ -191,17 +191,33 @@ pub(crate) fn find_near(octet: u8, text: &[u8]) -> Option<usize> {
     Some(at + found)
 }
 
-/// Whether there is a CR or LF in a text.
-#[inline]
-pub(crate) fn has_line_end(text: &[u8]) -> bool {
-    let is_line_end = |octet: u8| (octet == b'\r') | (octet == b'\n');
-    let (blocks, rest) = text.as_chunks::<16>();
-    let has = |octets: &[u8]| {
-        octets
+/// Where the first octet is that may end a line: CR, LF, or another below them, which are rare.
+#[inline(always)]
+pub(crate) fn find_control(text: &[u8]) -> Option<usize> {
+    const BELOW: u8 = b'\r' + 1;
+    let mut at = 0;
+    for block in text.as_chunks::<16>().0 {
+        if block
             .iter()
-            .fold(false, |any, &octet| any | is_line_end(octet))
-    };
-    blocks.iter().any(|block| has(block)) || has(rest)
+            .fold(false, |any, &octet| any | (octet < BELOW))
+        {
+            break;
+        }
+        at += block.len();
+    }
+    let (words, rest) = text[at..].as_chunks::<8>();
+    for word in words {
+        let word = u64::from_le_bytes(*word);
+        // Subtracting borrows from the highest bit of an octet below; above the lowest such octet
+        // there may be marks that are wrong.
+        let hits = word.wrapping_sub(repeated(BELOW)) & !word & repeated(0x80);
+        if hits != 0 {
+            return Some(at + hits.trailing_zeros() as usize / 8);
+        }
+        at += size_of_val(&word);
+    }
+    let found = rest.iter().position(|&octet| octet < BELOW)?;
+    Some(at + found)
 }
 
 /// Marks the octets that are zero by their highest bits. Above the lowest such octet there may be

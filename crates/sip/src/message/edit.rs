@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::name::NameCode;
-use crate::syntax::{has_line_end, trim};
+use crate::syntax::{find_control, trim};
 use crate::{Message, Method, Name, via};
 
 use super::values::first_value;
@@ -14,6 +14,8 @@ use super::{Field, Source, Span, Start, WRITTEN_BYTES};
 pub(super) enum Piece<'a> {
     /// New text. A line end in it that does not fold it is written as a space.
     New(&'a [u8]),
+    /// New text that is known to have no line end.
+    Clean(&'a [u8]),
     /// What is in one of the message's buffers, as it is.
     Old(Span),
 }
@@ -168,9 +170,9 @@ impl Message {
             at,
             &[
                 Piece::Old(before),
-                Piece::New(separator),
+                Piece::Clean(separator),
                 Piece::New(name.as_bytes()),
-                Piece::New(equals),
+                Piece::Clean(equals),
                 Piece::New(value.unwrap_or_default().as_bytes()),
                 Piece::Old(behind),
             ],
@@ -189,7 +191,7 @@ impl Message {
         let value = Piece::Old(self.fields[at].value());
         self.rewrite_field(
             at,
-            &[value, Piece::New(b";tag="), Piece::New(tag.as_bytes())],
+            &[value, Piece::Clean(b";tag="), Piece::New(tag.as_bytes())],
         );
     }
 
@@ -239,7 +241,11 @@ impl Message {
 
     /// Writes a field that was not there.
     pub(super) fn write_new_field(&mut self, name: Name<'_>, value: &[u8]) -> Field {
-        let spelling = Piece::New(name.as_str().as_bytes());
+        let spelling = name.as_str().as_bytes();
+        let spelling = match name {
+            Name::Other(_) => Piece::New(spelling),
+            _ => Piece::Clean(spelling),
+        };
         self.write_field(name.code(), spelling, &[Piece::New(trim(value))])
     }
 
@@ -375,6 +381,7 @@ impl Message {
     fn write(&mut self, piece: Piece<'_>) {
         match piece {
             Piece::New(text) => self.write_new(text),
+            Piece::Clean(text) => self.written.extend_from_slice(text),
             Piece::Old(span) => {
                 let range = span.start as usize..span.end as usize;
                 match span.source {
@@ -386,7 +393,7 @@ impl Message {
     }
 
     fn write_new(&mut self, text: &[u8]) {
-        if !has_line_end(text) {
+        if find_control(text).is_none() {
             self.written.extend_from_slice(text);
             return;
         }

@@ -47,12 +47,11 @@ impl Message {
             .position(|octet| !matches!(octet, b'\r' | b'\n'));
         received.advance(line_ends.ok_or(ReadError::Empty)?);
 
-        let mut lines = Lines::new(&received);
-        let end = lines.next_from(0);
+        let mut flaws = Flaws::default();
+        let end = next_line(&received, 0, &mut flaws);
         let start_line = received_span(0, end.next);
         let start = read_start_line(&received[..end.end]).ok_or(ReadError::StartLine)?;
-        let (fields, body_start) = read_fields(&mut lines, end.next)?;
-        let flaws = lines.flaws(body_start);
+        let (fields, body_start) = read_fields(&received, end.next, &mut flaws)?;
 
         let body_length = single_content_length(&received, &fields)
             .unwrap_or(usize::MAX)
@@ -73,17 +72,19 @@ impl Message {
 }
 
 /// Reads the fields up to the empty line. Returns them and where the body begins.
-fn read_fields(lines: &mut Lines<'_>, mut at: usize) -> Result<(Vec<Field>, usize), ReadError> {
-    let received = lines.received;
+fn read_fields(
+    received: &[u8],
+    mut at: usize,
+    flaws: &mut Flaws,
+) -> Result<(Vec<Field>, usize), ReadError> {
     let mut fields = Vec::with_capacity(24);
-    while at < received.len() {
-        let mut end = lines.next_from(at);
+    while let Some(mut end) = line_end(received, at) {
+        flaws.line_ends |= !end.proper;
         if end.end == at {
             return Ok((fields, end.next));
         }
-        // A line that begins with white space continues the one before (section 7.3.1).
-        while matches!(received.get(end.next), Some(b' ' | b'\t')) {
-            end = lines.next_from(end.next);
+        if is_folded(received, end) {
+            end = unfolded(received, end, flaws);
         }
         if fields.len() == MAXIMUM_FIELDS {
             return Err(ReadError::TooManyFields);
@@ -91,67 +92,61 @@ fn read_fields(lines: &mut Lines<'_>, mut at: usize) -> Result<(Vec<Field>, usiz
         fields.push(read_field(received, at, end));
         at = end.next;
     }
-    lines.is_unterminated = true;
+    flaws.unterminated = true;
+    if at < received.len() {
+        let end = next_line(received, at, flaws);
+        if fields.len() == MAXIMUM_FIELDS {
+            return Err(ReadError::TooManyFields);
+        }
+        fields.push(read_field(received, at, end));
+    }
     Ok((fields, received.len()))
 }
 
-/// The lines of a header section, and what is found wrong with them.
-struct Lines<'a> {
-    received: &'a [u8],
-    /// How many end with CRLF.
-    proper: usize,
-    /// There was one that ends with LF alone.
-    is_improper: bool,
-    is_unterminated: bool,
+/// Whether the next line continues this one, since it begins with white space (section 7.3.1).
+#[inline]
+fn is_folded(received: &[u8], end: LineEnd) -> bool {
+    matches!(received.get(end.next), Some(b' ' | b'\t'))
 }
 
-impl<'a> Lines<'a> {
-    fn new(received: &'a [u8]) -> Lines<'a> {
-        Lines {
-            received,
-            proper: 0,
-            is_improper: false,
-            is_unterminated: false,
+/// The end of the last line that continues one.
+#[cold]
+fn unfolded(received: &[u8], mut end: LineEnd, flaws: &mut Flaws) -> LineEnd {
+    while is_folded(received, end) {
+        end = next_line(received, end.next, flaws);
+    }
+    end
+}
+
+/// The line that begins at `at`; the rest of the message where it has no end.
+#[inline(never)]
+fn next_line(received: &[u8], at: usize, flaws: &mut Flaws) -> LineEnd {
+    match line_end(received, at) {
+        Some(end) => {
+            flaws.line_ends |= !end.proper;
+            end
         }
-    }
-
-    /// The line that begins or goes on at `at`; the rest of the message where it has no end.
-    #[inline]
-    fn next_from(&mut self, at: usize) -> LineEnd {
-        let Some(end) = line_end(self.received, at) else {
-            self.is_unterminated = true;
-            return LineEnd {
-                end: self.received.len(),
-                next: self.received.len(),
-            };
-        };
-        let is_proper = end.next - end.end == 2;
-        self.proper += usize::from(is_proper);
-        self.is_improper |= !is_proper;
-        end
-    }
-
-    /// The flaws of the header section, which ends where the body begins.
-    fn flaws(&self, body_start: usize) -> Flaws {
-        // A CR that does not belong to a line end stands within a line.
-        let crs = || memchr::memchr_iter(b'\r', &self.received[..body_start]).count();
-        Flaws {
-            line_ends: self.is_improper || crs() != self.proper,
-            unterminated: self.is_unterminated,
+        None => {
+            flaws.unterminated = true;
+            LineEnd {
+                end: received.len(),
+                next: received.len(),
+                proper: false,
+            }
         }
     }
 }
 
 /// Takes a line apart: `header-name HCOLON header-value` (section 25.1).
+#[inline]
 fn read_field(received: &[u8], start: usize, end: LineEnd) -> Field {
     let line = &received[start..end.end];
     let colon = find_near(b':', line);
     let name = trim_end(&line[..colon.unwrap_or(0)]);
     let (name_length, code) = match u16::try_from(name.len()) {
-        Ok(length) if length > 0 => (length, NameCode::of(name)),
+        Ok(length) if length > 0 => (length, code_of(name)),
         _ => (0, NameCode::MALFORMED),
     };
-    let is_malformed = code == NameCode::OTHER && !syntax::is_token(name);
     let value = trim_start(&line[colon.map_or(0, |colon| colon + 1)..]);
     let value_start = end.end - value.len();
     Field {
@@ -159,12 +154,18 @@ fn read_field(received: &[u8], start: usize, end: LineEnd) -> Field {
         value_start: value_start as u32,
         value_end: (value_start + trim_end(value).len()) as u32,
         name_length,
-        name: if is_malformed {
-            NameCode::MALFORMED
-        } else {
-            code
-        },
+        name: code,
     }
+}
+
+/// What the index keeps of a name.
+#[inline]
+fn code_of(name: &[u8]) -> NameCode {
+    let code = NameCode::of(name);
+    if code == NameCode::OTHER && !syntax::is_token(name) {
+        return NameCode::MALFORMED;
+    }
+    code
 }
 
 /// Recognises a start line: the version is what tells SIP from other protocols. Too much white space

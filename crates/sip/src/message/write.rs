@@ -28,11 +28,17 @@ impl Message {
         if !self.edited {
             return self.received.len();
         }
-        let length =
-            |line: Span| (line.end - line.start) as usize + self.missing_line_end(line).len();
-        let lines = self.fields.iter().map(|field| length(field.line));
-        let header = length(self.start_line) + lines.sum::<usize>();
-        header + b"\r\n".len() + self.body().len()
+        let length = |line: Span| (line.end - line.start) as usize;
+        let fields = self.fields.iter().map(|field| length(field.line));
+        let header = length(self.start_line) + fields.sum::<usize>();
+        let missing = match self.flaws.unterminated {
+            true => self
+                .runs()
+                .map(|run| self.missing_line_end(run).len())
+                .sum(),
+            false => 0,
+        };
+        header + missing + b"\r\n".len() + self.body().len()
     }
 
     /// The start line and all fields, neighbours that lie side by side in one piece.
