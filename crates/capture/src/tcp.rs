@@ -18,8 +18,8 @@ const MOST_PENDING_OCTETS: usize = 1 << 20;
 /// How many segments of one direction wait for those before them.
 const MOST_PENDING_SEGMENTS: usize = 1024;
 
-/// How many more packets of a connection are looked at, after the receiver acknowledged what was not
-/// captured, before it is given up: a capture of several queues is not quite in order.
+/// How many packets of the receiver are seen, after it acknowledged what was not captured, before that is
+/// given up: a capture of several queues is not quite in order.
 const PATIENCE_PACKETS: u8 = 16;
 
 /// How long is waited where no acknowledgements are captured, in nanoseconds.

@@ -1,0 +1,233 @@
+//! Captures made in code, and what is seen in them.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use capture::{Carrier, Counts, Reader, Seen, Settings, SummaryStart, Time, Trouble, What};
+use etherparse::{IpNumber, PacketBuilder, PacketBuilderStep};
+
+/// LINKTYPE_RAW.
+pub const RAW: u32 = 101;
+
+pub const ALICE: &str = "192.0.2.1:5060";
+pub const BOB: &str = "192.0.2.2:5070";
+
+/// The time of the first packet of most captures.
+pub const START: i64 = 1_700_000_000_000_000_000;
+
+/// A request with a body of a length.
+pub fn request(call_id: &str, body: usize) -> Vec<u8> {
+    format!(
+        "MESSAGE sip:bob@example.org SIP/2.0\r\nVia: SIP/2.0/UDP 192.0.2.1;branch=z9hG4bK{call_id}\r\n\
+         Call-ID: {call_id}\r\nCSeq: 1 MESSAGE\r\nContent-Length: {body}\r\n\r\n{}",
+        "x".repeat(body)
+    )
+    .into_bytes()
+}
+
+/// An IP packet of the family of the addresses.
+fn ip(source: &str, destination: &str) -> (PacketBuilderStep<etherparse::IpHeaders>, u16, u16) {
+    let source: SocketAddr = source.parse().unwrap();
+    let destination: SocketAddr = destination.parse().unwrap();
+    let step = match (source.ip(), destination.ip()) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            PacketBuilder::ipv4(source.octets(), destination.octets(), 64)
+        }
+        (IpAddr::V6(source), IpAddr::V6(destination)) => {
+            PacketBuilder::ipv6(source.octets(), destination.octets(), 64)
+        }
+        _ => panic!("addresses of two families"),
+    };
+    (step, source.port(), destination.port())
+}
+
+/// An IP packet with a UDP datagram.
+pub fn udp(source: &str, destination: &str, payload: &[u8]) -> Vec<u8> {
+    let (ip, source, destination) = ip(source, destination);
+    let mut packet = Vec::new();
+    ip.udp(source, destination)
+        .write(&mut packet, payload)
+        .unwrap();
+    packet
+}
+
+/// An IP packet with anything.
+pub fn packet(source: &str, destination: &str, protocol: u8, payload: &[u8]) -> Vec<u8> {
+    let (ip, ..) = ip(source, destination);
+    let mut packet = Vec::new();
+    ip.write(&mut packet, IpNumber(protocol), payload).unwrap();
+    packet
+}
+
+/// The flags of a segment.
+#[derive(Clone, Copy, Default)]
+pub struct Flags {
+    pub syn: bool,
+    pub fin: bool,
+    pub rst: bool,
+    pub ack: Option<u32>,
+}
+
+/// An IP packet with a TCP segment.
+pub fn tcp(
+    source: &str,
+    destination: &str,
+    sequence: u32,
+    flags: Flags,
+    payload: &[u8],
+) -> Vec<u8> {
+    let (ip, source, destination) = ip(source, destination);
+    let mut step = ip.tcp(source, destination, sequence, 65_535);
+    if flags.syn {
+        step = step.syn();
+    }
+    if flags.fin {
+        step = step.fin();
+    }
+    if flags.rst {
+        step = step.rst();
+    }
+    if let Some(number) = flags.ack {
+        step = step.ack(number);
+    }
+    let mut packet = Vec::new();
+    step.write(&mut packet, payload).unwrap();
+    packet
+}
+
+/// A pcap file of microseconds, a packet each millisecond.
+pub fn pcap(link: u32, packets: &[Vec<u8>]) -> Vec<u8> {
+    let mut file = pcap_header(link);
+    for (number, packet) in packets.iter().enumerate() {
+        file.extend(pcap_record(number, packet, packet.len()));
+    }
+    file
+}
+
+pub fn pcap_header(link: u32) -> Vec<u8> {
+    let mut file = Vec::new();
+    file.extend(0xa1b2_c3d4_u32.to_le_bytes());
+    file.extend([2, 0, 4, 0]);
+    file.extend([0; 8]);
+    file.extend(262_144_u32.to_le_bytes());
+    file.extend(link.to_le_bytes());
+    file
+}
+
+/// The record of a packet that was longer on the wire.
+pub fn pcap_record(number: usize, packet: &[u8], length: usize) -> Vec<u8> {
+    let mut record = Vec::new();
+    record.extend(((START / 1_000_000_000) as u32).to_le_bytes());
+    record.extend((number as u32 * 1000).to_le_bytes());
+    record.extend((packet.len() as u32).to_le_bytes());
+    record.extend((length as u32).to_le_bytes());
+    record.extend(packet);
+    record
+}
+
+/// What was seen, kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    pub time: Time,
+    pub packet: u64,
+    pub source: String,
+    pub destination: String,
+    pub what: KeptWhat,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeptWhat {
+    Sip {
+        carrier: Carrier,
+        octets: Vec<u8>,
+        cut: bool,
+    },
+    Summary {
+        carrier: Carrier,
+        start: String,
+        sdp: bool,
+    },
+    Sctp {
+        chunks: usize,
+        udp: Option<(u16, u16)>,
+    },
+    Trouble(Trouble),
+}
+
+impl Kept {
+    fn new(seen: Seen<'_>) -> Kept {
+        let what = match seen.what {
+            What::Sip {
+                carrier,
+                octets,
+                cut,
+            } => KeptWhat::Sip {
+                carrier,
+                octets: octets.to_vec(),
+                cut,
+            },
+            What::SipSummary { carrier, summary } => KeptWhat::Summary {
+                carrier,
+                start: match summary.start {
+                    SummaryStart::Request { method, uri } => format!("{method} {uri}"),
+                    SummaryStart::Response { status, reason, .. } => format!("{status} {reason}"),
+                },
+                sdp: summary.has_session_description,
+            },
+            What::Sctp(packet) => KeptWhat::Sctp {
+                chunks: packet.packet.chunks().count(),
+                udp: packet.udp,
+            },
+            What::Trouble(trouble) => KeptWhat::Trouble(trouble),
+        };
+        Kept {
+            time: seen.time,
+            packet: seen.packet,
+            source: seen.source.to_string(),
+            destination: seen.destination.to_string(),
+            what,
+        }
+    }
+}
+
+/// All that is seen in a file.
+pub fn read(file: &[u8]) -> Vec<Kept> {
+    read_with(file, &Settings::default()).0
+}
+
+/// All that is seen in a file, and what was counted.
+pub fn read_with(file: &[u8], settings: &Settings) -> (Vec<Kept>, Counts) {
+    let mut reader = Reader::open_with(file, 0, settings).unwrap();
+    let mut kept = Vec::new();
+    while reader.step(&mut |seen| kept.push(Kept::new(seen))).unwrap() {}
+    (kept, reader.counts())
+}
+
+/// The SIP messages among what was seen: carrier and octets.
+pub fn messages(kept: &[Kept]) -> Vec<(Carrier, Vec<u8>)> {
+    kept.iter()
+        .filter_map(|kept| match &kept.what {
+            KeptWhat::Sip {
+                carrier, octets, ..
+            } => Some((*carrier, octets.clone())),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The troubles among what was seen.
+pub fn troubles(kept: &[Kept]) -> Vec<Trouble> {
+    kept.iter()
+        .filter_map(|kept| match kept.what {
+            KeptWhat::Trouble(trouble) => Some(trouble),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The octets of an IP address without its family.
+pub fn octets_of(address: &str) -> Vec<u8> {
+    match address.parse().unwrap() {
+        IpAddr::V4(address) => Ipv4Addr::octets(&address).to_vec(),
+        IpAddr::V6(address) => Ipv6Addr::octets(&address).to_vec(),
+    }
+}

@@ -1,0 +1,9 @@
+//! From capture files to what is seen in them.
+
+mod build;
+mod connections;
+mod damage;
+mod files;
+mod fragments;
+mod summaries;
+mod user_messages;
