@@ -286,6 +286,36 @@ fn an_outbound_flow_that_is_closed_is_not_replaced_by_a_connection() {
     bench.one().answers(480);
 }
 
+/// RFC 7118 section 5: nobody can connect to who is in a browser, and the name in its Contact leads nowhere.
+#[test]
+fn a_websocket_is_not_replaced_by_a_connection() {
+    for transport in ["ws", "wss"] {
+        let here = format!("{transport}:192.0.2.1:8080");
+        let mut bench = Bench::with(&[&here, LISTENERS[0]], &["example.com"], |_| {});
+        let browser = flow(&here, "198.51.100.1:40001");
+        for (user, contact) in [
+            ("bob", "<sip:bob@df7jal23ls0d.invalid;transport=ws>"),
+            ("carol", "<sip:carol@198.51.100.1:40001;transport=ws>"),
+        ] {
+            bench.register(browser, user, contact);
+            let uri = format!("sip:{user}@example.com");
+            bench.receive(caller(), options(&uri, &format!("{user}1")));
+            bench.one().goes_along(browser);
+        }
+        bench.proxy.handle_connection_closed(browser.connection);
+        bench.holds_questions = true;
+        for user in ["bob", "carol"] {
+            let uri = format!("sip:{user}@example.com");
+            bench.receive(caller(), options(&uri, &format!("{user}2")));
+            let (id, lookup) = bench.questions.pop_front().expect("a look-up");
+            let bindings = bench.own_answer(lookup);
+            bench.answer(id, bindings);
+            assert!(bench.questions.is_empty(), "the resolver is not asked");
+            bench.one().answers(480);
+        }
+    }
+}
+
 #[test]
 fn outbound_through_a_proxy_needs_its_path_with_ob() {
     let register = |cseq: u32, path: &str| {
@@ -373,6 +403,42 @@ fn a_gruu_leads_to_its_instance_alone() {
     bench.one().answers(480);
 }
 
+/// RFC 5627 section 3.1: the parameter is what counts, by its name (RFC 3261 section 19.1.4).
+#[test]
+fn a_gruu_is_known_by_its_parameter() {
+    let mut bench = bench();
+    register_flow(&mut bench, 1001, "a", 1);
+    register_flow(&mut bench, 2001, "b", 1);
+    let none = [
+        "sip:bob@example.com;group=x",
+        "sip:bob@example.com;grid=1",
+        "sip:bob@example.com;x=y;great",
+    ];
+    for (number, uri) in none.into_iter().enumerate() {
+        bench.receive(caller(), options(uri, &format!("none{number}")));
+        let [one, other] = bench.two();
+        one.goes_along(phone(1001));
+        other.goes_along(phone(2001));
+    }
+    let some = [
+        "sip:bob@example.com;GR=urn:uuid:a",
+        "sip:bob@example.com;%67r=urn:uuid:a",
+        "sip:bob@example.com;x=y;g%72=urn:uuid:a",
+    ];
+    for (number, uri) in some.into_iter().enumerate() {
+        bench.receive(caller(), options(uri, &format!("some{number}")));
+        bench.one().goes_along(phone(1001));
+    }
+    // A part of a user's name is none.
+    let semicolon = "<sip:x@192.0.2.9:5070>";
+    let mut request = register("bob;grp", 1, &[semicolon]);
+    request.replace(Name::CallId, "semicolon");
+    bench.receive(caller(), request);
+    bench.one().answers(200);
+    bench.receive(caller(), options("sip:bob;grp@example.com", "user"));
+    bench.one().is(Method::Options, "sip:x@192.0.2.9:5070");
+}
+
 #[test]
 fn temporary_gruus_live_as_long_as_the_instance_registers_with_one_call_id() {
     let mut bench = bench();
@@ -452,7 +518,7 @@ fn a_contact_that_leads_back_to_its_user_is_refused() {
 
 #[test]
 fn an_edge_proxy_keeps_the_flow_of_a_user_agent_that_registers_elsewhere() {
-    let mut bench = bench();
+    let mut bench = bench_with(|config| config.maximum_held_octets = 5_000);
     let mut request = outbound(1, "x", &contact(1001, "a", 1));
     request.set_request_uri("sip:192.0.2.77");
     bench.receive(phone(1001), request.clone());
@@ -479,6 +545,16 @@ fn an_edge_proxy_keeps_the_flow_of_a_user_agent_that_registers_elsewhere() {
         bench.one().answers(430).message.reason(),
         Some("Flow Failed")
     );
+    // A user agent that is busy is there (RFC 5626 section 5.3.1), and that we are says nothing of the flow.
+    bench.receive(registrar, call("busy", &path));
+    let [_, sent] = bench.two();
+    bench.receive(phone(1001), response(&sent.message, 503, "x"));
+    let [_ack, answer] = bench.two();
+    answer.answers(500);
+    let large = call("full", &path).with(Name::Subject, "x".repeat(3_000));
+    bench.receive(registrar, large);
+    let [_, answer] = bench.two();
+    answer.answers(503);
 
     let forged = path.replacen(['0', '1'], "2", 1);
     bench.receive(registrar, call("two", &forged));

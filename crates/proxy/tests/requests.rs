@@ -125,7 +125,7 @@ fn this_element_answers_options_and_takes_nothing_else() {
             (Name::Accept, ""),
             (Name::AcceptEncoding, "identity"),
             (Name::AcceptLanguage, "en"),
-            (Name::Supported, ""),
+            (Name::Supported, "path, outbound, gruu"),
         ] {
             assert_eq!(ok.message.header(name), Some(value), "{name}");
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{Bench, flow, request, response, sip};
-use proxy::core::{ForwardingPolicy, Mode, Policy};
+use proxy::core::{ForwardingPolicy, Mode, Policy, Relay};
 use sip::{Flow, Message, Method, Name};
 
 const HERE: &str = "udp:192.0.2.1:5060";
@@ -245,6 +245,52 @@ fn a_stateful_proxy_forwards_the_cancel_of_what_it_does_not_know() {
     // There is nobody else to ask about what is for us.
     bench.receive(alice(), request(Method::Cancel, "sip:example.com", "c2"));
     bench.one().answers(481);
+    bench.assert_idle();
+}
+
+/// RFC 3261 section 18.1.1.
+#[test]
+fn what_is_too_large_for_udp_is_forwarded_with_state_and_an_ack_goes_over_tcp() {
+    let large = |method: Method, call: &str| {
+        request(method, "sip:x@192.0.2.77", call).with(Name::Subject, "x".repeat(1_300))
+    };
+    let mut bench = Bench::with(&[HERE, OVER_TCP], &["example.com"], |config| {
+        let mut stateless = Policy::clone(&policy(Mode::Stateless));
+        stateless.forwarding.relay = Relay::Anybody;
+        config.policy = Arc::new(stateless);
+    });
+    for from in [HERE, OVER_TCP] {
+        let caller = flow(from, "192.0.2.9:5060");
+        bench.receive(caller, large(Method::Message, from));
+        let sent = bench.one();
+        sent.goes_to("tcp:192.0.2.77:5060");
+        assert!(
+            sent.value(Name::Via)
+                .starts_with("SIP/2.0/TCP 192.0.2.1:5060")
+        );
+        // Who knows no TCP gets it over UDP.
+        bench.refuse_last_request();
+        let sent = bench.one();
+        sent.goes_to("udp:192.0.2.77:5060");
+        bench.receive(
+            flow(HERE, "192.0.2.77:5060"),
+            response(&sent.message, 200, "b"),
+        );
+        bench.one().answers(200).goes_along(caller);
+    }
+    bench.pass(Duration::from_secs(100));
+    bench.assert_idle();
+
+    let mut ack = large(Method::Ack, "ack");
+    ack.set_to_tag("b");
+    bench.receive(alice(), ack);
+    let sent = bench.one();
+    sent.is(Method::Ack, "sip:x@192.0.2.77")
+        .goes_to("tcp:192.0.2.77:5060");
+    assert!(
+        sent.value(Name::Via)
+            .starts_with("SIP/2.0/TCP 192.0.2.1:5060")
+    );
     bench.assert_idle();
 }
 

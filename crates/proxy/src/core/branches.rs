@@ -11,7 +11,7 @@ use sip::user_agent::cancel_of;
 use sip::{Flow, Message, Peer, SipUri, Transport, Uri};
 
 use super::best_response::Candidate;
-use super::context::{BranchState, Cancel, Context, Forwarded};
+use super::context::{BranchState, Cancel, Context, Forwarded, larger_half};
 use super::event::HopOutcome;
 use super::forward::{Forwarding, Side, forwarded, is_record_routed, needed_flow};
 use super::identity::Source;
@@ -53,12 +53,13 @@ impl Proxy {
     /// Brings a response context as far as it can go: begins branches, and answers when none is left.
     /// Keeps it for as long as anything is to come.
     pub(super) fn drive(&mut self, now: Instant, server: ServerId, mut context: Box<Context>) {
+        let keeps_breadth = context.is_invite() && self.policy.forwarding.ring_time.is_some();
         loop {
             self.try_ready_branches(now, server, &mut context);
             if context.is_answered {
                 break;
             }
-            if context.may_go_on() && context.begin_targets() {
+            if context.may_go_on(now) && context.begin_targets(keeps_breadth) {
                 continue;
             }
             if context.is_pending() {
@@ -126,21 +127,29 @@ impl Proxy {
     }
 
     /// Timer C, the end of the time that a CANCEL may take to have its effect (RFC 3261 sections 9.1
-    /// and 16.8), or of that which a member of a group has for any response.
+    /// and 16.8), or of that which a hop has for any response while others wait. Where none has come, Timer
+    /// B or F ends the branch, before Timer C would.
     pub(super) fn handle_branch_timeout(&mut self, now: Instant, (server, index): BranchName) {
         let Some(mut context) = self.contexts.remove(&server) else {
             return;
         };
         if let Some(branch) = context.forwarded_mut(index) {
             branch.deadline = None;
-            if branch.is_proceeding && branch.cancel != Cancel::Sent {
-                self.cancel_branch(now, (server, index), &mut context);
-            } else {
-                let client = branch.client;
-                let name = (server, index);
-                self.transactions.abandon(now, client);
-                self.note_failure(now, name, &context, HopOutcome::Silent);
-                self.fail_branch(name, &mut context, Candidate::Presumed(408));
+            let name = (server, index);
+            if branch.cancel == Cancel::Sent {
+                self.transactions.abandon(now, branch.client);
+                self.fail_branch(now, name, &mut context, Candidate::Presumed(408));
+            } else if branch.is_proceeding {
+                self.cancel_branch(now, name, &mut context);
+            } else if context.may_go_on(now) && context.pass_over(index) {
+                self.statistics.failovers += 1;
+                if let Some((member, forwarded)) = context.hop(index) {
+                    self.note_outcome(now, member, forwarded, HopOutcome::Silent);
+                }
+            } else if context.is_invite()
+                && let Some(branch) = context.forwarded_mut(index)
+            {
+                self.arm(name, branch, Some(now + self.timer_c));
             }
         }
         self.drive(now, server, context);
@@ -334,7 +343,11 @@ impl Proxy {
     fn try_ready_branches(&mut self, now: Instant, server: ServerId, context: &mut Context) {
         for index in 0..context.branches.len() {
             while context.is_ready(index) {
-                self.try_next_way(now, (server, index), context);
+                if context.may_go_on(now) {
+                    self.try_next_way(now, (server, index), context);
+                } else {
+                    self.end_branch((server, index), context, None);
+                }
             }
         }
     }
@@ -388,6 +401,14 @@ impl Proxy {
         let Some(branch) = context.branches.get_mut(name.1) else {
             return;
         };
+        let hurry = self
+            .response_timeout(branch.target.member.as_ref())
+            .filter(|_| !branch.target.ways.is_empty() && branch.max_breadth > 1);
+        // What is tried while it is silent needs some, too.
+        let max_breadth = match hurry {
+            Some(_) => larger_half(branch.max_breadth),
+            None => branch.max_breadth,
+        };
         let id = context
             .fingerprint
             .append_to(&self.transactions.new_branch());
@@ -399,23 +420,19 @@ impl Proxy {
                 back: None,
                 record_route_from: from.as_ref().filter(|_| is_routed),
                 to: side,
-                max_breadth: Some(branch.max_breadth),
+                max_breadth: Some(max_breadth),
             };
             forwarded(&context.request, &how, &self.tokens, &self.marks)
         };
         let mut copy = make(&hop.side);
         let mut to = hop.to;
-        let stream = match to {
-            sip::Target::Address(Transport::Udp, remote)
-                if copy.wire_length() > self.maximum_datagram && !hop.is_last_resort =>
-            {
-                self.stream_instead(remote, &hop.side)
-            }
-            _ => None,
+        let stream = match hop.is_last_resort {
+            true => None,
+            false => self.stream_instead(&copy, &to, &hop.side),
         };
-        if let Some((remote, side)) = stream {
+        if let (sip::Target::Address(_, remote), Some((stream, side))) = (to, stream) {
             copy = make(&side);
-            to = sip::Target::Address(side.transport, remote);
+            to = stream;
             self.statistics.switched_to_stream += 1;
             branch.target.ways.push_front(Way::Datagram {
                 remote,
@@ -437,18 +454,17 @@ impl Proxy {
                 let mut forwarded = Forwarded {
                     client,
                     octets,
+                    max_breadth,
                     sent_to: to,
                     peer,
                     is_proceeding: false,
                     is_hurried: false,
                     is_refused: false,
+                    is_passed_over: false,
                     cancel: Cancel::No,
                     rings_until,
                     deadline: None,
                 };
-                let hurry = self
-                    .response_timeout(branch.target.member.as_ref())
-                    .filter(|_| !branch.target.ways.is_empty());
                 if let Some(timeout) = hurry {
                     forwarded.is_hurried = true;
                     self.arm(name, &mut forwarded, Some(now + timeout));
@@ -465,9 +481,21 @@ impl Proxy {
         }
     }
 
-    /// Where a request that is too large for UDP goes instead: over TCP to the same address and port
-    /// (RFC 3261 section 18.1.1). `None` where we have no TCP.
-    fn stream_instead(&self, remote: SocketAddr, side: &Side) -> Option<(SocketAddr, Side)> {
+    /// Where a request goes that is too large for UDP: over TCP to the same address and port (RFC 3261
+    /// section 18.1.1). `None` where it is not, or we have no TCP.
+    pub(super) fn stream_instead(
+        &self,
+        copy: &Message,
+        to: &sip::Target,
+        side: &Side,
+    ) -> Option<(sip::Target, Side)> {
+        let remote = match to {
+            sip::Target::Address(Transport::Udp, remote) => *remote,
+            _ => return None,
+        };
+        if copy.wire_length() <= self.maximum_datagram {
+            return None;
+        }
         let source = match self.identity.source(Transport::Tcp, remote.ip(), None)? {
             Source::Known(source) => source,
             Source::Ask(port) => HostPort {
@@ -480,19 +508,19 @@ impl Proxy {
             source,
             flow: None,
         };
-        Some((remote, side))
+        Some((sip::Target::Address(Transport::Tcp, remote), side))
     }
 
     /// Cancels one branch: at once if a provisional response has come, else as soon as one does (RFC
-    /// 3261 section 9.1). Requests other than INVITE are not cancelled, but what they bring is not
-    /// waited for.
+    /// 3261 section 9.1). One that has not been sent ends. Requests other than INVITE are not cancelled,
+    /// but what they bring is not waited for when another one has been answered.
     pub(super) fn cancel_branch(&mut self, now: Instant, name: BranchName, context: &mut Context) {
         let is_invite = context.is_invite();
-        let is_answered = context.is_answered;
+        if context.is_unsent(name.1) || !is_invite && context.is_answered {
+            self.end_branch(name, context, None);
+            return;
+        }
         let Some(forwarded) = context.forwarded_mut(name.1).filter(|_| is_invite) else {
-            if is_answered || is_invite {
-                self.end_branch(name, context, None);
-            }
             return;
         };
         if forwarded.cancel == Cancel::Sent {

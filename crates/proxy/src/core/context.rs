@@ -2,7 +2,7 @@
 //! and 16.7).
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sip::transaction::ClientId;
 use sip::{Flow, Message, Method, Peer};
@@ -32,6 +32,8 @@ pub(crate) struct Context {
     pub(crate) call: Option<Arc<Call>>,
     /// When the request came.
     pub(crate) received: Instant,
+    /// When its client gives up, where that is known: that of an INVITE waits for as long as it likes.
+    given_up_at: Option<Instant>,
     /// A response other than 100 has gone upstream.
     pub(crate) is_responded: bool,
     /// The location look-up that it waits for.
@@ -80,6 +82,8 @@ pub(crate) struct Forwarded {
     pub(crate) client: ClientId,
     /// The length of the request as it was sent.
     pub(crate) octets: usize,
+    /// The part of the branch's breadth that it has taken along.
+    pub(crate) max_breadth: u32,
     pub(crate) sent_to: sip::Target,
     /// Who is expected there.
     pub(crate) peer: Option<Arc<Peer>>,
@@ -89,6 +93,8 @@ pub(crate) struct Forwarded {
     pub(crate) is_hurried: bool,
     /// The connection that it was to go over was refused.
     pub(crate) is_refused: bool,
+    /// It has been silent for so long that something else is tried. It may have arrived all the same.
+    pub(crate) is_passed_over: bool,
     pub(crate) cancel: Cancel,
     /// Until when it may ring: others wait for their turn.
     pub(crate) rings_until: Option<Instant>,
@@ -113,9 +119,11 @@ impl Forwarded {
 }
 
 impl Context {
-    /// The context of a request that has no target yet.
+    /// The context of a request that has no target yet. `timeout`: how long the client of a request
+    /// other than INVITE waits (Timer F, RFC 3261 section 17.1.2.2).
     pub(crate) fn new(
         now: Instant,
+        timeout: Duration,
         request: Message,
         arrival: Flow,
         fingerprint: Fingerprint,
@@ -127,6 +135,7 @@ impl Context {
                 .flatten()
                 .map(Arc::new),
             received: now,
+            given_up_at: (!is_invite).then(|| now + timeout),
             is_responded: false,
             request_octets: request.wire_length(),
             // It has been found to be there.
@@ -164,9 +173,11 @@ impl Context {
         self.request_octets + copies + self.finals.octets()
     }
 
-    /// Whether further targets and ways may be tried.
-    pub(crate) fn may_go_on(&self) -> bool {
-        !(self.is_cancelled || self.is_stopped || self.is_answered)
+    /// Whether further targets and ways may be tried. Where the client has given up, no answer reaches it
+    /// any more (RFC 4320 section 4.2), and nobody wants the request delivered.
+    pub(crate) fn may_go_on(&self, now: Instant) -> bool {
+        let is_given_up = self.given_up_at.is_some_and(|time| time <= now);
+        !(self.is_cancelled || self.is_stopped || self.is_answered || is_given_up)
     }
 
     /// Whether a branch is to be tried by its next way.
@@ -174,6 +185,13 @@ impl Context {
         self.branches
             .get(index)
             .is_some_and(|branch| matches!(branch.state, BranchState::Ready))
+    }
+
+    /// Whether a branch's request has not been sent, but may be yet.
+    pub(crate) fn is_unsent(&self, index: usize) -> bool {
+        self.branches.get(index).is_some_and(|branch| {
+            matches!(branch.state, BranchState::Ready | BranchState::Resolving(_))
+        })
     }
 
     /// Whether there is a way to a branch's target that has not been tried.
@@ -202,13 +220,55 @@ impl Context {
         }
     }
 
-    /// Whether anything can still bring a final response.
+    /// Whether anything can still bring a final response. That of a hop which was passed over would come
+    /// too late, unless it is one to an INVITE.
     pub(crate) fn is_pending(&self) -> bool {
+        let is_invite = self.is_invite();
         self.lookup.is_some()
-            || self
-                .branches
-                .iter()
-                .any(|branch| !matches!(branch.state, BranchState::Ended))
+            || self.branches.iter().any(|branch| match &branch.state {
+                BranchState::Forwarded(forwarded) => is_invite || !forwarded.is_passed_over,
+                BranchState::Ended => false,
+                BranchState::Ready | BranchState::Resolving(_) => true,
+            })
+    }
+
+    /// Whether those whose turn it is have not all failed or been passed over.
+    fn is_trying(&self) -> bool {
+        self.lookup.is_some()
+            || self.branches.iter().any(|branch| match &branch.state {
+                BranchState::Forwarded(forwarded) => !forwarded.is_passed_over,
+                BranchState::Ended => false,
+                BranchState::Ready | BranchState::Resolving(_) => true,
+            })
+    }
+
+    /// Goes on without the answer of a branch that is silent: with the other ways to its target, or with
+    /// other targets. Returns whether there is any, and breadth for it (RFC 5393 section 5.3.3).
+    ///
+    /// It may have arrived all the same. So it stays until its transaction ends; an INVITE to be cancelled
+    /// as soon as it is said to be there (RFC 3261 section 9.1).
+    pub(crate) fn pass_over(&mut self, index: usize) -> bool {
+        let free = self.free_breadth();
+        let is_last = self.targets.is_empty();
+        let Some(branch) = self.branches.get_mut(index) else {
+            return false;
+        };
+        let BranchState::Forwarded(forwarded) = &mut branch.state else {
+            return false;
+        };
+        let kept = branch.max_breadth - forwarded.max_breadth;
+        // Only one that has refused TCP may be one that does not know it.
+        branch.target.leave_out_datagram();
+        if is_last && branch.target.ways.is_empty() || free + kept == 0 {
+            return false;
+        }
+        forwarded.is_passed_over = true;
+        forwarded.cancel = Cancel::Wanted;
+        branch.max_breadth = forwarded.max_breadth;
+        if let Some(rest) = branch.target.take_rest() {
+            self.targets.insert(vec![vec![rest]]);
+        }
+        true
     }
 
     /// A branch that is being forwarded.
@@ -244,17 +304,18 @@ impl Context {
 
     /// Makes branches of the targets whose turn it is, as many as may run side by side: the breadth
     /// of those that have ended is free again (RFC 5393 section 5.3.3.1). Returns whether there were
-    /// any.
-    pub(crate) fn begin_targets(&mut self) -> bool {
-        let running = self
-            .branches
-            .iter()
-            .filter(|branch| !matches!(branch.state, BranchState::Ended));
-        let used: u32 = running.map(|branch| branch.max_breadth).sum();
-        let free = self.max_breadth.saturating_sub(used);
-        let targets = self.targets.next(self.is_pending(), free as usize);
+    /// any. `keeps_breadth`: some is kept for those that wait behind them, who may begin before these have
+    /// ended.
+    pub(crate) fn begin_targets(&mut self, keeps_breadth: bool) -> bool {
+        let free = self.free_breadth();
+        let targets = self.targets.next(self.is_trying(), free as usize);
         let number = u32::try_from(targets.len()).unwrap_or(u32::MAX);
-        let Some(share) = free.checked_div(number) else {
+        let given = if keeps_breadth && !self.targets.is_empty() {
+            number.max(larger_half(free))
+        } else {
+            free
+        };
+        let Some(share) = given.checked_div(number) else {
             return false;
         };
         self.branches
@@ -265,4 +326,19 @@ impl Context {
             }));
         true
     }
+
+    /// The breadth that no branch has.
+    fn free_breadth(&self) -> u32 {
+        let running = self
+            .branches
+            .iter()
+            .filter(|branch| !matches!(branch.state, BranchState::Ended));
+        let used: u32 = running.map(|branch| branch.max_breadth).sum();
+        self.max_breadth.saturating_sub(used)
+    }
+}
+
+/// What is given of a breadth where the rest is kept: one cannot be divided.
+pub(crate) fn larger_half(breadth: u32) -> u32 {
+    breadth - breadth / 2
 }

@@ -74,8 +74,9 @@ pub struct ForwardingPolicy {
     pub relay: Relay,
     /// In which order the targets of a user are tried.
     pub forking: Forking,
-    /// How long the targets that are being tried may ring while others wait for their turn; `None`
-    /// lets them ring until Timer C fires.
+    /// How long the targets that are being tried may ring, or be silent, while others wait for their
+    /// turn; `None` lets them ring until Timer C fires. Those that wait have half of the request's
+    /// Max-Breadth (RFC 5393): one that is silent may have got the request, and keeps the other half.
     pub ring_time: Option<Duration>,
     /// Whether a 3xx response about a user of ours is followed here, instead of being passed to the
     /// client (RFC 3261 section 16.5).

@@ -2,6 +2,7 @@
 //! (RFC 3261 sections 16.5 and 16.7 step 4).
 
 use std::cmp::Reverse;
+use std::time::Instant;
 
 use sip::{Message, Name, NameAddr, Uri};
 
@@ -24,12 +25,13 @@ impl Proxy {
     /// followed; what of one that is cannot be remains a candidate for the best response.
     pub(super) fn recurse(
         &mut self,
+        now: Instant,
         name: BranchName,
         context: &mut Context,
         mut response: Message,
     ) -> Option<Message> {
         let policy = &self.policy.forwarding;
-        let is_wanted = policy.recursion && context.is_for_user && context.may_go_on();
+        let is_wanted = policy.recursion && context.is_for_user && context.may_go_on(now);
         // A 305 names a proxy instead of a place, and a 380 explains itself in its body.
         if !is_wanted || !matches!(response.status(), Some(300..=302)) {
             return Some(response);

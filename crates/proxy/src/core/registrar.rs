@@ -160,13 +160,19 @@ impl RegistrarConfig {
         })
     }
 
+    /// The option tags of the extensions that are known here.
+    pub(crate) fn extensions(&self) -> Vec<&'static str> {
+        let optional = [(self.outbound, "outbound"), (self.gruu, "gruu")];
+        let optional = optional.into_iter().filter(|(is_known, _)| *is_known);
+        std::iter::once("path")
+            .chain(optional.map(|(_, tag)| tag))
+            .collect()
+    }
+
     /// Step 2: the extensions that a client requires have to be known here.
     fn check_extensions(&self, request: &Message) -> Result<(), Rejection> {
-        let is_known = |tag: &str| {
-            tag.eq_ignore_ascii_case("path")
-                || tag.eq_ignore_ascii_case("gruu")
-                || self.outbound && tag.eq_ignore_ascii_case("outbound")
-        };
+        let known = self.extensions();
+        let is_known = |tag: &str| known.iter().any(|known| tag.eq_ignore_ascii_case(known));
         let unknown: Vec<&str> = request
             .text_values(Name::Require)
             .filter(|tag| !is_known(tag))

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use sip::transaction::ServerId;
-use sip::{Flow, Message, Method, Name, Uri};
+use sip::{Flow, Message, Method, Name, SipUri, Uri};
 
 use super::binding::{AddressOfRecord, Binding, Bindings};
 use super::context::Context;
@@ -102,7 +102,11 @@ impl Proxy {
             fingerprint,
             bound: Bound { addressee, .. },
         } = taken;
-        let context = |request| Box::new(Context::new(received, request, arrival, fingerprint));
+        let timeout = self.transaction_config.t1 * 64;
+        let context = |request| {
+            let context = Context::new(received, timeout, request, arrival, fingerprint);
+            Box::new(context)
+        };
         match addressee {
             Addressee::Registrar => {
                 self.register(now, received, server, arrival, request, confirmation);
@@ -304,7 +308,7 @@ impl Proxy {
         match self.identity.domain(&uri, arrival.local) {
             Some(_) if is_register && has_route => requested,
             Some(_) if is_register => Ok(Addressee::Registrar),
-            Some(domain) if uri.parameters().contains("gr") => self
+            Some(domain) if is_gruu(&uri) => self
                 .gruus
                 .read(&uri, domain)
                 .map(|(address, _)| Addressee::User(address))
@@ -326,13 +330,13 @@ impl Proxy {
             self.refuse(now, server, request, &Rejection::method_not_allowed());
             return;
         }
-        // No body that we would read, no encoding, no language to choose, no extension.
+        // No body that we would read, no encoding, no language to choose.
         let response = Message::response_to(request, 200, "OK")
             .with(Name::Allow, ALLOWED_METHODS)
             .with(Name::Accept, "")
             .with(Name::AcceptEncoding, "identity")
             .with(Name::AcceptLanguage, "en")
-            .with(Name::Supported, "");
+            .with(Name::Supported, self.registrar.extensions().join(", "));
         self.respond(now, server, response);
     }
 
@@ -405,7 +409,7 @@ impl Proxy {
     /// Whether the client is told where a user of ours is. One who asks for an instance is not: the GRUU
     /// may be there to hide that (RFC 5627 section 6.1).
     fn is_redirected(&self, request: &Message) -> bool {
-        self.mode(request) == Mode::Redirect && !request.request_uri().is_some_and(may_be_gruu)
+        self.mode(request) == Mode::Redirect && !request.request_uri().is_some_and(reads_as_gruu)
     }
 
     /// The targets of a user's bindings.
@@ -419,7 +423,7 @@ impl Proxy {
         let asked = target::Asked {
             is_secure: target::is_sips(uri),
             has_route: request.contains(Name::Route),
-            is_for_instance: may_be_gruu(uri),
+            is_for_instance: reads_as_gruu(uri),
         };
         target::targets(bindings, now, asked, |connection| {
             !self.closed.contains(&connection)
@@ -436,11 +440,9 @@ impl Proxy {
         bindings: Bindings,
     ) -> Option<Bindings> {
         let uri = request.request_uri().unwrap_or_default();
-        if !may_be_gruu(uri) {
-            return Some(bindings);
-        }
-        let Ok(Uri::Sip(uri)) = Uri::parse(uri) else {
-            return Some(bindings);
+        let uri = match sip_uri(uri) {
+            Some(uri) if is_gruu(&uri) => uri,
+            _ => return Some(bindings),
         };
         let Some(domain) = self.identity.domain(&uri, arrival.local) else {
             return Some(bindings);
@@ -456,9 +458,21 @@ impl Proxy {
     }
 }
 
-/// Whether a URI may have a `gr` parameter: most have none, which is seen without reading them.
-fn may_be_gruu(uri: &str) -> bool {
-    uri.contains(";gr")
+/// A URI of this scheme or SIPS that has parameters: most have none, which is seen without reading them.
+fn sip_uri(uri: &str) -> Option<SipUri<'_>> {
+    match uri.contains(';').then(|| Uri::parse(uri)) {
+        Some(Ok(Uri::Sip(uri))) => Some(uri),
+        _ => None,
+    }
+}
+
+fn reads_as_gruu(uri: &str) -> bool {
+    sip_uri(uri).is_some_and(|uri| is_gruu(&uri))
+}
+
+/// Whether a URI names one user agent of a user (RFC 5627 section 3.1).
+fn is_gruu(uri: &SipUri<'_>) -> bool {
+    uri.parameters().contains("gr")
 }
 
 /// Why a user with these bindings cannot be reached. Where it is for the scheme of the Contacts, a

@@ -40,7 +40,9 @@ impl Proxy {
         };
         let upstream = sip::Target::Flow(context.arrival);
         self.withhold_identity(&mut response, &upstream, None);
-        if let Some((member, forwarded)) = context.hop(name.1) {
+        if let Some((member, forwarded)) = context.hop(name.1)
+            && !forwarded.is_passed_over
+        {
             self.note_response(now, member, forwarded, &response);
         }
         match status {
@@ -67,7 +69,7 @@ impl Proxy {
             _ => HopOutcome::Unreachable,
         };
         self.note_failure(now, name, &context, outcome);
-        self.fail_branch(name, &mut context, Candidate::Presumed(status));
+        self.fail_branch(now, name, &mut context, Candidate::Presumed(status));
         self.drive(now, name.0, context);
     }
 
@@ -80,14 +82,19 @@ impl Proxy {
         context: &mut Context,
     ) {
         context.is_answered = true;
+        // What was passed over is not waited for.
+        self.cancel_branches(now, server, context);
         let best = context.finals.take_best();
+        let is_presumed = matches!(best, Candidate::Presumed(_));
         let status = match best.status() {
             408 if context.is_cancelled => 487,
-            // A 503 would say that we cannot serve any request (step 6).
             // Nobody in front of us has a use for it (RFC 5626 section 11.5).
             430 if context.is_for_user => 480,
-            503 if context.is_along_edge_flow() => 430,
-            503 if !context.is_overloaded => 500,
+            503 if context.is_overloaded => 503,
+            // The flow is gone (RFC 5626 section 5.3.1). A 503 that came along it says that it is not.
+            503 if is_presumed && context.is_along_edge_flow() => 430,
+            // A 503 would say that we cannot serve any request (step 6).
+            503 => 500,
             status => status,
         };
         if status == 408 && !context.is_invite() {
@@ -236,13 +243,13 @@ impl Proxy {
     ) {
         let candidate = match response {
             None => Candidate::Presumed(502),
-            Some(response) => match self.recurse(name, context, response) {
+            Some(response) => match self.recurse(now, name, context, response) {
                 Some(response) => Candidate::Received(response),
                 None => return,
             },
         };
         let is_global = candidate.status() >= 600;
-        self.fail_branch(name, context, candidate);
+        self.fail_branch(now, name, context, candidate);
         if is_global {
             context.is_stopped = true;
             self.cancel_branches(now, name.0, context);
@@ -259,6 +266,7 @@ impl Proxy {
     ) {
         if let Some((member, forwarded)) = context.hop(name.1)
             && !forwarded.is_proceeding
+            && !forwarded.is_passed_over
         {
             self.note_outcome(now, member, forwarded, outcome);
         }
@@ -268,6 +276,7 @@ impl Proxy {
     /// another may serve (section 16.6 step 7, RFC 3263 section 4.3).
     pub(super) fn fail_branch(
         &mut self,
+        now: Instant,
         name: BranchName,
         context: &mut Context,
         candidate: Candidate,
@@ -282,7 +291,7 @@ impl Proxy {
             branch.target.leave_out_datagram();
         }
         let is_unavailable = candidate.status() == 503 || is_silent;
-        let goes_on = context.may_go_on()
+        let goes_on = context.may_go_on(now)
             && (is_unavailable && context.has_other_way(name.1)
                 || has_flow_failed(&candidate, is_silent) && context.fall_back(name.1));
         if goes_on {

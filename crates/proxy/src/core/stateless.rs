@@ -13,7 +13,7 @@ use sip::transaction::note_source;
 use sip::{Flow, Message, Method, Name};
 
 use super::branches::{self, Resolved};
-use super::forward::{Forwarding, forwarded, is_record_routed, max_breadth};
+use super::forward::{Forwarding, Side, forwarded, is_record_routed, max_breadth};
 use super::loop_detection::Fingerprint;
 use super::policy::Mode;
 use super::proxy::{Proxy, Waiting};
@@ -248,16 +248,6 @@ impl Proxy {
         });
         match resolved {
             Some((Resolved::Send { to, peer, side }, target)) => {
-                // Where only one of the two sides is reliable, somebody has to retransmit (section
-                // 16.1).
-                if to.transport().is_reliable() != arrival.transport.is_reliable()
-                    && let Some(received) = received.take()
-                {
-                    self.statistics.requests -= 1;
-                    self.transactions.handle_message(now, *arrival, received);
-                    self.process_transaction_events(now);
-                    return;
-                }
                 let branch = fingerprint.append_to(&self.loops.branch(request));
                 let method = request.method();
                 let is_answered = method.is_some_and(|method| *method != Method::Ack);
@@ -267,16 +257,38 @@ impl Proxy {
                     .flatten();
                 let has_breadth =
                     method.is_some_and(|method| !matches!(method, Method::Ack | Method::Cancel));
-                let how = Forwarding {
-                    request_uri: &target.uri,
-                    path: &target.path,
-                    branch: &branch,
-                    back: is_answered.then_some((FLOW, &*arrival)),
-                    record_route_from: from.as_ref(),
-                    to: &side,
-                    max_breadth: max_breadth(request).filter(|_| has_breadth),
+                let make = |side: &Side| {
+                    let how = Forwarding {
+                        request_uri: &target.uri,
+                        path: &target.path,
+                        branch: &branch,
+                        back: is_answered.then_some((FLOW, &*arrival)),
+                        record_route_from: from.as_ref(),
+                        to: side,
+                        max_breadth: max_breadth(request).filter(|_| has_breadth),
+                    };
+                    forwarded(request, &how, &self.tokens, &self.marks)
                 };
-                let mut copy = forwarded(request, &how, &self.tokens, &self.marks);
+                let mut copy = make(&side);
+                let stream = self.stream_instead(&copy, &to, &side);
+                // Somebody has to retransmit where only one of the two sides is reliable (section 16.1),
+                // and to go back to UDP where TCP is refused (section 18.1.1).
+                let needs_state = stream.is_some()
+                    || to.transport().is_reliable() != arrival.transport.is_reliable();
+                if needs_state && let Some(received) = received.take() {
+                    self.statistics.requests -= 1;
+                    self.transactions.handle_message(now, *arrival, received);
+                    self.process_transaction_events(now);
+                    return;
+                }
+                let to = match stream {
+                    Some((to, side)) => {
+                        copy = make(&side);
+                        self.statistics.switched_to_stream += 1;
+                        to
+                    }
+                    None => to,
+                };
                 self.withhold_identity(&mut copy, &to, peer.as_deref());
                 if is_answered {
                     self.statistics.passed_on += 1;

@@ -28,7 +28,7 @@ pub struct Statistics {
     pub redirected: u64,
     /// Next hops that did not serve a request: no answer, 503, no connection.
     pub next_hops_failed: u64,
-    /// Branches that went on by another way after that (RFC 3263 section 4.3).
+    /// Branches that went on by another way, or were passed over for their silence (RFC 3263 section 4.3).
     pub failovers: u64,
     /// Requests sent over a stream transport because they are too large for UDP (RFC 3261 section
     /// 18.1.1).

@@ -1,6 +1,7 @@
 //! Targets: where a request can be sent, in which order, and by which ways (RFC 3261 section 16.5).
 
 use std::collections::VecDeque;
+use std::mem;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -98,12 +99,25 @@ impl Target {
         }
     }
 
+    /// The ways that have not been tried, as a target of their own; `None` where there are none.
+    pub(crate) fn take_rest(&mut self) -> Option<Target> {
+        if self.ways.is_empty() {
+            return None;
+        }
+        let (ways, alternates) = (mem::take(&mut self.ways), mem::take(&mut self.alternates));
+        Some(Target {
+            ways,
+            alternates,
+            ..self.clone()
+        })
+    }
+
     /// Goes over to another flow of the same instance. Returns whether there was one.
     pub(crate) fn fall_back(&mut self) -> bool {
         let Some(mut next) = self.alternates.pop_front() else {
             return false;
         };
-        next.alternates = std::mem::take(&mut self.alternates);
+        next.alternates = mem::take(&mut self.alternates);
         *self = next;
         true
     }
@@ -142,7 +156,8 @@ pub(crate) struct Asked {
 /// a new connection to its Contact can be expected to arrive: if the Contact has a host name, or the
 /// very address that the REGISTER came from. A Contact with another address is behind a NAT, and is
 /// left out; over SCTP it may be another address of the same host. The flow of an instance that has
-/// others besides is never replaced by a new connection (RFC 5626 section 7).
+/// others besides is never replaced by a new connection (RFC 5626 section 7), and a WebSocket cannot be:
+/// whoever has opened it takes none, and its Contact has a name that leads nowhere (RFC 7118 section 5).
 ///
 /// Of the bindings of one instance that which was refreshed last stands for all; the others are tried
 /// when its flow has failed.
@@ -211,10 +226,17 @@ pub(crate) fn is_sips(uri: &str) -> bool {
 
 /// Whether a request to this Contact arrives at the far end of the flow without the flow. Over SCTP
 /// that cannot be told: on one host several stacks can have the same SCTP port, each over a UDP port of
-/// its own that no URI names (RFC 6951), and a user can have a stream of its own.
+/// its own that no URI names (RFC 6951), and a user can have a stream of its own. Over WebSocket nothing
+/// does.
 pub(crate) fn is_at_contact(flow: &Flow, contact: &SipUri<'_>) -> bool {
     !matches!(flow.transport, Transport::Sctp | Transport::TlsSctp)
+        && !is_websocket(flow.transport)
         && contact_address(contact, flow.transport) == Some(flow.remote)
+}
+
+/// Whether only its client can open a connection of this transport.
+fn is_websocket(transport: Transport) -> bool {
+    matches!(transport, Transport::Ws | Transport::Wss)
 }
 
 fn target(
@@ -234,6 +256,7 @@ fn target(
             let is_sctp = matches!(flow.transport, Transport::Sctp | Transport::TlsSctp);
             let is_outbound = binding.reg_id().is_some();
             let is_direct = !is_outbound
+                && !is_websocket(flow.transport)
                 && match contact.host() {
                     Host::Name(_) => true,
                     Host::Address(address) => address == flow.remote.ip() || is_sctp,

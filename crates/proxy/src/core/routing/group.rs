@@ -18,7 +18,8 @@ pub struct Group {
     /// How long a server counts as down that is not probed; a longer Retry-After of its 503 is heeded.
     pub retry_after: Duration,
     /// How long a server may leave a request without any response, provisional ones included, until
-    /// the next one is tried. `None` waits as long as RFC 3263 section 4.3 does: until the transaction
+    /// the next one is tried besides: it has half of the breadth that is left (Max-Breadth, RFC 5393),
+    /// and where that is 1 it waits. `None` waits as long as RFC 3263 section 4.3 does: until the transaction
     /// times out, 32 seconds. Clients of requests other than INVITE do not wait longer than that
     /// themselves, so that only a shorter time saves their request.
     pub response_timeout: Option<Duration>,
