@@ -3,23 +3,49 @@
 use std::fmt;
 use std::io::IsTerminal;
 
-use ::proxy::config::{LogFormat, LogSettings};
+use ::proxy::config::{LOG_LEVELS, LogFormat, LogSettings, is_log_level};
+use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
+
+/// How many lines may wait for a standard error that takes none.
+const MAXIMUM_WAITING: usize = 16_384;
 
 /// Logs to standard error at this level (`warn`, `info`, `debug`, …), unless `TANDEM_LOG` says
 /// otherwise in the syntax of `RUST_LOG` (`TANDEM_LOG=sip_net=debug`).
 pub(crate) fn start(level: &'static str) {
-    start_as(level, &LogSettings::default());
+    let settings = LogSettings::default();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter(level, &settings))
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
+    complain_about_variable();
 }
 
 /// Logs as the settings say, which `TANDEM_LOG` wins over; `level` is for those that say nothing.
-pub(crate) fn start_as(level: &'static str, settings: &LogSettings) -> LogHandle {
+///
+/// A thread of its own writes, so that whoever reads the log slowly holds up nothing else: lines that find too many
+/// waiting are dropped and counted. What waits is written when the guard is dropped.
+pub(crate) fn start_in_background(
+    level: &'static str,
+    settings: &LogSettings,
+) -> (LogHandle, LogGuard) {
+    let (writer, worker): (NonBlocking, WorkerGuard) = NonBlockingBuilder::default()
+        .lossy(true)
+        .buffered_lines_limit(MAXIMUM_WAITING)
+        .thread_name("log")
+        .finish(std::io::stderr());
+    let guard = LogGuard {
+        dropped: writer.error_counter(),
+        worker: Some(worker),
+    };
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter(level, settings))
-        .with_writer(std::io::stderr)
+        .with_writer(writer)
         .with_target(false);
     // The handles are of different types, and do the same.
-    match settings.format {
+    let handle = match settings.format {
         LogFormat::Text => {
             let is_terminal = std::io::stderr().is_terminal();
             let builder = builder.with_ansi(is_terminal).with_filter_reloading();
@@ -33,6 +59,32 @@ pub(crate) fn start_as(level: &'static str, settings: &LogSettings) -> LogHandle
             builder.init();
             LogHandle::new(level, move |filter| handle.reload(filter).is_ok())
         }
+    };
+    complain_about_variable();
+    (handle, guard)
+}
+
+/// Keeps the thread that writes the log. At its end what waits is written, and what was dropped is told.
+pub(crate) struct LogGuard {
+    dropped: ErrorCounter,
+    worker: Option<WorkerGuard>,
+}
+
+impl Drop for LogGuard {
+    fn drop(&mut self) {
+        drop(self.worker.take());
+        let dropped = self.dropped.dropped_lines();
+        if dropped > 0 {
+            eprintln!("tandem: {dropped} lines of the log were dropped: nobody read them in time");
+        }
+    }
+}
+
+impl fmt::Debug for LogGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogGuard")
+            .field("dropped", &self.dropped.dropped_lines())
+            .finish()
     }
 }
 
@@ -69,8 +121,24 @@ impl fmt::Debug for LogHandle {
     }
 }
 
+const VARIABLE: &str = "TANDEM_LOG";
+
 fn filter(level: &str, settings: &LogSettings) -> EnvFilter {
-    EnvFilter::try_from_env("TANDEM_LOG")
-        .or_else(|_| EnvFilter::try_new(settings.level.as_deref().unwrap_or(level)))
-        .unwrap_or_else(|_| EnvFilter::new(level))
+    let variable = std::env::var(VARIABLE).ok();
+    let wanted = variable
+        .as_deref()
+        .filter(|text| is_log_level(text))
+        .or(settings.level.as_deref());
+    EnvFilter::try_new(wanted.unwrap_or(level)).unwrap_or_else(|_| EnvFilter::new(level))
+}
+
+/// A variable that makes no sense is left aside, not left unsaid.
+fn complain_about_variable() {
+    if let Some(value) = std::env::var_os(VARIABLE)
+        && !value.to_str().is_some_and(is_log_level)
+    {
+        eprintln!(
+            "tandem: {VARIABLE} is not followed: {value:?} is no level, which is {LOG_LEVELS}"
+        );
+    }
 }

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fmt::Write as _;
 use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use ::proxy::location::{Url, User, UserDatabase};
@@ -22,9 +23,13 @@ pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,
 
-    /// The store that the users are in, sqlite:PATH [default: that of the proxy]
-    #[arg(long, value_name = "URL", global = true)]
-    store: Option<Url>,
+    /// The store that the users are in, sqlite:PATH [default: that of the configuration file]
+    #[arg(long, value_name = "URL", global = true, env = "TANDEM_STORE")]
+    pub(crate) store: Option<Url>,
+
+    /// The proxy's configuration file, which names the store
+    #[arg(long, value_name = "FILE", global = true, env = "TANDEM_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -58,6 +63,7 @@ const EXAMPLES: &str = "\
 Examples:
   tandem proxy users add alice --realm example.org
   printf %s \"$PASSWORD\" | tandem proxy users add alice --realm example.org --store sqlite:/srv/sip.db
+  tandem proxy users add alice --realm example.org --config tandem.toml
   tandem proxy users list --json";
 
 /// A user as `list --json` shows it.
@@ -70,16 +76,16 @@ struct Listed<'a> {
 }
 
 /// Does what it is told, and says in one line what has changed.
-pub(crate) fn run(arguments: Arguments) -> ExitCode {
-    match execute(arguments) {
+pub(crate) fn run(arguments: Arguments, store: &Url) -> ExitCode {
+    match execute(arguments, store) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(error.as_ref()),
     }
 }
 
-fn execute(arguments: Arguments) -> Result<(), Box<dyn Error>> {
-    let url = arguments.store.unwrap_or_else(Url::default_sqlite);
-    let users = UserDatabase::open(&url)?;
+fn execute(arguments: Arguments, store: &Url) -> Result<(), Box<dyn Error>> {
+    let users = UserDatabase::open(store)?;
+    let path = users.path().display().to_string();
     let output = match arguments.command {
         Command::Add(Name { username, realm }) => {
             let password = read_password(&username, &realm)?;
@@ -88,18 +94,17 @@ fn execute(arguments: Arguments) -> Result<(), Box<dyn Error>> {
                 true => "added",
                 false => "changed the password of",
             };
-            format!("{what} {username} in realm {realm}\n")
+            format!("{what} {username} in realm {realm}, in {path}\n")
         }
         Command::Remove(Name { username, realm }) => {
             if !users.remove(&realm, &username)? {
-                let path = users.path().display();
                 let message = format!(
                     "there is no user {username} in realm {realm} in {path}; \
                      tandem proxy users list shows all"
                 );
                 return Err(message.into());
             }
-            format!("removed {username} from realm {realm}\n")
+            format!("removed {username} from realm {realm}, in {path}\n")
         }
         Command::List { json } => {
             let users = users.list()?;

@@ -30,7 +30,10 @@ use problem::line_at;
 use reader::{Key, Reading, Section};
 
 pub use changes::Changes;
-pub use operation::{LogFormat, LogSettings, MetricsSettings, RecordsSettings, ShutdownSettings};
+pub use operation::{
+    LOG_LEVELS, LogFormat, LogSettings, MetricsSettings, RecordsSettings, ShutdownSettings,
+    is_log_level,
+};
 pub use problem::{ConfigError, Problem};
 
 /// Everything that a configuration file says.

@@ -107,9 +107,37 @@ pub(super) fn records(file: &Section<'_, '_>) -> RecordsSettings {
     })
 }
 
+/// What a level of the log may be.
+pub const LOG_LEVELS: &str = "off, error, warn, info, debug or trace, or TARGET=LEVEL such as sip_net=debug; several by commas";
+
+/// Whether a text is a level of the log. A filter takes any other word for a target of which everything is
+/// logged, and nothing of all else.
+pub fn is_log_level(text: &str) -> bool {
+    let is_level =
+        |word: &str| ["off", "error", "warn", "info", "debug", "trace"].contains(&word.trim());
+    text.split(',').all(|part| match part.split_once('=') {
+        Some((target, level)) => {
+            let mut target = target.trim().chars();
+            target.all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | ':'))
+                && !part.starts_with('=')
+                && is_level(level)
+        }
+        None => is_level(part),
+    })
+}
+
 pub(super) fn log(file: &Section<'_, '_>) -> LogSettings {
     file.section("log", |section| LogSettings {
-        level: section.live(|| section.optional("level")),
+        level: section.live(|| {
+            let level = section.optional("level");
+            level.filter(|level: &String| {
+                let is_level = is_log_level(level);
+                if !is_level {
+                    section.refuse("level", LOG_LEVELS);
+                }
+                is_level
+            })
+        }),
         format: section.one_of(
             "format",
             LogFormat::Text,

@@ -328,7 +328,8 @@ impl<'r, 't> Section<'r, 't> {
         value
     }
 
-    fn refuse(&self, name: &str, allowed: &str) {
+    /// Notes that a value cannot be, and what can.
+    pub(super) fn refuse(&self, name: &str, allowed: &str) {
         let key = self.path_of(name);
         let found = self.entry(name).map_or(String::new(), |(span, _)| {
             let text = self.reading.text.get(span).unwrap_or_default();

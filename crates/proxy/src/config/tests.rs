@@ -219,6 +219,30 @@ unauthenticated_per_second_per_source = 0
 }
 
 #[test]
+fn a_level_that_is_none_is_told() {
+    for level in ["info", "warn,sip_net=debug", "proxy::driver=trace", "off"] {
+        let text = format!("[log]\nlevel = \"{level}\"\n");
+        let settings = read(&text).expect("nothing is wrong");
+        assert_eq!(settings.log.level.as_deref(), Some(level));
+    }
+    for level in [
+        "verbose",
+        "info==",
+        "",
+        "=info",
+        "sip_net=all",
+        "sip net=debug",
+    ] {
+        let error = read(&format!("[log]\nlevel = \"{level}\"\n")).expect_err("no level");
+        let error = error.to_string();
+        assert!(
+            error.contains(":2: log.level") && error.contains("warn, info"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn changes_are_told_by_when_they_take_effect() {
     let older = read("domains = [\"a.example\"]\n").expect("nothing is wrong");
     let newer = read(

@@ -2,13 +2,64 @@
 //! hold anything.
 
 use std::fmt;
+use std::time::{Duration, Instant};
 
 use sip::Flow;
 
 use crate::core::{Call, Event, MemberState};
 
-/// Writes an event of the core to the log.
-pub(super) fn write(event: &Event) {
+/// How many failed authentications a worker tells of in a second: whoever guesses passwords shall not fill the disk.
+const FAILURES_PER_SECOND: u32 = 10;
+
+/// What a worker writes to the log.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    /// When the present second began.
+    second: Option<Instant>,
+    /// Failed authentications in it.
+    failures: u32,
+    /// Those that were not told, since the last one that was.
+    untold: u64,
+}
+
+impl Log {
+    /// Writes an event of the core.
+    pub(super) fn write(&mut self, now: Instant, event: &Event) {
+        if let Event::AuthenticationFailed {
+            realm,
+            username,
+            flow,
+        } = event
+        {
+            if self.is_to_be_told(now) {
+                tracing::warn!(
+                    realm = ?realm,
+                    username = ?username,
+                    flow = %Along(flow),
+                    untold = std::mem::take(&mut self.untold),
+                    "authentication failed"
+                );
+            } else {
+                self.untold += 1;
+            }
+        }
+        write(event);
+    }
+
+    fn is_to_be_told(&mut self, now: Instant) -> bool {
+        let is_new = self
+            .second
+            .is_none_or(|begun| now.saturating_duration_since(begun) >= Duration::from_secs(1));
+        if is_new {
+            self.second = Some(now);
+            self.failures = 0;
+        }
+        self.failures += 1;
+        self.failures <= FAILURES_PER_SECOND
+    }
+}
+
+fn write(event: &Event) {
     match event {
         Event::Registered {
             address,
@@ -32,16 +83,8 @@ pub(super) fn write(event: &Event) {
             flow = %Along(flow),
             "unregistered"
         ),
-        Event::AuthenticationFailed {
-            realm,
-            username,
-            flow,
-        } => tracing::warn!(
-            realm = ?realm,
-            username = ?username,
-            flow = %Along(flow),
-            "authentication failed"
-        ),
+        // Written by [`Log::write`], which counts them.
+        Event::AuthenticationFailed { .. } => {}
         Event::CallStarted(call) => {
             let Call {
                 call_id,
@@ -106,5 +149,20 @@ impl fmt::Display for Along<'_> {
             write!(f, " stream {stream}")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_guesses_passwords_does_not_fill_the_log() {
+        let mut log = Log::default();
+        let begun = Instant::now();
+        let told = |log: &mut Log, at: u64| log.is_to_be_told(begun + Duration::from_millis(at));
+        let first = (0..999).filter(|at| told(&mut log, *at)).count();
+        let second = (1000..1999).filter(|at| told(&mut log, *at)).count();
+        assert_eq!((first, second), (10, 10));
     }
 }

@@ -30,7 +30,7 @@ use crate::location::{self, LocationConfig, Store};
 pub(crate) use control::{Commanders, Report};
 use members::Members;
 use resolver::Resolver;
-use service::{Service, Surroundings};
+use service::{EndsAll, Service, Surroundings};
 use workers::Workers;
 
 use crate::metrics::{Observer, Watched};
@@ -148,7 +148,7 @@ pub struct Server {
     recorder: Option<Recorder>,
     is_draining: Arc<AtomicBool>,
     started: SystemTime,
-    stop: watch::Sender<bool>,
+    stop: Arc<watch::Sender<bool>>,
 }
 
 /// How often a server that drains looks what is left.
@@ -209,6 +209,7 @@ impl Server {
         let names = resolve::Resolver::new(config.dns, rand::SeedableRng::from_rng(&mut rng));
         let members = Members::new();
         let (stop, stopped) = watch::channel(false);
+        let stop = Arc::new(stop);
         let mut commanders = Vec::with_capacity(workers.count());
         for (number, incoming) in incoming.into_iter().enumerate() {
             let (commander, commands) = control::channel();
@@ -229,6 +230,7 @@ impl Server {
                 recorder: recorder.clone(),
                 members: members.share(),
                 stopped: stopped.clone(),
+                _ends_all: EndsAll(Arc::downgrade(&stop)),
             };
             workers.employ(number, Service::new(proxy, surroundings));
         }
@@ -325,6 +327,18 @@ impl Server {
         }
     }
 
+    /// Writes the records of all calls, of those too that have not ended, and returns when they are in the file. Calls
+    /// that begin or end afterwards get none. For those who end without [`shutdown`](Self::shutdown).
+    pub fn close_records(&self) -> impl Future<Output = ()> + Send + 'static {
+        let recorder = self.recorder.clone();
+        async {
+            if let Some(recorder) = recorder {
+                // That may take as long as the disk does.
+                let _ = tokio::task::spawn_blocking(move || recorder.close()).await;
+            }
+        }
+    }
+
     /// Reads the certificates of the listeners anew. Connections that are there stay as they are.
     ///
     /// # Errors
@@ -333,7 +347,7 @@ impl Server {
         self.transports.reload_certificates()
     }
 
-    /// Returns when the server has stopped by itself, because a listener failed; the log says which. It can be
+    /// Returns when the server has stopped by itself, because a listener or a worker failed; the log says which. It can be
     /// cancelled and called again.
     pub async fn ended(&mut self) {
         self.stop.closed().await;
@@ -341,16 +355,14 @@ impl Server {
 
     /// Stops serving: what is queued is sent, SCTP associations are shut down, sockets closed.
     pub async fn shutdown(self) {
+        let records = self.close_records();
         self.stop.send_replace(true);
         // Every service lets go of its end when it is done.
         self.stop.closed().await;
         self.transports.shutdown().await;
         drop(self.transports);
         self.workers.join().await;
-        if let Some(recorder) = self.recorder {
-            // It writes what is left: that may take as long as the disk does.
-            let _ = tokio::task::spawn_blocking(move || recorder.close()).await;
-        }
+        records.await;
     }
 }
 

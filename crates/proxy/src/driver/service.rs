@@ -1,12 +1,13 @@
 //! The loop that feeds the core and does what it says.
 
+use std::sync::Weak;
 use std::time::{Instant, SystemTime};
 
 use sip_net::{Incoming, SendError, Transports};
 use tokio::sync::{mpsc, watch};
 
 use super::control::{Command, Report};
-use super::log;
+use super::log::Log;
 use super::members::Members;
 use super::pace::Pace;
 use super::resolver::Resolver;
@@ -27,6 +28,7 @@ pub(super) struct Service {
     batch: Vec<Incoming>,
     traffic: Box<Traffic>,
     pace: Pace,
+    log: Log,
 }
 
 /// What a worker has for itself of the world outside.
@@ -48,6 +50,21 @@ pub(super) struct Surroundings {
     pub(super) members: Members,
     /// Turns true, or is left without a sender, when it is to stop.
     pub(super) stopped: watch::Receiver<bool>,
+    /// Ends the other workers when this one ends, by itself or by a panic.
+    pub(super) _ends_all: EndsAll,
+}
+
+/// Tells all workers to stop when it is dropped: a server of which a part is gone would lose the calls of that part
+/// and seem to live.
+#[derive(Debug)]
+pub(super) struct EndsAll(pub(super) Weak<watch::Sender<bool>>);
+
+impl Drop for EndsAll {
+    fn drop(&mut self) {
+        if let Some(stop) = self.0.upgrade() {
+            stop.send_replace(true);
+        }
+    }
 }
 
 impl Service {
@@ -58,6 +75,7 @@ impl Service {
             batch: Vec::with_capacity(BATCH),
             traffic: Box::default(),
             pace: Pace::default(),
+            log: Log::default(),
         }
     }
 
@@ -195,7 +213,7 @@ impl Service {
         });
         self.surroundings.transports.send_all(transmits);
         while let Some(event) = self.core.poll_event() {
-            log::write(&event);
+            self.log.write(now, &event);
             if let Some(recorder) = &self.surroundings.recorder {
                 recorder.note(SystemTime::now(), &event);
             }
@@ -299,7 +317,8 @@ mod tests {
         let resolver = Resolver::new(transports.clone(), names, Duration::from_secs(10));
         let (sender, incoming) = mpsc::channel(4 * BATCH);
         let (_commander, commands) = control::channel();
-        let (_stop, stopped) = watch::channel(false);
+        let (stop, stopped) = watch::channel(false);
+        let stop = Arc::new(stop);
         let surroundings = Surroundings {
             transports,
             incoming,
@@ -309,6 +328,7 @@ mod tests {
             recorder: None,
             members: Members::new(),
             stopped,
+            _ends_all: EndsAll(Arc::downgrade(&stop)),
         };
         let mut service = Service::new(Proxy::new(config, rng), surroundings);
 
@@ -343,5 +363,10 @@ mod tests {
             forwarded = service.core.statistics().forwarded;
         }
         assert_eq!(forwarded, 1);
+
+        // A worker that ends takes the others along.
+        assert!(!*stop.borrow());
+        drop(service);
+        assert!(*stop.borrow());
     }
 }

@@ -151,7 +151,7 @@ Exit status: 0 ended as asked, 1 something failed, 2 the arguments make no sense
 /// Runs the server, or one of the commands beside it.
 pub(crate) fn run(mut arguments: Arguments) -> ExitCode {
     match arguments.command.take() {
-        Some(Command::Users(arguments)) => return proxy_users::run(arguments),
+        Some(Command::Users(arguments)) => return users(arguments),
         Some(Command::Check(arguments)) => return check(&arguments),
         None => {}
     }
@@ -160,7 +160,8 @@ pub(crate) fn run(mut arguments: Arguments) -> ExitCode {
         Err(error) => return fail(&error),
     };
     let level = if arguments.verbose { "debug" } else { "info" };
-    let log = logging::start_as(level, &settings.log);
+    // The guard outlives all that logs.
+    let (log, _guard) = logging::start_in_background(level, &settings.log);
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -197,6 +198,19 @@ fn check(arguments: &Check) -> ExitCode {
         }
         Err(error) => fail(&error),
     }
+}
+
+/// Works on the users of the store that the proxy would take by the same file and variables.
+fn users(arguments: proxy_users::Arguments) -> ExitCode {
+    let store = match (&arguments.store, &arguments.config) {
+        (Some(store), _) => store.clone(),
+        (None, Some(path)) => match Settings::load(path) {
+            Ok(settings) => settings.proxy.location.url,
+            Err(error) => return fail(&error),
+        },
+        (None, None) => Url::default_sqlite(),
+    };
+    proxy_users::run(arguments, &store)
 }
 
 /// The settings of the file, or the defaults, with what wins over them.

@@ -1,6 +1,7 @@
 //! The life of the server: start, reload, drain, end.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use ::proxy::Server;
 use ::proxy::config::{Settings, ShutdownSettings};
@@ -105,7 +106,7 @@ async fn live(
             },
             () = reloader.changed() => reloader.reload(&server).await,
             () = server.ended() => {
-                error!("stopped: a listener failed");
+                error!("stopped: a listener or a worker failed");
                 break ExitCode::FAILURE;
             }
         }
@@ -123,27 +124,35 @@ async fn drain(server: Server, mut signals: Signals, shutdown: &ShutdownSettings
             0 => info!("drained"),
             left => warn!(left, "transactions have not ended in time"),
         },
-        () = signals.next_end() => return at_once(),
+        () = signals.next_end() => return at_once(server.close_records()).await,
     }
     end(server, signals).await
 }
 
 async fn end(server: Server, mut signals: Signals) -> ExitCode {
     info!("shutting down");
+    let records = server.close_records();
     tokio::select! {
         () = server.shutdown() => {
             info!("shut down");
             ExitCode::SUCCESS
         }
         // Asked a second time, the operator means it.
-        () = signals.next_end() => at_once(),
+        () = signals.next_end() => at_once(records).await,
     }
 }
 
-fn at_once() -> ExitCode {
+/// Leaves everything as it is, but for what is known of calls: that is written, if it can be soon.
+async fn at_once(records: impl Future<Output = ()>) -> ExitCode {
+    if tokio::time::timeout(RECORDS_LIMIT, records).await.is_err() {
+        error!("records of calls are lost: the disk is too slow");
+    }
     warn!("ended at once, connections are left as they are");
     ExitCode::FAILURE
 }
+
+/// How long writing records may hold up an end that was to be at once.
+const RECORDS_LIMIT: Duration = Duration::from_secs(1);
 
 /// Sees to it that a capture is complete, and tells what it lacks.
 fn finish(tap: &SipTap) -> std::io::Result<()> {

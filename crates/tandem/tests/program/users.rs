@@ -34,9 +34,13 @@ fn users_are_added_listed_and_removed() {
     let remove = [&["remove"], &alice[..]].concat();
 
     let added = users(&store, &add, "a secret\n");
-    assert_eq!(text(&added.stdout), "added alice in realm example.org\n");
+    let place = store.display();
+    assert_eq!(
+        text(&added.stdout),
+        format!("added alice in realm example.org, in {place}\n")
+    );
     let changed = users(&store, &add, "another");
-    let expected = "changed the password of alice in realm example.org\n";
+    let expected = format!("changed the password of alice in realm example.org, in {place}\n");
     assert_eq!(text(&changed.stdout), expected);
     for password in ["", "\n", "\r\n"] {
         let refused = users(&store, &add, password);
@@ -56,7 +60,7 @@ fn users_are_added_listed_and_removed() {
     let removed = users(&store, &remove, "");
     assert_eq!(
         text(&removed.stdout),
-        "removed alice from realm example.org\n"
+        format!("removed alice from realm example.org, in {place}\n")
     );
     let missing = users(&store, &remove, "");
     assert_eq!(missing.status.code(), Some(1));
@@ -68,6 +72,43 @@ fn users_are_added_listed_and_removed() {
         let octets = std::fs::read(file.expect("a file").path()).expect("its octets");
         assert!(!text(&octets).contains("a secret"));
     }
+}
+
+/// Whom the operator adds is known to the proxy that runs with the same file.
+#[test]
+fn the_store_is_that_of_the_configuration_file() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = directory.path().join("of the file.db");
+    let file = directory.path().join("tandem.toml");
+    let settings = format!("[location]\nstore = \"sqlite:{}\"\n", store.display());
+    std::fs::write(&file, settings).expect("written");
+    let mut command = tandem();
+    command
+        .args(["proxy", "users", "list", "--config"])
+        .arg(&file);
+    assert!(command.output().expect("it runs").status.success());
+    assert!(store.exists());
+
+    let other = directory.path().join("of the variable.db");
+    let mut command = tandem();
+    command.args(["proxy", "users", "list"]);
+    command.env("TANDEM_CONFIG", &file);
+    command.env("TANDEM_STORE", format!("sqlite:{}", other.display()));
+    assert!(command.output().expect("it runs").status.success());
+    assert!(other.exists());
+
+    std::fs::write(&file, "[location]\nstore = 1\n").expect("written");
+    let mut command = tandem();
+    command
+        .args(["proxy", "users", "list", "--config"])
+        .arg(&file);
+    let refused = command.output().expect("it runs");
+    assert_eq!(refused.status.code(), Some(1));
+    let complaint = text(&refused.stderr);
+    assert!(
+        complaint.contains("tandem.toml:2: location.store"),
+        "{complaint}"
+    );
 }
 
 #[test]
