@@ -1,6 +1,7 @@
 //! The values of SIP header fields, read from anything.
 
 use sip::digest::{Authorization, Challenge, Confirmation};
+use sip::sdp::{Section, SessionDescription};
 use sip::{Message, Name, NameAddr, Uri, Via};
 
 /// Reads octets as a URI, and asks it for everything.
@@ -21,6 +22,40 @@ pub fn uri(octets: &[u8]) {
         let without = sip.without_headers();
         let again = Uri::parse(without).expect("the same without headers");
         assert_eq!(again.address_of_record(), address);
+    }
+}
+
+/// Reads octets as a session description, and asks it for everything.
+pub fn session_description(octets: &[u8]) {
+    let Ok(description) = SessionDescription::read(octets) else {
+        return;
+    };
+    let written = description.to_bytes();
+    // Nothing is lost but how lines have ended.
+    let bare = |octets: &[u8]| {
+        let mut octets = octets.to_vec();
+        octets.retain(|octet| !matches!(octet, b'\r' | b'\n'));
+        octets
+    };
+    assert_eq!(bare(octets), bare(&written));
+    let again = SessionDescription::read(&written);
+    assert_eq!(again.as_ref(), Ok(&description));
+    assert!(description.origin().is_some());
+    for media in description.media() {
+        let line = media.media_line().expect("it was checked");
+        assert!(line.formats().next().is_some());
+        let _ = (line.payload_types().count(), description.direction(media));
+        let connection = description.connection(media);
+        let _ = connection.map(|there| (there.ip(), there.to_string()));
+        for map in media.rtp_maps() {
+            let mut other = Section::media(&line);
+            other.push_rtp_map(&map);
+            assert_eq!(other.rtp_maps().next(), Some(map));
+        }
+        for format in line.formats() {
+            let _ = media.format_parameters(format);
+        }
+        let _ = media.packet_time();
     }
 }
 

@@ -19,6 +19,7 @@ mod method;
 mod name;
 mod name_addr;
 mod parameters;
+pub mod sdp;
 pub mod stun;
 mod syntax;
 mod token;

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use arbitrary::Arbitrary;
 use bytes::Bytes;
-use proxy::core::{AuthenticationPolicy, Forking, ForwardingPolicy, Mode, Policy, TrustDomain};
+use proxy::core::{
+    AuthenticationPolicy, Forking, ForwardingPolicy, Mode, Policy, Relay, TrustDomain,
+};
 use sip::{Message, Name};
 
 use crate::lists::{Few, Many};
@@ -198,6 +200,12 @@ impl Settings {
             forwarding: ForwardingPolicy {
                 mode: [Mode::Stateful, Mode::Stateless, Mode::Redirect]
                     [usize::from(self.mode.saturating_sub(128)) % 3],
+                relay: [
+                    Relay::Anybody,
+                    Relay::Anybody,
+                    Relay::Users,
+                    Relay::Neighbours,
+                ][usize::from(self.mode) % 4],
                 forking: [
                     Forking::ByPreference,
                     Forking::Parallel,

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use rand_chacha::ChaCha12Rng;
+use sip::sdp::{Connection, Media, Origin, RtpMap, Section, SessionDescription};
 use sip::user_agent::{Registration, UserAgent};
 use sip::{Flow, Message, Method, Target};
 
@@ -48,7 +49,7 @@ impl User {
     pub(super) fn invite(&mut self, to: &str) -> Message {
         self.agent
             .invite(to)
-            .with_body(SDP, self.session_description())
+            .with_body(SDP, self.session_description().to_bytes())
     }
 
     /// The response to a request.
@@ -65,7 +66,7 @@ impl User {
     /// The 200 to an INVITE, with a session.
     pub(super) fn answer(&self, invite: &Message, tag: &str) -> Message {
         self.response(invite, 200, "OK", tag)
-            .with_body(SDP, self.session_description())
+            .with_body(SDP, self.session_description().to_bytes())
     }
 
     /// The response to a request that is not about a session of ours: why it is refused (RFC 3261 section
@@ -90,13 +91,21 @@ impl User {
 
     /// A session with one G.711 stream (RFC 8866, RFC 3551), at the length of a real phone's; no media
     /// flows.
-    fn session_description(&self) -> String {
-        let ip = self.flow.local.ip();
-        let version = if ip.is_ipv4() { 4 } else { 6 };
-        format!(
-            "v=0\r\no=- 2890844526 2890844526 IN IP{version} {ip}\r\ns=-\r\nc=IN IP{version} {ip}\r\n\
-             t=0 0\r\nm=audio 49172 RTP/AVP 0 8\r\na=rtpmap:0 PCMU/8000\r\na=rtpmap:8 PCMA/8000\r\n"
-        )
+    fn session_description(&self) -> SessionDescription {
+        let here = Connection::new(self.flow.local.ip());
+        let origin = Origin::new(2_890_844_526, 2_890_844_526, here);
+        let mut description = SessionDescription::new(&origin, here);
+        let mut audio = Section::media(&Media::rtp_audio(49_172, "0 8"));
+        for (payload_type, encoding) in [(0, "PCMU"), (8, "PCMA")] {
+            audio.push_rtp_map(&RtpMap {
+                payload_type,
+                encoding,
+                clock_rate: 8000,
+                parameters: None,
+            });
+        }
+        description.push_media(audio);
+        description
     }
 }
 
