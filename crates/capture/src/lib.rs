@@ -5,7 +5,9 @@
 
 mod analysis;
 mod channel;
+mod chunks;
 mod clock;
+mod content;
 mod event;
 mod file;
 mod input;
@@ -13,6 +15,7 @@ mod ip;
 mod layers;
 mod link;
 mod merge;
+mod output;
 mod pdu;
 mod reader;
 mod sctp;
@@ -22,17 +25,21 @@ mod start_line;
 mod tcp;
 mod teller;
 mod text;
+mod tls;
 mod websocket;
 
 pub use analysis::{
     Analysis, Codes, Count, DelaySummary, Delayed, Delays, Event, Loss, Losses, Metrics,
     MetricsSummary, Options, Outcome, Results, Session, Step, Timeline, Timestamps, Transactions,
 };
+pub use chunks::ChunkArrows;
 pub use clock::{ClockOffset, Clocks};
 pub use event::{
     Carrier, Endpoint, SctpPacket, Seen, SipSummary, SummaryStart, Time, Trouble, UserMessage, What,
 };
 pub use merge::{Merge, MergeError};
+pub use output::{FileSummary, JsonSessions, Output, SessionTable};
 pub use reader::{Counts, OpenError, Reader};
 pub use sctp_view::{Association, Beginning, Direction, Ending, Path, RoundTrips, SctpView};
 pub use settings::{Limits, Settings};
+pub use tls::KeyLog;

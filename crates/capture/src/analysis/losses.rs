@@ -1,0 +1,100 @@
+//! Which messages of sessions were lost.
+
+use super::session::{Event, Session};
+
+/// How often each message of the document's table is missing.
+///
+/// The document counts a session as lost when any of its messages did not reach where it should. A message
+/// that the capture has of no session at all was not captured there, and counts for nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Losses {
+    sessions: u64,
+    seen: [u64; 10],
+    /// Sessions by the set of messages that they lack, a bit each.
+    patterns: std::collections::BTreeMap<u16, u64>,
+}
+
+/// Of one message, how many sessions lack it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Loss {
+    /// The message.
+    pub event: Event,
+    /// Sessions that have it.
+    pub seen: u64,
+    /// Sessions that lack it.
+    pub missing: u64,
+    /// Sessions that lack it and nothing that comes before it: the one that the session was lost with.
+    pub first: u64,
+}
+
+impl Losses {
+    pub(crate) fn add(&mut self, session: &Session) {
+        self.sessions += 1;
+        let mut pattern = 0;
+        for event in Event::ALL {
+            match session.timestamps.get(event) {
+                Some(_) => self.seen[event as usize] += 1,
+                None => pattern |= 1 << event as u16,
+            }
+        }
+        *self.patterns.entry(pattern).or_default() += 1;
+    }
+
+    /// Sessions counted.
+    pub fn sessions(&self) -> u64 {
+        self.sessions
+    }
+
+    /// Whether any session has this message.
+    pub fn is_captured(&self, event: Event) -> bool {
+        self.seen[event as usize] > 0
+    }
+
+    /// Sessions that lack a message that others have.
+    pub fn lost_sessions(&self) -> u64 {
+        let captured = self.captured();
+        self.patterns
+            .iter()
+            .filter(|(pattern, _)| *pattern & captured != 0)
+            .map(|(_, sessions)| sessions)
+            .sum()
+    }
+
+    /// Messages that are missing in all: what the document's figures 19 and 20 call lost sessions.
+    pub fn missing_messages(&self) -> u64 {
+        self.by_message().iter().map(|loss| loss.missing).sum()
+    }
+
+    /// Each message that the capture has of any session, in the order in which they happen.
+    pub fn by_message(&self) -> Vec<Loss> {
+        let mut before = 0;
+        let mut losses = Vec::new();
+        for event in Event::IN_TIME {
+            if !self.is_captured(event) {
+                continue;
+            }
+            let bit = 1 << event as u16;
+            let first = self
+                .patterns
+                .iter()
+                .filter(|(pattern, _)| *pattern & bit != 0 && *pattern & before == 0)
+                .map(|(_, sessions)| sessions)
+                .sum();
+            before |= bit;
+            losses.push(Loss {
+                event,
+                seen: self.seen[event as usize],
+                missing: self.sessions - self.seen[event as usize],
+                first,
+            });
+        }
+        losses
+    }
+
+    fn captured(&self) -> u16 {
+        Event::ALL
+            .into_iter()
+            .filter(|event| self.is_captured(*event))
+            .fold(0, |captured, event| captured | 1 << event as u16)
+    }
+}

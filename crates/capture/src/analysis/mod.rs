@@ -1,0 +1,128 @@
+//! From messages to calls, delays and losses.
+
+mod call;
+mod codes;
+mod delays;
+mod kept;
+mod labels;
+mod losses;
+mod message;
+mod metrics;
+mod registration;
+mod results;
+mod session;
+mod sip_threads;
+mod summary;
+mod thread;
+mod threads;
+mod timeline;
+mod users;
+
+use ahash::RandomState;
+
+use crate::sctp_view::SctpView;
+use crate::{Seen, Time, What};
+
+pub use codes::{Codes, Count, Transactions};
+pub use delays::{DelaySummary, Delays};
+pub(crate) use kept::KeptCall;
+pub(crate) use labels::Labels;
+pub use losses::{Loss, Losses};
+pub use metrics::{Metrics, MetricsSummary};
+pub use results::{Delayed, Results};
+pub use session::{Event, Outcome, Session, Timestamps};
+pub use timeline::{Step, Timeline};
+
+use sip_threads::SipThreads;
+use summary::Summaries;
+
+/// What to analyse, and how much to remember.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Calls and registrations that may be open at a time; messages of others are counted, no more.
+    pub most_open: usize,
+    /// Users whose registration is remembered for their calls.
+    pub most_users: usize,
+    /// SCTP associations that are followed.
+    pub most_associations: usize,
+    /// Whether failed calls and the slowest ones are kept to be drawn.
+    pub keep_worst: bool,
+    /// Call-IDs of which all messages are kept to be drawn.
+    pub ladders: Vec<String>,
+    /// Keys of hashes; they change nothing that is shown.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            most_open: 200_000,
+            most_users: 1_000_000,
+            most_associations: 10_000,
+            keep_worst: false,
+            ladders: Vec::new(),
+            seed: 0,
+        }
+    }
+}
+
+/// Judges what is seen in a capture, in the order of time. Its memory is bounded by the calls that are
+/// open at a time and the users that have registered, not by the length of the capture.
+#[derive(Debug)]
+pub struct Analysis {
+    sip: SipThreads,
+    summaries: Summaries,
+    sctp: SctpView,
+    origin: Option<Time>,
+    last: Time,
+}
+
+impl Analysis {
+    /// Nothing was seen yet.
+    pub fn new(options: &Options) -> Analysis {
+        let seed = options.seed;
+        let hasher = RandomState::with_seeds(seed, !seed, seed.rotate_left(32), 0x7461_6e64);
+        Analysis {
+            sip: SipThreads::new(options, hasher.clone()),
+            summaries: Summaries::new(hasher.clone(), options.most_users),
+            sctp: SctpView::new(hasher, options.most_associations),
+            origin: None,
+            last: Time(i64::MIN),
+        }
+    }
+
+    /// Takes the next thing that was seen; `each` gets the sessions that are over now.
+    pub fn see(&mut self, seen: &Seen<'_>, each: &mut dyn FnMut(&Session)) {
+        if let What::Trouble(_) = seen.what {
+            return;
+        }
+        self.origin.get_or_insert(match seen.what {
+            // Its times count from the beginning of the capture already.
+            What::SipSummary { .. } => Time(0),
+            _ => seen.time,
+        });
+        self.last = self.last.max(seen.time);
+        match &seen.what {
+            What::Sip {
+                carrier, octets, ..
+            } => self.sip.see(seen, *carrier, octets, self.last, each),
+            What::SipSummary { summary, .. } => {
+                self.summaries.see(seen, summary, &mut self.sip);
+            }
+            What::Sctp(packet) => self.sctp.see(seen, packet),
+            What::Trouble(_) => {}
+        }
+    }
+
+    /// When the capture began, as far as anything was seen: second 0 of its sessions.
+    pub fn origin(&self) -> Option<Time> {
+        self.origin
+    }
+
+    /// Judges what is still open, since nothing more is to be seen.
+    pub fn finish(mut self, each: &mut dyn FnMut(&Session)) -> Results {
+        self.sip.finish(self.last, each);
+        self.summaries.finish(&mut self.sip, each);
+        results::of(self)
+    }
+}

@@ -1,0 +1,383 @@
+//! SIP messages to threads, and threads that are over to sessions, registrations and counts.
+
+use ahash::RandomState;
+use bytes::Bytes;
+use sip::{Message, Name, NameAddr, Uri};
+
+use super::Options;
+use super::call;
+use super::codes::Codes;
+use super::delays::Delays;
+use super::kept::Kept;
+use super::labels::Labels;
+use super::losses::Losses;
+use super::message::{Entry, Glance, Kind, MethodCode};
+use super::metrics::Metrics;
+use super::registration;
+use super::session::{Outcome, Session};
+use super::thread::{Added, Thread};
+use super::threads::Threads;
+use super::timeline::Timeline;
+use super::users::Users;
+use crate::{Carrier, Endpoint, Seen, Time};
+
+/// Everything that is known of the SIP messages of a capture.
+#[derive(Debug)]
+pub(crate) struct SipThreads {
+    threads: Threads,
+    hasher: RandomState,
+    pub(crate) users: Users,
+    pub(crate) labels: Labels,
+    pub(crate) codes: Codes,
+    pub(crate) metrics: Metrics,
+    pub(crate) losses: Losses,
+    pub(crate) timeline: Timeline,
+    pub(crate) kept: Kept,
+    pub(crate) register_delay: Delays,
+    pub(crate) invite_delay: Delays,
+    pub(crate) call_setup_delay: Delays,
+    pub(crate) outcomes: std::collections::BTreeMap<&'static str, u64>,
+    pub(crate) counters: Counters,
+    next_number: u64,
+}
+
+/// What could not be used, and what was left out.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub(crate) struct Counters {
+    /// What was carried as SIP but cannot be read.
+    pub(crate) unreadable: u64,
+    /// Messages without Call-ID, CSeq or Via.
+    pub(crate) ungrouped: u64,
+    /// Calls of which the beginning was not captured.
+    pub(crate) partial_calls: u64,
+    /// Messages left out of calls that have too many.
+    pub(crate) omitted: u64,
+    /// Packets that the capture saw twice.
+    pub(crate) copies: u64,
+}
+
+impl SipThreads {
+    pub(crate) fn new(options: &Options, hasher: RandomState) -> SipThreads {
+        SipThreads {
+            threads: Threads::new(hasher.clone(), options.most_open),
+            users: Users::new(hasher.clone(), options.most_users),
+            hasher,
+            labels: Labels::default(),
+            codes: Codes::default(),
+            metrics: Metrics::default(),
+            losses: Losses::default(),
+            timeline: Timeline::new(),
+            kept: Kept {
+                wants_worst: options.keep_worst,
+                wanted: options.ladders.clone(),
+                ..Kept::default()
+            },
+            register_delay: Delays::new(),
+            invite_delay: Delays::new(),
+            call_setup_delay: Delays::new(),
+            outcomes: std::collections::BTreeMap::new(),
+            counters: Counters::default(),
+            next_number: 1,
+        }
+    }
+
+    /// Takes a message. `now` is the latest time seen.
+    pub(crate) fn see(
+        &mut self,
+        seen: &Seen<'_>,
+        carrier: Carrier,
+        octets: &Bytes,
+        now: Time,
+        each: &mut dyn FnMut(&Session),
+    ) {
+        while let Some(thread) = self.threads.next_over(now) {
+            self.close(thread, now, each);
+        }
+        let Ok(message) = Message::read(octets.clone()) else {
+            self.counters.unreadable += 1;
+            return;
+        };
+        let Some(glance) = Glance::at(&message, &self.hasher, &mut self.labels) else {
+            self.counters.ungrouped += 1;
+            return;
+        };
+        self.codes.count(glance.kind, glance.method);
+        self.timeline.at(seen.time).messages += 1;
+        let Some((key, leg)) = self.thread_of(seen, &message, &glance) else {
+            return;
+        };
+        if glance.kind == Kind::Request && glance.method != MethodCode::Ack {
+            self.begin_anew(key, &glance, now);
+        }
+        let Some(thread) = self.threads.get_mut(key) else {
+            return;
+        };
+        let is_first_invite = !thread.is_call;
+        let Some((added, entry)) = thread.add(seen, carrier, &glance, leg) else {
+            return;
+        };
+        if added == Added::New {
+            match entry.method {
+                MethodCode::Invite if is_first_invite && entry.is_request(MethodCode::Invite) => {
+                    self.begin_call(key, &entry, &message);
+                }
+                MethodCode::Register => self.note_registration(key, &entry, &message),
+                _ => {}
+            }
+        }
+        self.codes.added(&entry, added);
+        if added == Added::Retransmission {
+            self.timeline.at(seen.time).retransmissions += 1;
+        }
+        self.threads.schedule(key);
+    }
+
+    /// Judges all that is still open.
+    pub(crate) fn finish(&mut self, now: Time, each: &mut dyn FnMut(&Session)) {
+        for thread in self.threads.drain() {
+            self.close(thread, now, each);
+        }
+    }
+
+    /// The most threads that were open at a time, and messages for which none could be opened.
+    pub(crate) fn open_counts(&self) -> (usize, u64) {
+        (self.threads.most_open, self.threads.refused)
+    }
+
+    /// The thread of a message; a new one where there is none.
+    fn thread_of(
+        &mut self,
+        seen: &Seen<'_>,
+        message: &Message,
+        glance: &Glance<'_>,
+    ) -> Option<(usize, usize)> {
+        if let Some(found) = self.threads.find(glance.call_id) {
+            return Some(found);
+        }
+        let is_call = glance.kind == Kind::Request
+            && glance.method == MethodCode::Invite
+            && !glance.in_dialog;
+        let leg_key = is_call.then(|| self.leg_key(message));
+        if let Some(leg_key) = leg_key.flatten()
+            && let Some(key) = self.threads.offered_leg(leg_key)
+            && self.is_carried_on(key, seen.source)
+            && let Some(leg) = self.threads.join(key, glance.call_id)
+        {
+            return Some((key, leg));
+        }
+        let number = match is_call {
+            true => self.next_number,
+            false => 0,
+        };
+        let key = self
+            .threads
+            .open(Thread::new(glance.call_id, seen.time, number))?;
+        if is_call {
+            self.next_number += 1;
+        }
+        if let Some(leg_key) = leg_key.flatten() {
+            self.threads.offer_leg(leg_key, key);
+        }
+        Some((key, 0))
+    }
+
+    /// What both legs of a B2BUA's call have in common: who calls whom.
+    fn leg_key(&self, message: &Message) -> Option<u64> {
+        let from = message.from()?;
+        let to = message.to()?;
+        Some(
+            self.hasher
+                .hash_one((user_of(from.uri())?, user_of(to.uri())?)),
+        )
+    }
+
+    /// Whether a call may be carried on from here: it has reached this host, and has no answer yet.
+    fn is_carried_on(&self, key: usize, source: Endpoint) -> bool {
+        let Some(thread) = self.threads.get(key) else {
+            return false;
+        };
+        let end = |at: u8| thread.ends.get(usize::from(at)).copied();
+        let mut has_reached = false;
+        for entry in &thread.entries {
+            if entry.is_request(MethodCode::Invite) {
+                let (from, to) = (end(entry.source), end(entry.destination));
+                has_reached |= to == Some(source)
+                    || to.map(|to| to.address) == Some(source.address)
+                        && from.map(|from| from.address) != Some(source.address);
+            } else if entry.method == MethodCode::Invite && entry.status() >= Some(200) {
+                return false;
+            }
+        }
+        has_reached
+    }
+
+    /// A Call-ID is used again for the next registration, or the next of other requests: what came before
+    /// is judged and forgotten.
+    fn begin_anew(&mut self, key: usize, glance: &Glance<'_>, now: Time) {
+        let Some(thread) = self.threads.get_mut(key) else {
+            return;
+        };
+        let is_new = thread.is_over()
+            && !thread.is_call
+            && thread.entries.iter().all(|entry| entry.cseq < glance.cseq)
+            && (glance.method != MethodCode::Register
+                || registration::begins_anew(&thread.entries, glance.cseq));
+        if !is_new {
+            return;
+        }
+        let is_wanted = self.kept.wanted.iter().any(|id| **id == *glance.call_id);
+        self.codes.judge(&thread.entries, now);
+        if let Some(judged) = registration::judge(&thread.entries, now) {
+            self.metrics.add_registration(&judged);
+            if let Some(delay) = judged.registrar_delay {
+                self.register_delay.record(delay);
+            }
+        }
+        if is_wanted {
+            let mut before = Thread::new(glance.call_id, thread.latest, 0);
+            before.ends.clone_from(&thread.ends);
+            before.entries.clone_from(&thread.entries);
+            before.from.clone_from(&thread.from);
+            self.kept.offer(before, None);
+        }
+        thread.forget_before(glance.cseq);
+    }
+
+    /// The first INVITE of a call: who calls whom, and when both have registered.
+    fn begin_call(&mut self, key: usize, entry: &Entry, message: &Message) {
+        self.timeline.at(entry.sent).calls += 1;
+        let [from, to] = [Name::From, Name::To].map(|name| address_of_record(message, name));
+        let registrations = [&from, &to].map(|address| {
+            let user = self.hasher.hash_one(address.as_deref()?);
+            self.users.calls(user)
+        });
+        let Some(thread) = self.threads.get_mut(key) else {
+            return;
+        };
+        if thread.number == 0 {
+            // A Call-ID that was something else before.
+            thread.number = self.next_number;
+            self.next_number += 1;
+        }
+        thread.registrations = registrations;
+        thread.from = from.unwrap_or_default();
+        thread.to = to.unwrap_or_default();
+    }
+
+    fn note_registration(&mut self, key: usize, entry: &Entry, message: &Message) {
+        let Some(thread) = self.threads.get_mut(key) else {
+            return;
+        };
+        // Seen from the user: what a proxy sends on is the same registration.
+        let depth = thread
+            .entries
+            .iter()
+            .filter(|other| other.is_request(MethodCode::Register))
+            .map(|other| other.depth)
+            .min();
+        if depth != Some(entry.depth) {
+            return;
+        }
+        match entry.kind {
+            Kind::Request => {
+                let Some(address) = address_of_record(message, Name::To) else {
+                    return;
+                };
+                let user = self.hasher.hash_one(&*address);
+                thread.user = Some(user);
+                thread.from = address;
+                self.users.request(user, entry.received);
+            }
+            Kind::Response(200..=299) => {
+                if let Some(user) = thread.user {
+                    self.users.ok(user, entry.sent);
+                }
+            }
+            Kind::Response(_) => {}
+        }
+    }
+
+    /// Judges a thread that is over.
+    fn close(&mut self, thread: Thread, now: Time, each: &mut dyn FnMut(&Session)) {
+        self.counters.omitted += thread.omitted;
+        self.counters.copies += thread.copies;
+        self.codes.judge(&thread.entries, now);
+        if let Some(judged) = registration::judge(&thread.entries, now) {
+            self.metrics.add_registration(&judged);
+            if let Some(delay) = judged.registrar_delay {
+                self.register_delay.record(delay);
+            }
+        }
+        let judged = call::judge(&thread, now);
+        if judged.is_none() && is_part_of_call(&thread) {
+            self.counters.partial_calls += 1;
+        }
+        let session = judged.map(|judged| {
+            self.metrics.add_session(&judged);
+            self.add_session(&judged.session);
+            each(&judged.session);
+            judged.session
+        });
+        self.kept.offer(thread, session);
+    }
+
+    fn add_session(&mut self, session: &Session) {
+        if let Some(delay) = session.invite_delay() {
+            self.invite_delay.record(delay);
+        }
+        self.add_paired_session(session);
+    }
+
+    /// Counts a session whose callee's side may be that of another call, as in the document's table.
+    pub(crate) fn add_paired_session(&mut self, session: &Session) {
+        *self.outcomes.entry(session.outcome.text()).or_default() += 1;
+        if session.outcome != Outcome::Undecided {
+            self.losses.add(session);
+        }
+        let step = self.timeline.at(session.began);
+        step.failed_calls += u64::from(session.outcome.is_failure());
+        if let Some(delay) = session.call_setup_delay() {
+            let nanoseconds = u64::try_from(delay).unwrap_or(0);
+            step.set_up += 1;
+            step.set_up_total = step.set_up_total.saturating_add(nanoseconds);
+            step.set_up_longest = step.set_up_longest.max(nanoseconds);
+            self.call_setup_delay.record(delay);
+        }
+    }
+}
+
+/// Whether a thread without an INVITE is what is left of a call.
+fn is_part_of_call(thread: &Thread) -> bool {
+    thread.entries.iter().any(|entry| {
+        matches!(
+            entry.method,
+            MethodCode::Invite | MethodCode::Ack | MethodCode::Bye
+        )
+    })
+}
+
+/// `user@host` of the URI in a From or To field.
+fn address_of_record(message: &Message, name: Name<'static>) -> Option<Box<str>> {
+    let address = NameAddr::parse(message.header_bytes(name)?).ok()?;
+    let text = match Uri::parse(address.uri()) {
+        Ok(uri) => match uri.as_sip() {
+            Some(sip) => match sip.user() {
+                Some(user) => format!("{user}@{}", sip.host()),
+                None => sip.host().to_string(),
+            },
+            None => address.uri().to_owned(),
+        },
+        Err(_) => return None,
+    };
+    const LONGEST: usize = 256;
+    (text.len() <= LONGEST).then(|| text.into_boxed_str())
+}
+
+/// The user of a SIP URI, as written.
+pub(crate) fn user_of(uri: &str) -> Option<&str> {
+    let (_, rest) = uri.split_once(':')?;
+    match rest.split_once('@') {
+        Some((user, _)) => Some(user),
+        None => Some(rest.split([';', '?', '>']).next().unwrap_or(rest)),
+    }
+}

@@ -1,0 +1,266 @@
+//! Text summaries, judged as the document did: a user is an address and port, and the nth caller belongs to
+//! the nth callee.
+
+use std::net::IpAddr;
+
+use ahash::RandomState;
+use hashbrown::HashMap;
+
+use super::message::{Kind, MethodCode};
+use super::session::{Event, Outcome, Session, Timestamps};
+use super::sip_threads::SipThreads;
+use crate::{Endpoint, Seen, SipSummary, SummaryStart, Time};
+
+/// The port that servers have: how to tell them from users.
+const SIP_PORT: u16 = 5060;
+
+/// What summaries tell of the users of one server.
+#[derive(Debug)]
+pub(crate) struct Summaries {
+    users: Vec<User>,
+    by_endpoint: HashMap<Endpoint, usize, RandomState>,
+    /// On which side of calls the users of a host are.
+    hosts: HashMap<IpAddr, Sides, RandomState>,
+    /// Callees whose INVITE has reached the server, with the time it did.
+    invited: HashMap<Box<str>, Time, RandomState>,
+    most: usize,
+    /// Messages that neither come from a server nor go to one, or of more users than are followed.
+    unplaced: u64,
+}
+
+#[derive(Debug)]
+struct User {
+    endpoint: Endpoint,
+    /// The first message from or to it.
+    began: Time,
+    times: Timestamps,
+    sides: Sides,
+    messages: u64,
+}
+
+/// For which side how many messages speak.
+#[derive(Clone, Copy, Default, Debug)]
+struct Sides {
+    caller: u64,
+    callee: u64,
+}
+
+impl Summaries {
+    pub(crate) fn new(hasher: RandomState, most: usize) -> Summaries {
+        Summaries {
+            users: Vec::new(),
+            by_endpoint: HashMap::with_hasher(hasher.clone()),
+            hosts: HashMap::with_hasher(hasher.clone()),
+            invited: HashMap::with_hasher(hasher),
+            most,
+            unplaced: 0,
+        }
+    }
+
+    /// Whether the capture is a summary at all.
+    pub(crate) fn has_users(&self) -> bool {
+        !self.by_endpoint.is_empty()
+    }
+
+    pub(crate) fn unplaced(&self) -> u64 {
+        self.unplaced
+    }
+
+    pub(crate) fn see(&mut self, seen: &Seen<'_>, summary: &SipSummary<'_>, sip: &mut SipThreads) {
+        let (kind, method) = match summary.start {
+            SummaryStart::Request { method, .. } => (
+                Kind::Request,
+                MethodCode::of(&sip::Method::from_name(method)),
+            ),
+            SummaryStart::Response { status, method, .. } => (
+                Kind::Response(status),
+                method.map_or(MethodCode::Other, |method| {
+                    MethodCode::of(&sip::Method::from_name(method))
+                }),
+            ),
+        };
+        sip.codes.count(kind, method);
+        sip.timeline.at(seen.time).messages += 1;
+        let from_user = match (
+            seen.source.port == SIP_PORT,
+            seen.destination.port == SIP_PORT,
+        ) {
+            (false, true) => true,
+            (true, false) => false,
+            _ => {
+                self.unplaced += 1;
+                return;
+            }
+        };
+        let endpoint = match from_user {
+            true => seen.source,
+            false => seen.destination,
+        };
+        let Some(at) = self.user_at(endpoint, seen.time) else {
+            self.unplaced += 1;
+            return;
+        };
+        let user = &mut self.users[at];
+        user.messages += 1;
+        let has_session = summary.has_session_description;
+        let event = match (kind, method, from_user) {
+            (Kind::Request, MethodCode::Register, true) => Some(Event::Register1),
+            (Kind::Request, MethodCode::Invite, true) => Some(Event::Invite1),
+            (Kind::Request, MethodCode::Invite, false) => Some(Event::Invite2),
+            (Kind::Request, MethodCode::Ack, true) => Some(Event::Ack),
+            (Kind::Response(180), _, false) => Some(Event::Ringing),
+            (Kind::Response(200), _, false) if has_session => Some(Event::SdpOk2),
+            (Kind::Response(200), _, true) if has_session => Some(Event::SdpOk1),
+            // Summaries do not tell what a 200 is for. What comes after a REGISTER is its own.
+            (Kind::Response(200), MethodCode::Other | MethodCode::Register, false)
+                if user.times.get(Event::Register1).is_some() =>
+            {
+                Some(Event::Ok1)
+            }
+            _ => None,
+        };
+        let Some(event) = event else { return };
+        user.times.set(event, Some(seen.time));
+        let vote = match event {
+            Event::Invite1 | Event::Ack | Event::Ringing | Event::SdpOk2 => Sides {
+                caller: 1,
+                callee: 0,
+            },
+            Event::Invite2 | Event::SdpOk1 => Sides {
+                caller: 0,
+                callee: 1,
+            },
+            _ => Sides::default(),
+        };
+        user.sides.add(vote);
+        self.hosts.entry(endpoint.address).or_default().add(vote);
+        if let SummaryStart::Request { uri, .. } = summary.start {
+            self.follow_invite(event, uri, seen.time, sip);
+        }
+    }
+
+    /// Rows of the document's table: callers and callees, each in the order in which they came up.
+    pub(crate) fn finish(&mut self, sip: &mut SipThreads, each: &mut dyn FnMut(&Session)) {
+        let (mut callers, mut callees) = (Vec::new(), Vec::new());
+        for user in std::mem::take(&mut self.users) {
+            let host = self
+                .hosts
+                .get(&user.endpoint.address)
+                .copied()
+                .unwrap_or_default();
+            // A host with users on both sides says nothing; the user's own messages do.
+            let sides = match host.caller > 0 && host.callee > 0 {
+                true => user.sides,
+                false => host,
+            };
+            match sides.callee > sides.caller {
+                true => callees.push(user),
+                false => callers.push(user),
+            }
+        }
+        let rows = callers.len().max(callees.len());
+        let (mut callers, mut callees) = (callers.into_iter(), callees.into_iter());
+        for number in 1..=rows as u64 {
+            let session = row(number, callers.next(), callees.next());
+            for delay in [session.register_delay_1(), session.register_delay_2()] {
+                if let Some(delay) = delay {
+                    sip.register_delay.record(delay);
+                }
+            }
+            if session.timestamps.get(Event::Invite1).is_some() {
+                sip.timeline.at(session.began).calls += 1;
+            }
+            sip.add_paired_session(&session);
+            each(&session);
+        }
+    }
+
+    fn user_at(&mut self, endpoint: Endpoint, time: Time) -> Option<usize> {
+        if let Some(at) = self.by_endpoint.get(&endpoint) {
+            return Some(*at);
+        }
+        if self.users.len() >= self.most {
+            return None;
+        }
+        self.users.push(User {
+            endpoint,
+            began: time,
+            times: Timestamps::default(),
+            sides: Sides::default(),
+            messages: 0,
+        });
+        self.by_endpoint.insert(endpoint, self.users.len() - 1);
+        Some(self.users.len() - 1)
+    }
+
+    /// The time that the server takes for an INVITE: both have the same user in the Request-URI.
+    fn follow_invite(&mut self, event: Event, uri: &str, time: Time, sip: &mut SipThreads) {
+        let Some(callee) = super::sip_threads::user_of(uri) else {
+            return;
+        };
+        match event {
+            Event::Invite1 if self.invited.len() < self.most => {
+                self.invited.entry(callee.into()).or_insert(time);
+            }
+            Event::Invite2 => {
+                if let Some(invited) = self.invited.remove(callee) {
+                    sip.invite_delay.record(time - invited);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Sides {
+    fn add(&mut self, other: Sides) {
+        self.caller += other.caller;
+        self.callee += other.callee;
+    }
+}
+
+fn row(number: u64, caller: Option<User>, callee: Option<User>) -> Session {
+    let mut timestamps = Timestamps::default();
+    if let Some(caller) = &caller {
+        for event in [
+            Event::Register1,
+            Event::Ok1,
+            Event::Invite1,
+            Event::Ringing,
+            Event::SdpOk2,
+            Event::Ack,
+        ] {
+            timestamps.set(event, caller.times.get(event));
+        }
+    }
+    if let Some(callee) = &callee {
+        // What both sides do alike is kept as the caller's.
+        timestamps.set(Event::Register2, callee.times.get(Event::Register1));
+        timestamps.set(Event::Ok2, callee.times.get(Event::Ok1));
+        timestamps.set(Event::Invite2, callee.times.get(Event::Invite2));
+        timestamps.set(Event::SdpOk1, callee.times.get(Event::SdpOk1));
+    }
+    let name = |user: &Option<User>| match user {
+        Some(user) => user.endpoint.to_string().into_boxed_str(),
+        None => Box::default(),
+    };
+    let users = || [&caller, &callee].into_iter().flatten();
+    Session {
+        number,
+        call_ids: Vec::new(),
+        from: name(&caller),
+        to: name(&callee),
+        transport: None,
+        began: users().map(|user| user.began).min().unwrap_or_default(),
+        outcome: match timestamps.get(Event::Ack).or(timestamps.get(Event::SdpOk2)) {
+            Some(_) => Outcome::Standing,
+            None => Outcome::Unanswered,
+        },
+        timestamps,
+        session_request_delay: timestamps.between(Event::Invite1, Event::Ringing),
+        session_disconnect_delay: None,
+        session_duration: None,
+        messages: users().map(|user| user.messages).sum(),
+        retransmissions: 0,
+    }
+}

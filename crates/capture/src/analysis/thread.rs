@@ -1,0 +1,243 @@
+//! The messages that belong together: a Call-ID, or several that a B2BUA has joined.
+
+use super::message::{Entry, Flags, Glance, Kind, MethodCode};
+use super::users::UserKey;
+use crate::{Carrier, Endpoint, Seen, Time};
+
+/// What was seen of a call, a registration, or other requests with one Call-ID.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    /// The Call-ID, then those of further legs.
+    pub(crate) call_ids: Vec<Box<str>>,
+    /// Who took part.
+    pub(crate) ends: Vec<Endpoint>,
+    /// The messages, in the order of time.
+    pub(crate) entries: Vec<Entry>,
+    /// Messages left out because there were too many.
+    pub(crate) omitted: u64,
+    /// Messages that came twice within a moment: the capture saw the same packet twice.
+    pub(crate) copies: u64,
+    /// The number of the call among all, by its first INVITE.
+    pub(crate) number: u64,
+    /// Who calls whom, or who registers (in `from`): addresses of record.
+    pub(crate) from: Box<str>,
+    pub(crate) to: Box<str>,
+    /// The registrations of both when the call began.
+    pub(crate) registrations: [Option<super::users::Registered>; 2],
+    /// Who registers.
+    pub(crate) user: Option<UserKey>,
+    /// What a further leg of a B2BUA would be known by.
+    pub(crate) leg_key: Option<u64>,
+    /// The last message.
+    pub(crate) latest: Time,
+    /// Whether an INVITE outside of a dialog was seen.
+    pub(crate) is_call: bool,
+    state: State,
+}
+
+/// How far a thread has come, as far as it decides how long to wait for more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// A request waits for its final response.
+    Waiting,
+    /// An INVITE was answered provisionally.
+    Ringing,
+    /// A call stands.
+    Standing,
+    /// Nothing more is to come but retransmissions.
+    Over,
+}
+
+/// What became of an entry handed to [`Thread::add`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Added {
+    /// A message that was not seen before.
+    New,
+    /// It was sent again.
+    Retransmission,
+    /// Another file saw it too, or the same capture saw the packet twice.
+    SeenAgain,
+}
+
+impl Thread {
+    /// Messages kept of one thread. Beyond it the middle is left out: beginnings and ends tell most.
+    const MOST_ENTRIES: usize = 512;
+    const KEPT_FROM_BEGINNING: usize = 128;
+    const LEFT_OUT_AT_ONCE: usize = 128;
+    /// Two packets of the same content so close together are one packet that the capture saw twice
+    /// (an interface and the one beneath it): no timer of SIP is that short.
+    const COPY_NANOSECONDS: i64 = 1_000_000;
+
+    pub(crate) fn new(call_id: &str, time: Time, number: u64) -> Thread {
+        Thread {
+            call_ids: vec![call_id.into()],
+            ends: Vec::with_capacity(4),
+            entries: Vec::with_capacity(16),
+            omitted: 0,
+            copies: 0,
+            number,
+            from: Box::default(),
+            to: Box::default(),
+            registrations: [None; 2],
+            user: None,
+            leg_key: None,
+            latest: time,
+            is_call: false,
+            state: State::Waiting,
+        }
+    }
+
+    /// Adds a message; `leg` is the place of its Call-ID. `None` where it came from the hundreds of
+    /// addresses that one Call-ID does not have.
+    pub(crate) fn add(
+        &mut self,
+        seen: &Seen<'_>,
+        carrier: Carrier,
+        glance: &Glance<'_>,
+        leg: usize,
+    ) -> Option<(Added, Entry)> {
+        let mut entry = Entry {
+            sent: seen.time,
+            received: seen.time,
+            packet: seen.packet,
+            files: file_bit(seen.file),
+            branch: glance.branch,
+            detail: glance.detail,
+            cseq: glance.cseq,
+            kind: glance.kind,
+            method: glance.method,
+            label: glance.label,
+            source: self.end(seen.source)?,
+            destination: self.end(seen.destination)?,
+            depth: glance.depth + 64 * leg.min(2) as u8,
+            transport: carrier.transport(),
+            flags: Flags {
+                in_dialog: glance.in_dialog,
+                has_session_description: glance.has_session_description,
+                is_retransmission: false,
+            },
+        };
+        self.latest = self.latest.max(seen.time);
+        let bit = entry.files;
+        // Whether this file has seen the message, and another file has one that this one lacks: the
+        // nth time here is the nth time there.
+        let mut last_here = None;
+        let mut elsewhere = None;
+        for (at, known) in self.entries.iter().enumerate() {
+            if known.is_same_message(&entry) {
+                if known.files & bit != 0 {
+                    last_here = Some(at);
+                } else if elsewhere.is_none() {
+                    elsewhere = Some(at);
+                }
+            }
+        }
+        if let Some(at) = last_here
+            && (seen.time - self.entries[at].received).abs() < Self::COPY_NANOSECONDS
+        {
+            self.copies += 1;
+            return Some((Added::SeenAgain, self.entries[at]));
+        }
+        if let Some(at) = elsewhere {
+            let known = &mut self.entries[at];
+            known.files |= bit;
+            known.sent = known.sent.min(seen.time);
+            known.received = known.received.max(seen.time);
+            return Some((Added::SeenAgain, *known));
+        }
+        entry.flags.is_retransmission = last_here.is_some();
+        self.advance(&entry);
+        self.push(entry);
+        let added = match last_here {
+            Some(_) => Added::Retransmission,
+            None => Added::New,
+        };
+        Some((added, entry))
+    }
+
+    /// How long to wait for more, in seconds from the latest message on; `None` for as long as there is
+    /// anything to read.
+    pub(crate) fn patience_seconds(&self) -> Option<u64> {
+        match self.state {
+            // Timers B and F of RFC 3261 give up after 32 s.
+            State::Waiting => Some(34),
+            // Phones ring for minutes; Timer C of a proxy is above three.
+            State::Ringing => Some(600),
+            State::Standing => None,
+            // Whoever missed the last message asks again within T2, 4 s.
+            State::Over => Some(6),
+        }
+    }
+
+    /// Forgets what was before a request that begins anew.
+    pub(crate) fn forget_before(&mut self, cseq: u32) {
+        self.entries.retain(|entry| entry.cseq >= cseq);
+    }
+
+    /// Whether the latest request of this method has its final response.
+    pub(crate) fn is_over(&self) -> bool {
+        self.state == State::Over
+    }
+
+    fn end(&mut self, endpoint: Endpoint) -> Option<u8> {
+        let at = match self.ends.iter().position(|end| *end == endpoint) {
+            Some(at) => at,
+            None if self.ends.len() < usize::from(u8::MAX) => {
+                self.ends.push(endpoint);
+                self.ends.len() - 1
+            }
+            None => return None,
+        };
+        u8::try_from(at).ok()
+    }
+
+    fn push(&mut self, entry: Entry) {
+        if self.entries.len() >= Self::MOST_ENTRIES {
+            let left_out =
+                Self::KEPT_FROM_BEGINNING..Self::KEPT_FROM_BEGINNING + Self::LEFT_OUT_AT_ONCE;
+            self.entries.drain(left_out);
+            self.omitted += Self::LEFT_OUT_AT_ONCE as u64;
+        }
+        // Several files need not be in step to the last nanosecond.
+        let at = self
+            .entries
+            .iter()
+            .rposition(|known| known.sent <= entry.sent)
+            .map_or(0, |at| at + 1);
+        self.entries.insert(at, entry);
+    }
+
+    fn advance(&mut self, entry: &Entry) {
+        let next = match (entry.kind, entry.method) {
+            (Kind::Request, MethodCode::Invite) if !entry.flags.in_dialog => {
+                self.is_call = true;
+                match self.state {
+                    State::Standing => return,
+                    _ => State::Waiting,
+                }
+            }
+            // Within a call that stands, only its end matters.
+            _ if self.state == State::Standing && entry.method != MethodCode::Bye => return,
+            (Kind::Request, MethodCode::Ack | MethodCode::Prack) => return,
+            (Kind::Request, _) if self.state == State::Ringing => return,
+            (Kind::Request, _) => State::Waiting,
+            (Kind::Response(100..=199), MethodCode::Invite) => State::Ringing,
+            (Kind::Response(100..=199), _) => return,
+            (Kind::Response(200..=299), MethodCode::Invite) => State::Standing,
+            (Kind::Response(_), MethodCode::Cancel) => return,
+            (Kind::Response(_), method) if self.is_call && !ends_call(method) => return,
+            (Kind::Response(_), _) => State::Over,
+        };
+        self.state = next;
+    }
+}
+
+/// Whether a final response to this method may be the last of a call.
+fn ends_call(method: MethodCode) -> bool {
+    matches!(method, MethodCode::Invite | MethodCode::Bye)
+}
+
+/// The bit that stands for a file; those beyond the thirtieth share one.
+fn file_bit(file: usize) -> u32 {
+    1 << file.min(31)
+}

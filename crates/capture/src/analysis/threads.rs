@@ -1,0 +1,234 @@
+//! The threads that are open: found by Call-ID, closed when nothing more is to be expected.
+
+use std::collections::VecDeque;
+
+use ahash::RandomState;
+use hashbrown::{HashMap, HashTable};
+use slab::Slab;
+
+use super::thread::Thread;
+use crate::Time;
+
+/// The open threads. Time is that of the messages.
+#[derive(Debug)]
+pub(crate) struct Threads {
+    threads: Slab<Open>,
+    by_call_id: HashTable<Place>,
+    /// Calls that a B2BUA may be about to carry on, by what both legs have in common.
+    by_leg: HashMap<u64, usize, RandomState>,
+    hasher: RandomState,
+    agenda: Agenda,
+    most: usize,
+    /// Messages whose thread was not opened because too many were.
+    pub(crate) refused: u64,
+    /// The most that were open at a time.
+    pub(crate) most_open: usize,
+}
+
+#[derive(Debug)]
+struct Open {
+    thread: Thread,
+    /// The second for which the agenda has it, if it has.
+    due: Option<u64>,
+}
+
+/// Where a Call-ID is: which thread, and which of its legs.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    hash: u64,
+    thread: usize,
+    leg: usize,
+}
+
+impl Threads {
+    pub(crate) fn new(hasher: RandomState, most: usize) -> Threads {
+        Threads {
+            threads: Slab::new(),
+            by_call_id: HashTable::new(),
+            by_leg: HashMap::with_hasher(hasher.clone()),
+            hasher,
+            agenda: Agenda::default(),
+            most,
+            refused: 0,
+            most_open: 0,
+        }
+    }
+
+    /// The thread of a Call-ID, and which of its legs that is.
+    pub(crate) fn find(&self, call_id: &str) -> Option<(usize, usize)> {
+        let hash = self.hasher.hash_one(call_id);
+        let is_wanted = |place: &Place| {
+            place.hash == hash
+                && self.threads.get(place.thread).is_some_and(|open| {
+                    open.thread.call_ids.get(place.leg).map(|id| &**id) == Some(call_id)
+                })
+        };
+        let place = self.by_call_id.find(hash, is_wanted)?;
+        Some((place.thread, place.leg))
+    }
+
+    /// Opens a thread; `None` when too many are open.
+    pub(crate) fn open(&mut self, thread: Thread) -> Option<usize> {
+        if self.threads.len() >= self.most {
+            self.refused += 1;
+            return None;
+        }
+        let hash = self.hasher.hash_one(&*thread.call_ids[0]);
+        let key = self.threads.insert(Open { thread, due: None });
+        self.insert_place(hash, key, 0);
+        self.most_open = self.most_open.max(self.threads.len());
+        Some(key)
+    }
+
+    /// Joins a further Call-ID to a thread: another leg of the same call. Returns which leg it is.
+    pub(crate) fn join(&mut self, key: usize, call_id: &str) -> Option<usize> {
+        const MOST_LEGS: usize = 8;
+        let hash = self.hasher.hash_one(call_id);
+        let thread = &mut self.threads.get_mut(key)?.thread;
+        if thread.call_ids.len() >= MOST_LEGS {
+            return None;
+        }
+        thread.call_ids.push(call_id.into());
+        let leg = thread.call_ids.len() - 1;
+        self.insert_place(hash, key, leg);
+        Some(leg)
+    }
+
+    fn insert_place(&mut self, hash: u64, thread: usize, leg: usize) {
+        let place = Place { hash, thread, leg };
+        self.by_call_id
+            .insert_unique(hash, place, |place| place.hash);
+    }
+
+    pub(crate) fn get(&self, key: usize) -> Option<&Thread> {
+        self.threads.get(key).map(|open| &open.thread)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: usize) -> Option<&mut Thread> {
+        self.threads.get_mut(key).map(|open| &mut open.thread)
+    }
+
+    /// Remembers a call as one that a B2BUA may carry on.
+    pub(crate) fn offer_leg(&mut self, leg_key: u64, key: usize) {
+        self.by_leg.insert(leg_key, key);
+        if let Some(open) = self.threads.get_mut(key) {
+            open.thread.leg_key = Some(leg_key);
+        }
+    }
+
+    /// The call that another one may be a further leg of.
+    pub(crate) fn offered_leg(&self, leg_key: u64) -> Option<usize> {
+        self.by_leg.get(&leg_key).copied()
+    }
+
+    /// Notes when to look at a thread again.
+    pub(crate) fn schedule(&mut self, key: usize) {
+        let Some(open) = self.threads.get_mut(key) else {
+            return;
+        };
+        let Some(patience) = open.thread.patience_seconds() else {
+            return;
+        };
+        let due = second(open.thread.latest) + patience + 1;
+        // An entry that comes too early is moved when it comes; one that would come too late is of no use.
+        if open.due.is_none_or(|noted| noted > due) {
+            open.due = Some(self.agenda.note(due, key));
+        }
+    }
+
+    /// Takes a thread out whose time has come by `now`; `None` when there is no more.
+    pub(crate) fn next_over(&mut self, now: Time) -> Option<Thread> {
+        while let Some((noted, key)) = self.agenda.next_due(second(now)) {
+            let Some(open) = self.threads.get_mut(key) else {
+                continue;
+            };
+            // Entries of what was in this place before, or was noted for an earlier second since.
+            if open.due != Some(noted) {
+                continue;
+            }
+            open.due = None;
+            let Some(patience) = open.thread.patience_seconds() else {
+                continue;
+            };
+            let due = second(open.thread.latest) + patience + 1;
+            if due > second(now) {
+                open.due = Some(self.agenda.note(due, key));
+                continue;
+            }
+            return self.remove(key);
+        }
+        None
+    }
+
+    /// Takes out any thread, the oldest call first.
+    pub(crate) fn drain(&mut self) -> Vec<Thread> {
+        let mut threads: Vec<Thread> = std::mem::take(&mut self.threads)
+            .into_iter()
+            .map(|(_, open)| open.thread)
+            .collect();
+        self.by_call_id.clear();
+        self.by_leg.clear();
+        threads.sort_by_key(|thread| thread.number);
+        threads
+    }
+
+    fn remove(&mut self, key: usize) -> Option<Thread> {
+        let open = self.threads.try_remove(key)?;
+        for (leg, call_id) in open.thread.call_ids.iter().enumerate() {
+            let hash = self.hasher.hash_one(&**call_id);
+            let is_it = |place: &Place| place.thread == key && place.leg == leg;
+            if let Ok(occupied) = self.by_call_id.find_entry(hash, is_it) {
+                occupied.remove();
+            }
+        }
+        if let Some(leg_key) = open.thread.leg_key
+            && self.by_leg.get(&leg_key) == Some(&key)
+        {
+            self.by_leg.remove(&leg_key);
+        }
+        Some(open.thread)
+    }
+}
+
+/// Which threads to look at in which second: a wheel of one turn, since nobody waits longer than
+/// [`Agenda::SECONDS`].
+#[derive(Debug, Default)]
+struct Agenda {
+    /// The second of the first slot.
+    first: u64,
+    slots: VecDeque<Vec<usize>>,
+    /// Everything that is due, with the second it was noted for.
+    due: Vec<(u64, usize)>,
+}
+
+impl Agenda {
+    const SECONDS: u64 = 700;
+
+    /// Notes a thread for a second, or the nearest that there is a slot for. Returns which that is.
+    fn note(&mut self, second: u64, key: usize) -> u64 {
+        if self.slots.is_empty() {
+            self.first = second.saturating_sub(Self::SECONDS / 2);
+        }
+        let at = second.saturating_sub(self.first).min(2 * Self::SECONDS) as usize;
+        if self.slots.len() <= at {
+            self.slots.resize_with(at + 1, Vec::new);
+        }
+        self.slots[at].push(key);
+        self.first + at as u64
+    }
+
+    fn next_due(&mut self, now: u64) -> Option<(u64, usize)> {
+        while self.due.is_empty() && self.first <= now {
+            let keys = self.slots.pop_front()?;
+            let second = self.first;
+            self.first += 1;
+            self.due.extend(keys.into_iter().map(|key| (second, key)));
+        }
+        self.due.pop()
+    }
+}
+
+/// The second that a time is in. Times before 1970 are all the same one.
+fn second(time: Time) -> u64 {
+    u64::try_from(time.0 / 1_000_000_000).unwrap_or(0)
+}

@@ -1,0 +1,110 @@
+//! What happened when, in a fixed number of steps.
+
+use crate::Time;
+
+/// What was counted in one step of a [`Timeline`].
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Step {
+    /// SIP messages.
+    pub messages: u64,
+    /// Messages sent again.
+    pub retransmissions: u64,
+    /// Calls begun.
+    pub calls: u64,
+    /// Of these, those that failed.
+    pub failed_calls: u64,
+    /// Of these, those with a call set-up delay.
+    pub set_up: u64,
+    /// The sum of these delays, nanoseconds.
+    pub set_up_total: u64,
+    /// The longest of these delays, nanoseconds.
+    pub set_up_longest: u64,
+}
+
+/// Counts over time. When the capture turns out to be longer, steps are joined two and two: its size does
+/// not grow with the length of the capture.
+#[derive(Clone, Debug)]
+pub struct Timeline {
+    origin: Option<Time>,
+    /// Nanoseconds of a step.
+    width: i64,
+    steps: Vec<Step>,
+}
+
+impl Timeline {
+    /// Steps at most.
+    const MOST: usize = 240;
+
+    pub(crate) fn new() -> Timeline {
+        Timeline {
+            origin: None,
+            width: 1_000_000,
+            steps: Vec::with_capacity(Self::MOST),
+        }
+    }
+
+    /// The step of a time. Times before the first one go to the first step.
+    pub(crate) fn at(&mut self, time: Time) -> &mut Step {
+        let origin = *self.origin.get_or_insert(time);
+        let since = (time - origin).max(0);
+        while since / self.width >= Self::MOST as i64 {
+            self.widen();
+        }
+        let at = (since / self.width) as usize;
+        if self.steps.len() <= at {
+            self.steps.resize(at + 1, Step::default());
+        }
+        &mut self.steps[at]
+    }
+
+    /// Each step with the seconds from the first message to its middle.
+    pub fn steps(&self) -> impl Iterator<Item = (f64, &Step)> {
+        let seconds = self.step_seconds();
+        self.steps
+            .iter()
+            .enumerate()
+            .map(move |(at, step)| ((at as f64 + 0.5) * seconds, step))
+    }
+
+    /// How long a step is.
+    pub fn step_seconds(&self) -> f64 {
+        self.width as f64 / 1e9
+    }
+
+    fn widen(&mut self) {
+        self.width = self.width.saturating_mul(2);
+        self.steps = self
+            .steps
+            .chunks(2)
+            .map(|pair| {
+                pair.iter().fold(Step::default(), |sum, step| Step {
+                    messages: sum.messages + step.messages,
+                    retransmissions: sum.retransmissions + step.retransmissions,
+                    calls: sum.calls + step.calls,
+                    failed_calls: sum.failed_calls + step.failed_calls,
+                    set_up: sum.set_up + step.set_up,
+                    set_up_total: sum.set_up_total.saturating_add(step.set_up_total),
+                    set_up_longest: sum.set_up_longest.max(step.set_up_longest),
+                })
+            })
+            .collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_lost_when_steps_are_joined() {
+        let mut timeline = Timeline::new();
+        for second in 0..100_000 {
+            timeline.at(Time(second * 1_000_000_000)).messages += 1;
+        }
+        timeline.at(Time(-5)).messages += 1;
+        timeline.at(Time(i64::MAX)).messages += 1;
+        assert!(timeline.steps.len() <= Timeline::MOST);
+        let total: u64 = timeline.steps().map(|(_, step)| step.messages).sum();
+        assert_eq!(total, 100_002);
+    }
+}

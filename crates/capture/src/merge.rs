@@ -1,0 +1,95 @@
+//! Several files read as one, in the order of time.
+
+use std::io::{self, Read};
+
+use crate::{Counts, Reader, Seen, Time};
+
+/// The files of one experiment, read as one capture.
+pub struct Merge<R> {
+    files: Vec<One<R>>,
+}
+
+struct One<R> {
+    reader: Reader<R>,
+    /// Nanoseconds by which the clock of this file is ahead.
+    offset: i64,
+    next: Option<Time>,
+    is_finished: bool,
+}
+
+/// A file could not be read on.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read on: {source}")]
+pub struct MergeError {
+    /// Which of the files.
+    pub file: usize,
+    source: io::Error,
+}
+
+impl<R: Read> Merge<R> {
+    /// Joins readers; to each belong the nanoseconds by which its clock is ahead.
+    pub fn new(readers: impl IntoIterator<Item = (Reader<R>, i64)>) -> Merge<R> {
+        let files = readers.into_iter().map(|(reader, offset)| One {
+            reader,
+            offset,
+            next: None,
+            is_finished: false,
+        });
+        Merge {
+            files: files.collect(),
+        }
+    }
+
+    /// Reads the earliest packet that is left and hands over what is seen in it, at the time of the first
+    /// file's clock. False at the end of all files.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be read on.
+    pub fn step(&mut self, see: &mut dyn FnMut(Seen<'_>)) -> Result<bool, MergeError> {
+        let Some(at) = self.earliest()? else {
+            return Ok(false);
+        };
+        let one = &mut self.files[at];
+        let offset = one.offset;
+        let stepped = one.reader.step(&mut |mut seen| {
+            seen.time = seen.time.moved(offset.saturating_neg());
+            see(seen);
+        });
+        one.next = None;
+        one.is_finished = !stepped.map_err(|source| MergeError { file: at, source })?;
+        Ok(true)
+    }
+
+    /// What was counted in each file so far.
+    pub fn counts(&self) -> impl Iterator<Item = Counts> {
+        self.files.iter().map(|one| one.reader.counts())
+    }
+
+    /// The file that has the earliest packet; `None` when all are finished.
+    fn earliest(&mut self) -> Result<Option<usize>, MergeError> {
+        let unfinished = self.files.iter().filter(|one| !one.is_finished).count();
+        if unfinished == 1 {
+            return Ok(self.files.iter().position(|one| !one.is_finished));
+        }
+        let mut earliest: Option<(Time, usize)> = None;
+        for (at, one) in self.files.iter_mut().enumerate() {
+            if one.is_finished {
+                continue;
+            }
+            if one.next.is_none() {
+                let next = one.reader.next_time();
+                one.next = next.map_err(|source| MergeError { file: at, source })?;
+            }
+            let time = match one.next {
+                Some(time) => time.moved(one.offset.saturating_neg()),
+                // It may still have something to tell, and is finished then.
+                None => return Ok(Some(at)),
+            };
+            if earliest.is_none_or(|(first, _)| time < first) {
+                earliest = Some((time, at));
+            }
+        }
+        Ok(earliest.map(|(_, at)| at))
+    }
+}

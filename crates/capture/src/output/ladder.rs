@@ -1,0 +1,194 @@
+//! Calls as ladder diagrams.
+
+use std::net::IpAddr;
+
+use report::{Arrow, ArrowKind, Ladder};
+
+use crate::analysis::{KeptCall, Labels};
+use crate::chunks::{ChunkArrow, ChunkArrows};
+use crate::{Endpoint, Results, Time};
+
+/// Messages drawn of one call.
+const MOST_ARROWS: usize = 500;
+
+impl Results {
+    /// Ladders of the calls that were asked for by Call-ID.
+    pub fn named_ladders(&self, chunks: Option<&ChunkArrows>) -> Vec<Ladder> {
+        self.ladders(&self.named, chunks)
+    }
+
+    /// Ladders of calls that failed, in the order in which they ended.
+    pub fn failed_ladders(&self, chunks: Option<&ChunkArrows>) -> Vec<Ladder> {
+        self.ladders(&self.failed, chunks)
+    }
+
+    /// Ladders of the calls with the longest set-up, the longest first.
+    pub fn slowest_ladders(&self, chunks: Option<&ChunkArrows>) -> Vec<Ladder> {
+        self.ladders(&self.slowest, chunks)
+    }
+
+    /// Between whom, and when, the calls to be drawn were: what SCTP chunks are looked for.
+    pub fn drawn_calls(&self) -> impl Iterator<Item = (Vec<Endpoint>, Time, Time)> {
+        [&self.named, &self.failed, &self.slowest]
+            .into_iter()
+            .flatten()
+            .filter_map(|call| {
+                let entries = &call.thread.entries;
+                let (first, last) = (entries.first()?, entries.last()?);
+                Some((call.thread.ends.clone(), first.sent, last.sent))
+            })
+    }
+
+    fn ladders(&self, calls: &[KeptCall], chunks: Option<&ChunkArrows>) -> Vec<Ladder> {
+        calls
+            .iter()
+            .map(|call| draw(call, &self.labels, chunks))
+            .collect()
+    }
+}
+
+/// One line of a diagram before it is drawn.
+struct Step {
+    time: Time,
+    source: Endpoint,
+    destination: Endpoint,
+    label: String,
+    kind: ArrowKind,
+    is_repeated: bool,
+}
+
+fn draw(call: &KeptCall, labels: &Labels, chunks: Option<&ChunkArrows>) -> Ladder {
+    let thread = &call.thread;
+    let mut steps: Vec<Step> = thread
+        .entries
+        .iter()
+        .filter_map(|entry| {
+            let end = |at: u8| thread.ends.get(usize::from(at)).copied();
+            let mut label = labels.text(entry.label);
+            if entry.flags.has_session_description {
+                label.push_str(" (SDP)");
+            }
+            Some(Step {
+                time: entry.sent,
+                source: end(entry.source)?,
+                destination: end(entry.destination)?,
+                label,
+                kind: match entry.status() {
+                    None => ArrowKind::Request,
+                    Some(100..=299) => ArrowKind::Good,
+                    Some(_) => ArrowKind::Bad,
+                },
+                is_repeated: entry.flags.is_retransmission,
+            })
+        })
+        .collect();
+    let first = steps.first().map_or(Time::default(), |step| step.time);
+    let last = steps.last().map_or(first, |step| step.time);
+    if let Some(chunks) = chunks {
+        let between = chunks.between(&thread.ends, first, last);
+        steps.extend(between.map(|chunk| step_of(chunk)));
+        steps.sort_by_key(|step| step.time);
+    }
+    let first = steps.first().map_or(first, |step| step.time);
+    let left_out = steps.len().saturating_sub(MOST_ARROWS) as u64 + thread.omitted;
+    steps.truncate(MOST_ARROWS);
+
+    let columns = Columns::of(&steps);
+    let mut ladder = Ladder::new(title(call), columns.names());
+    for step in steps {
+        let (Some(from), Some(to)) = (columns.place(step.source), columns.place(step.destination))
+        else {
+            continue;
+        };
+        let milliseconds = (step.time - first) as f64 / 1e6;
+        ladder.push(Arrow {
+            time: format!("{milliseconds:.3} ms"),
+            from,
+            to,
+            label: step.label,
+            kind: step.kind,
+            is_repeated: step.is_repeated,
+        });
+    }
+    match left_out {
+        0 => ladder,
+        left_out => ladder.note(format!("{left_out} messages are left out.")),
+    }
+}
+
+fn step_of(chunk: &ChunkArrow) -> Step {
+    Step {
+        time: chunk.time,
+        source: chunk.source,
+        destination: chunk.destination,
+        label: chunk.label.clone(),
+        kind: ArrowKind::Transport,
+        is_repeated: false,
+    }
+}
+
+fn title(call: &KeptCall) -> String {
+    let call_ids = super::session_table::joined(&call.thread.call_ids);
+    let Some(session) = &call.session else {
+        return match &*call.thread.from {
+            "" => call_ids,
+            user => format!("{user}: {call_ids}"),
+        };
+    };
+    let mut title = format!(
+        "{}: {} → {}, {}",
+        session.number,
+        session.from,
+        session.to,
+        session.outcome.text()
+    );
+    if let Some(status) = session.outcome.status() {
+        title.push_str(&format!(" {status}"));
+    }
+    if let Some(delay) = session.call_setup_delay() {
+        let milliseconds = report::format_milliseconds(delay as f64 / 1e6);
+        title.push_str(&format!(", set up in {milliseconds} ms"));
+    }
+    format!("{title} ({call_ids})")
+}
+
+/// One column a host; one an address and port where a host talks to itself.
+struct Columns {
+    by_port: bool,
+    ends: Vec<Endpoint>,
+}
+
+impl Columns {
+    fn of(steps: &[Step]) -> Columns {
+        let by_port = steps
+            .iter()
+            .any(|step| step.source.address == step.destination.address);
+        let mut columns = Columns {
+            by_port,
+            ends: Vec::new(),
+        };
+        for step in steps {
+            for end in [step.source, step.destination] {
+                if columns.place(end).is_none() {
+                    columns.ends.push(end);
+                }
+            }
+        }
+        columns
+    }
+
+    fn place(&self, end: Endpoint) -> Option<usize> {
+        self.ends.iter().position(|known| {
+            known.address == end.address && (!self.by_port || known.port == end.port)
+        })
+    }
+
+    fn names(&self) -> Vec<String> {
+        let name = |end: &Endpoint| match (self.by_port, end.address) {
+            (true, _) => end.to_string(),
+            (false, IpAddr::V4(address)) => address.to_string(),
+            (false, IpAddr::V6(address)) => address.to_string(),
+        };
+        self.ends.iter().map(name).collect()
+    }
+}

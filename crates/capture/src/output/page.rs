@@ -1,0 +1,161 @@
+//! The page: tables, plots and ladder diagrams.
+
+use report::{Axis, Colour, Machine, Page, Plot, Provenance, Section, Series, Table};
+
+use super::{Output, sctp_tables};
+use crate::Delays;
+use crate::chunks::ChunkArrows;
+
+/// Points of a distribution: percentiles, closer together towards the end.
+const PERCENTILES: [f64; 19] = [
+    0.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 75.0, 80.0, 85.0, 90.0, 95.0, 97.0, 98.0,
+    99.0, 99.9, 100.0,
+];
+
+impl Output {
+    /// The page as one HTML document; `command` is what repeats the analysis.
+    pub fn to_html(
+        &self,
+        command: &str,
+        machine: Machine,
+        seed: u64,
+        parameters: Vec<(String, String)>,
+        chunks: Option<&ChunkArrows>,
+    ) -> String {
+        let mut page = Page::new("SIP calls of a capture")
+            .paragraph(self.in_short())
+            .section(Section::new("Capture").table(self.files_table()));
+        let plots = self.plots();
+        if !plots.is_empty() {
+            let section = Section::new("Over time and in distribution");
+            page = page.section(plots.into_iter().fold(section, Section::plot));
+        }
+        let is_elsewhere = |table: &Table| {
+            table == &self.files_table() || sctp_tables::tables(&self.results.sctp).contains(table)
+        };
+        let tables = self.tables().into_iter();
+        let figures = tables.filter(|table| !is_elsewhere(table));
+        page = page.section(figures.fold(Section::new("Figures"), Section::table));
+        let sctp = sctp_tables::tables(&self.results.sctp);
+        if !sctp.is_empty() {
+            page = page.section(sctp.into_iter().fold(Section::new("SCTP"), Section::table));
+        }
+        for (heading, text, ladders) in [
+            (
+                "Calls asked for",
+                String::new(),
+                self.results.named_ladders(chunks),
+            ),
+            (
+                "Failed calls",
+                match self.results.more_failed {
+                    0 => String::new(),
+                    more => format!("{more} more failed; --ladder CALL-ID draws any of them."),
+                },
+                self.results.failed_ladders(chunks),
+            ),
+            (
+                "Slowest calls",
+                "By call set-up delay, the slowest first.".to_owned(),
+                self.results.slowest_ladders(chunks),
+            ),
+        ] {
+            if ladders.is_empty() {
+                continue;
+            }
+            let mut section = Section::new(heading);
+            if !text.is_empty() {
+                section = section.paragraph(text);
+            }
+            page = page.section(ladders.into_iter().fold(section, Section::ladder));
+        }
+        page.provenance(Provenance {
+            program: format!("tandem {}", env!("CARGO_PKG_VERSION")),
+            machine,
+            command: command.to_owned(),
+            seed,
+            parameters,
+        })
+        .to_html()
+    }
+
+    fn plots(&self) -> Vec<Plot> {
+        let mut plots = Vec::new();
+        let delays = &self.results.delays;
+        let kinds = [
+            ("REGISTER", &delays.register, Colour::Green),
+            ("INVITE processing", &delays.invite, Colour::Blue),
+            ("Call set-up", &delays.call_setup, Colour::Orange),
+        ];
+        if kinds.iter().any(|(_, delays, _)| delays.count() > 0) {
+            let mut plot = Plot::new(
+                "Distribution of delays at the server",
+                Axis::new("Percentile", "%"),
+                Axis::new("Delay", "ms").logarithmic(),
+            );
+            for (name, delays, colour) in kinds {
+                if delays.count() > 0 {
+                    plot = plot.series(Series::new(name, colour).points(percentiles(delays)));
+                }
+            }
+            plots.push(plot);
+        }
+        let timeline = &self.results.timeline;
+        let steps: Vec<_> = timeline.steps().collect();
+        let per_second = |count: u64| count as f64 / timeline.step_seconds();
+        let line = |name: &str, colour, value: &dyn Fn(&crate::Step) -> Option<f64>| {
+            Series::new(name, colour).points(steps.iter().map(|(at, step)| (*at, value(step))))
+        };
+        let time = || Axis::new("Time", "s");
+        if steps.iter().any(|(_, step)| step.set_up > 0) {
+            let mean = |step: &crate::Step| {
+                (step.set_up > 0).then(|| step.set_up_total as f64 / step.set_up as f64 / 1e6)
+            };
+            let longest =
+                |step: &crate::Step| (step.set_up > 0).then(|| step.set_up_longest as f64 / 1e6);
+            plots.push(
+                Plot::new(
+                    "Call set-up delay over time",
+                    time(),
+                    Axis::new("Call set-up delay", "ms").logarithmic(),
+                )
+                .series(line("mean", Colour::Blue, &mean))
+                .series(line("longest", Colour::Orange, &longest)),
+            );
+        }
+        if steps.iter().any(|(_, step)| step.calls > 0) {
+            plots.push(
+                Plot::new("Calls over time", time(), Axis::new("Calls", "1/s"))
+                    .series(line("begun", Colour::Blue, &|step| {
+                        Some(per_second(step.calls))
+                    }))
+                    .series(line("of these failed", Colour::Orange, &|step| {
+                        Some(per_second(step.failed_calls))
+                    })),
+            );
+        }
+        if !steps.is_empty() {
+            plots.push(
+                Plot::new(
+                    "SIP messages over time",
+                    time(),
+                    Axis::new("Messages", "1/s"),
+                )
+                .series(line("all", Colour::Blue, &|step| {
+                    Some(per_second(step.messages))
+                }))
+                .series(line("sent again", Colour::Orange, &|step| {
+                    Some(per_second(step.retransmissions))
+                })),
+            );
+        }
+        plots
+    }
+}
+
+fn percentiles(delays: &Delays) -> impl Iterator<Item = (f64, Option<f64>)> {
+    PERCENTILES.into_iter().map(|percent| {
+        let value = delays.quantile(percent / 100.0);
+        (percent, value.map(|value| value as f64 / 1e6))
+    })
+}

@@ -1,0 +1,141 @@
+//! Tables of SCTP associations.
+
+use report::{Cell, Column, Row, Table, format_count};
+use sctp::packet::ChunkType;
+
+use crate::{Association, Beginning, Direction, Ending, SctpView};
+
+/// Associations and paths shown.
+const MOST_SHOWN: usize = 50;
+
+pub(super) fn tables(view: &SctpView) -> Vec<Table> {
+    if view.packets() == 0 {
+        return Vec::new();
+    }
+    vec![associations(view), paths(view), chunks(view)]
+}
+
+fn associations(view: &SctpView) -> Table {
+    let mut table = Table::new("SCTP associations")
+        .column(Column::number("No.").key())
+        .column(Column::text("From"))
+        .column(Column::text("To"))
+        .column(Column::text("UDP ports"))
+        .column(Column::text("Began"))
+        .column(Column::text("Ended"));
+    for way in ["From → to", "To → from"] {
+        for name in ["packets", "DATA", "TSNs again", "SACK"] {
+            table = table.column(Column::number(name).group(way));
+        }
+    }
+    for (at, association) in view.associations().iter().take(MOST_SHOWN).enumerate() {
+        let mut cells = vec![
+            Cell::Count(at as u64 + 1),
+            association.source.to_string().into(),
+            association.destination.to_string().into(),
+            match association.udp {
+                Some((source, destination)) => format!("{source} → {destination}").into(),
+                None => Cell::Absent,
+            },
+            beginning(association).into(),
+            ending(association).into(),
+        ];
+        for direction in [&association.forward, &association.backward] {
+            cells.extend(counts(direction).map(Cell::Count));
+        }
+        table.push(Row::new(cells));
+    }
+    let all = view.associations().len();
+    if all > MOST_SHOWN {
+        table.note(format!(
+            "The first {MOST_SHOWN} of {} associations.",
+            format_count(all as u64)
+        ));
+    }
+    table.note("TSNs again: DATA chunks whose TSN the capture has seen before.");
+    table
+}
+
+fn counts(direction: &Direction) -> [u64; 4] {
+    [
+        direction.packets,
+        direction.chunks_of(ChunkType::DATA),
+        direction.retransmitted_tsns,
+        direction.chunks_of(ChunkType::SACK),
+    ]
+}
+
+fn beginning(association: &Association) -> String {
+    match association.beginning {
+        Beginning::Before => "before".to_owned(),
+        Beginning::Init => "INIT".to_owned(),
+        Beginning::Handshake(nanoseconds) => {
+            let milliseconds = report::format_milliseconds(nanoseconds as f64 / 1e6);
+            format!("set up in {milliseconds} ms")
+        }
+    }
+}
+
+fn ending(association: &Association) -> &'static str {
+    match association.ending {
+        Ending::Open => "–",
+        Ending::ShuttingDown => "SHUTDOWN",
+        Ending::Shutdown => "shut down",
+        Ending::Aborted => "ABORT",
+    }
+}
+
+fn paths(view: &SctpView) -> Table {
+    let mut table = Table::new("SCTP paths")
+        .column(Column::number("Association").key())
+        .column(Column::text("From"))
+        .column(Column::text("To"))
+        .column(Column::number("packets"))
+        .column(Column::number("DATA"))
+        .column(Column::number("TSNs again"))
+        .column(Column::number("sent").group("HEARTBEAT"))
+        .column(Column::number("answered").group("HEARTBEAT"))
+        .column(Column::number("samples").group("Round trip"));
+    for name in ["min", "mean", "max"] {
+        table = table.column(Column::number(name).group("Round trip").unit("ms"));
+    }
+    for (at, association) in view.associations().iter().take(MOST_SHOWN).enumerate() {
+        for path in association.paths() {
+            let round_trip = path.round_trip.milliseconds();
+            table.push(Row::new([
+                Cell::Count(at as u64 + 1),
+                path.source.to_string().into(),
+                path.destination.to_string().into(),
+                path.packets.into(),
+                path.data_chunks.into(),
+                path.retransmitted_tsns.into(),
+                path.heartbeats.into(),
+                path.heartbeats_answered.into(),
+                path.round_trip.count.into(),
+                Cell::number(round_trip.map(|(min, ..)| min), 3),
+                Cell::number(round_trip.map(|(_, mean, _)| mean), 3),
+                Cell::number(round_trip.map(|(.., max)| max), 3),
+            ]));
+        }
+    }
+    table.note(
+        "Round trip: from a DATA chunk that was sent once, or a HEARTBEAT, to its acknowledgement, where the \
+         capture was taken. At the receiver that is its delay of acknowledgements.",
+    );
+    table
+}
+
+fn chunks(view: &SctpView) -> Table {
+    let mut table = Table::new("SCTP chunks")
+        .column(Column::text("Chunk").key())
+        .column(Column::number("seen"));
+    for (chunk_type, count) in view.chunks() {
+        table.push(Row::new([chunk_type.to_string().into(), count.into()]));
+    }
+    table.note(format!(
+        "{} packets of {} bytes.",
+        format_count(view.packets()),
+        format_count(view.octets())
+    ));
+    table
+}

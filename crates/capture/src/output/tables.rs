@@ -1,0 +1,347 @@
+//! Tables of what was found.
+
+use report::{Cell, Column, Decimal, Row, Table, format_count, format_number};
+
+use super::{Output, SessionTable, sctp_tables};
+use crate::{DelaySummary, Event, Time};
+
+impl Output {
+    /// All tables, in the order in which they are to be read. Those that would be empty are left out.
+    pub fn tables(&self) -> Vec<Table> {
+        let mut tables = vec![self.files_table()];
+        if !self.shown.is_empty() {
+            tables.push(self.session_table());
+        }
+        tables.extend(self.delays());
+        tables.extend(self.losses());
+        tables.extend(self.metrics());
+        tables.extend(self.messages());
+        tables.extend(self.transactions());
+        tables.extend(sctp_tables::tables(&self.results.sctp));
+        tables
+    }
+
+    /// All tables for a terminal of this many columns.
+    pub fn to_terminal(&self, width: usize) -> String {
+        let tables: Vec<String> = self
+            .tables()
+            .iter()
+            .map(|table| table.to_terminal(width))
+            .collect();
+        tables.join("\n")
+    }
+
+    /// When the capture began.
+    pub(super) fn origin(&self) -> Time {
+        self.results.first.unwrap_or_default()
+    }
+
+    pub(super) fn session_table(&self) -> Table {
+        SessionTable::new(self.origin(), Decimal::Point).to_table(&self.shown, self.sessions)
+    }
+
+    pub(super) fn files_table(&self) -> Table {
+        let several = self.files.len() > 1;
+        let mut table = Table::new("Capture")
+            .column(Column::text("File").key())
+            .column(Column::number("Packets"))
+            .column(Column::number("Bytes"))
+            .column(Column::number("SIP messages"))
+            .column(Column::number("SCTP packets"));
+        if several {
+            table = table
+                .column(Column::number("ahead by").unit("ms").group("Clock"))
+                .column(Column::number("±").unit("ms").group("Clock"))
+                .column(Column::number("messages").group("Clock"));
+        }
+        for file in &self.files {
+            let mut cells = vec![
+                Cell::from(file.name.as_str()),
+                file.packets.into(),
+                file.octets.into(),
+                file.sip_messages.into(),
+                file.sctp_packets.into(),
+            ];
+            if several {
+                let uncertainty = file.clock_uncertainty_nanoseconds;
+                cells.extend([
+                    Cell::number(file.clock_offset_nanoseconds as f64 / 1e6, 3),
+                    Cell::number(uncertainty.map(|wrong| wrong as f64 / 1e6), 3),
+                    Cell::Count(file.clock_messages as u64),
+                ]);
+            }
+            table.push(Row::new(cells));
+        }
+        for file in &self.files {
+            for trouble in &file.troubles {
+                table.note(format!("{}: {trouble}", file.name));
+            }
+        }
+        for remark in &self.results.remarks {
+            table.note(format!("{remark}."));
+        }
+        if several {
+            table.note(
+                "Clocks are compared by messages that two files have, and all times are by the clock of the \
+                 first file. Where both files have no message in common they are taken as they are.",
+            );
+        }
+        table
+    }
+
+    fn delays(&self) -> Option<Table> {
+        let delays = &self.results.delays;
+        let rows = [
+            ("REGISTER", &delays.register),
+            ("INVITE processing", &delays.invite),
+            ("Call set-up", &delays.call_setup),
+        ];
+        if rows.iter().all(|(_, delays)| delays.count() == 0) {
+            return None;
+        }
+        let mut table = delay_table("Delays at the server", "Delay", "ms");
+        for (name, delays) in rows {
+            table.push(delay_row(name, &delays.milliseconds(), 3));
+        }
+        table.note(
+            "REGISTER: from the request to its 200. INVITE processing: from its arrival to its being \
+             forwarded. Call set-up: from the INVITE to the ACK.",
+        );
+        if self.results.has_summaries {
+            table.note(
+                "Summaries do not tell which INVITE became which: INVITE processing pairs those with the \
+                 same user in the Request-URI. The table of sessions pairs the nth caller with the nth \
+                 callee, as the document does, whoever has called whom.",
+            );
+        }
+        Some(table)
+    }
+
+    fn losses(&self) -> Option<Table> {
+        let losses = &self.results.losses;
+        if losses.sessions() == 0 {
+            return None;
+        }
+        let mut table = Table::new("Lost sessions")
+            .column(Column::text("Message").key())
+            .column(Column::number("seen").group("Sessions"))
+            .column(Column::number("missing").group("Sessions"))
+            .column(Column::number("lost here first").group("Sessions"));
+        for loss in losses.by_message() {
+            table.push(Row::new([
+                loss.event.name().into(),
+                loss.seen.into(),
+                loss.missing.into(),
+                loss.first.into(),
+            ]));
+        }
+        let outcomes: Vec<String> = self
+            .results
+            .outcomes
+            .iter()
+            .map(|(outcome, count)| format!("{} {outcome}", format_count(*count)))
+            .collect();
+        table.note(format!(
+            "{} of {} sessions lack a message; {} messages in all, which is what the document's figures \
+             count. {}.",
+            format_count(losses.lost_sessions()),
+            format_count(losses.sessions()),
+            format_count(losses.missing_messages()),
+            outcomes.join(", ")
+        ));
+        let absent: Vec<&str> = Event::IN_TIME
+            .into_iter()
+            .filter(|event| !losses.is_captured(*event))
+            .map(Event::name)
+            .collect();
+        if !absent.is_empty() {
+            table.note(format!(
+                "Of no session there is {}: not captured here, or not sent; it counts as no loss.",
+                absent.join(", ")
+            ));
+        }
+        let (users, idle) = self.results.registered_users;
+        if idle > 0 {
+            table.note(format!(
+                "{} of {} registered users took part in no call.",
+                format_count(idle),
+                format_count(users)
+            ));
+        }
+        Some(table)
+    }
+
+    fn metrics(&self) -> Option<Table> {
+        let metrics = &self.results.metrics;
+        if metrics.registrations + metrics.session_requests == 0 {
+            return None;
+        }
+        let summary = metrics.summary();
+        let mut table = delay_table("Metrics of RFC 6076", "Metric", "")
+            .column(Column::text("Unit"))
+            .column(Column::number("Ratio").unit("%"));
+        for (name, delays, unit) in [
+            ("RRD", summary.registration_request_delay_ms, "ms"),
+            ("SRD, successful", summary.session_request_delay_s, "s"),
+            ("SRD, failed", summary.failed_session_request_delay_s, "s"),
+            ("SDD, successful", summary.session_disconnect_delay_ms, "ms"),
+            (
+                "SDD, failed",
+                summary.failed_session_disconnect_delay_ms,
+                "ms",
+            ),
+            ("SDT, successful", summary.session_duration_time_s, "s"),
+            ("SDT, failed", summary.failed_session_duration_time_s, "s"),
+        ] {
+            let decimals = if unit == "s" { 6 } else { 3 };
+            let mut cells = delay_cells(name, &delays, decimals);
+            cells.push(unit.into());
+            table.push(Row::new(cells));
+        }
+        for (name, ratio, count) in [
+            (
+                "IRA",
+                summary.ineffective_registration_attempts_percent,
+                metrics.registrations,
+            ),
+            (
+                "SER",
+                summary.session_establishment_ratio_percent,
+                metrics.session_requests - metrics.redirected,
+            ),
+            (
+                "SEER",
+                summary.session_establishment_effectiveness_ratio_percent,
+                metrics.session_requests - metrics.redirected,
+            ),
+            (
+                "ISA",
+                summary.ineffective_session_attempts_percent,
+                metrics.session_requests,
+            ),
+            (
+                "SCR",
+                summary.session_completion_ratio_percent,
+                metrics.session_requests - metrics.standing_sessions,
+            ),
+        ] {
+            let mut cells = vec![Cell::from(name), count.into()];
+            cells.resize(9, Cell::Absent);
+            cells.push(Cell::number(ratio, 3));
+            table.push(Row::new(cells));
+        }
+        if metrics.undecided_sessions + metrics.undecided_registrations > 0 {
+            table.note(format!(
+                "{} session requests and {} registrations were not decided when the capture ended: they are \
+                 in no metric.",
+                format_count(metrics.undecided_sessions),
+                format_count(metrics.undecided_registrations)
+            ));
+        }
+        if metrics.standing_sessions > 0 {
+            table.note(format!(
+                "{} sessions still stood when the capture ended: they are not in the SCR.",
+                format_count(metrics.standing_sessions)
+            ));
+        }
+        Some(table)
+    }
+
+    fn messages(&self) -> Option<Table> {
+        let codes = &self.results.codes;
+        let total = codes.total();
+        if total.messages == 0 {
+            return None;
+        }
+        let mut table = Table::new("SIP messages")
+            .column(Column::text("Message").key())
+            .column(Column::number("seen"))
+            .column(Column::number("sent again"));
+        let mut push = |name: String, count: crate::Count| {
+            table.push(Row::new([
+                name.into(),
+                count.messages.into(),
+                count.retransmissions.into(),
+            ]));
+        };
+        for (method, count) in codes.requests() {
+            push(method.to_owned(), count);
+        }
+        for (status, count) in codes.responses() {
+            push(status.to_string(), count);
+        }
+        push("all".to_owned(), total);
+        Some(table)
+    }
+
+    fn transactions(&self) -> Option<Table> {
+        let mut transactions = self.results.codes.transactions().peekable();
+        transactions.peek()?;
+        let mut table = Table::new("Response time")
+            .column(Column::text("Request").key())
+            .column(Column::number("answered"))
+            .column(Column::number("unanswered"));
+        for name in ["min", "mean", "p50", "p95", "p99", "max"] {
+            table = table.column(
+                Column::number(name)
+                    .unit("ms")
+                    .group("To the final response"),
+            );
+        }
+        for (method, transactions) in transactions {
+            let delays = transactions.delay.milliseconds();
+            let mut cells = delay_cells(method, &delays, 3);
+            cells.insert(2, transactions.unanswered.into());
+            table.push(Row::new(cells));
+        }
+        Some(table)
+    }
+
+    /// A few words on what was captured.
+    pub(super) fn in_short(&self) -> String {
+        let total = self.results.codes.total();
+        let seconds = match (self.results.first, self.results.last) {
+            (Some(first), Some(last)) => (last - first) as f64 / 1e9,
+            _ => 0.0,
+        };
+        format!(
+            "{} SIP messages and {} SCTP packets in {} s; {} sessions.",
+            format_count(total.messages),
+            format_count(self.results.sctp.packets()),
+            format_number(seconds, 3),
+            format_count(self.sessions)
+        )
+    }
+}
+
+fn delay_table(title: &str, what: &str, unit: &str) -> Table {
+    let mut table = Table::new(title)
+        .column(Column::text(what).key())
+        .column(Column::number("samples"));
+    for name in ["min", "mean", "p50", "p95", "p99", "max"] {
+        let column = Column::number(name);
+        table = table.column(match unit {
+            "" => column,
+            unit => column.unit(unit),
+        });
+    }
+    table
+}
+
+fn delay_row(name: &str, delays: &DelaySummary, decimals: u8) -> Row {
+    Row::new(delay_cells(name, delays, decimals))
+}
+
+fn delay_cells(name: &str, delays: &DelaySummary, decimals: u8) -> Vec<Cell> {
+    let numbers = [
+        delays.min,
+        delays.mean,
+        delays.p50,
+        delays.p95,
+        delays.p99,
+        delays.max,
+    ];
+    let mut cells = vec![Cell::from(name), delays.count.into()];
+    cells.extend(numbers.map(|number| Cell::number(number, decimals)));
+    cells
+}

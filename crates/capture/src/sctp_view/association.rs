@@ -1,0 +1,309 @@
+//! One association as a capture shows it.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use sctp::packet::{Chunk, ChunkType};
+
+use super::flight::Flight;
+use crate::{Endpoint, SctpPacket, Seen, Time};
+
+/// An association.
+#[derive(Debug)]
+pub struct Association {
+    /// The end that sent the INIT, or the first packet seen.
+    pub source: Endpoint,
+    /// The other one.
+    pub destination: Endpoint,
+    /// The ports of the UDP datagrams that it was in (RFC 6951).
+    pub udp: Option<(u16, u16)>,
+    /// The file that it is followed in.
+    pub file: usize,
+    /// Its first packet.
+    pub began: Time,
+    /// Its last packet.
+    pub latest: Time,
+    /// How it began.
+    pub beginning: Beginning,
+    /// How it ended.
+    pub ending: Ending,
+    /// From `source` to `destination`.
+    pub forward: Direction,
+    /// The other way.
+    pub backward: Direction,
+    paths: Vec<Path>,
+    /// Packets on paths beyond those that are counted.
+    pub unplaced_packets: u64,
+}
+
+/// How an association began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Beginning {
+    /// Before the capture.
+    Before,
+    /// An INIT was sent.
+    Init,
+    /// All of the handshake was seen: nanoseconds from the INIT to the COOKIE ACK.
+    Handshake(i64),
+}
+
+/// How an association ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// It did not.
+    Open,
+    /// A SHUTDOWN was sent; its end was not seen.
+    ShuttingDown,
+    /// SHUTDOWN COMPLETE was sent.
+    Shutdown,
+    /// An ABORT was sent.
+    Aborted,
+}
+
+/// One direction of an association.
+#[derive(Debug, Default)]
+pub struct Direction {
+    /// Packets.
+    pub packets: u64,
+    /// Octets of them, from the common header on.
+    pub octets: u64,
+    /// Chunks by type.
+    pub chunks: BTreeMap<u8, u64>,
+    /// DATA chunks whose TSN was not sent before.
+    pub tsns: u64,
+    /// DATA chunks whose TSN was.
+    pub retransmitted_tsns: u64,
+    /// TSNs that the other end says it has received twice.
+    pub duplicates_reported: u64,
+    flight: Flight,
+    /// HEARTBEATs that wait for an answer: what they carry, hashed, when they were sent, and the path.
+    heartbeats: Vec<(u64, Time, usize)>,
+}
+
+impl Direction {
+    /// Chunks of one type.
+    pub fn chunks_of(&self, chunk_type: ChunkType) -> u64 {
+        self.chunks.get(&chunk_type.0).copied().unwrap_or(0)
+    }
+}
+
+/// A way between an address of one end and an address of the other, in one direction.
+#[derive(Debug)]
+pub struct Path {
+    /// Where from.
+    pub source: IpAddr,
+    /// Where to.
+    pub destination: IpAddr,
+    /// Whether it leads from the association's `source` to its `destination`.
+    pub is_forward: bool,
+    /// Packets.
+    pub packets: u64,
+    /// DATA chunks, those sent again included.
+    pub data_chunks: u64,
+    /// DATA chunks whose TSN was sent before, on whatever path.
+    pub retransmitted_tsns: u64,
+    /// HEARTBEATs.
+    pub heartbeats: u64,
+    /// HEARTBEATs that were answered.
+    pub heartbeats_answered: u64,
+    /// From a DATA chunk or HEARTBEAT to its acknowledgement, as seen where the capture was taken.
+    pub round_trip: RoundTrips,
+}
+
+/// Round-trip times in nanoseconds.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct RoundTrips {
+    /// How many were measured.
+    pub count: u64,
+    smallest: u64,
+    largest: u64,
+    total: u64,
+}
+
+impl RoundTrips {
+    fn record(&mut self, nanoseconds: i64) {
+        let nanoseconds = u64::try_from(nanoseconds).unwrap_or(0);
+        self.smallest = match self.count {
+            0 => nanoseconds,
+            _ => self.smallest.min(nanoseconds),
+        };
+        self.largest = self.largest.max(nanoseconds);
+        self.total = self.total.saturating_add(nanoseconds);
+        self.count += 1;
+    }
+
+    /// Smallest, mean and largest, in milliseconds; `None` without a measure.
+    pub fn milliseconds(&self) -> Option<(f64, f64, f64)> {
+        (self.count > 0).then(|| {
+            (
+                self.smallest as f64 / 1e6,
+                self.total as f64 / self.count as f64 / 1e6,
+                self.largest as f64 / 1e6,
+            )
+        })
+    }
+}
+
+/// Paths of an association; each end may have some addresses.
+const MOST_PATHS: usize = 64;
+
+/// HEARTBEATs that may wait for an answer.
+const MOST_HEARTBEATS: usize = 64;
+
+impl Association {
+    pub(super) fn new(seen: &Seen<'_>, udp: Option<(u16, u16)>) -> Association {
+        Association {
+            source: seen.source,
+            destination: seen.destination,
+            udp,
+            file: seen.file,
+            began: seen.time,
+            latest: seen.time,
+            beginning: Beginning::Before,
+            ending: Ending::Open,
+            forward: Direction::default(),
+            backward: Direction::default(),
+            paths: Vec::new(),
+            unplaced_packets: 0,
+        }
+    }
+
+    /// Its paths, in the order in which they came up.
+    pub fn paths(&self) -> &[Path] {
+        &self.paths
+    }
+
+    /// DATA chunks that are remembered until they are acknowledged.
+    pub(super) fn outstanding(&self) -> usize {
+        self.forward.flight.len() + self.backward.flight.len()
+    }
+
+    /// Forgets them.
+    pub(super) fn forget_outstanding(&mut self) {
+        self.forward.flight = Flight::default();
+        self.backward.flight = Flight::default();
+    }
+
+    pub(super) fn see(
+        &mut self,
+        seen: &Seen<'_>,
+        sctp: &SctpPacket<'_>,
+        chunks: &[Chunk<'_>],
+        is_forward: bool,
+    ) {
+        self.latest = self.latest.max(seen.time);
+        let Some(at) = self.path(seen, is_forward) else {
+            self.unplaced_packets += 1;
+            return;
+        };
+        self.paths[at].packets += 1;
+        let direction = match is_forward {
+            true => &mut self.forward,
+            false => &mut self.backward,
+        };
+        direction.packets += 1;
+        direction.octets += sctp.packet.bytes().len() as u64;
+        for chunk in chunks {
+            self.see_chunk(seen.time, chunk, is_forward, at);
+        }
+    }
+
+    fn see_chunk(&mut self, time: Time, chunk: &Chunk<'_>, is_forward: bool, at: usize) {
+        let (here, there) = match is_forward {
+            true => (&mut self.forward, &mut self.backward),
+            false => (&mut self.backward, &mut self.forward),
+        };
+        *here.chunks.entry(chunk.chunk_type().0).or_default() += 1;
+        let mut round_trip = None;
+        match chunk {
+            Chunk::Data(data) => {
+                let path = &mut self.paths[at];
+                path.data_chunks += 1;
+                if here.flight.send(data.tsn, time, at) {
+                    here.retransmitted_tsns += 1;
+                    path.retransmitted_tsns += 1;
+                } else {
+                    here.tsns += 1;
+                }
+            }
+            Chunk::Sack(sack) => {
+                there.duplicates_reported += sack.duplicate_tsns.len() as u64;
+                round_trip = there.flight.acknowledge(sack, time);
+            }
+            Chunk::Heartbeat(heartbeat) => {
+                self.paths[at].heartbeats += 1;
+                if here.heartbeats.len() == MOST_HEARTBEATS {
+                    here.heartbeats.remove(0);
+                }
+                let carried = heartbeat.info().map(hash).unwrap_or_default();
+                here.heartbeats.push((carried, time, at));
+            }
+            Chunk::HeartbeatAck(heartbeat) => {
+                let carried = heartbeat.info().map(hash).unwrap_or_default();
+                let waiting = there
+                    .heartbeats
+                    .iter()
+                    .position(|(sent, ..)| *sent == carried);
+                if let Some(waiting) = waiting {
+                    let (_, sent, path) = there.heartbeats.remove(waiting);
+                    if let Some(path) = self.paths.get_mut(path) {
+                        path.heartbeats_answered += 1;
+                    }
+                    round_trip = Some((path, time - sent));
+                }
+            }
+            Chunk::Init(_) if self.beginning == Beginning::Before => {
+                self.beginning = Beginning::Init;
+            }
+            Chunk::CookieAck if self.beginning == Beginning::Init => {
+                self.beginning = Beginning::Handshake(time - self.began);
+            }
+            Chunk::Abort(_) => self.ending = Ending::Aborted,
+            Chunk::Shutdown(_) if self.ending == Ending::Open => {
+                self.ending = Ending::ShuttingDown;
+            }
+            Chunk::ShutdownComplete(_) => self.ending = Ending::Shutdown,
+            _ => {}
+        }
+        if let Some((path, nanoseconds)) = round_trip
+            && let Some(path) = self.paths.get_mut(path)
+        {
+            path.round_trip.record(nanoseconds);
+        }
+    }
+
+    fn path(&mut self, seen: &Seen<'_>, is_forward: bool) -> Option<usize> {
+        let (source, destination) = (seen.source.address, seen.destination.address);
+        let is_it = |path: &Path| {
+            path.source == source
+                && path.destination == destination
+                && path.is_forward == is_forward
+        };
+        if let Some(at) = self.paths.iter().position(is_it) {
+            return Some(at);
+        }
+        if self.paths.len() == MOST_PATHS {
+            return None;
+        }
+        self.paths.push(Path {
+            source,
+            destination,
+            is_forward,
+            packets: 0,
+            data_chunks: 0,
+            retransmitted_tsns: 0,
+            heartbeats: 0,
+            heartbeats_answered: 0,
+            round_trip: RoundTrips::default(),
+        });
+        Some(self.paths.len() - 1)
+    }
+}
+
+/// What a HEARTBEAT carries, in few octets. Two that are alike are told apart by nothing else either.
+fn hash(info: &[u8]) -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    info.hash(&mut hasher);
+    hasher.finish()
+}
