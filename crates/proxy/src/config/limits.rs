@@ -66,10 +66,22 @@ fn messages(section: &Section<'_, '_>, proxy: &mut ProxyConfig) {
         1..,
         "1 or more",
     );
+    proxy.transactions.max_octets = section.within(
+        "maximum_transaction_octets",
+        proxy.transactions.max_octets,
+        1 << 20..,
+        "1048576 or more",
+    );
     proxy.maximum_held_octets = section.get("maximum_held_octets", proxy.maximum_held_octets);
     proxy.queries.maximum_parked = section.within(
         "maximum_waiting",
         proxy.queries.maximum_parked,
+        1..,
+        "1 or more",
+    );
+    proxy.queries.maximum_resolving = section.within(
+        "maximum_resolving",
+        proxy.queries.maximum_resolving,
         1..,
         "1 or more",
     );
@@ -103,6 +115,10 @@ fn connections(section: &Section<'_, '_>, proxy: &mut ProxyConfig) {
     limits.stalled_write_timeout = time("stalled_write_timeout", limits.stalled_write_timeout);
     let count = |name, default| section.within(name, default, 1.., "1 or more");
     limits.max_handshakes = count("maximum_handshakes", limits.max_handshakes);
+    limits.max_handshakes_per_source = count(
+        "maximum_handshakes_per_source",
+        limits.max_handshakes_per_source,
+    );
     limits.write_queue_messages = count("write_queue_messages", limits.write_queue_messages);
     limits.write_queue_bytes = count("write_queue_octets", limits.write_queue_bytes);
     limits.all_write_queues_bytes = count("all_write_queues_octets", limits.all_write_queues_bytes);

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use sip::NameAddr;
+
 use super::reader::Section;
 use crate::ProxyConfig;
-use crate::location::Url;
+use crate::location::{Synchronous, Url};
 
 pub(super) fn read(file: &Section<'_, '_>, proxy: &mut ProxyConfig) {
     file.section("location", |section| location(section, proxy));
@@ -25,6 +27,17 @@ fn location(section: &Section<'_, '_>, proxy: &mut ProxyConfig) {
         1..,
         "1 or more",
     );
+    location.synchronous = section.one_of(
+        "synchronous",
+        location.synchronous,
+        &[Synchronous::Full, Synchronous::Normal].map(|how| (how.name(), how)),
+    );
+    location.commit_delay = section.within(
+        "commit_delay",
+        location.commit_delay,
+        ..=Duration::from_secs(1),
+        "1s or less",
+    );
     proxy.queries.timeout = section.within(
         "timeout",
         proxy.queries.timeout,
@@ -38,10 +51,17 @@ fn registrar(section: &Section<'_, '_>, proxy: &mut ProxyConfig) {
     registrar.minimum_expires = section.get("minimum_expires", registrar.minimum_expires);
     registrar.default_expires = section.get("default_expires", registrar.default_expires);
     registrar.maximum_expires = section.get("maximum_expires", registrar.maximum_expires);
-    if registrar.minimum_expires > registrar.maximum_expires {
+    let allowed = registrar.minimum_expires..=registrar.maximum_expires;
+    if allowed.is_empty() {
         section.problem(
             "minimum_expires",
             "registrar.minimum_expires is above registrar.maximum_expires: no interval is allowed",
+        );
+    } else if !allowed.contains(&registrar.default_expires) || registrar.default_expires.is_zero() {
+        section.problem(
+            "default_expires",
+            "registrar.default_expires is not allowed: more than nothing, and an interval from \
+             registrar.minimum_expires to registrar.maximum_expires is expected",
         );
     }
     registrar.maximum_bindings = section.within(
@@ -53,6 +73,16 @@ fn registrar(section: &Section<'_, '_>, proxy: &mut ProxyConfig) {
     registrar.path_without_support =
         section.get("path_without_support", registrar.path_without_support);
     registrar.service_route = section.get("service_route", registrar.service_route.clone());
+    let is_route = |text: &String| {
+        let route = NameAddr::parse(text.as_bytes());
+        text.starts_with('<') && route.is_ok_and(|route| route.parse_uri().is_ok())
+    };
+    if !registrar.service_route.iter().all(is_route) {
+        section.refuse(
+            "service_route",
+            "a list of routes, each a URI in brackets, such as \"<sip:edge.example.org;lr>\",",
+        );
+    }
     registrar.outbound = section.get("outbound", registrar.outbound);
     let flow_timer = section.get("flow_timer", registrar.flow_timer.unwrap_or_default());
     registrar.flow_timer = (flow_timer > Duration::ZERO).then_some(flow_timer);

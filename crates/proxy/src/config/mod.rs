@@ -8,6 +8,7 @@
 mod changes;
 mod forwarding;
 mod identity;
+mod keep_alive;
 mod limits;
 mod listening;
 mod location;
@@ -144,6 +145,7 @@ fn whole(file: &Section<'_, '_>) -> Settings {
         identity::authentication(file, &mut policy.authentication);
         identity::trust(file, &mut policy.trust);
         forwarding::read(file, &mut policy);
+        keep_alive::read(file, &mut policy.keep_alive);
         routing::read(file, &mut policy.routing);
     });
     limits::read(file, &mut proxy, &mut policy);

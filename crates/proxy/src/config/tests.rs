@@ -184,6 +184,25 @@ fn what_is_no_toml_is_named_with_its_line() {
 }
 
 #[test]
+fn addresses_that_associations_use_together_have_to_make_sense() {
+    let listener = "[[listener]]\ntransport = \"sctp\"\naddress = \"192.0.2.1:5060\"\n";
+    for (addresses, problem) in [
+        ("\"192.0.2.1\"", "names 192.0.2.1 alone"),
+        ("\"192.0.2.1\", \"192.0.2.1\"", "names 192.0.2.1 twice"),
+        ("\"192.0.2.1\", \"::\"", "addresses = :: is not allowed"),
+        ("\"192.0.2.2\", \"192.0.2.3\"", "none that a listener"),
+    ] {
+        let lines = refused(&format!("{listener}[sctp]\naddresses = [{addresses}]\n"));
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        let is_told = lines[0].starts_with("tandem.toml:5: ") && lines[0].contains(problem);
+        assert!(is_told, "{lines:?}");
+    }
+    let together = "[sctp]\naddresses = [\"192.0.2.1\", \"2001:db8::1\"]\n";
+    let settings = read(&format!("{listener}{together}")).expect("nothing is wrong");
+    assert_eq!(settings.proxy.transports.sctp_addresses[0].len(), 2);
+}
+
+#[test]
 fn settings_arrive() {
     let settings = read(
         "domains = [\"example.org\", \"192.0.2.1:5070\"]
@@ -197,6 +216,11 @@ default_expires = \"10min\"
 mode = \"redirect\"
 relay = \"anybody\"
 ring_time = \"0s\"
+[location]
+synchronous = \"normal\"
+commit_delay = \"2ms\"
+[keep_alive]
+method = \"options\"
 [limits]
 requests_per_second_per_source = 5
 unauthenticated_per_second_per_source = 0
@@ -213,9 +237,48 @@ unauthenticated_per_second_per_source = 0
     assert_eq!(proxy.policy.forwarding.mode, crate::core::Mode::Redirect);
     assert_eq!(proxy.policy.forwarding.relay, crate::core::Relay::Anybody);
     assert_eq!(proxy.policy.forwarding.ring_time, None);
+    assert_eq!(proxy.location.synchronous.name(), "normal");
+    assert_eq!(proxy.location.commit_delay.as_millis(), 2);
+    let keep_alive = &proxy.policy.keep_alive;
+    assert_eq!(
+        keep_alive.method,
+        Some(crate::core::KeepAliveMethod::Options)
+    );
     let overload = &proxy.policy.overload;
     assert_eq!(overload.requests_per_second_per_source, Some(5));
     assert_eq!(overload.unauthenticated_per_second_per_source, None);
+}
+
+#[test]
+fn intervals_and_routes_that_make_no_sense_are_told() {
+    for (key, expected) in [
+        ("default_expires = \"0s\"", "registrar.default_expires"),
+        (
+            "default_expires = \"2h\"\nmaximum_expires = \"1h\"",
+            "registrar.default_expires",
+        ),
+        (
+            "service_route = [\"edge.example.org\"]",
+            "registrar.service_route",
+        ),
+        (
+            "service_route = [\"sip:edge.example.org;lr\"]",
+            "in brackets",
+        ),
+    ] {
+        let error = read(&format!("[registrar]\n{key}\n")).expect_err("no sense");
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+    let route = "[registrar]\nservice_route = [\"<sip:edge.example.org;lr>\"]\n";
+    assert_eq!(
+        read(route)
+            .expect("sound")
+            .proxy
+            .registrar
+            .service_route
+            .len(),
+        1
+    );
 }
 
 #[test]

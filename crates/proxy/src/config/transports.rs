@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use sip::Transport;
 use sip_net::resolve::ResolverConfig;
 use sip_net::{
     Authorities, CertificateFiles, SctpOver, SipNetConfig, StreamPolicy, TlsClientConfig,
@@ -40,6 +41,9 @@ fn sctp(section: &Section<'_, '_>, transports: &mut SipNetConfig) {
         "a port from 1 to 65535",
     );
     let together: Vec<IpAddr> = section.get("addresses", Vec::new());
+    if let Some(problem) = problem_of(&together, transports) {
+        section.problem("addresses", problem);
+    }
     if !together.is_empty() {
         transports.sctp_addresses = vec![together];
     }
@@ -60,6 +64,36 @@ fn sctp(section: &Section<'_, '_>, transports: &mut SipNetConfig) {
         1..,
         "a number from 1 to 65535",
     );
+}
+
+/// Why addresses cannot be used together.
+fn problem_of(together: &[IpAddr], transports: &SipNetConfig) -> Option<String> {
+    let (first, others) = together.split_first()?;
+    let twice = (1..together.len())
+        .filter_map(|at| together.split_at_checked(at))
+        .find_map(|(before, rest)| rest.first().filter(|address| before.contains(address)));
+    if let Some(twice) = twice {
+        return Some(format!("sctp.addresses names {twice} twice"));
+    }
+    if let Some(wildcard) = together.iter().find(|address| address.is_unspecified()) {
+        return Some(format!(
+            "sctp.addresses = {wildcard} is not allowed: addresses of this host are, each by itself"
+        ));
+    }
+    if others.is_empty() {
+        return Some(format!(
+            "sctp.addresses names {first} alone: two addresses at least are used together"
+        ));
+    }
+    let is_used = transports.listeners.iter().any(|listen| {
+        matches!(listen.transport, Transport::Sctp | Transport::TlsSctp)
+            && (together.contains(&listen.address.ip()) || listen.address.ip().is_unspecified())
+    });
+    (!is_used && !transports.listeners.is_empty()).then(|| {
+        "sctp.addresses has none that a listener with transport sctp or tls-sctp has: \
+         one of them is needed"
+            .to_owned()
+    })
 }
 
 fn tls(section: &Section<'_, '_>, transports: &mut SipNetConfig) {

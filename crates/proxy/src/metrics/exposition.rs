@@ -1,5 +1,7 @@
 //! The names of the metrics, and what they are made of.
 
+mod next_hops;
+
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
@@ -14,9 +16,7 @@ use sip_net::{PathState, PathStatus, SctpAssociation, WireStatistics};
 
 use super::snapshot::Snapshot;
 use super::traffic::{Direction, RESPONSE_CLASSES};
-use crate::core::{
-    Histogram, LATENCY_BOUNDS, METHOD_CLASSES, MemberHealth, MemberState, method_class_name,
-};
+use crate::core::{Histogram, LATENCY_BOUNDS, METHOD_CLASSES, method_class_name};
 
 /// Puts a snapshot into words.
 pub(super) fn write(snapshot: Snapshot) -> String {
@@ -231,83 +231,6 @@ impl Snapshot {
             "tandem_sources",
             "Source addresses with a rate of their own",
             overload.sources as f64,
-        )
-    }
-
-    fn next_hops(&self, page: &mut Page<'_>) -> fmt::Result {
-        let statistics = &self.report.statistics;
-        page.counter(
-            "tandem_next_hop_failures",
-            "Next hops that did not serve a request: silent, 503, no connection",
-            statistics.next_hops_failed,
-        )?;
-        page.counter(
-            "tandem_failovers",
-            "Requests that went on by another way after that",
-            statistics.failovers,
-        )?;
-        page.counters(
-            "tandem_probes",
-            "OPTIONS sent to members of groups",
-            [
-                (vec![("result", "sent")], statistics.probes_sent),
-                (vec![("result", "failed")], statistics.probes_failed),
-            ],
-        )
-    }
-
-    fn members(&self, page: &mut Page<'_>) -> fmt::Result {
-        let members = &self.report.members;
-        fn labels(member: &MemberHealth) -> Labels<'_> {
-            vec![("group", &member.group), ("member", &member.uri)]
-        }
-        page.gauges(
-            "tandem_member_up",
-            "1 while a member of a group gets requests",
-            members.iter().map(|member| {
-                let is_up = member.state == MemberState::Up;
-                (labels(member), f64::from(u8::from(is_up)))
-            }),
-        )?;
-        page.counters(
-            "tandem_member_chosen",
-            "How many times a member was the first choice",
-            members.iter().map(|member| (labels(member), member.chosen)),
-        )?;
-        page.counters(
-            "tandem_member_failures",
-            "Requests and probes that failed at a member",
-            members.iter().map(|member| (labels(member), member.failed)),
-        )
-    }
-
-    fn names(&self, page: &mut Page<'_>) -> fmt::Result {
-        let names = &self.names;
-        page.counters(
-            "tandem_dns_answers",
-            "Next hops asked for, by where the answer came from",
-            [
-                (vec![("source", "cache")], names.answered_from_cache),
-                (vec![("source", "servers")], names.answered_by_servers),
-            ],
-        )?;
-        page.counters(
-            "tandem_dns_lookups",
-            "Questions to name servers",
-            [
-                (vec![("result", "asked")], names.lookups),
-                (vec![("result", "unreachable")], names.unreachable),
-            ],
-        )?;
-        page.gauge(
-            "tandem_dns_cached",
-            "Sets of records that are remembered",
-            names.cached as f64,
-        )?;
-        page.gauge(
-            "tandem_suspects",
-            "Next hops that have failed and are tried after all others",
-            self.suspects as f64,
         )
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use sip::Transport;
-use sip_net::resolve::{Resolver, ResolverStatistics};
+use sip_net::resolve::{HopHealth, Resolver, ResolverStatistics};
 use sip_net::{SctpAssociation, Transports, WireStatistics};
 
 use super::exposition;
@@ -22,7 +22,7 @@ pub(crate) struct Snapshot {
     pub(super) associations: Vec<SctpAssociation>,
     pub(super) location: LocationStatistics,
     pub(super) names: ResolverStatistics,
-    pub(super) suspects: usize,
+    pub(super) suspects: Vec<HopHealth>,
     pub(super) records: Option<RecordStatistics>,
     pub(super) process: Process,
     pub(super) workers: usize,
@@ -105,7 +105,7 @@ impl Observer {
             is_store_failing: self.is_store_failing(&location),
             location,
             names: watched.names.statistics(),
-            suspects: watched.names.suspects().len(),
+            suspects: watched.names.suspects(),
             records: watched.recorder.as_ref().map(Recorder::statistics),
             process: Process::now(watched.started),
             workers: watched.commanders.count(),
