@@ -2,6 +2,7 @@
 //! name.
 #![forbid(unsafe_code)]
 
+mod capture;
 mod demo;
 mod logging;
 mod pcap;
@@ -35,11 +36,13 @@ Examples:
   tandem sctp listen --service echo          an SCTP endpoint; tandem sctp connect 127.0.0.1:9000 talks to it
   tandem perf server                         waits for tandem perf client sctp:127.0.0.1, which measures
   tandem perf sweep --html sweep.html        throughput of UDP, TCP and SCTP by message size
+  tandem capture analyze calls.pcap          what the calls in a capture did
 
 Exit status: 0 done, 1 something failed, 2 the arguments make no sense.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Capture(capture::Arguments),
     Demo(demo::Arguments),
     Perf(perf::Arguments),
     Proxy(proxy::Arguments),
@@ -48,6 +51,7 @@ enum Command {
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
+        Command::Capture(arguments) => capture::run(arguments),
         Command::Demo(arguments) => demo::run(arguments),
         Command::Perf(arguments) => perf::run(arguments),
         Command::Proxy(arguments) => proxy::run(arguments),

@@ -1,7 +1,7 @@
 //! `tandem perf`.
 
 mod client;
-mod output;
+pub(crate) mod output;
 mod scale;
 mod server;
 mod sweep;

@@ -57,7 +57,7 @@ fn style(template: &str) -> ProgressStyle {
 }
 
 /// Prints to standard output. Whoever closes the pipe has read enough.
-pub(super) fn print(text: &str) {
+pub(crate) fn print(text: &str) {
     let mut output = std::io::stdout().lock();
     let _ = output
         .write_all(text.as_bytes())
@@ -70,13 +70,13 @@ pub(super) fn print_line(line: &str) {
 }
 
 /// Writes a document or page.
-pub(super) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+pub(crate) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     report::write_file(path, text)?;
     Ok(())
 }
 
 /// Finds out before minutes of work, not after, that a file cannot be written.
-pub(super) fn check_writable<'a>(
+pub(crate) fn check_writable<'a>(
     paths: impl IntoIterator<Item = &'a PathBuf>,
 ) -> anyhow::Result<()> {
     for path in paths {
@@ -103,7 +103,7 @@ pub(super) fn usage_error(command: &str, reason: &str) -> ! {
 }
 
 /// Columns to fill: those of the terminal, or a width that suits files.
-pub(super) fn width() -> usize {
+pub(crate) fn width() -> usize {
     const FILE_WIDTH: u16 = 160;
     let stdout = console::Term::stdout();
     let columns = match std::io::stdout().is_terminal() {

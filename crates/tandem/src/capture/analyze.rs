@@ -1,0 +1,258 @@
+//! `tandem capture analyze`.
+
+use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
+use std::io::BufWriter;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use capture::{
+    Analysis, ChunkArrows, FileSummary, JsonSessions, Options, Output, Results, Settings,
+};
+use clap::Args;
+use report::{Decimal, Machine};
+use serde::Serialize;
+
+use super::files::{Files, Found};
+use super::sessions::Sessions;
+use crate::demo::command_line;
+use crate::perf::output::{check_writable, print, width, write};
+use crate::values::count;
+
+/// Tell from capture files what SIP calls did: timestamps, delays, lost messages, the metrics of RFC 6076.
+///
+/// Reads pcap and pcapng files, and the text summaries of Wireshark, with SIP over UDP, TCP, SCTP (right over
+/// IP or in UDP) and WebSocket. Several files of one experiment (of caller, server, callee) are read as one:
+/// their clocks are compared by the messages that they have in common.
+#[derive(Args, Debug, Serialize)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The files; - reads one from standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// Write a line for each session: timestamps and delays
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+
+    /// Write decimal commas and semicolons to the CSV, as spreadsheets of many countries expect
+    #[arg(long, requires = "csv")]
+    decimal_comma: bool,
+
+    /// Write everything as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Write a page with plots, and ladder diagrams of the calls that failed and of the fifty slowest
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    /// Draw the messages of this call or registration: on the page, and without --html in the terminal
+    #[arg(long, value_name = "CALL-ID")]
+    ladder: Vec<String>,
+
+    /// Show SCTP control chunks in ladder diagrams
+    #[arg(long)]
+    chunks: bool,
+
+    /// Rows of sessions to show
+    #[arg(long, value_name = "N", default_value_t = 20,
+          value_parser = |text: &str| count(text, 0..=1_000_000).map(|rows| rows as usize))]
+    sessions: usize,
+
+    /// UDP ports where SCTP is expected, beside 9899
+    #[arg(long, value_name = "PORT,…", value_delimiter = ',')]
+    sctp_port: Vec<u16>,
+
+    /// Calls that may be open at a time; messages of others are counted only
+    #[arg(long, value_name = "N", default_value_t = 200_000,
+          value_parser = |text: &str| count(text, 1..=100_000_000).map(|calls| calls as usize))]
+    open_calls: usize,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tandem capture analyze calls.pcap                          tables
+  tandem capture analyze calls.pcap --html calls.html        a page with plots and ladder diagrams
+  tandem capture analyze server.pcap caller.pcap callee.pcap one experiment, captured at three hosts
+  tandem capture analyze calls.pcap --csv sessions.csv --decimal-comma
+  tandem capture analyze calls.pcap --ladder 1-4711@10.0.0.1 --chunks
+  ssh server tcpdump -w - port 5060 | tandem capture analyze -
+
+Exit status: 0 done, 1 a file could not be read or is damaged (what could be read is shown), or holds
+neither SIP nor SCTP, or not the call asked for, 2 the arguments make no sense.";
+
+/// Reads the files, shows tables or ladders, writes files.
+pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let outputs = [&arguments.csv, &arguments.json, &arguments.html];
+    check_outputs(&arguments, &outputs)?;
+    // Nobody can prepare a capture whose Call-IDs all fall into one place of a table.
+    let seed = RandomState::new().hash_one(0);
+    let mut files = Files::new(arguments.files.clone(), settings(&arguments, seed))?;
+    check_writable(outputs.into_iter().flatten())?;
+    files.compare_clocks(seed)?;
+
+    let mut analysis = Analysis::new(&Options {
+        most_open: arguments.open_calls,
+        keep_worst: arguments.html.is_some(),
+        ladders: arguments.ladder.clone(),
+        seed,
+        ..Options::default()
+    });
+    let decimal = match arguments.decimal_comma {
+        true => Decimal::Comma,
+        false => Decimal::Point,
+    };
+    let mut sessions = Sessions::new(
+        arguments.csv.as_deref(),
+        decimal,
+        arguments.json.is_some(),
+        arguments.sessions,
+    )?;
+    let found = files.read("analyzing", &mut |seen| {
+        analysis.see(&seen, &mut |session| sessions.add(session));
+        if let Some(origin) = analysis.origin() {
+            sessions.set_origin(origin);
+        }
+    })?;
+    let results = analysis.finish(&mut |session| sessions.add(session));
+    let json_sessions = sessions.finish()?;
+    let chunks = match arguments.chunks {
+        true => Some(chunk_arrows(&files, &results)?),
+        false => None,
+    };
+    let output = Output {
+        results,
+        files: summaries(&files, &found),
+        sessions: sessions.count,
+        shown: sessions.shown,
+    };
+    write_files(&arguments, &output, &json_sessions, chunks.as_ref())?;
+    show(&arguments, &output, chunks.as_ref());
+    Ok(judge(&arguments, &output, &found))
+}
+
+/// A file that is read must not be written over.
+fn check_outputs(arguments: &Arguments, outputs: &[&Option<PathBuf>]) -> anyhow::Result<()> {
+    for output in outputs.iter().copied().flatten() {
+        let same = |file: &&PathBuf| match (file.canonicalize(), output.canonicalize()) {
+            (Ok(file), Ok(output)) => file == output,
+            _ => false,
+        };
+        if let Some(file) = arguments.files.iter().find(same) {
+            anyhow::bail!(
+                "{} is both read and written: name another file to write",
+                file.display()
+            );
+        }
+    }
+    let reads_again =
+        arguments.chunks && (arguments.html.is_some() || !arguments.ladder.is_empty());
+    anyhow::ensure!(
+        !reads_again || arguments.files.iter().all(|file| file.as_os_str() != "-"),
+        "--chunks reads the capture twice, standard input (-) can be read once: write it to a file first"
+    );
+    Ok(())
+}
+
+fn settings(arguments: &Arguments, seed: u64) -> Settings {
+    let mut settings = Settings {
+        seed,
+        ..Settings::default()
+    };
+    settings.sctp_udp_ports.extend(&arguments.sctp_port);
+    settings
+}
+
+fn summaries(files: &Files, found: &Found) -> Vec<FileSummary> {
+    let told = found.counts.iter().zip(&found.troubles).zip(&files.clocks);
+    files
+        .names()
+        .zip(told)
+        .map(|(name, ((counts, troubles), clock))| {
+            FileSummary::new(name, *counts, *clock, troubles.clone())
+        })
+        .collect()
+}
+
+/// Looks for the SCTP control chunks of the calls that are drawn, for which the files are read once more.
+fn chunk_arrows(files: &Files, results: &Results) -> anyhow::Result<ChunkArrows> {
+    let mut arrows = ChunkArrows::new(results.drawn_calls());
+    if files.can_be_read_again() && results.drawn_calls().next().is_some() {
+        files.read("looking for chunks", &mut |seen| arrows.see(&seen))?;
+    }
+    Ok(arrows)
+}
+
+fn write_files(
+    arguments: &Arguments,
+    output: &Output,
+    sessions: &JsonSessions<impl std::io::BufRead>,
+    chunks: Option<&ChunkArrows>,
+) -> anyhow::Result<()> {
+    if let Some(path) = &arguments.json {
+        let cannot = || format!("cannot write {}", path.display());
+        let file = File::create(path).with_context(cannot)?;
+        // Nothing here is drawn by lot: the seed of the document is none.
+        output
+            .write_json(
+                Machine::detect(),
+                0,
+                arguments,
+                sessions,
+                BufWriter::new(file),
+            )
+            .with_context(cannot)?;
+    }
+    if let Some(path) = &arguments.html {
+        let files: Vec<String> = output.files.iter().map(|file| file.name.clone()).collect();
+        let parameters = vec![("files".to_owned(), files.join(", "))];
+        let html = output.to_html(&command_line(), Machine::detect(), 0, parameters, chunks);
+        write(path, &html)?;
+    }
+    Ok(())
+}
+
+fn show(arguments: &Arguments, output: &Output, chunks: Option<&ChunkArrows>) {
+    if !arguments.ladder.is_empty() && arguments.html.is_none() {
+        let ladders = output.results.named_ladders(chunks);
+        let ladders: Vec<String> = ladders
+            .iter()
+            .map(|ladder| ladder.to_terminal(width()))
+            .collect();
+        print(&ladders.join("\n"));
+        return;
+    }
+    print(&output.to_terminal(width()));
+}
+
+/// Says what is amiss, and with which status to end.
+fn judge(arguments: &Arguments, output: &Output, found: &Found) -> ExitCode {
+    let mut code = ExitCode::SUCCESS;
+    let mut complain = |complaint: &str| {
+        eprintln!("tandem: {complaint}");
+        code = ExitCode::FAILURE;
+    };
+    if found.is_damaged {
+        for file in output.files.iter().filter(|file| !file.troubles.is_empty()) {
+            for trouble in &file.troubles {
+                complain(&format!("{}: {trouble}", file.name));
+            }
+        }
+    }
+    if output.results.first.is_none() {
+        complain(
+            "no SIP message and no SCTP packet in the capture: SIP is known by its first line on any port, \
+             SCTP in UDP by port 9899 (--sctp-port names others); what is ciphered cannot be read",
+        );
+    }
+    let ladders = output.results.named_ladders(None).len();
+    if !arguments.ladder.is_empty() && ladders == 0 {
+        complain(&format!(
+            "no message has the Call-ID {}: --csv FILE lists the Call-IDs of all calls",
+            arguments.ladder.join(" or ")
+        ));
+    }
+    code
+}

@@ -1,0 +1,180 @@
+//! Capture files opened, read in the order of time, with a bar that tells how far we are.
+
+use std::fs::File;
+use std::io::{self, BufReader, IsTerminal, Read};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use capture::{ClockOffset, Clocks, Counts, Merge, Reader, Seen, Settings, What};
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// The files of one experiment.
+#[derive(Debug)]
+pub(super) struct Files {
+    paths: Vec<PathBuf>,
+    settings: Settings,
+    /// How the clock of each differs from the first one's.
+    pub(super) clocks: Vec<ClockOffset>,
+}
+
+/// What was found about the files themselves.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Of each file.
+    pub(super) counts: Vec<Counts>,
+    /// Of each file, what could not be read: the first few.
+    pub(super) troubles: Vec<Vec<String>>,
+    /// Whether a file is damaged, or could not be read to its end.
+    pub(super) is_damaged: bool,
+}
+
+/// What is read from: a file, or standard input.
+type Source = Box<dyn Read>;
+
+/// Troubles told of one file.
+const MOST_TROUBLES: u64 = 10;
+
+/// Packets between two looks at the bar.
+const STEPS: u32 = 4096;
+
+impl Files {
+    /// Files that are to be read, all of which can be.
+    pub(super) fn new(paths: Vec<PathBuf>, settings: Settings) -> anyhow::Result<Files> {
+        let files = Files {
+            clocks: vec![ClockOffset::default(); paths.len()],
+            paths,
+            settings,
+        };
+        let has_pipe = files.paths.iter().any(|path| is_pipe(path));
+        anyhow::ensure!(
+            !has_pipe || files.paths.len() == 1,
+            "several files are read twice, standard input (-) can be read once: write it to a file first"
+        );
+        if !has_pipe {
+            files.open()?;
+        }
+        Ok(files)
+    }
+
+    /// Whether the files can be read more than once.
+    pub(super) fn can_be_read_again(&self) -> bool {
+        !self.paths.iter().any(|path| is_pipe(path))
+    }
+
+    /// The names of the files.
+    pub(super) fn names(&self) -> impl Iterator<Item = String> {
+        self.paths.iter().map(|path| path.display().to_string())
+    }
+
+    /// Compares the clocks of several files by what they have in common.
+    pub(super) fn compare_clocks(&mut self, seed: u64) -> anyhow::Result<()> {
+        if self.paths.len() < 2 {
+            return Ok(());
+        }
+        let mut clocks = Clocks::new(self.paths.len(), seed);
+        self.read("comparing clocks", &mut |seen| clocks.see(&seen))?;
+        self.clocks = clocks.offsets();
+        Ok(())
+    }
+
+    /// Reads all files as one. A file that breaks off is told of, and what could be read counts.
+    pub(super) fn read(
+        &self,
+        what: &'static str,
+        see: &mut dyn FnMut(Seen<'_>),
+    ) -> anyhow::Result<Found> {
+        let readers = self.open()?;
+        let offsets = self.clocks.iter().map(|clock| clock.nanoseconds);
+        let mut merge = Merge::new(readers.into_iter().zip(offsets));
+        let mut found = Found {
+            troubles: vec![Vec::new(); self.paths.len()],
+            ..Found::default()
+        };
+        let mut untold = vec![0_u64; self.paths.len()];
+        let bar = self.bar(what);
+        let mut steps = 0;
+        loop {
+            let stepped = merge.step(&mut |seen| match &seen.what {
+                What::Trouble(trouble) => {
+                    found.is_damaged |= is_damage(trouble);
+                    let told = &mut found.troubles[seen.file];
+                    match told.len() as u64 {
+                        MOST_TROUBLES.. => untold[seen.file] += 1,
+                        _ => told.push(format!("packet {}: {trouble}", seen.packet)),
+                    }
+                }
+                _ => see(seen),
+            });
+            match stepped {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    found.is_damaged = true;
+                    found.troubles[error.file].push(error.to_string());
+                    break;
+                }
+            }
+            steps += 1;
+            if steps % STEPS == 0 {
+                bar.set_position(merge.counts().map(|counts| counts.octets).sum());
+            }
+        }
+        bar.finish_and_clear();
+        for (told, untold) in found.troubles.iter_mut().zip(untold) {
+            if untold > 0 {
+                told.push(format!("and {untold} more of the kind"));
+            }
+        }
+        found.counts = merge.counts().collect();
+        Ok(found)
+    }
+
+    fn open(&self) -> anyhow::Result<Vec<Reader<Source>>> {
+        let paths = self.paths.iter().enumerate();
+        paths
+            .map(|(number, path)| {
+                let input: Source = match is_pipe(path) {
+                    true => Box::new(io::stdin()),
+                    false => {
+                        let file = File::open(path)
+                            .with_context(|| format!("cannot open {}", path.display()))?;
+                        Box::new(BufReader::with_capacity(1 << 16, file))
+                    }
+                };
+                Reader::open_with(input, number, &self.settings)
+                    .with_context(|| format!("cannot read {}", path.display()))
+            })
+            .collect()
+    }
+
+    /// A bar in a terminal, for files that take their time.
+    fn bar(&self, what: &'static str) -> ProgressBar {
+        const LONG: u64 = 20 << 20;
+        let lengths = self
+            .paths
+            .iter()
+            .map(|path| std::fs::metadata(path).map_or(0, |metadata| metadata.len()));
+        let octets = lengths.sum();
+        if octets < LONG || !io::stderr().is_terminal() {
+            return ProgressBar::hidden();
+        }
+        let style = ProgressStyle::with_template(
+            "{msg} {wide_bar:.cyan/dim} {binary_bytes}/{binary_total_bytes}",
+        );
+        ProgressBar::new(octets)
+            .with_message(what)
+            .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+    }
+}
+
+/// Whether a trouble is one of the file, not of the network.
+fn is_damage(trouble: &capture::Trouble) -> bool {
+    matches!(
+        trouble,
+        capture::Trouble::FileBroken { .. } | capture::Trouble::FileSkipped { .. }
+    )
+}
+
+fn is_pipe(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}

@@ -1,0 +1,34 @@
+//! `tandem capture`.
+
+mod analyze;
+mod files;
+mod sessions;
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use crate::fail;
+
+/// Tell from captured packets what SIP calls did, and SCTP beneath them.
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Analyze(analyze::Arguments),
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: Arguments) -> ExitCode {
+    let done = match arguments.command {
+        Command::Analyze(arguments) => analyze::run(arguments),
+    };
+    match done {
+        Ok(code) => code,
+        Err(error) => fail(error.as_ref()),
+    }
+}
