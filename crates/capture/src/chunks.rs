@@ -13,6 +13,7 @@ pub(crate) struct ChunkArrow {
     pub(crate) time: Time,
     pub(crate) source: Endpoint,
     pub(crate) destination: Endpoint,
+    pub(crate) packet: u64,
     pub(crate) label: String,
 }
 
@@ -77,6 +78,7 @@ impl ChunkArrows {
                 time: seen.time,
                 source: seen.source,
                 destination: seen.destination,
+                packet: seen.packet,
                 label,
             });
         }

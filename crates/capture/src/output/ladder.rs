@@ -52,6 +52,8 @@ struct Step {
     time: Time,
     source: Endpoint,
     destination: Endpoint,
+    /// The number of the packet in its file.
+    packet: u64,
     label: String,
     kind: ArrowKind,
     is_repeated: bool,
@@ -72,6 +74,7 @@ fn draw(call: &KeptCall, labels: &Labels, chunks: Option<&ChunkArrows>) -> Ladde
                 time: entry.sent,
                 source: end(entry.source)?,
                 destination: end(entry.destination)?,
+                packet: entry.packet,
                 label,
                 kind: match entry.status() {
                     None => ArrowKind::Request,
@@ -86,7 +89,7 @@ fn draw(call: &KeptCall, labels: &Labels, chunks: Option<&ChunkArrows>) -> Ladde
     let last = steps.last().map_or(first, |step| step.time);
     if let Some(chunks) = chunks {
         let between = chunks.between(&thread.ends, first, last);
-        steps.extend(between.map(|chunk| step_of(chunk)));
+        steps.extend(between.map(step_of));
         steps.sort_by_key(|step| step.time);
     }
     let first = steps.first().map_or(first, |step| step.time);
@@ -102,7 +105,7 @@ fn draw(call: &KeptCall, labels: &Labels, chunks: Option<&ChunkArrows>) -> Ladde
         };
         let milliseconds = (step.time - first) as f64 / 1e6;
         ladder.push(Arrow {
-            time: format!("{milliseconds:.3} ms"),
+            time: format!("#{}  {milliseconds:.3} ms", step.packet),
             from,
             to,
             label: step.label,
@@ -121,6 +124,7 @@ fn step_of(chunk: &ChunkArrow) -> Step {
         time: chunk.time,
         source: chunk.source,
         destination: chunk.destination,
+        packet: chunk.packet,
         label: chunk.label.clone(),
         kind: ArrowKind::Transport,
         is_repeated: false,

@@ -9,7 +9,6 @@ use crate::plot::{Colour, hexadecimal_ground, hexadecimal_ink, hexadecimal_of, h
 use crate::text::{escape, one_line};
 
 /// Sizes in CSS pixels.
-const TIME_WIDTH: usize = 84;
 const LEAST_COLUMN: usize = 150;
 const CHARACTER: usize = 7;
 const HEAD: usize = 34;
@@ -19,9 +18,14 @@ const TIP: usize = 7;
 
 pub(super) fn render(ladder: &Ladder) -> String {
     let column = column_width(ladder);
-    let first = TIME_WIDTH + column / 2;
+    let times = ladder
+        .arrows
+        .iter()
+        .map(|arrow| one_line(&arrow.time).width());
+    let time_width = times.max().unwrap_or(0) * CHARACTER + SIDE;
+    let first = time_width + column / 2;
     let place = |host: usize| first + host * column;
-    let width = TIME_WIDTH + column * ladder.hosts.len().max(1) + SIDE;
+    let width = time_width + column * ladder.hosts.len().max(1) + SIDE;
     let height = HEAD + STEP * ladder.arrows.len() + SIDE;
     let (ink, rule, ground) = (hexadecimal_ink(), hexadecimal_rule(), hexadecimal_ground());
     let mut out = format!(
@@ -41,9 +45,8 @@ pub(super) fn render(ladder: &Ladder) -> String {
         push_arrow(
             &mut out,
             arrow,
-            place(arrow.from),
-            place(arrow.to),
-            y,
+            [place(arrow.from), place(arrow.to), y],
+            time_width,
             [&ink, &ground],
         );
     }
@@ -54,9 +57,8 @@ pub(super) fn render(ladder: &Ladder) -> String {
 fn push_arrow(
     out: &mut String,
     arrow: &Arrow,
-    from: usize,
-    to: usize,
-    y: usize,
+    [from, to, y]: [usize; 3],
+    time_width: usize,
     [ink, ground]: [&str; 2],
 ) {
     let colour = hexadecimal_of(match arrow.kind {
@@ -83,7 +85,7 @@ fn push_arrow(
     let _ = write!(
         out,
         r#"<text x="{x}" y="{time_y}" text-anchor="end" fill="{ink}" font-variant-numeric="tabular-nums">{time}</text>"#,
-        x = TIME_WIDTH - 10,
+        x = time_width.saturating_sub(SIDE / 2),
         time_y = y + 4,
         time = escape(&arrow.time)
     );
