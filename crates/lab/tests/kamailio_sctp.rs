@@ -45,12 +45,13 @@ fn with_kamailio<F: Future<Output = ()>>(test: impl FnOnce() -> F) {
     }
     kernel.enter();
     // One of an earlier test that failed may still be there.
-    kernel.run("killall -q -9 kamailio; while grep -qE ' (5060|5070) ' /proc/net/sctp/eps; do sleep 0.2; done");
+    kernel.run("killall -q -9 kamailio; timeout 60 sh -c \"while grep -qE ' (5060|5070) ' /proc/net/sctp/eps; do sleep 0.2; done\"");
     let command = "rm -rf /tmp/kamailio; mkdir -p /tmp/kamailio; exec kamailio -DD -E -f /etc/kamailio.cfg \
                    -m 32 -M 4 -Y /tmp/kamailio -w /tmp/kamailio";
     let mut kamailio = Peer::spawn(&mut kernel.command(command));
-    kernel
-        .run("until [ $(grep -cE ' (5060|5070) ' /proc/net/sctp/eps) -ge 2 ]; do sleep 0.2; done");
+    kernel.run(
+        "timeout 60 sh -c \"until [ \\$(grep -cE ' (5060|5070) ' /proc/net/sctp/eps) -ge 2 ]; do sleep 0.2; done\"",
+    );
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

@@ -2,7 +2,8 @@
 //!
 //! The core emits a [`Query`] with an id, parks what needs the answer, and goes on. Time-out, bound
 //! and order are kept here, so that a store or resolver may answer when and in what order it likes:
-//! - as many questions wait as [`QueryLimits::maximum_parked`] says, the next one is refused;
+//! - as many questions to the store wait as [`QueryLimits::maximum_parked`] says, and of next hops as
+//!   [`QueryLimits::maximum_resolving`] does; the next one is refused;
 //! - a question without an answer in [`QueryLimits::timeout`] is given up, a later answer ignored;
 //! - of one address of record one update is asked at a time, in the order of arrival (RFC 3261
 //!   section 10.3).
@@ -119,8 +120,11 @@ pub struct NextHop {
 pub struct QueryLimits {
     /// How long an answer may take.
     pub timeout: Duration,
-    /// How many questions may wait for their answers.
+    /// How many questions may wait for the store.
     pub maximum_parked: usize,
+    /// How many may wait for addresses of next hops. Their number is not that of the others: names whose servers
+    /// are silent must not keep users from registering.
+    pub maximum_resolving: usize,
 }
 
 impl Default for QueryLimits {
@@ -128,6 +132,7 @@ impl Default for QueryLimits {
         QueryLimits {
             timeout: Duration::from_secs(10),
             maximum_parked: 10_000,
+            maximum_resolving: 10_000,
         }
     }
 }
@@ -142,12 +147,15 @@ pub(crate) struct Questions<W> {
     /// The updates of an address of record: the first is asked, the others wait for it.
     updates: HashMap<AddressOfRecord, VecDeque<QueryId>, RandomState>,
     outgoing: VecDeque<(QueryId, Query)>,
+    /// How many of those that are parked ask for next hops.
+    resolving: usize,
 }
 
 #[derive(Debug)]
 struct Parked<W> {
     deadline: Instant,
     waiting: W,
+    is_resolving: bool,
     update_of: Option<AddressOfRecord>,
     /// An update whose turn has not come.
     held: Option<Query>,
@@ -167,15 +175,23 @@ impl<W> Questions<W> {
             parked: BTreeMap::new(),
             updates: HashMap::with_hasher(seeds),
             outgoing: VecDeque::new(),
+            resolving: 0,
         }
     }
 
     /// Asks, and parks `waiting` until there is an answer or the time is over. Gives it back where
     /// there is no room for another question.
     pub(crate) fn ask(&mut self, now: Instant, query: Query, waiting: W) -> Result<QueryId, W> {
-        if self.parked.len() >= self.limits.maximum_parked {
+        let is_resolving = matches!(query, Query::Resolve(_));
+        let is_full = if is_resolving {
+            self.resolving >= self.limits.maximum_resolving
+        } else {
+            self.parked.len() - self.resolving >= self.limits.maximum_parked
+        };
+        if is_full {
             return Err(waiting);
         }
+        self.resolving += usize::from(is_resolving);
         let id = QueryId(self.next_id);
         self.next_id += 1;
         let deadline = now + self.limits.timeout;
@@ -196,6 +212,7 @@ impl<W> Questions<W> {
             Parked {
                 deadline,
                 waiting,
+                is_resolving,
                 update_of,
                 held,
             },
@@ -217,6 +234,7 @@ impl<W> Questions<W> {
     /// What waited for a question that is answered or given up; `None` where it is not known.
     pub(crate) fn take(&mut self, id: QueryId) -> Option<W> {
         let parked = self.parked.remove(&id)?;
+        self.resolving -= usize::from(parked.is_resolving);
         if let Some(address) = parked.update_of {
             self.ask_next_update(&address, id);
         }
@@ -278,6 +296,7 @@ mod tests {
     fn questions(maximum_parked: usize) -> Questions<&'static str> {
         let limits = QueryLimits {
             maximum_parked,
+            maximum_resolving: maximum_parked,
             timeout: Duration::from_secs(10),
         };
         Questions::new(limits, &mut ChaCha12Rng::seed_from_u64(1))
@@ -305,6 +324,31 @@ mod tests {
             new_gruus: 0,
         };
         Query::Update(address(user), update)
+    }
+
+    #[test]
+    fn names_that_nobody_answers_for_leave_room_for_users() {
+        let now = Instant::now();
+        let mut questions = questions(2);
+        let resolve = || {
+            Query::Resolve(Destination {
+                host: "silent.example".to_owned(),
+                port: None,
+                transport: None,
+                is_secure: false,
+                is_large: false,
+                choice: None,
+            })
+        };
+        let first = questions.ask(now, resolve(), "a").expect("there is room");
+        assert!(questions.ask(now, resolve(), "b").is_ok());
+        assert_eq!(questions.ask(now, resolve(), "c"), Err("c"));
+        assert!(questions.ask(now, update("u", now), "d").is_ok());
+        assert!(questions.ask(now, update("v", now), "e").is_ok());
+        assert_eq!(questions.ask(now, update("w", now), "f"), Err("f"));
+        assert_eq!(questions.take(first), Some("a"));
+        assert_eq!(questions.ask(now, update("w", now), "f"), Err("f"));
+        assert!(questions.ask(now, resolve(), "c").is_ok());
     }
 
     fn asked(questions: &mut Questions<&'static str>) -> Vec<QueryId> {

@@ -185,6 +185,7 @@ impl Server {
         let share = |all: usize| all.div_ceil(workers.count());
         let queries = QueryLimits {
             maximum_parked: share(config.queries.maximum_parked),
+            maximum_resolving: share(config.queries.maximum_resolving),
             ..config.queries
         };
         let core = Config {
@@ -194,6 +195,7 @@ impl Server {
             domains,
             transactions: TransactionConfig {
                 max_transactions: share(config.transactions.max_transactions),
+                max_octets: share(config.transactions.max_octets),
                 ..config.transactions
             },
             registrar: config.registrar,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use test_support::Peer;
+use test_support::{Peer, say_skipped};
 
 use crate::support::{program_path, send_signal, tandem};
 
@@ -21,22 +21,23 @@ fn what_was_answered_200_survives_kill_9_under_load() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = directory.path().join("location.db");
     let mut phones = Phones::default();
-    for round in 0..4_u64 {
+    let begun = Instant::now();
+    for round in 0.. {
+        if round >= 4 && phones.answered > 500 {
+            break;
+        }
+        assert!(begun.elapsed() < 6 * LIMIT, "too few are answered");
         let mut proxy = start(&mut proxy_command(tandem(), &store));
         let client = Client::new(&proxy);
         phones.check(&client);
         // Not the same time every round: it is to be hit in different moments.
-        phones.register(&client, Duration::from_millis(400 + 130 * round));
+        phones.register(&client, Duration::from_millis(400 + 130 * (round % 4)));
         send_signal(proxy.id(), "KILL");
         proxy.wait(LIMIT);
         // What it has sent counts.
         phones.take_responses(&client);
     }
     let answered = phones.answered;
-    assert!(
-        answered > 500,
-        "only {answered} registrations were answered"
-    );
     let proxy = start(&mut proxy_command(tandem(), &store));
     phones.check(&Client::new(&proxy));
     println!("{answered} answered registrations survived");
@@ -50,7 +51,7 @@ fn a_disk_that_is_full_is_told_and_loses_nothing_that_was_answered() {
         .stderr(Stdio::null())
         .status();
     if !can_mount.is_ok_and(|status| status.success()) {
-        println!("skipped: a file system of our own needs root");
+        say_skipped("a file system of our own needs root");
         return;
     }
     let directory = tempfile::tempdir().expect("a directory");

@@ -57,13 +57,15 @@ impl NonceCounts {
         Taken::FirstWithoutRoom
     }
 
-    /// Forgets the nonces that were given out so early that they are not taken any more.
+    /// Forgets the nonces that were given out so early that they are not taken any more; nor are they when that time
+    /// is set longer.
     pub(super) fn expire(&mut self, before_milliseconds: u64) {
         while let Some(first) = self.used.first_entry() {
             if first.key().milliseconds >= before_milliseconds {
                 break;
             }
-            first.remove();
+            let (name, _) = first.remove_entry();
+            self.forgotten = Some(name);
         }
     }
 
@@ -154,6 +156,10 @@ mod tests {
         }
         counts.expire(7);
         assert_eq!(counts.len(), 3);
+        // It stays used up where nonces are to live longer from now on.
+        assert_eq!(counts.take(nonce(6), 1, 100), Taken::Again);
+        assert_eq!(counts.take(nonce(6), 2, 100), Taken::Again);
+        assert_eq!(counts.take(nonce(7), 2, 100), Taken::First);
     }
 
     proptest! {

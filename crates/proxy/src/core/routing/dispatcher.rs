@@ -123,6 +123,9 @@ impl Dispatcher {
         self.health = names
             .map(|name| (name.clone(), old.remove(name).unwrap_or_default()))
             .collect();
+        for (name, health) in &mut self.health {
+            health.state = believed(self.groups.get(&name.group), health.state);
+        }
     }
 
     /// The settings of a group.
@@ -217,6 +220,7 @@ impl Dispatcher {
             group: group.into(),
             uri: uri.into(),
         };
+        let state = believed(self.groups.get(&name.group), state);
         if let Some(health) = self.health.get_mut(&name)
             && health.state != state
         {
@@ -247,6 +251,15 @@ fn is_up(now: Instant, state: MemberState) -> bool {
     match state {
         MemberState::Up => true,
         MemberState::Down { until } => until.is_some_and(|until| until <= now),
+    }
+}
+
+/// A state, unless only a probe would end it and there are none any more: settings have changed since.
+fn believed(group: Option<&Arc<Members>>, state: MemberState) -> MemberState {
+    let is_probed = group.is_some_and(|group| group.settings.probing.is_some());
+    match state {
+        MemberState::Down { until: None } if !is_probed => MemberState::Up,
+        state => state,
     }
 }
 
@@ -288,6 +301,30 @@ mod tests {
             group: "g".into(),
             uri: uri.into(),
         }
+    }
+
+    #[test]
+    fn without_probes_nobody_waits_for_one() {
+        let probed = Group {
+            probing: Some(Probing::default()),
+            ..group()
+        };
+        let down = MemberState::Down { until: None };
+        let mut dispatcher = dispatcher(probed);
+        dispatcher.set_state("g", "sip:small", down);
+        let states = |dispatcher: &Dispatcher| -> Vec<MemberState> {
+            let down = dispatcher.health().map(|health| health.state);
+            down.filter(|state| *state != MemberState::Up).collect()
+        };
+        assert_eq!(states(&dispatcher), [down]);
+        dispatcher.set_groups(&Routing {
+            groups: BTreeMap::from([("g".to_owned(), group())]),
+            ..Routing::default()
+        });
+        assert_eq!(states(&dispatcher), []);
+        // What another worker had seen before it knew of that.
+        dispatcher.set_state("g", "sip:small", down);
+        assert_eq!(states(&dispatcher), []);
     }
 
     fn order(dispatcher: &mut Dispatcher, now: Instant) -> Vec<String> {
@@ -402,7 +439,10 @@ mod tests {
     #[test]
     fn what_another_core_knows_is_taken_over() {
         let now = Instant::now();
-        let mut dispatcher = dispatcher(group());
+        let mut dispatcher = dispatcher(Group {
+            probing: Some(Probing::default()),
+            ..group()
+        });
         dispatcher.set_state("g", "sip:large", MemberState::Down { until: None });
         assert_eq!(order(&mut dispatcher, now)[2], "sip:large");
         dispatcher.set_state("g", "sip:large", MemberState::Up);

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use test_support::{Namespace, require_command};
+use test_support::{Namespace, require_command, say_skipped};
 
 use super::{Talk, connect_command, field, line_with, listen};
 use crate::support::{program_path, tandem};
@@ -56,7 +56,7 @@ fn ipv6_and_names_lead_to_a_listener_on_all_addresses() {
     let hosts: &[&str] = if both {
         &["127.0.0.1", "localhost", "[::1]"]
     } else {
-        println!("skipped: no IPv6 here");
+        say_skipped("no IPv6 here");
         &["127.0.0.1", "localhost"]
     };
     for host in hosts {
@@ -280,7 +280,7 @@ fn raw_ip_needs_a_capability() {
         .expect("it runs");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     if text.contains("setpriv:") {
-        eprintln!("skipped: {text}");
+        say_skipped(&text);
         return;
     }
     assert_eq!(output.status.code(), Some(1));
