@@ -99,16 +99,21 @@ pub struct Limits {
     pub first_message_timeout: Duration,
     /// How long a peer may take for the handshakes of TLS and WebSocket.
     pub handshake_timeout: Duration,
-    /// Handshakes of TLS and WebSocket that peers have begun and not finished at one time. Who begins more is
-    /// refused.
+    /// Connections and associations at one time whose first handshake of TLS or WebSocket is not finished,
+    /// of those that peers have opened. Further ones are closed at once.
     pub max_handshakes: usize,
-    /// A connection without a message in either direction for so long is closed. It should exceed
-    /// the registration interval of phones behind NAT, which are reached by their connection alone.
+    /// Of those, the ones that peers with one IPv4 address or one IPv6 prefix of 64 bits opened, so
+    /// that a single host does not shut out all others.
+    pub max_handshakes_per_source: usize,
+    /// A connection over which nothing has gone for so long, in either direction, is closed. Keep-alives
+    /// count, so that a peer that sends them keeps its connection (RFC 5626 section 3.5). For phones
+    /// behind NAT that send none it should exceed the registration interval: they are reached by their
+    /// connection alone.
     pub idle_timeout: Duration,
     /// A connection whose peer takes nothing of what we send for so long is closed.
     pub stalled_write_timeout: Duration,
-    /// How long opening a connection may take. Just below Timers B and F (32 s, RFC 3261 section
-    /// 17.1.1.1), so that the transaction hears of the failure.
+    /// How long opening a connection may take, handshakes included. Far below Timers B and F (32 s, RFC
+    /// 3261 section 17.1.1.1), so that there is time for the next hops that are tried after a dead one.
     pub connect_timeout: Duration,
     /// Connections, associations and client UDP sockets at one time. Accepted ones above it are
     /// closed at once.
@@ -139,9 +144,10 @@ impl Default for Limits {
             first_message_timeout: Duration::from_secs(30),
             handshake_timeout: Duration::from_secs(10),
             max_handshakes: 4_096,
+            max_handshakes_per_source: 256,
             idle_timeout: Duration::from_secs(3_900),
             stalled_write_timeout: Duration::from_secs(30),
-            connect_timeout: Duration::from_secs(30),
+            connect_timeout: Duration::from_secs(5),
             max_connections: 16_384,
             max_accepted_per_source: 4_096,
             write_queue_messages: 1_024,

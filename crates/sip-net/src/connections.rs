@@ -1,7 +1,7 @@
 //! The table of connections and associations: by name, and by far end (RFC 3261 section 18).
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -196,6 +196,8 @@ pub(crate) struct Connections {
     next_id: AtomicU64,
     max_connections: usize,
     max_accepted_per_source: usize,
+    max_handshakes: usize,
+    max_handshakes_per_source: usize,
     queue_messages: usize,
     queue_bytes: usize,
     budget: Arc<Budget>,
@@ -213,9 +215,19 @@ struct Table {
     /// The other addresses under which an association is there: those of its peer.
     others: HashMap<ConnectionId, Vec<SocketAddr>>,
     /// How many connections each source has opened to us.
-    accepted: HashMap<IpAddr, usize>,
+    accepted: HashMap<IpAddr, Accepted>,
+    /// Those whose handshake is under way.
+    unproved: HashSet<ConnectionId>,
     /// What the kernel counted on TCP connections that are gone.
     closed: HashMap<Transport, Traffic>,
+}
+
+/// Connections that one source has opened to us.
+#[derive(Clone, Copy, Debug, Default)]
+struct Accepted {
+    all: usize,
+    /// Of those, the ones whose handshake is under way.
+    unproved: usize,
 }
 
 /// What TCP connections carried, by the size of their IP header.
@@ -243,6 +255,8 @@ impl Connections {
             next_id: AtomicU64::new(first_id),
             max_connections: limits.max_connections,
             max_accepted_per_source: limits.max_accepted_per_source,
+            max_handshakes: limits.max_handshakes,
+            max_handshakes_per_source: limits.max_handshakes_per_source,
             queue_messages: limits.write_queue_messages.max(1),
             queue_bytes: limits.write_queue_bytes,
             budget,
@@ -296,33 +310,45 @@ impl Connections {
         transport: Transport,
         remote: SocketAddr,
     ) -> Result<Opening, SendError> {
-        let opening = self.accepted_unproved(transport, remote)?;
-        self.proved(&opening.0);
+        let mut table = self.write();
+        let opening = self.insert_accepted(&mut table, transport, remote)?;
+        table.file_accepted(&opening.0);
         Ok(opening)
     }
 
     /// A connection that a peer opened and over which nothing can be sent yet: messages to the bare
-    /// address do not use it until it is [proved](Connections::proved).
+    /// address do not use it until it is [proved](Connections::proved). Handshakes cost the most and
+    /// prove nothing, so that those under way are bounded by themselves, in all and for each source.
     pub(crate) fn accepted_unproved(
         &self,
         transport: Transport,
         remote: SocketAddr,
     ) -> Result<Opening, SendError> {
         let mut table = self.write();
-        let source = source(remote);
-        let of_source = table.accepted.get(&source).copied().unwrap_or_default();
-        if of_source >= self.max_accepted_per_source {
+        let of_source = table.accepted.get(&source(remote));
+        let of_source = of_source.map_or(0, |of_source| of_source.unproved);
+        if table.unproved.len() >= self.max_handshakes
+            || of_source >= self.max_handshakes_per_source
+        {
             return Err(SendError::TooManyConnections);
         }
-        let opening = self.insert(&mut table, transport, remote, None, OpenedBy::Peer)?;
-        table.accepted.insert(source, of_source + 1);
+        let opening = self.insert_accepted(&mut table, transport, remote)?;
+        table.unproved.insert(opening.0.id);
+        table.accepted.entry(source(remote)).or_default().unproved += 1;
         Ok(opening)
     }
 
-    /// Messages to the bare address use this connection from now on.
+    /// The handshake of a connection that a peer opened is over.
     pub(crate) fn proved(&self, connection: &Connection) {
-        let far_end = connection.far_end(connection.remote);
-        self.write().by_remote.insert(far_end, connection.id);
+        let mut table = self.write();
+        table.handshake_ended(connection);
+        table.file_accepted(connection);
+    }
+
+    /// The handshake of a connection that a peer opened has failed; the connection stays in the table
+    /// until the peer has been told.
+    pub(crate) fn disproved(&self, connection: &Connection) {
+        self.write().handshake_ended(connection);
     }
 
     /// The peer of an association has this address, too: messages to it use the association, unless
@@ -366,6 +392,7 @@ impl Connections {
             let closed = table.closed.entry(connection.transport).or_default();
             closed.add(connection);
             if connection.opened_by == OpenedBy::Peer {
+                table.handshake_ended(connection);
                 table.accepted_ended(source(connection.remote));
             }
         }
@@ -382,14 +409,37 @@ impl Connections {
 
     /// What all TCP connections of a transport have carried until now.
     pub(crate) fn tcp_traffic(&self, transport: Transport) -> Traffic {
-        let table = self.read();
-        let mut traffic = table.closed.get(&transport).copied().unwrap_or_default();
-        table
-            .by_id
-            .values()
-            .filter(|connection| connection.transport == transport)
-            .for_each(|connection| traffic.add(connection));
+        let (mut traffic, connections) = {
+            let table = self.read();
+            let of_transport = table
+                .by_id
+                .values()
+                .filter(|connection| connection.transport == transport);
+            let connections: Vec<Arc<Connection>> = of_transport.cloned().collect();
+            let closed = table.closed.get(&transport).copied();
+            (closed.unwrap_or_default(), connections)
+        };
+        // The kernel is asked about each: nobody is to wait for the table meanwhile.
+        for connection in connections {
+            traffic.add(&connection);
+        }
         traffic
+    }
+
+    fn insert_accepted(
+        &self,
+        table: &mut Table,
+        transport: Transport,
+        remote: SocketAddr,
+    ) -> Result<Opening, SendError> {
+        let source = source(remote);
+        let of_source = table.accepted.get(&source);
+        if of_source.map_or(0, |of_source| of_source.all) >= self.max_accepted_per_source {
+            return Err(SendError::TooManyConnections);
+        }
+        let opening = self.insert(table, transport, remote, None, OpenedBy::Peer)?;
+        table.accepted.entry(source).or_default().all += 1;
+        Ok(opening)
     }
 
     fn insert(
@@ -461,11 +511,29 @@ impl Table {
         }
     }
 
+    /// Messages to the bare address use a connection that a peer opened, but not where they are to be
+    /// secure: nobody has verified who is there (RFC 5923 section 9.2). Responses and bindings know
+    /// their connection.
+    fn file_accepted(&mut self, connection: &Connection) {
+        if !connection.transport.is_secure() {
+            let far_end = connection.far_end(connection.remote);
+            self.by_remote.insert(far_end, connection.id);
+        }
+    }
+
+    fn handshake_ended(&mut self, connection: &Connection) {
+        if self.unproved.remove(&connection.id)
+            && let Some(of_source) = self.accepted.get_mut(&source(connection.remote))
+        {
+            of_source.unproved -= 1;
+        }
+    }
+
     fn accepted_ended(&mut self, source: IpAddr) {
-        if let Entry::Occupied(mut count) = self.accepted.entry(source) {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
+        if let Entry::Occupied(mut of_source) = self.accepted.entry(source) {
+            of_source.get_mut().all -= 1;
+            if of_source.get().all == 0 {
+                of_source.remove();
             }
         }
     }

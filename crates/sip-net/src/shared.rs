@@ -9,7 +9,7 @@ use bytes::Bytes;
 use sip::{Flow, Message, Peer, Target, Transmit, Transport};
 use tap::Direction;
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 
 use crate::budget::Budget;
 use crate::config::SipNetConfig;
@@ -42,8 +42,6 @@ pub(crate) struct Shared {
     pub(crate) udp: UdpPorts,
     pub(crate) sctp: SctpStacks,
     pub(crate) tls: Tls,
-    /// Room for handshakes that peers have begun and not finished.
-    pub(crate) handshakes: Arc<Semaphore>,
     /// What may wait to be sent, everywhere together.
     pub(crate) budget: Arc<Budget>,
 }
@@ -68,7 +66,6 @@ impl Shared {
         impairments: Arc<Impairments>,
     ) -> Shared {
         let budget = Budget::new(config.limits.all_write_queues_bytes);
-        let max_handshakes = config.limits.max_handshakes.min(Semaphore::MAX_PERMITS);
         Shared {
             incoming,
             owners: RandomState::new(),
@@ -79,7 +76,6 @@ impl Shared {
             udp: UdpPorts::new(udp, impairments, &config),
             sctp,
             tls,
-            handshakes: Arc::new(Semaphore::new(max_handshakes)),
             budget,
             config,
         }

@@ -269,6 +269,7 @@ async fn shutdown_frees_the_port() {
     let Node {
         transports,
         incoming,
+        ..
     } = node;
     transports.shutdown().await;
     drop((transports, incoming));
@@ -280,6 +281,7 @@ async fn without_a_receiver_everything_stops() {
     let Node {
         transports,
         incoming,
+        ..
     } = Node::listen(&["udp:127.0.0.1:0"]);
     let remote = transports.listening()[0].address;
     drop(incoming);

@@ -222,11 +222,61 @@ fn a_name_leads_to_who_has_shown_it() {
 #[test]
 fn a_connection_is_used_once_its_peer_has_made_the_handshake() {
     let table = connections(Limits::default());
-    let accepted = table.accepted_unproved(Transport::Tls, remote(1));
+    let accepted = table.accepted_unproved(Transport::Ws, remote(1));
     let (accepted, _accepted) = accepted.expect("room");
-    let (ours, _ours) = new(table.find_or_open(Transport::Tls, remote(1), None));
+    let (ours, _ours) = new(table.find_or_open(Transport::Ws, remote(1), None));
     assert_ne!(ours.id, accepted.id);
     table.proved(&accepted);
-    let found = table.find_or_open(Transport::Tls, remote(1), None);
+    let found = table.find_or_open(Transport::Ws, remote(1), None);
     assert_eq!(existing(found), accepted.id);
+}
+
+#[test]
+fn who_has_opened_a_connection_with_tls_is_not_taken_for_its_address() {
+    for transport in [Transport::Tls, Transport::TlsSctp, Transport::Wss] {
+        let table = connections(Limits::default());
+        let accepted = table.accepted_unproved(transport, remote(1));
+        let (accepted, _accepted) = accepted.expect("room");
+        table.proved(&accepted);
+        let (ours, _ours) = new(table.find_or_open(transport, remote(1), None));
+        assert_ne!(ours.id, accepted.id);
+        table.remove(&accepted);
+        let found = table.find_or_open(transport, remote(1), None);
+        assert_eq!(existing(found), ours.id);
+    }
+}
+
+#[test]
+fn handshakes_under_way_are_bounded_in_all_and_for_each_source() {
+    let table = connections(Limits {
+        max_handshakes: 3,
+        max_handshakes_per_source: 2,
+        ..Limits::default()
+    });
+    let begun = |address: &str| {
+        let remote = address.parse().expect("an address");
+        table.accepted_unproved(Transport::Tls, remote)
+    };
+    let (first, _first) = begun("192.0.2.1:1").expect("room");
+    let (second, _second) = begun("192.0.2.1:2").expect("room");
+    let refused = begun("192.0.2.1:3").err();
+    assert_eq!(refused, Some(SendError::TooManyConnections));
+    // Another one gets through, and what takes no handshake does, too.
+    let (other, _other) = begun("192.0.2.2:1").expect("room");
+    assert!(begun("192.0.2.3:1").is_err());
+    assert!(table.accepted(Transport::Tcp, remote(4)).is_ok());
+    // A handshake that is over, however it went, makes room, once.
+    table.proved(&first);
+    table.proved(&first);
+    let (third, _third) = begun("192.0.2.1:3").expect("room");
+    assert!(begun("192.0.2.1:4").is_err());
+    table.disproved(&second);
+    table.remove(&second);
+    let (fourth, _fourth) = begun("192.0.2.1:4").expect("room");
+    assert!(begun("192.0.2.1:5").is_err());
+    for connection in [&third, &fourth, &other, &first] {
+        table.remove(connection);
+    }
+    assert!(table.read().unproved.is_empty());
+    assert_eq!(table.read().accepted.len(), 1);
 }

@@ -265,9 +265,17 @@ impl Carrier<'_> {
                 () = self.deadline_moved.notified() => continue,
             }
             let (now_due, overdue) = self.deadline();
-            if now_due <= deadline {
+            if now_due <= deadline && !self.goes_on_without() {
                 return overdue;
             }
+        }
+    }
+
+    /// Whether what is overdue concerns a part of the association only, which is given up.
+    fn goes_on_without(&self) -> bool {
+        match &self.contents {
+            Contents::Messages(_) => false,
+            Contents::Records(secure) => secure.give_up_overdue(),
         }
     }
 

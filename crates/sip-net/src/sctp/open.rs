@@ -163,8 +163,7 @@ fn role_of_server(shared: &Shared, listener: &SctpListener) -> Result<Option<Rol
         address: listener.address,
     });
     let config = shared.tls.server_config(listen)?;
-    let handshakes = shared.sctp.handshakes.clone();
-    Ok(Some(Role::Server(config, handshakes)))
+    Ok(Some(Role::Server(config)))
 }
 
 /// What we are in the TLS of an association that we begin; nothing where there is no TLS.

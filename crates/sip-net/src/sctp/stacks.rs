@@ -14,7 +14,6 @@ use crate::shared::Shared;
 use crate::statistics::WireStatistics;
 
 use super::over::{Opener, SctpOver};
-use super::secure::Handshakes;
 use super::snapshot::Associations;
 
 /// The stacks under our SCTP, one for each set of local addresses, and the SCTP ports on them.
@@ -26,8 +25,6 @@ pub(crate) struct SctpStacks {
     endpoint: sctp::EndpointConfig,
     /// Pairs of streams of an association with TLS.
     tls_streams: u16,
-    /// Those that peers have begun.
-    pub(super) handshakes: Handshakes,
     listeners: Vec<SctpListener>,
     stacks: Mutex<Stacks>,
     /// For those who watch.
@@ -60,7 +57,6 @@ impl SctpStacks {
             groups: config.sctp_addresses.clone(),
             endpoint: config.sctp.clone(),
             tls_streams: config.tls_streams.max(1),
-            handshakes: Handshakes::new(config.limits.max_handshakes),
             listeners: Vec::new(),
             stacks: Mutex::default(),
             associations: Associations::default(),

@@ -131,16 +131,37 @@ const MAXIMUM_KNOWN: usize = 4_096;
 impl TransactionStreams {
     /// The stream of the message's transaction, less than `streams`.
     pub(super) fn stream(&mut self, message: &Bytes, streams: u16) -> u16 {
+        let is_there = |stream| stream < streams;
+        self.choose(message, streams, is_there, |turn| turn)
+    }
+
+    /// The stream of the message's transaction, one of these; `None` where there are none.
+    pub(super) fn stream_among(&mut self, message: &Bytes, streams: &[u16]) -> Option<u16> {
+        let first = *streams.first()?;
+        let count = u16::try_from(streams.len()).unwrap_or(u16::MAX);
+        let is_there = |stream| streams.contains(&stream);
+        let nth = |turn| streams.get(usize::from(turn)).copied().unwrap_or(first);
+        Some(self.choose(message, count, is_there, nth))
+    }
+
+    fn choose(
+        &mut self,
+        message: &Bytes,
+        count: u16,
+        is_there: impl Fn(u16) -> bool,
+        nth: impl Fn(u16) -> u16,
+    ) -> u16 {
         let Some(transaction) = self.transaction(message) else {
-            return 0;
+            return nth(0);
         };
         if let Some(&stream) = self.streams.get(&transaction)
-            && stream < streams
+            && is_there(stream)
         {
             return stream;
         }
-        let stream = self.next % streams.max(1);
-        self.next = stream + 1;
+        let turn = self.next % count.max(1);
+        self.next = turn + 1;
+        let stream = nth(turn);
         if self.streams.insert(transaction, stream).is_none() {
             self.known.push_back(transaction);
         }
@@ -200,6 +221,27 @@ mod tests {
         }
         used.sort_unstable();
         assert_eq!(used, (0..8).collect::<Vec<u16>>());
+    }
+
+    #[test]
+    fn a_transaction_keeps_its_stream_while_others_come_and_go() {
+        let mut streams = TransactionStreams::default();
+        let mut among = |branch: &str, usable: &[u16]| {
+            streams.stream_among(
+                &message("INVITE", &format!(";branch=z9hG4bK{branch}")),
+                usable,
+            )
+        };
+        assert_eq!(among("a", &[]), None);
+        assert_eq!(among("a", &[0, 4, 7]), Some(0));
+        assert_eq!(among("b", &[0, 4, 7]), Some(4));
+        assert_eq!(among("c", &[0, 4, 7]), Some(7));
+        assert_eq!(among("c", &[4, 7]), Some(7));
+        assert_eq!(among("b", &[7, 4, 2]), Some(4));
+        // Only who has lost it gets another one, and keeps that.
+        let another = among("a", &[7, 4, 2]);
+        assert!(another.is_some_and(|stream| stream != 0));
+        assert_eq!(among("a", &[0, 2, 4, 7]), another);
     }
 
     #[test]

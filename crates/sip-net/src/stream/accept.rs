@@ -10,7 +10,7 @@ use sip::Transport;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use super::handshake::receive;
@@ -106,36 +106,26 @@ fn admit(
     remote: SocketAddr,
 ) -> Result<(), SendError> {
     let transport = listen.transport;
-    // Handshakes cost the most and prove nothing: those under way are bounded by themselves.
-    let handshake = match transport {
-        Transport::Tcp => None,
-        _ => {
-            let permit = shared.handshakes.clone().try_acquire_owned();
-            Some(permit.map_err(|_| SendError::TooManyConnections)?)
-        }
-    };
+    let is_proved = transport == Transport::Tcp;
     // It fails only on a connection that has ended already, which reading will tell.
     let _ = stream.set_nodelay(true);
     let socket = Arc::new(stream);
     let connections = &shared.connections;
-    let opening = match handshake {
-        None => connections.accepted(transport, remote)?,
-        Some(_) => connections.accepted_unproved(transport, remote)?,
+    let opening = match is_proved {
+        true => connections.accepted(transport, remote)?,
+        false => connections.accepted_unproved(transport, remote)?,
     };
     opening.0.counted_by(socket.clone());
     shared.counters(transport).connections_accepted.increment();
-    match handshake {
-        None => {
-            let link = Link::stream(Octets::plain(socket));
-            let (connection, queue) = opening;
-            shared
-                .tasks
-                .spawn(serve(shared.clone(), connection, queue, link));
-        }
-        Some(permit) => {
-            let task = prove(shared.clone(), listen, opening, socket, permit);
-            shared.tasks.spawn(task);
-        }
+    if is_proved {
+        let link = Link::stream(Octets::plain(socket));
+        let (connection, queue) = opening;
+        shared
+            .tasks
+            .spawn(serve(shared.clone(), connection, queue, link));
+    } else {
+        let task = prove(shared.clone(), listen, opening, socket);
+        shared.tasks.spawn(task);
     }
     Ok(())
 }
@@ -146,7 +136,6 @@ async fn prove(
     listen: Listen,
     (connection, queue): (Arc<Connection>, mpsc::Receiver<Outgoing>),
     socket: Arc<TcpStream>,
-    permit: OwnedSemaphorePermit,
 ) {
     let limit = shared.config.limits.handshake_timeout;
     let proved = tokio::select! {
@@ -157,7 +146,6 @@ async fn prove(
         () = shared.tasks.stopped() => Err("stopped".to_owned()),
         () = connection.close_requested() => Err("closed".to_owned()),
     };
-    drop(permit);
     match proved {
         Ok((link, names)) => {
             shared.connections.proved(&connection);
@@ -167,6 +155,7 @@ async fn prove(
             serve(shared, connection, queue, link).await;
         }
         Err(error) => {
+            shared.connections.disproved(&connection);
             shared
                 .counters(listen.transport)
                 .handshakes_failed

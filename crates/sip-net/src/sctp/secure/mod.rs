@@ -4,7 +4,6 @@
 //! `session` is one TLS connection, `sessions` are those of an association, here is the task's part:
 //! records come from and go to the association, each in a user message.
 
-mod handshakes;
 mod session;
 mod sessions;
 
@@ -23,7 +22,6 @@ use super::association::Carrier;
 use super::streams::ordered;
 use sessions::{Failure, Sessions, Settings};
 
-pub(crate) use handshakes::Handshakes;
 pub(crate) use sessions::Role;
 
 /// The TLS of one association.
@@ -40,13 +38,18 @@ impl Secure {
     pub(super) async fn new(role: Role, association: &Association, limits: &Limits) -> Secure {
         let inbound = association.status().await;
         let inbound = inbound.map_or(0, |status| status.inbound_streams);
+        let handshake = match role {
+            // It is a part of opening a connection.
+            Role::Client(..) => limits.handshake_timeout.min(limits.connect_timeout),
+            Role::Server(_) => limits.handshake_timeout,
+        };
         let settings = Settings {
             pairs: association.outbound_streams().min(inbound),
             framing: FramingLimits {
                 header_bytes: limits.max_header_bytes,
                 body_bytes: limits.max_body_bytes,
             },
-            handshake: limits.handshake_timeout,
+            handshake,
             partial_message: limits.partial_message_timeout,
         };
         Secure {
@@ -64,6 +67,13 @@ impl Secure {
             CloseReason::PartialMessage
         };
         Some((by, overdue))
+    }
+
+    /// Gives up what is overdue, where the association can go on without it; tells whether it can.
+    pub(super) fn give_up_overdue(&self) -> bool {
+        let given_up = self.lock().give_up_overdue(Instant::now());
+        self.records.notify_one();
+        given_up.unwrap_or(false)
     }
 
     /// Says on every session that nothing more will come.

@@ -10,8 +10,6 @@ use sip::{Frame, FramingError, FramingLimits, StreamReader};
 use crate::connections::Outgoing;
 use crate::tls::sip_domains;
 
-use super::handshakes::Slot;
-
 /// A TLS connection with what goes through it. It sends and receives nothing itself.
 #[derive(Debug)]
 pub(super) struct Session {
@@ -21,14 +19,21 @@ pub(super) struct Session {
     plaintext: BytesMut,
     /// Since when a message has been there in part.
     partial_since: Option<Instant>,
-    /// Until the handshake is over: when it has to be.
-    handshake_by: Option<Instant>,
-    /// The place of the handshake among those that peers have begun.
-    slot: Option<Slot>,
+    phase: Phase,
     records: VecDeque<Record>,
     /// Messages that wait for the end of the handshake.
     waiting: VecDeque<Outgoing>,
     peer_has_closed: bool,
+}
+
+/// How far a TLS connection has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The handshake is to be over by then.
+    Handshake(Instant),
+    Established,
+    /// The handshake was not over in time. What comes is not looked at.
+    GivenUp,
 }
 
 /// A TLS record on its way out: a user message (RFC 3436 section 3.2).
@@ -44,7 +49,6 @@ impl Session {
         mut tls: rustls::Connection,
         framing: FramingLimits,
         handshake_by: Instant,
-        slot: Option<Slot>,
     ) -> Session {
         // What is written is taken out again before more is: the message's own limit holds.
         tls.set_buffer_limit(None);
@@ -53,8 +57,7 @@ impl Session {
             framing: StreamReader::new(framing),
             plaintext: BytesMut::new(),
             partial_since: None,
-            handshake_by: Some(handshake_by),
-            slot,
+            phase: Phase::Handshake(handshake_by),
             records: VecDeque::new(),
             waiting: VecDeque::new(),
             peer_has_closed: false,
@@ -65,7 +68,23 @@ impl Session {
 
     /// Whether the handshake is over.
     pub(super) fn is_established(&self) -> bool {
-        self.handshake_by.is_none()
+        self.phase == Phase::Established
+    }
+
+    /// Whether messages go both ways.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_established() && !self.peer_has_closed
+    }
+
+    /// Whether the peer has closed the connection after the handshake, so that another one may follow
+    /// on its streams.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_established() && self.peer_has_closed
+    }
+
+    /// Whether the handshake should have been over by now.
+    pub(super) fn is_overdue(&self, now: Instant) -> bool {
+        matches!(self.phase, Phase::Handshake(by) if by <= now)
     }
 
     /// The names that the peer's certificate has shown; none without one.
@@ -93,12 +112,14 @@ impl Session {
     /// Takes a user message in. Where its records are cut does not matter: what TLS reads is a
     /// sequence of octets. An error leaves an alert among the records.
     pub(super) fn receive(&mut self, mut octets: &[u8]) -> Result<(), rustls::Error> {
+        if self.phase == Phase::GivenUp {
+            return Ok(());
+        }
         let result = self.process(&mut octets);
         self.collect_records(None);
         result?;
         if !self.is_established() && !self.tls.is_handshaking() {
-            self.handshake_by = None;
-            self.slot = None;
+            self.phase = Phase::Established;
             for outgoing in std::mem::take(&mut self.waiting) {
                 self.encrypt(outgoing)?;
             }
@@ -147,6 +168,21 @@ impl Session {
         self.collect_records(None);
     }
 
+    /// Ends a handshake that takes too long, and gives back the messages that wait for its end.
+    pub(super) fn give_up(&mut self) -> VecDeque<Outgoing> {
+        self.close();
+        self.phase = Phase::GivenUp;
+        self.peer_has_closed = true;
+        std::mem::take(&mut self.waiting)
+    }
+
+    /// Takes the place of another one on its streams: what that has to send goes first.
+    pub(super) fn follow(&mut self, former: Session) {
+        let mut records = former.records;
+        records.append(&mut self.records);
+        self.records = records;
+    }
+
     /// How many records wait to be sent.
     pub(super) fn records(&self) -> usize {
         self.records.len()
@@ -164,10 +200,10 @@ impl Session {
     /// When something has to have happened, and whether that is the end of the handshake, else of a
     /// message that has come in part.
     pub(super) fn deadline(&self, partial_message: Duration) -> Option<(Instant, bool)> {
-        match (self.handshake_by, self.partial_since) {
-            (Some(by), _) => Some((by, true)),
-            (None, Some(since)) => Some((since + partial_message, false)),
-            (None, None) => None,
+        match (self.phase, self.partial_since) {
+            (Phase::Handshake(by), _) => Some((by, true)),
+            (Phase::Established, Some(since)) => Some((since + partial_message, false)),
+            (Phase::Established, None) | (Phase::GivenUp, _) => None,
         }
     }
 

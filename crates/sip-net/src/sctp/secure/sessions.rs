@@ -14,7 +14,6 @@ use crate::keep_alive::is_keep_alive;
 use crate::unanswered::is_response;
 
 use super::super::streams::TransactionStreams;
-use super::handshakes::Handshakes;
 use super::session::{Record, Session};
 
 /// Which end of every TLS connection we are: who begins the association begins them all, as with
@@ -23,8 +22,8 @@ use super::session::{Record, Session};
 pub(crate) enum Role {
     /// We began the association.
     Client(Arc<ClientConfig>, ServerName<'static>),
-    /// The peer did. Its handshakes take places.
-    Server(Arc<ServerConfig>, Handshakes),
+    /// The peer did.
+    Server(Arc<ServerConfig>),
 }
 
 /// The sessions by stream. They send and receive nothing themselves.
@@ -64,8 +63,6 @@ pub(super) enum Failure {
     NoPair(u16),
     #[error("a record was sent without order")]
     Unordered,
-    #[error("too many handshakes are under way")]
-    TooManyHandshakes,
     #[error("the peer has closed all sessions")]
     AllClosed,
 }
@@ -75,7 +72,7 @@ impl Sessions {
     pub(super) fn new(role: Role, settings: Settings) -> Sessions {
         let usable = match role {
             Role::Client(..) => (0..settings.pairs).collect(),
-            Role::Server(..) => Vec::new(),
+            Role::Server(_) => Vec::new(),
         };
         Sessions {
             role,
@@ -94,7 +91,7 @@ impl Sessions {
     pub(super) fn begin_first(&mut self, now: Instant) -> Result<(), Failure> {
         match self.role {
             Role::Client(..) => self.session(0, now).map(|_| ()),
-            Role::Server(..) => Ok(()),
+            Role::Server(_) => Ok(()),
         }
     }
 
@@ -121,6 +118,7 @@ impl Sessions {
             // RFC 3436 section 6.2.
             return Err(Failure::Unordered);
         }
+        self.follow_former(stream, now)?;
         let session = self.session(stream, now)?;
         let was_established = session.is_established();
         let result = session.receive(octets);
@@ -131,7 +129,7 @@ impl Sessions {
         if let Some(names) = names {
             self.note_names(names);
         }
-        if established && !was_established && matches!(self.role, Role::Server(..)) {
+        if established && !was_established && matches!(self.role, Role::Server(_)) {
             self.usable.push(stream);
             for outgoing in std::mem::take(&mut self.held) {
                 self.send(outgoing, now)?;
@@ -184,16 +182,14 @@ impl Sessions {
     pub(super) fn send(&mut self, outgoing: Outgoing, now: Instant) -> Result<(), Failure> {
         let stays = is_response(&outgoing.payload) || is_keep_alive(&outgoing.payload);
         let named = outgoing.stream;
-        let has_session =
-            |session: &Session| session.is_established() && !session.peer_has_closed();
-        let stream = if stays && self.by_stream.get(&named).is_some_and(has_session) {
+        let stream = if stays && self.by_stream.get(&named).is_some_and(Session::is_open) {
             named
         } else {
-            // No more than there are streams.
-            let usable = self.usable.len() as u16;
-            let turn = self.transactions.stream(&outgoing.payload, usable.max(1));
-            match self.usable.get(usize::from(turn)) {
-                Some(&stream) => stream,
+            let chosen = self
+                .transactions
+                .stream_among(&outgoing.payload, &self.usable);
+            match chosen {
+                Some(stream) => stream,
                 None => {
                     self.held.push_back(outgoing);
                     return Ok(());
@@ -236,6 +232,27 @@ impl Sessions {
             .min()
     }
 
+    /// Gives up the handshakes that should be over by now, where there is another session to go on with:
+    /// what waited for them goes there. Returns whether there were any.
+    pub(super) fn give_up_overdue(&mut self, now: Instant) -> Result<bool, Failure> {
+        let overdue = |(_, session): &(&u16, &Session)| session.is_overdue(now);
+        let streams = self.by_stream.iter().filter(overdue);
+        let streams: Vec<u16> = streams.map(|(stream, _)| *stream).collect();
+        if streams.is_empty() || !self.by_stream.values().any(Session::is_open) {
+            return Ok(false);
+        }
+        self.usable.retain(|usable| !streams.contains(usable));
+        for stream in streams {
+            let session = self.by_stream.get_mut(&stream);
+            let waiting = session.map(Session::give_up).unwrap_or_default();
+            self.note_records(stream);
+            for outgoing in waiting {
+                self.send(outgoing, now)?;
+            }
+        }
+        Ok(true)
+    }
+
     /// All messages that have not been sent whole.
     pub(super) fn into_unsent(self) -> impl Iterator<Item = Outgoing> {
         let sessions = self.by_stream.into_values();
@@ -258,19 +275,28 @@ impl Sessions {
             .ok_or(Failure::NoPair(stream))
     }
 
+    /// As server: what comes after the end of a session is the beginning of the next one.
+    fn follow_former(&mut self, stream: u16, now: Instant) -> Result<(), Failure> {
+        let is_over = self.by_stream.get(&stream).is_some_and(Session::is_over);
+        if is_over && matches!(self.role, Role::Server(_)) {
+            let mut session = self.begin(now)?;
+            if let Some(former) = self.by_stream.remove(&stream) {
+                session.follow(former);
+            }
+            self.by_stream.insert(stream, session);
+        }
+        Ok(())
+    }
+
     fn begin(&self, now: Instant) -> Result<Session, Failure> {
-        let (tls, slot) = match &self.role {
+        let tls = match &self.role {
             Role::Client(config, name) => {
-                let client = ClientConnection::new(config.clone(), name.clone())?;
-                (client.into(), None)
+                ClientConnection::new(config.clone(), name.clone())?.into()
             }
-            Role::Server(config, handshakes) => {
-                let slot = handshakes.begin().ok_or(Failure::TooManyHandshakes)?;
-                (ServerConnection::new(config.clone())?.into(), Some(slot))
-            }
+            Role::Server(config) => ServerConnection::new(config.clone())?.into(),
         };
         let handshake_by = now + self.settings.handshake;
-        Ok(Session::new(tls, self.settings.framing, handshake_by, slot))
+        Ok(Session::new(tls, self.settings.framing, handshake_by))
     }
 
     /// The peer sends no more on a stream: nothing new goes there, and when that holds for all, the

@@ -21,7 +21,7 @@ struct Pair {
     server: Sessions,
 }
 
-fn roles(handshakes: usize) -> (Role, Role) {
+fn roles() -> (Role, Role) {
     let generated = rcgen::generate_simple_self_signed(["example.org".to_owned()]);
     let rcgen::CertifiedKey { cert, signing_key } = generated.expect("a certificate");
     let key = PrivateKeyDer::try_from(signing_key.serialize_der()).expect("a key");
@@ -42,13 +42,13 @@ fn roles(handshakes: usize) -> (Role, Role) {
     let name = ServerName::try_from("example.org").expect("a name");
     (
         Role::Client(Arc::new(client), name),
-        Role::Server(Arc::new(server), Handshakes::new(handshakes)),
+        Role::Server(Arc::new(server)),
     )
 }
 
 impl Pair {
     fn new() -> Pair {
-        let (client, server) = roles(100);
+        let (client, server) = roles();
         Pair {
             client: Sessions::new(client, SETTINGS),
             server: Sessions::new(server, SETTINGS),
@@ -227,7 +227,7 @@ fn a_message_in_part_has_a_deadline() {
 
 #[test]
 fn what_is_no_tls_is_answered_by_an_alert() {
-    let (_, server) = roles(100);
+    let (_, server) = roles();
     let mut server = Sessions::new(server, SETTINGS);
     let garbage = b"OPTIONS sip:a@example.org SIP/2.0\r\n\r\n";
     let failure = server.receive(0, false, garbage, Instant::now());
@@ -238,7 +238,7 @@ fn what_is_no_tls_is_answered_by_an_alert() {
 
 #[test]
 fn only_pairs_of_streams_and_order_will_do() {
-    let (_, server) = roles(100);
+    let (_, server) = roles();
     let mut server = Sessions::new(server, SETTINGS);
     let now = Instant::now();
     let beyond = server.receive(4, false, b"\x16", now);
@@ -250,17 +250,125 @@ fn only_pairs_of_streams_and_order_will_do() {
 }
 
 #[test]
-fn handshakes_under_way_are_bounded() {
-    let (_, server) = roles(2);
-    let mut first = Sessions::new(server.clone(), SETTINGS);
-    let now = Instant::now();
-    assert_eq!(first.receive(0, false, b"\x16\x03\x01", now), Ok(()));
-    assert_eq!(first.receive(1, false, b"\x16\x03\x01", now), Ok(()));
-    let mut second = Sessions::new(server, SETTINGS);
-    let refused = second.receive(0, false, b"\x16\x03\x01", now);
-    assert_eq!(refused, Err(Failure::TooManyHandshakes));
-    drop(first);
-    assert_eq!(second.receive(0, false, b"\x16\x03\x01", now), Ok(()));
+fn a_handshake_that_hangs_ends_its_stream_alone() {
+    let mut pair = Pair::new();
+    let begun = Instant::now();
+    pair.client.begin_first(begun).expect("begun");
+    pair.settle().expect("a handshake");
+    // Stream 0 is taken, on stream 1 nothing arrives.
+    send(&mut pair.client, &request("a", 0), 0);
+    pair.settle().expect("records");
+    assert_eq!(messages(&mut pair.server, 0), [request("a", 0)]);
+    send(&mut pair.client, &request("b", 0), 0);
+    assert_eq!(
+        pair.client.pop_record().map(|_| pair.client.waiting()),
+        Some(1)
+    );
+    let half = pair.server.receive(1, false, b"\x16\x03\x01", begun);
+    assert_eq!(half, Ok(()));
+    assert_eq!(pair.client.give_up_overdue(begun), Ok(false));
+    let late = Instant::now() + SETTINGS.handshake;
+    for end in [&mut pair.client, &mut pair.server] {
+        let (by, is_handshake) = end.deadline().expect("a deadline");
+        assert!(is_handshake && by <= late);
+        assert_eq!(end.give_up_overdue(late), Ok(true));
+        assert_eq!(end.give_up_overdue(late), Ok(false));
+        assert_ne!(
+            end.deadline().map(|(_, is_handshake)| is_handshake),
+            Some(false)
+        );
+    }
+    // What waited goes another way, what comes late is not looked at, and nothing new goes there.
+    let late_octets = pair.server.receive(1, false, b"whatever", begun);
+    assert_eq!(late_octets, Ok(()));
+    let used = pair.settle().expect("records");
+    let stream = *used.last().expect("a stream");
+    assert!(stream > 1, "{used:?}");
+    assert_eq!(messages(&mut pair.server, stream), [request("b", 0)]);
+    for name in ["c", "d", "e", "f"] {
+        send(&mut pair.client, &request(name, 0), 0);
+        let used = pair.settle().expect("records");
+        assert!(!used.contains(&1), "{used:?}");
+    }
+}
+
+#[test]
+fn without_a_session_a_handshake_that_hangs_is_the_end() {
+    let (client, _) = roles();
+    let mut client = Sessions::new(client, SETTINGS);
+    let begun = Instant::now();
+    client.begin_first(begun).expect("begun");
+    let late = begun + SETTINGS.handshake;
+    assert_eq!(client.give_up_overdue(late), Ok(false));
+}
+
+/// As a peer that closes one session of several does.
+fn close(sessions: &mut Sessions, stream: u16) {
+    sessions
+        .by_stream
+        .get_mut(&stream)
+        .expect("a session")
+        .close();
+    sessions.note_records(stream);
+}
+
+#[test]
+fn a_pair_of_streams_is_used_again_after_the_end_of_its_session() {
+    let mut pair = Pair::new();
+    pair.client.begin_first(Instant::now()).expect("begun");
+    pair.settle().expect("a handshake");
+    for name in ["a", "b"] {
+        send(&mut pair.client, &request(name, 0), 0);
+    }
+    pair.settle().expect("records");
+    assert_eq!(pair.server.usable, [0, 1]);
+    close(&mut pair.client, 0);
+    assert_eq!(
+        carry(&mut pair.client, &mut pair.server, &mut Vec::new()),
+        Ok(true)
+    );
+    assert_eq!(pair.server.usable, [1]);
+    // The answer to the end is still on its way when the next beginning comes.
+    assert_eq!(
+        pair.server.first_record().map(|(stream, _)| stream),
+        Some(0)
+    );
+    let mut again = Sessions::new(pair.client.role.clone(), SETTINGS);
+    again.begin_first(Instant::now()).expect("begun");
+    assert_eq!(
+        carry(&mut again, &mut pair.server, &mut Vec::new()),
+        Ok(true)
+    );
+    let (stream, end) = pair.server.first_record().expect("the end of the former");
+    assert_eq!(stream, 0);
+    assert!(end.len() < 60, "{}", end.len());
+    pair.server.pop_record();
+    while carry(&mut pair.server, &mut again, &mut Vec::new()).expect("records")
+        | carry(&mut again, &mut pair.server, &mut Vec::new()).expect("records")
+    {}
+    assert_eq!(pair.server.usable, [1, 0]);
+    send(&mut again, &request("c", 0), 0);
+    carry(&mut again, &mut pair.server, &mut Vec::new()).expect("records");
+    assert_eq!(messages(&mut pair.server, 0).last(), Some(&request("c", 0)));
+}
+
+#[test]
+fn a_transaction_keeps_its_stream_when_another_one_ends() {
+    let mut pair = Pair::new();
+    pair.client.begin_first(Instant::now()).expect("begun");
+    pair.settle().expect("a handshake");
+    for (stream, name) in ["a", "b", "c", "d"].iter().enumerate() {
+        send(&mut pair.client, &request(name, 0), 0);
+        let stream = u16::try_from(stream).expect("small");
+        assert_eq!(pair.settle(), Ok(vec![stream]));
+    }
+    close(&mut pair.server, 1);
+    pair.settle().expect("records");
+    // Its CANCEL, say.
+    send(&mut pair.client, &request("c", 7), 0);
+    assert_eq!(pair.settle(), Ok(vec![2]));
+    send(&mut pair.client, &request("d", 7), 0);
+    assert_eq!(pair.settle(), Ok(vec![3]));
 }
 
 #[test]
