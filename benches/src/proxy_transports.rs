@@ -29,13 +29,12 @@ const HOLD: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(rounds: &Rounds, output: &mut dyn Output) -> anyhow::Result<()> {
-    let server = SipServer::ours(WORKERS, "memory:")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()?;
     let calls: u64 = if rounds.is_quick() { 2_500 } else { 20_000 };
-    let measure = |transport| runtime.block_on(cpu_us_per_call(&server, transport, calls));
+    let measure = |transport| runtime.block_on(cpu_us_per_call(transport, calls));
     for (ours, peer, goal) in COMPARED {
         let [(our_cpu, peer_cpu)] =
             rounds.alternate(|| Ok([measure(ours)?]), || Ok([measure(peer)?]))?;
@@ -51,12 +50,10 @@ pub(crate) fn run(rounds: &Rounds, output: &mut dyn Output) -> anyhow::Result<()
     Ok(())
 }
 
-/// All callers share a connection, and so do all callees.
-async fn cpu_us_per_call(
-    server: &SipServer,
-    transport: Transport,
-    calls: u64,
-) -> anyhow::Result<f64> {
+/// All callers share a connection, and so do all callees. The proxy is a new one each time: it would
+/// keep the bindings to connections of earlier users, and call there too.
+async fn cpu_us_per_call(transport: Transport, calls: u64) -> anyhow::Result<f64> {
+    let server = SipServer::ours(WORKERS, "memory:")?;
     let mut load = Load::start(LoadConfig {
         transport,
         proxy: SocketAddr::from((Ipv4Addr::LOCALHOST, server.ports.sip)),

@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
+use crate::text::push_decimal;
+
 /// A domain name or an IP address, with or without a port (`hostport`, RFC 3261 section 25.1).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HostPort {
@@ -17,6 +19,21 @@ impl HostPort {
     /// The IP address that the host is, if it is none that has to be resolved.
     pub fn address(&self) -> Option<IpAddr> {
         self.host.parse().ok()
+    }
+
+    /// Appends what [`Display`](fmt::Display) shows.
+    pub(crate) fn push_to(&self, text: &mut String) {
+        if self.host.contains(':') {
+            text.push('[');
+            text.push_str(&self.host);
+            text.push(']');
+        } else {
+            text.push_str(&self.host);
+        }
+        if let Some(port) = self.port {
+            text.push(':');
+            push_decimal(text, port.into());
+        }
     }
 }
 
@@ -40,15 +57,9 @@ impl From<IpAddr> for HostPort {
 
 impl fmt::Display for HostPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
-            write!(f, "[{}]", self.host)?;
-        } else {
-            f.write_str(&self.host)?;
-        }
-        match self.port {
-            Some(port) => write!(f, ":{port}"),
-            None => Ok(()),
-        }
+        let mut text = String::new();
+        self.push_to(&mut text);
+        f.write_str(&text)
     }
 }
 

@@ -10,6 +10,7 @@ pub mod core;
 #[cfg(feature = "driver")]
 mod driver;
 mod host_port;
+mod text;
 #[cfg(feature = "driver")]
 pub mod location;
 #[cfg(feature = "driver")]

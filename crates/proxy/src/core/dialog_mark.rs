@@ -11,6 +11,7 @@ use sip::Message;
 use siphasher::sip::SipHasher24;
 
 use super::keys::Keys;
+use crate::text::push_hex;
 
 /// Writes and reads marks under one key.
 #[derive(Clone)]
@@ -50,11 +51,10 @@ impl DialogMark {
     pub(crate) fn is(self, written: &str) -> bool {
         written.len() == 16 && u64::from_str_radix(written, 16) == Ok(self.0)
     }
-}
 
-impl std::fmt::Display for DialogMark {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:016x}", self.0)
+    /// Appends the value of the parameter.
+    pub(crate) fn push_to(self, text: &mut String) {
+        push_hex(text, self.0);
     }
 }
 
@@ -79,7 +79,8 @@ mod tests {
     fn a_mark_is_known_again_by_who_has_the_key_and_for_its_call() {
         let marks = |seed: u8| DialogMarks::new(&Keys::from_bytes([seed; 32]));
         let mark = marks(1).of(&request("one@192.0.2.9"));
-        let written = mark.to_string();
+        let mut written = String::new();
+        mark.push_to(&mut written);
         assert!(mark.is(&written) && mark.is(&written.to_ascii_uppercase()));
         assert!(marks(1).of(&request("one@192.0.2.9")).is(&written));
         assert!(!marks(2).of(&request("one@192.0.2.9")).is(&written));

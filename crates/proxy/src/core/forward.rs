@@ -7,6 +7,7 @@ use super::flow_token::FlowTokens;
 use super::route;
 use super::target::{is_at_contact, is_sips};
 use crate::HostPort;
+use crate::text::decimal;
 
 /// Our side toward one neighbour.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +45,9 @@ const MAXIMUM_BREADTH: u32 = 60;
 /// Max-Forwards of a request that has none (RFC 3261 section 16.6 step 3).
 const DEFAULT_MAX_FORWARDS: u8 = 70;
 
+/// Room for a Via or a URI of ours that is no longer than most.
+const USUAL_LENGTH: usize = 128;
+
 /// Makes the copy. The request is as it was received but for what routed it here.
 pub(crate) fn forwarded(
     request: &Message,
@@ -59,9 +63,9 @@ pub(crate) fn forwarded(
         Some(value) => value.saturating_sub(1),
         None => DEFAULT_MAX_FORWARDS,
     };
-    copy.replace(Name::MaxForwards, max_forwards.to_string());
+    copy.replace(Name::MaxForwards, decimal(max_forwards.into()));
     if let Some(max_breadth) = how.max_breadth {
-        copy.replace(Name::MaxBreadth, max_breadth.to_string());
+        copy.replace(Name::MaxBreadth, decimal(max_breadth));
     }
     if !how.path.is_empty() {
         copy.push_front(Name::Route, how.path);
@@ -80,14 +84,18 @@ pub(crate) fn forwarded(
     } else {
         ""
     };
-    let mut via = format!(
-        "SIP/2.0/{} {};branch={}{rport}",
-        how.to.transport.via_name(),
-        how.to.source,
-        how.branch
-    );
+    let mut via = String::with_capacity(USUAL_LENGTH);
+    via.push_str("SIP/2.0/");
+    via.push_str(how.to.transport.via_name());
+    via.push(' ');
+    how.to.source.push_to(&mut via);
+    via.push_str(";branch=");
+    via.push_str(how.branch);
+    via.push_str(rport);
     if let Some((name, flow)) = how.back {
-        via = format!("{via};{name}={}", tokens.encode(flow));
+        for part in [";", name, "=", &tokens.encode(flow)] {
+            via.push_str(part);
+        }
     }
     copy.push_front(Name::Via, via);
     if how.to.transport.is_reliable() {
@@ -170,8 +178,14 @@ fn record_routes(
 ) -> Vec<String> {
     let names_transport = from.transport != to.transport;
     let written = |side| {
-        let uri = own_route(side, scheme, names_transport, tokens);
-        format!("<{uri};{CALL}={mark}>")
+        let mut value = own_route(side, scheme, names_transport, tokens);
+        value.insert(0, '<');
+        for part in [";", CALL, "="] {
+            value.push_str(part);
+        }
+        mark.push_to(&mut value);
+        value.push('>');
+        value
     };
     if !names_transport && from.source == to.source && from.flow.is_none() && to.flow.is_none() {
         return vec![written(to)];
@@ -200,16 +214,20 @@ fn own_route(side: &Side, scheme: Scheme, names_transport: bool, tokens: &FlowTo
         (Scheme::Sips, transport) if transport.is_secure() => ("sips", under_tls(transport)),
         (_, transport) => ("sip", transport.uri_parameter()),
     };
-    let transport = match side.transport {
-        Transport::Udp if !names_transport => String::new(),
-        _ => format!(";transport={transport}"),
-    };
-    let token = side
-        .flow
-        .as_ref()
-        .map(|flow| format!("{}@", tokens.encode(flow)))
-        .unwrap_or_default();
-    format!("{scheme}:{token}{}{transport};lr", side.source)
+    let mut uri = String::with_capacity(USUAL_LENGTH);
+    uri.push_str(scheme);
+    uri.push(':');
+    if let Some(flow) = &side.flow {
+        uri.push_str(&tokens.encode(flow));
+        uri.push('@');
+    }
+    side.source.push_to(&mut uri);
+    if names_transport || side.transport != Transport::Udp {
+        uri.push_str(";transport=");
+        uri.push_str(transport);
+    }
+    uri.push_str(";lr");
+    uri
 }
 
 /// What a SIPS URI names as its transport: what TLS runs over (RFC 3261 section 26.2.2).

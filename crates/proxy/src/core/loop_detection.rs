@@ -7,6 +7,8 @@ use rand::Rng;
 use rand_chacha::ChaCha12Rng;
 use sip::{Message, Name, Via};
 
+use crate::text::push_hex;
+
 /// Computes and recognises the second part of our branch parameters.
 ///
 /// The part is a hash, under a key that strangers have not got, of all that decides where a request
@@ -56,7 +58,10 @@ impl LoopDetector {
             via.received().hash(&mut hasher);
         }
         hash_call(&mut hasher, request);
-        format!("{MAGIC_COOKIE}{:016x}", hasher.finish())
+        let mut branch = String::with_capacity(MAGIC_COOKIE.len() + 16);
+        branch.push_str(MAGIC_COOKIE);
+        push_hex(&mut branch, hasher.finish());
+        branch
     }
 
     /// Whether a request has been here before with nothing changed that decides where it goes.
@@ -89,7 +94,11 @@ pub(crate) struct Fingerprint(u64);
 impl Fingerprint {
     /// A branch parameter of two parts from its first, which is unique.
     pub(crate) fn append_to(self, unique: &str) -> String {
-        format!("{unique}.{:016x}", self.0)
+        let mut branch = String::with_capacity(unique.len() + 17);
+        branch.push_str(unique);
+        branch.push('.');
+        push_hex(&mut branch, self.0);
+        branch
     }
 
     /// The second part of a branch parameter that is built like ours.

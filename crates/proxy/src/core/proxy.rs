@@ -40,6 +40,7 @@ use super::stateless::Passing;
 use super::statistics::Statistics;
 use super::trust::ProvedNames;
 use crate::HostPort;
+use crate::text::push_hex;
 
 /// What a proxy is told when it is made.
 #[derive(Clone, Debug)]
@@ -517,7 +518,9 @@ impl Proxy {
     /// transaction is known again; and from a key, so that nobody else can tell.
     pub(super) fn tag_for(&self, message: &Message) -> String {
         let number = message.cseq().map(|(number, _)| number);
-        format!("{:016x}", self.hash(&(message.call_id(), number)))
+        let mut tag = String::with_capacity(16);
+        push_hex(&mut tag, self.hash(&(message.call_id(), number)));
+        tag
     }
 
     /// A number that follows from a value and from our key.

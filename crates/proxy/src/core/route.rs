@@ -48,10 +48,20 @@ pub(crate) fn preprocess(
     own: Own<'_>,
 ) -> Result<Led, Rejection> {
     let mut led = Led::default();
-    if let Some(route) = undo_strict_routing(request, arrival, own)? {
+    // Most requests have neither, which is seen by reading their URI once.
+    let (is_loose, has_maddr) = match request.request_uri().map(Uri::parse) {
+        Some(Ok(Uri::Sip(uri))) => {
+            let parameters = uri.parameters();
+            (parameters.contains("lr"), parameters.contains("maddr"))
+        }
+        _ => (false, false),
+    };
+    if is_loose && let Some(route) = undo_strict_routing(request, arrival, own)? {
         led = route;
     }
-    strip_maddr(request, arrival, own.identity);
+    if is_loose || has_maddr {
+        strip_maddr(request, arrival, own.identity);
+    }
     while let Some(route) = first_own_route(request, arrival, own)? {
         led.along = route.along;
         led.is_marked |= route.is_marked;
