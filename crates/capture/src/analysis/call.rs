@@ -86,7 +86,7 @@ pub(crate) fn judge(thread: &Thread, now: Time) -> Option<Judged> {
         },
         session_duration: match (ok, goodbye.request) {
             (Some(ok), Some(bye)) if end == End::TimedOut => {
-                Some(bye.sent - ok.received + TIMEOUT_NANOSECONDS)
+                Some((bye.sent - ok.received).saturating_add(TIMEOUT_NANOSECONDS))
             }
             (Some(ok), Some(bye)) => Some(bye.sent - ok.received),
             _ => None,

@@ -1,0 +1,93 @@
+//! Captures made to harm.
+
+use capture::Options;
+
+use crate::script::*;
+
+#[test]
+fn calls_without_end_are_bounded() {
+    let mut script = Script::with(&Options {
+        most_open: 100,
+        most_users: 10,
+        ..Options::default()
+    });
+    for number in 0..1000 {
+        let call_id = format!("call-{number}");
+        let user = format!("user-{number}");
+        let call = Dialog {
+            call_id: &call_id,
+            from: &user,
+            to: "bob",
+        };
+        script.see(number, 1, 2, &call.request("INVITE", 1, &["a"], ""));
+        register(&mut script, &user, 3, number);
+    }
+    let (sessions, results) = script.finish();
+    assert!(sessions.len() <= 100);
+    assert!(results.most_open <= 100);
+    assert_eq!(
+        results.codes.total().messages,
+        5000,
+        "they are counted all the same"
+    );
+    let remarks = results.remarks.join("\n");
+    assert!(remarks.contains("--open-calls"), "{remarks}");
+}
+
+#[test]
+fn one_call_without_end_is_bounded() {
+    let mut script = Script::new();
+    for cseq in 1..20_000 {
+        let branch = format!("b{cseq}");
+        let from = (cseq % 250) as u8;
+        script.see(
+            i64::from(cseq),
+            from,
+            254,
+            &CALL.request("INFO", cseq, &[&branch], "x"),
+        );
+    }
+    script.see(20_001, 1, 2, &CALL.request("INVITE", 1, &["late"], ""));
+    let (sessions, results) = script.finish();
+    assert_eq!(sessions.len(), 1);
+    assert!(results.remarks.join("\n").contains("very long calls"));
+}
+
+#[test]
+fn times_may_leap_either_way() {
+    let mut script = Script::new();
+    for (number, time) in [i64::MIN / 2, i64::MAX / 2, 0, 5, -5, i64::MAX / 3, 1 << 40]
+        .into_iter()
+        .enumerate()
+    {
+        let call_id = format!("call-{number}");
+        let call = Dialog {
+            call_id: &call_id,
+            ..CALL
+        };
+        script.see_at(time, 1, 2, &call.request("INVITE", 1, &["a1"], ""));
+        script.see_at(time, 2, 1, &call.response(200, "INVITE", 1, &["a1"]));
+        script.see_at(time, 1, 2, &call.request("BYE", 2, &["a3"], "x"));
+        script.see_at(-time, 2, 1, &call.response(200, "BYE", 2, &["a3"]));
+    }
+    let (sessions, _) = script.finish();
+    assert_eq!(sessions.len(), 7);
+}
+
+#[test]
+fn nonsense_is_counted() {
+    let mut script = Script::new();
+    for text in [
+        "",
+        "\r\n\r\n",
+        "INVITE",
+        "INVITE sip:x SIP/2.0\r\n\r\n",
+        "SIP/2.0 999999999 X\r\n\r\n",
+        "SIP/2.0 200 OK\r\nVia: ,,,\r\nCall-ID: \r\nCSeq: 99999999999 X\r\n\r\n",
+        "INVITE sip:x SIP/2.0\r\nVia: SIP/2.0/UDP a\r\nTo: <<>\r\nFrom: \"\r\nCall-ID: x\r\nCSeq: 1 INVITE\r\n\r\n",
+    ] {
+        script.see(0, 1, 2, text);
+    }
+    let (_, results) = script.finish();
+    assert!(!results.remarks.is_empty());
+}

@@ -1,0 +1,202 @@
+//! What becomes of single calls.
+
+use capture::{Event, Options, Outcome, Time};
+
+use crate::script::*;
+
+/// When an event was, in milliseconds of the script.
+fn at(session: &capture::Session, event: Event) -> Option<i64> {
+    let time = session.timestamps.get(event)?;
+    Some((time - Time(1_000_000_000_000)) / MS)
+}
+
+#[test]
+fn a_call_has_all_of_the_documents_timestamps() {
+    let mut script = Script::new();
+    register(&mut script, "alice", 1, 0);
+    register(&mut script, "bob", 3, 10);
+    call_through_proxy(&mut script, CALL, 1000);
+    let (sessions, results) = script.finish();
+    assert_eq!(sessions.len(), 1);
+    let session = &sessions[0];
+    let times = Event::ALL.map(|event| at(session, event));
+    assert_eq!(
+        times,
+        [5, 6, 1000, 1012, 1101, 1105, 15, 16, 1003, 1100].map(Some)
+    );
+    assert_eq!(session.outcome, Outcome::Completed);
+    assert_eq!(
+        (&*session.from, &*session.to),
+        ("alice@example.org", "bob@example.org")
+    );
+    assert_eq!(session.invite_delay(), Some(3 * MS));
+    assert_eq!(session.call_setup_delay(), Some(105 * MS));
+    assert_eq!(session.session_request_delay, Some(12 * MS));
+    assert_eq!(session.session_disconnect_delay, Some(7 * MS));
+    assert_eq!(session.session_duration, Some(1000 * MS));
+    assert_eq!((session.messages, session.retransmissions), (13, 0));
+    assert_eq!(results.losses.lost_sessions(), 0);
+    assert_eq!(results.registered_users, (2, 0));
+    let register = results.delays.register.milliseconds();
+    assert_eq!((register.count, register.max), (2, Some(1.0)));
+}
+
+#[test]
+fn what_is_sent_again_is_no_second_message() {
+    let mut script = Script::new();
+    let invite = CALL.request("INVITE", 1, &["a1"], "");
+    script.see(0, 1, 2, &invite);
+    script.see(500, 1, 2, &invite);
+    script.see(1500, 1, 2, &invite);
+    script.see_at(1500 * MS + 10_000, 1, 2, &invite);
+    script.see(1600, 2, 1, &CALL.response(486, "INVITE", 1, &["a1"]));
+    script.see(1601, 1, 2, &CALL.request("ACK", 1, &["a1"], "callee"));
+    let (sessions, results) = script.finish();
+    assert_eq!(sessions[0].outcome, Outcome::Refused(486));
+    assert_eq!(sessions[0].retransmissions, 2);
+    // From the first INVITE, whatever is sent again (RFC 6076 section 4).
+    assert_eq!(sessions[0].session_request_delay, Some(1600 * MS));
+    assert_eq!(
+        sessions[0].timestamps.get(Event::Ack),
+        None,
+        "an ACK of a refusal"
+    );
+    let total = results.codes.total();
+    assert_eq!((total.messages, total.retransmissions), (6, 2));
+    assert!(
+        results.remarks[0].contains("twice"),
+        "{:?}",
+        results.remarks
+    );
+}
+
+#[test]
+fn a_b2bua_carries_a_call_on_under_another_call_id() {
+    let mut script = Script::new();
+    let onward = Dialog {
+        call_id: "other",
+        ..CALL
+    };
+    script.see(0, 1, 2, &CALL.request("INVITE", 1, &["a1"], ""));
+    script.see(4, 2, 3, &onward.request("INVITE", 77, &["b1"], ""));
+    script.see(20, 3, 2, &onward.response(200, "INVITE", 77, &["b1"]));
+    script.see(22, 2, 1, &CALL.response(200, "INVITE", 1, &["a1"]));
+    script.see(25, 1, 2, &CALL.request("ACK", 1, &["a2"], "callee"));
+    script.see(26, 2, 3, &onward.request("ACK", 77, &["b2"], "callee"));
+    let (sessions, _) = script.finish();
+    assert_eq!(sessions.len(), 1, "{sessions:?}");
+    assert_eq!(sessions[0].call_ids.len(), 2);
+    assert_eq!(at(&sessions[0], Event::Invite2), Some(4));
+    assert_eq!(at(&sessions[0], Event::SdpOk1), Some(20));
+    assert_eq!(at(&sessions[0], Event::SdpOk2), Some(22));
+    assert_eq!(at(&sessions[0], Event::Ack), Some(25));
+}
+
+#[test]
+fn two_calls_between_the_same_users_stay_two() {
+    let mut script = Script::new();
+    for call_id in ["one", "two"] {
+        let call = Dialog { call_id, ..CALL };
+        script.see(0, 1, 2, &call.request("INVITE", 1, &[call_id], ""));
+    }
+    let (sessions, _) = script.finish();
+    assert_eq!(sessions.len(), 2);
+}
+
+#[test]
+fn a_fork_counts_the_branch_that_answers() {
+    let mut script = Script::new();
+    script.see(0, 1, 2, &CALL.request("INVITE", 1, &["a1"], ""));
+    script.see(2, 2, 3, &CALL.request("INVITE", 1, &["p1", "a1"], ""));
+    script.see(3, 2, 4, &CALL.request("INVITE", 1, &["p2", "a1"], ""));
+    script.see(8, 3, 2, &CALL.response(486, "INVITE", 1, &["p1", "a1"]));
+    script.see(30, 4, 2, &CALL.response(200, "INVITE", 1, &["p2", "a1"]));
+    script.see(31, 2, 1, &CALL.response(200, "INVITE", 1, &["a1"]));
+    let (sessions, _) = script.finish();
+    assert_eq!(sessions[0].outcome, Outcome::Standing);
+    assert_eq!(at(&sessions[0], Event::Invite2), Some(3));
+    assert_eq!(at(&sessions[0], Event::SdpOk1), Some(30));
+}
+
+#[test]
+fn calls_are_over_when_they_are() {
+    let mut script = Script::new();
+    call_through_proxy(&mut script, CALL, 0);
+    assert!(script.sessions.is_empty(), "it may be asked for again");
+    // A minute later another user appears: long before the end of the capture the call is judged.
+    register(&mut script, "carol", 4, 60_000);
+    assert_eq!(script.sessions.len(), 1);
+}
+
+#[test]
+fn a_lost_message_is_found() {
+    let mut script = Script::new();
+    for (number, lost) in ["none", "ACK", "180"].iter().enumerate() {
+        let call_id = format!("call {lost}");
+        let call = Dialog {
+            call_id: &call_id,
+            ..CALL
+        };
+        let start = number as i64 * 10_000;
+        let branch = format!("a{number}");
+        script.see(start, 1, 2, &call.request("INVITE", 1, &[&branch], ""));
+        if *lost != "180" {
+            script.see(
+                start + 5,
+                2,
+                1,
+                &call.response(180, "INVITE", 1, &[&branch]),
+            );
+        }
+        script.see(
+            start + 9,
+            2,
+            1,
+            &call.response(200, "INVITE", 1, &[&branch]),
+        );
+        if *lost != "ACK" {
+            script.see(
+                start + 10,
+                1,
+                2,
+                &call.request("ACK", 1, &["ack"], "callee"),
+            );
+        }
+    }
+    let (_, results) = script.finish();
+    assert_eq!(results.losses.lost_sessions(), 2);
+    for loss in results.losses.by_message() {
+        let lost = matches!(loss.event, Event::Ack | Event::Ringing);
+        assert_eq!(
+            (loss.missing, loss.first),
+            (u64::from(lost), u64::from(lost))
+        );
+    }
+}
+
+#[test]
+fn calls_asked_for_are_drawn() {
+    let mut script = Script::with(&Options {
+        ladders: vec!["call".into(), "register-alice".into()],
+        ..Options::default()
+    });
+    register(&mut script, "alice", 1, 0);
+    call_through_proxy(&mut script, CALL, 1000);
+    let (_, results) = script.finish();
+    let ladders = results.named_ladders(None);
+    assert_eq!(ladders.len(), 2);
+    let texts: Vec<String> = ladders
+        .iter()
+        .map(|ladder| ladder.to_terminal(120))
+        .collect();
+    assert!(
+        texts
+            .iter()
+            .any(|text| text.contains("REGISTER") && text.contains("401 X"))
+    );
+    let call = texts.iter().find(|text| text.contains("INVITE")).unwrap();
+    assert!(
+        call.contains("10.0.0.3") && call.contains("1108.000 ms"),
+        "{call}"
+    );
+}

@@ -1,0 +1,8 @@
+//! From what is seen in captures to calls, delays and losses.
+
+mod bounds;
+mod calls;
+mod metrics;
+mod published;
+mod script;
+mod several_files;
