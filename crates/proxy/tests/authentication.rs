@@ -508,6 +508,28 @@ fn strangers_may_call_our_users_and_nobody_else() {
     bench.two()[1].is(Method::Invite, "sip:dave@192.0.2.77");
 }
 
+/// Who hides its name may be a user of any domain of ours (RFC 3323 section 4.1.1.3).
+#[test]
+fn somebody_anonymous_proves_to_be_a_user_of_any_domain() {
+    for realm in ["example.com", "example.org"] {
+        let mut bench = bench();
+        let mut hidden = request(Method::Invite, "sip:dave@192.0.2.77", "call1");
+        hidden.replace(Name::From, "<sip:anonymous@anonymous.invalid>;tag=1");
+        bench.receive(phone(), hidden.clone());
+        let challenge = bench.one();
+        challenge.answers(407);
+        let challenges = common::values(&challenge.message, Name::ProxyAuthenticate);
+        let of_realm = format!("realm=\"{realm}\"");
+        let ours = challenges.iter().find(|value| value.contains(&of_realm));
+        let ours = Challenge::parse(ours.expect("a challenge").as_bytes()).expect("a sound one");
+        let given = ours.authorize(&ALICE, "INVITE", "sip:dave@192.0.2.77", 1, "cnonce");
+        let mut proved = next(&hidden);
+        proved.push_back(Name::ProxyAuthorization, given.to_string());
+        bench.receive(phone(), proved);
+        bench.two()[1].is(Method::Invite, "sip:dave@192.0.2.77");
+    }
+}
+
 #[test]
 fn requests_within_dialogs_are_challenged_only_where_that_is_wanted() {
     let within = |method: Method, route: &str| {

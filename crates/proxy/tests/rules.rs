@@ -41,9 +41,12 @@ fn text_of(file: &str, below: &str) -> Option<String> {
     fs::read_to_string(repository().join(path)).ok()
 }
 
-/// Whether `name` is there as a word of its own.
+/// Whether code, not a comment, has `name` as a word of its own.
 fn has_word(text: &str, name: &str) -> bool {
-    text.split(|letter: char| !letter.is_alphanumeric() && letter != '_')
+    let code = text
+        .lines()
+        .map(|line| line.split("//").next().unwrap_or_default());
+    code.flat_map(|line| line.split(|letter: char| !letter.is_alphanumeric() && letter != '_'))
         .any(|word| word == name)
 }
 

@@ -37,7 +37,7 @@ impl Proxy {
             Addressee::Registrar if !policy.register || is_exempt() => return Entitlement::Free,
             Addressee::Registrar => {
                 let speaker = self.speaker(request.to(), arrival);
-                return self.by_proof(speaker, true);
+                return self.by_proof(request, speaker, true);
             }
             _ => {}
         }
@@ -75,7 +75,7 @@ impl Proxy {
         if matches!(speaker, Speaker::Stranger) && policy.may_act_for_others.is_empty() {
             return Entitlement::None;
         }
-        self.by_proof(speaker, false)
+        self.by_proof(request, speaker, false)
     }
 
     /// Why a request is refused whose sender may not use us, which is counted.
@@ -84,9 +84,9 @@ impl Proxy {
         Rejection::new(403, "Relaying Denied")
     }
 
-    fn by_proof(&self, speaker: Speaker, is_registrar: bool) -> Entitlement {
+    fn by_proof(&self, request: &Message, speaker: Speaker, is_registrar: bool) -> Entitlement {
         // Without a realm there are no passwords.
-        self.demand(speaker, is_registrar)
+        self.demand(request, speaker, is_registrar)
             .map_or(Entitlement::None, Entitlement::ByProof)
     }
 }

@@ -39,9 +39,14 @@ pub(crate) struct Authentication {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Demand {
     realm: String,
+    /// Realms that would do as well: somebody who does not say who it is has a password for one of them.
+    others: Vec<String>,
     speaker: Speaker,
     is_registrar: bool,
 }
+
+/// How many realms somebody who does not say who it is may choose from, beside the first.
+const MAXIMUM_OTHER_REALMS: usize = 7;
 
 /// For whom a request speaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,6 +120,21 @@ impl Demand {
             Name::Authorization
         } else {
             Name::ProxyAuthorization
+        }
+    }
+
+    /// Where a request answers for another realm that would do, that is the one.
+    fn take_realm_of_answer(&mut self, request: &Message) {
+        if self.answer(request).is_some() {
+            return;
+        }
+        let answered = request.headers(self.answered_in()).find_map(|value| {
+            let given = Authorization::parse(value).ok()?;
+            let is_given = |realm: &String| *realm == given.realm;
+            self.others.iter().position(is_given)
+        });
+        if let Some(answered) = answered.and_then(|at| self.others.get_mut(at)) {
+            std::mem::swap(answered, &mut self.realm);
         }
     }
 
@@ -237,18 +257,34 @@ impl Proxy {
         });
     }
 
-    /// What who speaks for a user has to prove. `None` where there is no realm to ask for.
-    pub(super) fn demand(&self, speaker: Speaker, is_registrar: bool) -> Option<Demand> {
+    /// What who speaks for a user has to prove by a request. `None` where there is no realm to ask for.
+    pub(super) fn demand(
+        &self,
+        request: &Message,
+        speaker: Speaker,
+        is_registrar: bool,
+    ) -> Option<Demand> {
         let realm = match (&self.policy.authentication.realm, &speaker) {
             (Some(realm), _) => realm.clone(),
             (None, Speaker::User(user)) => user.domain().to_owned(),
             (None, _) => self.identity.first_domain()?.to_string(),
         };
-        Some(Demand {
+        let mut demand = Demand {
             realm,
+            others: Vec::new(),
             speaker,
             is_registrar,
-        })
+        };
+        if self.policy.authentication.realm.is_none() && !matches!(demand.speaker, Speaker::User(_))
+        {
+            let domains = self.identity.domain_names().map(ToString::to_string);
+            demand.others = domains
+                .filter(|domain| *domain != demand.realm)
+                .take(MAXIMUM_OTHER_REALMS)
+                .collect();
+            demand.take_realm_of_answer(request);
+        }
+        Some(demand)
     }
 
     /// Whom a request says that it comes from, or for whom a REGISTER speaks.
@@ -327,20 +363,22 @@ impl Proxy {
         will_do: impl Fn(&Algorithm) -> bool,
     ) {
         self.statistics.challenged += 1;
-        let nonce = self.authentication.nonces.give_out(now, &demand.realm);
         let (status, reason, field) = demand.asks();
         let mut response = Message::response_to(&taken.request, status, reason);
         let algorithms = &self.policy.authentication.algorithms;
-        for &algorithm in algorithms.iter().filter(|algorithm| will_do(algorithm)) {
-            let challenge = Challenge {
-                realm: demand.realm.as_str().into(),
-                nonce: nonce.as_str().into(),
-                algorithm,
-                opaque: None,
-                is_stale,
-                offers_auth: true,
-            };
-            response.push_back(field, challenge.to_string());
+        for realm in std::iter::once(&demand.realm).chain(&demand.others) {
+            let nonce = self.authentication.nonces.give_out(now, realm);
+            for &algorithm in algorithms.iter().filter(|algorithm| will_do(algorithm)) {
+                let challenge = Challenge {
+                    realm: realm.as_str().into(),
+                    nonce: nonce.as_str().into(),
+                    algorithm,
+                    opaque: None,
+                    is_stale,
+                    offers_auth: true,
+                };
+                response.push_back(field, challenge.to_string());
+            }
         }
         self.respond(now, taken.server, response);
     }
