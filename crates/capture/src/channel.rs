@@ -20,6 +20,8 @@ pub(crate) enum Found {
         cut: bool,
     },
     Trouble(Trouble),
+    /// A TLS connection whose secrets are not known.
+    NoSecrets,
 }
 
 /// One direction of a TCP connection, or of TLS in one.

@@ -56,6 +56,11 @@ impl Layers {
         }
     }
 
+    /// Adds secrets of TLS connections.
+    pub(crate) fn add_keys(&mut self, lines: &[u8]) {
+        self.connections.add_keys(lines);
+    }
+
     /// Tells what waits for packets that will not come any more.
     pub(crate) fn finish(&mut self, teller: &mut Teller<'_>) {
         self.connections.finish(&mut |source, destination, found| {
@@ -193,5 +198,6 @@ fn tell(found: Found, source: Endpoint, destination: Endpoint, teller: &mut Tell
             teller.sip(source, destination, carrier, &octets, cut);
         }
         Found::Trouble(trouble) => teller.trouble_between(source, destination, trouble),
+        Found::NoSecrets => teller.counts.connections_without_secrets += 1,
     }
 }

@@ -36,6 +36,8 @@ pub struct Counts {
     pub sip_messages: u64,
     /// SCTP packets.
     pub sctp_packets: u64,
+    /// TLS connections of which nothing is seen, because no key log has their secrets.
+    pub connections_without_secrets: u64,
     /// What could not be read, or is missing: each a [`Trouble`](crate::Trouble) that was seen.
     pub troubles: u64,
 }
@@ -148,7 +150,7 @@ impl<R: Read> Reader<R> {
         match item {
             Some(Item::Packet(packet)) => self.layers.read(&packet, &mut teller),
             Some(Item::Summary(summary)) => summary.tell(&mut teller),
-            Some(Item::Secrets(_)) => {}
+            Some(Item::Secrets(lines)) => self.layers.add_keys(&lines),
             Some(Item::Trouble(trouble)) => teller.trouble(trouble),
             None => {
                 if !self.finished {

@@ -2,6 +2,8 @@
 
 use ahash::RandomState;
 
+use crate::tls::KeyLog;
+
 /// How a capture file is to be read.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -11,6 +13,8 @@ pub struct Settings {
     /// UDP ports where SCTP is expected (RFC 6951): by default 9899. On other ports an SCTP packet is known
     /// by its checksum, when the capture has all of it.
     pub sctp_udp_ports: Vec<u16>,
+    /// The secrets of TLS connections; those that a pcapng file brings are added.
+    pub keys: KeyLog,
     /// How much may wait for its other parts.
     pub limits: Limits,
 }
@@ -20,6 +24,7 @@ impl Default for Settings {
         Settings {
             seed: 0,
             sctp_udp_ports: vec![9899],
+            keys: KeyLog::default(),
             limits: Limits::default(),
         }
     }

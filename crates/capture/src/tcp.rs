@@ -5,8 +5,10 @@ use bytes::Bytes;
 use etherparse::TcpSlice;
 use lru::LruCache;
 
-use crate::channel::{Channel, Found};
+use crate::channel::Found;
+use crate::content::{Content, Part};
 use crate::settings::Settings;
+use crate::tls::KeyLog;
 use crate::{Endpoint, Time, Trouble};
 
 /// A segment so far from where the connection was is of another connection between the same ports.
@@ -39,10 +41,14 @@ pub(crate) struct Segment<'a> {
 /// Who hears of what is found: source, destination, and what it is.
 pub(crate) type Hear<'a> = dyn FnMut(Endpoint, Endpoint, Found) + 'a;
 
+/// Who takes what one end sends, in order.
+type HandOn<'a> = dyn FnMut(Part<'_>) + 'a;
+
 /// All connections of a capture.
 pub(crate) struct Connections {
     table: LruCache<[Endpoint; 2], Connection, RandomState>,
     held: usize,
+    keys: KeyLog,
     most_connections: usize,
     most_octets: usize,
 }
@@ -51,9 +57,11 @@ pub(crate) struct Connections {
 #[derive(Default)]
 struct Connection {
     directions: [Direction; 2],
+    content: Content,
 }
 
-/// What one end sends.
+/// The segments that one end sends, put in order.
+#[derive(Default)]
 struct Direction {
     /// The sequence number of its first octet, where the SYN was captured.
     initial: Option<u32>,
@@ -69,7 +77,6 @@ struct Direction {
     /// Packets seen since what is missing was acknowledged.
     packets_waited: u8,
     finished: bool,
-    channel: Channel,
 }
 
 /// A segment that waits for those before it.
@@ -94,27 +101,12 @@ impl Data<'_> {
     }
 }
 
-impl Default for Direction {
-    fn default() -> Direction {
-        Direction {
-            initial: None,
-            next: None,
-            acknowledged: None,
-            pending: Vec::new(),
-            pending_octets: 0,
-            pending_since: Time(0),
-            packets_waited: 0,
-            finished: false,
-            channel: Channel::new(false),
-        }
-    }
-}
-
 impl Connections {
     pub(crate) fn new(settings: &Settings) -> Connections {
         Connections {
             table: LruCache::unbounded_with_hasher(settings.hasher()),
             held: 0,
+            keys: settings.keys.clone(),
             most_connections: settings.limits.connections,
             most_octets: settings.limits.connection_octets,
         }
@@ -139,16 +131,16 @@ impl Connections {
         }
         let connection = self.table.get_or_insert_mut(key, Connection::default);
         let before = connection.held();
-        connection.read(segment, from, &mut |what| found(source, destination, what));
+        connection.read(segment, from, &self.keys, &mut |what| {
+            found(source, destination, what);
+        });
         let is_over = tcp.rst()
             || connection
                 .directions
                 .iter()
                 .all(|direction| direction.finished);
         if is_over {
-            for (direction, [source, destination]) in connection.ends(key) {
-                direction.finish(&mut |what| found(source, destination, what));
-            }
+            connection.finish(key, &self.keys, found);
         }
         self.held = (self.held + connection.held()).saturating_sub(before);
         if is_over {
@@ -159,12 +151,15 @@ impl Connections {
         self.keep_bounds(found);
     }
 
+    /// Adds secrets of TLS connections.
+    pub(crate) fn add_keys(&mut self, lines: &[u8]) {
+        self.keys.add(lines);
+    }
+
     /// Gives what waits for octets that will not come any more: at the end of the capture.
     pub(crate) fn finish(&mut self, found: &mut Hear<'_>) {
         while let Some((key, mut connection)) = self.table.pop_lru() {
-            for (direction, [source, destination]) in connection.ends(key) {
-                direction.finish(&mut |what| found(source, destination, what));
-            }
+            connection.finish(key, &self.keys, found);
         }
         self.held = 0;
     }
@@ -186,18 +181,29 @@ impl Connections {
 
 impl Connection {
     fn held(&self) -> usize {
-        self.directions.iter().map(Direction::held).sum()
+        let pending = self.directions.iter().map(Direction::held);
+        self.content.held() + pending.sum::<usize>()
     }
 
-    /// The directions, each with its source and destination.
-    fn ends(
+    /// Gives what waits, and lets go of everything but what tells repetitions.
+    fn finish(&mut self, [a, b]: [Endpoint; 2], keys: &KeyLog, found: &mut Hear<'_>) {
+        let ends = [[a, b], [b, a]];
+        for (from, direction) in self.directions.iter_mut().enumerate() {
+            let [source, destination] = ends[from];
+            let mut found = |what| found(source, destination, what);
+            direction.give_up_waiting(&mut |part| self.content.push(from, part, keys, &mut found));
+            direction.finished = true;
+        }
+        self.content = Content::default();
+    }
+
+    fn read(
         &mut self,
-        [a, b]: [Endpoint; 2],
-    ) -> impl Iterator<Item = (&mut Direction, [Endpoint; 2])> {
-        self.directions.iter_mut().zip([[a, b], [b, a]])
-    }
-
-    fn read(&mut self, segment: Segment<'_>, from: usize, found: &mut dyn FnMut(Found)) {
+        segment: Segment<'_>,
+        from: usize,
+        keys: &KeyLog,
+        found: &mut dyn FnMut(Found),
+    ) {
         let tcp = segment.tcp;
         let mut sequence = tcp.sequence_number();
         if tcp.syn() {
@@ -210,6 +216,8 @@ impl Connection {
                 *self = Connection::default();
             }
         }
+        let content = &mut self.content;
+        let mut hand_on = |part: Part<'_>| content.push(from, part, keys, found);
         let [a, b] = &mut self.directions;
         let (direction, other) = if from == 0 { (a, b) } else { (b, a) };
         if tcp.syn() {
@@ -224,10 +232,10 @@ impl Connection {
             octets: tcp.payload(),
             missing: segment.missing as u32,
         };
-        direction.read(data, segment.time, found);
+        direction.read(data, segment.time, &mut hand_on);
         direction.finished |= tcp.fin() && direction.pending.is_empty();
         if direction.has_waited_enough(segment.time) {
-            direction.give_up_waiting(found);
+            direction.give_up_waiting(&mut hand_on);
         }
         other.packets_waited += u8::from(other.is_overdue() && other.packets_waited < u8::MAX);
     }
@@ -235,8 +243,7 @@ impl Connection {
 
 impl Direction {
     fn held(&self) -> usize {
-        let pending = self.pending.capacity() * size_of::<Pending>() + self.pending_octets;
-        pending + self.channel.held()
+        self.pending.capacity() * size_of::<Pending>() + self.pending_octets
     }
 
     fn acknowledge(&mut self, sequence: u32) {
@@ -249,19 +256,19 @@ impl Direction {
     }
 
     /// Takes in what a segment carries: hands it on when it is expected, or lets it wait.
-    fn read(&mut self, data: Data<'_>, time: Time, found: &mut dyn FnMut(Found)) {
+    fn read(&mut self, data: Data<'_>, time: Time, hand_on: &mut HandOn<'_>) {
         if data.length() == 0 {
             return;
         }
         let next = *self.next.get_or_insert(data.sequence);
         if distance(next, data.sequence).unsigned_abs() > FARTHEST {
-            self.give_up_waiting(found);
-            self.channel.gap(&mut *found);
+            self.give_up_waiting(hand_on);
+            hand_on(Part::Gap(0));
             self.next = Some(data.sequence);
         }
         if self.is_expected(data) {
-            self.hand_on(data, found);
-            self.hand_on_pending(found);
+            self.hand_on(data, hand_on);
+            self.hand_on_pending(hand_on);
         } else if self.next.is_some_and(|next| is_before(next, data.sequence)) {
             self.keep(data, time);
         }
@@ -276,23 +283,21 @@ impl Direction {
     }
 
     /// Hands on the new part of data that is expected.
-    fn hand_on(&mut self, data: Data<'_>, found: &mut dyn FnMut(Found)) {
+    fn hand_on(&mut self, data: Data<'_>, hand_on: &mut HandOn<'_>) {
         let next = self.next.unwrap_or(data.sequence);
         let known = next.wrapping_sub(data.sequence);
         let fresh = data.octets.get(known as usize..).unwrap_or_default();
         if !fresh.is_empty() {
-            self.channel.push(fresh, &mut *found);
+            hand_on(Part::Octets(fresh));
         }
         if data.missing > 0 {
-            self.channel.gap(&mut *found);
-            let octets = u64::from(data.missing);
-            found(Found::Trouble(Trouble::StreamGap { octets }));
+            hand_on(Part::Gap(u64::from(data.missing)));
         }
         self.next = Some(data.sequence.wrapping_add(data.length()));
     }
 
     /// Hands on what has waited for what came now.
-    fn hand_on_pending(&mut self, found: &mut dyn FnMut(Found)) {
+    fn hand_on_pending(&mut self, hand_on: &mut HandOn<'_>) {
         while let Some(first) = self.pending.first() {
             if self
                 .next
@@ -308,7 +313,7 @@ impl Direction {
                 missing: pending.missing,
             };
             if self.is_expected(data) {
-                self.hand_on(data, found);
+                self.hand_on(data, hand_on);
             }
         }
         if self.pending.is_empty() {
@@ -363,21 +368,12 @@ impl Direction {
     }
 
     /// Goes on with what is pending, and tells what is missing before it.
-    fn give_up_waiting(&mut self, found: &mut dyn FnMut(Found)) {
+    fn give_up_waiting(&mut self, hand_on: &mut HandOn<'_>) {
         while let (Some(first), Some(next)) = (self.pending.first(), self.next) {
-            let octets = u64::from(first.sequence.wrapping_sub(next));
+            hand_on(Part::Gap(u64::from(first.sequence.wrapping_sub(next))));
             self.next = Some(first.sequence);
-            self.channel.gap(&mut *found);
-            found(Found::Trouble(Trouble::StreamGap { octets }));
-            self.hand_on_pending(found);
+            self.hand_on_pending(hand_on);
         }
-    }
-
-    /// Gives what waits, and lets go of everything but what tells repetitions.
-    fn finish(&mut self, found: &mut dyn FnMut(Found)) {
-        self.give_up_waiting(found);
-        self.channel = Channel::new(false);
-        self.finished = true;
     }
 }
 

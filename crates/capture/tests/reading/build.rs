@@ -1,21 +1,21 @@
 //! Captures made in code, and what is seen in them.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use capture::{Carrier, Counts, Reader, Seen, Settings, SummaryStart, Time, Trouble, What};
 use etherparse::{IpNumber, PacketBuilder, PacketBuilderStep};
 
 /// LINKTYPE_RAW.
-pub const RAW: u32 = 101;
+pub(crate) const RAW: u32 = 101;
 
-pub const ALICE: &str = "192.0.2.1:5060";
-pub const BOB: &str = "192.0.2.2:5070";
+pub(crate) const ALICE: &str = "192.0.2.1:5060";
+pub(crate) const BOB: &str = "192.0.2.2:5070";
 
 /// The time of the first packet of most captures.
-pub const START: i64 = 1_700_000_000_000_000_000;
+pub(crate) const START: i64 = 1_700_000_000_000_000_000;
 
 /// A request with a body of a length.
-pub fn request(call_id: &str, body: usize) -> Vec<u8> {
+pub(crate) fn request(call_id: &str, body: usize) -> Vec<u8> {
     format!(
         "MESSAGE sip:bob@example.org SIP/2.0\r\nVia: SIP/2.0/UDP 192.0.2.1;branch=z9hG4bK{call_id}\r\n\
          Call-ID: {call_id}\r\nCSeq: 1 MESSAGE\r\nContent-Length: {body}\r\n\r\n{}",
@@ -41,7 +41,7 @@ fn ip(source: &str, destination: &str) -> (PacketBuilderStep<etherparse::IpHeade
 }
 
 /// An IP packet with a UDP datagram.
-pub fn udp(source: &str, destination: &str, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn udp(source: &str, destination: &str, payload: &[u8]) -> Vec<u8> {
     let (ip, source, destination) = ip(source, destination);
     let mut packet = Vec::new();
     ip.udp(source, destination)
@@ -51,7 +51,7 @@ pub fn udp(source: &str, destination: &str, payload: &[u8]) -> Vec<u8> {
 }
 
 /// An IP packet with anything.
-pub fn packet(source: &str, destination: &str, protocol: u8, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn packet(source: &str, destination: &str, protocol: u8, payload: &[u8]) -> Vec<u8> {
     let (ip, ..) = ip(source, destination);
     let mut packet = Vec::new();
     ip.write(&mut packet, IpNumber(protocol), payload).unwrap();
@@ -60,15 +60,15 @@ pub fn packet(source: &str, destination: &str, protocol: u8, payload: &[u8]) -> 
 
 /// The flags of a segment.
 #[derive(Clone, Copy, Default)]
-pub struct Flags {
-    pub syn: bool,
-    pub fin: bool,
-    pub rst: bool,
-    pub ack: Option<u32>,
+pub(crate) struct Flags {
+    pub(crate) syn: bool,
+    pub(crate) fin: bool,
+    pub(crate) rst: bool,
+    pub(crate) ack: Option<u32>,
 }
 
 /// An IP packet with a TCP segment.
-pub fn tcp(
+pub(crate) fn tcp(
     source: &str,
     destination: &str,
     sequence: u32,
@@ -95,7 +95,7 @@ pub fn tcp(
 }
 
 /// A pcap file of microseconds, a packet each millisecond.
-pub fn pcap(link: u32, packets: &[Vec<u8>]) -> Vec<u8> {
+pub(crate) fn pcap(link: u32, packets: &[Vec<u8>]) -> Vec<u8> {
     let mut file = pcap_header(link);
     for (number, packet) in packets.iter().enumerate() {
         file.extend(pcap_record(number, packet, packet.len()));
@@ -103,7 +103,7 @@ pub fn pcap(link: u32, packets: &[Vec<u8>]) -> Vec<u8> {
     file
 }
 
-pub fn pcap_header(link: u32) -> Vec<u8> {
+pub(crate) fn pcap_header(link: u32) -> Vec<u8> {
     let mut file = Vec::new();
     file.extend(0xa1b2_c3d4_u32.to_le_bytes());
     file.extend([2, 0, 4, 0]);
@@ -114,7 +114,7 @@ pub fn pcap_header(link: u32) -> Vec<u8> {
 }
 
 /// The record of a packet that was longer on the wire.
-pub fn pcap_record(number: usize, packet: &[u8], length: usize) -> Vec<u8> {
+pub(crate) fn pcap_record(number: usize, packet: &[u8], length: usize) -> Vec<u8> {
     let mut record = Vec::new();
     record.extend(((START / 1_000_000_000) as u32).to_le_bytes());
     record.extend((number as u32 * 1000).to_le_bytes());
@@ -126,16 +126,16 @@ pub fn pcap_record(number: usize, packet: &[u8], length: usize) -> Vec<u8> {
 
 /// What was seen, kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
-    pub time: Time,
-    pub packet: u64,
-    pub source: String,
-    pub destination: String,
-    pub what: KeptWhat,
+pub(crate) struct Kept {
+    pub(crate) time: Time,
+    pub(crate) packet: u64,
+    pub(crate) source: String,
+    pub(crate) destination: String,
+    pub(crate) what: KeptWhat,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KeptWhat {
+pub(crate) enum KeptWhat {
     Sip {
         carrier: Carrier,
         octets: Vec<u8>,
@@ -190,12 +190,12 @@ impl Kept {
 }
 
 /// All that is seen in a file.
-pub fn read(file: &[u8]) -> Vec<Kept> {
+pub(crate) fn read(file: &[u8]) -> Vec<Kept> {
     read_with(file, &Settings::default()).0
 }
 
 /// All that is seen in a file, and what was counted.
-pub fn read_with(file: &[u8], settings: &Settings) -> (Vec<Kept>, Counts) {
+pub(crate) fn read_with(file: &[u8], settings: &Settings) -> (Vec<Kept>, Counts) {
     let mut reader = Reader::open_with(file, 0, settings).unwrap();
     let mut kept = Vec::new();
     while reader.step(&mut |seen| kept.push(Kept::new(seen))).unwrap() {}
@@ -203,7 +203,7 @@ pub fn read_with(file: &[u8], settings: &Settings) -> (Vec<Kept>, Counts) {
 }
 
 /// The SIP messages among what was seen: carrier and octets.
-pub fn messages(kept: &[Kept]) -> Vec<(Carrier, Vec<u8>)> {
+pub(crate) fn messages(kept: &[Kept]) -> Vec<(Carrier, Vec<u8>)> {
     kept.iter()
         .filter_map(|kept| match &kept.what {
             KeptWhat::Sip {
@@ -215,19 +215,11 @@ pub fn messages(kept: &[Kept]) -> Vec<(Carrier, Vec<u8>)> {
 }
 
 /// The troubles among what was seen.
-pub fn troubles(kept: &[Kept]) -> Vec<Trouble> {
+pub(crate) fn troubles(kept: &[Kept]) -> Vec<Trouble> {
     kept.iter()
         .filter_map(|kept| match kept.what {
             KeptWhat::Trouble(trouble) => Some(trouble),
             _ => None,
         })
         .collect()
-}
-
-/// The octets of an IP address without its family.
-pub fn octets_of(address: &str) -> Vec<u8> {
-    match address.parse().unwrap() {
-        IpAddr::V4(address) => Ipv4Addr::octets(&address).to_vec(),
-        IpAddr::V6(address) => Ipv6Addr::octets(&address).to_vec(),
-    }
 }

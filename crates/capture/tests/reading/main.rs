@@ -5,5 +5,6 @@ mod connections;
 mod damage;
 mod files;
 mod fragments;
+mod recorded;
 mod summaries;
 mod user_messages;
