@@ -1,7 +1,7 @@
 //! SIP proxy and registrar: decisions as a core, and the driver that carries them.
 //!
 //! [`Server`] is what a program starts: it joins the [`core`](mod@crate::core) to sockets, to a location
-//! store in memory and to name resolution.
+//! store and to name resolution.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "driver")]
@@ -15,6 +15,7 @@ mod text;
 pub mod location;
 #[cfg(feature = "driver")]
 pub mod metrics;
+mod octets;
 #[cfg(feature = "driver")]
 mod records;
 

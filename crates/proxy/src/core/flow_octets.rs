@@ -4,6 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use sip::{ConnectionId, Flow, Transport};
 
+use crate::octets::{OctetReader, push_number};
+
 /// Appends a flow.
 pub(crate) fn write(octets: &mut Vec<u8>, flow: &Flow) {
     octets.push(transport_code(flow.transport));
@@ -26,12 +28,12 @@ pub(crate) fn write(octets: &mut Vec<u8>, flow: &Flow) {
 
 /// Reads what was written; `None` where it is anything else, or there is more.
 pub(crate) fn read(octets: &[u8]) -> Option<Flow> {
-    let mut reader = Reader(octets);
+    let mut reader = OctetReader(octets);
     let transport = transport_of(reader.octet()?)?;
     let connection = ConnectionId(reader.number()?);
     let stream = u16::try_from(reader.number()?).ok()?;
-    let local = reader.address()?;
-    let remote = reader.address()?;
+    let local = address(&mut reader)?;
+    let remote = address(&mut reader)?;
     reader.0.is_empty().then_some(Flow {
         transport,
         local,
@@ -54,51 +56,13 @@ fn transport_of(code: u8) -> Option<Transport> {
     Transport::ALL.get(usize::from(code)).copied()
 }
 
-/// Appends a number, seven bits an octet, the lowest first: numbers of connections are small.
-fn push_number(octets: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        octets.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    octets.push(number as u8);
-}
-
-/// Takes values off the front.
-struct Reader<'a>(&'a [u8]);
-
-impl Reader<'_> {
-    fn octet(&mut self) -> Option<u8> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    fn octets<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (first, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    fn number(&mut self) -> Option<u64> {
-        let mut number = 0;
-        for shift in (0..u64::BITS).step_by(7) {
-            let octet = self.octet()?;
-            number |= u64::from(octet & 0x7f) << shift;
-            if octet & 0x80 == 0 {
-                return Some(number);
-            }
-        }
-        None
-    }
-
-    fn address(&mut self) -> Option<SocketAddr> {
-        let ip: IpAddr = match self.octet()? {
-            4 => self.octets::<4>()?.into(),
-            6 => self.octets::<16>()?.into(),
-            _ => return None,
-        };
-        Some(SocketAddr::new(ip, u16::from_be_bytes(self.octets()?)))
-    }
+fn address(reader: &mut OctetReader<'_>) -> Option<SocketAddr> {
+    let ip: IpAddr = match reader.octet()? {
+        4 => reader.array::<4>()?.into(),
+        6 => reader.array::<16>()?.into(),
+        _ => return None,
+    };
+    Some(SocketAddr::new(ip, u16::from_be_bytes(reader.array()?)))
 }
 
 #[cfg(test)]

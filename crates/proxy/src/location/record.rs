@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use crate::core::{Binding, BindingParts, flow_octets};
+use crate::octets::{OctetReader, push_number};
 
 /// An address of record, the number of its last entry in the database, and its bindings.
 ///
@@ -26,9 +27,9 @@ impl Record {
         scratch.clear();
         put_text(scratch, address);
         scratch.extend_from_slice(&number.to_le_bytes()[..NUMBER_LENGTH]);
-        put_number(scratch, bindings.len() as u64);
+        push_number(scratch, bindings.len() as u64);
         if let Some(first) = bindings.iter().map(Binding::expires).min() {
-            put_number(scratch, milliseconds_since(epoch, first));
+            push_number(scratch, milliseconds_since(epoch, first));
         }
         for binding in bindings {
             put_binding(scratch, binding, epoch);
@@ -38,7 +39,7 @@ impl Record {
 
     /// The address of record.
     pub(super) fn address(&self) -> &str {
-        Reader(&self.0).text().unwrap_or_default()
+        text(&mut OctetReader(&self.0)).unwrap_or_default()
     }
 
     /// The number given to [`new`](Record::new).
@@ -64,7 +65,7 @@ impl Record {
         };
         // What was written here can be read: it never came from outside.
         (0..header.count)
-            .map_while(|_| reader.binding(epoch))
+            .map_while(|_| binding(&mut reader, epoch))
             .collect()
     }
 
@@ -82,9 +83,9 @@ impl Record {
         }
     }
 
-    fn header(&self) -> Option<(Header, Reader<'_>)> {
-        let mut reader = Reader(&self.0);
-        reader.text()?;
+    fn header(&self) -> Option<(Header, OctetReader<'_>)> {
+        let mut reader = OctetReader(&self.0);
+        text(&mut reader)?;
         let mut number = [0; 8];
         number[..NUMBER_LENGTH].copy_from_slice(reader.octets(NUMBER_LENGTH)?);
         let count = usize::try_from(reader.number()?).ok()?;
@@ -131,12 +132,12 @@ fn put_binding(octets: &mut Vec<u8>, binding: &Binding, epoch: Instant) {
     for text in [contact, parameters, call_id, path, user_agent] {
         put_text(octets, text);
     }
-    put_number(octets, q.into());
-    put_number(octets, milliseconds_since(epoch, expires));
-    put_number(octets, lifetime.as_secs());
-    put_number(octets, cseq.into());
-    put_number(octets, reg_id.map_or(0, NonZeroU32::get).into());
-    put_number(octets, gruus);
+    push_number(octets, q.into());
+    push_number(octets, milliseconds_since(epoch, expires));
+    push_number(octets, lifetime.as_secs());
+    push_number(octets, cseq.into());
+    push_number(octets, reg_id.map_or(0, NonZeroU32::get).into());
+    push_number(octets, gruus);
     // A length of one octet, since a flow has no more than a hundred.
     let length_at = octets.len();
     octets.push(0);
@@ -147,16 +148,8 @@ fn put_binding(octets: &mut Vec<u8>, binding: &Binding, epoch: Instant) {
 }
 
 fn put_text(octets: &mut Vec<u8>, text: &str) {
-    put_number(octets, text.len() as u64);
+    push_number(octets, text.len() as u64);
     octets.extend_from_slice(text.as_bytes());
-}
-
-fn put_number(octets: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        octets.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    octets.push(number as u8);
 }
 
 /// Rounded up. What was before the epoch is at the epoch.
@@ -171,65 +164,36 @@ fn instant(epoch: Instant, milliseconds: u64) -> Instant {
         .unwrap_or(epoch)
 }
 
-/// Takes values off the front of octets.
-struct Reader<'a>(&'a [u8]);
+fn text<'a>(reader: &mut OctetReader<'a>) -> Option<&'a str> {
+    let length = usize::try_from(reader.number()?).ok()?;
+    std::str::from_utf8(reader.octets(length)?).ok()
+}
 
-impl<'a> Reader<'a> {
-    fn octet(&mut self) -> Option<u8> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    fn octets(&mut self, length: usize) -> Option<&'a [u8]> {
-        let (octets, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        Some(octets)
-    }
-
-    fn number(&mut self) -> Option<u64> {
-        let mut number = 0;
-        for shift in (0..u64::BITS).step_by(7) {
-            let octet = self.octet()?;
-            number |= u64::from(octet & 0x7f) << shift;
-            if octet & 0x80 == 0 {
-                return Some(number);
-            }
-        }
-        None
-    }
-
-    fn text(&mut self) -> Option<&'a str> {
-        let length = usize::try_from(self.number()?).ok()?;
-        std::str::from_utf8(self.octets(length)?).ok()
-    }
-
-    fn binding(&mut self, epoch: Instant) -> Option<Binding> {
-        let [contact, parameters, call_id, path, user_agent] = [
-            self.text()?,
-            self.text()?,
-            self.text()?,
-            self.text()?,
-            self.text()?,
-        ];
-        Some(Binding::new(&BindingParts {
-            contact,
-            parameters,
-            call_id,
-            path,
-            user_agent,
-            q: u16::try_from(self.number()?).ok()?,
-            expires: instant(epoch, self.number()?),
-            lifetime: Duration::from_secs(self.number()?),
-            cseq: u32::try_from(self.number()?).ok()?,
-            reg_id: NonZeroU32::new(u32::try_from(self.number()?).ok()?),
-            gruus: self.number()?,
-            flow: {
-                let length = self.octet()?;
-                flow_octets::read(self.octets(length.into())?)
-            },
-        }))
-    }
+fn binding(reader: &mut OctetReader<'_>, epoch: Instant) -> Option<Binding> {
+    let [contact, parameters, call_id, path, user_agent] = [
+        text(reader)?,
+        text(reader)?,
+        text(reader)?,
+        text(reader)?,
+        text(reader)?,
+    ];
+    Some(Binding::new(&BindingParts {
+        contact,
+        parameters,
+        call_id,
+        path,
+        user_agent,
+        q: u16::try_from(reader.number()?).ok()?,
+        expires: instant(epoch, reader.number()?),
+        lifetime: Duration::from_secs(reader.number()?),
+        cseq: u32::try_from(reader.number()?).ok()?,
+        reg_id: NonZeroU32::new(u32::try_from(reader.number()?).ok()?),
+        gruus: reader.number()?,
+        flow: {
+            let length = reader.octet()?;
+            flow_octets::read(reader.octets(length.into())?)
+        },
+    }))
 }
 
 #[cfg(test)]

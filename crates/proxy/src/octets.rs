@@ -1,0 +1,69 @@
+//! Values in few octets, one after the other: what flows and bindings are written down with.
+
+/// Appends a number, seven bits an octet, the lowest first: most are small.
+pub(crate) fn push_number(octets: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        octets.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    octets.push(number as u8);
+}
+
+/// Takes values off the front.
+#[derive(Debug)]
+pub(crate) struct OctetReader<'a>(pub(crate) &'a [u8]);
+
+impl<'a> OctetReader<'a> {
+    pub(crate) fn octet(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    /// So many octets as the type says.
+    pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (first, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    pub(crate) fn octets(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (octets, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(octets)
+    }
+
+    /// What [`push_number`] has written.
+    pub(crate) fn number(&mut self) -> Option<u64> {
+        let mut number = 0;
+        for shift in (0..u64::BITS).step_by(7) {
+            let octet = self.octet()?;
+            number |= u64::from(octet & 0x7f) << shift;
+            if octet & 0x80 == 0 {
+                return Some(number);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn numbers_are_read_back_and_cut_ones_are_not(number: u64) {
+            let mut octets = Vec::new();
+            push_number(&mut octets, number);
+            let last = octets.len() - 1;
+            prop_assert_eq!(OctetReader(&octets[..last]).number(), None);
+            octets.push(7);
+            let mut reader = OctetReader(&octets);
+            prop_assert_eq!(reader.number(), Some(number));
+            prop_assert_eq!(reader.octet(), Some(7));
+        }
+    }
+}
