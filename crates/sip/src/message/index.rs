@@ -78,7 +78,11 @@ fn read_fields(
     flaws: &mut Flaws,
 ) -> Result<(Vec<Field>, usize), ReadError> {
     let mut fields = Vec::with_capacity(24);
-    while let Some(mut end) = line_end(received, at) {
+    while at < received.len() {
+        let mut end = match line_end(received, at) {
+            Some(end) => end,
+            None => rest(received, flaws),
+        };
         flaws.line_ends |= !end.proper;
         if end.end == at {
             return Ok((fields, end.next));
@@ -93,13 +97,6 @@ fn read_fields(
         at = end.next;
     }
     flaws.unterminated = true;
-    if at < received.len() {
-        let end = next_line(received, at, flaws);
-        if fields.len() == MAXIMUM_FIELDS {
-            return Err(ReadError::TooManyFields);
-        }
-        fields.push(read_field(received, at, end));
-    }
     Ok((fields, received.len()))
 }
 
@@ -121,19 +118,19 @@ fn unfolded(received: &[u8], mut end: LineEnd, flaws: &mut Flaws) -> LineEnd {
 /// The line that begins at `at`; the rest of the message where it has no end.
 #[inline(never)]
 fn next_line(received: &[u8], at: usize, flaws: &mut Flaws) -> LineEnd {
-    match line_end(received, at) {
-        Some(end) => {
-            flaws.line_ends |= !end.proper;
-            end
-        }
-        None => {
-            flaws.unterminated = true;
-            LineEnd {
-                end: received.len(),
-                next: received.len(),
-                proper: false,
-            }
-        }
+    let end = line_end(received, at).unwrap_or_else(|| rest(received, flaws));
+    flaws.line_ends |= !end.proper;
+    end
+}
+
+/// A line without an end.
+#[cold]
+fn rest(received: &[u8], flaws: &mut Flaws) -> LineEnd {
+    flaws.unterminated = true;
+    LineEnd {
+        end: received.len(),
+        next: received.len(),
+        proper: true,
     }
 }
 
@@ -203,6 +200,9 @@ fn read_start_line(line: &[u8]) -> Option<Start> {
 
 /// Whether a text is `SIP-Version` of any number (section 25.1).
 pub(super) fn is_version(text: &[u8]) -> bool {
+    if text == b"SIP/2.0" {
+        return true;
+    }
     let Some((name, number)) = text.split_at_checked(4) else {
         return false;
     };

@@ -45,16 +45,16 @@ impl<'a> Host<'a> {
 /// Whether a text is labels with single dots between them, the last one not a number: no top-level
 /// domain is one (RFC 5954 section 4.1).
 fn is_name(text: &[u8]) -> bool {
-    let mut is_number = true;
     let mut before = b'.';
+    let mut has_empty_label = false;
     for &octet in text {
-        if !syntax::is(octet, HOST) || octet == b'.' && before == b'.' {
-            return false;
-        }
-        is_number = octet == b'.' || is_number && octet.is_ascii_digit();
+        has_empty_label |= (octet == b'.') & (before == b'.');
         before = octet;
     }
-    !is_number
+    // The last label is looked at from its end: most end with a letter.
+    let last_label = text.rsplit(|&octet| octet == b'.').next();
+    let is_number = || last_label.is_none_or(|label| label.iter().rev().all(u8::is_ascii_digit));
+    !has_empty_label && syntax::all(text, HOST) && !is_number()
 }
 
 /// `IPv4address` (RFC 5954 section 4.1). Every message has a dozen of them, and the parser of the
