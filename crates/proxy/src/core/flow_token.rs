@@ -4,27 +4,37 @@
 //! A user agent behind a NAT, or one that took the connection to us as its only one, cannot be
 //! reached at its Contact. The token needs no memory here: it comes back in the Route of each
 //! request. It is signed, so that nobody can make us send along a flow that we did not give out.
+//!
+//! The key may outlive the process, connections do not: their numbers begin anew. So the token of one
+//! says which process it is a connection of, lest it lead along another's (RFC 5626 section 5.3).
 
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
-use sip::Flow;
+use sip::{ConnectionId, Flow, Transport};
 
 use super::keys::Keys;
 use super::{flow_octets, hexadecimal};
+
+/// The connection of a flow that an earlier process has written down: it is none of this one's. Over UDP
+/// there is a way all the same, from the socket that has the flow's local address.
+pub const FORMER_CONNECTION: ConnectionId = ConnectionId(u64::MAX);
 
 /// Writes and reads flow tokens under one key.
 #[derive(Clone)]
 pub(crate) struct FlowTokens {
     key: Hmac<Sha256>,
+    incarnation: u32,
 }
 
 /// How much of the HMAC a token carries, in octets.
 const TAG_LENGTH: usize = 10;
 
 impl FlowTokens {
-    pub(crate) fn new(keys: &Keys) -> FlowTokens {
+    /// `incarnation`: differs from that of the process before.
+    pub(crate) fn new(keys: &Keys, incarnation: u32) -> FlowTokens {
         FlowTokens {
             key: keys.signer("flow tokens"),
+            incarnation,
         }
     }
 
@@ -32,6 +42,9 @@ impl FlowTokens {
     pub(crate) fn encode(&self, flow: &Flow) -> String {
         let mut octets = Vec::with_capacity(64);
         flow_octets::write(&mut octets, flow);
+        if flow.transport != Transport::Udp {
+            octets.extend_from_slice(&self.incarnation.to_be_bytes());
+        }
         let tag = self
             .key
             .clone()
@@ -42,7 +55,8 @@ impl FlowTokens {
         hexadecimal::write(&octets)
     }
 
-    /// The flow of a token that we wrote; `None` for anything else.
+    /// The flow of a token that we wrote; `None` for anything else. A connection of an earlier process is
+    /// [`FORMER_CONNECTION`].
     pub(crate) fn decode(&self, token: &str) -> Option<Flow> {
         let octets = hexadecimal::read(token)?;
         let (signed, tag) = octets.split_at_checked(octets.len().checked_sub(TAG_LENGTH)?)?;
@@ -51,8 +65,15 @@ impl FlowTokens {
             .chain_update(signed)
             .verify_truncated_left(tag)
             .ok()?;
-
-        flow_octets::read(signed)
+        if let Some(flow) = flow_octets::read(signed) {
+            return (flow.transport == Transport::Udp).then_some(flow);
+        }
+        let (signed, incarnation) = signed.split_last_chunk()?;
+        let mut flow = flow_octets::read(signed)?;
+        if u32::from_be_bytes(*incarnation) != self.incarnation {
+            flow.connection = FORMER_CONNECTION;
+        }
+        Some(flow)
     }
 }
 
@@ -64,12 +85,10 @@ impl std::fmt::Debug for FlowTokens {
 
 #[cfg(test)]
 mod tests {
-    use sip::{ConnectionId, Transport};
-
     use super::*;
 
     fn tokens(seed: u8) -> FlowTokens {
-        FlowTokens::new(&Keys::from_bytes([seed; 32]))
+        FlowTokens::new(&Keys::from_bytes([seed; 32]), 7)
     }
 
     fn flow(local: &str, remote: &str) -> Flow {
@@ -104,7 +123,23 @@ mod tests {
             stream: 7,
             ..flow("192.0.2.1:5060", "198.51.100.9:1")
         };
-        assert!(tokens(1).encode(&flow).len() <= 60);
+        assert!(tokens(1).encode(&flow).len() <= 68);
+    }
+
+    #[test]
+    fn a_connection_of_an_earlier_process_is_none_of_this_one() {
+        let later = FlowTokens::new(&Keys::from_bytes([1; 32]), 8);
+        let stream = flow("192.0.2.1:5060", "198.51.100.9:1");
+        let expected = Flow {
+            connection: FORMER_CONNECTION,
+            ..stream
+        };
+        assert_eq!(later.decode(&tokens(1).encode(&stream)), Some(expected));
+        let datagrams = Flow {
+            transport: Transport::Udp,
+            ..stream
+        };
+        assert_eq!(later.decode(&tokens(1).encode(&datagrams)), Some(datagrams));
     }
 
     #[test]

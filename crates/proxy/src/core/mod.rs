@@ -72,6 +72,7 @@ mod validation;
 pub use authentication::AuthenticationPolicy;
 pub use binding::{AddressOfRecord, Binding, BindingParts, Bindings};
 pub use event::{Answered, Call, Event, HopOutcome};
+pub use flow_token::FORMER_CONNECTION;
 pub use identity::{Domain, Listener};
 pub use keep_alive::{KeepAliveMethod, KeepAlivePolicy};
 pub use keys::Keys;
@@ -80,7 +81,7 @@ pub use latency::{
 };
 pub use overload::{OverloadPolicy, OverloadStatistics};
 pub use policy::{Forking, ForwardingPolicy, Mode, Policy, Relay};
-pub use proxy::{Config, FORMER_CONNECTION, Proxy};
+pub use proxy::{Config, Proxy};
 pub use query::{Answer, Destination, NextHop, Query, QueryId, QueryLimits};
 pub use registrar::RegistrarConfig;
 pub use routing::{

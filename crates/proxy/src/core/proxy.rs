@@ -22,7 +22,7 @@ use super::contexts::Contexts;
 use super::dialog_mark::DialogMarks;
 use super::dispatch::Dispatch;
 use super::event::Event;
-use super::flow_token::FlowTokens;
+use super::flow_token::{FORMER_CONNECTION, FlowTokens};
 use super::gruu::Gruus;
 use super::identity::{Domain, Identity, Listener};
 use super::keep_alive::KeepAlives;
@@ -78,6 +78,8 @@ pub struct Config {
     /// What is signed with them has to be known again by all workers of a server, and after a restart.
     /// `None` draws them from the generator.
     pub keys: Option<Keys>,
+    /// Tells this process from earlier ones with the same keys. The same in all workers.
+    pub incarnation: u32,
 }
 
 impl Default for Config {
@@ -96,6 +98,7 @@ impl Default for Config {
             maximum_events: 10_000,
             policy: Arc::default(),
             keys: None,
+            incarnation: 0,
         }
     }
 }
@@ -153,10 +156,6 @@ pub struct Proxy {
 /// back as a failure.
 const MAXIMUM_CLOSED: usize = 1 << 18;
 
-/// The connection of a flow that an earlier process has written down: it is none of this one's. Over UDP
-/// there is a way all the same, from the socket that has the flow's local address.
-pub const FORMER_CONNECTION: ConnectionId = ConnectionId(u64::MAX);
-
 /// Names a branch of a response context.
 pub(super) type BranchName = (ServerId, usize);
 
@@ -209,7 +208,7 @@ impl Proxy {
         let tags = state();
         let loops = LoopDetector::new(&mut rng);
         let keys = config.keys.unwrap_or_else(|| Keys::draw(&mut rng));
-        let tokens = FlowTokens::new(&keys);
+        let tokens = FlowTokens::new(&keys, config.incarnation);
         let marks = DialogMarks::new(&keys);
         let authentication = Authentication::new(&keys, &mut rng);
         let gruus = Gruus::new(&keys, rand::SeedableRng::from_rng(&mut rng));

@@ -205,6 +205,7 @@ impl Server {
             maximum_datagram: config.maximum_datagram,
             maximum_held_octets: share(config.maximum_held_octets),
             keys: Some(Keys::from_bytes(location.seed())),
+            incarnation: rng.next_u32(),
             ..Config::default()
         };
         let recorder = Recorder::start(&config.records).map_err(StartError::Records)?;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use proxy::core::{FORMER_CONNECTION, Keys};
 use sip::{ConnectionId, Flow, Method, Name, Target};
 
 use crate::common::{Bench, flow, register, request, response, sip};
@@ -238,4 +239,38 @@ fn a_flow_that_fails_is_followed_by_the_contact_where_that_can_be_reached() {
     second
         .is(Method::Invite, "sip:bob@192.0.2.20:5060")
         .goes_to("udp:192.0.2.20:5060");
+}
+
+/// RFC 5626 section 5.3, and its example: an edge proxy that has been started anew has the keys that it had,
+/// and numbers its connections as it did, but those to user agents are gone.
+#[test]
+fn a_flow_token_of_an_earlier_process_leads_along_no_connection_of_another() {
+    let start = |incarnation| {
+        Bench::with(&[UDP, TCP], &["example.com"], |config| {
+            config.keys = Some(Keys::from_bytes([1; 32]));
+            config.incarnation = incarnation;
+        })
+    };
+    let phone = flow(TCP, "198.51.100.1:30001");
+    let contact = "<sip:bob@10.0.0.1;transport=tcp>;reg-id=1;+sip.instance=\"<urn:uuid:1>\"";
+    let mut registration = register("bob", 1, &[contact]).with(Name::Supported, "path, outbound");
+    registration.set_request_uri("sip:192.0.2.77");
+    let mut bench = start(1);
+    bench.receive(phone, registration);
+    let path = bench.one().value(Name::Path);
+
+    let registrar = flow(UDP, "192.0.2.77:5060");
+    let invite = request(Method::Invite, "sip:bob@10.0.0.1", "one").with(Name::Route, &path);
+    for (incarnation, expected) in [(1, phone.connection), (2, FORMER_CONNECTION)] {
+        let mut bench = start(incarnation);
+        bench.receive(registrar, invite.clone());
+        let [_, sent] = bench.two();
+        let Target::Flow(along) = sent.target else {
+            panic!("along a flow expected: {:?}", sent.target)
+        };
+        assert_eq!(along.connection, expected);
+        // What the transports say of a connection that is not there.
+        bench.fail_last_request();
+        bench.one().answers(430);
+    }
 }
