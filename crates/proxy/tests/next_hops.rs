@@ -14,7 +14,8 @@ use sip::{Message, Method, Name, Transport};
 use sip_net::SipNetConfig;
 use sip_net::resolve::ResolverConfig;
 use test_support::NameServer;
-use tokio::net::UdpSocket;
+use tokio::io::AsyncReadExt;
+use tokio::net::{TcpListener, UdpSocket};
 use tokio::task::JoinHandle;
 
 /// How long anything may take before a test fails.
@@ -270,6 +271,52 @@ async fn a_group_carries_the_load_while_a_server_dies_and_comes_back() {
 
     let statistics = server.statistics().await.proxy;
     assert!(statistics.failovers > 0 && statistics.probes_failed > 0);
+    server.shutdown().await;
+}
+
+/// RFC 3261 section 18.4: nobody waits for the answer of a server that is gone until a timer fires.
+#[tokio::test]
+async fn a_server_that_crashes_with_a_request_gives_way_to_the_next() {
+    let crashing = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let good = Downstream::start(200).await;
+    let first = crashing.local_addr().expect("an address");
+    let crashed = tokio::spawn(async move {
+        let (mut connection, _) = crashing.accept().await.expect("a connection");
+        let mut buffer = [0; 4096];
+        connection.read(&mut buffer).await.expect("a request")
+    });
+    let group = Group {
+        members: vec![
+            Member::new(&format!("sip:{first};transport=tcp")),
+            Member {
+                priority: 1,
+                ..Member::new(&format!("sip:{}", good.address))
+            },
+        ],
+        response_timeout: None,
+        ..Group::default()
+    };
+    let routing = Routing {
+        routes: vec![Route {
+            prefix: Some("+".to_owned()),
+            ..Route::to(RouteTarget::Group("gateways".to_owned()))
+        }],
+        groups: BTreeMap::from([("gateways".to_owned(), group)]),
+        ..Routing::default()
+    };
+    let server = serve(1, |config| {
+        config.policy = Arc::new(Policy {
+            routing,
+            ..Policy::default()
+        });
+    })
+    .await;
+    let mut client = Client::new(&server).await;
+    // Within the test's patience, which is shorter than Timer F.
+    assert_eq!(client.ask("sip:+4930@127.0.0.1").await, 200);
+    assert!(crashed.await.expect("it has read") > 0);
+    assert_eq!(good.requests(), 1);
+    assert_eq!(server.statistics().await.proxy.failovers, 1);
     server.shutdown().await;
 }
 

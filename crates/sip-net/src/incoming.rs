@@ -52,7 +52,8 @@ pub enum Incoming {
         /// Why.
         reason: CloseReason,
     },
-    /// A message of this transaction was not sent (RFC 3261 section 18.4).
+    /// A message of this transaction was not sent; or a request was, over a connection that has ended
+    /// since, so that no answer comes by it (RFC 3261 section 18.4). It may have been answered before.
     SendFailed {
         /// The transaction that the [`Transmit`](sip::Transmit) named.
         transaction: TransactionKey,

@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod activity;
+mod asked;
 mod budget;
 mod config;
 mod connections;

@@ -11,6 +11,7 @@ use tap::Direction;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
+use crate::asked::Asked;
 use crate::budget::Budget;
 use crate::config::SipNetConfig;
 use crate::connections::{Connection, Connections, Found, OpenedBy, Outgoing, OwnedTransaction};
@@ -418,6 +419,22 @@ impl Shared {
         };
         if !self.try_put(worker, event) {
             counters.reports_dropped.increment();
+        }
+    }
+
+    /// A connection is gone by which these have asked something: no answer comes by it any more (RFC 3261
+    /// section 18.4).
+    pub(crate) async fn not_answered(&self, asked: &mut Asked) {
+        for OwnedTransaction { worker, key } in asked.take(Instant::now()) {
+            let event = Incoming::SendFailed {
+                transaction: key,
+                error: SendError::Gone,
+            };
+            tokio::select! {
+                // Where nobody listens any more, nobody has to know.
+                _ = self.put(worker, event) => {}
+                () = self.tasks.stopped() => return,
+            }
         }
     }
 

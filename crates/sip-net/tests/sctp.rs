@@ -287,6 +287,28 @@ async fn each_transaction_has_a_stream() {
 }
 
 #[tokio::test]
+async fn a_peer_that_is_gone_answers_nothing() {
+    let mut server = Node::listen(LISTEN);
+    let mut peer = Node::start(SipNetConfig {
+        listeners: config(LISTEN).listeners,
+        ..client_of(&server)
+    });
+    let user = connect(&peer, &server, true).await;
+    let key = transaction();
+    peer.send_for(Target::Flow(user), &request("a"), Some(key));
+    let flow = server.expect(&request("a")).await;
+    peer.expect_silence().await;
+    server.transports.close(flow.connection);
+    match peer.event().await {
+        Incoming::SendFailed { transaction, error } => {
+            assert_eq!((transaction, error), (key, SendError::Gone));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(closed(&mut peer, user).await, CloseReason::Peer);
+}
+
+#[tokio::test]
 async fn a_response_to_a_dead_association_takes_another() {
     let mut server = Node::listen(LISTEN);
     let mut peer = Node::start(SipNetConfig {

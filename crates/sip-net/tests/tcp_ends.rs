@@ -154,6 +154,31 @@ async fn a_peer_that_closes_its_half_gets_its_answers() {
 }
 
 #[tokio::test]
+async fn a_peer_that_is_gone_answers_nothing() {
+    let mut client = Node::listen(&[]);
+    let server = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let remote = server.local_addr().expect("an address");
+    let key = transaction();
+    let target = Target::Address(Transport::Tcp, remote);
+    client.send_for(target, &request("a"), Some(key));
+    let (mut crashing, _) = server.accept().await.expect("a connection");
+    assert_eq!(read(&mut crashing, request("a").len()).await, request("a"));
+    client.expect_silence().await;
+    drop(crashing);
+    match client.event().await {
+        Incoming::SendFailed { transaction, error } => {
+            assert_eq!((transaction, error), (key, SendError::Gone));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(matches!(
+        client.event().await,
+        Incoming::ConnectionClosed { .. }
+    ));
+    client.expect_silence().await;
+}
+
+#[tokio::test]
 async fn a_peer_that_closes_its_half_at_once_gets_all_its_answers() {
     let mut server = Node::listen(LISTEN);
     let mut client = plain(&server).await;

@@ -1,7 +1,8 @@
 //! The task of one association.
 
+use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -11,6 +12,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::{sleep_until, timeout};
 
 use crate::activity::Activity;
+use crate::asked::Asked;
 use crate::connections::{Connection, OpenedBy, Outgoing};
 use crate::incoming::{CloseReason, MalformedReason, SendError};
 use crate::keep_alive::PONG;
@@ -47,6 +49,7 @@ pub(super) async fn serve(
         association: &association,
         contents,
         activity: Activity::new(),
+        asked: Mutex::default(),
         deadline_moved: Notify::new(),
         is_open: AtomicBool::new(false),
         awaits_first_message: AtomicBool::new(connection.opened_by == OpenedBy::Peer),
@@ -65,7 +68,10 @@ pub(super) async fn serve(
         () = connection.close_requested() => CloseReason::Local,
     };
     shared.connections.retire(&connection);
+    shared.not_answered(&mut carrier.take_asked()).await;
     carrier.farewell(&mut queue, &mut sending, &reason).await;
+    // And what was sent meanwhile.
+    shared.not_answered(&mut carrier.take_asked()).await;
     drop(shown);
     let was_open = carrier.is_open.load(Relaxed);
     let unsent = carrier.into_unsent().chain(sending);
@@ -114,6 +120,7 @@ pub(super) struct Carrier<'a> {
     pub(super) association: &'a Association,
     pub(super) contents: Contents,
     pub(super) activity: Activity,
+    asked: Mutex<Asked>,
     /// Told when a nearer deadline may have come up.
     pub(super) deadline_moved: Notify,
     /// It can be used: with TLS, a handshake is over.
@@ -227,11 +234,21 @@ impl Carrier<'_> {
         self.connection.popped(outgoing.payload.len());
         match refused {
             None => {
-                self.activity.touch(Instant::now());
+                let now = Instant::now();
+                self.activity.touch(now);
+                self.asked().sent(now, outgoing.transaction);
                 self.shared.sent(&self.flow, &outgoing.payload);
             }
             Some(error) => self.shared.not_sent(self.flow.transport, outgoing, error),
         }
+    }
+
+    fn asked(&self) -> MutexGuard<'_, Asked> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_asked(&self) -> Asked {
+        mem::take(&mut self.asked())
     }
 
     /// Hands what comes to the user until the association ends, and tells why.

@@ -22,6 +22,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::activity::Activity;
+use crate::asked::Asked;
 use crate::connections::{Connection, Outgoing};
 use crate::incoming::CloseReason;
 use crate::shared::Shared;
@@ -68,6 +69,7 @@ async fn serve(
         link: &link,
         activity: &activity,
         unanswered: &unanswered,
+        asked: Asked::default(),
         pending: VecDeque::new(),
         written: 0,
         batch: Vec::new(),
@@ -80,10 +82,13 @@ async fn serve(
         () = connection.close_requested() => CloseReason::Local,
     };
     shared.connections.retire(&connection);
+    shared.not_answered(&mut writer.asked).await;
     if reason == CloseReason::Peer && link.can_be_half_closed() {
         reason = answer(&mut writer).await;
     }
     farewell(&mut writer, &reason).await;
+    // And what was written meanwhile.
+    shared.not_answered(&mut writer.asked).await;
     let Writer { queue, pending, .. } = writer;
     shared
         .connection_ended(&connection, queue, pending.into_iter(), reason)

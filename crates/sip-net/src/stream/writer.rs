@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use super::link::{Link, WRITE_BATCH, Written};
 use super::octets::would_block;
 use crate::activity::Activity;
+use crate::asked::Asked;
 use crate::connections::{Connection, Outgoing};
 use crate::incoming::CloseReason;
 use crate::shared::Shared;
@@ -25,6 +26,7 @@ pub(super) struct Writer<'a> {
     pub(super) link: &'a Link,
     pub(super) activity: &'a Activity,
     pub(super) unanswered: &'a Unanswered,
+    pub(super) asked: Asked,
     /// Taken from the queue and not wholly written; of the first one `written` bytes are.
     pub(super) pending: VecDeque<Outgoing>,
     pub(super) written: usize,
@@ -93,6 +95,7 @@ impl Writer<'_> {
             return;
         };
         self.unanswered.sent(&first.payload);
+        self.asked.sent(Instant::now(), first.transaction);
         self.connection.popped(first.payload.len());
         self.shared.sent(&self.flow, &first.payload);
     }
