@@ -108,7 +108,7 @@ impl Layers {
         }
         // The checksum is told by few accidents; that the length fits is asked first, for it is cheap.
         !is_cut
-            && payload.len() % 4 == 0
+            && payload.len().is_multiple_of(4)
             && Packet::read(payload).is_ok_and(|packet| {
                 packet.chunks().all(|chunk| chunk.is_ok()) && packet.has_valid_checksum()
             })

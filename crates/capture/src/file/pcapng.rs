@@ -67,7 +67,7 @@ impl Pcapng {
             let Some(length) = input.array(4).map(|length| self.order.u32(length)) else {
                 return Ok(broken_end(input));
             };
-            if length % 4 != 0 || (length as usize) < MINIMUM_LENGTH {
+            if !length.is_multiple_of(4) || (length as usize) < MINIMUM_LENGTH {
                 return self.skip_damage(input, "a block of an impossible length");
             }
             let is_wanted = matches!(
@@ -298,8 +298,8 @@ fn is_plausible<R: Read>(order: Order, input: &mut Input<R>, at: usize) -> io::R
     let Some(length) = input.array(at + 4).map(|length| order.u32(length)) else {
         return Ok(false);
     };
-    let is_possible =
-        length % 4 == 0 && (MINIMUM_LENGTH as u32..=LONGEST_PLAUSIBLE_BLOCK).contains(&length);
+    let is_possible = length.is_multiple_of(4)
+        && (MINIMUM_LENGTH as u32..=LONGEST_PLAUSIBLE_BLOCK).contains(&length);
     if !is_possible || !input.fill(at + length as usize)? {
         return Ok(false);
     }

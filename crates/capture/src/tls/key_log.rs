@@ -97,7 +97,7 @@ const LABELS: [&[u8]; 5] = [
 fn hexadecimal(digits: &[u8]) -> Option<Vec<u8>> {
     let digit = |octet: u8| Some(char::from(octet).to_digit(16)? as u8);
     // No secret is longer than the longest hash.
-    if digits.len() % 2 != 0 || digits.len() > 128 {
+    if !digits.len().is_multiple_of(2) || digits.len() > 128 {
         return None;
     }
     digits
