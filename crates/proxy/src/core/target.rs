@@ -227,9 +227,11 @@ pub(crate) fn is_sips(uri: &str) -> bool {
 /// Whether a request to this Contact arrives at the far end of the flow without the flow. Over SCTP
 /// that cannot be told: on one host several stacks can have the same SCTP port, each over a UDP port of
 /// its own that no URI names (RFC 6951), and a user can have a stream of its own. Over WebSocket nothing
-/// does.
+/// does. Over TLS a connection that the far end has opened is not taken for one to its address, which nobody
+/// has verified (RFC 5923 section 9.2).
 pub(crate) fn is_at_contact(flow: &Flow, contact: &SipUri<'_>) -> bool {
-    !matches!(flow.transport, Transport::Sctp | Transport::TlsSctp)
+    flow.transport != Transport::Sctp
+        && !flow.transport.is_secure()
         && !is_websocket(flow.transport)
         && contact_address(contact, flow.transport) == Some(flow.remote)
 }

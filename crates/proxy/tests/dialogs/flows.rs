@@ -6,7 +6,7 @@ use proxy::core::{FORMER_CONNECTION, Keys};
 use sip::{ConnectionId, Flow, Method, Name, Target};
 
 use crate::common::{Bench, flow, register, request, response, sip};
-use crate::{SCTP, Side, TCP, UDP, bench, call, within};
+use crate::{SCTP, Side, TCP, TLS, UDP, bench, call, within};
 
 #[test]
 fn user_agents_behind_nat_are_reached_along_their_flows() {
@@ -132,6 +132,30 @@ fn a_client_that_does_not_listen_is_reached_over_its_connection() {
         "tcp:192.0.2.20:40002",
         "tcp:192.0.2.9:40001",
     );
+}
+
+/// Even where the Contact is the very address that the connection comes from: over TLS nobody else would
+/// be believed there.
+#[test]
+fn a_client_with_tls_is_reached_over_its_connection_alone() {
+    let caller = Side {
+        flow: flow(TLS, "192.0.2.9:40001"),
+        contact: "sip:alice@192.0.2.9:40001;transport=tls",
+    };
+    let callee = Side {
+        flow: flow(TLS, "192.0.2.20:40002"),
+        contact: "sip:bob@192.0.2.20:40002;transport=tls",
+    };
+    let routes = call(
+        &mut Bench::new(&[UDP, TLS], &["example.com"]),
+        &caller,
+        &callee,
+        "tls:192.0.2.20:40002",
+        "tls:192.0.2.9:40001",
+    );
+    for route in routes {
+        assert!(route.contains('@'), "{route}");
+    }
 }
 
 #[test]
