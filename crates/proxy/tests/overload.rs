@@ -13,7 +13,7 @@ use proxy::core::{
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
-use sip::{ConnectionId, Flow, Message, Target, Transport};
+use sip::{ConnectionId, Flow, Message, Method, Name, Target, Transport};
 
 /// From one host to the other.
 const DELAY: Duration = Duration::from_millis(2);
@@ -332,4 +332,53 @@ fn what_was_refused_may_come_back_when_the_load_is_gone() {
     assert!(!statistics.overload.is_overloaded);
     assert_eq!(statistics.response_contexts, 0);
     assert_eq!(world.proxy.transactions(), 0);
+}
+
+#[test]
+fn the_ack_to_a_refusal_is_for_nobody_even_when_the_queue_is_gone() {
+    let mut world = World::new(plan(Pace::Closed), OverloadPolicy::default());
+    let request = |method: Method, call: &str, to_tag: &str| {
+        let uri = format!("sip:user{}@{PROXY}", USERS + 1);
+        Message::request(method.clone(), &uri)
+            .with(
+                Name::Via,
+                format!("SIP/2.0/UDP {CALLERS};branch=z9hG4bK{call}"),
+            )
+            .with(Name::MaxForwards, "70")
+            .with(Name::From, format!("<sip:user1@{PROXY}>;tag=1"))
+            .with(Name::To, format!("<{uri}>{to_tag}"))
+            .with(Name::CallId, call)
+            .with(Name::CSeq, format!("1 {method}"))
+    };
+    let from = flow(address(PROXY), address(CALLERS));
+    let long = OverloadPolicy::default().queue_delay_target;
+    let mut receive = |after: Duration, waited: Duration, message: Message| {
+        world.now += after;
+        world
+            .proxy
+            .handle_message_after(world.now, waited, from, message);
+        let asks = world.proxy.poll_query().is_some();
+        let sent = world.proxy.poll_transmit();
+        (
+            asks,
+            sent.map(|sent| Message::read(sent.payload).expect("a message")),
+        )
+    };
+    let (asks, trying) = receive(Duration::ZERO, long, request(Method::Invite, "1", ""));
+    assert!(asks, "one that waited is no queue yet");
+    assert_eq!(trying.and_then(|trying| trying.status()), Some(100));
+    let second = Duration::from_secs(1);
+    let (asks, refusal) = receive(second, long, request(Method::Invite, "2", ""));
+    let refusal = refusal.expect("an answer");
+    assert_eq!((asks, refusal.status()), (false, Some(503)));
+
+    let to = refusal.to().expect("To");
+    let tag = format!(";tag={}", to.tag().expect("a tag"));
+    let ack = request(Method::Ack, "2", &tag);
+    let (asks, sent) = receive(second, Duration::ZERO, ack);
+    assert!(!asks && sent.is_none(), "{sent:?}");
+    // Another's is taken to the callee.
+    let ack = request(Method::Ack, "2", ";tag=2");
+    let (asks, _) = receive(second, Duration::ZERO, ack);
+    assert!(asks);
 }

@@ -315,7 +315,7 @@ impl Proxy {
             }
             Admission::Refuse | Admission::Admit => {}
         }
-        if self.acknowledges_refusal(&message) {
+        if self.acknowledges_refusal(now, &message) {
             return;
         }
         if let Err(violation) = message.validate() {
@@ -635,8 +635,8 @@ impl Proxy {
 
     /// Whether a message is an ACK to a response that was sent without a transaction, to refuse a call:
     /// it is for nobody.
-    fn acknowledges_refusal(&mut self, message: &Message) -> bool {
-        if !self.defence.is_refusing() || message.method() != Some(&Method::Ack) {
+    fn acknowledges_refusal(&mut self, now: Instant, message: &Message) -> bool {
+        if message.method() != Some(&Method::Ack) || !self.defence.may_be_acknowledged(now) {
             return false;
         }
         let tag = self.tag_for(message);
@@ -646,6 +646,7 @@ impl Proxy {
 
     fn answer_overloaded(&mut self, now: Instant, flow: Flow, request: &Message) {
         self.statistics.refused += 1;
+        self.defence.note_refused(now);
         let seconds = self.defence.retry_after().as_secs().max(1);
         let response = Rejection::overloaded()
             .with(Name::RetryAfter, seconds.to_string())

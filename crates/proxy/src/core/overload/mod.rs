@@ -116,6 +116,8 @@ pub(crate) struct Defence {
     scanners: Sources,
     queue: QueueDelay,
     is_draining: bool,
+    /// When a request was refused last.
+    refused: Option<Instant>,
     statistics: OverloadStatistics,
 }
 
@@ -139,6 +141,7 @@ impl Defence {
             unauthenticated: None,
             queue: QueueDelay::default(),
             is_draining: false,
+            refused: None,
             statistics: OverloadStatistics::default(),
         };
         defence.set_policy(policy);
@@ -170,9 +173,15 @@ impl Defence {
         }
     }
 
-    /// Whether new calls are refused now because messages wait too long.
-    pub(crate) fn is_refusing(&self) -> bool {
-        self.queue.is_standing()
+    /// Takes notice that a request is refused now.
+    pub(crate) fn note_refused(&mut self, now: Instant) {
+        self.refused = Some(now);
+    }
+
+    /// Whether an ACK that comes now may be for a refusal.
+    pub(crate) fn may_be_acknowledged(&self, now: Instant) -> bool {
+        self.refused
+            .is_some_and(|refused| now.saturating_duration_since(refused) < ACKNOWLEDGED_WITHIN)
     }
 
     /// After what time a client that is refused may come back.
@@ -223,6 +232,7 @@ impl Defence {
             return Admission::Admit;
         };
         *refused += 1;
+        self.note_refused(now);
         Admission::Refuse
     }
 
@@ -310,6 +320,10 @@ impl Defence {
             }
     }
 }
+
+/// For how long after a refusal its ACK may come: as long as the client's transaction is there to send one
+/// again, 64·T1 and more (Timer D, RFC 3261 section 17.1.1.2).
+const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(33);
 
 /// How many times as long as new calls other requests outside of a dialog may wait.
 const OTHERS_WAIT: u32 = 4;

@@ -173,7 +173,7 @@ fn kernel_drops(port: u16) -> u64 {
 /// It measures, so it wants a machine of its own:
 /// `cargo test --release -p tandem --test program fifth -- --ignored --nocapture`.
 #[test]
-#[ignore = "measures; run it alone"]
+#[ignore = "measures a processor's work: on a busy machine the callers cannot keep up; run it alone"]
 fn held_to_a_fifth_of_a_processor_it_completes_most_of_what_it_can_at_twice_that() {
     let group = match ControlGroup::of_a_fifth() {
         Ok(group) => group,
