@@ -22,7 +22,8 @@ pub struct OverloadPolicy {
     /// [interval](OverloadPolicy::queue_delay_interval), new calls are refused until one does.
     pub queue_delay_target: Duration,
     /// For how long messages must have waited too long before calls are refused: longer than a burst,
-    /// and than the system ever lets the process pause.
+    /// and than the system ever lets the process pause. For ten times as long after calls were refused,
+    /// those that have waited too long are refused without further proof.
     pub queue_delay_interval: Duration,
     /// The part of the transactions' room that is kept for what belongs to a dialog, in per cent: new
     /// calls are refused when only so much is left.
