@@ -122,6 +122,13 @@ struct Flaws {
 }
 
 impl Message {
+    /// Gives back the memory that was asked for in advance: for a message that is kept, and that few
+    /// edits are to come to.
+    pub fn shrink_to_fit(&mut self) {
+        self.fields.shrink_to_fit();
+        self.written.shrink_to_fit();
+    }
+
     /// Whether it is a request.
     pub fn is_request(&self) -> bool {
         matches!(self.start, Start::Request { .. })

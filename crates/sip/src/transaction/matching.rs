@@ -64,7 +64,8 @@ pub(super) fn write_server_key(
 }
 
 fn write_part(key: &mut Vec<u8>, part: &[u8]) {
-    key.extend_from_slice(&(part.len() as u64).to_be_bytes());
+    // No message is longer than this can tell.
+    key.extend_from_slice(&(part.len() as u32).to_be_bytes());
     key.extend_from_slice(part);
 }
 
