@@ -14,6 +14,8 @@ pub(crate) struct ChunkArrow {
     pub(crate) source: Endpoint,
     pub(crate) destination: Endpoint,
     pub(crate) packet: u64,
+    /// It belongs to the handshake.
+    sets_up: bool,
     pub(crate) label: String,
 }
 
@@ -34,16 +36,17 @@ struct Wanted {
 impl ChunkArrows {
     /// Arrows kept in all.
     const MOST: usize = 100_000;
-    /// How long before and after a call its association's chunks belong to it: the set-up before the first
-    /// message, the SACK after the last.
-    const MARGIN_NANOSECONDS: i64 = 500_000_000;
+    /// How long before a call the set-up of its association belongs to it.
+    const BEFORE_NANOSECONDS: i64 = 5_000_000_000;
+    /// How long after a call chunks belong to it: a SACK may be delayed by 200 ms (RFC 9260 section 6.2).
+    const AFTER_NANOSECONDS: i64 = 250_000_000;
 
     /// For calls between these ends from one time to another.
     pub fn new(calls: impl IntoIterator<Item = (Vec<Endpoint>, Time, Time)>) -> ChunkArrows {
         let wanted = calls.into_iter().map(|(ends, first, last)| Wanted {
             ends,
-            from: first.moved(-Self::MARGIN_NANOSECONDS),
-            until: last.moved(Self::MARGIN_NANOSECONDS),
+            from: first,
+            until: last.moved(Self::AFTER_NANOSECONDS),
         });
         ChunkArrows {
             wanted: wanted.collect(),
@@ -56,8 +59,13 @@ impl ChunkArrows {
         let What::Sctp(sctp) = &seen.what else {
             return;
         };
+        let sets_up = sctp.packet.chunks().flatten().any(|chunk| sets_up(&chunk));
         let is_wanted = |wanted: &Wanted| {
-            wanted.from <= seen.time
+            let from = match sets_up {
+                true => wanted.from.moved(-Self::BEFORE_NANOSECONDS),
+                false => wanted.from,
+            };
+            from <= seen.time
                 && seen.time <= wanted.until
                 && is_between(&wanted.ends, seen.source.address, seen.destination.address)
         };
@@ -67,7 +75,7 @@ impl ChunkArrows {
         let mut label = String::new();
         for chunk in sctp.packet.chunks().flatten() {
             // The messages in DATA are arrows themselves.
-            if let Chunk::Data(_) = chunk {
+            if let Chunk::Data(_) | Chunk::Pad(_) = chunk {
                 continue;
             }
             let separator = if label.is_empty() { "" } else { " + " };
@@ -79,6 +87,7 @@ impl ChunkArrows {
                 source: seen.source,
                 destination: seen.destination,
                 packet: seen.packet,
+                sets_up,
                 label,
             });
         }
@@ -91,15 +100,26 @@ impl ChunkArrows {
         first: Time,
         last: Time,
     ) -> impl Iterator<Item = &'c ChunkArrow> {
-        let from = first.moved(-Self::MARGIN_NANOSECONDS);
-        let until = last.moved(Self::MARGIN_NANOSECONDS);
+        let until = last.moved(Self::AFTER_NANOSECONDS);
         self.arrows.iter().filter(move |arrow| {
+            let from = match arrow.sets_up {
+                true => first.moved(-Self::BEFORE_NANOSECONDS),
+                false => first,
+            };
             from <= arrow.time
                 && arrow.time <= until
                 && ends.contains(&arrow.source)
                 && ends.contains(&arrow.destination)
         })
     }
+}
+
+/// Whether a chunk is part of the handshake.
+fn sets_up(chunk: &Chunk<'_>) -> bool {
+    matches!(
+        chunk,
+        Chunk::Init(_) | Chunk::InitAck(_) | Chunk::CookieEcho(_) | Chunk::CookieAck
+    )
 }
 
 /// Whether both addresses are of those who took part.

@@ -162,10 +162,9 @@ impl Summaries {
         let (mut callers, mut callees) = (callers.into_iter(), callees.into_iter());
         for number in 1..=rows as u64 {
             let session = row(number, callers.next(), callees.next());
-            for delay in [session.register_delay_1(), session.register_delay_2()] {
-                if let Some(delay) = delay {
-                    sip.register_delay.record(delay);
-                }
+            let delays = [session.register_delay_1(), session.register_delay_2()];
+            for delay in delays.into_iter().flatten() {
+                sip.register_delay.record(delay);
             }
             if session.timestamps.get(Event::Invite1).is_some() {
                 sip.timeline.at(session.began).calls += 1;

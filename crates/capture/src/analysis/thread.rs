@@ -132,7 +132,9 @@ impl Thread {
                 }
             }
         }
+        // Streams are read once by the reader, however often their packets come.
         if let Some(at) = last_here
+            && carrier == Carrier::Udp
             && (seen.time - self.entries[at].received).abs() < Self::COPY_NANOSECONDS
         {
             self.copies += 1;

@@ -1,7 +1,8 @@
 //! A page like the demo's, with made-up figures.
 
 use report::{
-    Axis, Cell, Colour, Column, Machine, Page, Plot, Provenance, Row, Section, Series, Table,
+    Arrow, ArrowKind, Axis, Cell, Colour, Column, Ladder, Machine, Page, Plot, Provenance, Row,
+    Section, Series, Table,
 };
 
 /// What a transport did at one loss.
@@ -176,6 +177,7 @@ pub(crate) fn page() -> Page {
                 .plot(delay_plot()),
         )
         .section(Section::new("All figures").table(table()))
+        .section(Section::new("A call").ladder(ladder()))
         .provenance(Provenance {
             program: "tandem 0.1.0".into(),
             machine,
@@ -189,4 +191,25 @@ pub(crate) fn page() -> Page {
                 ("associations".into(), "shared".into()),
             ],
         })
+}
+
+fn ladder() -> Ladder {
+    let mut ladder =
+        Ladder::new("alice → bob", ["192.0.2.1", "192.0.2.2"]).note("One retransmission.");
+    for (from, label, kind, is_repeated) in [
+        (0, "INVITE", ArrowKind::Request, false),
+        (0, "INVITE", ArrowKind::Request, true),
+        (1, "SACK", ArrowKind::Transport, false),
+        (1, "486 Busy <Here>", ArrowKind::Bad, false),
+    ] {
+        ladder.push(Arrow {
+            time: "0.000 ms".into(),
+            from,
+            to: 1 - from,
+            label: label.into(),
+            kind,
+            is_repeated,
+        });
+    }
+    ladder
 }
