@@ -124,11 +124,15 @@ impl Context {
     pub(crate) fn new(
         now: Instant,
         timeout: Duration,
-        request: Message,
+        mut request: Message,
         arrival: Flow,
         fingerprint: Fingerprint,
     ) -> Context {
         let is_invite = request.method() == Some(&Method::Invite);
+        if is_invite {
+            // It may ring for minutes.
+            request.shrink_to_fit();
+        }
         Context {
             call: is_invite
                 .then(|| Call::of(&request, arrival))
