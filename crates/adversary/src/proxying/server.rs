@@ -54,6 +54,7 @@ impl Server {
             ..Config::default()
         };
         config.queries.maximum_parked = MAXIMUM_PARKED;
+        config.queries.maximum_resolving = MAXIMUM_PARKED;
         config.registrar.minimum_expires = Duration::from_secs(1);
         config.transactions.max_transactions = MAXIMUM_TRANSACTIONS;
         config.transactions.max_octets = MAXIMUM_OCTETS;
@@ -167,7 +168,8 @@ impl Server {
     /// Nothing is beyond its bound.
     pub(super) fn check_bounds(&self) {
         let statistics = self.proxy.statistics();
-        assert!(statistics.questions <= MAXIMUM_PARKED as u64);
+        // To the store, and to the DNS.
+        assert!(statistics.questions <= 2 * MAXIMUM_PARKED as u64);
         assert!(statistics.response_contexts <= 2 * MAXIMUM_TRANSACTIONS as u64);
         assert!(statistics.branches <= MAXIMUM_TRANSACTIONS as u64);
         // A response may come that is longer than the room that is left.
