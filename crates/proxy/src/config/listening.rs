@@ -28,6 +28,15 @@ fn listener(section: &Section<'_, '_>) -> Option<(Listen, Option<TlsServerConfig
     let address: Option<SocketAddr> = section.required("address");
     let certificate: Option<PathBuf> = section.optional("certificate");
     let key: Option<PathBuf> = section.optional("key");
+    let is_half = certificate.is_some() != key.is_some();
+    let first = certificate
+        .zip(key)
+        .map(|(certificate, key)| CertificateFiles { certificate, key });
+    let further = section.list("certificates", certificate_files);
+    let certificates: Vec<CertificateFiles> = first
+        .into_iter()
+        .chain(further.into_iter().flatten())
+        .collect();
     let client_certificates = section.one_of(
         "client_certificates",
         ClientCertificates::None,
@@ -42,16 +51,16 @@ fn listener(section: &Section<'_, '_>) -> Option<(Listen, Option<TlsServerConfig
         transport: transport?,
         address: address?,
     };
-    match (listen.transport.is_secure(), certificate, key) {
-        (true, Some(certificate), Some(key)) => {
+    match (listen.transport.is_secure(), certificates.is_empty()) {
+        (true, false) if !is_half => {
             let tls = TlsServerConfig {
-                certificates: vec![CertificateFiles { certificate, key }],
+                certificates,
                 client_certificates,
                 authorities: authorities.map_or(Authorities::System, Authorities::File),
             };
             Some((listen, Some(tls)))
         }
-        (false, None, None) => Some((listen, None)),
+        (false, true) if !is_half => Some((listen, None)),
         (true, ..) => {
             section.problem(
                 "transport",
@@ -75,4 +84,13 @@ fn listener(section: &Section<'_, '_>) -> Option<(Listen, Option<TlsServerConfig
             None
         }
     }
+}
+
+fn certificate_files(section: &Section<'_, '_>) -> Option<CertificateFiles> {
+    let certificate = section.required("certificate");
+    let key = section.required("key");
+    Some(CertificateFiles {
+        certificate: certificate?,
+        key: key?,
+    })
 }

@@ -4,13 +4,24 @@ use std::time::Duration;
 
 use sip::NameAddr;
 
-use super::reader::Section;
+use super::reader::{Reading, Section};
 use crate::ProxyConfig;
 use crate::location::{Synchronous, Url};
 
 pub(super) fn read(file: &Section<'_, '_>, proxy: &mut ProxyConfig) {
     file.section("location", |section| location(section, proxy));
     file.section("registrar", |section| registrar(section, proxy));
+}
+
+/// Checks what stands in several tables: passwords are asked for, and somewhere there are some.
+pub(super) fn check(proxy: &ProxyConfig, reading: &Reading<'_>) {
+    let authentication = &proxy.policy.authentication;
+    if (authentication.register || authentication.calls) && proxy.location.url.path().is_none() {
+        reading.problem_at(
+            "location.store",
+            "location.store keeps no users, and [authentication] asks for passwords: sqlite:PATH is expected",
+        );
+    }
 }
 
 fn location(section: &Section<'_, '_>, proxy: &mut ProxyConfig) {

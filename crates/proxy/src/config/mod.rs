@@ -98,7 +98,9 @@ impl Settings {
         })?;
         let reading = Reading::new(text);
         let mut settings = reading.file(&table, whole);
-        routing::check(&settings.proxy.policy, &reading);
+        let proxy = &settings.proxy;
+        routing::check(&proxy.policy, &proxy.transports.listeners, &reading);
+        location::check(proxy, &reading);
         let (problems, keys) = reading.finish();
         settings.keys = keys;
         match problems.is_empty() {

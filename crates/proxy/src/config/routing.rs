@@ -3,7 +3,8 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use sip::Method;
+use sip::{Method, Transport, Uri};
+use sip_net::Listen;
 
 use super::forwarding::MODES;
 use super::reader::{Reading, Section};
@@ -18,10 +19,50 @@ pub(super) fn read(file: &Section<'_, '_>, routing: &mut Routing) {
     });
 }
 
-/// Checks what stands in several tables: a route and the group that it names.
-pub(super) fn check(policy: &Policy, reading: &Reading<'_>) {
+/// Checks what stands in several tables: a route, the group that it names, and the listener for its transport.
+pub(super) fn check(policy: &Policy, listeners: &[Listen], reading: &Reading<'_>) {
     if let Err(error) = policy.routing.validate() {
         reading.problem_at(&error.key, &error);
+    }
+    // Without any here they are given elsewhere.
+    if listeners.is_empty() {
+        return;
+    }
+    let routes = policy.routing.routes.iter().enumerate();
+    let targets = routes.filter_map(|(index, route)| match &route.to {
+        RouteTarget::Uri(uri) => Some((format!("route[{index}].to"), uri.as_str())),
+        RouteTarget::Group(_) => None,
+    });
+    let groups = policy.routing.groups.iter();
+    let members = groups.flat_map(|(name, group)| {
+        let key = move |index| format!("group.{name}.members[{index}].uri");
+        let members = group.members.iter().enumerate();
+        members.map(move |(index, member)| (key(index), member.uri.as_str()))
+    });
+    for (key, uri) in targets.chain(members) {
+        let Some(transport) = named_transport(uri) else {
+            continue;
+        };
+        if !listeners.iter().any(|listen| listen.transport == transport) {
+            reading.problem_at(
+                &key,
+                format_args!(
+                    "{key} = \"{uri}\" goes over {transport}, for which there is no [[listener]]: \
+                     a server there could not send requests back"
+                ),
+            );
+        }
+    }
+}
+
+/// The transport that a URI leaves no choice about.
+fn named_transport(uri: &str) -> Option<Transport> {
+    let Ok(Uri::Sip(uri)) = Uri::parse(uri) else {
+        return None;
+    };
+    match uri.parameter("transport") {
+        Some(name) => Transport::from_uri_parameter(name, uri.is_secure()),
+        None => None,
     }
 }
 

@@ -250,6 +250,50 @@ unauthenticated_per_second_per_source = 0
 }
 
 #[test]
+fn a_listener_has_as_many_certificates_as_it_needs() {
+    let listener = "[[listener]]\ntransport = \"tls\"\naddress = \"192.0.2.1:5061\"\n";
+    let own = "certificate = \"a.pem\"\nkey = \"a.key\"\n";
+    let further = "[[listener.certificates]]\ncertificate = \"b.pem\"\nkey = \"b.key\"\n\
+                   [[listener.certificates]]\ncertificate = \"c.pem\"\nkey = \"c.key\"\n";
+    let names = |text: &str| -> Vec<String> {
+        let settings = read(&format!("{listener}{text}")).expect("nothing is wrong");
+        let (_, tls) = settings
+            .proxy
+            .transports
+            .tls
+            .listeners
+            .first()
+            .expect("one")
+            .clone();
+        let names = tls.certificates.iter().map(|files| {
+            let stem = files.certificate.with_extension("");
+            assert_eq!(files.key, stem.with_extension("key"));
+            stem.display().to_string()
+        });
+        names.collect()
+    };
+    assert_eq!(names(own), ["a"]);
+    assert_eq!(names(&format!("{own}{further}")), ["a", "b", "c"]);
+    assert_eq!(names(further), ["b", "c"]);
+    for (text, expected) in [
+        ("", "needs a certificate"),
+        ("certificate = \"a.pem\"\n", "needs a certificate"),
+        (
+            "[[listener.certificates]]\ncertificate = \"b.pem\"\n",
+            "[listener[0].certificates[0]] needs a key \"key\"",
+        ),
+    ] {
+        let lines = refused(&format!("{listener}{text}"));
+        assert!(
+            lines.iter().any(|line| line.contains(expected)),
+            "{lines:?}"
+        );
+    }
+    let plain = listener.replace("tls", "tcp").replace("5061", "5060");
+    assert!(!refused(&format!("{plain}{further}")).is_empty());
+}
+
+#[test]
 fn intervals_and_routes_that_make_no_sense_are_told() {
     for (key, expected) in [
         ("default_expires = \"0s\"", "registrar.default_expires"),
@@ -279,6 +323,43 @@ fn intervals_and_routes_that_make_no_sense_are_told() {
             .len(),
         1
     );
+}
+
+#[test]
+fn what_can_never_work_is_told() {
+    let udp = "[[listener]]\ntransport = \"udp\"\naddress = \"127.0.0.1:0\"\n";
+    for (text, expected) in [
+        (
+            "[websocket]\npath = \"sip\"\n",
+            "tandem.toml:2: websocket.path",
+        ),
+        (
+            "[websocket]\norigins = [\"https://example.org/\"]\n",
+            "tandem.toml:2: websocket.origins",
+        ),
+        (
+            "[location]\nstore = \"memory:\"\n[authentication]\nregister = true\n",
+            "tandem.toml:2: location.store keeps no users",
+        ),
+        (
+            &format!(
+                "{udp}[[route]]\ndomain = \"example.net\"\nto = \"sip:gw.example;transport=tls\"\n"
+            ),
+            "tandem.toml:6: route[0].to = \"sip:gw.example;transport=tls\" goes over tls",
+        ),
+        (
+            &format!(
+                "{udp}[[route]]\ndomain = \"example.net\"\ngroup = \"g\"\n[group.g]\n\
+                 members = [{{ uri = \"sip:192.0.2.1;transport=tcp\" }}]\n"
+            ),
+            "group.g.members[0].uri",
+        ),
+    ] {
+        let error = read(text).expect_err("it cannot work").to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    let web = "[websocket]\npath = \"/sip\"\norigins = [\"https://example.org:8443\"]\n";
+    assert!(read(web).is_ok());
 }
 
 #[test]

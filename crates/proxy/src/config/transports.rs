@@ -122,8 +122,30 @@ fn tls(section: &Section<'_, '_>, transports: &mut SipNetConfig) {
 fn websocket(section: &Section<'_, '_>, transports: &mut SipNetConfig) {
     let websocket = &mut transports.websocket;
     websocket.path = section.optional("path");
+    if websocket
+        .path
+        .as_deref()
+        .is_some_and(|path: &str| !path.starts_with('/'))
+    {
+        section.refuse("path", "a path that begins with a slash, such as \"/sip\",");
+    }
     websocket.origins = section.get("origins", Vec::new());
+    if !websocket.origins.iter().all(|origin| is_origin(origin)) {
+        section.refuse(
+            "origins",
+            "a list of origins as browsers send them, such as \"https://example.org\" or \
+             \"https://example.org:8443\",",
+        );
+    }
     websocket.ping_interval = section.get("ping_interval", websocket.ping_interval);
+}
+
+/// Whether a text is a serialised origin (RFC 6454 section 6.2): a scheme, a host, a port perhaps, and no path.
+fn is_origin(text: &str) -> bool {
+    let authority = text.split_once("://").map(|(_, authority)| authority);
+    authority.is_some_and(|authority| {
+        !authority.is_empty() && !authority.contains(['/', '?', '#', '@', ' '])
+    })
 }
 
 fn dns(section: &Section<'_, '_>, dns: &mut ResolverConfig) {
