@@ -1,6 +1,6 @@
 //! Hostile captures: whatever is damaged, reading ends, does not panic, and holds no more than it may.
 
-use capture::{Limits, Reader, Settings};
+use capture::{KeyLog, Limits, Reader, Settings};
 use proptest::prelude::*;
 
 use crate::build::*;
@@ -29,6 +29,9 @@ fn captures() -> Vec<Vec<u8>> {
     let fin = Flags { fin: true, ..data };
     let upgrade = b"GET / HTTP/1.1\r\nUpgrade: websocket\r\n\r\n";
     let frame = [&[0x81, 126, 1, 0][..], &long[..256]].concat();
+    let client_hello = hello(1, &[0, 0, 2, 0x13, 0x01, 1, 0]);
+    let server_hello = hello(2, &[0, 0x13, 0x01, 0, 0, 6, 0, 43, 0, 2, 3, 4]);
+    let sealed = [&[23, 3, 3, 0, 100][..], &[5; 100]].concat();
     let packets = [
         udp(ALICE, BOB, &request("call", 5)),
         packet(ALICE, BOB, 132, &sctp),
@@ -41,6 +44,9 @@ fn captures() -> Vec<Vec<u8>> {
         tcp(BOB, ALICE, 1 + upgrade.len() as u32, data, &frame),
         tcp(ALICE, BOB, 9000, data, &request("after a gap", 1)),
         tcp(ALICE, BOB, 9500, fin, b""),
+        tcp(CAROL, BOB, 1, data, &client_hello),
+        tcp(BOB, CAROL, 1, data, &server_hello),
+        tcp(CAROL, BOB, 1 + client_hello.len() as u32, data, &sealed),
         udp(
             "[2001:db8::1]:5060",
             "[2001:db8::2]:5060",
@@ -78,6 +84,30 @@ fn captures() -> Vec<Vec<u8>> {
     vec![pcap, pcapng, text]
 }
 
+const CAROL: &str = "192.0.2.3:5061";
+
+/// A record with a hello of TLS, whose random number is all ones.
+fn hello(kind: u8, rest: &[u8]) -> Vec<u8> {
+    let length = 34 + rest.len() as u8;
+    let record = [22, 3, 3, 0, 4 + length, kind, 0, 0, length, 3, 3];
+    [&record[..], &[1; 32], rest].concat()
+}
+
+/// A key log for those.
+fn keys() -> KeyLog {
+    let random = "01".repeat(32);
+    let mut keys = KeyLog::default();
+    for label in [
+        "CLIENT_RANDOM",
+        "CLIENT_HANDSHAKE_TRAFFIC_SECRET",
+        "SERVER_HANDSHAKE_TRAFFIC_SECRET",
+        "CLIENT_TRAFFIC_SECRET_0",
+    ] {
+        keys.add(format!("{label} {random} 0123").as_bytes());
+    }
+    keys
+}
+
 fn block(kind: u32, body: &[u8]) -> Vec<u8> {
     let length = (12 + body.len().next_multiple_of(4)) as u32;
     let mut block = [&kind.to_le_bytes()[..], &length.to_le_bytes(), body].concat();
@@ -98,6 +128,7 @@ fn read_hostile(file: &[u8]) {
     };
     let settings = Settings {
         limits,
+        keys: keys(),
         ..Settings::default()
     };
     let Ok(mut reader) = Reader::open_with(file, 0, &settings) else {

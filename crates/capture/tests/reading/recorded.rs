@@ -155,9 +155,10 @@ fn check(file: &[u8], mut sent: Vec<(Carrier, Vec<u8>)>, kind: &[&str]) {
 /// Both ends of OpenSSL, with every cipher suite that has authenticated encryption.
 #[test]
 fn tls_with_a_key_log() {
-    let (Some(tcpdump), Some(openssl), Some(namespace)) = (
+    let (Some(tcpdump), Some(openssl), Some(editcap), Some(namespace)) = (
         require_command("tcpdump", "tcpdump"),
         require_command("openssl", "openssl"),
+        require_command("editcap", "wireshark-common"),
         Namespace::new(),
     ) else {
         return;
@@ -246,6 +247,17 @@ fn tls_with_a_key_log() {
             [from_client, from_server, after_update].map(|octets| (Carrier::Tls, octets));
         assert_eq!(messages(&kept), expected, "{suite:?} {:?}", troubles(&kept));
         assert_eq!(counts.connections_without_secrets, 0);
+
+        // With the secrets in the file itself.
+        let injected = Command::new(&editcap)
+            .arg("--inject-secrets")
+            .arg(format!("tls,{}", path("keys").display()))
+            .args([&recording, &path("injected")])
+            .output()
+            .unwrap();
+        assert!(injected.status.success(), "{injected:?}");
+        let kept = read(&std::fs::read(path("injected")).unwrap());
+        assert_eq!(messages(&kept), expected, "{suite:?}");
 
         let (kept, counts) = read_with(&file, &Settings::default());
         assert!(kept.is_empty());
