@@ -186,22 +186,69 @@ async fn what_is_no_sip_is_told_and_the_connection_stays() {
 }
 
 #[tokio::test]
-async fn half_a_message_and_silence_do_not_stay() {
+async fn messages_that_come_together_are_taken_together() {
+    let mut server = Node::listen(LISTEN);
+    let mut client = open(&server).await;
+    let names = ["a", "b", "c"];
+    let octets = names.map(|name| frame(TEXT, &request(name))).concat();
+    client.write_all(&octets).await.expect("written");
+    for name in names {
+        server.expect(&request(name)).await;
+    }
+}
+
+#[tokio::test]
+async fn half_a_message_does_not_stay() {
     let limit = Limits {
         partial_message_timeout: Duration::from_millis(200),
-        first_message_timeout: Duration::from_millis(600),
+        ..Limits::default()
+    };
+    let mut server = Node::start(limits(limit, LISTEN));
+    let whole = frame(TEXT, &request("a"));
+    let beginning = &whole[..40];
+    let begun = frame(TEXT_BEGINS, &request("b")[..40]);
+    for (before, partial) in [
+        (&[][..], beginning),
+        // What is whole excuses nothing that begins in the same packet.
+        (&whole, beginning),
+        (&whole, &begun),
+    ] {
+        let began = Instant::now();
+        let mut client = open(&server).await;
+        let octets = [before, partial].concat();
+        client.write_all(&octets).await.expect("written");
+        if !before.is_empty() {
+            server.expect(&request("a")).await;
+        }
+        assert_eq!(closed(&mut server).await, CloseReason::PartialMessage);
+        assert!(began.elapsed() >= Duration::from_millis(190));
+    }
+
+    // Nor do pings between its parts, one by one or without a pause.
+    for (pings, pause) in [(1, Duration::from_millis(20)), (100, Duration::ZERO)] {
+        let mut client = open(&server).await;
+        client.write_all(&begun).await.expect("written");
+        let pinging = tokio::spawn(async move {
+            let pings = frame(PING, b"x").repeat(pings);
+            while client.write_all(&pings).await.is_ok() {
+                tokio::time::sleep(pause).await;
+            }
+        });
+        assert_eq!(closed(&mut server).await, CloseReason::PartialMessage);
+        pinging.abort();
+    }
+}
+
+#[tokio::test]
+async fn silence_does_not_stay() {
+    let limit = Limits {
+        first_message_timeout: Duration::from_secs(2),
         ..Limits::default()
     };
     let mut server = Node::start(limits(limit, LISTEN));
     let began = Instant::now();
-    let mut partial = open(&server).await;
-    let message = frame(TEXT, &request("a"));
-    partial.write_all(&message[..40]).await.expect("written");
-    assert_eq!(closed(&mut server).await, CloseReason::PartialMessage);
-    assert!(began.elapsed() >= Duration::from_millis(190));
-
     let mut pinging = open(&server).await;
-    let began = Instant::now();
+    // Pings are no messages.
     for _ in 0..3 {
         pinging
             .write_all(&frame(PING, b"x"))
@@ -210,7 +257,7 @@ async fn half_a_message_and_silence_do_not_stay() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(closed(&mut server).await, CloseReason::Silent);
-    assert!(began.elapsed() >= Duration::from_millis(500));
+    assert!(began.elapsed() >= Duration::from_millis(1_900));
 }
 
 #[tokio::test]

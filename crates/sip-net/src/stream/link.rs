@@ -133,6 +133,11 @@ impl Link {
         self.lock().octets().is_turn_over()
     }
 
+    /// Whether what was read so far ends within a message of a WebSocket.
+    pub(super) fn is_partial(&self) -> bool {
+        self.lock().octets().is_partial()
+    }
+
     /// How many octets were read so far.
     pub(super) fn received(&self) -> u64 {
         self.lock().octets().received()

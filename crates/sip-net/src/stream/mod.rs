@@ -4,6 +4,7 @@
 //! which is what differs between the transports. `accept` and `open` make it from a socket.
 
 mod accept;
+mod frames;
 mod handshake;
 mod link;
 mod octets;

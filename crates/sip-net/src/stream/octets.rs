@@ -10,6 +10,8 @@ use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
+use super::frames::Frames;
+
 /// A TCP connection, with TLS in it or not.
 ///
 /// Nothing waits: where the kernel has nothing to read or no room to write, the error is
@@ -21,6 +23,8 @@ pub(super) struct Octets {
     blocked_on: Interest,
     /// All that was read so far.
     received: u64,
+    /// Where that ends, where it is a WebSocket.
+    frames: Option<Box<Frames>>,
     /// What may still be read before others get their turn.
     allowance: usize,
 }
@@ -33,6 +37,7 @@ impl Octets {
             tls: None,
             blocked_on: Interest::READABLE,
             received: 0,
+            frames: None,
             allowance: ALLOWANCE,
         }
     }
@@ -83,6 +88,18 @@ impl Octets {
     /// How many octets were read so far.
     pub(super) fn received(&self) -> u64 {
         self.received
+    }
+
+    /// What comes is a WebSocket, from its handshake on.
+    pub(super) fn follow_frames(&mut self) {
+        self.frames = Some(Box::new(Frames::new()));
+    }
+
+    /// Whether what was read so far ends within a message of a WebSocket.
+    pub(super) fn is_partial(&self) -> bool {
+        self.frames
+            .as_ref()
+            .is_some_and(|frames| frames.is_partial())
     }
 
     /// Begins a turn, in which so much can be read and no more: a peer that sends without a pause
@@ -183,12 +200,17 @@ impl Read for Octets {
         }
         let read = if self.tls.is_some() {
             self.read_through_tls(buffer)
-        } else {
+        } else if self.frames.is_some() {
             Kernel(&self.socket).read(buffer)
+        } else {
+            read_plain(&self.socket, buffer)
         };
         match &read {
             Ok(length) => {
                 self.received += *length as u64;
+                if let Some(frames) = &mut self.frames {
+                    frames.pass(buffer.get(..*length).unwrap_or_default());
+                }
                 self.allowance = self.allowance.saturating_sub(*length);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -251,20 +273,26 @@ struct Kernel<'a>(&'a TcpStream);
 
 impl Read for Kernel<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let room = buffer.len();
-        let mut last = None;
-        let read = self.0.try_io(Interest::READABLE, || {
-            let length = (&*SockRef::from(self.0)).read(buffer)?;
-            if (1..room).contains(&length) {
-                // Nothing is left: tokio is told what another call would say. That the peer has closed
-                // the connection it does not forget.
-                last = Some(length);
-                return Err(io::ErrorKind::WouldBlock.into());
-            }
-            Ok(length)
-        });
-        last.map_or(read, Ok)
+        self.0.try_read(buffer)
     }
+}
+
+/// One read of octets that nobody keeps back: TLS and the WebSocket do, and have to be asked again whether
+/// or not more has come.
+fn read_plain(socket: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+    let room = buffer.len();
+    let mut last = None;
+    let read = socket.try_io(Interest::READABLE, || {
+        let length = (&*SockRef::from(socket)).read(buffer)?;
+        if (1..room).contains(&length) {
+            // Nothing is left: tokio is told what another call would say. That the peer has closed the
+            // connection it does not forget.
+            last = Some(length);
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(length)
+    });
+    last.map_or(read, Ok)
 }
 
 impl Write for Kernel<'_> {

@@ -32,8 +32,6 @@ pub(super) struct Reader<'a> {
     buffer: BytesMut,
     /// Since when a message has been there in part.
     partial_since: Option<Instant>,
-    /// What had come when the last message was whole.
-    whole_at: u64,
     /// When the first message has to be there; none once it is, and where none has to come.
     first_message_by: Option<Instant>,
 }
@@ -62,7 +60,6 @@ impl<'a> Reader<'a> {
             framing,
             buffer: BytesMut::new(),
             partial_since: None,
-            whole_at: 0,
             first_message_by: (connection.opened_by == OpenedBy::Peer)
                 .then(|| Instant::now() + limits.first_message_timeout),
         }
@@ -129,14 +126,12 @@ impl<'a> Reader<'a> {
             Ok(Received::Octets) => self.take_messages(now).await,
             Ok(Received::Message(octets)) => self.take_whole(octets, now).await,
             Ok(Received::Ping) => {
-                self.heard(now);
+                self.activity.touch(now);
                 self.counters().keep_alives.increment();
-                Ok(())
+                self.note_partial(now)
             }
             Err(error) if would_block(&error) => {
-                if !self.link.is_stream() && self.link.received() > self.whole_at {
-                    self.partial_since.get_or_insert(now);
-                }
+                self.note_partial(now)?;
                 if self.link.is_turn_over() {
                     tokio::task::yield_now().await;
                 }
@@ -188,7 +183,8 @@ impl<'a> Reader<'a> {
 
     /// Takes a message that came whole, in a message of the transport's own.
     async fn take_whole(&mut self, octets: Bytes, now: Instant) -> Result<(), CloseReason> {
-        self.heard(now);
+        self.activity.touch(now);
+        self.partial_since = None;
         if is_keep_alive(&octets) {
             self.counters().keep_alives.increment();
             if is_ping(&octets) {
@@ -246,11 +242,22 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Something whole has come.
-    fn heard(&mut self, now: Instant) {
-        self.activity.touch(now);
-        self.whole_at = self.link.received();
-        self.partial_since = None;
+    /// Notes since when a message of a WebSocket has been there in part. The pings that may come between
+    /// its parts are no excuse, however many.
+    fn note_partial(&mut self, now: Instant) -> Result<(), CloseReason> {
+        if self.link.is_stream() {
+            return Ok(());
+        }
+        if !self.link.is_partial() {
+            self.partial_since = None;
+            return Ok(());
+        }
+        let since = *self.partial_since.get_or_insert(now);
+        let limit = self.shared.config.limits.partial_message_timeout;
+        match now.saturating_duration_since(since) > limit {
+            true => Err(CloseReason::PartialMessage),
+            false => Ok(()),
+        }
     }
 
     /// Answers a ping between two messages. A peer whose queue is full gets something anyway.

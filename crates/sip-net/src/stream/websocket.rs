@@ -65,7 +65,11 @@ pub(super) enum CloseCode {
 /// # Errors
 /// Those of the connection; `InvalidData` where the client asks for something else, which it is
 /// told.
-pub(super) async fn accept(octets: Octets, config: &SipNetConfig) -> io::Result<WebSocket<Octets>> {
+pub(super) async fn accept(
+    mut octets: Octets,
+    config: &SipNetConfig,
+) -> io::Result<WebSocket<Octets>> {
+    octets.follow_frames();
     let protocol = protocol_config(&config.limits);
     negotiate(tungstenite::accept_hdr_with_config(
         octets,
@@ -131,11 +135,12 @@ fn refusal(request: &Request, settings: &WebSocketConfig) -> Option<(StatusCode,
 
 /// The client's part of the handshake with a server of that name. Dropping the future gives it up.
 pub(super) async fn connect(
-    octets: Octets,
+    mut octets: Octets,
     host: &str,
     connection: &Connection,
     config: &SipNetConfig,
 ) -> Result<WebSocket<Octets>, SendError> {
+    octets.follow_frames();
     let failed = |error: Error| match error {
         Error::Io(error) => error.into(),
         other => SendError::WebSocket(other.to_string()),
