@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use sip::{Flow, Message, Peer, Target, Transmit, Transport};
+use sip::{Flow, Host, Message, Peer, Target, Transmit, Transport};
 use tap::Direction;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -42,7 +42,7 @@ pub(crate) struct Shared {
     pub(crate) connections: Connections,
     pub(crate) udp: UdpPorts,
     pub(crate) sctp: SctpStacks,
-    pub(crate) tls: Tls,
+    pub(crate) tls: Arc<Tls>,
     /// What may wait to be sent, everywhere together.
     pub(crate) budget: Arc<Budget>,
 }
@@ -76,7 +76,7 @@ impl Shared {
             connections: Connections::new(udp.len() as u64, &config.limits, budget.clone()),
             udp: UdpPorts::new(udp, impairments, &config),
             sctp,
-            tls,
+            tls: Arc::new(tls),
             budget,
             config,
         }
@@ -383,12 +383,13 @@ impl Shared {
                     && !matches!(transport, Transport::Ws | Transport::Wss) =>
             {
                 outgoing.stream = 0;
+                let peer = who_asked(&outgoing.payload);
                 let worker = outgoing.transaction.map_or(0, |owned| owned.worker);
                 let mut departures = Departures::default();
                 self.send_to(
                     transport,
                     address,
-                    None,
+                    peer,
                     outgoing,
                     (worker, &mut departures),
                 );
@@ -532,5 +533,20 @@ impl Shared {
                     .increment();
             }
         }
+    }
+}
+
+/// Who is expected where a response goes over a connection of its own: the host that has asked, as it
+/// calls itself in the Via (RFC 3261 section 18.2.2). A TLS certificate has to show that name (RFC 5922
+/// section 7.3). `None` where it is an address, and for a request.
+fn who_asked(payload: &Bytes) -> Option<Arc<Peer>> {
+    let message = Message::read(payload.clone()).ok()?;
+    message.status()?;
+    match message.top_via()?.host() {
+        Host::Name(name) => Some(Arc::new(Peer {
+            name: Some(name.into()),
+            ..Peer::default()
+        })),
+        Host::Address(_) => None,
     }
 }

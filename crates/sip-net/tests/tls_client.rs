@@ -5,14 +5,16 @@ mod common;
 use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
+use bytes::Bytes;
 use common::certificates::Authority;
 use common::{Node, PATIENCE, config, request, response, transaction};
 use rcgen::SanType;
 use sip::{Peer as Expected, Target, Transmit, Transport};
 use sip_net::{
-    CertificateFiles, ClientCertificates, Incoming, SendError, SipNetConfig, TlsClientConfig,
-    TlsConfig,
+    CertificateFiles, ClientCertificates, Incoming, Limits, SendError, SipNetConfig,
+    TlsClientConfig, TlsConfig,
 };
 use test_support::{Peer, require_command};
 
@@ -241,4 +243,60 @@ async fn a_peer_that_speaks_no_tls_is_an_error_not_a_wait() {
     send(&client, remote, None, "a");
     let reason = refusal(&mut client).await;
     assert!(reason.contains("InvalidContentType"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_response_finds_the_server_that_has_asked_when_its_connection_is_gone() {
+    let authority = Authority::new();
+    let ours = vec![authority.certificate("127.0.0.1")];
+    let mut proxy = Node::start(SipNetConfig {
+        tls: authority.server(ours),
+        limits: Limits {
+            // Who has closed its half gets its answer by the other one, for as long as this.
+            half_closed_timeout: Duration::from_millis(100),
+            ..Limits::default()
+        },
+        ..config(&["tls:127.0.0.1:0"])
+    });
+    // It shows its name and no address.
+    let name = SanType::DnsName("peer.example.org".try_into().expect("ASCII"));
+    let theirs = vec![authority.certificate_with("peer", vec![name])];
+    let mut peer = server("tls:127.0.0.1:0", authority.server(theirs));
+    let address = peer.address();
+    let renamed = |message: &Bytes, host: &str| {
+        let text = std::str::from_utf8(message).expect("text");
+        let via = format!("TLS {host}:{};", address.port());
+        Bytes::from(text.replace("TCP 127.0.0.1:5060;", &via))
+    };
+    for (call, host, is_found) in [
+        ("a", "peer.example.org", true),
+        // Whoever has asked as somebody else gets nothing.
+        ("b", "other.example.org", false),
+    ] {
+        let asked = renamed(&request(call), host);
+        let opened = peer
+            .transports
+            .connect(Transport::Tls, proxy.address(), true)
+            .await;
+        let there = opened.expect("a connection");
+        peer.send(Target::Flow(there), &asked);
+        let here = proxy.expect(&asked).await;
+        peer.transports.close(there.connection);
+        for end in [&mut peer, &mut proxy] {
+            let event = end.event().await;
+            assert!(
+                matches!(event, Incoming::ConnectionClosed { .. }),
+                "{event:?}"
+            );
+        }
+        let answer = renamed(&response(200, call), host);
+        let target = Target::FlowOrAddress(here, address);
+        proxy.send_for(target, &answer, Some(transaction()));
+        if is_found {
+            peer.expect(&answer).await;
+        } else {
+            let reason = refusal(&mut proxy).await;
+            assert!(reason.contains("not valid for name"), "{reason}");
+        }
+    }
 }

@@ -75,7 +75,7 @@ pub(crate) async fn open(
     queue: mpsc::Receiver<Outgoing>,
     private: bool,
 ) {
-    let role = match role_of_client(&shared, &connection) {
+    let role = match role_of_client(&shared, &connection).await {
         Ok(role) => role,
         Err(error) => {
             let error = SendError::Tls(error.to_string());
@@ -167,11 +167,14 @@ fn role_of_server(shared: &Shared, listener: &SctpListener) -> Result<Option<Rol
 }
 
 /// What we are in the TLS of an association that we begin; nothing where there is no TLS.
-fn role_of_client(shared: &Shared, connection: &Connection) -> Result<Option<Role>, TlsError> {
+async fn role_of_client(
+    shared: &Shared,
+    connection: &Connection,
+) -> Result<Option<Role>, TlsError> {
     if connection.transport != Transport::TlsSctp {
         return Ok(None);
     }
-    let config = shared.tls.client_config(connection.transport)?;
+    let config = shared.tls.client_config(connection.transport).await?;
     let name = server_name(connection.peer.as_deref(), connection.remote);
     Ok(Some(Role::Client(config, name)))
 }

@@ -55,7 +55,7 @@ pub(super) async fn begin(
     let name = server_name(connection.peer.as_deref(), remote);
     let octets = match transport {
         Transport::Tls | Transport::Wss => {
-            let config = shared.tls.client_config(transport);
+            let config = shared.tls.client_config(transport).await;
             let config = config.map_err(|error| SendError::Tls(error.to_string()))?;
             let session = ClientConnection::new(config, name.clone())
                 .map_err(|error| SendError::Tls(error.to_string()))?;

@@ -15,7 +15,8 @@ mod verifiers;
 mod watch;
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::ServerName;
@@ -23,6 +24,7 @@ use rustls::server::NoClientAuth;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{ClientConfig, KeyLog, NoKeyLog, ServerConfig};
 use sip::{Peer, Transport};
+use tokio::task::spawn_blocking;
 
 pub use config::{
     Authorities, CertificateFiles, ClientCertificates, TlsClientConfig, TlsConfig, TlsServerConfig,
@@ -51,7 +53,14 @@ pub(crate) struct Tls {
     current: RwLock<Current>,
     /// The files as they were when they were last read, or tried to be.
     stamps: Mutex<Stamps>,
+    /// Whoever reads what clients use has it, for others to wait.
+    reading: tokio::sync::Mutex<()>,
+    /// How that failed last.
+    failure: Mutex<Option<(Instant, TlsError)>>,
 }
+
+/// How long it is remembered that what clients use cannot be read: not each connection tries anew.
+const FAILURE_REMEMBERED: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Debug, Default)]
 struct Current {
@@ -99,6 +108,8 @@ impl Tls {
             key_log,
             current: RwLock::default(),
             stamps: Mutex::default(),
+            reading: tokio::sync::Mutex::default(),
+            failure: Mutex::default(),
             config,
         };
         tls.reload()?;
@@ -114,27 +125,50 @@ impl Tls {
             .ok_or(TlsError::NoCertificate(listen))
     }
 
-    /// What the next connection that we open over a transport uses.
-    pub(crate) fn client_config(
-        &self,
+    /// What the next connection that we open over a transport uses. Where it has to be read first, that
+    /// keeps no worker from its work.
+    pub(crate) async fn client_config(
+        self: &Arc<Self>,
         transport: Transport,
     ) -> Result<Arc<ClientConfig>, TlsError> {
-        let clients = {
-            let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
-            current.clients.clone()
-        };
-        let clients = match clients {
-            Some(clients) => clients,
-            None => {
-                let clients = self.read_clients()?;
-                let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-                current.clients.get_or_insert(clients).clone()
-            }
-        };
-        Ok(match transport {
+        let of_transport = |clients: Clients| match transport {
             Transport::Wss => clients.web,
             _ => clients.sip,
-        })
+        };
+        if let Some(clients) = self.clients() {
+            return Ok(of_transport(clients));
+        }
+        let _reading = self.reading.lock().await;
+        if let Some(clients) = self.clients() {
+            return Ok(of_transport(clients));
+        }
+        let failure = self.failure().clone();
+        if let Some((since, error)) = failure
+            && since.elapsed() < FAILURE_REMEMBERED
+        {
+            return Err(error);
+        }
+        let tls = self.clone();
+        let read = spawn_blocking(move || tls.load_clients()).await;
+        read.map_err(TlsError::settings)?.map(of_transport)
+    }
+
+    fn clients(&self) -> Option<Clients> {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        current.clients.clone()
+    }
+
+    fn failure(&self) -> MutexGuard<'_, Option<(Instant, TlsError)>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads what clients use and remembers it, or that it could not.
+    fn load_clients(&self) -> Result<Clients, TlsError> {
+        let read = self.read_clients();
+        let failure = read.as_ref().err().cloned();
+        *self.failure() = failure.map(|error| (Instant::now(), error));
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        Ok(current.clients.get_or_insert(read?).clone())
     }
 
     /// Reads all files again. Where that fails everything stays as it is.
@@ -156,6 +190,7 @@ impl Tls {
             true => Some(self.read_clients()?),
             false => None,
         };
+        *self.failure() = None;
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         *current = Current { servers, clients };
         Ok(())

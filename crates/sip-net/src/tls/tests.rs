@@ -170,3 +170,24 @@ fn client_certificates_are_read_as_they_are_written() {
     }
     assert!("Require".parse::<ClientCertificates>().is_err());
 }
+
+#[tokio::test]
+async fn that_authorities_cannot_be_read_is_remembered_until_files_are_read_again() {
+    let files = Files::new();
+    let authority = files.certificate("a.example").certificate;
+    let mut config = TlsConfig::default();
+    config.client.authorities = Authorities::File(authority.clone());
+    let tls = Arc::new(Tls::new(config, &[]).expect("read"));
+    let first = tls.client_config(Transport::Tls).await.expect("known");
+    // As with those of the system, which are read when they are first needed.
+    *tls.current.write().expect("not poisoned") = Current::default();
+    let whole = fs::read(&authority).expect("it is there");
+    fs::write(&authority, "nothing").expect("written");
+    let error = tls.client_config(Transport::Tls).await.err();
+    assert!(matches!(error, Some(TlsError::File { .. })), "{error:?}");
+    fs::write(&authority, whole).expect("written");
+    assert_eq!(tls.client_config(Transport::Wss).await.err(), error);
+    tls.reload().expect("read");
+    let second = tls.client_config(Transport::Tls).await.expect("known");
+    assert!(!Arc::ptr_eq(&first, &second));
+}
