@@ -119,6 +119,42 @@ async fn handshakes_under_way_are_limited() {
 }
 
 #[tokio::test]
+async fn one_source_that_begins_handshakes_does_not_shut_out_others() {
+    let authority = Authority::new();
+    for listen in TRANSPORTS {
+        let limits = Limits {
+            max_handshakes_per_source: 2,
+            ..Limits::default()
+        };
+        let mut server = server(&authority, listen, limits);
+        let _first = plain(&server).await;
+        let _second = plain(&server).await;
+        server
+            .until(async |transports| transports.statistics().await.connections == 2)
+            .await;
+        let mut third = plain(&server).await;
+        is_closed(&mut third).await;
+        assert_eq!(server.transports.statistics().await.connections_refused, 1);
+
+        // Another one calls from the address that it listens on.
+        let elsewhere = listen.replace("127.0.0.1", "127.0.0.2");
+        let client = Node::start(SipNetConfig {
+            tls: authority.server(vec![authority.certificate("127.0.0.2")]),
+            ..config(&[&elsewhere])
+        });
+        let opened = client
+            .transports
+            .connect(transport(listen), server.address(), false)
+            .await;
+        let flow = opened.expect("open");
+        assert_eq!(flow.local.ip(), client.address().ip());
+        client.send(Target::Flow(flow), &request("a"));
+        let flow = server.expect(&request("a")).await;
+        assert_eq!(flow.remote.ip(), client.address().ip());
+    }
+}
+
+#[tokio::test]
 async fn connections_of_one_source_are_limited_before_the_handshake() {
     let authority = Authority::new();
     let limits = Limits {
