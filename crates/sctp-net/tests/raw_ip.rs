@@ -374,7 +374,7 @@ fn without_the_capability_the_error_says_how_to_get_it() {
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     if said.contains("setpriv:") {
-        eprintln!("skipped: no capability can be given up here: {said}");
+        test_support::say_skipped(&format!("no capability can be given up here: {said}"));
         return;
     }
     assert!(said.contains("PermissionDenied"), "{said}");

@@ -465,6 +465,8 @@ async fn receive(shared: &Shared, port: &UdpPort) -> CloseReason {
         for datagram in batch.drain() {
             take(shared, port, datagram, now);
         }
+        // A socket with datagrams in it is always ready: others get their turn here.
+        tokio::task::coop::consume_budget().await;
     }
 }
 

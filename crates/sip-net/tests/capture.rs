@@ -108,7 +108,7 @@ async fn the_key_log_opens_what_was_captured_on_the_wire() {
         capture.output().contains("Capturing on") || capture.output().contains("permission")
     });
     if !is_capturing || capture.output().contains("permission") {
-        println!("skipped: this user cannot capture packets");
+        test_support::say_skipped("this user cannot capture packets");
         return;
     }
     let client = Node::start(SipNetConfig {

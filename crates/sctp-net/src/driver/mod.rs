@@ -113,6 +113,8 @@ impl Driver {
     /// Serves until the stack is closed and everything has ended.
     pub(crate) async fn run(mut self) {
         loop {
+            // A carrier with packets in it is always ready: others get their turn here.
+            tokio::task::coop::consume_budget().await;
             let wake = self.wait().await;
             let now = Instant::now();
             // Endpoints are opened before the commands that are meant for them.
