@@ -141,7 +141,6 @@ pub struct Proxy {
     pub(super) timers: BTreeSet<(Instant, BranchName)>,
     /// Connections that are known to be gone. A REGISTER may have come over them to another worker.
     pub(super) closed: BTreeSet<ConnectionId>,
-
     pub(super) dispatch: Dispatch,
     defence: Defence,
     pub(super) keep_alives: KeepAlives,
