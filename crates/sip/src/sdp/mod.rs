@@ -110,7 +110,6 @@ impl SessionDescription {
             return Err(at(1, SdpProblem::TooLong));
         }
         let octets = octets.strip_suffix(b"\n").unwrap_or(octets);
-        let octets = octets.strip_suffix(b"\r").unwrap_or(octets);
         let mut place = Place::default();
         let mut session = Section::default();
         let mut media: Vec<Section> = Vec::new();
