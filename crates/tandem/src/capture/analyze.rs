@@ -23,8 +23,8 @@ use crate::values::count;
 /// Tell from capture files what SIP calls did: timestamps, delays, lost messages, the metrics of RFC 6076.
 ///
 /// Reads pcap and pcapng files, and the text summaries of Wireshark, with SIP over UDP, TCP, SCTP (right over
-/// IP or in UDP) and WebSocket. Several files of one experiment (of caller, server, callee) are read as one:
-/// their clocks are compared by the messages that they have in common.
+/// IP or in UDP), WebSocket, and TLS with a key log. Several files of one experiment (of caller, server,
+/// callee) are read as one: their clocks are compared by the messages that they have in common.
 #[derive(Args, Debug, Serialize)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -65,6 +65,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PORT,…", value_delimiter = ',')]
     sctp_port: Vec<u16>,
 
+    /// The secrets of TLS connections, as programs write them where SSLKEYLOGFILE says
+    #[arg(long, value_name = "FILE")]
+    key_log: Option<PathBuf>,
+
     /// Calls that may be open at a time; messages of others are counted only
     #[arg(long, value_name = "N", default_value_t = 200_000,
           value_parser = |text: &str| count(text, 1..=100_000_000).map(|calls| calls as usize))]
@@ -89,7 +93,13 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     check_outputs(&arguments, &outputs)?;
     // Nobody can prepare a capture whose Call-IDs all fall into one place of a table.
     let seed = RandomState::new().hash_one(0);
-    let mut files = Files::new(arguments.files.clone(), settings(&arguments, seed))?;
+    let mut files = Files::new(arguments.files.clone(), settings(&arguments, seed)?)?;
+    let reads_again =
+        arguments.chunks && (arguments.html.is_some() || !arguments.ladder.is_empty());
+    anyhow::ensure!(
+        !reads_again || files.can_be_read_again(),
+        "--chunks reads the capture twice, a pipe can be read once: write what comes from it to a file first"
+    );
     check_writable(outputs.into_iter().flatten())?;
     files.compare_clocks(seed)?;
 
@@ -147,22 +157,25 @@ fn check_outputs(arguments: &Arguments, outputs: &[&Option<PathBuf>]) -> anyhow:
             );
         }
     }
-    let reads_again =
-        arguments.chunks && (arguments.html.is_some() || !arguments.ladder.is_empty());
-    anyhow::ensure!(
-        !reads_again || arguments.files.iter().all(|file| file.as_os_str() != "-"),
-        "--chunks reads the capture twice, standard input (-) can be read once: write it to a file first"
-    );
     Ok(())
 }
 
-fn settings(arguments: &Arguments, seed: u64) -> Settings {
+fn settings(arguments: &Arguments, seed: u64) -> anyhow::Result<Settings> {
     let mut settings = Settings {
         seed,
         ..Settings::default()
     };
     settings.sctp_udp_ports.extend(&arguments.sctp_port);
-    settings
+    if let Some(path) = &arguments.key_log {
+        let lines =
+            std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        anyhow::ensure!(
+            settings.keys.add(&lines) > 0,
+            "{} has no secret of a TLS connection: a line of a key log is LABEL RANDOM SECRET in hexadecimal",
+            path.display()
+        );
+    }
+    Ok(settings)
 }
 
 fn summaries(files: &Files, found: &Found) -> Vec<FileSummary> {
@@ -179,7 +192,7 @@ fn summaries(files: &Files, found: &Found) -> Vec<FileSummary> {
 /// Looks for the SCTP control chunks of the calls that are drawn, for which the files are read once more.
 fn chunk_arrows(files: &Files, results: &Results) -> anyhow::Result<ChunkArrows> {
     let mut arrows = ChunkArrows::new(results.drawn_calls());
-    if files.can_be_read_again() && results.drawn_calls().next().is_some() {
+    if results.drawn_calls().next().is_some() {
         files.read("looking for chunks", &mut |seen| arrows.see(&seen))?;
     }
     Ok(arrows)
@@ -244,7 +257,7 @@ fn judge(arguments: &Arguments, output: &Output, found: &Found) -> ExitCode {
     if output.results.first.is_none() {
         complain(
             "no SIP message and no SCTP packet in the capture: SIP is known by its first line on any port, \
-             SCTP in UDP by port 9899 (--sctp-port names others); what is ciphered cannot be read",
+             SCTP in UDP by port 9899 (--sctp-port names others); TLS needs --key-log",
         );
     }
     let ladders = output.results.named_ladders(None).len();

@@ -48,7 +48,7 @@ impl Files {
         let has_pipe = files.paths.iter().any(|path| is_pipe(path));
         anyhow::ensure!(
             !has_pipe || files.paths.len() == 1,
-            "several files are read twice, standard input (-) can be read once: write it to a file first"
+            "several files are read twice, a pipe can be read once: write what comes from it to a file first"
         );
         if !has_pipe {
             files.open()?;
@@ -133,7 +133,7 @@ impl Files {
         let paths = self.paths.iter().enumerate();
         paths
             .map(|(number, path)| {
-                let input: Source = match is_pipe(path) {
+                let input: Source = match is_standard_input(path) {
                     true => Box::new(io::stdin()),
                     false => {
                         let file = File::open(path)
@@ -175,6 +175,11 @@ fn is_damage(trouble: &capture::Trouble) -> bool {
     )
 }
 
+/// Whether a file can be read once only: standard input, or a pipe that a shell has made.
 fn is_pipe(path: &Path) -> bool {
+    is_standard_input(path) || std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file())
+}
+
+fn is_standard_input(path: &Path) -> bool {
     path.as_os_str() == "-"
 }

@@ -1,5 +1,6 @@
 //! The program as people and peers meet it.
 
+mod capture;
 mod demo;
 mod location;
 mod operation;

@@ -1,0 +1,361 @@
+//! `tandem capture analyze` on captures whose true figures the generator of their calls knows.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use serde_json::Value;
+use test_support::{Namespace, Peer, require_command};
+
+use crate::support::{program_path, send_signal, tandem};
+
+/// Calls over UDP and TCP, recorded on the interface: sessions, outcomes and registrations are the
+/// generator's, tshark counts the same messages.
+#[test]
+fn the_analyser_agrees_with_the_generator_and_with_tshark() {
+    let Some(tcpdump) = require_command("tcpdump", "tcpdump") else {
+        return;
+    };
+    let Some(namespace) = Namespace::new() else {
+        return;
+    };
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = |name: &str| directory.path().join(name);
+    let capture = file("calls.pcap");
+    let mut recorder = Peer::spawn(
+        namespace
+            .command(tcpdump)
+            .args(["-i", "lo", "-U", "-Z", "root", "--immediate-mode"])
+            .args(["-B", "65536", "-w"])
+            .arg(&capture)
+            .args(["udp or tcp"]),
+    );
+    recorder.wait_for_output("listening on", Duration::from_secs(10));
+    let output = namespace
+        .command(program_path())
+        .args(["demo", "--transport", "udp,tcp", "--loss", "0,5"])
+        .args(["--calls", "100", "--html"])
+        .arg(file("demo.html"))
+        .arg("--json")
+        .arg(file("demo.json"))
+        .output()
+        .expect("it runs");
+    check(&output);
+    send_signal(recorder.id(), "INT");
+    recorder.wait(Duration::from_secs(10));
+
+    let demo = json(&file("demo.json"));
+    let run = analyze(&capture, directory.path());
+    agree_with_demo(&run, &demo);
+
+    let Some(tshark) = require_command("tshark", "tshark") else {
+        return;
+    };
+    let counts = tshark_counts(&tshark, &capture);
+    for (kind, members) in [
+        ("requests", &run["requests"]),
+        ("responses", &run["responses"]),
+    ] {
+        for (name, count) in members.as_object().expect("an object") {
+            let ours = count["messages"].as_u64();
+            assert_eq!(
+                ours,
+                counts.get(name).copied(),
+                "{kind}: {name} in {counts:?}"
+            );
+        }
+    }
+}
+
+/// Calls over SCTP, recorded by the program itself: chunks are those that tshark counts.
+#[test]
+fn sctp_is_seen_as_tshark_sees_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = |name: &str| directory.path().join(name);
+    let capture = file("calls.pcapng");
+    let output = tandem()
+        .args([
+            "demo",
+            "--transport",
+            "sctp",
+            "--loss",
+            "0,5",
+            "--calls",
+            "100",
+        ])
+        .arg("--html")
+        .arg(file("demo.html"))
+        .arg("--json")
+        .arg(file("demo.json"))
+        .arg("--pcap")
+        .arg(&capture)
+        .output()
+        .expect("it runs");
+    check(&output);
+    let run = analyze(&capture, directory.path());
+    agree_with_demo(&run, &json(&file("demo.json")));
+
+    let associations = run["sctp"]["associations"].as_array().expect("a list");
+    assert_eq!(associations.len(), 4, "two a run");
+    for association in associations {
+        assert_eq!(association["began"], "handshake");
+        let samples = association["paths"][0]["round_trips"].as_u64();
+        assert!(samples > Some(10), "{association}");
+    }
+    let Some(tshark) = require_command("tshark", "tshark") else {
+        return;
+    };
+    let output = Command::new(tshark)
+        .arg("-r")
+        .arg(&capture)
+        .args(["-d", "udp.port==1024-65535,sctp"])
+        .args([
+            "-T",
+            "fields",
+            "-E",
+            "occurrence=a",
+            "-e",
+            "sctp.chunk_type",
+        ])
+        .output()
+        .expect("it runs");
+    let mut chunks: BTreeMap<u64, u64> = BTreeMap::new();
+    for number in String::from_utf8_lossy(&output.stdout)
+        .split(|character: char| !character.is_ascii_digit())
+        .filter_map(|number| number.parse().ok())
+    {
+        *chunks.entry(number).or_default() += 1;
+    }
+    for (number, name) in [(0, "DATA"), (1, "INIT"), (3, "SACK"), (4, "HEARTBEAT")] {
+        let ours = run["sctp"]["chunks"][name].as_u64();
+        assert_eq!(ours, chunks.get(&number).copied(), "{name} in {chunks:?}");
+    }
+}
+
+/// What goes wrong is said, with what to do about it and the right status.
+#[test]
+fn mistakes_are_explained() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = |name: &str| directory.path().join(name);
+    fs::write(file("text"), "no capture\n").expect("it can be written");
+    // An empty pcap file: the header and no packet.
+    let header: [u32; 6] = [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1];
+    let octets: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();
+    fs::write(file("empty.pcap"), &octets).expect("it can be written");
+    let cut = [&octets[..], &[1, 2, 3]].concat();
+    fs::write(file("cut.pcap"), cut).expect("it can be written");
+    let run = |arguments: &[&str]| {
+        tandem()
+            .args(["capture", "analyze"])
+            .args(arguments)
+            .current_dir(directory.path())
+            .output()
+            .expect("it runs")
+    };
+    for (arguments, status, said) in [
+        (&["nothing.pcap"][..], 1, "cannot open nothing.pcap"),
+        (&["text"], 1, "neither pcap, pcapng, nor a text summary"),
+        (&["empty.pcap"], 1, "--sctp-port"),
+        (&["cut.pcap"], 1, "breaks at octet 24"),
+        (
+            &["empty.pcap", "--csv", "empty.pcap"],
+            1,
+            "both read and written",
+        ),
+        (&["-", "empty.pcap"], 1, "a pipe can be read once"),
+        (
+            &["empty.pcap", "--ladder", "x"],
+            1,
+            "--csv FILE lists the Call-IDs",
+        ),
+        (&[], 2, "FILE"),
+        (&["empty.pcap", "--decimal-comma"], 2, "--csv"),
+    ] {
+        let output = run(arguments);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(
+            output.status.code(),
+            Some(status),
+            "{arguments:?}: {errors}"
+        );
+        assert!(errors.contains(said), "{arguments:?}: {errors}");
+    }
+    assert_eq!(fs::read(file("empty.pcap")).expect("it is there"), octets);
+}
+
+/// The sessions and registrations of the demo's runs are those of the capture.
+fn agree_with_demo(run: &Value, demo: &Value) {
+    let runs = demo["runs"].as_array().expect("a list");
+    let total = |member: &str| -> u64 { runs.iter().filter_map(|run| run[member].as_u64()).sum() };
+    let (attempted, completed) = (total("attempted"), total("completed"));
+    assert_eq!(run["session_count"].as_u64(), Some(attempted));
+    let seen = run["outcomes"]["completed"].as_u64().unwrap_or(0);
+    // The run ends while some last calls are still going on.
+    assert!(
+        (completed..=completed + total("unfinished")).contains(&seen),
+        "{completed} completed, {seen} seen"
+    );
+    assert_eq!(
+        run["rfc6076"]["registration_request_delay_ms"]["count"].as_u64(),
+        Some(total("users"))
+    );
+
+    // Call by call: user n calls user 8 + n, and everything happens in its order.
+    let sessions = run["sessions"].as_array().expect("a list");
+    assert_eq!(sessions.len() as u64, attempted);
+    for session in sessions {
+        let number = |member: &str| -> u64 {
+            let name = session[member].as_str().expect("an address");
+            let (user, _) = name.split_once('@').expect("user@host");
+            user.trim_start_matches("user").parse().expect("a number")
+        };
+        assert_eq!(number("from") + 8, number("to"), "{session}");
+        let time = |member: &str| session["timestamps_s"][member].as_f64();
+        for order in [
+            &[
+                "REGISTER1",
+                "200OK1",
+                "INVITE1",
+                "INVITE2",
+                "SDP_OK1",
+                "SDP_OK2",
+            ][..],
+            &["REGISTER2", "200OK2", "INVITE2"],
+            &["INVITE1", "RINGING"],
+            &["SDP_OK2", "ACK"],
+        ] {
+            let times: Vec<f64> = order.iter().filter_map(|member| time(member)).collect();
+            // A 180 or an ACK may be lost before the wire for good, and the BYE be answered nevertheless.
+            let may_lack = order.contains(&"RINGING") || order.contains(&"ACK");
+            assert!(
+                session["outcome"] != "completed" || may_lack || times.len() == order.len(),
+                "{session}"
+            );
+            assert!(times.is_sorted(), "{order:?}: {session}");
+        }
+    }
+
+    // On the wire a delay is no longer than within the user, who has it beside the work of others.
+    let theirs: f64 = runs
+        .iter()
+        .filter_map(|run| {
+            Some(run["session_request_delay_ms"]["mean"].as_f64()? * run["completed"].as_f64()?)
+        })
+        .sum();
+    let delay = &run["rfc6076"]["session_request_delay_s"];
+    let ours = delay["mean"].as_f64().unwrap() * 1e3 * delay["count"].as_f64().unwrap();
+    let unfinished = total("unfinished") as f64 * delay["max"].as_f64().unwrap() * 1e3;
+    assert!(
+        ours > 0.0 && ours <= theirs * 1.05 + unfinished,
+        "{ours} ms, {theirs} ms"
+    );
+}
+
+/// Analyses a capture with every kind of output, and returns the run of its JSON.
+fn analyze(capture: &Path, directory: &Path) -> Value {
+    let file = |name: &str| directory.join(name);
+    let output = tandem()
+        .args(["capture", "analyze"])
+        .arg(capture)
+        .arg("--csv")
+        .arg(file("sessions.csv"))
+        .arg("--decimal-comma")
+        .arg("--json")
+        .arg(file("capture.json"))
+        .arg("--html")
+        .arg(file("capture.html"))
+        .output()
+        .expect("it runs");
+    check(&output);
+    let document = json(&file("capture.json"));
+    for member in ["schema", "version", "machine", "seed", "parameters"] {
+        assert!(!document[member].is_null(), "{member}");
+    }
+    let run = document["runs"][0].clone();
+
+    let csv = fs::read_to_string(file("sessions.csv")).expect("it was written");
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!(
+        lines.len() as u64,
+        1 + run["session_count"].as_u64().unwrap()
+    );
+    assert!(
+        lines[0].starts_with("session;Call-ID;from;to;"),
+        "{}",
+        lines[0]
+    );
+    for (number, line) in lines[1..].iter().enumerate() {
+        assert!(
+            line.starts_with(&format!("{};", number + 1)),
+            "in order: {line}"
+        );
+        let began = line.split(';').nth(5).expect("when it began");
+        assert!(began.contains(',') && !began.contains('.'), "{line}");
+    }
+    let page = fs::read_to_string(file("capture.html")).expect("it was written");
+    assert!(page.contains("Slowest calls") && page.contains("class=\"plot ladder\""));
+
+    let call_id = run["sessions"][0]["call_ids"][0]
+        .as_str()
+        .expect("a Call-ID");
+    let output = tandem()
+        .args(["capture", "analyze"])
+        .arg(capture)
+        .args(["--ladder", call_id, "--chunks"])
+        .output()
+        .expect("it runs");
+    check(&output);
+    let ladder = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        ladder.contains("INVITE") && ladder.contains("180 Ringing"),
+        "{ladder}"
+    );
+    let is_sctp = run["sctp"]["packets"].as_u64() > Some(0);
+    assert_eq!(ladder.contains("SACK"), is_sctp, "{ladder}");
+    run
+}
+
+/// What `tshark -z sip,stat` counts: methods and status codes.
+fn tshark_counts(tshark: &PathBuf, capture: &Path) -> BTreeMap<String, u64> {
+    let output = Command::new(tshark)
+        .arg("-r")
+        .arg(capture)
+        .args(["-q", "-z", "sip,stat"])
+        .output()
+        .expect("it runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut counts = BTreeMap::new();
+    for line in text.lines() {
+        let Some((name, count)) = line.split_once(':') else {
+            continue;
+        };
+        let Some(count) = count
+            .split_whitespace()
+            .next()
+            .and_then(|count| count.parse().ok())
+        else {
+            continue;
+        };
+        let mut words = name.split_whitespace();
+        let first = words.next().unwrap_or_default();
+        // "SIP 200 OK" or "INVITE".
+        let name = match first {
+            "SIP" => words.next().unwrap_or_default(),
+            method => method,
+        };
+        counts.insert(name.to_owned(), count);
+    }
+    counts
+}
+
+fn json(path: &Path) -> Value {
+    let text = fs::read_to_string(path).expect("it was written");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+fn check(output: &Output) {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+}
