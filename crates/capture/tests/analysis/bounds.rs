@@ -1,6 +1,7 @@
 //! Captures made to harm.
 
-use capture::Options;
+use capture::{FileSummary, Options, Output};
+use report::Machine;
 
 use crate::script::*;
 
@@ -90,4 +91,63 @@ fn nonsense_is_counted() {
     }
     let (_, results) = script.finish();
     assert!(!results.remarks.is_empty());
+}
+
+/// A call with octets changed here and there, thousands of times: judged, and shown in every way.
+#[test]
+fn what_is_mangled_is_judged_and_shown() {
+    let mut script = Script::with(&Options {
+        keep_worst: true,
+        ladders: vec!["call".into()],
+        ..Options::default()
+    });
+    let messages = [
+        CALL.request("INVITE", 1, &["a1"], ""),
+        CALL.response(180, "INVITE", 1, &["a1"]),
+        CALL.response(200, "INVITE", 1, &["a1"]),
+        CALL.request("ACK", 1, &["a2"], "callee"),
+        CALL.request("BYE", 2, &["a3"], "callee"),
+        CALL.response(200, "BYE", 2, &["a3"]),
+        CALL.request("REGISTER", 3, &["a4"], ""),
+        CALL.response(401, "REGISTER", 3, &["a4"]),
+    ];
+    let mut state = 1_u64;
+    let mut draw = |below: usize| {
+        // Knuth's MMIX generator: any will do, the same in every run.
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    for time in 0..20_000 {
+        let mut octets = messages[draw(messages.len())].clone().into_bytes();
+        for _ in 0..draw(4) {
+            let at = draw(octets.len());
+            octets[at] = b"\r\n;:<>\", \x1b0a9=@%"[draw(16)];
+        }
+        let text = String::from_utf8_lossy(&octets).into_owned();
+        script.see(
+            time * 7 - draw(1000) as i64,
+            draw(3) as u8,
+            draw(3) as u8,
+            &text,
+        );
+    }
+    let (sessions, results) = script.finish();
+    assert!(results.most_open > 1);
+    let output = Output {
+        results,
+        files: Vec::<FileSummary>::new(),
+        sessions: sessions.len() as u64,
+        shown: sessions,
+    };
+    let machine = Machine {
+        kernel: "k".into(),
+        cpu: "c".into(),
+        cores: 1,
+    };
+    let html = output.to_html("tandem", machine, 0, Vec::new(), None);
+    assert!(html.ends_with("</html>\n"));
+    let text = output.to_terminal(80) + &html;
+    assert!(!text.contains('\x1b'), "nothing drives the terminal");
 }
