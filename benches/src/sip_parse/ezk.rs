@@ -22,7 +22,7 @@ pub(super) fn forward(invite: &Bytes) -> anyhow::Result<Vec<u8>> {
     headers.insert(Name::VIA, VIA);
     headers.insert(Name::RECORD_ROUTE, RECORD_ROUTE);
     let mut is_routed = false;
-    while let Some(next) = parser.next() {
+    for next in parser.by_ref() {
         let text = line(Some(next))?;
         let (_, Line { name, value }) =
             Line::parse(invite, text).map_err(|error| anyhow!("{error}"))?;

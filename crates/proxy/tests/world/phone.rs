@@ -258,10 +258,8 @@ impl Phone {
             return;
         };
         match self.calls.get_mut(&name) {
-            Some(Call::Ending(bye)) if *bye == transaction => {
-                if status >= 200 {
-                    self.end(name, Outcome::Established);
-                }
+            Some(Call::Ending(bye)) if *bye == transaction && status >= 200 => {
+                self.end(name, Outcome::Established);
             }
             Some(Call::Inviting { is_proceeding, .. }) if status < 200 => *is_proceeding = true,
             Some(Call::Inviting { .. }) if status >= 300 => self.end(name, Outcome::Failed),
