@@ -84,7 +84,6 @@ fn request(to: &str, transport: Transport, call: &str) -> Message {
         .with(Name::CallId, call)
         .with(Name::CSeq, "1 MESSAGE")
         .with(Name::PAssertedIdentity, "<sip:carol@peer.example>")
-        .with(Name::ContentLength, "0")
 }
 
 async fn play(transport: Transport) {

@@ -91,6 +91,8 @@ request_route {
     exit;
   }
   t_check_trans();
+  # What a phone has in its Route is where it sends everything: that was here.
+  remove_hf("Route");
   if (is_method("INVITE|SUBSCRIBE")) record_route();
   if (uri == myself) {
     if (is_method("REGISTER")) {
