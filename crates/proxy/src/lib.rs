@@ -10,7 +10,6 @@ pub mod core;
 #[cfg(feature = "driver")]
 mod driver;
 mod host_port;
-mod text;
 #[cfg(feature = "driver")]
 pub mod location;
 #[cfg(feature = "driver")]
@@ -18,6 +17,7 @@ pub mod metrics;
 mod octets;
 #[cfg(feature = "driver")]
 mod records;
+mod text;
 
 #[cfg(feature = "driver")]
 pub use driver::{ProxyConfig, Server, ServerStatistics, StartError};
