@@ -448,15 +448,7 @@ impl Shared {
         reason: CloseReason,
     ) {
         let transport = connection.transport;
-        self.connections.remove(connection);
-        connection.failed(SendError::Gone);
-        queue.close();
-        for outgoing in unsent {
-            self.not_sent(transport, outgoing, SendError::Gone);
-        }
-        while let Some(outgoing) = queue.recv().await {
-            self.not_sent(transport, outgoing, SendError::Gone);
-        }
+        // Counted first: who sees that it is gone finds out why.
         let counters = self.counters(transport);
         match reason {
             CloseReason::PartialMessage => counters.partial_message_timeouts.increment(),
@@ -465,6 +457,15 @@ impl Shared {
             CloseReason::Stalled => counters.stalled_write_timeouts.increment(),
             CloseReason::NoPong => counters.unanswered_pings.increment(),
             _ => {}
+        }
+        self.connections.remove(connection);
+        connection.failed(SendError::Gone);
+        queue.close();
+        for outgoing in unsent {
+            self.not_sent(transport, outgoing, SendError::Gone);
+        }
+        while let Some(outgoing) = queue.recv().await {
+            self.not_sent(transport, outgoing, SendError::Gone);
         }
         tracing::debug!(%transport, remote = %connection.remote, %reason, "connection closed");
         self.report_closed(connection, reason).await;
