@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use test_support::Peer;
+use test_support::{Peer, wait_until};
 
 /// Where the program under test is.
 pub(crate) fn program_path() -> &'static str {
@@ -58,4 +58,19 @@ pub(crate) fn send_signal(process: u32, name: &str) {
         .status()
         .expect("kill is there");
     assert!(status.success());
+    if name == "STOP" {
+        // Each thread stops when it gets to it: until then it answers.
+        let is_stopped = || threads(process).all(|state| state == Some('T'));
+        assert!(wait_until(Duration::from_secs(20), is_stopped), "stopped");
+    }
+}
+
+/// The state of each thread of a process, a letter.
+fn threads(process: u32) -> impl Iterator<Item = Option<char>> {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task"));
+    tasks.into_iter().flatten().map(|task| {
+        let stat = std::fs::read_to_string(task.ok()?.path().join("stat")).ok()?;
+        // The name before it, in brackets, may have anything in it.
+        stat.rsplit_once(") ")?.1.chars().next()
+    })
 }
