@@ -2,6 +2,7 @@
 //! rubbish, and its end.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -82,7 +83,13 @@ struct Phone {
     incoming: mpsc::Receiver<Incoming>,
     flow: Flow,
     name: &'static str,
+    /// Tells its transactions from those of an earlier phone that had the same port: the server remembers them
+    /// for half a minute.
+    number: u64,
 }
+
+/// Phones so far.
+static PHONES: AtomicU64 = AtomicU64::new(0);
 
 impl Phone {
     /// Opens a flow and registers.
@@ -111,6 +118,7 @@ impl Phone {
             incoming,
             flow,
             name,
+            number: PHONES.fetch_add(1, Ordering::Relaxed),
         };
         // A user of an association has a stream of its own.
         if transport == Transport::Sctp {
@@ -138,10 +146,11 @@ impl Phone {
 
     fn request(&self, method: Method, uri: &str, to: &str, call: &str) -> Message {
         let via = format!(
-            "SIP/2.0/{} {};branch=z9hG4bK{}{method}{call};rport",
+            "SIP/2.0/{} {};branch=z9hG4bK{}{method}{call}{};rport",
             self.flow.transport.via_name(),
             self.flow.local,
-            self.name
+            self.name,
+            self.number
         );
         let cseq = format!("1 {method}");
         Message::request(method, uri)
