@@ -193,8 +193,9 @@ static int take_in(int fd)
 			fflush(stdout);
 		}
 	}
-	printf("%s %llu bytes in %llu messages, hash %016llx\n", length == 0 ? "received" : "lost after",
-	       (unsigned long long)bytes, (unsigned long long)messages, (unsigned long long)hash);
+	printf("%s %llu bytes in %llu messages, hash %016llx%s%s\n", length == 0 ? "received" : "lost after",
+	       (unsigned long long)bytes, (unsigned long long)messages, (unsigned long long)hash,
+	       length == 0 ? "" : ": ", length == 0 ? "" : strerror(errno));
 	return length == 0 ? 0 : 1;
 }
 

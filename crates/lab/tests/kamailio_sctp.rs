@@ -1,21 +1,21 @@
 //! Kamailio on the Linux kernel's SCTP, in a virtual machine (`tests/kernel-peer`), and our user-space SCTP right on
 //! IP: as its users, and as the registrar behind it.
 
+mod common;
+
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use load::{CallPlan, Connections, Load, LoadConfig, Stop};
+use common::{CALLS, LIMIT, register_and_call};
+use load::Connections;
 use proxy::core::RegistrarConfig;
 use proxy::{HostPort, ProxyConfig, Server};
 use sip::Transport;
 use sip_net::{Listen, SctpOver, SipNetConfig, StreamPolicy};
 use test_support::{KernelPeer, Peer};
-
-/// The guest, by software emulation on a busy machine, takes its time.
-const LIMIT: Duration = Duration::from_secs(150);
 
 const OURS: [&str; 2] = ["10.91.1.1", "10.91.2.1"];
 const KAMAILIO: &str = "10.91.1.2";
@@ -23,9 +23,6 @@ const KAMAILIO: &str = "10.91.1.2";
 const ALONE: u16 = 5060;
 /// It stands in front of our server there, at two addresses.
 const IN_FRONT: u16 = 5070;
-
-const USERS: u32 = 8;
-const CALLS: u64 = 24;
 
 /// Runs a test where Kamailio can be reached; nowhere, if there is no guest or no Kamailio.
 fn with_kamailio<F: Future<Output = ()>>(test: impl FnOnce() -> F) {
@@ -76,31 +73,9 @@ fn over_ip(addresses: &[&str], stream_policy: StreamPolicy) -> SipNetConfig {
 }
 
 /// Registers users with Kamailio and has them call each other through it.
-async fn register_and_call(port: u16, connections: Connections, transports: SipNetConfig) {
+async fn call_through_kamailio(port: u16, connections: Connections, transports: SipNetConfig) {
     let proxy = SocketAddr::new(KAMAILIO.parse().unwrap(), port);
-    let mut load = Load::start(LoadConfig {
-        transport: Transport::Sctp,
-        proxy,
-        users: USERS,
-        connections,
-        calls: CallPlan {
-            stop: Stop::Calls(CALLS),
-            ..CallPlan::default()
-        },
-        transports,
-        connect_within: Duration::from_secs(30),
-        seed: 1,
-    })
-    .await
-    .unwrap();
-    load.register(Duration::from_secs(60)).await.unwrap();
-    assert_eq!(load.registered_users(), 2 * USERS);
-    load.call().await.unwrap();
-    let calls = load.calls();
-    assert_eq!(
-        (calls.completed, calls.failed, calls.unfinished()),
-        (CALLS, 0, 0)
-    );
+    let load = register_and_call(proxy, connections, transports).await;
     let wire = load.wire_statistics().await;
     assert!(
         wire.packets_sent > CALLS && wire.packets_received > CALLS,
@@ -113,7 +88,7 @@ async fn register_and_call(port: u16, connections: Connections, transports: SipN
 fn users_register_with_kamailio_and_call_through_it() {
     with_kamailio(async || {
         let transports = over_ip(&OURS[..1], StreamPolicy::Unordered);
-        register_and_call(ALONE, Connections::Shared, transports).await;
+        call_through_kamailio(ALONE, Connections::Shared, transports).await;
     });
 }
 
@@ -121,7 +96,7 @@ fn users_register_with_kamailio_and_call_through_it() {
 fn users_with_two_addresses_and_associations_of_their_own_do_so_in_order() {
     with_kamailio(async || {
         let transports = over_ip(&OURS, StreamPolicy::PerTransaction);
-        register_and_call(ALONE, Connections::PerUser, transports).await;
+        call_through_kamailio(ALONE, Connections::PerUser, transports).await;
     });
 }
 
@@ -151,7 +126,7 @@ fn kamailio_passes_registrations_and_calls_on_to_our_server_and_gets_them_back()
         .await
         .unwrap();
         let transports = over_ip(&OURS[..1], StreamPolicy::Unordered);
-        register_and_call(IN_FRONT, Connections::Shared, transports).await;
+        call_through_kamailio(IN_FRONT, Connections::Shared, transports).await;
 
         // Everything went over one association, which Kamailio had begun.
         let wire = server.statistics().await.wire;

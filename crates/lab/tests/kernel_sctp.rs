@@ -1,24 +1,20 @@
 //! SIP over the kernel's SCTP (`over = "kernel"`): our server and our users in the guest, which has one.
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::time::Duration;
+mod common;
 
-use load::{CallPlan, Connections, Load, LoadConfig, Stop};
+use std::net::{Ipv4Addr, SocketAddr};
+
+use common::{LIMIT, USERS, register_and_call};
+use load::Connections;
 use proxy::{ProxyConfig, Server};
 use sip::Transport;
 use sip_net::{Listen, SctpOver, SipNetConfig, StreamPolicy};
 use test_support::KernelPeer;
 
-/// The guest, by software emulation on a busy machine, takes its time.
-const LIMIT: Duration = Duration::from_secs(150);
-
-const USERS: u32 = 8;
-const CALLS: u64 = 24;
-
 #[test]
 fn registrations_and_calls_share_an_association() {
     in_guest("registrations_and_calls_share_an_association", async || {
-        register_and_call(Connections::Shared, StreamPolicy::Unordered).await;
+        serve_users(Connections::Shared, StreamPolicy::Unordered).await;
     });
 }
 
@@ -26,7 +22,7 @@ fn registrations_and_calls_share_an_association() {
 fn registrations_and_calls_stay_in_order_on_associations_of_their_own() {
     let name = "registrations_and_calls_stay_in_order_on_associations_of_their_own";
     in_guest(name, async || {
-        register_and_call(Connections::PerUser, StreamPolicy::PerCall).await;
+        serve_users(Connections::PerUser, StreamPolicy::PerCall).await;
     });
 }
 
@@ -45,7 +41,7 @@ fn in_guest<F: Future<Output = ()>>(name: &str, test: impl FnOnce() -> F) {
     });
 }
 
-async fn register_and_call(connections: Connections, stream_policy: StreamPolicy) {
+async fn serve_users(connections: Connections, stream_policy: StreamPolicy) {
     let transports = SipNetConfig {
         sctp_over: SctpOver::Kernel,
         stream_policy,
@@ -64,29 +60,8 @@ async fn register_and_call(connections: Connections, stream_policy: StreamPolicy
     })
     .await
     .unwrap();
-    let mut load = Load::start(LoadConfig {
-        transport: Transport::Sctp,
-        proxy: server.listening()[0].address,
-        users: USERS,
-        connections,
-        calls: CallPlan {
-            stop: Stop::Calls(CALLS),
-            ..CallPlan::default()
-        },
-        transports,
-        connect_within: Duration::from_secs(30),
-        seed: 1,
-    })
-    .await
-    .unwrap();
-    load.register(Duration::from_secs(60)).await.unwrap();
-    assert_eq!(load.registered_users(), 2 * USERS);
-    load.call().await.unwrap();
-    let calls = load.calls();
-    assert_eq!(
-        (calls.completed, calls.failed, calls.unfinished()),
-        (CALLS, 0, 0)
-    );
+    let proxy = server.listening()[0].address;
+    let load = register_and_call(proxy, connections, transports).await;
     let wire = server.statistics().await.wire;
     let associations = match connections {
         Connections::Shared => 2,

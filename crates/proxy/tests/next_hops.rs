@@ -76,6 +76,25 @@ impl Drop for Downstream {
     }
 }
 
+/// A server with so many workers that sends numbers to a group.
+async fn serve_numbers(workers: usize, group: Group) -> Server {
+    let routing = Routing {
+        routes: vec![Route {
+            prefix: Some("+".to_owned()),
+            ..Route::to(RouteTarget::Group("gateways".to_owned()))
+        }],
+        groups: BTreeMap::from([("gateways".to_owned(), group)]),
+        ..Routing::default()
+    };
+    serve(workers, |config| {
+        config.policy = Arc::new(Policy {
+            routing,
+            ..Policy::default()
+        });
+    })
+    .await
+}
+
 async fn serve(workers: usize, change: impl FnOnce(&mut ProxyConfig)) -> Server {
     let mut config = ProxyConfig {
         transports: SipNetConfig {
@@ -227,22 +246,8 @@ async fn a_group_carries_the_load_while_a_server_dies_and_comes_back() {
         response_timeout: Some(Duration::from_secs(2)),
         ..Group::default()
     };
-    let routing = Routing {
-        routes: vec![Route {
-            prefix: Some("+".to_owned()),
-            ..Route::to(RouteTarget::Group("gateways".to_owned()))
-        }],
-        groups: BTreeMap::from([("gateways".to_owned(), group)]),
-        ..Routing::default()
-    };
     // Two workers: one of them probes, and both have to know.
-    let server = serve(2, |config| {
-        config.policy = Arc::new(Policy {
-            routing,
-            ..Policy::default()
-        });
-    })
-    .await;
+    let server = serve_numbers(2, group).await;
     let mut clients = Vec::new();
     for _ in 0..4 {
         clients.push(Client::new(&server).await);
@@ -296,21 +301,7 @@ async fn a_server_that_crashes_with_a_request_gives_way_to_the_next() {
         response_timeout: None,
         ..Group::default()
     };
-    let routing = Routing {
-        routes: vec![Route {
-            prefix: Some("+".to_owned()),
-            ..Route::to(RouteTarget::Group("gateways".to_owned()))
-        }],
-        groups: BTreeMap::from([("gateways".to_owned(), group)]),
-        ..Routing::default()
-    };
-    let server = serve(1, |config| {
-        config.policy = Arc::new(Policy {
-            routing,
-            ..Policy::default()
-        });
-    })
-    .await;
+    let server = serve_numbers(1, group).await;
     let mut client = Client::new(&server).await;
     // Within the test's patience, which is shorter than Timer F.
     assert_eq!(client.ask("sip:+4930@127.0.0.1").await, 200);

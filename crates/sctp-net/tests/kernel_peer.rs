@@ -224,6 +224,14 @@ async fn all_confirmed(association: &Association) {
     }
 }
 
+/// Both sides have probed each path. A HEARTBEAT of the kernel's that comes by one path after the
+/// association was shut down by the other is out of the blue: our ABORT (RFC 9260 section 8.4) may
+/// then overtake our SHUTDOWN COMPLETE, and the kernel calls the association lost.
+async fn all_probed(association: &Association) {
+    all_confirmed(association).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+}
+
 /// Nothing goes either way for a while.
 async fn cut_all(kernel: &KernelPeer, time: Duration) {
     let paths = ["kp1", "kp2"];
@@ -373,6 +381,7 @@ fn the_kernel_takes_our_restart() {
             .send(SendInfo::default(), payload)
             .await
             .unwrap();
+        all_probed(&association).await;
         assert_eq!(association.shutdown().await, CloseCause::Shutdown);
         // One association for the kernel, from beginning to end.
         assert!(sink.wait(Duration::from_secs(30)).success());

@@ -67,6 +67,21 @@ impl Peer {
         self.output.lock().expect("reader panicked").clone()
     }
 
+    /// The loopback port on which `tandem proxy` listens for a transport, from its log.
+    ///
+    /// # Panics
+    ///
+    /// When the log does not name it.
+    pub fn listening_port(&self, transport: &str) -> u16 {
+        let output = self.output();
+        let wanted = format!("listening on {transport}:127.0.0.1:");
+        let (_, rest) = output
+            .split_once(&wanted)
+            .expect("the log names every listener");
+        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().expect("a port")
+    }
+
     /// Writes to the program's standard input.
     ///
     /// # Panics

@@ -154,3 +154,11 @@ fn skip_damage<R: Read>(
     input.drop_ready(usize::MAX);
     Ok(Trouble::FileBroken { offset, reason })
 }
+
+/// Tells of a last packet or block that is not whole; `None` when there is none.
+fn broken_end<R: Read>(input: &mut Input<R>, reason: &'static str) -> Option<Item> {
+    let offset = input.offset();
+    let is_broken = !input.ready().is_empty();
+    input.drop_ready(usize::MAX);
+    is_broken.then_some(Item::Trouble(Trouble::FileBroken { offset, reason }))
+}

@@ -4,9 +4,12 @@ use std::io::{self, Read};
 
 use bytes::Bytes;
 
-use super::{Captured, Item, LONGEST_PACKET, LinkType, Order, skip_damage};
+use super::{Captured, Item, LONGEST_PACKET, LinkType, Order, broken_end, skip_damage};
+use crate::Time;
 use crate::input::Input;
-use crate::{Time, Trouble};
+
+/// What is wrong with a file that was cut off.
+const CUT: &str = "it ends within a packet";
 
 /// Octets before the first packet.
 pub(super) const HEADER_LENGTH: usize = 24;
@@ -54,10 +57,10 @@ impl Pcap {
 
     pub(super) fn next<R: Read>(&mut self, input: &mut Input<R>) -> io::Result<Option<Item>> {
         if !input.fill(self.record_header_length)? {
-            return Ok(broken_end(input));
+            return Ok(broken_end(input, CUT));
         }
         let Some([seconds, fraction, length]) = self.record(input, 0) else {
-            return Ok(broken_end(input));
+            return Ok(broken_end(input, CUT));
         };
         if length > LONGEST_PACKET {
             let trouble = skip_damage(input, "no packet begins here", |input, at| {
@@ -66,7 +69,7 @@ impl Pcap {
             return Ok(Some(Item::Trouble(trouble)));
         }
         if !input.fill(self.record_header_length + length as usize)? {
-            return Ok(broken_end(input));
+            return Ok(broken_end(input, CUT));
         }
         input.drop_ready(self.record_header_length);
         self.last_seconds = Some(seconds);
@@ -123,15 +126,4 @@ impl Pcap {
                 plausible.then_some(length)
             }))
     }
-}
-
-/// Tells of a last packet that is not whole; `None` when there is none.
-fn broken_end<R: Read>(input: &mut Input<R>) -> Option<Item> {
-    let offset = input.offset();
-    let is_broken = !input.ready().is_empty();
-    input.drop_ready(usize::MAX);
-    is_broken.then_some(Item::Trouble(Trouble::FileBroken {
-        offset,
-        reason: "it ends within a packet",
-    }))
 }

@@ -4,9 +4,12 @@ use std::io::{self, Read};
 
 use bytes::Bytes;
 
-use super::{Captured, Item, LONGEST_PACKET, LinkType, Order, skip_damage};
+use super::{Captured, Item, LONGEST_PACKET, LinkType, Order, broken_end, skip_damage};
 use crate::input::Input;
 use crate::{Time, Trouble};
+
+/// What is wrong with a file that was cut off.
+const CUT: &str = "it ends within a block";
 
 /// The type of a Section Header Block; it reads the same in either order.
 pub(super) const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
@@ -51,10 +54,10 @@ impl Pcapng {
     pub(super) fn next<R: Read>(&mut self, input: &mut Input<R>) -> io::Result<Option<Item>> {
         loop {
             if !input.fill(MINIMUM_LENGTH)? {
-                return Ok(broken_end(input));
+                return Ok(broken_end(input, CUT));
             }
             let Some(kind) = input.array(0) else {
-                return Ok(broken_end(input));
+                return Ok(broken_end(input, CUT));
             };
             if kind == SECTION_HEADER {
                 match input.array(8).and_then(order_of) {
@@ -65,7 +68,7 @@ impl Pcapng {
             }
             let kind = self.order.u32(kind);
             let Some(length) = input.array(4).map(|length| self.order.u32(length)) else {
-                return Ok(broken_end(input));
+                return Ok(broken_end(input, CUT));
             };
             if !length.is_multiple_of(4) || (length as usize) < MINIMUM_LENGTH {
                 return self.skip_damage(input, "a block of an impossible length");
@@ -312,17 +315,6 @@ fn is_plausible<R: Read>(order: Order, input: &mut Input<R>, at: usize) -> io::R
 /// Whether a block is of a kind that captures are known to have.
 fn is_known(kind: u32) -> bool {
     matches!(kind, 1..=6 | 9..=10 | 0x0bad | 0x4000_0bad | 0x8000_0001)
-}
-
-/// Tells of a last block that is not whole; `None` when there is none.
-fn broken_end<R: Read>(input: &mut Input<R>) -> Option<Item> {
-    let offset = input.offset();
-    let is_broken = !input.ready().is_empty();
-    input.drop_ready(usize::MAX);
-    is_broken.then_some(Item::Trouble(Trouble::FileBroken {
-        offset,
-        reason: "it ends within a block",
-    }))
 }
 
 /// Type and length, and the length again.

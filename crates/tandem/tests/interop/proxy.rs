@@ -67,13 +67,7 @@ impl Proxy {
 
     /// The port that it chose for a transport, from its log.
     pub(crate) fn port(&self, transport: &str) -> u16 {
-        let output = self.peer.output();
-        let wanted = format!("listening on {transport}:127.0.0.1:");
-        let (_, rest) = output
-            .split_once(&wanted)
-            .expect("the log names every listener");
-        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
-        digits.parse().expect("a port")
+        self.peer.listening_port(transport)
     }
 
     /// Waits until a user has registered.

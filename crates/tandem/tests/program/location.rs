@@ -121,14 +121,10 @@ struct Client(UdpSocket);
 
 impl Client {
     fn new(proxy: &Peer) -> Client {
-        let output = proxy.output();
-        let (_, rest) = output
-            .split_once("listening on udp:127.0.0.1:")
-            .expect("the log names the listener");
-        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
-        let port: u16 = digits.parse().expect("a port");
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
-        socket.connect(("127.0.0.1", port)).expect("loopback");
+        socket
+            .connect(("127.0.0.1", proxy.listening_port("udp")))
+            .expect("loopback");
         Client(socket)
     }
 
