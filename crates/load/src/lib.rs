@@ -5,9 +5,9 @@
 #![forbid(unsafe_code)]
 
 pub mod core;
-mod driver;
 mod statistics;
+mod wire;
 
 pub use core::{CallPlan, Pace, Stop};
-pub use driver::{Connections, Load, LoadConfig, LoadError};
 pub use statistics::{CallResults, Delays, RegistrationResults};
+pub use wire::{Connections, Load, LoadConfig, LoadError};

@@ -9,7 +9,6 @@
 
 mod carrier;
 mod client;
-pub mod consent;
 mod control;
 mod flow;
 mod pacer;

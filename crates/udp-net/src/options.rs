@@ -68,6 +68,45 @@ pub fn path_mtu(socket: BorrowedFd<'_>, ipv6: bool) -> io::Result<u32> {
     }
 }
 
+/// Asks for a receive buffer of so many octets, beyond the limit of ordinary programs where this one has
+/// the privilege (`CAP_NET_ADMIN`).
+///
+/// # Errors
+///
+/// The kernel's.
+pub(crate) fn set_receive_buffer(socket: BorrowedFd<'_>, octets: usize) -> io::Result<()> {
+    let octets = libc::c_int::try_from(octets).unwrap_or(libc::c_int::MAX);
+    set(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, octets)
+        .or_else(|_| set(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, octets))
+}
+
+/// How many packets found no room in the socket's receive buffer since it was opened.
+///
+/// # Errors
+///
+/// The kernel's.
+pub(crate) fn receive_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    // `SK_MEMINFO_DROPS` is the last of the numbers that `SO_MEMINFO` gives (linux/sock_diag.h).
+    const NUMBERS: usize = 9;
+    let mut numbers = [0_u32; NUMBERS];
+    let mut length = size_of_val(&numbers) as libc::socklen_t;
+    // SAFETY: the descriptor is borrowed and so open, and the kernel writes at most `length` bytes, the
+    // size of the array, to a pointer to the live array.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            (&raw mut numbers).cast(),
+            &raw mut length,
+        )
+    };
+    match result {
+        0 => Ok(numbers[NUMBERS - 1]),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 fn get(socket: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int) -> io::Result<u32> {
     let mut value: libc::c_int = 0;
     let mut length = size_of::<libc::c_int>() as libc::socklen_t;

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::ClientConfig;
 use crate::control::{ControlChannel, MAX_REPLY_BYTES};
-use crate::{Protocol, carrier, consent};
+use crate::{Protocol, carrier};
 
 /// How long setting up the control channel may take.
 const CONNECT_TIME: Duration = Duration::from_secs(20);

@@ -1,8 +1,18 @@
 //! Who may be put under load: this host, private networks, and hosts whose owner has agreed.
+#![forbid(unsafe_code)]
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use anyhow::bail;
+/// A target that may not be tested: whose it is, and how to say that its owner has agreed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{name} is neither loopback nor in a private network; a test is a flood to whoever has not agreed \
+     to it: add --i-may-test {host} if its owner has"
+)]
+pub struct Stranger {
+    name: String,
+    host: String,
+}
 
 /// Refuses addresses that are neither loopback nor private, unless the person who started the test said
 /// that this host may be tested: `allowed` holds names and addresses as they were given.
@@ -10,7 +20,7 @@ use anyhow::bail;
 /// # Errors
 ///
 /// When `address`, to which `host` resolved, is a stranger's.
-pub fn check(host: &str, address: IpAddr, allowed: &[String]) -> anyhow::Result<()> {
+pub fn check(host: &str, address: IpAddr, allowed: &[String]) -> Result<(), Stranger> {
     let agreed = allowed.iter().any(|allowed| {
         allowed == host
             || allowed
@@ -24,10 +34,10 @@ pub fn check(host: &str, address: IpAddr, allowed: &[String]) -> anyhow::Result<
         Ok(_) => host.to_owned(),
         Err(_) => format!("{host} ({address})"),
     };
-    bail!(
-        "{name} is neither loopback nor in a private network; a test is a flood to whoever has not agreed \
-         to it: add --i-may-test {host} if its owner has"
-    );
+    Err(Stranger {
+        name,
+        host: host.to_owned(),
+    })
 }
 
 /// Loopback, private (RFC 1918, RFC 4193) and link-local addresses.
