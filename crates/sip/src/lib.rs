@@ -31,7 +31,9 @@ mod weighted;
 
 pub use flow::{ConnectionId, Flow, Peer, Target, Transmit, Transport, UnknownTransport};
 pub use framing::{Frame, FramingError, FramingLimits, StreamReader};
-pub use message::{MAXIMUM_FIELDS, Message, ReadError, Values, Violation};
+pub use message::{
+    MAXIMUM_FIELDS, Message, ReadError, Scan, ScannedField, StartLine, Values, Violation,
+};
 pub use method::Method;
 pub use name::Name;
 pub use name_addr::{Contact, Contacts, NameAddr, NameAddrError};

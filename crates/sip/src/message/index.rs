@@ -167,7 +167,7 @@ fn code_of(name: &[u8]) -> NameCode {
 
 /// Recognises a start line: the version is what tells SIP from other protocols. Too much white space
 /// is let through here, so that the request can be answered (RFC 4475 section 3.1.2.9).
-fn read_start_line(line: &[u8]) -> Option<Start> {
+pub(super) fn read_start_line(line: &[u8]) -> Option<Start> {
     if is_version(line.split(|&octet| octet == b' ').next()?) {
         let mut at = find(b' ', line)?;
         at += line[at..].iter().position(|&octet| octet != b' ')?;

@@ -3,6 +3,7 @@
 mod build;
 mod edit;
 mod index;
+mod scan;
 mod validate;
 mod values;
 mod write;
@@ -17,6 +18,7 @@ use crate::syntax::{self, is_lws, trim_start};
 use crate::{Method, Name, NameAddr, NameAddrError, Via, ViaError};
 
 pub use index::{MAXIMUM_FIELDS, ReadError};
+pub use scan::{Scan, ScannedField, StartLine};
 pub use validate::Violation;
 pub use values::Values;
 
@@ -189,11 +191,7 @@ impl Message {
 
     /// CSeq: the sequence number and the method (RFC 3261 section 20.16).
     pub fn cseq(&self) -> Option<(u32, Method)> {
-        let (number, method) = split_cseq(self.header_bytes(Name::CSeq)?)?;
-        Some((
-            syntax::number(number)?,
-            Method::from_name(std::str::from_utf8(method).ok()?),
-        ))
+        read_cseq(self.header_bytes(Name::CSeq)?)
     }
 
     /// From; `None` where it is missing or malformed.
@@ -346,6 +344,15 @@ impl Message {
         };
         &buffer[span.start as usize..span.end as usize]
     }
+}
+
+/// CSeq in its parts.
+fn read_cseq(value: &[u8]) -> Option<(u32, Method)> {
+    let (number, method) = split_cseq(value)?;
+    Some((
+        syntax::number(number)?,
+        Method::from_name(std::str::from_utf8(method).ok()?),
+    ))
 }
 
 /// The number and the method of CSeq.
