@@ -3,7 +3,7 @@
 use std::hash::Hash;
 
 use ahash::RandomState;
-use sip::{Message, Method, Name, Transport};
+use sip::{Method, Name, Parameters, Scan, ScannedField, StartLine, Transport};
 
 use super::labels::{Label, Labels};
 use crate::Time;
@@ -148,6 +148,9 @@ impl Entry {
 #[derive(Debug)]
 pub(crate) struct Glance<'m> {
     pub(crate) call_id: &'m str,
+    /// The values of From and To, as written.
+    pub(crate) from: Option<&'m [u8]>,
+    pub(crate) to: &'m [u8],
     pub(crate) kind: Kind,
     pub(crate) method: MethodCode,
     pub(crate) cseq: u32,
@@ -159,60 +162,127 @@ pub(crate) struct Glance<'m> {
     pub(crate) has_session_description: bool,
 }
 
+/// Why nothing can be seen in octets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unseen {
+    /// They are no message.
+    Unreadable,
+    /// What groups messages is missing: Call-ID, CSeq, To or Via.
+    Ungrouped,
+}
+
+/// The first field of each name that matters.
+#[derive(Default)]
+struct Fields<'m> {
+    call_id: Option<&'m [u8]>,
+    cseq: Option<ScannedField<'m>>,
+    from: Option<&'m [u8]>,
+    to: Option<&'m [u8]>,
+    r_seq: Option<&'m [u8]>,
+    content_type: Option<&'m [u8]>,
+    /// The topmost Via value.
+    via: Option<&'m [u8]>,
+    vias: usize,
+}
+
+impl<'m> Fields<'m> {
+    /// Goes over all fields of a message.
+    fn of(scan: &mut Scan<'m>) -> Result<Fields<'m>, Unseen> {
+        let mut fields = Fields::default();
+        while let Some(field) = scan.next_field().map_err(|_| Unseen::Unreadable)? {
+            let place = match field.name {
+                Some(Name::Via) => {
+                    for value in field.values() {
+                        fields.via.get_or_insert(value);
+                        fields.vias += 1;
+                    }
+                    continue;
+                }
+                Some(Name::CSeq) => {
+                    fields.cseq.get_or_insert(field);
+                    continue;
+                }
+                Some(Name::CallId) => &mut fields.call_id,
+                Some(Name::From) => &mut fields.from,
+                Some(Name::To) => &mut fields.to,
+                Some(Name::RSeq) => &mut fields.r_seq,
+                Some(Name::ContentType) => &mut fields.content_type,
+                _ => continue,
+            };
+            place.get_or_insert(field.value);
+        }
+        Ok(fields)
+    }
+}
+
 impl<'m> Glance<'m> {
-    /// Looks at a message. `None` where what groups messages is missing: Call-ID, CSeq or Via.
+    /// Looks at a message, once over its octets.
     pub(crate) fn at(
-        message: &'m Message,
+        octets: &'m [u8],
+        hasher: &RandomState,
+        labels: &mut Labels,
+    ) -> Result<Glance<'m>, Unseen> {
+        let (start, mut scan) = Scan::begin(octets).map_err(|_| Unseen::Unreadable)?;
+        let fields = Fields::of(&mut scan)?;
+        Glance::of(&start, &fields, scan.body(), hasher, labels).ok_or(Unseen::Ungrouped)
+    }
+
+    fn of(
+        start: &StartLine<'m>,
+        fields: &Fields<'m>,
+        body: &[u8],
         hasher: &RandomState,
         labels: &mut Labels,
     ) -> Option<Glance<'m>> {
-        let call_id = message.call_id()?;
-        let (cseq, cseq_method) = message.cseq()?;
+        let call_id = std::str::from_utf8(fields.call_id?).ok()?;
+        let (cseq, cseq_method) = fields.cseq?.cseq()?;
         let method = MethodCode::of(&cseq_method);
-        let mut vias = message.values(Name::Via);
-        let top = sip::Via::parse(vias.next()?).ok()?;
-        let depth = 1 + vias.take(usize::from(MOST_VIAS)).count() as u8;
-        let to_tag = tag(message.header_bytes(Name::To)?);
-        let (kind, label, detail) = match message.status() {
-            None => {
+        let via = fields.via?;
+        let to = fields.to?;
+        let to_tag = tag(to);
+        let (kind, label, detail) = match start {
+            StartLine::Request { .. } => {
                 let name = match method {
                     MethodCode::Other => cseq_method.as_str(),
                     known => known.name(),
                 };
                 (Kind::Request, labels.request(name), 0)
             }
-            Some(status) => {
-                let reason = message.reason().unwrap_or_default();
-                let detail = short_hash(hasher, &(to_tag, message.header_bytes(Name::RSeq)));
-                (
-                    Kind::Response(status),
-                    labels.response(status, reason),
-                    detail,
-                )
+            StartLine::Response { status, reason } => {
+                let reason = std::str::from_utf8(reason).unwrap_or_default();
+                let detail = short_hash(hasher, &(to_tag, fields.r_seq));
+                let label = labels.response(*status, reason);
+                (Kind::Response(*status), label, detail)
             }
         };
-        let may_have_session = !message.body().is_empty();
         Some(Glance {
             call_id,
+            from: fields.from,
+            to,
             kind,
             method,
             cseq,
-            branch: match top.branch() {
-                Some(branch) => short_hash(hasher, branch),
-                // Before RFC 3261 there was none: the hop is known by what else is in the Via.
-                None => short_hash(hasher, message.header_bytes(Name::Via)?),
-            },
+            // Before RFC 3261 there was no branch: the hop is known by what else is in the Via.
+            branch: short_hash(hasher, branch(via).unwrap_or(via)),
             detail,
-            depth,
+            depth: fields.vias.min(usize::from(MOST_VIAS)) as u8,
             label,
             in_dialog: kind == Kind::Request && to_tag.is_some(),
-            has_session_description: may_have_session && has_session_description(message),
+            has_session_description: !body.is_empty()
+                && fields.content_type.is_some_and(is_session_description),
         })
     }
 }
 
+/// The branch parameter of a Via value (RFC 3261 section 8.1.1.7).
+fn branch(via: &[u8]) -> Option<&[u8]> {
+    let start = memchr::memchr(b';', via)?;
+    let branch = Parameters::parse(&via[start..]).get("branch")?;
+    Some(branch.as_bytes())
+}
+
 /// Via values counted; a message with more has gone round in circles.
-const MOST_VIAS: u8 = 60;
+const MOST_VIAS: u8 = 61;
 
 /// The tag parameter of a From or To value. A quick look: a tag behind the closing bracket.
 fn tag(value: &[u8]) -> Option<&[u8]> {
@@ -227,17 +297,13 @@ fn tag(value: &[u8]) -> Option<&[u8]> {
     })
 }
 
-fn has_session_description(message: &Message) -> bool {
-    message
-        .header_bytes(Name::ContentType)
-        .is_some_and(|value| {
-            value
-                .get(..15)
-                .is_some_and(|start| start.eq_ignore_ascii_case(b"application/sdp"))
-                || value
-                    .get(..10)
-                    .is_some_and(|start| start.eq_ignore_ascii_case(b"multipart/"))
-        })
+fn is_session_description(content_type: &[u8]) -> bool {
+    let begins_with = |name: &[u8]| {
+        content_type
+            .get(..name.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(name))
+    };
+    begins_with(b"application/sdp") || begins_with(b"multipart/")
 }
 
 pub(crate) fn short_hash(hasher: &RandomState, value: &(impl Hash + ?Sized)) -> u32 {
@@ -246,14 +312,11 @@ pub(crate) fn short_hash(hasher: &RandomState, value: &(impl Hash + ?Sized)) -> 
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-
     use super::*;
 
     fn glance_at(text: &str) -> Option<(MethodCode, u32, u8, bool, bool)> {
-        let message = Message::read(Bytes::copy_from_slice(text.as_bytes())).expect("a message");
         let hasher = RandomState::with_seeds(1, 2, 3, 4);
-        let glance = Glance::at(&message, &hasher, &mut Labels::default())?;
+        let glance = Glance::at(text.as_bytes(), &hasher, &mut Labels::default()).ok()?;
         Some((
             glance.method,
             glance.cseq,

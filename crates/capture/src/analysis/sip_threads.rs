@@ -1,8 +1,7 @@
 //! SIP messages to threads, and threads that are over to sessions, registrations and counts.
 
 use ahash::RandomState;
-use bytes::Bytes;
-use sip::{Message, Name, NameAddr, Uri};
+use sip::{NameAddr, Uri};
 
 use super::Options;
 use super::call;
@@ -11,7 +10,7 @@ use super::delays::Delays;
 use super::kept::Kept;
 use super::labels::Labels;
 use super::losses::Losses;
-use super::message::{Entry, Glance, Kind, MethodCode};
+use super::message::{Entry, Glance, Kind, MethodCode, Unseen};
 use super::metrics::Metrics;
 use super::registration;
 use super::session::{Outcome, Session};
@@ -86,24 +85,27 @@ impl SipThreads {
         &mut self,
         seen: &Seen<'_>,
         carrier: Carrier,
-        octets: &Bytes,
+        octets: &[u8],
         now: Time,
         each: &mut dyn FnMut(&Session),
     ) {
         while let Some(thread) = self.threads.next_over(now) {
             self.close(thread, now, each);
         }
-        let Ok(message) = Message::read(octets.clone()) else {
-            self.counters.unreadable += 1;
-            return;
-        };
-        let Some(glance) = Glance::at(&message, &self.hasher, &mut self.labels) else {
-            self.counters.ungrouped += 1;
-            return;
+        let glance = match Glance::at(octets, &self.hasher, &mut self.labels) {
+            Ok(glance) => glance,
+            Err(Unseen::Unreadable) => {
+                self.counters.unreadable += 1;
+                return;
+            }
+            Err(Unseen::Ungrouped) => {
+                self.counters.ungrouped += 1;
+                return;
+            }
         };
         self.codes.count(glance.kind, glance.method);
         self.timeline.at(seen.time).messages += 1;
-        let Some((key, leg)) = self.thread_of(seen, &message, &glance) else {
+        let Some((key, leg)) = self.thread_of(seen, &glance) else {
             return;
         };
         if glance.kind == Kind::Request && glance.method != MethodCode::Ack {
@@ -119,9 +121,9 @@ impl SipThreads {
         if added == Added::New {
             match entry.method {
                 MethodCode::Invite if is_first_invite && entry.is_request(MethodCode::Invite) => {
-                    self.begin_call(key, &entry, &message);
+                    self.begin_call(key, &entry, &glance);
                 }
-                MethodCode::Register => self.note_registration(key, &entry, &message),
+                MethodCode::Register => self.note_registration(key, &entry, &glance),
                 _ => {}
             }
         }
@@ -145,19 +147,14 @@ impl SipThreads {
     }
 
     /// The thread of a message; a new one where there is none.
-    fn thread_of(
-        &mut self,
-        seen: &Seen<'_>,
-        message: &Message,
-        glance: &Glance<'_>,
-    ) -> Option<(usize, usize)> {
+    fn thread_of(&mut self, seen: &Seen<'_>, glance: &Glance<'_>) -> Option<(usize, usize)> {
         if let Some(found) = self.threads.find(glance.call_id) {
             return Some(found);
         }
         let is_call = glance.kind == Kind::Request
             && glance.method == MethodCode::Invite
             && !glance.in_dialog;
-        let leg_key = is_call.then(|| self.leg_key(message));
+        let leg_key = is_call.then(|| self.leg_key(glance));
         if let Some(leg_key) = leg_key.flatten()
             && let Some(key) = self.threads.offered_leg(leg_key)
             && self.is_carried_on(key, seen.source)
@@ -182,9 +179,9 @@ impl SipThreads {
     }
 
     /// What both legs of a B2BUA's call have in common: who calls whom.
-    fn leg_key(&self, message: &Message) -> Option<u64> {
-        let from = message.from()?;
-        let to = message.to()?;
+    fn leg_key(&self, glance: &Glance<'_>) -> Option<u64> {
+        let from = NameAddr::parse(glance.from?).ok()?;
+        let to = NameAddr::parse(glance.to).ok()?;
         Some(
             self.hasher
                 .hash_one((user_of(from.uri())?, user_of(to.uri())?)),
@@ -244,9 +241,10 @@ impl SipThreads {
     }
 
     /// The first INVITE of a call: who calls whom, and when both have registered.
-    fn begin_call(&mut self, key: usize, entry: &Entry, message: &Message) {
+    fn begin_call(&mut self, key: usize, entry: &Entry, glance: &Glance<'_>) {
         self.timeline.at(entry.sent).calls += 1;
-        let [from, to] = [Name::From, Name::To].map(|name| address_of_record(message, name));
+        let from = glance.from.and_then(address_of_record);
+        let to = address_of_record(glance.to);
         let registrations = [&from, &to].map(|address| {
             let user = self.hasher.hash_one(address.as_deref()?);
             self.users.calls(user)
@@ -264,7 +262,7 @@ impl SipThreads {
         thread.to = to.unwrap_or_default();
     }
 
-    fn note_registration(&mut self, key: usize, entry: &Entry, message: &Message) {
+    fn note_registration(&mut self, key: usize, entry: &Entry, glance: &Glance<'_>) {
         let Some(thread) = self.threads.get_mut(key) else {
             return;
         };
@@ -280,7 +278,7 @@ impl SipThreads {
         }
         match entry.kind {
             Kind::Request => {
-                let Some(address) = address_of_record(message, Name::To) else {
+                let Some(address) = address_of_record(glance.to) else {
                     return;
                 };
                 let user = self.hasher.hash_one(&*address);
@@ -357,8 +355,8 @@ fn is_part_of_call(thread: &Thread) -> bool {
 }
 
 /// `user@host` of the URI in a From or To field.
-fn address_of_record(message: &Message, name: Name<'static>) -> Option<Box<str>> {
-    let address = NameAddr::parse(message.header_bytes(name)?).ok()?;
+fn address_of_record(value: &[u8]) -> Option<Box<str>> {
+    let address = NameAddr::parse(value).ok()?;
     let text = match Uri::parse(address.uri()) {
         Ok(uri) => match uri.as_sip() {
             Some(sip) => match sip.user() {
