@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod core;
-mod statistics;
+pub mod statistics;
 mod wire;
 
 pub use core::{CallPlan, Pace, Stop};
