@@ -1,8 +1,8 @@
 //! The octets of a file, as they are read.
 
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, Read};
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 
 /// How much is asked for at once.
 const BLOCK: usize = 256 * 1024;
@@ -12,7 +12,7 @@ const BLOCK: usize = 256 * 1024;
 /// It grows by what the file has, never by what a length field in it claims.
 pub(crate) struct Input<R> {
     source: R,
-    ready: BytesMut,
+    ready: Bytes,
     /// Where in the file `ready` begins.
     offset: u64,
     ended: bool,
@@ -22,7 +22,7 @@ impl<R: Read> Input<R> {
     pub(crate) fn new(source: R) -> Input<R> {
         Input {
             source,
-            ready: BytesMut::new(),
+            ready: Bytes::new(),
             offset: 0,
             ended: false,
         }
@@ -36,18 +36,18 @@ impl<R: Read> Input<R> {
     /// Reads until so many octets are ready. False when the file ends before.
     pub(crate) fn fill(&mut self, octets: usize) -> io::Result<bool> {
         while self.ready.len() < octets && !self.ended {
-            let length = self.ready.len();
-            self.ready.resize(length + BLOCK, 0);
-            let read = loop {
-                match self.source.read(&mut self.ready[length..]) {
-                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                    other => break other,
-                }
-            };
-            // A source that claims to have read more than there was room for is not to be believed.
-            let count = *read.as_ref().unwrap_or(&0);
-            self.ready.truncate(length.saturating_add(count));
-            self.ended = read? == 0;
+            // What is left of the block before goes to the front of the next one. Longer things are read
+            // in ever longer blocks, so that they are not copied over and over.
+            let asked = BLOCK.max(self.ready.len());
+            let mut block = Vec::with_capacity(self.ready.len() + asked);
+            block.extend_from_slice(&self.ready);
+            let read = (&mut self.source)
+                .take(asked as u64)
+                .read_to_end(&mut block);
+            let count = block.len() - self.ready.len();
+            self.ready = block.into();
+            self.ended = count < asked;
+            read?;
         }
         Ok(self.ready.len() >= octets)
     }
@@ -66,7 +66,7 @@ impl<R: Read> Input<R> {
     pub(crate) fn take(&mut self, octets: usize) -> Bytes {
         let octets = octets.min(self.ready.len());
         self.offset += octets as u64;
-        self.ready.split_to(octets).freeze()
+        self.ready.split_to(octets)
     }
 
     /// Takes a line without what ends it; `None` at the end. Of a line longer than `limit`, the beginning.

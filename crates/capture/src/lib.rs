@@ -38,7 +38,7 @@ pub use event::{
     Carrier, Endpoint, SctpPacket, Seen, SipSummary, SummaryStart, Time, Trouble, UserMessage, What,
 };
 pub use merge::{Merge, MergeError};
-pub use output::{FileSummary, JsonSessions, Output, SessionTable};
+pub use output::{FileSummary, JsonDocument, Output, SessionTable};
 pub use reader::{Counts, OpenError, Reader};
 pub use sctp_view::{Association, Beginning, Direction, Ending, Path, RoundTrips, SctpView};
 pub use settings::{Limits, Settings};

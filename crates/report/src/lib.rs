@@ -45,4 +45,4 @@ pub use machine::Machine;
 pub use page::{Page, Provenance, Section};
 pub use plot::{Axis, Colour, Plot, Point, Series};
 pub use summary::Summary;
-pub use table::{Alignment, Cell, Column, Decimal, Row, Table};
+pub use table::{Alignment, Cell, Column, CsvRecord, Decimal, Row, Table};

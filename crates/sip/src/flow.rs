@@ -63,6 +63,19 @@ impl Transport {
         }
     }
 
+    /// The name by which people and configuration files know it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Transport::Udp => "udp",
+            Transport::Tcp => "tcp",
+            Transport::Tls => "tls",
+            Transport::Sctp => "sctp",
+            Transport::TlsSctp => "tls-sctp",
+            Transport::Ws => "ws",
+            Transport::Wss => "wss",
+        }
+    }
+
     /// The name in a Via's sent-protocol (RFC 3261 section 20.42, RFC 4168 section 5, RFC 7118
     /// section 5.2.1).
     pub fn via_name(self) -> &'static str {
@@ -114,15 +127,7 @@ impl Transport {
 
 impl fmt::Display for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Transport::Udp => "udp",
-            Transport::Tcp => "tcp",
-            Transport::Tls => "tls",
-            Transport::Sctp => "sctp",
-            Transport::TlsSctp => "tls-sctp",
-            Transport::Ws => "ws",
-            Transport::Wss => "wss",
-        })
+        f.pad(self.name())
     }
 }
 

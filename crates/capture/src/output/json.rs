@@ -1,14 +1,11 @@
 //! The JSON document: the envelope of all of the project, and one run in it.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::io::{self, BufRead, Write};
+use std::io::{self, Write};
 
 use report::{Document, Machine};
 use sctp::packet::ChunkType;
-use serde::ser::{Error as _, SerializeSeq};
 use serde::{Serialize, Serializer};
-use serde_json::value::RawValue;
 
 use super::{FileSummary, Output, session_table};
 use crate::{
@@ -16,82 +13,108 @@ use crate::{
     Time,
 };
 
-/// Sessions on their way into a JSON document: a line each, kept elsewhere because there may be many.
+/// A JSON document on its way into a file: sessions are written as they end, because there may be many, and
+/// everything else behind them.
 #[derive(Debug)]
-pub struct JsonSessions<R>(RefCell<R>);
-
-impl<R: BufRead> JsonSessions<R> {
-    /// Sessions as [`JsonSessions::line`] has made them.
-    pub fn new(lines: R) -> JsonSessions<R> {
-        JsonSessions(RefCell::new(lines))
-    }
+pub struct JsonDocument<P, W> {
+    out: W,
+    machine: Machine,
+    seed: u64,
+    parameters: P,
+    /// A session before it is written.
+    line: Vec<u8>,
+    has_sessions: bool,
 }
 
-impl JsonSessions<()> {
-    /// A session as a line, with its line end. `origin` is when the capture began.
+/// Stands for the sessions in what is written around them. Within a text its quotation marks would be
+/// escaped, so that nothing else is taken for it.
+const SESSIONS: &str = "the sessions";
+
+impl<P: Serialize, W: Write> JsonDocument<P, W> {
+    /// Begins the document: `parameters` is what was asked for.
     ///
     /// # Errors
     ///
-    /// None that is known; serialisation could fail in principle.
-    pub fn line(session: &Session, origin: Time) -> serde_json::Result<String> {
-        let milliseconds = |delay: Option<i64>| delay.map(|delay| delay as f64 / 1e6);
-        let seconds = |delay: Option<i64>| delay.map(|delay| delay as f64 / 1e9);
-        let timestamps = Event::ALL.map(|event| {
-            let time = session.timestamps.get(event);
-            (event.name(), seconds(time.map(|time| time - origin)))
-        });
-        let mut line = serde_json::to_string(&JsonSession {
-            session: session.number,
-            call_ids: &session.call_ids,
-            from: &session.from,
-            to: &session.to,
-            transport: session_table::transport(session),
-            outcome: session.outcome.text(),
-            status: session.outcome.status(),
-            timestamps_s: Pairs(&timestamps),
-            register_delay_1_ms: milliseconds(session.register_delay_1()),
-            register_delay_2_ms: milliseconds(session.register_delay_2()),
-            invite_delay_ms: milliseconds(session.invite_delay()),
-            call_setup_delay_ms: milliseconds(session.call_setup_delay()),
-            session_request_delay_ms: milliseconds(session.session_request_delay),
-            session_disconnect_delay_ms: milliseconds(session.session_disconnect_delay),
-            session_duration_s: seconds(session.session_duration),
-            messages: session.messages,
-            retransmissions: session.retransmissions,
-        })?;
-        line.push('\n');
-        Ok(line)
+    /// When it cannot be written.
+    pub fn begin(machine: Machine, seed: u64, parameters: P, out: W) -> io::Result<Self> {
+        let mut document = JsonDocument {
+            out,
+            machine,
+            seed,
+            parameters,
+            line: Vec::new(),
+            has_sessions: false,
+        };
+        let [before, _] = document.around(&RunBeginning { sessions: SESSIONS })?;
+        document.out.write_all(before.as_bytes())?;
+        document.out.write_all(b"[")?;
+        Ok(document)
     }
+
+    /// Writes a session. `origin` is when the capture began.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    pub fn session(&mut self, session: &Session, origin: Time) -> io::Result<()> {
+        let separator: &[u8] = match std::mem::replace(&mut self.has_sessions, true) {
+            true => b",\n        ",
+            false => b"\n        ",
+        };
+        self.line.clear();
+        self.line.extend_from_slice(separator);
+        serde_json::to_writer(&mut self.line, &JsonSession::new(session, origin))?;
+        self.out.write_all(&self.line)
+    }
+
+    /// Writes everything else.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    pub fn finish(mut self, output: &Output) -> io::Result<()> {
+        let [_, behind] = self.around(&output.run())?;
+        let end: &[u8] = if self.has_sessions {
+            b"\n      ]"
+        } else {
+            b"]"
+        };
+        self.out.write_all(end)?;
+        self.out.write_all(behind.as_bytes())?;
+        self.out.write_all(b"\n")?;
+        self.out.flush()
+    }
+
+    /// The document before and behind its sessions.
+    fn around(&self, run: &impl Serialize) -> io::Result<[String; 2]> {
+        let document = Document::new(self.machine.clone(), self.seed, &self.parameters, vec![run]);
+        let mut before = serde_json::to_string_pretty(&document)?;
+        let name = "\"sessions\": ";
+        let place = before
+            .find(&format!("{name}\"{SESSIONS}\""))
+            .ok_or_else(|| io::Error::other("the document has no place for sessions"))?
+            + name.len();
+        let behind = before.split_off(place);
+        Ok([before, behind[SESSIONS.len() + 2..].to_owned()])
+    }
+}
+
+/// What of a run is known when it begins.
+#[derive(Serialize)]
+struct RunBeginning {
+    sessions: &'static str,
 }
 
 impl Output {
-    /// Writes the document: `parameters` is what was asked for, `sessions` are those of all calls.
-    ///
-    /// # Errors
-    ///
-    /// When sessions cannot be read or the document cannot be written.
-    pub fn write_json<P: Serialize, R: BufRead>(
-        &self,
-        machine: Machine,
-        seed: u64,
-        parameters: P,
-        sessions: &JsonSessions<R>,
-        mut out: impl Write,
-    ) -> io::Result<()> {
-        let run = self.run(sessions);
-        let document = Document::new(machine, seed, parameters, vec![run]);
-        serde_json::to_writer_pretty(&mut out, &document)?;
-        out.write_all(b"\n")?;
-        out.flush()
-    }
-
-    fn run<'o, R: BufRead>(&'o self, sessions: &'o JsonSessions<R>) -> Run<'o, R> {
+    /// The run without its sessions.
+    fn run(&self) -> Run<'_> {
         let results = &self.results;
         let counts = |count: Count| JsonCount {
             messages: count.messages,
             retransmissions: count.retransmissions,
         };
         Run {
+            sessions: SESSIONS,
             files: &self.files,
             began_s: results.first.map(|first| first.0 as f64 / 1e9),
             seconds: match (results.first, results.last) {
@@ -161,14 +184,14 @@ impl Output {
                     .map(association)
                     .collect(),
             },
-            sessions,
         }
     }
 }
 
 #[derive(Serialize)]
-#[serde(bound = "")]
-struct Run<'o, R: BufRead> {
+struct Run<'o> {
+    /// Where the sessions are put.
+    sessions: &'static str,
     files: &'o [FileSummary],
     began_s: Option<f64>,
     seconds: Option<f64>,
@@ -188,7 +211,6 @@ struct Run<'o, R: BufRead> {
     responses: BTreeMap<u16, JsonCount>,
     transactions: BTreeMap<&'static str, JsonTransactions>,
     sctp: JsonSctp,
-    sessions: &'o JsonSessions<R>,
 }
 
 #[derive(Serialize)]
@@ -271,10 +293,10 @@ struct JsonSession<'s> {
     call_ids: &'s [Box<str>],
     from: &'s str,
     to: &'s str,
-    transport: String,
+    transport: &'static str,
     outcome: &'static str,
     status: Option<u16>,
-    timestamps_s: Pairs<'s>,
+    timestamps_s: Timestamps,
     register_delay_1_ms: Option<f64>,
     register_delay_2_ms: Option<f64>,
     invite_delay_ms: Option<f64>,
@@ -286,26 +308,42 @@ struct JsonSession<'s> {
     retransmissions: u64,
 }
 
-/// An object with its members in this order.
-struct Pairs<'s>(&'s [(&'static str, Option<f64>)]);
-
-impl Serialize for Pairs<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().copied())
+impl<'s> JsonSession<'s> {
+    fn new(session: &'s Session, origin: Time) -> JsonSession<'s> {
+        let milliseconds = |delay: Option<i64>| delay.map(|delay| delay as f64 / 1e6);
+        let seconds = |delay: Option<i64>| delay.map(|delay| delay as f64 / 1e9);
+        let timestamps = Event::ALL.map(|event| {
+            let time = session.timestamps.get(event);
+            (event.name(), seconds(time.map(|time| time - origin)))
+        });
+        JsonSession {
+            session: session.number,
+            call_ids: &session.call_ids,
+            from: &session.from,
+            to: &session.to,
+            transport: session_table::transport(session),
+            outcome: session.outcome.text(),
+            status: session.outcome.status(),
+            timestamps_s: Timestamps(timestamps),
+            register_delay_1_ms: milliseconds(session.register_delay_1()),
+            register_delay_2_ms: milliseconds(session.register_delay_2()),
+            invite_delay_ms: milliseconds(session.invite_delay()),
+            call_setup_delay_ms: milliseconds(session.call_setup_delay()),
+            session_request_delay_ms: milliseconds(session.session_request_delay),
+            session_disconnect_delay_ms: milliseconds(session.session_disconnect_delay),
+            session_duration_s: seconds(session.session_duration),
+            messages: session.messages,
+            retransmissions: session.retransmissions,
+        }
     }
 }
 
-impl<R: BufRead> Serialize for JsonSessions<R> {
+/// An object with a member for each timestamp, in the order of the document's table.
+struct Timestamps([(&'static str, Option<f64>); Event::ALL.len()]);
+
+impl Serialize for Timestamps {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut lines = self.0.borrow_mut();
-        let mut sequence = serializer.serialize_seq(None)?;
-        let mut line = String::new();
-        while lines.read_line(&mut line).map_err(S::Error::custom)? > 0 {
-            let session: &RawValue = serde_json::from_str(&line).map_err(S::Error::custom)?;
-            sequence.serialize_element(session)?;
-            line.clear();
-        }
-        sequence.end()
+        serializer.collect_map(self.0.iter().copied())
     }
 }
 

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::{ClockOffset, Counts, Results, Session};
 
-pub use json::JsonSessions;
+pub use json::JsonDocument;
 pub use session_table::SessionTable;
 
 /// A file that was analysed.

@@ -1,6 +1,8 @@
 //! The document's table of timestamps, a row a session.
 
-use report::{Cell, Column, Decimal, Row, Table};
+use report::{Cell, Column, CsvRecord, Decimal, Row, Table};
+
+use sip::Transport;
 
 use crate::{Event, Session, Time};
 
@@ -18,7 +20,7 @@ impl SessionTable {
         SessionTable { origin, decimal }
     }
 
-    /// The line that names the columns of [`csv_line`](SessionTable::csv_line).
+    /// The line that names the columns of [`push_csv_line`](SessionTable::push_csv_line).
     pub fn csv_header(&self) -> String {
         let mut table = Table::new("")
             .column(Column::number("session"))
@@ -50,44 +52,46 @@ impl SessionTable {
             .csv_header(self.decimal)
     }
 
-    /// A session as a line of CSV, times in full. What was not seen is empty: the document's 0 could be a
-    /// time too.
-    pub fn csv_line(&self, session: &Session) -> String {
-        let milliseconds = |nanoseconds: Option<i64>| exact(nanoseconds, 6);
-        let mut cells = vec![
-            Cell::Count(session.number),
-            joined(&session.call_ids).into(),
-            (*session.from).into(),
-            (*session.to).into(),
-            transport(session).into(),
-            exact(Some(session.began.0), 9),
-            session.outcome.text().into(),
-            session.outcome.status().map(u64::from).into(),
-        ];
+    /// Appends a session as a line of CSV, times in full. What was not seen is empty: the document's 0 could
+    /// be a time too.
+    pub fn push_csv_line(&self, session: &Session, out: &mut String) {
+        // Whole numbers of nanoseconds: a floating-point number has fewer digits than a time.
+        let mut record = CsvRecord::new(out, self.decimal);
+        record.count(session.number);
+        match &session.call_ids[..] {
+            [one] => record.text(one),
+            several => record.text(&joined(several)),
+        };
+        record
+            .text(&session.from)
+            .text(&session.to)
+            .text(transport(session))
+            .fixed(Some(session.began.0), 9)
+            .text(session.outcome.text());
+        match session.outcome.status() {
+            Some(status) => record.count(status.into()),
+            None => record.absent(),
+        };
         for event in Event::ALL {
             let time = session.timestamps.get(event);
-            cells.push(exact(time.map(|time| time - self.origin), 9));
+            record.fixed(time.map(|time| time - self.origin), 9);
         }
-        cells.extend([
-            milliseconds(session.register_delay_1()),
-            milliseconds(session.register_delay_2()),
-            milliseconds(session.invite_delay()),
-            milliseconds(session.call_setup_delay()),
-            milliseconds(session.session_request_delay),
-            milliseconds(session.session_disconnect_delay),
-            exact(session.session_duration, 9),
-            missing_first(session).into(),
-            session.messages.into(),
-            session.retransmissions.into(),
-        ]);
-        // Whole numbers of nanoseconds as text: a floating-point number has fewer digits than a time.
-        let cells = cells.into_iter().map(|cell| match cell {
-            Cell::Note(number) if self.decimal == Decimal::Comma => {
-                Cell::Text(number.replace('.', ","))
-            }
-            other => other,
-        });
-        Row::new(cells).to_csv(self.decimal)
+        for delay in [
+            session.register_delay_1(),
+            session.register_delay_2(),
+            session.invite_delay(),
+            session.call_setup_delay(),
+            session.session_request_delay,
+            session.session_disconnect_delay,
+        ] {
+            record.fixed(delay, 6);
+        }
+        record
+            .fixed(session.session_duration, 9)
+            .text(missing_first(session))
+            .count(session.messages)
+            .count(session.retransmissions);
+        record.end();
     }
 
     /// The first sessions as a table; `all` is how many there are.
@@ -134,25 +138,10 @@ fn missing_first(session: &Session) -> &'static str {
     first.map_or("", Event::name)
 }
 
-pub(super) fn transport(session: &Session) -> String {
-    session
-        .transport
-        .map_or_else(String::new, |transport| transport.to_string())
+pub(super) fn transport(session: &Session) -> &'static str {
+    session.transport.map_or("", Transport::name)
 }
 
 pub(super) fn joined(call_ids: &[Box<str>]) -> String {
     call_ids.join(" ")
-}
-
-/// Nanoseconds as a decimal number of a unit that has 10^`digits` of them.
-fn exact(nanoseconds: Option<i64>, digits: u32) -> Cell {
-    let Some(nanoseconds) = nanoseconds else {
-        return Cell::Absent;
-    };
-    let unit = 10_u64.pow(digits);
-    let sign = if nanoseconds < 0 { "-" } else { "" };
-    let magnitude = nanoseconds.unsigned_abs();
-    let (whole, rest) = (magnitude / unit, magnitude % unit);
-    let width = digits as usize;
-    Cell::Note(format!("{sign}{whole}.{rest:0width$}"))
 }

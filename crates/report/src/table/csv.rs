@@ -1,6 +1,6 @@
 //! A table as comma-separated values (RFC 4180).
 
-use super::{Cell, Column, Row, Table};
+use super::{Cell, Column, Table};
 use crate::text::one_line;
 
 /// What stands before the decimals of a number.
@@ -14,7 +14,7 @@ pub enum Decimal {
 }
 
 impl Decimal {
-    fn separator(self) -> char {
+    pub(super) fn separator(self) -> char {
         match self {
             Decimal::Point => ',',
             Decimal::Comma => ';',
@@ -25,7 +25,8 @@ impl Decimal {
 pub(super) fn render(table: &Table, decimal: Decimal) -> String {
     let mut out = header_line(table, decimal);
     for row in &table.rows {
-        out.push_str(&record(row, decimal));
+        let fields = row.cells.iter().map(|cell| field(cell, decimal));
+        push_record(&mut out, decimal, fields);
     }
     out
 }
@@ -34,14 +35,6 @@ pub(super) fn render(table: &Table, decimal: Decimal) -> String {
 pub(super) fn header_line(table: &Table, decimal: Decimal) -> String {
     let mut out = String::new();
     push_record(&mut out, decimal, table.columns.iter().map(header));
-    out
-}
-
-/// The line that a row is.
-pub(super) fn record(row: &Row, decimal: Decimal) -> String {
-    let mut out = String::new();
-    let fields = row.cells.iter().map(|cell| field(cell, decimal));
-    push_record(&mut out, decimal, fields);
     out
 }
 

@@ -2,6 +2,7 @@
 
 mod csv;
 mod html;
+mod record;
 mod terminal;
 
 use std::ops::Range;
@@ -10,6 +11,7 @@ use crate::format::{format_count, format_number, milliseconds_decimals};
 use crate::text::one_line;
 
 pub use csv::Decimal;
+pub use record::CsvRecord;
 
 /// A table, to be shown in a terminal, on a page, or written as CSV.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,7 +84,7 @@ impl Table {
     }
 
     /// The header line of [`to_csv`](Table::to_csv), for rows that are written one by one
-    /// ([`Row::to_csv`]) because there are too many to keep.
+    /// ([`CsvRecord`]) because there are too many to keep.
     pub fn csv_header(&self, decimal: Decimal) -> String {
         csv::header_line(self, decimal)
     }
@@ -229,11 +231,6 @@ impl Row {
     pub fn reference(mut self) -> Row {
         self.is_reference = true;
         self
-    }
-
-    /// The row as a line of CSV, with its line end. Absent cells at the end must be in it.
-    pub fn to_csv(&self, decimal: Decimal) -> String {
-        csv::record(self, decimal)
     }
 
     /// Draws a line above the row: a new block of rows begins.

@@ -1,15 +1,11 @@
 //! `tandem capture analyze`.
 
-use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
-use std::io::BufWriter;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use capture::{
-    Analysis, ChunkArrows, FileSummary, JsonSessions, Options, Output, Results, Settings,
-};
+use capture::{Analysis, ChunkArrows, FileSummary, Options, Output, Results, Settings};
 use clap::Args;
 use report::{Decimal, Machine};
 use serde::Serialize;
@@ -117,7 +113,8 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let mut sessions = Sessions::new(
         arguments.csv.as_deref(),
         decimal,
-        arguments.json.is_some(),
+        arguments.json.as_deref(),
+        &arguments,
         arguments.sessions,
     )?;
     let found = files.read("analyzing", &mut |seen| {
@@ -127,7 +124,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         }
     })?;
     let results = analysis.finish(&mut |session| sessions.add(session));
-    let json_sessions = sessions.finish()?;
+    let json = sessions.finish()?;
     let chunks = match arguments.chunks {
         true => Some(chunk_arrows(&files, &results)?),
         false => None,
@@ -138,7 +135,10 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         sessions: sessions.count,
         shown: sessions.shown,
     };
-    write_files(&arguments, &output, &json_sessions, chunks.as_ref())?;
+    if let Some(json) = json {
+        json.finish(&output).context("cannot write the JSON")?;
+    }
+    write_page(&arguments, &output, chunks.as_ref())?;
     show(&arguments, &output, chunks.as_ref());
     Ok(judge(&arguments, &output, &found))
 }
@@ -198,33 +198,18 @@ fn chunk_arrows(files: &Files, results: &Results) -> anyhow::Result<ChunkArrows>
     Ok(arrows)
 }
 
-fn write_files(
+fn write_page(
     arguments: &Arguments,
     output: &Output,
-    sessions: &JsonSessions<impl std::io::BufRead>,
     chunks: Option<&ChunkArrows>,
 ) -> anyhow::Result<()> {
-    if let Some(path) = &arguments.json {
-        let cannot = || format!("cannot write {}", path.display());
-        let file = File::create(path).with_context(cannot)?;
-        // Nothing here is drawn by lot: the seed of the document is none.
-        output
-            .write_json(
-                Machine::detect(),
-                0,
-                arguments,
-                sessions,
-                BufWriter::new(file),
-            )
-            .with_context(cannot)?;
-    }
-    if let Some(path) = &arguments.html {
-        let files: Vec<String> = output.files.iter().map(|file| file.name.clone()).collect();
-        let parameters = vec![("files".to_owned(), files.join(", "))];
-        let html = output.to_html(&command_line(), Machine::detect(), 0, parameters, chunks);
-        write(path, &html)?;
-    }
-    Ok(())
+    let Some(path) = &arguments.html else {
+        return Ok(());
+    };
+    let files: Vec<String> = output.files.iter().map(|file| file.name.clone()).collect();
+    let parameters = vec![("files".to_owned(), files.join(", "))];
+    let html = output.to_html(&command_line(), Machine::detect(), 0, parameters, chunks);
+    write(path, &html)
 }
 
 fn show(arguments: &Arguments, output: &Output, chunks: Option<&ChunkArrows>) {

@@ -1,7 +1,7 @@
 //! Capture files opened, read in the order of time, with a bar that tells how far we are.
 
 use std::fs::File;
-use std::io::{self, BufReader, IsTerminal, Read};
+use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -136,9 +136,9 @@ impl Files {
                 let input: Source = match is_standard_input(path) {
                     true => Box::new(io::stdin()),
                     false => {
-                        let file = File::open(path)
-                            .with_context(|| format!("cannot open {}", path.display()))?;
-                        Box::new(BufReader::with_capacity(1 << 16, file))
+                        // The reader asks for large blocks.
+                        let file = File::open(path);
+                        Box::new(file.with_context(|| format!("cannot open {}", path.display()))?)
                     }
                 };
                 Reader::open_with(input, number, &self.settings)

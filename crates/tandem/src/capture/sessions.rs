@@ -2,19 +2,22 @@
 
 use std::collections::BinaryHeap;
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Seek, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use anyhow::Context;
-use capture::{JsonSessions, Session, SessionTable, Time};
-use report::Decimal;
+use capture::{JsonDocument, Session, SessionTable, Time};
+use report::{Decimal, Machine};
+use serde::Serialize;
 
 /// Takes sessions in the order in which they end, and writes them in the order in which they began as far as
 /// they are not too far apart: a call of an hour does not hold up the others.
 #[derive(Debug)]
-pub(super) struct Sessions {
+pub(super) struct Sessions<P> {
     csv: Option<BufWriter<File>>,
-    json: Option<BufWriter<File>>,
+    /// The line of CSV that is made.
+    line: String,
+    json: Option<JsonDocument<P, BufWriter<File>>>,
     decimal: Decimal,
     origin: Option<Time>,
     waiting: BinaryHeap<Waiting>,
@@ -28,28 +31,33 @@ pub(super) struct Sessions {
     error: Option<anyhow::Error>,
 }
 
-impl Sessions {
+/// Octets that are collected before they are written to a file.
+const WRITTEN_AT_ONCE: usize = 1 << 16;
+
+impl<P: Serialize> Sessions<P> {
     /// Sessions that wait for earlier ones to end.
     const MOST_WAITING: usize = 10_000;
 
+    /// To these files. `parameters` is what was asked for: the JSON tells it.
     pub(super) fn new(
         csv: Option<&Path>,
         decimal: Decimal,
-        wants_json: bool,
+        json: Option<&Path>,
+        parameters: P,
         most_shown: usize,
-    ) -> anyhow::Result<Sessions> {
-        let csv = csv
-            .map(|path| {
-                File::create(path).with_context(|| format!("cannot write {}", path.display()))
-            })
-            .transpose()?;
-        let json = wants_json
-            .then(tempfile::tempfile)
-            .transpose()
-            .context("cannot make a temporary file for sessions on their way into JSON")?;
+    ) -> anyhow::Result<Sessions<P>> {
+        let json = match json {
+            Some(path) => {
+                // Nothing here is drawn by lot: the seed of the document is none.
+                let document = JsonDocument::begin(Machine::detect(), 0, parameters, create(path)?);
+                Some(document.context("cannot write the JSON")?)
+            }
+            None => None,
+        };
         Ok(Sessions {
-            csv: csv.map(BufWriter::new),
-            json: json.map(BufWriter::new),
+            csv: csv.map(create).transpose()?,
+            line: String::new(),
+            json,
             decimal,
             origin: None,
             waiting: BinaryHeap::new(),
@@ -65,78 +73,84 @@ impl Sessions {
     pub(super) fn set_origin(&mut self, origin: Time) {
         if self.origin.is_none() {
             self.origin = Some(origin);
-            let header = SessionTable::new(origin, self.decimal).csv_header();
-            self.write_csv(&header);
+            self.write_header(origin);
         }
     }
 
     /// Takes a session.
     pub(super) fn add(&mut self, session: &Session) {
         self.count += 1;
-        self.waiting.push(Waiting(session.clone()));
+        if session.number > self.next {
+            self.waiting.push(Waiting(session.clone()));
+        } else {
+            self.write(session);
+        }
         while let Some(Waiting(first)) = self.waiting.peek()
             && (first.number <= self.next || self.waiting.len() > Self::MOST_WAITING)
         {
             if let Some(Waiting(session)) = self.waiting.pop() {
-                self.write(session);
+                self.write(&session);
             }
         }
     }
 
-    /// Writes what still waits, and gives back the sessions for JSON.
-    pub(super) fn finish(&mut self) -> anyhow::Result<JsonSessions<BufReader<File>>> {
+    /// Writes what still waits; gives back the JSON document, which has all sessions.
+    pub(super) fn finish(&mut self) -> anyhow::Result<Option<JsonDocument<P, BufWriter<File>>>> {
         while let Some(Waiting(session)) = self.waiting.pop() {
-            self.write(session);
+            self.write(&session);
+        }
+        // A capture without anything in it makes a file of a header all the same.
+        if self.origin.is_none() {
+            self.write_header(Time::default());
         }
         if let Some(csv) = &mut self.csv {
-            // A capture without anything in it makes a file of a header all the same.
-            if self.origin.is_none() {
-                let header = SessionTable::new(Time::default(), self.decimal).csv_header();
-                csv.write_all(header.as_bytes())?;
-            }
             csv.flush().context("cannot write the CSV")?;
         }
-        if let Some(error) = self.error.take() {
-            return Err(error);
+        match self.error.take() {
+            Some(error) => Err(error),
+            None => Ok(self.json.take()),
         }
-        let file = match self.json.take() {
-            Some(json) => {
-                let mut file = json.into_inner().map_err(io::IntoInnerError::into_error)?;
-                file.rewind()?;
-                file
-            }
-            None => tempfile::tempfile()?,
-        };
-        Ok(JsonSessions::new(BufReader::new(file)))
     }
 
-    fn write(&mut self, session: Session) {
+    fn write_header(&mut self, origin: Time) {
+        self.line = SessionTable::new(origin, self.decimal).csv_header();
+        self.write_line();
+    }
+
+    fn write(&mut self, session: &Session) {
         self.next = self.next.max(session.number + 1);
         let origin = self.origin.unwrap_or_default();
         if self.csv.is_some() {
-            let line = SessionTable::new(origin, self.decimal).csv_line(&session);
-            self.write_csv(&line);
+            self.line.clear();
+            SessionTable::new(origin, self.decimal).push_csv_line(session, &mut self.line);
+            self.write_line();
         }
         if let Some(json) = &mut self.json {
-            let written = JsonSessions::line(&session, origin)
-                .map_err(anyhow::Error::from)
-                .and_then(|line| Ok(json.write_all(line.as_bytes())?));
-            if let Err(error) = written {
-                self.error.get_or_insert(error);
-            }
+            let written = json.session(session, origin);
+            keep_error(&mut self.error, written, "cannot write the JSON");
         }
         if self.shown.len() < self.most_shown {
-            self.shown.push(session);
+            self.shown.push(session.clone());
         }
     }
 
-    fn write_csv(&mut self, line: &str) {
-        if let Some(csv) = &mut self.csv
-            && let Err(error) = csv.write_all(line.as_bytes())
-        {
-            let error = anyhow::Error::from(error).context("cannot write the CSV");
-            self.error.get_or_insert(error);
+    fn write_line(&mut self) {
+        if let Some(csv) = &mut self.csv {
+            let written = csv.write_all(self.line.as_bytes());
+            keep_error(&mut self.error, written, "cannot write the CSV");
         }
+    }
+}
+
+fn create(path: &Path) -> anyhow::Result<BufWriter<File>> {
+    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(BufWriter::with_capacity(WRITTEN_AT_ONCE, file))
+}
+
+/// Keeps the first error until the end.
+fn keep_error(kept: &mut Option<anyhow::Error>, written: io::Result<()>, what: &'static str) {
+    if let Err(error) = written {
+        kept.get_or_insert(anyhow::Error::from(error).context(what));
     }
 }
 
