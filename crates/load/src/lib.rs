@@ -5,6 +5,9 @@
 #![forbid(unsafe_code)]
 
 pub mod core;
+pub mod engine;
+pub mod record;
+pub mod script;
 pub mod statistics;
 mod wire;
 

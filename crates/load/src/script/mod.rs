@@ -1,0 +1,201 @@
+//! Scripts: what an emulated user does, step by step.
+//!
+//! A [`Script`] is compiled once and shared by all engines; a call is a *run* of one. Its steps
+//! [send](Send) what a [`Template`] says, [expect](Expect) messages, pause, jump, and work on variables.
+//! What RFC 3261 demands of a user agent whatever it says is the engine's and not the script's:
+//! retransmissions, the ACK to a refused INVITE, the answer to a repeated request, credentials when they
+//! are asked for, the route set of a dialog.
+//!
+//! There are three sources of scripts: those [built in](builtin), scenario files, and SIPp's XML. All
+//! three make [`Step`]s and hand them to [`Script::new`], which checks what the interpreter relies on.
+//!
+//! ```
+//! use load::script::{Expect, Script, Send, Step, Template};
+//!
+//! let options = Template::parse(
+//!     "OPTIONS sip:{peer}@{domain} SIP/2.0\n\
+//!      Via: SIP/2.0/{transport} {local_address};branch={branch}\n\
+//!      From: <sip:{user}@{domain}>;tag={local_tag}\n\
+//!      To: <sip:{peer}@{domain}>\n\
+//!      Call-ID: {call_id}\n\
+//!      CSeq: {cseq} OPTIONS\n\
+//!      Max-Forwards: 70\n\
+//!      {authorization}\n\
+//!      Content-Length: {content_length}\n\
+//!      \n",
+//! )?;
+//! let steps = vec![
+//!     Step::Send(Send::new(options)),
+//!     Step::Expect(Expect::response(200..=299)),
+//! ];
+//! let script = Script::new("ping", steps, Vec::new())?;
+//! assert_eq!(script.name(), "ping");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod builtin;
+mod check;
+mod step;
+mod template;
+mod text;
+mod value;
+
+use sip::Method;
+
+pub use check::ScriptError;
+pub use step::{
+    Action, Alternative, Check, Expect, Expected, Pause, Send, Source, Step, StepNumber, Text,
+    Then, Within,
+};
+pub use template::{
+    EchoedField, Login, Piece, Slot, Start, Template, TemplateBuilder, TemplateError,
+};
+pub use value::{Arithmetic, Comparison, Condition, Variable};
+
+/// The place of a script among those of an engine: in the order in which they were added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ScriptId(pub u16);
+
+/// What an emulated user does, step by step, checked and ready to run.
+#[derive(Clone, Debug)]
+pub struct Script {
+    name: String,
+    steps: Vec<Step>,
+    /// Names of the variables, for messages to people.
+    variables: Vec<String>,
+    kind: Kind,
+    first: First,
+    /// What the script does at any time with a message that its present step does not expect.
+    anytime: Vec<Alternative>,
+    timers: usize,
+    acknowledges_failures: bool,
+    is_strict: bool,
+    /// By step: whether a message that has been received may be looked at later than in the turn in
+    /// which it came.
+    needs: check::Needs,
+}
+
+/// What records a script gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It has an INVITE in it.
+    Call,
+    /// It has a REGISTER in it, and no INVITE.
+    Registration,
+    /// Neither: its first method.
+    Request(Method),
+}
+
+/// Who begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum First {
+    /// It begins with something other than waiting: an engine has to be told to begin it.
+    Sends,
+    /// It waits for a request with this method outside of any call, and begins when one comes.
+    Waits(Method),
+}
+
+impl Script {
+    /// A script of these steps, which may use as many variables as there are names for.
+    ///
+    /// # Errors
+    ///
+    /// When a step leads to one that does not exist, uses a variable that does not exist, answers where
+    /// no request can have come, or when it is empty or has more than 65,000 steps.
+    pub fn new(
+        name: impl Into<String>,
+        steps: Vec<Step>,
+        variables: Vec<String>,
+    ) -> Result<Script, ScriptError> {
+        check::check(name.into(), steps, variables, Vec::new())
+    }
+
+    /// The same script with alternatives that are looked at whatever step it stands at, after those of
+    /// the step itself: a BYE that may come while it pauses. [`Then::Stay`] goes on waiting as before.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Script::new`].
+    pub fn with_anytime(self, anytime: Vec<Alternative>) -> Result<Script, ScriptError> {
+        let (acknowledges_failures, is_strict) = (self.acknowledges_failures, self.is_strict);
+        let mut script = check::check(self.name, self.steps, self.variables, anytime)?;
+        script.acknowledges_failures = acknowledges_failures;
+        script.is_strict = is_strict;
+        Ok(script)
+    }
+
+    /// The same script, which itself has steps that send the ACK to a final response of 300 to 699 (as
+    /// SIPp's scenarios do), so that the engine must not.
+    pub fn acknowledging_failures(mut self) -> Script {
+        self.acknowledges_failures = true;
+        self
+    }
+
+    /// The same script, in which a request that no step expects fails the run
+    /// ([`Failure::Unexpected`](crate::record::Failure::Unexpected)), as in SIPp. Otherwise the engine
+    /// answers it as a user agent would and the run goes on.
+    pub fn strict(mut self) -> Script {
+        self.is_strict = true;
+        self
+    }
+
+    /// Its name, for people.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its steps.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// What is looked at whatever step it stands at.
+    pub fn anytime(&self) -> &[Alternative] {
+        &self.anytime
+    }
+
+    /// Names of its variables.
+    pub fn variables(&self) -> &[String] {
+        &self.variables
+    }
+
+    /// What records it gives.
+    pub fn kind(&self) -> &Kind {
+        &self.kind
+    }
+
+    /// Who begins.
+    pub fn first(&self) -> &First {
+        &self.first
+    }
+
+    /// How many timers it takes times with: one more than the highest number.
+    pub fn timers(&self) -> usize {
+        self.timers
+    }
+
+    /// Whether it sends the ACK to refused INVITEs by itself.
+    pub fn acknowledges_failures(&self) -> bool {
+        self.acknowledges_failures
+    }
+
+    /// Whether a request that no step expects fails a run.
+    pub fn is_strict(&self) -> bool {
+        self.is_strict
+    }
+
+    /// The step of a number.
+    pub(crate) fn step(&self, number: StepNumber) -> Option<&Step> {
+        self.steps.get(usize::from(number.0))
+    }
+
+    /// Whether from this step on the last message received is used before another one is waited for.
+    pub(crate) fn needs_last(&self, number: StepNumber) -> bool {
+        self.needs.last(number)
+    }
+
+    /// Whether any step uses the message that began the run.
+    pub(crate) fn needs_initial(&self) -> bool {
+        self.needs.initial()
+    }
+}

@@ -1,0 +1,491 @@
+//! Messages that are to be written: literal pieces, and slots that are filled when it is sent.
+
+use sip::Method;
+
+use super::step::Text;
+use super::value::Variable;
+
+/// A message that is to be written, taken apart once: what is always the same, and slots.
+#[derive(Clone, Debug)]
+pub struct Template {
+    pieces: Vec<Piece>,
+    /// How many of the pieces are before the body, the empty line included.
+    head: usize,
+    start: Start,
+    cseq: Option<u32>,
+    flags: Flags,
+}
+
+/// What the engine wants to know of a template before it writes it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flags {
+    has_branch: bool,
+    has_cseq: bool,
+    has_call_id: bool,
+    has_local_tag: bool,
+    uses_last: bool,
+    is_stable: bool,
+}
+
+/// What a template's start line says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// It is a request.
+    Request(Method),
+    /// It is a response.
+    Response(u16),
+}
+
+/// A part of a message.
+#[derive(Clone, Debug)]
+pub enum Piece {
+    /// Always the same.
+    Literal(Box<[u8]>),
+    /// Filled when it is sent.
+    Slot(Slot),
+}
+
+/// What is filled in when a message is sent. The name by which [`Template::parse`] knows it is in
+/// parentheses.
+#[derive(Clone, Debug)]
+pub enum Slot {
+    /// The Call-ID of the run, on both sides (`call_id`).
+    CallId,
+    /// The branch of the request's transaction, magic cookie included (`branch`; RFC 3261 section
+    /// 8.1.1.7).
+    Branch,
+    /// Our tag (`local_tag`).
+    LocalTag,
+    /// `;tag=` and the peer's tag; nothing before it is known (`remote_tag`).
+    RemoteTag,
+    /// The sequence number of the request: in an ACK or CANCEL that of the INVITE (`cseq`).
+    CSeq,
+    /// The name of our user (`user`).
+    User,
+    /// The name of the user at the other end (`peer`).
+    Peer,
+    /// The number of our user (`user_number`).
+    UserNumber,
+    /// The number of the user at the other end (`peer_number`).
+    PeerNumber,
+    /// How many runs this engine had begun when this one began, it included (`call_number`).
+    CallNumber,
+    /// The domain of the users' addresses of record (`domain`).
+    Domain,
+    /// Our address and port (`local_address`).
+    LocalAddress,
+    /// Our address, IPv6 in brackets (`local_ip`).
+    LocalIp,
+    /// Our port (`local_port`).
+    LocalPort,
+    /// `4` or `6` (`local_ip_version`).
+    LocalIpVersion,
+    /// Address and port of the next hop (`remote_address`).
+    RemoteAddress,
+    /// Address of the next hop, IPv6 in brackets (`remote_ip`).
+    RemoteIp,
+    /// Port of the next hop (`remote_port`).
+    RemotePort,
+    /// The transport as a Via names it (`transport`; RFC 3261 section 20.42).
+    Transport,
+    /// The transport as a URI parameter names it (`transport_parameter`; RFC 3261 section 19.1.1).
+    TransportParameter,
+    /// The address for media, without brackets (`media_ip`).
+    MediaIp,
+    /// `4` or `6` (`media_ip_version`).
+    MediaIpVersion,
+    /// The port for media of this run (`media_port`).
+    MediaPort,
+    /// The URI at which our user is reached, without angle brackets (`contact`).
+    Contact,
+    /// The URI that a request within the dialog is for: the peer's Contact (`target`; RFC 3261 section
+    /// 12.2.1.1); before there is one, the peer's address of record.
+    Target,
+    /// Whole lines: the route set of the dialog, or before there is one the route that the configuration
+    /// gives (`routes`). Nothing where it is empty.
+    Routes,
+    /// Whole lines: the credentials that were asked for (`authorization`). Nothing where none were. With
+    /// a name and a password of the script's own, or with those of the user.
+    Authorization(Option<Box<Login>>),
+    /// For how many seconds to register; 0 to unregister (`expires`).
+    Expires,
+    /// A whole line of the request that is answered.
+    Echo(EchoedField),
+    /// The value of From in a request within the dialog: our address and tag (`local_party`).
+    LocalParty,
+    /// The value of To in a request within the dialog: the peer's address and tag (`remote_party`).
+    RemoteParty,
+    /// All fields of a name in the last message received, name and all, separated by line ends but
+    /// without the last one. Where there is none, the line in which the slot stands is left out from there
+    /// on, its end included.
+    LastField(Box<str>),
+    /// The value of the first field of a name in the last message received; nothing where there is none.
+    LastValue(Box<str>),
+    /// The Request-URI of the last request received; nothing after a response.
+    LastRequestUri,
+    /// What is in a variable; nothing where it is not set.
+    Variable(Variable),
+    /// A column of our user's row in the file of users, counted from 0; nothing where there is none.
+    Field(u16),
+    /// A column of the peer's row.
+    PeerField(u16),
+    /// The length of the body (`content_length`).
+    ContentLength,
+    /// The number of the step (`step`).
+    Step,
+    /// The number of the process, which the configuration gives (`process`).
+    Process,
+    /// Milliseconds since the engine began (`milliseconds`).
+    Milliseconds,
+    /// A random number of 32 bits (`random`).
+    Random,
+}
+
+/// A name and a password of a script's own.
+#[derive(Clone, Debug, Default)]
+pub struct Login {
+    /// The name; the user's own where it is empty.
+    pub username: Text,
+    /// The password; the user's own where it is empty.
+    pub password: Text,
+}
+
+/// What a response takes over from the request that it answers (RFC 3261 sections 8.2.6.2 and 12.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EchoedField {
+    /// All Via lines (`request_vias`).
+    Via,
+    /// From (`request_from`).
+    From,
+    /// To, with our tag where it has none (`request_to`).
+    To,
+    /// Call-ID (`request_call_id`).
+    CallId,
+    /// CSeq (`request_cseq`).
+    CSeq,
+    /// All Record-Route lines (`request_record_routes`).
+    RecordRoute,
+}
+
+/// Why pieces are no template.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TemplateError {
+    /// The start line is neither `METHOD URI SIP/2.0` nor `SIP/2.0 CODE REASON`, or its method or code is
+    /// not written out.
+    #[error("the first line is neither \"METHOD URI SIP/2.0\" nor \"SIP/2.0 CODE REASON\": {0:?}")]
+    Start(String),
+    /// A slot of a name that is not known.
+    #[error("unknown slot {{{0}}}")]
+    UnknownSlot(String),
+    /// An opening brace without a closing one.
+    #[error("\"{{\" without \"}}\": a brace itself is written twice, \"{{{{\"")]
+    OpenBrace,
+    /// More than one length of the body.
+    #[error("Content-Length is there twice")]
+    TwoLengths,
+}
+
+impl Template {
+    /// Reads a template from text. Slots are names in braces; a brace itself is written twice. Lines end
+    /// with LF or CRLF and are written with CRLF. A slot of whole lines ([`Slot::Routes`],
+    /// [`Slot::Authorization`], [`Slot::Echo`]) has a line of its own, of which nothing is left where the
+    /// slot is empty. White space at the beginning of the first line is passed over.
+    ///
+    /// # Errors
+    ///
+    /// A name that is not known, an open brace, a bad first line.
+    pub fn parse(text: &str) -> Result<Template, TemplateError> {
+        Template::parse_with(text, |_| None)
+    }
+
+    /// As [`parse`](Template::parse), with further names: what `slot` does not know is looked up among the
+    /// common ones.
+    ///
+    /// # Errors
+    ///
+    /// As for [`parse`](Template::parse).
+    pub fn parse_with(
+        text: &str,
+        slot: impl FnMut(&str) -> Option<Slot>,
+    ) -> Result<Template, TemplateError> {
+        let pieces = super::text::parse(text, slot)?;
+        TemplateBuilder { pieces }.build()
+    }
+
+    /// Begins a template that is made piece by piece, with line ends as they are given.
+    pub fn builder() -> TemplateBuilder {
+        TemplateBuilder::default()
+    }
+
+    /// What the start line says.
+    pub fn start(&self) -> &Start {
+        &self.start
+    }
+
+    /// The method of a request.
+    pub fn method(&self) -> Option<&Method> {
+        match &self.start {
+            Start::Request(method) => Some(method),
+            Start::Response(_) => None,
+        }
+    }
+
+    /// The status of a response.
+    pub fn status(&self) -> Option<u16> {
+        match self.start {
+            Start::Request(_) => None,
+            Start::Response(status) => Some(status),
+        }
+    }
+
+    /// The sequence number, where it is written out.
+    pub fn written_cseq(&self) -> Option<u32> {
+        self.cseq
+    }
+
+    /// The start line, the header section and the empty line.
+    pub(crate) fn head(&self) -> &[Piece] {
+        self.pieces.get(..self.head).unwrap_or_default()
+    }
+
+    /// The body.
+    pub(crate) fn body(&self) -> &[Piece] {
+        self.pieces.get(self.head..).unwrap_or_default()
+    }
+
+    /// All pieces.
+    pub(crate) fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    /// Whether its branch is the engine's.
+    pub(crate) fn has_branch(&self) -> bool {
+        self.flags.has_branch
+    }
+
+    /// Whether its sequence number is the engine's.
+    pub(crate) fn has_cseq(&self) -> bool {
+        self.flags.has_cseq
+    }
+
+    /// Whether its tag is the engine's.
+    pub(crate) fn has_local_tag(&self) -> bool {
+        self.flags.has_local_tag
+    }
+
+    /// Whether it says something of the last message received.
+    pub(crate) fn uses_last(&self) -> bool {
+        self.flags.uses_last
+    }
+
+    /// Whether writing it once more later in the same dialog gives the same octets.
+    pub(crate) fn is_stable(&self) -> bool {
+        self.flags.is_stable
+    }
+}
+
+/// A template in the making.
+#[derive(Clone, Debug, Default)]
+pub struct TemplateBuilder {
+    pieces: Vec<Piece>,
+}
+
+impl TemplateBuilder {
+    /// Adds octets that are always the same.
+    pub fn literal(mut self, octets: impl AsRef<[u8]>) -> TemplateBuilder {
+        self.push_literal(octets.as_ref());
+        self
+    }
+
+    /// Adds a slot.
+    pub fn slot(mut self, slot: Slot) -> TemplateBuilder {
+        self.pieces.push(Piece::Slot(slot));
+        self
+    }
+
+    /// Adds octets that are always the same.
+    pub fn push_literal(&mut self, octets: &[u8]) {
+        if !octets.is_empty() {
+            self.pieces.push(Piece::Literal(octets.into()));
+        }
+    }
+
+    /// Adds a slot.
+    pub fn push_slot(&mut self, slot: Slot) {
+        self.pieces.push(Piece::Slot(slot));
+    }
+
+    /// The pieces alone, for a text that is no message.
+    pub fn into_text(self) -> Text {
+        self.pieces
+    }
+
+    /// The template. Where the empty line is missing that ends the header section, it is added.
+    ///
+    /// # Errors
+    ///
+    /// When the start line is not that of a message, or there are two lengths.
+    pub fn build(self) -> Result<Template, TemplateError> {
+        let mut pieces = joined(self.pieces);
+        let start = start(&pieces)?;
+        let head = split_head(&mut pieces);
+        let in_head = pieces.get(..head).unwrap_or_default();
+        let lengths = in_head
+            .iter()
+            .filter(|piece| matches!(piece, Piece::Slot(Slot::ContentLength)))
+            .count();
+        if lengths > 1 {
+            return Err(TemplateError::TwoLengths);
+        }
+        let cseq = written_cseq(in_head);
+        let flags = flags(&pieces);
+        Ok(Template {
+            pieces,
+            head,
+            start,
+            cseq,
+            flags,
+        })
+    }
+}
+
+/// Neighbouring literals made one.
+fn joined(pieces: Vec<Piece>) -> Vec<Piece> {
+    let mut joined: Vec<Piece> = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        match (joined.last_mut(), piece) {
+            (Some(Piece::Literal(before)), Piece::Literal(octets)) => {
+                *before = [&before[..], &octets[..]].concat().into();
+            }
+            (_, piece) => joined.push(piece),
+        }
+    }
+    joined
+}
+
+/// What the start line says. Its method or its code is in the first piece, with the space behind it.
+fn start(pieces: &[Piece]) -> Result<Start, TemplateError> {
+    let Some(Piece::Literal(first)) = pieces.first() else {
+        return Err(TemplateError::Start(String::new()));
+    };
+    let text = String::from_utf8_lossy(first);
+    let line = text.lines().next().unwrap_or_default();
+    let error = || TemplateError::Start(line.to_owned());
+    let (word, rest) = line.split_once(' ').ok_or_else(error)?;
+    if word == "SIP/2.0" {
+        let code = rest.split(' ').next().unwrap_or_default();
+        let status: u16 = code.parse().map_err(|_| error())?;
+        if code.len() != 3 || !(100..700).contains(&status) {
+            return Err(error());
+        }
+        return Ok(Start::Response(status));
+    }
+    let is_method = |octet: u8| octet.is_ascii_alphanumeric() || b"-.!%*_+`'~".contains(&octet);
+    if word.is_empty() || !word.bytes().all(is_method) {
+        return Err(error());
+    }
+    Ok(Start::Request(Method::from_name(word)))
+}
+
+/// Cuts the pieces behind the empty line, which is added where there is none. Returns how many are before
+/// the body.
+fn split_head(pieces: &mut Vec<Piece>) -> usize {
+    const END: &[u8] = b"\r\n\r\n";
+    // An empty line that a slot of whole lines stands before begins its piece.
+    let mut is_behind_lines = false;
+    for at in 0..pieces.len() {
+        match &pieces[at] {
+            Piece::Slot(slot) => is_behind_lines = slot.is_lines(),
+            Piece::Literal(octets) => {
+                let end = if is_behind_lines && octets.starts_with(b"\r\n") {
+                    Some(2)
+                } else {
+                    octets
+                        .windows(END.len())
+                        .position(|window| window == END)
+                        .map(|found| found + END.len())
+                };
+                is_behind_lines = false;
+                if let Some(end) = end {
+                    let (head, body) = octets.split_at(end);
+                    let (head, body) = (Box::from(head), Box::<[u8]>::from(body));
+                    pieces[at] = Piece::Literal(head);
+                    if !body.is_empty() {
+                        pieces.insert(at + 1, Piece::Literal(body));
+                    }
+                    return at + 1;
+                }
+            }
+        }
+    }
+    let missing: &[u8] = match pieces.last() {
+        Some(Piece::Literal(octets)) if octets.ends_with(b"\r\n") => b"\r\n",
+        Some(Piece::Slot(slot)) if slot.is_lines() => b"\r\n",
+        _ => END,
+    };
+    pieces.push(Piece::Literal(missing.into()));
+    *pieces = joined(std::mem::take(pieces));
+    pieces.len()
+}
+
+/// The number of a CSeq line that is written out.
+fn written_cseq(pieces: &[Piece]) -> Option<u32> {
+    pieces.iter().find_map(|piece| {
+        let Piece::Literal(octets) = piece else {
+            return None;
+        };
+        let text = std::str::from_utf8(octets).ok()?;
+        text.lines().find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            if !name.trim().eq_ignore_ascii_case("CSeq") {
+                return None;
+            }
+            value.split_whitespace().next()?.parse().ok()
+        })
+    })
+}
+
+fn flags(pieces: &[Piece]) -> Flags {
+    let slots = || {
+        pieces.iter().filter_map(|piece| match piece {
+            Piece::Slot(slot) => Some(slot),
+            Piece::Literal(_) => None,
+        })
+    };
+    Flags {
+        has_branch: slots().any(|slot| matches!(slot, Slot::Branch)),
+        has_cseq: slots().any(|slot| matches!(slot, Slot::CSeq)),
+        has_call_id: slots().any(|slot| matches!(slot, Slot::CallId)),
+        has_local_tag: slots().any(|slot| matches!(slot, Slot::LocalTag)),
+        uses_last: slots().any(Slot::uses_last),
+        is_stable: slots().all(Slot::is_stable),
+    }
+}
+
+impl Slot {
+    /// Whether it stands for whole lines, with their ends.
+    pub(crate) fn is_lines(&self) -> bool {
+        matches!(self, Slot::Routes | Slot::Authorization(_) | Slot::Echo(_))
+    }
+
+    /// Whether it says something of the last message received.
+    pub(crate) fn uses_last(&self) -> bool {
+        matches!(
+            self,
+            Slot::LastField(_) | Slot::LastValue(_) | Slot::LastRequestUri | Slot::Echo(_)
+        )
+    }
+
+    /// Whether it says the same later in a dialog.
+    fn is_stable(&self) -> bool {
+        !self.uses_last()
+            && !matches!(
+                self,
+                Slot::Variable(_)
+                    | Slot::Milliseconds
+                    | Slot::Random
+                    | Slot::Authorization(_)
+                    | Slot::Expires
+            )
+    }
+}
