@@ -5,7 +5,9 @@
 #![forbid(unsafe_code)]
 
 pub mod core;
+mod driver;
 pub mod engine;
+pub mod media;
 pub mod record;
 pub mod script;
 pub mod statistics;

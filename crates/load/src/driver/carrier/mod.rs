@@ -1,0 +1,88 @@
+//! How messages reach the network: [`plain`] for UDP and TCP, [`net`] for everything else.
+
+mod frames;
+mod net;
+mod plain;
+mod poller;
+
+use std::time::Instant;
+
+use sip_net::WireStatistics;
+
+use crate::engine::{Connection, ConnectionId, Outgoing};
+
+pub(super) use net::{NetCarrier, NetWaker};
+pub(super) use plain::PlainCarrier;
+pub(super) use poller::PollerWaker;
+
+/// What a carrier hands over, and where it finds what is to be sent.
+pub(super) trait Traffic {
+    /// There is a way to a peer, or there is one again.
+    fn opened(&mut self, id: ConnectionId, connection: Connection);
+
+    /// A message has come: at `received` it was read from the network.
+    fn message(&mut self, now: Instant, received: Instant, id: ConnectionId, octets: &[u8]);
+
+    /// A connection is lost.
+    fn lost(&mut self, now: Instant, id: ConnectionId);
+
+    /// Appends the next message that is to be sent.
+    fn poll_transmit(&mut self, into: &mut Vec<u8>) -> Option<Outgoing>;
+}
+
+/// What a worker sends and receives by.
+#[derive(Debug)]
+pub(super) enum Carrier {
+    Plain(Box<PlainCarrier>),
+    Net(Box<NetCarrier>),
+}
+
+impl Carrier {
+    /// Ends a wait from another thread.
+    pub(super) fn waker(&self) -> Waker {
+        match self {
+            Carrier::Plain(carrier) => Waker::Plain(carrier.waker()),
+            Carrier::Net(carrier) => Waker::Net(carrier.waker()),
+        }
+    }
+
+    /// Sends what there is to send, waits until something has come or the time is up, and hands over what
+    /// has come.
+    pub(super) fn turn(&mut self, until: Option<Instant>, traffic: &mut impl Traffic) {
+        match self {
+            Carrier::Plain(carrier) => carrier.turn(until, traffic),
+            Carrier::Net(carrier) => carrier.turn(until, traffic),
+        }
+    }
+
+    /// What went over the wire.
+    pub(super) fn statistics(&mut self) -> WireStatistics {
+        match self {
+            Carrier::Plain(carrier) => carrier.statistics(),
+            Carrier::Net(carrier) => carrier.statistics(),
+        }
+    }
+
+    /// Closes all connections, as their transport has it.
+    pub(super) fn shutdown(self) {
+        if let Carrier::Net(carrier) = self {
+            carrier.shutdown();
+        }
+    }
+}
+
+/// Ends a worker's wait from another thread.
+#[derive(Clone, Debug)]
+pub(super) enum Waker {
+    Plain(PollerWaker),
+    Net(NetWaker),
+}
+
+impl Waker {
+    pub(super) fn wake(&self) {
+        match self {
+            Waker::Plain(waker) => waker.wake(),
+            Waker::Net(waker) => waker.wake(),
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! What an engine has written and is to be sent next.
+
+use std::net::SocketAddr;
+
+use udp_net::Piece;
+
+use super::super::Traffic;
+use crate::engine::Outgoing;
+
+/// Octets and messages that are collected before they are sent.
+const MAX_OCTETS: usize = 128 * 1024;
+const MAX_MESSAGES: usize = 256;
+
+/// Messages one behind the other in one buffer.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    octets: Vec<u8>,
+    /// The socket of each piece.
+    tokens: Vec<u32>,
+    pieces: Vec<Piece>,
+}
+
+/// Consecutive messages that leave by one socket.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    pub(super) token: u32,
+    start: usize,
+    pub(super) end: usize,
+}
+
+impl Run {
+    /// How many messages these are.
+    pub(super) fn len(&self) -> u64 {
+        (self.end - self.start) as u64
+    }
+}
+
+impl Outbox {
+    pub(super) fn clear(&mut self) {
+        self.octets.clear();
+        self.tokens.clear();
+        self.pieces.clear();
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.octets.len() >= MAX_OCTETS || self.pieces.len() >= MAX_MESSAGES
+    }
+
+    /// Lets the engine write its next message behind the others.
+    pub(super) fn write(&mut self, traffic: &mut impl Traffic) -> Option<Outgoing> {
+        traffic.poll_transmit(&mut self.octets)
+    }
+
+    /// Says where the message goes that was written last.
+    pub(super) fn address(&mut self, length: usize, token: u32, destination: SocketAddr) {
+        let start = self.octets.len() - length;
+        self.tokens.push(token);
+        self.pieces.push(Piece {
+            start,
+            length,
+            destination,
+        });
+    }
+
+    /// Takes back the message that was written last.
+    pub(super) fn discard(&mut self, length: usize) {
+        self.octets.truncate(self.octets.len() - length);
+    }
+
+    /// The messages from `next` on that leave by the same socket.
+    pub(super) fn run(&self, next: usize) -> Option<Run> {
+        let token = *self.tokens.get(next)?;
+        let same = self.tokens[next..].iter().take_while(|other| **other == token);
+        Some(Run {
+            token,
+            start: next,
+            end: next + same.count(),
+        })
+    }
+
+    /// A run as datagrams: pieces of a buffer.
+    pub(super) fn datagrams(&self, run: Run) -> (&[u8], &[Piece]) {
+        (&self.octets, &self.pieces[run.start..run.end])
+    }
+
+    /// A run as a stream.
+    pub(super) fn octets(&self, run: Run) -> &[u8] {
+        let pieces = &self.pieces[run.start..run.end];
+        match pieces {
+            [first, .., last] => &self.octets[first.start..last.start + last.length],
+            [alone] => &self.octets[alone.start..alone.start + alone.length],
+            [] => &[],
+        }
+    }
+}

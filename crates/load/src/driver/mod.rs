@@ -1,0 +1,3 @@
+//! Joins engines to the network.
+
+mod carrier;
