@@ -1,0 +1,310 @@
+//! Media of calls: RTP with G.711 (RFC 3550, RFC 3551), and what became of it.
+//!
+//! A [`MediaPort`] is a thread with one pair of UDP sockets for any number of calls. It joins the core,
+//! [`Media`], to the world; the core does no I/O and knows no clock.
+//!
+//! ```no_run
+//! use load::media::{Clip, MediaConfig, MediaPort, MediaStatistics, Mode, Remote, describe};
+//! # fn call(offer: String) -> String { String::new() }
+//!
+//! let port = MediaPort::open(MediaConfig::new("127.0.0.1".parse()?))?;
+//! // Before the INVITE: the call's own number among the sources, for the offer.
+//! let call = port.reserve().ok_or("no room for another call")?;
+//! let answer = call(port.describe(call));
+//! // When the answer is there, and when the call is over:
+//! port.start(call, Mode::Talk, Remote::read(answer.as_bytes(), true)?);
+//! let report = port.stop(call);
+//!
+//! let mut statistics = MediaStatistics::new();
+//! statistics.record(&report);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The three calls of a [`MediaPort`] (`reserve`, `start`, `stop`) wait for nothing but a short lock, and
+//! may come from any thread. A call that never got an answer is only stopped.
+//!
+//! # Whose packet is it?
+//!
+//! All calls of a port share its address, so packets are told apart by where they come from and by their
+//! source (SSRC). A peer that names its source in its description (`a=ssrc`, as ours does) is known by
+//! that; packets of our own that come back are known by their source, too; any other source belongs to the
+//! call whose description named the address it comes from. Where several such calls name one address, a new
+//! source goes to the one that has waited longest: sums are right then, single calls may be exchanged.
+//! Packets from an address that no description has named are strays, and counted.
+//!
+//! # What is measured
+//!
+//! Losses, copies and order by sequence numbers (RFC 3550 appendices A.1 and A.3), jitter (section 6.4.1 and
+//! appendix A.8), round trips by sender and receiver reports (section 6.4.1), one-way delay by the time that
+//! sender reports give to timestamps (which means something between programs with the same clock), and round
+//! trips of single packets where the other side echoes.
+//!
+//! Reports go out when media begin (a unicast session may do so, section 6.2), and after that at random
+//! times around [`REPORT_INTERVAL`], since two members never come near the share of the bandwidth that RTCP
+//! has (section 6.3.1); the last one says goodbye.
+
+mod clip;
+mod epoch;
+mod g711;
+mod outbox;
+mod port;
+mod reception;
+mod remote;
+mod report;
+mod rtcp;
+mod rtp;
+mod stream;
+mod table;
+mod wav;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use rand::{Rng, RngExt};
+use rand_chacha::ChaCha12Rng;
+
+pub use clip::Clip;
+pub use epoch::Epoch;
+pub use g711::Codec;
+pub use outbox::{Outbox, OutgoingPacket};
+pub use port::{MediaConfig, MediaPort};
+pub use remote::{Remote, RemoteError, describe};
+pub use report::{MediaReport, MediaStatistics, Times};
+pub use wav::WavError;
+
+use rtcp::Compound;
+use rtp::RtpPacket;
+use stream::Stream;
+pub use table::CallId;
+use table::Table;
+
+/// Sound in a packet (RFC 3551 section 4.2).
+pub const PACKET_TIME: Duration = Duration::from_millis(20);
+
+/// The mean time between reports of a call: 360 divided by the bandwidth of the session in kbit/s, seconds
+/// (RFC 3550 section 6.2). Both sides send 80 kbit/s, with headers of UDP and IP.
+pub const REPORT_INTERVAL: Duration = Duration::from_millis(2_250);
+
+/// What a call does with its media.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Plays the clip.
+    Talk,
+    /// Sends back what it hears, octet for octet.
+    Echo,
+    /// Hears.
+    Sink,
+}
+
+/// What came that belonged to no call, or was none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Strays {
+    /// Packets of RTP from sources that no call expects.
+    pub media: u64,
+    /// Reports of sources that no call expects.
+    pub control: u64,
+    /// Neither RTP nor RTCP.
+    pub malformed: u64,
+}
+
+/// What is going on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MediaCounters {
+    /// Calls with media now.
+    pub open: usize,
+    /// Packets of RTP sent, those sent back included.
+    pub sent: u64,
+    /// Packets of RTP that belonged to calls.
+    pub received: u64,
+    /// The rest.
+    pub strays: Strays,
+}
+
+/// The media of many calls on one address: a core.
+#[derive(Debug)]
+pub struct Media {
+    clip: Clip,
+    cname: String,
+    epoch: Epoch,
+    rng: ChaCha12Rng,
+    table: Table,
+    /// Who sends when. All send with the same interval, and the first packet is due an interval after the
+    /// beginning, when its sound is complete: so the earliest is always in front.
+    ticks: VecDeque<(Instant, CallId)>,
+    reports: BinaryHeap<Reverse<(Instant, CallId)>>,
+    sends_reports: bool,
+    outbox: Outbox,
+    counters: MediaCounters,
+}
+
+impl Media {
+    /// No call yet. `address` is the host's, as its sources are named by it; at most `capacity` calls at a
+    /// time.
+    pub fn new(
+        address: IpAddr,
+        clip: Clip,
+        capacity: usize,
+        epoch: Epoch,
+        mut rng: ChaCha12Rng,
+    ) -> Media {
+        Media {
+            clip,
+            cname: remote::cname(address),
+            epoch,
+            table: Table::new(capacity, &mut rng),
+            rng,
+            ticks: VecDeque::new(),
+            reports: BinaryHeap::new(),
+            sends_reports: true,
+            outbox: Outbox::default(),
+            counters: MediaCounters::default(),
+        }
+    }
+
+    /// Whether reports are sent; they are by default.
+    pub fn set_reports(&mut self, sends_reports: bool) {
+        self.sends_reports = sends_reports;
+    }
+
+    /// Makes room for a call and chooses its source; `None` when there are as many as there may be.
+    pub fn reserve(&mut self) -> Option<CallId> {
+        self.table.reserve(&mut self.rng)
+    }
+
+    /// The source that a call sends as; `None` when it is over.
+    pub fn ssrc(&self, call: CallId) -> Option<u32> {
+        self.table.ssrc(call)
+    }
+
+    /// The other side's description is there: media begin. Called again, they go where the new one says,
+    /// or stop for as long as the other side listens to nothing.
+    pub fn start(&mut self, now: Instant, call: CallId, mode: Mode, remote: Remote) {
+        let Some(ssrc) = self.table.ssrc(call) else {
+            return;
+        };
+        let stream = match self.table.take(call) {
+            Some(mut stream) => {
+                if stream.remote != remote || stream.mode != mode {
+                    stream.redirect(now, mode, remote);
+                }
+                stream
+            }
+            None => {
+                let random = (self.rng.next_u32() as u16, self.rng.next_u32());
+                self.counters.open += 1;
+                if self.sends_reports {
+                    self.reports.push(Reverse((now + PACKET_TIME, call)));
+                }
+                Stream::new(now, ssrc, random, mode, remote)
+            }
+        };
+        // Who talks already has a later turn.
+        if stream.due() == Some(now + PACKET_TIME) {
+            self.ticks.push_back((now + PACKET_TIME, call));
+        }
+        self.table.put(call, stream);
+    }
+
+    /// The call is over. Tells what its media did; nothing if they never began.
+    pub fn stop(&mut self, now: Instant, call: CallId) -> MediaReport {
+        let Some(mut stream) = self.table.remove(call) else {
+            return MediaReport::default();
+        };
+        self.counters.open -= 1;
+        if self.sends_reports {
+            stream.send_report(now, &self.epoch, &self.cname, true, &mut self.outbox);
+        }
+        stream.report()
+    }
+
+    /// A packet of RTP or RTCP came.
+    pub fn handle_packet(&mut self, now: Instant, from: SocketAddr, octets: &[u8]) {
+        if rtp::is_rtcp(octets) {
+            self.handle_control(now, from, octets);
+            return;
+        }
+        let Some(packet) = RtpPacket::read(octets) else {
+            self.counters.strays.malformed += 1;
+            return;
+        };
+        let found = self.table.find(from, packet.ssrc, packet.sequence);
+        let Some(stream) = found.filter(|_| Codec::of_payload_type(packet.payload_type).is_some())
+        else {
+            self.counters.strays.media += 1;
+            return;
+        };
+        self.counters.received += 1;
+        self.counters.sent += u64::from(stream.mode == Mode::Echo);
+        stream.handle_rtp(now, &self.epoch, &packet, octets, &mut self.outbox);
+    }
+
+    /// Sends what is due.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some((due, call)) = self.ticks.pop_front_if(|(due, _)| *due <= now) {
+            // Who has stopped talking, and begun again, has another turn.
+            let talking = self.table.stream(call);
+            let Some(stream) = talking.filter(|stream| stream.due() == Some(due)) else {
+                continue;
+            };
+            stream.tick(now, &self.clip, &mut self.outbox);
+            self.counters.sent += 1;
+            self.ticks.push_back((due + PACKET_TIME, call));
+        }
+        while let Some(Reverse((due, call))) = self.reports.peek().copied()
+            && due <= now
+        {
+            self.reports.pop();
+            if let Some(stream) = self.table.stream(call) {
+                stream.send_report(now, &self.epoch, &self.cname, false, &mut self.outbox);
+                let pause = self.report_pause();
+                self.reports.push(Reverse((now + pause, call)));
+            }
+        }
+    }
+
+    /// When [`handle_timeout`](Media::handle_timeout) is to be called.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        let tick = self.ticks.front().map(|(due, _)| *due);
+        let report = self.reports.peek().map(|Reverse((due, _))| *due);
+        tick.into_iter().chain(report).min()
+    }
+
+    /// Takes the packets that are to be sent, for an empty outbox.
+    pub fn take_output(&mut self, empty: &mut Outbox) {
+        empty.clear();
+        std::mem::swap(&mut self.outbox, empty);
+    }
+
+    /// What is going on.
+    pub fn counters(&self) -> MediaCounters {
+        self.counters
+    }
+
+    fn handle_control(&mut self, now: Instant, from: SocketAddr, octets: &[u8]) {
+        let Some(compound) = Compound::read(octets) else {
+            self.counters.strays.malformed += 1;
+            return;
+        };
+        for report in &compound.reports {
+            let blocks = report.blocks.iter().map(|block| block.ssrc);
+            let about = blocks.chain([report.ssrc]);
+            match self.table.find_reported(from, about) {
+                Some(stream) => stream.handle_report(now, &self.epoch, report),
+                None => self.counters.strays.control += 1,
+            }
+        }
+    }
+
+    /// Half to one and a half times the interval, and a little less, as the steps 4 and 5 of RFC 3550
+    /// section 6.3.1 have it.
+    fn report_pause(&mut self) -> Duration {
+        const COMPENSATION: f64 = std::f64::consts::E - 1.5;
+        let factor: f64 = self.rng.random_range(0.5..1.5);
+        REPORT_INTERVAL.mul_f64(factor / COMPENSATION)
+    }
+}
+
+#[cfg(test)]
+mod tests;

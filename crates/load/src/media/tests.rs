@@ -1,0 +1,313 @@
+//! Two ports on a virtual clock, with a network between them that does as it is told.
+
+use std::collections::BinaryHeap;
+
+use rand::SeedableRng;
+
+use super::*;
+
+/// Media of two hosts, and packets on their way.
+struct Network {
+    now: Instant,
+    hosts: [Host; 2],
+    /// By the time of arrival, then by number.
+    packets: BinaryHeap<Reverse<(Instant, u64, usize, SocketAddr, Vec<u8>)>>,
+    count: u64,
+    delay: Duration,
+    /// What becomes of the n-th packet of RTP that a host sends: lost, or delayed by so much more, and how
+    /// many copies there are.
+    fate: fn(usize, u64) -> (usize, Duration),
+    sent: [u64; 2],
+}
+
+struct Host {
+    media: Media,
+    rtp: SocketAddr,
+    rtcp: SocketAddr,
+}
+
+impl Network {
+    fn new(fate: fn(usize, u64) -> (usize, Duration)) -> Network {
+        let now = Instant::now();
+        let host = |index: u8| {
+            let ip: IpAddr = [10, 0, 0, index].into();
+            let epoch = Epoch::new(now, std::time::SystemTime::now());
+            let rng = ChaCha12Rng::seed_from_u64(u64::from(index));
+            Host {
+                media: Media::new(ip, Clip::tone(440), 100, epoch, rng),
+                rtp: SocketAddr::new(ip, 4000),
+                rtcp: SocketAddr::new(ip, 4001),
+            }
+        };
+        Network {
+            now,
+            hosts: [host(1), host(2)],
+            packets: BinaryHeap::new(),
+            count: 0,
+            delay: Duration::from_millis(10),
+            fate,
+            sent: [0; 2],
+        }
+    }
+
+    /// A call between the hosts, with or without the sources in the descriptions.
+    fn call(&mut self, modes: [Mode; 2], named: bool) -> [CallId; 2] {
+        let calls = [0, 1].map(|host: usize| self.hosts[host].media.reserve().unwrap());
+        for host in [0, 1] {
+            let remote = self.remote_of(1 - host, calls[1 - host], named);
+            self.hosts[host]
+                .media
+                .start(self.now, calls[host], modes[host], remote);
+        }
+        calls
+    }
+
+    fn remote_of(&self, host: usize, call: CallId, named: bool) -> Remote {
+        let host = &self.hosts[host];
+        Remote {
+            rtp: host.rtp,
+            rtcp: host.rtcp,
+            codec: Codec::Pcma,
+            ssrc: host.media.ssrc(call).filter(|_| named),
+            listens: true,
+        }
+    }
+
+    fn run(&mut self, time: Duration) {
+        let end = self.now + time;
+        loop {
+            self.transmit();
+            let timers = self
+                .hosts
+                .iter()
+                .filter_map(|host| host.media.next_timeout());
+            let arrival = self.packets.peek().map(|Reverse(packet)| packet.0);
+            let Some(next) = timers.chain(arrival).min().filter(|next| *next <= end) else {
+                self.now = end;
+                return;
+            };
+            self.now = next.max(self.now);
+            for host in &mut self.hosts {
+                host.media.handle_timeout(self.now);
+            }
+            while let Some(Reverse((at, ..))) = self.packets.peek()
+                && *at <= self.now
+            {
+                let Reverse((_, _, to, from, octets)) = self.packets.pop().unwrap();
+                self.hosts[to].media.handle_packet(self.now, from, &octets);
+            }
+        }
+    }
+
+    fn transmit(&mut self) {
+        for index in [0, 1] {
+            let mut outbox = Outbox::default();
+            self.hosts[index].media.take_output(&mut outbox);
+            for packet in outbox.media() {
+                assert_eq!(packet.destination, self.hosts[1 - index].rtp);
+                let (copies, more) = (self.fate)(index, self.sent[index]);
+                self.sent[index] += 1;
+                for _ in 0..copies {
+                    let octets = outbox.packet(packet).to_vec();
+                    self.post(self.delay + more, index, self.hosts[index].rtp, octets);
+                }
+            }
+            for packet in outbox.control() {
+                assert_eq!(packet.destination, self.hosts[1 - index].rtcp);
+                let octets = outbox.packet(packet).to_vec();
+                self.post(self.delay, index, self.hosts[index].rtcp, octets);
+            }
+        }
+    }
+
+    fn post(&mut self, delay: Duration, sender: usize, from: SocketAddr, octets: Vec<u8>) {
+        let at = self.now + delay;
+        self.count += 1;
+        self.packets
+            .push(Reverse((at, self.count, 1 - sender, from, octets)));
+    }
+
+    /// Ends a call on both sides and lets the farewells arrive.
+    fn end(&mut self, calls: [CallId; 2]) -> [MediaReport; 2] {
+        [0, 1].map(|host| self.hosts[host].media.stop(self.now, calls[host]))
+    }
+}
+
+fn fine(_: usize, _: u64) -> (usize, Duration) {
+    (1, Duration::ZERO)
+}
+
+fn near(measured: Duration, truth: Duration) -> bool {
+    measured.abs_diff(truth) < Duration::from_micros(300)
+}
+
+#[test]
+fn a_call_on_a_good_network_is_measured_as_it_is() {
+    let mut network = Network::new(fine);
+    let calls = network.call([Mode::Talk, Mode::Talk], true);
+    network.run(Duration::from_secs(10));
+    let reports = network.end(calls);
+    for report in &reports {
+        assert_eq!(report.sent, 500);
+        // The last one is on its way.
+        assert_eq!((report.received, report.expected), (499, 499));
+        assert_eq!((report.duplicates, report.reordered), (0, 0));
+        assert_eq!(report.jitter_max, Duration::ZERO);
+        assert_eq!(report.lost_there, Some(0));
+        let round_trip = report.round_trip;
+        assert!(round_trip.count >= 3, "{round_trip:?}");
+        for time in [round_trip.min, round_trip.max] {
+            assert!(near(time, Duration::from_millis(20)), "{round_trip:?}");
+        }
+        let one_way = report.one_way;
+        assert!(one_way.count > 490, "{one_way:?}");
+        for time in [one_way.min, one_way.max] {
+            assert!(near(time, Duration::from_millis(10)), "{one_way:?}");
+        }
+        assert_eq!(report.lateness.max, Duration::ZERO);
+    }
+    assert_eq!(network.hosts[0].media.counters().strays, Strays::default());
+    assert_eq!(network.hosts[0].media.counters().open, 0);
+}
+
+#[test]
+fn losses_copies_and_late_packets_are_counted() {
+    let mut network = Network::new(|host, number| match (host, number % 20) {
+        (0, 7) => (0, Duration::ZERO),
+        (0, 11) => (2, Duration::ZERO),
+        (0, 13) => (1, Duration::from_millis(30)),
+        _ => (1, Duration::ZERO),
+    });
+    let calls = network.call([Mode::Talk, Mode::Sink], true);
+    network.run(Duration::from_millis(20_045));
+    let [caller, callee] = network.end(calls);
+    assert_eq!(caller.sent, 1002);
+    assert_eq!((caller.received, callee.sent), (0, 0));
+    assert_eq!(callee.expected, 1001);
+    assert_eq!(callee.received, 1001 - 50);
+    assert_eq!((callee.duplicates, callee.reordered), (50, 50));
+    assert!(callee.jitter_max > Duration::from_millis(1), "{callee:?}");
+    assert!(callee.jitter_max < Duration::from_millis(10), "{callee:?}");
+    // The report's own count lets a copy make up for a loss.
+    assert!(caller.lost_there.unwrap().abs() <= 1, "{caller:?}");
+    assert!(caller.round_trip.count > 3);
+    assert!(caller.jitter_there.unwrap() > Duration::ZERO);
+}
+
+#[test]
+fn what_is_lost_at_the_end_is_told_by_the_sender() {
+    let mut network = Network::new(|_, number| (usize::from(number < 90), Duration::ZERO));
+    let calls = network.call([Mode::Talk, Mode::Sink], true);
+    network.run(Duration::from_secs(2));
+    network.hosts[0].media.stop(network.now, calls[0]);
+    network.run(Duration::from_secs(1));
+    let callee = network.hosts[1].media.stop(network.now, calls[1]);
+    assert_eq!((callee.received, callee.expected), (90, 90));
+    assert_eq!(callee.sent_there, Some(100));
+    assert_eq!(callee.lost(), 10);
+}
+
+#[test]
+fn an_echo_tells_the_round_trip_of_every_packet() {
+    let mut network = Network::new(fine);
+    let calls = network.call([Mode::Talk, Mode::Echo], false);
+    network.run(Duration::from_secs(1));
+    let [caller, callee] = network.end(calls);
+    assert_eq!((callee.received, callee.echoed), (49, 49));
+    assert!(caller.received >= 48, "{caller:?}");
+    assert_eq!(caller.echo.count, caller.received);
+    assert!(near(caller.echo.min, Duration::from_millis(20)));
+    assert!(near(caller.echo.max, Duration::from_millis(20)));
+}
+
+#[test]
+fn many_calls_share_an_address() {
+    let mut network = Network::new(fine);
+    let named: Vec<_> = (0..20)
+        .map(|_| network.call([Mode::Talk, Mode::Talk], true))
+        .collect();
+    let nameless: Vec<_> = (0..20)
+        .map(|_| network.call([Mode::Talk, Mode::Talk], false))
+        .collect();
+    network.run(Duration::from_secs(1));
+    for calls in named.into_iter().chain(nameless) {
+        for report in network.end(calls) {
+            assert_eq!((report.sent, report.received), (50, 49));
+            assert_eq!(report.lost(), 0);
+        }
+    }
+    let strays = network.hosts[1].media.counters().strays;
+    assert_eq!((strays.media, strays.malformed), (0, 0));
+    assert_eq!(network.hosts[0].media.table.keys(), 0, "nothing is left");
+}
+
+#[test]
+fn a_call_can_be_held_and_go_on() {
+    let mut network = Network::new(fine);
+    let calls = network.call([Mode::Talk, Mode::Sink], true);
+    network.run(Duration::from_secs(1));
+    let here = network.remote_of(1, calls[1], true);
+    let held = Remote {
+        listens: false,
+        ..here
+    };
+    network.hosts[0]
+        .media
+        .start(network.now, calls[0], Mode::Talk, held);
+    network.run(Duration::from_secs(1));
+    network.hosts[0]
+        .media
+        .start(network.now, calls[0], Mode::Talk, here);
+    // Said twice, it is the same.
+    network.hosts[0]
+        .media
+        .start(network.now, calls[0], Mode::Talk, here);
+    network.run(Duration::from_millis(1015));
+    let [caller, callee] = network.end(calls);
+    assert_eq!(caller.sent, 100);
+    assert_eq!((callee.received, callee.expected), (100, 100));
+    assert_eq!(callee.jitter_max, Duration::ZERO, "timestamps went on");
+}
+
+#[test]
+fn strangers_are_strays_and_room_is_bounded() {
+    let mut network = Network::new(fine);
+    let calls = network.call([Mode::Sink, Mode::Sink], true);
+    let stranger: SocketAddr = "10.9.9.9:4000".parse().unwrap();
+    let mut octets = Vec::new();
+    let mut packet = RtpPacket {
+        marker: false,
+        payload_type: 0,
+        sequence: 1,
+        timestamp: 0,
+        ssrc: network.hosts[1].media.ssrc(calls[1]).unwrap(),
+        payload: b"",
+    };
+    packet.write(&mut octets);
+    let (now, peer) = (network.now, network.hosts[1].rtp);
+    let host = &mut network.hosts[0];
+    host.media.handle_packet(now, stranger, &octets);
+    host.media.handle_packet(now, stranger, b"hello");
+    host.media.handle_packet(now, stranger, &[0x80, 200, 0, 0]);
+    assert_eq!(
+        host.media.counters().strays,
+        Strays {
+            media: 1,
+            control: 0,
+            malformed: 2
+        }
+    );
+    // Sources that come and go leave nothing behind.
+    for ssrc in 0..1000 {
+        packet.ssrc = ssrc;
+        octets.clear();
+        packet.write(&mut octets);
+        host.media.handle_packet(now, peer, &octets);
+        assert!(host.media.table.keys() < 10);
+    }
+    for _ in 1..100 {
+        network.hosts[0].media.reserve().unwrap();
+    }
+    assert_eq!(network.hosts[0].media.reserve(), None);
+    assert_eq!(network.end(calls).map(|report| report.received), [0, 0]);
+}

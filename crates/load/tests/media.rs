@@ -1,0 +1,65 @@
+//! Media over real sockets on loopback. Nothing here depends on how fast the machine is, but for waiting.
+
+use std::time::{Duration, Instant};
+
+use load::media::{MediaConfig, MediaPort, MediaReport, Mode, Remote};
+
+fn open() -> MediaPort {
+    MediaPort::open(MediaConfig::new("127.0.0.1".parse().unwrap())).unwrap()
+}
+
+/// Two ports with a call between them that lasts until both have received so many packets.
+fn call(modes: [Mode; 2], packets: u64) -> [MediaReport; 2] {
+    let ports = [open(), open()];
+    let calls = [0, 1].map(|side: usize| ports[side].reserve().unwrap());
+    let offer = ports[0].describe(calls[0]);
+    let offered = Remote::read(offer.as_bytes(), true).unwrap();
+    let answer = ports[1].describe_answer(calls[1], &offered);
+    let answered = Remote::read(answer.as_bytes(), true).unwrap();
+    ports[1].start(calls[1], modes[1], offered);
+    ports[0].start(calls[0], modes[0], answered);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while ports.iter().any(|port| port.counters().received < packets) && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let reports = [0, 1].map(|side: usize| ports[side].stop(calls[side]));
+    for port in &ports {
+        assert_eq!(port.counters().open, 0);
+        assert_eq!(port.counters().strays.malformed, 0);
+    }
+    reports
+}
+
+#[test]
+fn two_sides_hear_each_other() {
+    for report in call([Mode::Talk, Mode::Talk], 20) {
+        assert!(report.sent >= 20, "{report:?}");
+        assert!(report.received >= 20, "{report:?}");
+        assert_eq!((report.duplicates, report.reordered), (0, 0));
+        assert_eq!(report.expected, report.received, "loopback loses nothing");
+    }
+}
+
+#[test]
+fn an_echo_brings_packets_back() {
+    let [caller, callee] = call([Mode::Talk, Mode::Echo], 10);
+    assert!(callee.echoed >= 10, "{callee:?}");
+    assert!(caller.echo.count >= 10, "{caller:?}");
+    assert!(caller.echo.max > Duration::ZERO);
+    assert_eq!(callee.sent, 0);
+}
+
+#[test]
+fn ports_come_in_pairs_and_once() {
+    let port = open();
+    assert_eq!(port.address().port() % 2, 0);
+    let mut config = MediaConfig::new("127.0.0.1".parse().unwrap());
+    config.port = port.address().port();
+    let error = MediaPort::open(config.clone()).unwrap_err();
+    assert!(
+        error.to_string().contains(&config.port.to_string()),
+        "{error}"
+    );
+    config.port += 1;
+    assert!(MediaPort::open(config).is_err());
+}
