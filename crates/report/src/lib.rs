@@ -37,6 +37,7 @@ mod plot;
 mod summary;
 mod table;
 mod text;
+mod trials;
 
 pub use document::{Document, SCHEMA, WriteError, write_file};
 pub use format::{format_count, format_milliseconds, format_number};
@@ -46,3 +47,4 @@ pub use page::{Page, Provenance, Section};
 pub use plot::{Axis, Colour, Plot, Point, Series};
 pub use summary::Summary;
 pub use table::{Alignment, Cell, Column, CsvRecord, Decimal, Row, Table};
+pub use trials::Trials;
