@@ -84,6 +84,7 @@ struct Core {
     transport: Transport,
     users: Vec<Bindings>,
     now: Instant,
+    step: Duration,
     took: Duration,
     sent: Vec<Bytes>,
 }
@@ -106,12 +107,13 @@ impl Core {
             transport,
             users: vec![[].into(); USERS],
             now: Instant::now(),
+            step: STEP,
             took: Duration::ZERO,
             sent: Vec::new(),
         }
     }
 
-    /// From now on more comes than is taken.
+    /// From now on more comes than is taken: all at one time.
     fn refuse_calls(&mut self) {
         let policy = Policy {
             overload: OverloadPolicy {
@@ -120,6 +122,7 @@ impl Core {
             },
             ..Policy::default()
         };
+        self.step = Duration::ZERO;
         self.proxy.set_policy(self.now, Arc::new(policy));
     }
 
@@ -135,7 +138,7 @@ impl Core {
         let begun = Instant::now();
         self.feed(flow, octets);
         self.took += begun.elapsed();
-        self.now += STEP;
+        self.now += self.step;
         let sent = self.sent.drain(..);
         sent.map(|octets| Message::read(octets).expect("a message"))
             .collect()

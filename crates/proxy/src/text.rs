@@ -3,10 +3,15 @@
 
 /// Appends 16 hexadecimal digits in lower case.
 pub(crate) fn push_hex(text: &mut String, number: u64) {
-    for place in (0..16).rev() {
-        let digit = (number >> (4 * place)) as u32 & 0xf;
-        text.extend(char::from_digit(digit, 16));
-    }
+    const DIGITS: [char; 16] = [
+        '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f',
+    ];
+    text.reserve(16);
+    text.extend(
+        (0..16)
+            .rev()
+            .map(|place| DIGITS[(number >> (4 * place)) as usize & 0xf]),
+    );
 }
 
 /// Appends a number in decimal digits.

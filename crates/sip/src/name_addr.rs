@@ -38,10 +38,7 @@ impl<'a> NameAddr<'a> {
             syntax::quoted_string_length(value).ok_or(NameAddrError::Unbalanced)?
         } else {
             // What ends a display name, or tells that there is none.
-            value
-                .iter()
-                .position(|octet| matches!(octet, b'<' | b';' | b'"'))
-                .unwrap_or(value.len())
+            syntax::find_any([b'<', b';', b'"'], value).unwrap_or(value.len())
         };
         let (before, rest) = value.split_at(display_name_length);
         let rest = trim_start(rest);

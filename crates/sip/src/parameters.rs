@@ -58,16 +58,18 @@ impl<'a> Parameters<'a> {
         self.get(name).is_some()
     }
 
+    /// The text that it walks.
+    pub(crate) fn text(&self) -> &'a [u8] {
+        self.text
+    }
+
     /// The next parameter in octets, well-formed or not.
     pub(crate) fn next_raw(&mut self) -> Option<RawParameter<'a>> {
         let [_semicolon, after @ ..] = self.text else {
             return None;
         };
         let start = trim_start(after);
-        let name_length = start
-            .iter()
-            .position(|octet| matches!(octet, b'=' | b';'))
-            .unwrap_or(start.len());
+        let name_length = syntax::find_any([b'=', b';'], start).unwrap_or(start.len());
         let (name, behind) = start.split_at(name_length);
         let Some(value) = behind.strip_prefix(b"=") else {
             self.text = behind;

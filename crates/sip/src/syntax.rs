@@ -178,17 +178,36 @@ pub(crate) fn find(octet: u8, text: &[u8]) -> Option<usize> {
 /// As [`find`], where the octet is likely to be among the first sixteen.
 #[inline(always)]
 pub(crate) fn find_near(octet: u8, text: &[u8]) -> Option<usize> {
+    find_any([octet], text)
+}
+
+/// Where one of some octets stands first.
+#[inline(always)]
+pub(crate) fn find_any<const N: usize>(octets: [u8; N], text: &[u8]) -> Option<usize> {
+    let hits = |word: [u8; 8]| {
+        let word = u64::from_le_bytes(word);
+        octets
+            .iter()
+            .fold(0, |hits, octet| hits | zero_octets(word ^ repeated(*octet)))
+    };
+    let first = |hits: u64| hits.trailing_zeros() as usize / 8;
     let (words, rest) = text.as_chunks::<8>();
     let mut at = 0;
     for word in words {
-        let hits = zero_octets(u64::from_le_bytes(*word) ^ repeated(octet));
-        if hits != 0 {
-            return Some(at + hits.trailing_zeros() as usize / 8);
+        match hits(*word) {
+            0 => at += word.len(),
+            hits => return Some(at + first(hits)),
         }
-        at += word.len();
     }
-    let found = rest.iter().position(|&found| found == octet)?;
-    Some(at + found)
+    // The last word overlaps those before, in which there is nothing.
+    match text.last_chunk::<8>() {
+        _ if rest.is_empty() => None,
+        Some(word) => match hits(*word) {
+            0 => None,
+            hits => Some(text.len() - word.len() + first(hits)),
+        },
+        None => rest.iter().position(|octet| octets.contains(octet)),
+    }
 }
 
 /// Where the first octet is that may end a line: CR, LF, or another below them, which are rare.

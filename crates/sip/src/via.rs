@@ -19,6 +19,17 @@ pub struct Via<'a> {
     host: Host<'a>,
     port: Option<u16>,
     parameters: Parameters<'a>,
+    /// What was looked up among the parameters before.
+    known: Option<KnownParameters<'a>>,
+}
+
+/// The parameters that every message is asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct KnownParameters<'a> {
+    pub(crate) branch: Option<&'a [u8]>,
+    pub(crate) has_rport: bool,
+    pub(crate) has_received: bool,
+    pub(crate) has_maddr: bool,
 }
 
 impl<'a> Via<'a> {
@@ -37,7 +48,47 @@ impl<'a> Via<'a> {
             host,
             port,
             parameters: Parameters::new(parameters),
+            known: None,
         })
+    }
+
+    /// A value that was parsed before.
+    pub(crate) fn of_parts(
+        transport: &'a str,
+        host: Host<'a>,
+        port: Option<u16>,
+        parameters: &'a [u8],
+        known: KnownParameters<'a>,
+    ) -> Via<'a> {
+        Via {
+            transport,
+            host,
+            port,
+            parameters: Parameters::new(parameters),
+            known: Some(known),
+        }
+    }
+
+    /// Looks the parameters up that every message is asked for, all at once.
+    pub(crate) fn look_up(&self) -> KnownParameters<'a> {
+        let mut known = KnownParameters::default();
+        let mut rest = self.parameters;
+        while let Some(parameter) = rest.next_raw() {
+            let is = |name: &[u8]| parameter.name.eq_ignore_ascii_case(name);
+            let is_text = || std::str::from_utf8(parameter.value.unwrap_or_default()).is_ok();
+            match parameter.name.len() {
+                5 if is(b"rport") => known.has_rport |= is_text(),
+                5 if is(b"maddr") => known.has_maddr |= is_text(),
+                6 if is(b"branch") => {
+                    known
+                        .branch
+                        .get_or_insert(parameter.value.unwrap_or_default());
+                }
+                8 if is(b"received") => known.has_received |= is_text(),
+                _ => {}
+            }
+        }
+        known
     }
 
     /// The transport's name as written.
@@ -62,13 +113,19 @@ impl<'a> Via<'a> {
 
     /// The branch parameter (RFC 3261 section 8.1.1.7).
     pub fn branch(&self) -> Option<&'a str> {
-        self.parameters.get("branch")
+        match &self.known {
+            Some(known) => std::str::from_utf8(known.branch?).ok(),
+            None => self.parameters.get("branch"),
+        }
     }
 
     /// The received parameter: the address that the request came from (RFC 3261 section 18.2.1).
     /// IPv6 addresses are written without brackets, but are read with them too (RFC 5118 section
     /// 4.5).
     pub fn received(&self) -> Option<IpAddr> {
+        if self.known.is_some_and(|known| !known.has_received) {
+            return None;
+        }
         let text = self.parameters.get("received")?;
         match text
             .strip_prefix('[')
@@ -81,7 +138,18 @@ impl<'a> Via<'a> {
 
     /// Whether there is an rport parameter, with or without a value (RFC 3581).
     pub fn has_rport(&self) -> bool {
-        self.parameters.contains("rport")
+        match &self.known {
+            Some(known) => known.has_rport,
+            None => self.parameters.contains("rport"),
+        }
+    }
+
+    /// Whether there is a received parameter, with whatever value.
+    pub(crate) fn has_received(&self) -> bool {
+        match &self.known {
+            Some(known) => known.has_received,
+            None => self.parameters.contains("received"),
+        }
     }
 
     /// The value of the rport parameter: the port that the request came from (RFC 3581).
@@ -91,6 +159,9 @@ impl<'a> Via<'a> {
 
     /// The maddr parameter.
     pub fn maddr(&self) -> Option<Host<'a>> {
+        if self.known.is_some_and(|known| !known.has_maddr) {
+            return None;
+        }
         Host::parse(self.parameters.get("maddr")?)
     }
 

@@ -63,7 +63,7 @@ pub(crate) fn forwarded(
         Some(value) => value.saturating_sub(1),
         None => DEFAULT_MAX_FORWARDS,
     };
-    copy.replace(Name::MaxForwards, decimal(max_forwards.into()));
+    copy.set_max_forwards(max_forwards);
     if let Some(max_breadth) = how.max_breadth {
         copy.replace(Name::MaxBreadth, decimal(max_breadth));
     }
@@ -137,7 +137,7 @@ pub(crate) fn is_record_routed(method: &Method) -> bool {
 /// The flow of a request, where later ones to its sender must go along it: where the sender is the
 /// user agent itself, and is not at its Contact.
 pub(crate) fn needed_flow(request: &Message, arrival: &Flow) -> Option<Flow> {
-    if request.vias().nth(1).is_some() || request.contains(Name::RecordRoute) {
+    if request.contains(Name::RecordRoute) || request.values(Name::Via).nth(1).is_some() {
         return None;
     }
     let Some(Ok(sip::Contact::Address(contact))) = request.contacts().next() else {

@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher, Hash, Hasher};
 
 use ahash::RandomState;
+use memchr::memmem;
 use rand::Rng;
 use rand_chacha::ChaCha12Rng;
 use sip::{Message, Name, Via};
@@ -71,9 +72,15 @@ impl LoopDetector {
         fingerprint: Fingerprint,
         is_own: impl Fn(&Via<'_>) -> bool,
     ) -> bool {
-        request.vias().filter_map(Result::ok).any(|via| {
-            via.branch().and_then(Fingerprint::of_branch) == Some(fingerprint) && is_own(&via)
-        })
+        // Seen without reading the Vias where it stands in none.
+        let mut digits = String::with_capacity(16);
+        push_hex(&mut digits, fingerprint.0);
+        request
+            .headers(Name::Via)
+            .any(|vias| memmem::find(vias, digits.as_bytes()).is_some())
+            && request.vias().filter_map(Result::ok).any(|via| {
+                via.branch().and_then(Fingerprint::of_branch) == Some(fingerprint) && is_own(&via)
+            })
     }
 }
 

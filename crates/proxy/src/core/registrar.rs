@@ -313,7 +313,7 @@ pub(crate) fn supports(request: &Message, tag: &str) -> bool {
 
 /// Whether a request came from the user agent itself, and not through another proxy.
 pub(crate) fn is_first_hop(request: &Message) -> bool {
-    request.vias().nth(1).is_none()
+    request.values(Name::Via).nth(1).is_none()
 }
 
 /// Whether a Path value has the `ob` parameter in its URI (RFC 5626 section 5.1).

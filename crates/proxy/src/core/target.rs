@@ -221,7 +221,11 @@ fn by_instance<'a>(
 
 /// Whether a text is a SIPS URI.
 pub(crate) fn is_sips(uri: &str) -> bool {
-    matches!(Uri::parse(uri), Ok(Uri::Sip(uri)) if uri.is_secure())
+    // Most have another scheme, which is seen without reading the rest.
+    let is_named = uri
+        .get(.."sips:".len())
+        .is_some_and(|scheme| scheme.eq_ignore_ascii_case("sips:"));
+    is_named && Uri::parse(uri).is_ok()
 }
 
 /// Whether a request to this Contact arrives at the far end of the flow without the flow. Over SCTP
@@ -249,7 +253,7 @@ fn target(
     let Ok(Uri::Sip(contact)) = Uri::parse(binding.contact()) else {
         return None;
     };
-    let request_uri = uri::request_uri(binding.contact()).into();
+    let request_uri = uri::in_request_line(&contact).into();
     let is_passed = asked.has_route && asked.is_for_instance;
     let has_path = !binding.path().is_empty() && !is_passed;
     let mut ways = VecDeque::new();

@@ -66,14 +66,19 @@ pub(crate) fn is_equivalent(one: &str, other: &str) -> bool {
 /// A contact URI as it may stand in a request line: without headers and without the method parameter
 /// (RFC 3261 section 19.1.1, table 1).
 pub(crate) fn request_uri(contact: &str) -> Cow<'_, str> {
-    let Ok(Uri::Sip(uri)) = Uri::parse(contact) else {
-        return Cow::Borrowed(contact);
-    };
+    match Uri::parse(contact) {
+        Ok(Uri::Sip(uri)) => in_request_line(&uri),
+        _ => Cow::Borrowed(contact),
+    }
+}
+
+/// A URI as [`request_uri`] writes it.
+pub(crate) fn in_request_line<'a>(uri: &SipUri<'a>) -> Cow<'a, str> {
     if uri.headers().is_none() && !uri.parameters().contains("method") {
-        return Cow::Borrowed(contact);
+        return Cow::Borrowed(uri.as_str());
     }
     let is_allowed = |parameter: &Parameter<'_>| !parameter.name.eq_ignore_ascii_case("method");
-    Cow::Owned(rewritten(&uri, uri.port(), is_allowed))
+    Cow::Owned(rewritten(uri, uri.port(), is_allowed))
 }
 
 /// A Request-URI whose maddr has led to us: without it, and without port and transport, which have

@@ -1,5 +1,7 @@
 //! Making messages.
 
+use std::sync::OnceLock;
+
 use bytes::Bytes;
 
 use crate::{Message, Method, Name};
@@ -75,6 +77,7 @@ impl Message {
             written: Vec::with_capacity(512),
             edited: true,
             flaws: Flaws::default(),
+            top_via: OnceLock::new(),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Edits: what they write, and where the index points then.
 
+use std::sync::OnceLock;
+
 use bytes::Bytes;
 
 use crate::name::NameCode;
@@ -28,6 +30,7 @@ impl Message {
     pub fn push_front(&mut self, name: Name<'_>, value: impl AsRef<[u8]>) {
         let at = self.position(name).unwrap_or(0);
         let field = self.write_new_field(name, value.as_ref());
+        self.forget(field.name);
         self.fields.insert(at, field);
     }
 
@@ -48,6 +51,7 @@ impl Message {
     /// Takes away the first value of this name: one value of a comma-separated list, or a field.
     /// Returns whether there was one.
     pub fn remove_first_value(&mut self, name: Name<'_>) -> bool {
+        self.forget(name.code());
         while let Some(at) = self.position(name) {
             let field = self.fields[at];
             let value = self.value_of(&field);
@@ -73,6 +77,7 @@ impl Message {
     /// Takes away all fields of this name. Returns how many there were.
     pub fn remove_all(&mut self, name: Name<'_>) -> usize {
         let code = name.code();
+        self.forget(code);
         let mut fields = std::mem::take(&mut self.fields);
         let before = fields.len();
         fields.retain(|field| !self.is_named(field, code, name));
@@ -86,6 +91,7 @@ impl Message {
     /// field: lists are not taken apart.
     pub fn retain(&mut self, name: Name<'_>, keep: impl Fn(&[u8]) -> bool) {
         let code = name.code();
+        self.forget(code);
         let mut fields = std::mem::take(&mut self.fields);
         let before = fields.len();
         fields.retain(|field| !self.is_named(field, code, name) || keep(self.value_of(field)));
@@ -223,10 +229,18 @@ impl Message {
         }
     }
 
+    /// Forgets what is known of the fields of a name: they are about to change.
+    fn forget(&mut self, name: NameCode) {
+        if name == Name::Via.code() {
+            self.top_via = OnceLock::new();
+        }
+    }
+
     /// Puts a field behind the last of its name, or else behind all others but a Content-Length at
     /// the end.
     fn insert_behind(&mut self, name: Name<'_>, field: Field) {
         let code = name.code();
+        self.forget(code);
         let last = self
             .fields
             .iter()
@@ -273,6 +287,7 @@ impl Message {
     /// Writes the value of a field anew. The name stays as it is written.
     fn rewrite_field(&mut self, at: usize, value: &[Piece<'_>]) {
         let field = self.fields[at];
+        self.forget(field.name);
         let end = field.line.start + u32::from(field.name_length);
         let spelling = Piece::Old(Span { end, ..field.line });
         self.fields[at] = self.write_field(field.name, spelling, value);

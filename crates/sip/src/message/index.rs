@@ -1,5 +1,7 @@
 //! Reading: one pass over the octets makes the index.
 
+use std::sync::OnceLock;
+
 use bytes::{Buf, Bytes};
 
 use crate::line::{LineEnd, line_end};
@@ -67,6 +69,7 @@ impl Message {
             written: Vec::new(),
             edited: false,
             flaws,
+            top_via: OnceLock::new(),
         })
     }
 }

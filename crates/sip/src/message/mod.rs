@@ -4,11 +4,13 @@ mod build;
 mod edit;
 mod index;
 mod scan;
+mod top_via;
 mod validate;
 mod values;
 mod write;
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use bytes::Bytes;
 
@@ -19,6 +21,7 @@ use crate::{Method, Name, NameAddr, NameAddrError, Via, ViaError};
 
 pub use index::{MAXIMUM_FIELDS, ReadError};
 pub use scan::{Scan, ScannedField, StartLine};
+use top_via::TopVia;
 pub use validate::Violation;
 pub use values::Values;
 
@@ -43,6 +46,8 @@ pub struct Message {
     edited: bool,
     /// What the reader let pass.
     flaws: Flaws,
+    /// The topmost Via, once somebody has asked for it.
+    top_via: OnceLock<Option<TopVia>>,
 }
 
 /// A copy is made to be edited: it has room for what forwarding adds.
@@ -62,6 +67,7 @@ impl Clone for Message {
             written,
             edited: self.edited,
             flaws: self.flaws,
+            top_via: self.top_via.clone(),
         }
     }
 }
@@ -206,7 +212,8 @@ impl Message {
 
     /// The topmost Via value; `None` where it is missing or malformed.
     pub fn top_via(&self) -> Option<Via<'_>> {
-        Via::parse(self.values(Name::Via).next()?).ok()
+        let found = self.top_via.get_or_init(|| TopVia::find(self));
+        found.as_ref()?.via(self)
     }
 
     /// All Via values, topmost first.

@@ -88,8 +88,7 @@ pub(super) fn first_value(list: &[u8]) -> Option<FirstValue> {
 /// nor in angle brackets.
 pub(super) fn value_length(list: &[u8]) -> usize {
     let mut at = 0;
-    let is_mark = |octet: &u8| matches!(octet, b',' | b'"' | b'<');
-    while let Some(found) = list[at..].iter().position(is_mark) {
+    while let Some(found) = syntax::find_any([b',', b'"', b'<'], &list[at..]) {
         at += found;
         let rest = &list[at..];
         at += match rest.first() {

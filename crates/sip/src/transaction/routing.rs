@@ -12,7 +12,7 @@ pub fn note_source(request: &mut Message, flow: &Flow) {
     };
     let source = flow.remote.ip().to_canonical();
     let has_rport = via.has_rport();
-    let is_told = via.host() == Host::Address(source) && via.parameter("received").is_none();
+    let is_told = via.host() == Host::Address(source) && !via.has_received();
     if has_rport {
         request.set_top_via_parameter("rport", Some(&flow.remote.port().to_string()));
     }

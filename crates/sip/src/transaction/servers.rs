@@ -122,7 +122,11 @@ impl Servers {
         let Some(method) = request.method() else {
             return;
         };
-        if let Some((number, server)) = self.find(&request, method) {
+        let Some(rules) = write_server_key(self.table.sought(), &request, method) else {
+            common.statistics.malformed += 1;
+            return;
+        };
+        if let Some((number, server)) = self.table.find() {
             let actions = server.machine.handle_retransmission();
             self.perform(common, now, number, actions, Subject::None);
             return;
@@ -134,24 +138,20 @@ impl Servers {
             common.events.push_back(event);
             return;
         }
-        self.begin(common, now, flow, request, cancels);
+        self.begin(common, now, flow, request, rules, cancels);
     }
 
-    /// Begins a transaction.
+    /// Begins a transaction, whose key has been written.
     fn begin(
         &mut self,
         common: &mut Common,
         now: Instant,
         flow: Flow,
         mut request: Message,
+        rules: Rules,
         cancels: Option<ServerId>,
     ) {
         let (Some(method), Some(via)) = (request.method(), request.top_via()) else {
-            common.statistics.malformed += 1;
-            return;
-        };
-        let Some(rules) = write_server_key(self.table.sought(), &request, method) else {
-            common.statistics.malformed += 1;
             return;
         };
         let route = ResponseRoute::new(&flow, &via);

@@ -1,0 +1,141 @@
+//! The topmost Via, parsed once: each layer that a message passes asks for it.
+
+use std::net::IpAddr;
+use std::ops::Range;
+
+use crate::via::KnownParameters;
+use crate::{Host, Message, Name, Via};
+
+use super::{Field, Span};
+
+/// Where the parts of the topmost Via value are. It holds until a Via field is edited.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TopVia {
+    transport: Span,
+    host: SavedHost,
+    port: Option<u16>,
+    parameters: Span,
+    branch: Option<Span>,
+    has_rport: bool,
+    has_received: bool,
+    has_maddr: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum SavedHost {
+    Name(Span),
+    Address(IpAddr),
+}
+
+impl TopVia {
+    /// Parses the topmost value. `None` where there is none, or it is malformed.
+    pub(super) fn find(message: &Message) -> Option<TopVia> {
+        let value = message.values(Name::Via).next()?;
+        let field = message.fields_named(Name::Via).find(|field| {
+            let whole = message.value_of(field);
+            place(whole, value).is_some()
+        })?;
+        let span = |part: &[u8]| Some(within(field, place(message.value_of(field), part)?));
+        let via = Via::parse(value).ok()?;
+        let known = via.look_up();
+        Some(TopVia {
+            transport: span(via.transport_name().as_bytes())?,
+            host: match via.host() {
+                Host::Name(name) => SavedHost::Name(span(name.as_bytes())?),
+                Host::Address(address) => SavedHost::Address(address),
+            },
+            port: via.port(),
+            parameters: span(via.parameters().text())?,
+            branch: known.branch.and_then(span),
+            has_rport: known.has_rport,
+            has_received: known.has_received,
+            has_maddr: known.has_maddr,
+        })
+    }
+
+    /// The Via, whose texts are in the message.
+    pub(super) fn via<'a>(&self, message: &'a Message) -> Option<Via<'a>> {
+        let text = |span: Span| std::str::from_utf8(message.text(span)).ok();
+        let host = match self.host {
+            SavedHost::Name(name) => Host::Name(text(name)?),
+            SavedHost::Address(address) => Host::Address(address),
+        };
+        let known = KnownParameters {
+            branch: self.branch.map(|branch| message.text(branch)),
+            has_rport: self.has_rport,
+            has_received: self.has_received,
+            has_maddr: self.has_maddr,
+        };
+        let parameters = message.text(self.parameters);
+        Some(Via::of_parts(
+            text(self.transport)?,
+            host,
+            self.port,
+            parameters,
+            known,
+        ))
+    }
+}
+
+/// Where a part of a text is in it, by its address. `None` where it is no part of it.
+fn place(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
+    let start = part.as_ptr().addr().checked_sub(whole.as_ptr().addr())?;
+    let end = start.checked_add(part.len())?;
+    (end <= whole.len()).then_some(start..end)
+}
+
+/// A part of a field's value.
+fn within(field: &Field, part: Range<usize>) -> Span {
+    Span {
+        start: field.value_start + part.start as u32,
+        end: field.value_start + part.end as u32,
+        ..field.line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn branches(message: &Message) -> (Option<&str>, Option<&str>) {
+        let parsed = message.vias().next().and_then(Result::ok);
+        let branch = parsed.and_then(|via| via.branch());
+        (message.top_via().and_then(|via| via.branch()), branch)
+    }
+
+    /// Whatever is edited, what is known of the topmost Via is what stands there.
+    #[test]
+    fn edits_are_noticed() {
+        let text = "OPTIONS sip:a@b SIP/2.0\r\nv: SIP/2.0/UDP [2001:db8::1]:5070 ;rport;branch=1,\r\n \
+            SIP/2.0/TCP Host.example;branch=2\r\nVia:\r\nFrom: x\r\nVia: SIP/2.0/WS c;maddr=d;branch=3\r\n\r\n";
+        let mut message = Message::read(Bytes::from(text)).expect("a message");
+        let via = message.top_via().expect("a Via");
+        assert_eq!(
+            (via.host().to_string(), via.port(), via.transport_name()),
+            ("[2001:db8::1]".to_owned(), Some(5070), "UDP")
+        );
+        assert!(via.has_rport() && !via.has_received() && via.maddr().is_none());
+        let edits: [fn(&mut Message); 9] = [
+            |message| message.set_top_via_parameter("branch", Some("11")),
+            |message| message.push_front(Name::Via, "SIP/2.0/UDP x;branch=4;received=y"),
+            |message| message.push_front(Name::From, "z"),
+            |message| assert!(message.remove_first_value(Name::Via)),
+            |message| assert!(message.remove_first_value(Name::Via)),
+            |message| message.retain(Name::Via, |value| value.contains(&b'W')),
+            |message| message.replace(Name::Via, "SIP/2.0/UDP y:1;branch=5"),
+            |message| assert_eq!(message.remove_all(Name::Via), 1),
+            |message| message.push_back(Name::Via, "SIP/2.0/UDP z;branch=6"),
+        ];
+        for (number, edit) in edits.into_iter().enumerate() {
+            edit(&mut message);
+            let copy = message.clone();
+            let (known, parsed) = branches(&copy);
+            assert_eq!(known, parsed, "{number}");
+            assert_eq!(branches(&message), (known, parsed), "{number}");
+            assert_eq!(known.is_none(), number == 7, "{number}");
+        }
+        assert_eq!(branches(&message).0, Some("6"));
+    }
+}
