@@ -3,8 +3,8 @@
 use crate::output::Output;
 use crate::rounds::Rounds;
 use crate::{
-    engine_dcsctp, engine_sctp_proto, handshakes, kernel_tcp, proxy_kamailio, proxy_transports,
-    proxy_workers, sip_parse, udp_usrsctp,
+    capture_tshark, engine_dcsctp, engine_sctp_proto, handshakes, kernel_tcp, proxy_kamailio,
+    proxy_transports, proxy_workers, sip_parse, udp_usrsctp,
 };
 
 /// A comparison.
@@ -60,5 +60,10 @@ pub(crate) const COMPARISONS: &[Comparison] = &[
         name: "sip-parse",
         about: "an INVITE read, edited and written, against rsip, rsipstack and ezk-sip-types",
         run: sip_parse::run,
+    },
+    Comparison {
+        name: "capture-tshark",
+        about: "a capture of calls analysed, against tshark's SIP statistics and fields: CPU time, memory",
+        run: capture_tshark::run,
     },
 ];

@@ -3,6 +3,7 @@
 //! `versus list` names them; the README beside this package says what each one measures.
 #![forbid(unsafe_code)]
 
+mod capture_tshark;
 mod comparison;
 mod cpu;
 mod engine_dcsctp;

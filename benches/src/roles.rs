@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
+use crate::capture_tshark;
 use crate::engines;
 use crate::handshakes::idle;
 use crate::sip_servers;
@@ -11,6 +12,9 @@ use crate::transfer::{sctp, tcp};
 
 /// Plays the role that `Process::start_role` asked for.
 pub(crate) fn play(role: &str) -> anyhow::Result<()> {
+    if let Some(request) = role.strip_prefix("measure ") {
+        return capture_tshark::measure_one(request);
+    }
     let words: Vec<&str> = role.split(' ').collect();
     match words.as_slice() {
         ["sctp-server"] => sctp::serve(),
