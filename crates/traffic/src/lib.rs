@@ -1,0 +1,2 @@
+//! Raw traffic by plan.
+#![forbid(unsafe_code)]
