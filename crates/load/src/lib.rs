@@ -4,6 +4,7 @@
 //! (1 to n) calls user *n + i*.
 #![forbid(unsafe_code)]
 
+pub mod arrivals;
 pub mod core;
 mod driver;
 pub mod engine;
