@@ -10,6 +10,7 @@ mod driver;
 pub mod engine;
 pub mod media;
 pub mod record;
+pub mod scenario;
 pub mod script;
 pub mod statistics;
 mod wire;

@@ -212,6 +212,19 @@ impl Template {
         TemplateBuilder { pieces }.build()
     }
 
+    /// Reads a text that is no message, as the value of a variable: white space and line ends stay as they
+    /// are. `slot` knows further names.
+    ///
+    /// # Errors
+    ///
+    /// A name that is not known, an open brace.
+    pub fn parse_text_with(
+        text: &str,
+        slot: impl FnMut(&str) -> Option<Slot>,
+    ) -> Result<Text, TemplateError> {
+        super::text::parse_plain(text, slot)
+    }
+
     /// Begins a template that is made piece by piece, with line ends as they are given.
     pub fn builder() -> TemplateBuilder {
         TemplateBuilder::default()
@@ -463,6 +476,11 @@ fn flags(pieces: &[Piece]) -> Flags {
 }
 
 impl Slot {
+    /// The slot that [`Template::parse`] knows by this name.
+    pub fn by_name(name: &str) -> Option<Slot> {
+        super::text::by_name(name)
+    }
+
     /// Whether it stands for whole lines, with their ends.
     pub(crate) fn is_lines(&self) -> bool {
         matches!(self, Slot::Routes | Slot::Authorization(_) | Slot::Echo(_))

@@ -22,6 +22,16 @@ pub(super) fn parse(
     Ok(builder.into_text())
 }
 
+/// Reads the pieces of a text that is no message: white space and line ends stay as they are.
+pub(super) fn parse_plain(
+    text: &str,
+    mut slot: impl FnMut(&str) -> Option<Slot>,
+) -> Result<Vec<Piece>, TemplateError> {
+    let mut builder = TemplateBuilder::default();
+    read_line(&mut builder, text, &mut slot)?;
+    Ok(builder.into_text())
+}
+
 /// Reads a line without its end. Returns whether it is a slot of whole lines and nothing else.
 fn read_line(
     builder: &mut TemplateBuilder,
@@ -60,7 +70,7 @@ fn read_line(
 }
 
 /// The slot of a common name.
-fn by_name(name: &str) -> Option<Slot> {
+pub(super) fn by_name(name: &str) -> Option<Slot> {
     Some(match name {
         "call_id" => Slot::CallId,
         "branch" => Slot::Branch,

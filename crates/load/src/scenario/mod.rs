@@ -1,0 +1,121 @@
+//! Scenarios: what users do, as files say it.
+//!
+//! There are two kinds of files. Those in TOML (`docs/scenarios.md`) say what the caller does, what the
+//! callee does, or both. Those in XML are SIPp's, and say one of the two. Both become
+//! [`Script`]s. A file is as hostile as any other input: what is wrong with it is told with its
+//! lines, and nothing in it makes reading it last long or take much memory.
+//!
+//! ```
+//! use load::scenario::{Options, Scenario};
+//!
+//! let text = r#"
+//!     [[caller]]
+//!     send = "OPTIONS"
+//!
+//!     [[caller]]
+//!     expect = 200
+//! "#;
+//! let scenario = Scenario::read("ping.toml".as_ref(), text.as_bytes(), &Options::default())?;
+//! assert!(scenario.caller.is_some() && scenario.callee.is_none());
+//! # Ok::<(), load::scenario::ScenarioError>(())
+//! ```
+
+mod assembly;
+mod expression;
+mod problem;
+mod reason;
+mod rfc3665;
+mod toml;
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::script::{Pause, Script};
+
+pub use problem::{Problem, ScenarioError};
+
+/// The longest file, in octets.
+const LONGEST_FILE: usize = 1 << 20;
+
+/// What a run says beside its scenario.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// How long a pause lasts whose length the file leaves to the run.
+    pub hold: Pause,
+}
+
+impl Default for Options {
+    /// Pauses that the file leaves to the run are none.
+    fn default() -> Options {
+        Options {
+            hold: Pause::Fixed(Duration::ZERO),
+        }
+    }
+}
+
+/// What users do in a call or another attempt.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Its name, for people: that of the file where it has no other.
+    pub name: String,
+    /// What it is about; may be empty.
+    pub description: String,
+    /// What who calls does.
+    pub caller: Option<Script>,
+    /// What who is called does.
+    pub callee: Option<Script>,
+}
+
+impl Scenario {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or something is wrong with it: then everything that is.
+    pub fn load(file: &Path, options: &Options) -> Result<Scenario, ScenarioError> {
+        let octets = std::fs::read(file).map_err(|error| ScenarioError::Read {
+            file: file.to_owned(),
+            error,
+        })?;
+        Scenario::read(file, &octets, options)
+    }
+
+    /// The names of the scenarios that are built in: the flows of RFC 3665, by their sections.
+    pub fn built_in_names() -> impl Iterator<Item = &'static str> {
+        rfc3665::FLOWS.iter().map(|(name, _)| *name)
+    }
+
+    /// One of those that are built in; `None` where there is none of this name.
+    ///
+    /// # Errors
+    /// None: they are files like others, but sound.
+    pub fn built_in(name: &str, options: &Options) -> Option<Result<Scenario, ScenarioError>> {
+        let (name, text) = rfc3665::FLOWS.iter().find(|(known, _)| *known == name)?;
+        Some(Scenario::read(name.as_ref(), text.as_bytes(), options))
+    }
+
+    /// Reads what stands in a file, whose name says what kind it is (`.xml` is SIPp's), and is for messages.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn read(file: &Path, octets: &[u8], options: &Options) -> Result<Scenario, ScenarioError> {
+        if octets.len() > LONGEST_FILE {
+            let message = format!("a scenario has {LONGEST_FILE} octets at most");
+            return Err(ScenarioError::at(file, 1, message));
+        }
+        let Ok(text) = std::str::from_utf8(octets) else {
+            return Err(ScenarioError::at(file, 1, "a scenario in TOML is UTF-8"));
+        };
+        let (read, problems) = toml::read(text, options);
+        let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+        let scenario = Scenario {
+            name: read.name.unwrap_or_else(|| stem.into_owned()),
+            description: read.description.unwrap_or_default(),
+            caller: read.caller,
+            callee: read.callee,
+        };
+        problems.check(file, scenario)
+    }
+}
+
+#[cfg(test)]
+mod tests;

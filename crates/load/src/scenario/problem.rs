@@ -1,0 +1,140 @@
+//! What is wrong with a scenario, and how that is told: with the file, the line, and what to do.
+
+use std::fmt::{self, Display, Formatter};
+use std::path::{Path, PathBuf};
+
+/// Why there is no scenario.
+#[derive(Debug, thiserror::Error)]
+pub enum ScenarioError {
+    /// The file cannot be read.
+    #[error("cannot read {}: {error}", .file.display())]
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// What stands in it is wrong.
+    #[error("{}", Lines { file, problems })]
+    Wrong {
+        /// The file.
+        file: PathBuf,
+        /// Everything that is wrong with it, in the order of its lines. Never empty.
+        problems: Vec<Problem>,
+    },
+}
+
+impl ScenarioError {
+    /// One thing that is wrong.
+    pub(super) fn at(file: &Path, line: usize, message: impl Into<String>) -> ScenarioError {
+        ScenarioError::Wrong {
+            file: file.to_owned(),
+            problems: vec![Problem {
+                line,
+                message: message.into(),
+            }],
+        }
+    }
+
+    /// What is wrong with the file, line by line; nothing when it could not be read.
+    pub fn problems(&self) -> &[Problem] {
+        match self {
+            ScenarioError::Read { .. } => &[],
+            ScenarioError::Wrong { problems, .. } => problems,
+        }
+    }
+}
+
+/// One thing that is wrong with a scenario.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Problem {
+    /// Where it stands; the first line is 1.
+    pub line: usize,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+/// Problems as `FILE:LINE: what is wrong`, a line each.
+struct Lines<'a> {
+    file: &'a PathBuf,
+    problems: &'a [Problem],
+}
+
+impl Display for Lines<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for (index, Problem { line, message }) in self.problems.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "\n" };
+            write!(f, "{separator}{}:{line}: {message}", self.file.display())?;
+        }
+        Ok(())
+    }
+}
+
+/// The problems found so far in one file. Reading goes on after a problem, so that all are told at
+/// once; of a file that is wrong throughout the first are enough.
+#[derive(Debug, Default)]
+pub(super) struct Problems {
+    found: Vec<Problem>,
+}
+
+impl Problems {
+    /// More than these are of no use to anybody.
+    const MOST: usize = 50;
+
+    /// Notes what is wrong in a line.
+    pub(super) fn add(&mut self, line: usize, message: impl Display) {
+        if self.found.len() < Problems::MOST {
+            self.found.push(Problem {
+                line,
+                message: message.to_string(),
+            });
+        }
+    }
+
+    /// Whether nothing is wrong.
+    pub(super) fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// What was read, unless something is wrong.
+    pub(super) fn check<T>(mut self, file: &Path, read: T) -> Result<T, ScenarioError> {
+        if self.is_empty() {
+            return Ok(read);
+        }
+        self.found.sort();
+        Err(ScenarioError::Wrong {
+            file: file.to_owned(),
+            problems: self.found,
+        })
+    }
+}
+
+/// `did you mean "expect"?`, or the names that there are.
+pub(super) fn hint(name: &str, known: &[&str]) -> String {
+    let name = name.to_lowercase();
+    let distances = known.iter().map(|known| {
+        let distance = strsim::damerau_levenshtein(&name, &known.to_lowercase());
+        (distance, known)
+    });
+    match distances.min() {
+        Some((distance, nearest)) if distance <= nearest.len() / 3 + 1 => {
+            format!("did you mean \"{nearest}\"?")
+        }
+        _ => format!("known are {}", known.join(", ")),
+    }
+}
+
+/// Where the lines of a text begin.
+pub(super) struct LineStarts(Vec<usize>);
+
+impl LineStarts {
+    pub(super) fn of(text: &str) -> LineStarts {
+        let ends = memchr::memchr_iter(b'\n', text.as_bytes());
+        LineStarts(ends.map(|end| end + 1).collect())
+    }
+
+    /// The line of an offset; the first is 1.
+    pub(super) fn line(&self, offset: usize) -> usize {
+        1 + self.0.partition_point(|start| *start <= offset)
+    }
+}

@@ -1,0 +1,66 @@
+//! The flows of RFC 3665, as far as they are those of user agents. Section 3.4 is about a caller with two
+//! proxies, of which an engine has but one.
+
+/// Names of the flows, and their files.
+pub(super) const FLOWS: [(&str, &str); 15] = [
+    (
+        "rfc3665-2.1",
+        include_str!("../../scenarios/rfc3665/2.1.toml"),
+    ),
+    (
+        "rfc3665-2.2",
+        include_str!("../../scenarios/rfc3665/2.2.toml"),
+    ),
+    (
+        "rfc3665-2.3",
+        include_str!("../../scenarios/rfc3665/2.3.toml"),
+    ),
+    (
+        "rfc3665-2.4",
+        include_str!("../../scenarios/rfc3665/2.4.toml"),
+    ),
+    (
+        "rfc3665-2.5",
+        include_str!("../../scenarios/rfc3665/2.5.toml"),
+    ),
+    (
+        "rfc3665-3.1",
+        include_str!("../../scenarios/rfc3665/3.1.toml"),
+    ),
+    (
+        "rfc3665-3.2",
+        include_str!("../../scenarios/rfc3665/3.2.toml"),
+    ),
+    (
+        "rfc3665-3.3",
+        include_str!("../../scenarios/rfc3665/3.3.toml"),
+    ),
+    (
+        "rfc3665-3.5",
+        include_str!("../../scenarios/rfc3665/3.5.toml"),
+    ),
+    (
+        "rfc3665-3.6",
+        include_str!("../../scenarios/rfc3665/3.6.toml"),
+    ),
+    (
+        "rfc3665-3.7",
+        include_str!("../../scenarios/rfc3665/3.7.toml"),
+    ),
+    (
+        "rfc3665-3.8",
+        include_str!("../../scenarios/rfc3665/3.8.toml"),
+    ),
+    (
+        "rfc3665-3.9",
+        include_str!("../../scenarios/rfc3665/3.9.toml"),
+    ),
+    (
+        "rfc3665-3.10",
+        include_str!("../../scenarios/rfc3665/3.10.toml"),
+    ),
+    (
+        "rfc3665-3.11",
+        include_str!("../../scenarios/rfc3665/3.11.toml"),
+    ),
+];
