@@ -6,6 +6,7 @@ use sctp::packet::{Chunk, CommonHeader, Packet};
 
 use crate::channel::Found;
 use crate::file::Captured;
+use crate::filter::{Addressed, Filter};
 use crate::ip::{Datagram, Fragments};
 use crate::link::{self, Payload};
 use crate::sctp::Associations;
@@ -20,6 +21,7 @@ pub(crate) struct Layers {
     connections: Connections,
     associations: Associations,
     sctp_udp_ports: Vec<u16>,
+    filter: Option<Filter>,
 }
 
 impl Layers {
@@ -29,6 +31,7 @@ impl Layers {
             connections: Connections::new(settings),
             associations: Associations::new(settings),
             sctp_udp_ports: settings.sctp_udp_ports.clone(),
+            filter: settings.filter.clone(),
         }
     }
 
@@ -69,6 +72,11 @@ impl Layers {
     }
 
     fn read_datagram(&mut self, datagram: &Datagram, teller: &mut Teller<'_>) {
+        if let Some(filter) = &self.filter
+            && !filter.matches(&addressed(datagram))
+        {
+            return;
+        }
         match datagram.protocol {
             ip_number::UDP => self.read_udp(datagram, teller),
             ip_number::TCP => self.read_tcp(datagram, teller),
@@ -171,6 +179,20 @@ impl Layers {
         for trouble in troubles {
             teller.trouble(trouble);
         }
+    }
+}
+
+/// What a filter asks of a datagram. The ports of UDP, TCP and SCTP are at the same place.
+fn addressed(datagram: &Datagram) -> Addressed {
+    let has_ports = matches!(
+        datagram.protocol,
+        ip_number::UDP | ip_number::TCP | ip_number::SCTP
+    );
+    let ports = datagram.payload.first_chunk().filter(|_| has_ports);
+    Addressed {
+        protocol: datagram.protocol,
+        addresses: [datagram.source, datagram.destination],
+        ports: ports.map(|&[a, b, c, d]| [[a, b], [c, d]].map(u16::from_be_bytes)),
     }
 }
 

@@ -10,12 +10,15 @@ mod clock;
 mod content;
 mod event;
 mod file;
+mod filter;
 mod input;
 mod ip;
+mod journal;
 mod layers;
 mod link;
 mod merge;
 mod output;
+mod packets;
 mod pdu;
 mod reader;
 mod sctp;
@@ -37,8 +40,11 @@ pub use clock::{ClockOffset, Clocks};
 pub use event::{
     Carrier, Endpoint, SctpPacket, Seen, SipSummary, SummaryStart, Time, Trouble, UserMessage, What,
 };
+pub use filter::{Filter, FilterError};
+pub use journal::{Dialog, DialogState, Journal, JournalBounds, Recorded};
 pub use merge::{Merge, MergeError};
 pub use output::{FileSummary, JsonDocument, Output, SessionTable};
+pub use packets::Packets;
 pub use reader::{Counts, OpenError, Reader};
 pub use sctp_view::{Association, Beginning, Direction, Ending, Path, RoundTrips, SctpView};
 pub use settings::{Limits, Settings};

@@ -2,6 +2,7 @@
 
 use ahash::RandomState;
 
+use crate::filter::Filter;
 use crate::tls::KeyLog;
 
 /// How a capture file is to be read.
@@ -15,6 +16,8 @@ pub struct Settings {
     pub sctp_udp_ports: Vec<u16>,
     /// The secrets of TLS connections; those that a pcapng file brings are added.
     pub keys: KeyLog,
+    /// Which IP packets are looked into, once they are put together from their fragments; `None`: all.
+    pub filter: Option<Filter>,
     /// How much may wait for its other parts.
     pub limits: Limits,
 }
@@ -25,6 +28,7 @@ impl Default for Settings {
             seed: 0,
             sctp_udp_ports: vec![9899],
             keys: KeyLog::default(),
+            filter: None,
             limits: Limits::default(),
         }
     }

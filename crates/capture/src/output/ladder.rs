@@ -96,7 +96,7 @@ fn draw(call: &KeptCall, labels: &Labels, chunks: Option<&ChunkArrows>) -> Ladde
     let left_out = steps.len().saturating_sub(MOST_ARROWS) as u64 + thread.omitted;
     steps.truncate(MOST_ARROWS);
 
-    let columns = Columns::of(&steps);
+    let columns = Columns::of(steps.iter().map(|step| (step.source, step.destination)));
     let mut ladder = Ladder::new(title(call), columns.names());
     for step in steps {
         let (Some(from), Some(to)) = (columns.place(step.source), columns.place(step.destination))
@@ -157,37 +157,38 @@ fn title(call: &KeptCall) -> String {
 }
 
 /// One column a host; one an address and port where a host talks to itself.
-struct Columns {
+pub(crate) struct Columns {
     by_port: bool,
     ends: Vec<Endpoint>,
 }
 
 impl Columns {
-    fn of(steps: &[Step]) -> Columns {
-        let by_port = steps
-            .iter()
-            .any(|step| step.source.address == step.destination.address);
+    /// Of messages between these ends.
+    pub(crate) fn of(ways: impl Iterator<Item = (Endpoint, Endpoint)> + Clone) -> Columns {
+        let by_port = ways
+            .clone()
+            .any(|(source, destination)| source.address == destination.address);
         let mut columns = Columns {
             by_port,
             ends: Vec::new(),
         };
-        for step in steps {
-            for end in [step.source, step.destination] {
-                if columns.place(end).is_none() {
-                    columns.ends.push(end);
-                }
+        for end in ways.flat_map(|(source, destination)| [source, destination]) {
+            if columns.place(end).is_none() {
+                columns.ends.push(end);
             }
         }
         columns
     }
 
-    fn place(&self, end: Endpoint) -> Option<usize> {
+    /// Which column an end has.
+    pub(crate) fn place(&self, end: Endpoint) -> Option<usize> {
         self.ends.iter().position(|known| {
             known.address == end.address && (!self.by_port || known.port == end.port)
         })
     }
 
-    fn names(&self) -> Vec<String> {
+    /// What stands above each.
+    pub(crate) fn names(&self) -> Vec<String> {
         let name = |end: &Endpoint| match (self.by_port, end.address) {
             (true, _) => end.to_string(),
             (false, IpAddr::V4(address)) => address.to_string(),

@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::{ClockOffset, Counts, Results, Session};
 
 pub use json::JsonDocument;
+pub(crate) use ladder::Columns;
 pub use session_table::SessionTable;
 
 /// A file that was analysed.

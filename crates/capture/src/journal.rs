@@ -1,0 +1,605 @@
+//! The messages of calls as they come, to be looked at one by one: what a screen shows.
+
+use std::collections::VecDeque;
+
+use ahash::RandomState;
+use bytes::Bytes;
+use hashbrown::HashMap;
+use report::{Arrow, ArrowKind, Ladder};
+use sip::{Message, Name};
+
+use crate::output::Columns;
+use crate::{Carrier, Endpoint, Seen, Time, What};
+
+/// Calls, registrations and everything else that SIP does, each under its Call-ID, with all messages whole.
+/// Where a bound is reached the oldest one goes.
+#[derive(Debug)]
+pub struct Journal {
+    dialogs: VecDeque<Dialog>,
+    /// The number of each dialog by its Call-ID.
+    numbers: HashMap<Box<str>, u64, RandomState>,
+    next_number: u64,
+    octets: usize,
+    bounds: JournalBounds,
+    left_out: u64,
+}
+
+/// How much a [`Journal`] keeps.
+#[derive(Clone, Copy, Debug)]
+pub struct JournalBounds {
+    /// Call-IDs.
+    pub dialogs: usize,
+    /// Octets of messages.
+    pub octets: usize,
+    /// Messages of one Call-ID; later ones are counted only.
+    pub messages: usize,
+}
+
+/// What was seen under one Call-ID.
+#[derive(Debug)]
+pub struct Dialog {
+    /// Its number, in the order of the first messages.
+    pub number: u64,
+    /// The Call-ID.
+    pub call_id: Box<str>,
+    /// The method of its first request, or that the first response was to.
+    pub method: Box<str>,
+    /// The URI in From.
+    pub from: Box<str>,
+    /// The URI in To.
+    pub to: Box<str>,
+    /// How far it has come.
+    pub state: DialogState,
+    /// The messages, in the order in which they came.
+    pub messages: Vec<Recorded>,
+    /// Messages beyond those that are kept.
+    pub left_out: u64,
+}
+
+/// How far a dialog has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DialogState {
+    /// A request waits for its final response.
+    Waiting,
+    /// A call rings.
+    Ringing,
+    /// A call stands.
+    Standing,
+    /// A call was ended, or another request answered with 2xx.
+    Completed,
+    /// The caller gave up.
+    Cancelled,
+    /// It was refused with this status code.
+    Refused(u16),
+}
+
+/// A message as it was seen.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// When.
+    pub time: Time,
+    /// The number of its packet.
+    pub packet: u64,
+    /// Who sent it.
+    pub source: Endpoint,
+    /// Whom it was sent to.
+    pub destination: Endpoint,
+    /// What carried it.
+    pub carrier: Carrier,
+    /// All of it.
+    pub octets: Bytes,
+    /// Method, or status code and reason phrase.
+    pub label: Box<str>,
+    /// The status code; `None` for a request.
+    pub status: Option<u16>,
+    /// The same octets went the same way before.
+    pub is_repeated: bool,
+}
+
+impl Default for JournalBounds {
+    fn default() -> JournalBounds {
+        JournalBounds {
+            dialogs: 20_000,
+            octets: 256 << 20,
+            messages: 1000,
+        }
+    }
+}
+
+impl Journal {
+    /// With nothing in it. `seed` makes the hashes of Call-IDs unpredictable and changes nothing else.
+    pub fn new(bounds: JournalBounds, seed: u64) -> Journal {
+        let hasher = RandomState::with_seeds(seed, !seed, 7, 11);
+        Journal {
+            dialogs: VecDeque::new(),
+            numbers: HashMap::with_hasher(hasher),
+            next_number: 1,
+            octets: 0,
+            bounds,
+            left_out: 0,
+        }
+    }
+
+    /// Takes note of a SIP message; everything else is passed over, and so is what has no Call-ID.
+    pub fn see(&mut self, seen: &Seen<'_>) {
+        let What::Sip {
+            carrier, octets, ..
+        } = seen.what
+        else {
+            return;
+        };
+        // A copy: what was read in one block shall not be kept by one message of it.
+        let Ok(message) = Message::read(Bytes::copy_from_slice(octets)) else {
+            return;
+        };
+        let Some(call_id) = message.call_id() else {
+            return;
+        };
+        let number = match self.numbers.get(call_id) {
+            Some(number) => *number,
+            None => self.open(call_id, &message),
+        };
+        let most = self.bounds.messages;
+        let Some(dialog) = self.dialog_mut(number) else {
+            return;
+        };
+        dialog.advance(&message);
+        let recorded = Recorded {
+            time: seen.time,
+            packet: seen.packet,
+            source: seen.source,
+            destination: seen.destination,
+            carrier,
+            octets: Bytes::copy_from_slice(octets),
+            label: label(&message),
+            status: message.status(),
+            is_repeated: false,
+        };
+        self.octets += dialog.push(recorded, most);
+        while self.dialogs.len() > self.bounds.dialogs
+            || self.octets > self.bounds.octets && self.dialogs.len() > 1
+        {
+            self.forget_first();
+        }
+    }
+
+    /// All dialogs, the oldest first.
+    pub fn dialogs(&self) -> impl DoubleEndedIterator<Item = &Dialog> + ExactSizeIterator {
+        self.dialogs.iter()
+    }
+
+    /// A dialog by its number, if it is still there.
+    pub fn dialog(&self, number: u64) -> Option<&Dialog> {
+        self.dialogs.get(self.place(number)?)
+    }
+
+    /// Dialogs that went because a bound was reached.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// Forgets everything; numbers go on.
+    pub fn clear(&mut self) {
+        self.dialogs.clear();
+        self.numbers.clear();
+        self.octets = 0;
+    }
+
+    fn open(&mut self, call_id: &str, message: &Message) -> u64 {
+        let uri = |name| {
+            let value = message.header_bytes(name).unwrap_or_default();
+            let uri = sip::NameAddr::parse(value).map_or("", |address| address.uri());
+            Box::<str>::from(uri)
+        };
+        let number = self.next_number;
+        self.next_number += 1;
+        self.numbers.insert(call_id.into(), number);
+        self.dialogs.push_back(Dialog {
+            number,
+            call_id: call_id.into(),
+            method: match (message.method(), message.cseq()) {
+                (Some(method), _) => method.as_str().into(),
+                (None, Some((_, method))) => method.as_str().into(),
+                (None, None) => Box::default(),
+            },
+            from: uri(Name::From),
+            to: uri(Name::To),
+            state: DialogState::Waiting,
+            messages: Vec::new(),
+            left_out: 0,
+        });
+        number
+    }
+
+    /// Numbers follow each other, so the first one tells where all are.
+    fn place(&self, number: u64) -> Option<usize> {
+        let first = self.dialogs.front()?.number;
+        usize::try_from(number.checked_sub(first)?).ok()
+    }
+
+    fn dialog_mut(&mut self, number: u64) -> Option<&mut Dialog> {
+        let place = self.place(number)?;
+        self.dialogs.get_mut(place)
+    }
+
+    fn forget_first(&mut self) {
+        if let Some(dialog) = self.dialogs.pop_front() {
+            self.numbers.remove(&dialog.call_id);
+            let octets: usize = dialog.messages.iter().map(Recorded::held).sum();
+            self.octets = self.octets.saturating_sub(octets);
+            self.left_out += 1;
+        }
+    }
+}
+
+impl Recorded {
+    fn held(&self) -> usize {
+        self.octets.len() + self.label.len() + size_of::<Recorded>()
+    }
+}
+
+impl Dialog {
+    /// When the first message of it came.
+    pub fn began(&self) -> Time {
+        self.messages
+            .first()
+            .map_or(Time::default(), |message| message.time)
+    }
+
+    /// When the last one came.
+    pub fn latest(&self) -> Time {
+        self.messages
+            .last()
+            .map_or(Time::default(), |message| message.time)
+    }
+
+    /// Who sent the first message to whom, and over what.
+    pub fn first_hop(&self) -> Option<(Endpoint, Endpoint, Carrier)> {
+        let first = self.messages.first()?;
+        Some((first.source, first.destination, first.carrier))
+    }
+
+    /// Whether a text is in it anywhere: in a message, whatever its letters' case.
+    pub fn contains(&self, text: &str) -> bool {
+        let wanted = text.to_lowercase();
+        self.messages.iter().any(|message| {
+            String::from_utf8_lossy(&message.octets)
+                .to_lowercase()
+                .contains(&wanted)
+        })
+    }
+
+    /// The messages as a diagram, an arrow for each.
+    pub fn ladder(&self) -> Ladder {
+        let ends = self
+            .messages
+            .iter()
+            .map(|message| (message.source, message.destination));
+        let columns = Columns::of(ends);
+        let title = format!(
+            "{}: {} → {} ({})",
+            self.number, self.from, self.to, self.call_id
+        );
+        let mut ladder = Ladder::new(title, columns.names());
+        let began = self.began();
+        for message in &self.messages {
+            let places = (
+                columns.place(message.source),
+                columns.place(message.destination),
+            );
+            let (Some(from), Some(to)) = places else {
+                continue;
+            };
+            ladder.push(Arrow {
+                time: format!("{:.3}", (message.time - began) as f64 / 1e9),
+                from,
+                to,
+                label: message.label.to_string(),
+                kind: message.kind(),
+                is_repeated: message.is_repeated,
+            });
+        }
+        ladder
+    }
+
+    /// Adds a message where there are not too many; returns the octets that this takes.
+    fn push(&mut self, mut recorded: Recorded, most: usize) -> usize {
+        if self.messages.len() >= most {
+            self.left_out += 1;
+            return 0;
+        }
+        recorded.is_repeated = self.messages.iter().any(|other| {
+            other.source == recorded.source
+                && other.destination == recorded.destination
+                && other.octets == recorded.octets
+        });
+        let held = recorded.held();
+        self.messages.push(recorded);
+        held
+    }
+
+    fn advance(&mut self, message: &Message) {
+        let Some((_, method)) = message.cseq() else {
+            return;
+        };
+        let is_call = &*self.method == "INVITE";
+        let is_own = method.as_str() == &*self.method;
+        self.state = match (message.status(), method.as_str()) {
+            (None, "CANCEL") => DialogState::Cancelled,
+            (None, "BYE") if is_call => DialogState::Completed,
+            (None, _) if is_own && !is_call => DialogState::Waiting,
+            // With credentials, or at another place.
+            (None, "INVITE") if matches!(self.state, DialogState::Refused(_)) => {
+                DialogState::Waiting
+            }
+            (Some(101..=199), "INVITE") if self.state == DialogState::Waiting => {
+                DialogState::Ringing
+            }
+            (Some(200..=299), "INVITE")
+                if matches!(self.state, DialogState::Waiting | DialogState::Ringing) =>
+            {
+                DialogState::Standing
+            }
+            (Some(200..=299), _) if is_own && !is_call => DialogState::Completed,
+            (Some(status @ 300..), _)
+                if is_own
+                    && !matches!(
+                        self.state,
+                        DialogState::Standing | DialogState::Completed | DialogState::Cancelled
+                    ) =>
+            {
+                DialogState::Refused(status)
+            }
+            _ => return,
+        };
+    }
+}
+
+impl Recorded {
+    /// What kind of arrow it is.
+    pub fn kind(&self) -> ArrowKind {
+        match self.status {
+            None => ArrowKind::Request,
+            Some(100..=299) => ArrowKind::Good,
+            Some(_) => ArrowKind::Bad,
+        }
+    }
+}
+
+impl DialogState {
+    /// One word, or the status code.
+    pub fn text(self) -> String {
+        match self {
+            DialogState::Waiting => "waiting".to_owned(),
+            DialogState::Ringing => "ringing".to_owned(),
+            DialogState::Standing => "standing".to_owned(),
+            DialogState::Completed => "completed".to_owned(),
+            DialogState::Cancelled => "cancelled".to_owned(),
+            DialogState::Refused(status) => format!("refused {status}"),
+        }
+    }
+}
+
+fn label(message: &Message) -> Box<str> {
+    let mut label = match (message.method(), message.status()) {
+        (Some(method), _) => method.as_str().to_owned(),
+        (None, status) => format!(
+            "{} {}",
+            status.unwrap_or_default(),
+            message.reason().unwrap_or_default()
+        ),
+    };
+    let is_sdp = |value: &[u8]| value.to_ascii_lowercase().starts_with(b"application/sdp");
+    if message.header_bytes(Name::ContentType).is_some_and(is_sdp) && !message.body().is_empty() {
+        label.push_str(" (SDP)");
+    }
+    label.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use super::*;
+
+    fn see(journal: &mut Journal, time: i64, (from, to): (u8, u8), text: &str) {
+        let end = |host| Endpoint {
+            address: IpAddr::V4(Ipv4Addr::new(10, 0, 0, host)),
+            port: 5060,
+        };
+        let octets = Bytes::copy_from_slice(text.as_bytes());
+        journal.see(&Seen {
+            time: Time(time * 1_000_000),
+            file: 0,
+            packet: time as u64,
+            source: end(from),
+            destination: end(to),
+            what: What::Sip {
+                carrier: Carrier::Udp,
+                octets: &octets,
+                cut: false,
+            },
+        });
+    }
+
+    fn message(start: &str, call_id: &str, cseq: &str) -> String {
+        format!(
+            "{start}\r\nVia: SIP/2.0/UDP a;branch=z9hG4bK1\r\nFrom: <sip:a@x>;tag=1\r\nTo: <sip:b@x>\r\n\
+             Call-ID: {call_id}\r\nCSeq: {cseq}\r\n\r\n"
+        )
+    }
+
+    fn journal() -> Journal {
+        let mut journal = Journal::new(JournalBounds::default(), 1);
+        let invite = message("INVITE sip:b@x SIP/2.0", "one", "1 INVITE");
+        see(&mut journal, 0, (1, 2), &invite);
+        see(&mut journal, 500, (1, 2), &invite);
+        journal
+    }
+
+    #[test]
+    fn a_call_goes_its_way() {
+        let mut journal = journal();
+        let steps = [
+            (
+                600,
+                (2, 1),
+                "SIP/2.0 100 Trying",
+                "1 INVITE",
+                DialogState::Waiting,
+            ),
+            (
+                601,
+                (2, 1),
+                "SIP/2.0 180 Ringing",
+                "1 INVITE",
+                DialogState::Ringing,
+            ),
+            (
+                700,
+                (2, 1),
+                "SIP/2.0 200 OK",
+                "1 INVITE",
+                DialogState::Standing,
+            ),
+            (
+                701,
+                (1, 2),
+                "ACK sip:b@x SIP/2.0",
+                "1 ACK",
+                DialogState::Standing,
+            ),
+            (
+                800,
+                (1, 2),
+                "INVITE sip:b@x SIP/2.0",
+                "2 INVITE",
+                DialogState::Standing,
+            ),
+            (
+                801,
+                (2, 1),
+                "SIP/2.0 488 No",
+                "2 INVITE",
+                DialogState::Standing,
+            ),
+            (
+                900,
+                (1, 2),
+                "BYE sip:b@x SIP/2.0",
+                "3 BYE",
+                DialogState::Completed,
+            ),
+            (
+                901,
+                (2, 1),
+                "SIP/2.0 200 OK",
+                "3 BYE",
+                DialogState::Completed,
+            ),
+        ];
+        for (time, way, start, cseq, state) in steps {
+            see(&mut journal, time, way, &message(start, "one", cseq));
+            assert_eq!(
+                journal.dialog(1).map(|dialog| dialog.state),
+                Some(state),
+                "{start}"
+            );
+        }
+        let dialog = journal.dialog(1).expect("a dialog");
+        assert_eq!((&*dialog.from, &*dialog.to), ("sip:a@x", "sip:b@x"));
+        let repeated = dialog.messages.iter().filter(|message| message.is_repeated);
+        assert_eq!(repeated.count(), 1);
+        assert!(dialog.contains("RINGING") && !dialog.contains("nothing"));
+        let ladder = dialog.ladder().to_terminal(100);
+        assert!(
+            ladder.contains("10.0.0.1") && ladder.contains("180 Ringing"),
+            "{ladder}"
+        );
+    }
+
+    #[test]
+    fn requests_are_refused_and_repeated_with_credentials() {
+        let mut journal = Journal::new(JournalBounds::default(), 1);
+        for (start, cseq, state) in [
+            ("REGISTER sip:x SIP/2.0", "1 REGISTER", DialogState::Waiting),
+            ("SIP/2.0 401 No", "1 REGISTER", DialogState::Refused(401)),
+            ("REGISTER sip:x SIP/2.0", "2 REGISTER", DialogState::Waiting),
+            ("SIP/2.0 200 OK", "2 REGISTER", DialogState::Completed),
+        ] {
+            see(&mut journal, 1, (1, 2), &message(start, "r", cseq));
+            assert_eq!(
+                journal.dialog(1).map(|dialog| dialog.state),
+                Some(state),
+                "{start}"
+            );
+        }
+        let mut journal = self::journal();
+        see(
+            &mut journal,
+            3,
+            (1, 2),
+            &message("CANCEL sip:b@x SIP/2.0", "one", "1 CANCEL"),
+        );
+        see(
+            &mut journal,
+            4,
+            (2, 1),
+            &message("SIP/2.0 487 Gone", "one", "1 INVITE"),
+        );
+        assert_eq!(
+            journal.dialog(1).map(|dialog| dialog.state),
+            Some(DialogState::Cancelled)
+        );
+    }
+
+    #[test]
+    fn the_oldest_goes_when_there_is_too_much() {
+        let bounds = JournalBounds {
+            dialogs: 10,
+            octets: 1 << 20,
+            messages: 5,
+        };
+        let mut journal = Journal::new(bounds, 1);
+        for number in 0..100 {
+            let text = message("OPTIONS sip:x SIP/2.0", &number.to_string(), "1 OPTIONS");
+            for _ in 0..7 {
+                see(&mut journal, number, (1, 2), &text);
+            }
+        }
+        assert_eq!((journal.dialogs().len(), journal.left_out()), (10, 90));
+        assert!(journal.dialog(90).is_none());
+        let last = journal.dialog(100).expect("the last one");
+        assert_eq!(
+            (&*last.call_id, last.messages.len(), last.left_out),
+            ("99", 5, 2)
+        );
+        let bounds = JournalBounds {
+            octets: 10_000,
+            ..JournalBounds::default()
+        };
+        let mut journal = Journal::new(bounds, 1);
+        for number in 0..100 {
+            let text = message("OPTIONS sip:x SIP/2.0", &number.to_string(), "1 OPTIONS");
+            see(&mut journal, number, (1, 2), &text);
+        }
+        assert!(journal.octets <= 10_000 && journal.dialogs().len() > 10);
+    }
+
+    #[test]
+    fn what_is_mangled_is_borne() {
+        let mut journal = Journal::new(JournalBounds::default(), 1);
+        see(&mut journal, 1, (1, 2), "no message");
+        see(&mut journal, 1, (1, 2), "INVITE sip:x SIP/2.0\r\n\r\n");
+        assert_eq!(journal.dialogs().len(), 0);
+        see(
+            &mut journal,
+            1,
+            (1, 2),
+            "SIP/2.0 200 OK\r\nCall-ID: x\r\n\r\n",
+        );
+        assert_eq!(journal.dialogs().len(), 1);
+        journal.clear();
+        assert!(journal.dialog(1).is_none());
+    }
+}

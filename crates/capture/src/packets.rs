@@ -1,0 +1,69 @@
+//! Packets that come one by one, from an interface and not from a file.
+
+use bytes::Bytes;
+
+use crate::file::{Captured, LinkType};
+use crate::layers::Layers;
+use crate::teller::Teller;
+use crate::{Counts, Seen, Settings, Time};
+
+/// Reads packets as an interface hands them over: with the header of Linux cooked capture v2.
+pub struct Packets {
+    layers: Layers,
+    last_time: Time,
+    counts: Counts,
+}
+
+impl Packets {
+    /// Nothing was read yet.
+    pub fn new(settings: &Settings) -> Packets {
+        Packets {
+            layers: Layers::new(settings),
+            last_time: Time::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Reads a packet and hands over what is seen in it.
+    pub fn read(&mut self, time: Time, octets: Bytes, see: &mut dyn FnMut(Seen<'_>)) {
+        self.last_time = time;
+        self.counts.packets += 1;
+        self.counts.octets += octets.len() as u64;
+        let packet = Captured {
+            time,
+            link: LinkType::LINUX_SLL2,
+            octets,
+            comment: Bytes::new(),
+        };
+        let mut teller = Teller {
+            file: 0,
+            packet: self.counts.packets,
+            time,
+            counts: &mut self.counts,
+            see,
+        };
+        self.layers.read(&packet, &mut teller);
+    }
+
+    /// Adds secrets of TLS connections, as lines of a key log.
+    pub fn add_keys(&mut self, lines: &[u8]) {
+        self.layers.add_keys(lines);
+    }
+
+    /// Hands over what waits for packets that will not come any more.
+    pub fn finish(&mut self, see: &mut dyn FnMut(Seen<'_>)) {
+        let mut teller = Teller {
+            file: 0,
+            packet: self.counts.packets,
+            time: self.last_time,
+            counts: &mut self.counts,
+            see,
+        };
+        self.layers.finish(&mut teller);
+    }
+
+    /// What was counted so far.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+}
