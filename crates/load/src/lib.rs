@@ -5,8 +5,9 @@
 #![forbid(unsafe_code)]
 
 pub mod arrivals;
+pub mod capacity;
 pub mod core;
-mod driver;
+pub mod driver;
 pub mod engine;
 pub mod media;
 pub mod record;

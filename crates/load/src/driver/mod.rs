@@ -1,3 +1,68 @@
-//! Joins engines to the network.
+//! Joins engines to the network: workers, connections, schedules.
+//!
+//! A [`LoadRun`] is a population of emulated users on real sockets. It is started once, registers its users
+//! where that is wanted, and then fulfils one plan after the other; the connections and registrations
+//! stay in between:
+//!
+//! ```no_run
+//! # use std::sync::Arc;
+//! # use std::time::Duration;
+//! # use load::script::{ScriptId, builtin};
+//! # use load::{LoadPlan, LoadRun, RunConfig, What};
+//! # async fn calls() -> Result<(), Box<dyn std::error::Error>> {
+//! let config = RunConfig {
+//!     users: 100,
+//!     scripts: vec![
+//!         Arc::new(builtin::call(&builtin::CallPlan::default())?), // ScriptId(0)
+//!         Arc::new(builtin::answer(&builtin::AnswerPlan::default())?), // ScriptId(1)
+//!         Arc::new(builtin::register()?),                          // ScriptId(2)
+//!     ],
+//!     ..RunConfig::default()
+//! };
+//! let mut load = LoadRun::start(config).await?;
+//! let registration = load.register(None, Duration::from_secs(10)).await?;
+//! assert_eq!(registration.registered, 200);
+//! let outcome = load.run(LoadPlan::at_rate(What::Script(ScriptId(0)), 500.0, 10_000)).await?;
+//! println!("{} calls in {:?}", outcome.statistics.calls.completed, outcome.time);
+//! load.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`LoadRun::live`] shows what has been measured so far, once an interval; [`LoadRun::control`] changes the
+//! rate, pauses and ends it while it goes on.
+//!
+//! # Workers
+//!
+//! Each worker is a thread with an engine, sockets and connections of its own, and every n-th arrival of the
+//! schedule; they share nothing. Users *i* and *n + i* are worker *(i - 1) mod w*'s, who tells the system
+//! under test an address of its own as their contact: what is meant for them comes to the right worker by
+//! itself. Where callees are called directly at one port, the workers' sockets share it, and the kernel
+//! keeps what comes from one peer at one of them.
+//!
+//! # Safety
+//!
+//! Nothing here asks whether the target's owner has agreed: a program does so before it starts a run, by
+//! [`consent::check`].
 
+mod background;
 mod carrier;
+mod command;
+mod config;
+mod error;
+mod open_files;
+mod phase;
+mod plan;
+mod run;
+mod setup;
+mod usage;
+mod users;
+mod worker;
+
+pub use background::{Background, BackgroundTotal};
+pub use command::Control;
+pub use config::{Connections, Role, RunConfig};
+pub use error::{ConnectError, LoadError};
+pub use plan::{Doing, LoadPlan, Pace, Peers, What};
+pub use run::{LoadRun, Outcome, Snapshot};
+pub use usage::ProcessorTime;

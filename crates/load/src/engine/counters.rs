@@ -1,5 +1,7 @@
 //! What an engine counts.
 
+use std::ops::AddAssign;
+
 /// Messages and what was odd about them, since the engine was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -33,4 +35,26 @@ pub struct Counters {
     pub refused_by_limit: u64,
     /// Messages that a script dropped on purpose.
     pub lost_on_purpose: u64,
+}
+
+impl AddAssign for Counters {
+    fn add_assign(&mut self, other: Counters) {
+        self.begun += other.begun;
+        self.accepted += other.accepted;
+        self.sent += other.sent;
+        self.sent_octets += other.sent_octets;
+        self.retransmissions += other.retransmissions;
+        self.received += other.received;
+        self.received_octets += other.received_octets;
+        self.repeated += other.repeated;
+        self.provisional_responses += other.provisional_responses;
+        for (own, others) in self.final_responses.iter_mut().zip(other.final_responses) {
+            *own += others;
+        }
+        self.malformed += other.malformed;
+        self.stray_responses += other.stray_responses;
+        self.stray_requests += other.stray_requests;
+        self.refused_by_limit += other.refused_by_limit;
+        self.lost_on_purpose += other.lost_on_purpose;
+    }
 }

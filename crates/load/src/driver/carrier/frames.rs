@@ -41,7 +41,9 @@ impl Framer {
     /// is given is to be taken off the front before the next call.
     pub(super) fn next(&mut self, octets: &[u8]) -> Result<Option<Frame>, Broken> {
         if self.length.is_none() && self.searched == 0 {
-            let empty = octets.iter().take_while(|octet| matches!(octet, b'\r' | b'\n'));
+            let empty = octets
+                .iter()
+                .take_while(|octet| matches!(octet, b'\r' | b'\n'));
             match empty.count() {
                 0 => {}
                 count => return Ok(Some(Frame::KeepAlive(count))),
@@ -111,7 +113,9 @@ fn value_of_length(line: &[u8]) -> Option<&[u8]> {
             _ => return None,
         },
     };
-    let blank = rest.iter().take_while(|octet| matches!(octet, b' ' | b'\t'));
+    let blank = rest
+        .iter()
+        .take_while(|octet| matches!(octet, b' ' | b'\t'));
     rest[blank.count()..].strip_prefix(b":")
 }
 
@@ -122,7 +126,9 @@ fn number(value: &[u8]) -> Option<usize> {
     let value = &value[blank.count()..];
     let digits = value.iter().take_while(|octet| octet.is_ascii_digit());
     let (digits, rest) = value.split_at(digits.count());
-    let blank = rest.iter().take_while(|octet| matches!(octet, b' ' | b'\t'));
+    let blank = rest
+        .iter()
+        .take_while(|octet| matches!(octet, b' ' | b'\t'));
     let ends = matches!(rest.get(blank.count()), Some(b'\r' | b'\n'));
     match ends && digits.len() < 10 {
         true => std::str::from_utf8(digits).ok()?.parse().ok(),
@@ -174,7 +180,16 @@ mod tests {
 
     #[test]
     fn a_stream_that_cannot_be_cut_is_given_up() {
-        for header in ["", "l: five", "l: -1", "l: 1\r\nContent-Length: 2", "l:", "l: 1 1", "l: 99999999999", "l: 300000"] {
+        for header in [
+            "",
+            "l: five",
+            "l: -1",
+            "l: 1\r\nContent-Length: 2",
+            "l:",
+            "l: 1 1",
+            "l: 99999999999",
+            "l: 300000",
+        ] {
             let stream = format!("A\r\n{header}\r\n\r\n");
             assert_eq!(cut(stream.as_bytes(), &[3]), Err(Broken), "{header}");
         }

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use sip_net::WireStatistics;
 
+use super::error::ConnectError;
 use crate::engine::{Connection, ConnectionId, Outgoing};
 
 pub(super) use net::{NetCarrier, NetWaker};
@@ -55,8 +56,24 @@ impl Carrier {
         }
     }
 
+    /// Why the last attempt to open a connection failed, if it did.
+    pub(super) fn take_error(&mut self) -> Option<ConnectError> {
+        match self {
+            Carrier::Plain(carrier) => carrier.take_error().map(ConnectError::from),
+            Carrier::Net(carrier) => carrier.take_error().map(ConnectError::from),
+        }
+    }
+
+    /// Whether nothing comes any more, because a listener has failed.
+    pub(super) fn is_stopped(&self) -> bool {
+        match self {
+            Carrier::Plain(_) => false,
+            Carrier::Net(carrier) => carrier.is_stopped(),
+        }
+    }
+
     /// What went over the wire.
-    pub(super) fn statistics(&mut self) -> WireStatistics {
+    pub(super) fn statistics(&self) -> WireStatistics {
         match self {
             Carrier::Plain(carrier) => carrier.statistics(),
             Carrier::Net(carrier) => carrier.statistics(),

@@ -2,7 +2,6 @@
 //! to happen to them on the way, such as a bad network inside the socket or a capture.
 
 use std::collections::HashMap;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,12 +9,13 @@ use std::time::{Duration, Instant};
 use ahash::RandomState;
 use bytes::Bytes;
 use sip::{ConnectionId as NetConnectionId, Flow, Peer, Target, Transmit, Transport};
-use sip_net::{Incoming, SendError, SipNetConfig, StartError, Transports, WireStatistics};
+use sip_net::{Incoming, SendError, SipNetConfig, Transports, WireStatistics};
 use tokio::runtime::Runtime;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 
 use super::Traffic;
+use crate::driver::error::LoadError;
 use crate::engine::{Connection, ConnectionId};
 
 /// Events taken from the transports at a time.
@@ -92,7 +92,10 @@ impl NetWaker {
 
 impl NetCarrier {
     /// Opens the listeners of the settings.
-    pub(crate) fn start(config: SipNetConfig, hasher: RandomState) -> Result<NetCarrier, NetStartError> {
+    pub(crate) fn start(
+        config: SipNetConfig,
+        hasher: RandomState,
+    ) -> Result<NetCarrier, LoadError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -137,6 +140,11 @@ impl NetCarrier {
             peer,
         });
         first
+    }
+
+    /// The UDP address under our SCTP (RFC 6951), where there is one.
+    pub(crate) fn encapsulation(&self) -> Option<SocketAddr> {
+        self.transports.encapsulation_addresses().first().copied()
     }
 
     /// Where the listeners are.
@@ -387,13 +395,4 @@ fn hash_of_call(octets: &[u8]) -> u32 {
         .fold(0x811c_9dc5, |hash: u32, octet| {
             (hash ^ u32::from(*octet)).wrapping_mul(0x0100_0193)
         })
-}
-
-/// Why the transports did not start.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum NetStartError {
-    #[error(transparent)]
-    Start(#[from] StartError),
-    #[error("no runtime: {0}")]
-    Runtime(#[from] io::Error),
 }

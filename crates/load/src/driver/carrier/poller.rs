@@ -99,7 +99,12 @@ impl Poller {
             }
         });
         // A signal that interrupts it is one more reason to look around.
-        epoll::wait(&self.epoll, spare_capacity(&mut self.events), timeout.as_ref()).ok();
+        epoll::wait(
+            &self.epoll,
+            spare_capacity(&mut self.events),
+            timeout.as_ref(),
+        )
+        .ok();
         for event in &self.events {
             let (data, flags) = (event.data.u64(), event.flags);
             match u32::try_from(data) {

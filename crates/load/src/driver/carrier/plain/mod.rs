@@ -16,9 +16,9 @@ use sip::Transport;
 use sip_net::WireStatistics;
 use udp_net::{PLAIN_BATCH, Piece, PlainBatch, PlainSocket};
 
+use super::Traffic;
 use super::frames::{Frame, MAX_MESSAGE};
 use super::poller::{Poller, PollerWaker, Ready, Watch, wait_for_room};
-use super::Traffic;
 use crate::engine::{Connection, ConnectionId};
 use outbox::Outbox;
 use routes::{Route, Routes};
@@ -114,31 +114,29 @@ impl PlainCarrier {
 
     // Opening.
 
-    /// Binds a UDP socket. With a peer there is a way to it at once.
+    /// Binds a UDP socket with a way to a peer. Gives its address, too.
     pub(crate) fn bind_udp(
         &mut self,
         local: SocketAddr,
-        shared: bool,
-        peer: Option<SocketAddr>,
-        traffic: &mut impl Traffic,
-    ) -> io::Result<Option<ConnectionId>> {
+        remote: SocketAddr,
+    ) -> io::Result<(ConnectionId, SocketAddr)> {
+        let (token, local) = self.add_udp(local, false)?;
+        self.counts.connections_opened += 1;
+        Ok((self.routes.add(token, remote), local))
+    }
+
+    /// Waits for datagrams from anybody. Where `shared`, other workers do so at the same address.
+    pub(crate) fn listen_udp(&mut self, local: SocketAddr, shared: bool) -> io::Result<SocketAddr> {
+        Ok(self.add_udp(local, shared)?.1)
+    }
+
+    fn add_udp(&mut self, local: SocketAddr, shared: bool) -> io::Result<(u32, SocketAddr)> {
         let socket = PlainSocket::bind(local, shared, UDP_BUFFER)?;
         let local = socket.local_addr();
         let token = self.next_token()?;
         self.poller.add(&socket, token, Watch::Read)?;
         self.sockets.push(Socket::Udp { socket, last: None });
-        let Some(remote) = peer else {
-            return Ok(None);
-        };
-        let id = self.routes.add(token, remote);
-        let connection = Connection {
-            transport: Transport::Udp,
-            local,
-            remote,
-        };
-        traffic.opened(id, connection);
-        self.counts.connections_opened += 1;
-        Ok(Some(id))
+        Ok((token, local))
     }
 
     /// Listens for TCP connections.
@@ -328,7 +326,11 @@ impl PlainCarrier {
             match Stream::connect(planned) {
                 Ok(stream) => {
                     let watch = Watch::ReadAndWrite;
-                    if self.poller.add(stream.as_fd(), planned.token, watch).is_ok() {
+                    if self
+                        .poller
+                        .add(stream.as_fd(), planned.token, watch)
+                        .is_ok()
+                    {
                         self.opening.under_way += 1;
                         self.sockets[planned.token as usize] = Socket::Stream(Box::new(stream));
                     }
@@ -538,14 +540,21 @@ struct Counted {
 /// How long the kernel's send buffer may have no room; a link at its limit has some again soon.
 const SEND_PATIENCE: Duration = Duration::from_millis(20);
 
-fn send_datagrams(socket: &PlainSocket, octets: &[u8], mut pieces: &[Piece], counted: &mut Counted) {
+fn send_datagrams(
+    socket: &PlainSocket,
+    octets: &[u8],
+    mut pieces: &[Piece],
+    counted: &mut Counted,
+) {
     let mut waited = false;
     while !pieces.is_empty() {
         match socket.send(octets, pieces) {
             Ok(sent) => {
                 let (gone, rest) = pieces.split_at(sent);
                 pieces = rest;
-                let bytes = gone.iter().map(|piece| piece.length + headers(piece.destination));
+                let bytes = gone
+                    .iter()
+                    .map(|piece| piece.length + headers(piece.destination));
                 counted.bytes += bytes.sum::<usize>() as u64;
                 counted.sent += sent as u64;
                 waited = false;

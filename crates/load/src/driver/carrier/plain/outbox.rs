@@ -74,7 +74,9 @@ impl Outbox {
     /// The messages from `next` on that leave by the same socket.
     pub(super) fn run(&self, next: usize) -> Option<Run> {
         let token = *self.tokens.get(next)?;
-        let same = self.tokens[next..].iter().take_while(|other| **other == token);
+        let same = self.tokens[next..]
+            .iter()
+            .take_while(|other| **other == token);
         Some(Run {
             token,
             start: next,

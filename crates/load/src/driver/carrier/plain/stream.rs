@@ -54,7 +54,11 @@ pub(super) enum Read {
 
 /// Listens, without waiting.
 pub(super) fn listen(local: SocketAddr, shared: bool) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(local), Type::STREAM, Some(Protocol::TCP))?;
+    let socket = Socket::new(
+        Domain::for_address(local),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
     if local.is_ipv6() {
         socket.set_only_v6(true)?;
     }
@@ -234,5 +238,8 @@ const EINPROGRESS: i32 = rustix::io::Errno::INPROGRESS.raw_os_error();
 
 /// Whether to try again later.
 fn is_passing(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+    )
 }

@@ -1,0 +1,441 @@
+//! What a worker is doing: its share of the arrivals of a plan, or the registration of its users.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rand_chacha::ChaCha12Rng;
+
+use super::plan::{Doing, LoadPlan, Pace, Peers, What};
+use crate::arrivals::{Arrivals, Pattern, PatternError, Plan as ArrivalPlan, Share, Spacing};
+use crate::engine::{Engine, NotBegun, UserRange, Work};
+use crate::record::{Record, Side};
+use crate::statistics::Statistics;
+
+/// Attempts that are begun before it is looked at what has come.
+const BEGUN_AT_ONCE: usize = 64;
+
+/// Registrations that a worker has under way while it registers all users as fast as it can.
+const REGISTRATIONS_AT_ONCE: u64 = 256;
+
+/// What users a worker has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Population {
+    pub(super) callers: UserRange,
+    pub(super) callees: UserRange,
+    /// Callers of all workers: user i calls user n + i.
+    pub(super) all_callers: u32,
+    pub(super) share: Share,
+}
+
+/// What a worker is doing.
+#[derive(Debug)]
+pub(super) struct Phase {
+    doing: Activity,
+    /// When nothing is begun any more.
+    end: Option<Instant>,
+    /// How long what is under way then may take.
+    drain: Option<Duration>,
+    /// Since when nothing is begun any more.
+    stopped: Option<Instant>,
+    /// Registrations begun here that have not ended.
+    registering: u64,
+    /// Attempts of our users that have ended.
+    ended: u64,
+    is_done: bool,
+}
+
+#[derive(Debug)]
+enum Activity {
+    /// Nothing, but to answer.
+    None,
+    /// Registers each user once.
+    Registering {
+        users: Vec<UserRange>,
+        /// The next one, by its place in all ranges.
+        next: u32,
+        /// Where so many a second are to begin.
+        arrivals: Option<Box<Arrivals>>,
+    },
+    /// Begins attempts by the clock.
+    Open {
+        arrivals: Box<Arrivals>,
+        plan: Arc<LoadPlan>,
+        turns: Turns,
+        in_flight: usize,
+    },
+    /// Lets each caller begin again and again.
+    Closed { count: Option<u64> },
+    /// Waits for others to call.
+    Serving,
+}
+
+/// Whose turn it is, of callers, of peers, and of what is to be done.
+#[derive(Debug)]
+struct Turns {
+    population: Population,
+    /// How many turns there were.
+    taken: u64,
+    /// By thing to do, how much it is owed.
+    owed: Vec<f64>,
+}
+
+/// How a turn went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// There is more to do, or it was said before that there is not.
+    Nothing,
+    /// All has been begun, and has ended or had its time.
+    Done,
+}
+
+impl Phase {
+    /// Nothing to do but to answer.
+    pub(super) fn idle() -> Phase {
+        Phase::new(Activity::None)
+    }
+
+    /// Registers all users of a worker, so many a second of all workers together or as fast as the
+    /// registrar answers.
+    pub(super) fn register(
+        started: Instant,
+        per_second: Option<f64>,
+        population: Population,
+        rng: ChaCha12Rng,
+    ) -> Result<Phase, PatternError> {
+        let plan = per_second.map(|per_second| ArrivalPlan {
+            pattern: Pattern::Constant { per_second },
+            spacing: Spacing::Even,
+            count: None,
+            time: None,
+        });
+        let arrivals = plan
+            .map(|plan| Arrivals::new(plan, population.share, started, rng))
+            .transpose()?;
+        Ok(Phase::new(Activity::Registering {
+            users: vec![population.callers, population.callees],
+            next: 0,
+            arrivals: arrivals.map(Box::new),
+        }))
+    }
+
+    /// Does what a plan says.
+    pub(super) fn run(
+        now: Instant,
+        started: Instant,
+        plan: &Arc<LoadPlan>,
+        population: Population,
+        rng: ChaCha12Rng,
+        engine: &mut Engine,
+    ) -> Result<Phase, PatternError> {
+        let share = population.share;
+        let (doing, time) = match plan.pace {
+            Pace::Open(arrivals) => {
+                let arrivals = Arrivals::new(arrivals, share, started, rng)?;
+                let activity = Activity::Open {
+                    arrivals: Box::new(arrivals),
+                    plan: plan.clone(),
+                    turns: Turns {
+                        population,
+                        taken: 0,
+                        owed: vec![0.0; plan.work.len()],
+                    },
+                    in_flight: usize::try_from(share.of(plan.in_flight as u64))
+                        .unwrap_or(usize::MAX),
+                };
+                // The arrivals themselves know when they end.
+                (activity, None)
+            }
+            Pace::Closed { count, time } => {
+                let count = count.map(|count| share.of(count));
+                begin_closed(now, plan, population, count, engine);
+                (Activity::Closed { count }, time)
+            }
+            Pace::Serve { time } => (Activity::Serving, time),
+        };
+        Ok(Phase {
+            end: time.and_then(|time| started.checked_add(time)),
+            drain: plan.drain,
+            ..Phase::new(doing)
+        })
+    }
+
+    fn new(doing: Activity) -> Phase {
+        Phase {
+            doing,
+            end: None,
+            drain: None,
+            stopped: None,
+            registering: 0,
+            ended: 0,
+            is_done: false,
+        }
+    }
+
+    /// Begins what is due.
+    pub(super) fn turn(
+        &mut self,
+        now: Instant,
+        engine: &mut Engine,
+        statistics: &mut Statistics,
+    ) -> Turn {
+        if self.stopped.is_none() {
+            self.begin_due(now, engine, statistics);
+            if self.is_over(now) {
+                self.stop(now, engine);
+            }
+        }
+        match !self.is_done && self.has_ended(now, engine) {
+            true => {
+                self.is_done = true;
+                Turn::Done
+            }
+            false => Turn::Nothing,
+        }
+    }
+
+    /// When there is something to begin, or to end, next.
+    pub(super) fn next(&self) -> Option<Instant> {
+        let next = match (&self.doing, self.stopped) {
+            (_, Some(stopped)) => self.drain.and_then(|drain| stopped.checked_add(drain)),
+            (Activity::Open { arrivals, .. }, None) => arrivals.next_due(),
+            (
+                Activity::Registering {
+                    arrivals: Some(arrivals),
+                    ..
+                },
+                None,
+            ) => arrivals.next_due(),
+            _ => None,
+        };
+        let end = self.end.filter(|_| self.stopped.is_none());
+        [next, end]
+            .into_iter()
+            .flatten()
+            .min()
+            .filter(|_| !self.is_done)
+    }
+
+    /// Takes note of what has ended.
+    pub(super) fn record(&mut self, record: &Record) {
+        if matches!(record, Record::Established(_)) || record.attempt().side == Side::Callee {
+            return;
+        }
+        self.ended += 1;
+        if matches!(record, Record::Registration(_)) {
+            self.registering = self.registering.saturating_sub(1);
+        }
+    }
+
+    pub(super) fn set_rate(&mut self, now: Instant, per_second: f64) {
+        if let Activity::Open { arrivals, .. } = &mut self.doing {
+            arrivals.set_rate(now, per_second);
+        }
+    }
+
+    pub(super) fn pause(&mut self, now: Instant) {
+        if let Activity::Open { arrivals, .. } = &mut self.doing {
+            arrivals.pause(now);
+        }
+    }
+
+    pub(super) fn resume(&mut self, now: Instant) {
+        if let Activity::Open { arrivals, .. } = &mut self.doing {
+            arrivals.resume(now);
+        }
+    }
+
+    /// Begins nothing more.
+    pub(super) fn stop(&mut self, now: Instant, engine: &mut Engine) {
+        self.stopped.get_or_insert(now);
+        if let Activity::Closed { .. } = self.doing {
+            engine.stop_repeating();
+        }
+    }
+
+    /// Arrivals of this worker's that the schedule has until now.
+    pub(super) fn scheduled(&self, now: Instant) -> u64 {
+        match &self.doing {
+            Activity::Open { arrivals, .. } => {
+                arrivals.scheduled(self.stopped.map_or(now, |stopped| stopped.min(now)))
+            }
+            _ => 0,
+        }
+    }
+
+    /// Attempts that the plan wants a second at present, of all workers.
+    pub(super) fn per_second(&self, now: Instant) -> Option<f64> {
+        match &self.doing {
+            Activity::Open { arrivals, .. } => Some(arrivals.per_second(now)),
+            _ => None,
+        }
+    }
+
+    fn begin_due(&mut self, now: Instant, engine: &mut Engine, statistics: &mut Statistics) {
+        match &mut self.doing {
+            Activity::Registering {
+                users,
+                next,
+                arrivals,
+            } => {
+                for _ in 0..BEGUN_AT_ONCE {
+                    let Some(user) = user_at(users, *next) else {
+                        return;
+                    };
+                    let due = match arrivals {
+                        Some(arrivals) => arrivals.take_due(now),
+                        None => (self.registering < REGISTRATIONS_AT_ONCE).then_some(now),
+                    };
+                    let Some(due) = due else { return };
+                    *next += 1;
+                    // Users without a connection take no part.
+                    if engine.register(now, due, user).is_ok() {
+                        self.registering += 1;
+                        statistics.note_started(due, now);
+                    }
+                }
+            }
+            Activity::Open {
+                arrivals,
+                plan,
+                turns,
+                in_flight,
+            } => {
+                for _ in 0..BEGUN_AT_ONCE {
+                    let Some(due) = arrivals.take_due(now) else {
+                        return;
+                    };
+                    let under_way = engine.in_flight()
+                        + usize::try_from(self.registering).unwrap_or(usize::MAX);
+                    let begun = match turns.next(&plan.work) {
+                        Some(_) if under_way >= *in_flight => Err(NotBegun::Full),
+                        Some((What::Register, user, _)) => engine
+                            .register(now, due, user)
+                            .inspect(|()| self.registering += 1),
+                        Some((What::Script(script), user, peer)) => {
+                            engine.begin(now, due, Work { script, user, peer })
+                        }
+                        None => Err(NotBegun::NoSuchUser),
+                    };
+                    match begun {
+                        Ok(()) => statistics.note_started(due, now),
+                        Err(_) => statistics.note_not_started(due),
+                    }
+                }
+            }
+            Activity::None | Activity::Closed { .. } | Activity::Serving => {}
+        }
+    }
+
+    /// Whether nothing is begun any more from now on.
+    fn is_over(&self, now: Instant) -> bool {
+        let is_over = match &self.doing {
+            Activity::Open { arrivals, .. } => arrivals.is_finished(now),
+            Activity::Registering { users, next, .. } => user_at(users, *next).is_none(),
+            Activity::Closed { count } => count.is_some_and(|count| self.ended >= count),
+            Activity::None | Activity::Serving => false,
+        };
+        is_over || self.end.is_some_and(|end| end <= now)
+    }
+
+    /// Whether all that was begun has ended, or has had its time.
+    fn has_ended(&self, now: Instant, engine: &Engine) -> bool {
+        let Some(stopped) = self.stopped else {
+            return false;
+        };
+        let is_late = self
+            .drain
+            .is_some_and(|drain| now.saturating_duration_since(stopped) >= drain);
+        is_late
+            || match self.doing {
+                Activity::Serving => self.drain.is_none() || engine.runs() == 0,
+                _ => self.registering == 0 && engine.in_flight() == 0,
+            }
+    }
+}
+
+impl Turns {
+    /// What is done next, by whom, and with whom.
+    fn next(&mut self, work: &[Doing]) -> Option<(What, u32, u32)> {
+        let doing = match work {
+            [] => return None,
+            [alone] => alone,
+            several => several.get(self.choose(several))?,
+        };
+        let Population {
+            callers,
+            all_callers,
+            share,
+            ..
+        } = self.population;
+        if callers.count == 0 {
+            return None;
+        }
+        let place = (self.taken % u64::from(callers.count)) as u32;
+        let user = callers.first + callers.step * place;
+        let peer = match doing.peers {
+            Peers::Opposite => user + all_callers,
+            Peers::Range { first, count } => {
+                let turn = self.taken * u64::from(share.workers) + u64::from(share.worker);
+                first + (turn % u64::from(count.max(1))) as u32
+            }
+        };
+        self.taken += 1;
+        Some((doing.what, user, peer))
+    }
+
+    /// Of several things the one that is owed most, so that each comes as often as its share says, and as
+    /// evenly as that can be.
+    fn choose(&mut self, work: &[Doing]) -> usize {
+        let all: f64 = work.iter().map(|doing| doing.share).sum();
+        let mut chosen = 0;
+        for (index, doing) in work.iter().enumerate() {
+            self.owed[index] += doing.share;
+            if self.owed[index] > self.owed[chosen] {
+                chosen = index;
+            }
+        }
+        self.owed[chosen] -= all;
+        chosen
+    }
+}
+
+/// Lets every caller do the first thing of a plan again and again.
+fn begin_closed(
+    now: Instant,
+    plan: &LoadPlan,
+    population: Population,
+    count: Option<u64>,
+    engine: &mut Engine,
+) {
+    let Some(Doing {
+        what: What::Script(script),
+        ..
+    }) = plan.work.first()
+    else {
+        return;
+    };
+    engine.limit_repeating(count);
+    let callers = population.callers;
+    for place in 0..callers.count {
+        let user = callers.first + callers.step * place;
+        let peer = user + population.all_callers;
+        let work = Work {
+            script: *script,
+            user,
+            peer,
+        };
+        // A user that is not there begins nothing.
+        engine.call_repeatedly(now, work).ok();
+    }
+}
+
+/// The user at a place in several ranges, one behind the other.
+fn user_at(ranges: &[UserRange], mut place: u32) -> Option<u32> {
+    for range in ranges {
+        if place < range.count {
+            return Some(range.first + range.step * place);
+        }
+        place -= range.count;
+    }
+    None
+}

@@ -1,0 +1,104 @@
+//! What users do in one run.
+
+use std::time::Duration;
+
+use crate::arrivals::{Pattern, Plan as ArrivalPlan, Spacing};
+use crate::script::ScriptId;
+
+/// What callers do, how often, and until when. Callees answer whatever the plan is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoadPlan {
+    /// What is done. Of several each arrival does one, as often as their shares say.
+    pub work: Vec<Doing>,
+    /// When it is begun, and until when.
+    pub pace: Pace,
+    /// Attempts that may be under way at a time, all workers together. An arrival beyond is counted as not
+    /// started.
+    pub in_flight: usize,
+    /// How long what is under way when nothing is begun any more may take to end; `None`: as long as it takes,
+    /// which RFC 3261's timers bound.
+    pub drain: Option<Duration>,
+}
+
+/// One thing that callers do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Doing {
+    /// What.
+    pub what: What,
+    /// How often, beside others.
+    pub share: f64,
+    /// Who is at the other end.
+    pub peers: Peers,
+}
+
+/// What a caller does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Runs a script.
+    Script(ScriptId),
+    /// Registers.
+    Register,
+}
+
+/// Who is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peers {
+    /// By user i of n callers user n + i.
+    Opposite,
+    /// One after the other of these users.
+    Range {
+        /// The first.
+        first: u32,
+        /// How many; at least one.
+        count: u32,
+    },
+}
+
+/// When attempts begin.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pace {
+    /// Each caller begins its next attempt when the last one has ended (after a failure: half a second
+    /// later, so that who refuses everything is not hammered). It does the first of the plan's work.
+    Closed {
+        /// After how many attempts none is begun any more.
+        count: Option<u64>,
+        /// After how long none is begun any more.
+        time: Option<Duration>,
+    },
+    /// By the clock, whether or not earlier attempts have ended; callers take turns.
+    Open(ArrivalPlan),
+    /// Nothing is begun here: callees wait for others to call, so long or until they are told to stop.
+    Serve {
+        /// How long.
+        time: Option<Duration>,
+    },
+}
+
+impl LoadPlan {
+    /// One thing at a pace. As many may be in flight as a large test has, and what is under way in the end
+    /// may end.
+    pub fn new(what: What, pace: Pace) -> LoadPlan {
+        let doing = Doing {
+            what,
+            share: 1.0,
+            peers: Peers::Opposite,
+        };
+        LoadPlan {
+            work: vec![doing],
+            pace,
+            in_flight: 100_000,
+            drain: None,
+        }
+    }
+
+    /// One thing, so many times at even intervals.
+    pub fn at_rate(what: What, per_second: f64, count: u64) -> LoadPlan {
+        let arrivals = ArrivalPlan {
+            pattern: Pattern::Constant { per_second },
+            spacing: Spacing::Even,
+            count: Some(count),
+            time: None,
+        };
+        LoadPlan::new(what, Pace::Open(arrivals))
+    }
+}

@@ -1,0 +1,527 @@
+//! A run: its workers, and what they measured together.
+
+use std::net::SocketAddr;
+use std::num::NonZero;
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use ahash::RandomState;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha12Rng;
+use sip_net::WireStatistics;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{oneshot, watch};
+use tokio::time::MissedTickBehavior;
+
+use super::background::{BackgroundTotal, Running};
+use super::command::{Command, Control, Mailbox, Reply, Report};
+use super::config::{Connections, Role, RunConfig};
+use super::error::LoadError;
+use super::phase::Population;
+use super::plan::LoadPlan;
+use super::usage::ProcessorTime;
+use super::users::Users;
+use super::{open_files, setup, worker};
+use crate::arrivals::{Share, Validity, ValidityLimits};
+use crate::engine::{Counters, Engine, EngineConfig, UserRange};
+use crate::statistics::Statistics;
+
+/// How often it is looked whether users that were refused are registered after all.
+const REGISTRATION_CHECK: Duration = Duration::from_millis(50);
+
+/// How much longer than connections may take to open a worker may take to say so.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Emulated users on real sockets. Dropping it ends its threads; [`shutdown`](LoadRun::shutdown) also waits for
+/// connections to be closed as their transport has it.
+#[derive(Debug)]
+pub struct LoadRun {
+    workers: Vec<JoinHandle<()>>,
+    replies: UnboundedReceiver<Reply>,
+    control: Control,
+    live: watch::Sender<Arc<Snapshot>>,
+    interval: Duration,
+    listening: Vec<SocketAddr>,
+    encapsulation: Option<SocketAddr>,
+    background: Option<Running>,
+    /// What the workers had taken of the processors when the last run ended.
+    processor: ProcessorTime,
+    /// Users of this process.
+    users: u32,
+}
+
+/// What is known while a run goes on.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// Since it began.
+    pub time: Duration,
+    /// What was measured so far.
+    pub statistics: Statistics,
+    /// What the engines have counted since the users were started.
+    pub counters: Counters,
+    /// Attempts of our users that are under way.
+    pub in_flight: usize,
+    /// Users whose registration stands.
+    pub registered: u32,
+    /// Attempts a second that the schedule has now; none in a closed loop.
+    pub per_second: Option<f64>,
+    /// Whether it is paused.
+    pub is_paused: bool,
+}
+
+/// What became of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// From the beginning until all that was begun had ended, or had had its time.
+    pub time: Duration,
+    /// What was measured.
+    pub statistics: Statistics,
+    /// Whether the generator kept the schedule; a closed loop has none and is valid.
+    pub validity: Validity,
+    /// Users whose registration stands.
+    pub registered: u32,
+    /// Connections that users need and that are not open.
+    pub unconnected: u32,
+    /// What the engines have counted since the users were started.
+    pub counters: Counters,
+    /// What has gone over the wire since the users were started;
+    /// [`incoming_dropped`](WireStatistics::incoming_dropped) are datagrams for which our own sockets had no
+    /// room.
+    pub wire: WireStatistics,
+    /// What the workers took of the processors for this run.
+    pub processor: ProcessorTime,
+    /// The background traffic since the users were started, where there is any.
+    pub background: Option<BackgroundTotal>,
+}
+
+impl LoadRun {
+    /// Starts the workers and opens all connections.
+    ///
+    /// # Errors
+    /// When sockets cannot be opened, the target refuses connections, or settings contradict each other.
+    pub async fn start(config: RunConfig) -> Result<LoadRun, LoadError> {
+        check(&config)?;
+        let count = workers(&config);
+        if config.connections == Connections::PerUser {
+            open_files::allow(2 * u64::from(config.users));
+        }
+        let background = config.background.map(Running::start).transpose()?;
+        let patience = config.connect_within + PATIENCE;
+        let (sender, replies) = unbounded_channel();
+        let config = Arc::new(config);
+        let mut rng = ChaCha12Rng::seed_from_u64(config.seed);
+        let mut threads = Vec::with_capacity(count as usize);
+        let mut built = Vec::with_capacity(count as usize);
+        for worker in 0..count {
+            let share = Share {
+                worker,
+                workers: count,
+            };
+            let (config, replies) = (config.clone(), sender.clone());
+            let rng = ChaCha12Rng::from_rng(&mut rng);
+            let (told, tell) = tokio::sync::oneshot::channel();
+            let thread = thread::Builder::new()
+                .name(format!("load-{worker}"))
+                .spawn(move || begin_worker(&config, share, rng, replies, told))?;
+            threads.push(thread);
+            built.push(tell);
+        }
+        drop(sender);
+        let mut mailboxes = Vec::new();
+        let mut listening = Vec::new();
+        let mut encapsulation = None;
+        for tell in built {
+            let built = tell.await.map_err(|_| LoadError::Stopped)??;
+            mailboxes.push(built.mailbox);
+            listening.extend(built.listening);
+            encapsulation = encapsulation.or(built.encapsulation);
+        }
+        let nothing = Snapshot {
+            time: Duration::ZERO,
+            statistics: Statistics::new(Instant::now(), config.interval),
+            counters: Counters::default(),
+            in_flight: 0,
+            registered: 0,
+            per_second: None,
+            is_paused: false,
+        };
+        let mut load = LoadRun {
+            workers: threads,
+            replies,
+            control: Control::new(mailboxes.into()),
+            live: watch::Sender::new(Arc::new(nothing)),
+            interval: config.interval,
+            listening,
+            encapsulation,
+            background,
+            processor: ProcessorTime::default(),
+            users: config.users * if config.role == Role::Both { 2 } else { 1 },
+        };
+        match tokio::time::timeout(patience, load.all_ready()).await {
+            Ok(ready) => ready.map(|()| load),
+            Err(_) => Err(LoadError::Stopped),
+        }
+    }
+
+    /// Registers all users, so many a second or as fast as the registrar answers, and returns when all are
+    /// registered or when the time is up. Those who are not go on trying.
+    ///
+    /// # Errors
+    /// When the workers stop.
+    pub async fn register(
+        &mut self,
+        per_second: Option<f64>,
+        within: Duration,
+    ) -> Result<Outcome, LoadError> {
+        let started = Instant::now();
+        self.control.tell(&Command::Register {
+            started,
+            per_second,
+        });
+        let limits = Until {
+            end: started.checked_add(within),
+            registered: true,
+        };
+        self.fulfil(
+            started,
+            REGISTRATION_CHECK.min(self.interval),
+            limits,
+            &Command::Rest,
+        )
+        .await
+    }
+
+    /// Fulfils a plan and returns when all that it wants begun has ended, or has had its time; or soon after
+    /// [`Control::quit`]. What is under way then remains unfinished.
+    ///
+    /// # Errors
+    /// When the arrivals of the plan cannot be followed, or the workers stop.
+    pub async fn run(&mut self, plan: LoadPlan) -> Result<Outcome, LoadError> {
+        let started = Instant::now();
+        let plan = Arc::new(plan);
+        self.control.tell(&Command::Run { started, plan });
+        let limits = Until {
+            end: None,
+            registered: false,
+        };
+        self.fulfil(started, self.interval, limits, &Command::Finish)
+            .await
+    }
+
+    /// Shows what has been measured so far, once an interval.
+    pub fn live(&self) -> watch::Receiver<Arc<Snapshot>> {
+        self.live.subscribe()
+    }
+
+    /// Steers runs while they go on.
+    pub fn control(&self) -> Control {
+        self.control.clone()
+    }
+
+    /// Where callees are called directly, worker by worker.
+    pub fn listening(&self) -> &[SocketAddr] {
+        &self.listening
+    }
+
+    /// The UDP address under our SCTP (RFC 6951), where there is one: who calls these callees over SCTP sends
+    /// there.
+    pub fn encapsulation(&self) -> Option<SocketAddr> {
+        self.encapsulation
+    }
+
+    /// What went over the wire since the users were started.
+    ///
+    /// # Errors
+    /// When the workers have stopped.
+    pub async fn wire_statistics(&mut self) -> Result<WireStatistics, LoadError> {
+        self.control.tell(&Command::Report);
+        let mut collected = Collected::default();
+        while collected.reports < self.workers.len() {
+            if let Reply::Report(report) = self.reply().await? {
+                collected.add(*report);
+            }
+        }
+        Ok(collected.sum.map(|sum| sum.wire).unwrap_or_default())
+    }
+
+    /// Closes all connections, and waits until they are closed as their transport has it.
+    pub async fn shutdown(mut self) {
+        self.control.tell(&Command::Shutdown);
+        // Workers drop their ends when their connections are closed.
+        while self.replies.recv().await.is_some() {}
+        for worker in self.workers.drain(..) {
+            worker.join().ok();
+        }
+    }
+
+    async fn all_ready(&mut self) -> Result<(), LoadError> {
+        let mut ready = 0;
+        while ready < self.workers.len() {
+            if let Reply::Ready = self.reply().await? {
+                ready += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a worker says next.
+    async fn reply(&mut self) -> Result<Reply, LoadError> {
+        match self.replies.recv().await {
+            Some(Reply::Failed(error)) => Err(error),
+            Some(reply) => Ok(reply),
+            None => Err(LoadError::Stopped),
+        }
+    }
+
+    /// Waits until workers have done what they were told, or have had their time, and collects what they
+    /// measured.
+    async fn fulfil(
+        &mut self,
+        started: Instant,
+        every: Duration,
+        until: Until,
+        end: &Command,
+    ) -> Result<Outcome, LoadError> {
+        let workers = self.workers.len();
+        let processor = self.processor;
+        let control = self.control.clone();
+        let mut reports = Collected::default();
+        let mut next = tokio::time::interval(every.max(Duration::from_millis(10)));
+        next.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut done = 0;
+        // Reports of an earlier question that nobody waited for are not taken for answers.
+        let mut asked = false;
+        loop {
+            let is_late = tokio::time::sleep_until(until.end.unwrap_or(started + FOREVER).into());
+            tokio::select! {
+                reply = self.reply() => match reply? {
+                    Reply::Done => done += 1,
+                    Reply::Report(report) => {
+                        reports.add(*report);
+                        if reports.reports == workers
+                            && let Some(sum) = std::mem::take(&mut reports).sum
+                        {
+                            asked = false;
+                            let is_registered = sum.registered + sum.unconnected_users >= self.users;
+                            self.show(started, sum);
+                            if until.registered && done == workers && is_registered {
+                                break;
+                            }
+                        }
+                    }
+                    _ => {}
+                },
+                _ = next.tick() => if !asked {
+                    asked = true;
+                    control.tell(&Command::Report);
+                },
+                () = control.quitting() => break,
+                () = is_late => break,
+            }
+            if !until.registered && done == workers {
+                break;
+            }
+        }
+        let time = started.elapsed();
+        control.tell(end);
+        let mut finished = Collected::default();
+        while finished.reports < workers {
+            if let Reply::Finished(report) = self.reply().await? {
+                finished.add(*report);
+            }
+        }
+        let Some(sum) = finished.sum else {
+            return Err(LoadError::Stopped);
+        };
+        self.processor = sum.processor;
+        let limits = ValidityLimits::default();
+        let outcome = Outcome {
+            time,
+            validity: Validity::judge(&limits, &sum.statistics, sum.scheduled),
+            registered: sum.registered,
+            unconnected: sum.unconnected,
+            counters: sum.counters,
+            wire: sum.wire,
+            processor: sum.processor - processor,
+            background: self.background.as_ref().map(Running::total),
+            statistics: sum.statistics.clone(),
+        };
+        self.show(started, sum);
+        Ok(outcome)
+    }
+
+    /// Puts what is known where those who look on see it.
+    fn show(&self, started: Instant, sum: Report) {
+        self.live.send_replace(Arc::new(Snapshot {
+            time: started.elapsed(),
+            statistics: sum.statistics,
+            counters: sum.counters,
+            in_flight: sum.in_flight,
+            registered: sum.registered,
+            per_second: sum.per_second,
+            is_paused: self.control.is_paused(),
+        }));
+    }
+}
+
+impl Drop for LoadRun {
+    fn drop(&mut self) {
+        self.control.tell(&Command::Shutdown);
+    }
+}
+
+/// When to go on.
+#[derive(Clone, Copy, Debug)]
+struct Until {
+    /// At this time.
+    end: Option<Instant>,
+    /// Not before all users are registered.
+    registered: bool,
+}
+
+/// Longer than any run.
+const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// What workers tell, put together.
+#[derive(Debug, Default)]
+struct Collected {
+    reports: usize,
+    sum: Option<Report>,
+}
+
+impl Collected {
+    fn add(&mut self, report: Report) {
+        self.reports += 1;
+        match &mut self.sum {
+            Some(sum) => sum.add(report),
+            None => self.sum = Some(report),
+        }
+    }
+}
+
+/// What a worker has built in its thread.
+struct Built {
+    mailbox: Mailbox,
+    listening: Option<SocketAddr>,
+    encapsulation: Option<SocketAddr>,
+}
+
+/// The thread of a worker: its sockets are opened in it, since what carries some transports runs on one
+/// thread alone.
+fn begin_worker(
+    config: &RunConfig,
+    share: Share,
+    mut rng: ChaCha12Rng,
+    replies: UnboundedSender<Reply>,
+    told: oneshot::Sender<Result<Built, LoadError>>,
+) {
+    let population = population(config, share);
+    let link_seed = rng.next_u64();
+    let hasher = hasher(&mut rng);
+    let engine_config = EngineConfig {
+        users: sides(population),
+        ..config.engine.clone()
+    };
+    let engine_rng = ChaCha12Rng::from_rng(&mut rng);
+    let mut engine = Engine::new(engine_config, engine_rng, Instant::now());
+    for script in &config.scripts {
+        engine.add_script(script.clone());
+    }
+    let mut users = Users::new(engine);
+    let setup = match setup::build(config, population, link_seed, hasher, &mut users) {
+        Ok(setup) => setup,
+        Err(error) => {
+            told.send(Err(error)).ok();
+            return;
+        }
+    };
+    let (commands, obeyed) = mpsc::channel();
+    let built = Built {
+        mailbox: Mailbox::new(commands, setup.carrier.waker()),
+        listening: setup.listening,
+        encapsulation: setup.encapsulation,
+    };
+    if told.send(Ok(built)).is_err() {
+        return;
+    }
+    worker::run(worker::Parts {
+        users,
+        carrier: setup.carrier,
+        population,
+        commands: obeyed,
+        replies,
+        records: config.records.clone(),
+        interval: config.interval,
+        connect_by: Instant::now() + config.connect_within,
+        target: (config.transport, config.target),
+        rng,
+    });
+}
+
+/// What makes no sense, before anything is opened.
+fn check(config: &RunConfig) -> Result<(), LoadError> {
+    match config.users {
+        0 => Err(LoadError::Settings("a run needs at least one user")),
+        MOST_USERS.. => Err(LoadError::Settings("a run has 100,000,000 callers at most")),
+        _ => Ok(()),
+    }
+}
+
+/// User numbers have 32 bits, and so have numbers of connections.
+const MOST_USERS: u32 = 100_000_001;
+
+/// How many workers there are.
+fn workers(config: &RunConfig) -> u32 {
+    // Listeners of `sip_net` do not share their address with others.
+    if setup::is_listening(config) && !setup::is_plain(config) {
+        return 1;
+    }
+    let wanted = match config.workers {
+        0 => thread::available_parallelism().map_or(1, NonZero::get),
+        workers => workers,
+    };
+    u32::try_from(wanted).unwrap_or(u32::MAX).min(config.users)
+}
+
+/// The users of a worker: every n-th of each side.
+fn population(config: &RunConfig, share: Share) -> Population {
+    let range = |first: u32| UserRange {
+        first: first + share.worker,
+        count: share.of(config.users.into()) as u32,
+        step: share.workers,
+    };
+    let none = UserRange {
+        count: 0,
+        ..range(1)
+    };
+    Population {
+        callers: if config.role.has_callers() {
+            range(1)
+        } else {
+            none
+        },
+        callees: if config.role.has_callees() {
+            range(1 + config.users)
+        } else {
+            none
+        },
+        all_callers: config.users,
+        share,
+    }
+}
+
+fn sides(population: Population) -> Vec<UserRange> {
+    let both = [population.callers, population.callees];
+    both.into_iter().filter(|range| range.count > 0).collect()
+}
+
+/// A hasher whose keys a peer cannot guess and a seed repeats.
+fn hasher(rng: &mut impl Rng) -> RandomState {
+    RandomState::with_seeds(
+        rng.next_u64(),
+        rng.next_u64(),
+        rng.next_u64(),
+        rng.next_u64(),
+    )
+}
