@@ -41,7 +41,7 @@ mod trials;
 
 pub use document::{Document, SCHEMA, WriteError, write_file};
 pub use format::{format_count, format_milliseconds, format_number};
-pub use ladder::{Arrow, ArrowKind, Ladder};
+pub use ladder::{Arrow, ArrowKind, Ladder, LadderLines};
 pub use machine::Machine;
 pub use page::{Page, Provenance, Section};
 pub use plot::{Axis, Colour, Plot, Point, Series};

@@ -18,6 +18,8 @@ mod threads;
 mod timeline;
 mod users;
 
+use std::collections::BTreeMap;
+
 use ahash::RandomState;
 
 use crate::sctp_view::SctpView;
@@ -117,6 +119,21 @@ impl Analysis {
     /// When the capture began, as far as anything was seen: second 0 of its sessions.
     pub fn origin(&self) -> Option<Time> {
         self.origin
+    }
+
+    /// Messages by what they are, so far.
+    pub fn codes(&self) -> &Codes {
+        &self.sip.codes
+    }
+
+    /// The metrics of RFC 6076 of what is over.
+    pub fn metrics(&self) -> &Metrics {
+        &self.sip.metrics
+    }
+
+    /// How many calls have ended how.
+    pub fn outcomes(&self) -> &BTreeMap<&'static str, u64> {
+        &self.sip.outcomes
     }
 
     /// Judges what is still open, since nothing more is to be seen.

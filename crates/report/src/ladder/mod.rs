@@ -45,10 +45,24 @@ impl Ladder {
         terminal::render(self, width)
     }
 
+    /// The lines of the diagram in a terminal, for programs that put them on a screen themselves.
+    pub fn to_lines(&self, width: usize) -> LadderLines {
+        terminal::lines(self, width)
+    }
+
     /// The diagram for a page, which shows its title and carries the style sheet.
     pub(crate) fn to_page_svg(&self) -> String {
         svg::render(self)
     }
+}
+
+/// A ladder in lines of characters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LadderLines {
+    /// The names of the hosts.
+    pub heads: String,
+    /// A line for each arrow.
+    pub arrows: Vec<String>,
 }
 
 /// A message of a [`Ladder`].

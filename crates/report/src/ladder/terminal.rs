@@ -2,12 +2,26 @@
 
 use unicode_width::UnicodeWidthStr as _;
 
-use super::{Arrow, Ladder};
+use super::{Arrow, Ladder, LadderLines};
 use crate::text::one_line;
 
 const LEAST_COLUMN: usize = 12;
 
 pub(super) fn render(ladder: &Ladder, width: usize) -> String {
+    let LadderLines { heads, arrows } = lines(ladder, width);
+    let mut out = format!("{}\n{heads}\n", one_line(&ladder.title));
+    for arrow in arrows {
+        out.push_str(&arrow);
+        out.push('\n');
+    }
+    if let Some(note) = &ladder.note {
+        out.push_str(&one_line(note));
+        out.push('\n');
+    }
+    out
+}
+
+pub(super) fn lines(ladder: &Ladder, width: usize) -> LadderLines {
     let times = ladder.arrows.iter().map(|arrow| arrow.time.width());
     let time_width = times.max().unwrap_or(0);
     let column = column_width(ladder, width.saturating_sub(time_width + 2));
@@ -16,7 +30,6 @@ pub(super) fn render(ladder: &Ladder, width: usize) -> String {
         column,
         hosts: ladder.hosts.len(),
     };
-    let mut out = format!("{}\n", one_line(&ladder.title));
     let mut heads = " ".repeat(time_width + 2);
     for name in &ladder.hosts {
         let name = shortened(&one_line(name), column.saturating_sub(1));
@@ -25,17 +38,15 @@ pub(super) fn render(ladder: &Ladder, width: usize) -> String {
         heads.push_str(&name);
         heads.push_str(&" ".repeat(column.saturating_sub(before + name.width())));
     }
-    out.push_str(heads.trim_end());
-    out.push('\n');
-    for arrow in &ladder.arrows {
-        out.push_str(&lane.arrow(arrow));
-        out.push('\n');
+    heads.truncate(heads.trim_end().len());
+    LadderLines {
+        heads,
+        arrows: ladder
+            .arrows
+            .iter()
+            .map(|arrow| lane.arrow(arrow))
+            .collect(),
     }
-    if let Some(note) = &ladder.note {
-        out.push_str(&one_line(note));
-        out.push('\n');
-    }
-    out
 }
 
 struct Lane {
