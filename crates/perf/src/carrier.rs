@@ -71,7 +71,7 @@ impl CarrierConfig {
     /// # Errors
     ///
     /// When the carrier is not to be had here; the text says why and what can be done.
-    pub(crate) fn open(&self, addresses: &[IpAddr]) -> anyhow::Result<Stack> {
+    pub fn open(&self, addresses: &[IpAddr]) -> anyhow::Result<Stack> {
         match self.over {
             Over::Udp => {
                 let addresses: Vec<SocketAddr> = addresses

@@ -26,7 +26,7 @@ pub mod units;
 pub mod usage;
 
 pub use carrier::{CarrierConfig, Over};
-pub use client::{ClientConfig, Interrupts, run};
+pub use client::{ClientConfig, Interrupts, resolve, run, wildcards};
 pub use control::{FlowTotal, PathCondition, PathReport, SILENCE, VERSION};
 pub use flow::PAYLOAD_SEED;
 pub use pacer::Pacer;

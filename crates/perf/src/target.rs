@@ -89,10 +89,13 @@ impl fmt::Display for TargetError {
 
 impl std::error::Error for TargetError {}
 
-impl FromStr for Target {
-    type Err = TargetError;
-
-    fn from_str(text: &str) -> Result<Self, TargetError> {
+impl Target {
+    /// Reads a target whose port is another one where none is given.
+    ///
+    /// # Errors
+    ///
+    /// When it is none.
+    pub fn parse(text: &str, default_port: u16) -> Result<Target, TargetError> {
         let (protocol, hosts, port) = parse(text)?;
         if port == Some(0) {
             return Err(TargetError("nobody can listen on port 0".into()));
@@ -100,8 +103,16 @@ impl FromStr for Target {
         Ok(Target {
             protocol,
             hosts,
-            port: port.unwrap_or(DEFAULT_PORT),
+            port: port.unwrap_or(default_port),
         })
+    }
+}
+
+impl FromStr for Target {
+    type Err = TargetError;
+
+    fn from_str(text: &str) -> Result<Self, TargetError> {
+        Target::parse(text, DEFAULT_PORT)
     }
 }
 
@@ -109,6 +120,17 @@ impl FromStr for Listen {
     type Err = TargetError;
 
     fn from_str(text: &str) -> Result<Self, TargetError> {
+        Listen::parse(text, DEFAULT_PORT)
+    }
+}
+
+impl Listen {
+    /// Reads a place whose port is another one where none is given.
+    ///
+    /// # Errors
+    ///
+    /// When it is none.
+    pub fn parse(text: &str, default_port: u16) -> Result<Listen, TargetError> {
         let (protocol, hosts, port) = parse(text)?;
         let addresses = hosts
             .iter()
@@ -120,7 +142,7 @@ impl FromStr for Listen {
         Ok(Listen {
             protocol,
             addresses,
-            port: port.unwrap_or(DEFAULT_PORT),
+            port: port.unwrap_or(default_port),
         })
     }
 }

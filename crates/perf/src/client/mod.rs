@@ -19,6 +19,7 @@ use crate::side::{Role, Side, sum};
 use crate::{CarrierConfig, Protocol, Target, TestParameters};
 
 pub(crate) use open::{Connection, connect};
+pub use open::{resolve, wildcards};
 
 /// How long the server may take to agree to a test, and then to see its flows.
 const ANSWER_TIME: Duration = Duration::from_secs(30);

@@ -51,7 +51,11 @@ pub(crate) async fn connect(config: &ClientConfig) -> anyhow::Result<Connection>
 
 /// The address of a host. Of those that a name has, an IPv4 address goes first, as a server listens on one
 /// unless told otherwise.
-async fn resolve(host: &str) -> anyhow::Result<IpAddr> {
+///
+/// # Errors
+///
+/// When it has none.
+pub async fn resolve(host: &str) -> anyhow::Result<IpAddr> {
     if let Ok(address) = host.parse() {
         return Ok(address);
     }
@@ -99,7 +103,7 @@ async fn connect_sctp(config: &ClientConfig, peer: Vec<IpAddr>) -> anyhow::Resul
 }
 
 /// A wildcard for each IP version that the peer uses.
-fn wildcards(peer: &[IpAddr]) -> Vec<IpAddr> {
+pub fn wildcards(peer: &[IpAddr]) -> Vec<IpAddr> {
     let v4 = peer.iter().any(IpAddr::is_ipv4);
     let v6 = peer.iter().any(IpAddr::is_ipv6);
     let v4 = v4.then_some(IpAddr::from(Ipv4Addr::UNSPECIFIED));
