@@ -139,9 +139,11 @@ impl StreamReader {
             return Ok(None);
         }
         self.progress = Progress::default();
-        Ok(Some(Frame::Message(
-            received.split_to(message_length).freeze(),
-        )))
+        // A copy of its own: some messages are kept for long, and must not keep alive what else was
+        // received with them.
+        let message = Bytes::copy_from_slice(&received[..message_length]);
+        received.advance(message_length);
+        Ok(Some(Frame::Message(message)))
     }
 
     /// The length of the start line and the header section with the empty line, once they are there.

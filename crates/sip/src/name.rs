@@ -38,7 +38,7 @@ macro_rules! names {
 
         impl Name<'_> {
             /// The number under which an index files this name.
-            #[inline]
+            #[inline(always)]
             pub(crate) fn code(&self) -> NameCode {
                 match self {
                     $(Name::$variant => NameCode(Ordinal::$variant as u8),)*

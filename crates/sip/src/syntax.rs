@@ -1,7 +1,7 @@
 //! Which octets may stand where (RFC 3261 section 25.1).
 
 /// A set of octet classes, one bit each.
-type Classes = u16;
+pub(crate) type Classes = u16;
 
 /// `token`
 pub(crate) const TOKEN: Classes = 1;
@@ -29,6 +29,8 @@ pub(crate) const VALUE: Classes = 1 << 8;
 pub(crate) const DISPLAY_NAME: Classes = 1 << 9;
 /// A Call-ID. Looser than `word`: it is only ever compared, and real ones have more.
 pub(crate) const CALL_ID: Classes = 1 << 10;
+/// A decimal digit.
+pub(crate) const DIGIT: Classes = 1 << 11;
 
 const CLASSES: [Classes; 256] = {
     let mut table = [0; 256];
@@ -48,6 +50,9 @@ const CLASSES: [Classes; 256] = {
         if (octet as u8).is_ascii_alphanumeric() {
             table[octet] |= TOKEN | HOST | USER | PASSWORD | PARAMETER | HEADER | URI;
             table[octet] |= VALUE | DISPLAY_NAME;
+        }
+        if (octet as u8).is_ascii_digit() {
+            table[octet] |= DIGIT;
         }
         if (octet as u8).is_ascii_graphic() {
             table[octet] |= CALL_ID;
@@ -81,6 +86,17 @@ pub(crate) fn all(octets: &[u8], class: Classes) -> bool {
     // Without a way out, which is faster for texts as short as these.
     let common = |common, &octet| common & CLASSES[usize::from(octet)];
     octets.iter().fold(class, common) != 0
+}
+
+/// What follows the octets of a class at the beginning of a text.
+#[inline]
+pub(crate) fn behind(mut text: &[u8], class: Classes) -> &[u8] {
+    while let [first, rest @ ..] = text
+        && is(*first, class)
+    {
+        text = rest;
+    }
+    text
 }
 
 /// Whether a text is a token: not empty, all octets of that class.

@@ -6,11 +6,17 @@ use rand_chacha::ChaCha12Rng;
 /// 16 characters with 5 unpredictable bits each. They are lower-case letters and digits: a token
 /// wherever RFC 3261 wants one, and the same whoever forgets about case.
 pub(crate) fn token(rng: &mut ChaCha12Rng) -> String {
+    let mut token = String::with_capacity(16);
+    push_token(&mut token, rng);
+    token
+}
+
+/// Appends a [`token`].
+pub(crate) fn push_token(text: &mut String, rng: &mut ChaCha12Rng) {
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
     let bits: u128 = rng.random();
-    (0..16)
-        .map(|at| char::from(LETTERS[(bits >> (5 * at)) as usize % LETTERS.len()]))
-        .collect()
+    let letter = |at| char::from(LETTERS[(bits >> (5 * at)) as usize % LETTERS.len()]);
+    text.extend((0..16).map(letter));
 }
 
 #[cfg(test)]

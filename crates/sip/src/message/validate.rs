@@ -2,6 +2,7 @@
 //! 16.3 and 18.3).
 
 use crate::name::NameCode;
+use crate::name_addr::is_plain_address;
 use crate::syntax;
 use crate::{Message, Method, Name, NameAddr, Uri, Via};
 
@@ -27,6 +28,8 @@ const fn bad_request(reason: &'static str) -> Violation {
         reason,
     }
 }
+
+const MALFORMED_VIA: Violation = bad_request("Malformed Via");
 
 /// The prefix that makes a branch a transaction's name (RFC 3261 section 8.1.1.7).
 const MAGIC_COOKIE: &str = "z9hG4bK";
@@ -98,16 +101,39 @@ impl Message {
                 continue;
             };
             // There are fewer fields than this type can count.
-            counts[field.name.ordinal()] += 1;
-            self.validate_value(name, self.value_of(field))?;
+            let count = &mut counts[field.name.ordinal()];
+            *count += 1;
+            let value = self.value_of(field);
+            if *count == 1 && name == Name::Via {
+                self.validate_first_vias(value)?;
+            } else {
+                self.validate_value(name, value)?;
+            }
         }
         Ok(counts)
+    }
+
+    /// Checks the first field of Via values. The topmost is parsed for all who will ask for it.
+    fn validate_first_vias(&self, values: &[u8]) -> Result<(), Violation> {
+        let (first, others) = values.split_at(value_length(values));
+        let is_well_formed = !syntax::trim(first).is_empty()
+            && self
+                .top_via()
+                .is_some_and(|via| via.parameters().are_well_formed())
+            && match others {
+                [_comma, others @ ..] => list_is_well_formed(others, is_via),
+                [] => true,
+            };
+        match is_well_formed {
+            true => Ok(()),
+            false => Err(MALFORMED_VIA),
+        }
     }
 
     /// Checks a value that is acted upon.
     fn validate_value(&self, name: Name<'_>, value: &[u8]) -> Result<(), Violation> {
         let (is_well_formed, reason) = match name {
-            Name::Via => (list_is_well_formed(value, is_via), "Malformed Via"),
+            Name::Via => (list_is_well_formed(value, is_via), MALFORMED_VIA.reason),
             Name::From => (is_address(value), "Malformed From"),
             Name::To => (is_address(value), "Malformed To"),
             Name::CSeq => return self.validate_cseq(value),
@@ -124,12 +150,9 @@ impl Message {
                 self.method() == Some(&Method::Register),
                 "Misplaced * In Contact",
             ),
-            Name::Contact => (list_is_well_formed(value, is_address), "Malformed Contact"),
-            Name::Route => (list_is_well_formed(value, is_route), "Malformed Route"),
-            Name::RecordRoute => (
-                list_is_well_formed(value, is_route),
-                "Malformed Record-Route",
-            ),
+            Name::Contact => (are_addresses(value), "Malformed Contact"),
+            Name::Route => (are_routes(value), "Malformed Route"),
+            Name::RecordRoute => (are_routes(value), "Malformed Record-Route"),
             Name::ContentLength => return self.validate_content_length(value),
             _ => return Ok(()),
         };
@@ -144,6 +167,12 @@ impl Message {
     /// CRLF` (section 7.1 and 7.2), the version being ours.
     fn validate_start_line(&self) -> Result<(), Violation> {
         let line = without_line_end(self.text(self.start_line));
+        if let Start::Response { status, .. } = self.start
+            && line.starts_with(b"SIP/2.0 ")
+            && (100..=699).contains(&status)
+        {
+            return Ok(());
+        }
         let mut words = line.split(|&octet| octet == b' ');
         let version = match self.start {
             Start::Request { .. } => words.clone().rfind(|word| is_version(word)),
@@ -162,7 +191,12 @@ impl Message {
                 }
             }
             Start::Request { method, .. } => {
-                if words.count() != 3 || !syntax::is_token(method.as_str().as_bytes()) {
+                // A method that is known is a token.
+                let is_token = match method {
+                    Method::Other(name) => syntax::is_token(name.as_bytes()),
+                    _ => true,
+                };
+                if words.count() != 3 || !is_token {
                     return Err(bad_request("Malformed Request-Line"));
                 }
                 let uri = self.request_uri().and_then(|uri| Uri::parse(uri).ok());
@@ -238,9 +272,21 @@ fn is_via(value: &[u8]) -> bool {
 }
 
 fn is_address(value: &[u8]) -> bool {
-    NameAddr::parse(value).is_ok_and(|address| address.is_well_formed())
+    is_plain_address(value) || NameAddr::parse(value).is_ok_and(|address| address.is_well_formed())
 }
 
 fn is_route(value: &[u8]) -> bool {
-    NameAddr::parse(value).is_ok_and(|route| route.is_in_brackets() && route.is_well_formed())
+    is_plain_address(value)
+        || NameAddr::parse(value)
+            .is_ok_and(|route| route.is_in_brackets() && route.is_well_formed())
+}
+
+/// Whether a list is well-formed whose values are addresses. Most have one.
+fn are_addresses(list: &[u8]) -> bool {
+    is_plain_address(list) || list_is_well_formed(list, is_address)
+}
+
+/// As [`are_addresses`], for those that stand in angle brackets.
+fn are_routes(list: &[u8]) -> bool {
+    is_plain_address(list) || list_is_well_formed(list, is_route)
 }

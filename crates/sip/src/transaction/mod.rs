@@ -35,7 +35,7 @@ use ahash::RandomState;
 use rand::RngExt;
 use rand_chacha::ChaCha12Rng;
 
-use crate::token::token;
+use crate::token::push_token;
 use crate::{Flow, Message, Peer, Target, Transmit};
 
 use clients::Clients;
@@ -89,7 +89,10 @@ impl Transactions {
     /// A branch for the Via of a new request: the magic cookie and 80 bits that nobody can guess
     /// (RFC 3261 section 8.1.1.7).
     pub fn new_branch(&mut self) -> String {
-        format!("{}{}", matching::MAGIC_COOKIE, token(&mut self.rng))
+        let mut branch = String::with_capacity(BRANCH_LENGTH);
+        branch.push_str(matching::MAGIC_COOKIE);
+        push_token(&mut branch, &mut self.rng);
+        branch
     }
 
     /// Takes in a message that a transport received and [validated](Message::validate).
@@ -282,6 +285,9 @@ impl Transactions {
         }
     }
 }
+
+/// Room for a branch, and for what a proxy may append to it.
+const BRANCH_LENGTH: usize = 48;
 
 /// What a stream is chosen by where each call has its own: the 32-bit FNV-1a hash of its Call-ID,
 /// the same in every run.

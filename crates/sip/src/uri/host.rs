@@ -33,6 +33,11 @@ impl<'a> Host<'a> {
         is_name(octets.strip_suffix(b".").unwrap_or(octets)).then_some(Host::Name(text))
     }
 
+    /// Whether a text is a domain name or an IPv4 address.
+    pub(crate) fn is_plain(text: &[u8]) -> bool {
+        ipv4(text).is_some() || is_name(text.strip_suffix(b".").unwrap_or(text))
+    }
+
     /// The address, where it is one.
     pub fn address(&self) -> Option<IpAddr> {
         match self {

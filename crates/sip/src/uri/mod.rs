@@ -7,7 +7,7 @@ mod tel;
 
 use std::fmt;
 
-use crate::syntax::{self, PASSWORD, URI, USER, split_before, split_once};
+use crate::syntax::{self, PASSWORD, URI, USER, find_any, split_once};
 
 pub use host::Host;
 pub(crate) use host::parse_host_and_port;
@@ -202,11 +202,12 @@ impl<'a> SipUri<'a> {
                 (Some(user), password, rest)
             }
         };
-        let (rest, headers) = match split_once(rest, b'?') {
-            None => (rest, None),
-            Some((rest, headers)) => (rest, Some(headers)),
+        let host_and_port_length = find_any([b';', b'?'], rest.as_bytes()).unwrap_or(rest.len());
+        let (host_and_port, behind) = rest.split_at(host_and_port_length);
+        let (parameters, headers) = match split_once(behind, b'?') {
+            None => (behind, None),
+            Some((parameters, headers)) => (parameters, Some(headers)),
         };
-        let (host_and_port, parameters) = split_before(rest, b';');
         let (host, port) =
             parse_host_and_port(host_and_port, |part| part).map_err(|error| match error {
                 HostPortError::Host => UriError::Host,
