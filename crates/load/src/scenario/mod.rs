@@ -25,12 +25,13 @@ mod expression;
 mod problem;
 mod reason;
 mod rfc3665;
+mod sipp;
 mod toml;
 
 use std::path::Path;
 use std::time::Duration;
 
-use crate::script::{Pause, Script};
+use crate::script::{First, Pause, Script};
 
 pub use problem::{Problem, ScenarioError};
 
@@ -64,6 +65,8 @@ pub struct Scenario {
     pub caller: Option<Script>,
     /// What who is called does.
     pub callee: Option<Script>,
+    /// What the file says that is not done, or done otherwise, in the order of its lines.
+    pub remarks: Vec<Problem>,
 }
 
 impl Scenario {
@@ -102,16 +105,36 @@ impl Scenario {
             let message = format!("a scenario has {LONGEST_FILE} octets at most");
             return Err(ScenarioError::at(file, 1, message));
         }
+        let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+        if file
+            .extension()
+            .is_some_and(|extension| extension.eq_ignore_ascii_case("xml"))
+        {
+            let (read, problems) = sipp::read(octets, options);
+            let is_called = |script: &Script| matches!(script.first(), First::Waits(_));
+            let (callee, caller) = match read.script {
+                Some(script) if is_called(&script) => (Some(script), None),
+                other => (None, other),
+            };
+            let scenario = Scenario {
+                name: read.name.unwrap_or_else(|| stem.into_owned()),
+                description: String::new(),
+                caller,
+                callee,
+                remarks: read.remarks,
+            };
+            return problems.check(file, scenario);
+        }
         let Ok(text) = std::str::from_utf8(octets) else {
             return Err(ScenarioError::at(file, 1, "a scenario in TOML is UTF-8"));
         };
         let (read, problems) = toml::read(text, options);
-        let stem = file.file_stem().unwrap_or_default().to_string_lossy();
         let scenario = Scenario {
             name: read.name.unwrap_or_else(|| stem.into_owned()),
             description: read.description.unwrap_or_default(),
             caller: read.caller,
             callee: read.callee,
+            remarks: Vec::new(),
         };
         problems.check(file, scenario)
     }

@@ -96,15 +96,20 @@ impl Problems {
         self.found.is_empty()
     }
 
+    /// What was found, in the order of the lines.
+    pub(super) fn into_found(mut self) -> Vec<Problem> {
+        self.found.sort();
+        self.found
+    }
+
     /// What was read, unless something is wrong.
-    pub(super) fn check<T>(mut self, file: &Path, read: T) -> Result<T, ScenarioError> {
+    pub(super) fn check<T>(self, file: &Path, read: T) -> Result<T, ScenarioError> {
         if self.is_empty() {
             return Ok(read);
         }
-        self.found.sort();
         Err(ScenarioError::Wrong {
             file: file.to_owned(),
-            problems: self.found,
+            problems: self.into_found(),
         })
     }
 }

@@ -54,11 +54,13 @@ pub(super) fn reason(status: u16) -> &'static str {
         603 => "Decline",
         604 => "Does Not Exist Anywhere",
         606 => "Not Acceptable",
-        100..=199 => "Progress",
-        200..=299 => "OK",
-        300..=399 => "Moved",
-        400..=499 => "Refused",
-        500..=599 => "Failed",
-        _ => "Refused Everywhere",
+        _ => match status / 100 {
+            1 => "Progress",
+            2 => "OK",
+            3 => "Moved",
+            4 => "Refused",
+            5 => "Failed",
+            _ => "Refused Everywhere",
+        },
     }
 }

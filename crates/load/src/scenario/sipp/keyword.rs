@@ -174,7 +174,9 @@ fn read_parameters(
 /// The value of a parameter, in quotes or up to a space outside of brackets, and what follows it.
 fn parameter_value(text: &str) -> (&str, &str) {
     for (open, close) in [("\\\"", "\\\""), ("\"", "\"")] {
-        let quoted = text.strip_prefix(open).and_then(|inner| inner.split_once(close));
+        let quoted = text
+            .strip_prefix(open)
+            .and_then(|inner| inner.split_once(close));
         if let Some(quoted) = quoted {
             return quoted;
         }

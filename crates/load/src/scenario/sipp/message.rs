@@ -1,0 +1,353 @@
+//! SIPp's messages as templates: what each keyword stands for.
+
+use super::Side;
+use super::document::Element;
+use super::keyword::{self, Keyword, Part};
+use crate::scenario::problem::{Problems, hint};
+use crate::script::{
+    Action, Arithmetic, Login, Piece, Slot, Template, TemplateBuilder, Text, Within,
+};
+
+/// Keywords whose name says all, for people.
+const NAMES: [&str; 31] = [
+    "service",
+    "remote_ip",
+    "remote_port",
+    "remote_host",
+    "transport",
+    "local_ip",
+    "local_ip_type",
+    "local_port",
+    "server_ip",
+    "media_ip",
+    "media_ip_type",
+    "media_port",
+    "auto_media_port",
+    "len",
+    "call_number",
+    "call_id",
+    "cseq",
+    "branch",
+    "pid",
+    "msg_index",
+    "peer_tag_param",
+    "routes",
+    "next_url",
+    "authentication",
+    "clock_tick",
+    "sipp_version",
+    "userid",
+    "last_Request_URI",
+    "last_message",
+    "last_cseq_number",
+    "field0",
+];
+
+impl Side {
+    /// The message of a `<send>`, and what has to be done before it can be written.
+    pub(super) fn template(
+        &mut self,
+        element: &Element<'_, '_, '_>,
+    ) -> Option<(Template, Vec<Action>)> {
+        let (text, line) = element.text();
+        let (text, line) = unindented(&text, line);
+        let problems = &mut element.file.problems.borrow_mut();
+        if text.is_empty() {
+            problems.add(line, "<send> has no message: it stands in <![CDATA[ … ]]>");
+            return None;
+        }
+        let parts = keyword::parts(&text, line, problems);
+        let mut before = Vec::new();
+        let pieces = self.pieces(&parts, &mut before, problems);
+        let template = builder(pieces).build();
+        match template {
+            Ok(template) => Some((template, before)),
+            Err(error) => {
+                problems.add(line, error);
+                None
+            }
+        }
+    }
+
+    /// A text with keywords, and what has to be done before it can be written.
+    pub(super) fn text(
+        &mut self,
+        text: &str,
+        line: usize,
+        problems: &mut Problems,
+    ) -> (Text, Vec<Action>) {
+        let parts = keyword::parts(text, line, problems);
+        let mut before = Vec::new();
+        let pieces = self.pieces(&parts, &mut before, problems);
+        (builder(pieces).into_text(), before)
+    }
+
+    fn pieces(
+        &mut self,
+        parts: &[Part],
+        before: &mut Vec<Action>,
+        problems: &mut Problems,
+    ) -> Vec<Piece> {
+        let mut pieces = Vec::with_capacity(parts.len());
+        for part in parts {
+            match part {
+                Part::Literal(octets) => pieces.push(Piece::Literal(octets.as_slice().into())),
+                Part::Keyword(keyword) => pieces.extend(self.piece(keyword, before, problems)),
+            }
+        }
+        pieces
+    }
+
+    fn piece(
+        &mut self,
+        keyword: &Keyword,
+        before: &mut Vec<Action>,
+        problems: &mut Problems,
+    ) -> Option<Piece> {
+        if keyword.name == "sipp_version" {
+            let version = concat!("tandem ", env!("CARGO_PKG_VERSION"));
+            return Some(Piece::Literal(version.as_bytes().into()));
+        }
+        match self.slot(keyword, before, problems) {
+            Ok(slot) => Some(Piece::Slot(slot)),
+            Err(message) => {
+                problems.add(keyword.line, message);
+                None
+            }
+        }
+    }
+
+    fn slot(
+        &mut self,
+        keyword: &Keyword,
+        before: &mut Vec<Action>,
+        problems: &mut Problems,
+    ) -> Result<Slot, String> {
+        let name = keyword.name.as_str();
+        if let Some(variable) = name.strip_prefix('$') {
+            return Ok(Slot::Variable(self.assembly.variable(variable)));
+        }
+        if let Some(column) = name.strip_prefix("field") {
+            return field(column, keyword);
+        }
+        let slot = match name {
+            "service" => Slot::Peer,
+            "remote_ip" | "remote_host" => Slot::RemoteIp,
+            "remote_port" => Slot::RemotePort,
+            "transport" => Slot::Transport,
+            "local_ip" | "server_ip" => Slot::LocalIp,
+            "local_ip_type" => Slot::LocalIpVersion,
+            "local_port" => Slot::LocalPort,
+            "media_ip" => Slot::MediaIp,
+            "media_ip_type" => Slot::MediaIpVersion,
+            "media_port" | "auto_media_port" => Slot::MediaPort,
+            "len" if keyword.offset == 0 => Slot::ContentLength,
+            "len" => return Err("[len] with something added is not known here".to_owned()),
+            "call_number" => Slot::CallNumber,
+            "call_id" => Slot::CallId,
+            "cseq" if keyword.offset == 0 => Slot::CSeq,
+            "cseq" => {
+                return Err("[cseq] counts by itself: leave out what is added".to_owned());
+            }
+            // An offset names the step that made the branch: that of the ACK or CANCEL is the INVITE's.
+            "branch" => return Ok(Slot::Branch),
+            "pid" => Slot::Process,
+            "msg_index" => Slot::Step,
+            "peer_tag_param" => Slot::RemoteTag,
+            "routes" => Slot::Routes,
+            "next_url" => Slot::Target,
+            "authentication" => {
+                return Ok(Slot::Authorization(self.login(keyword, before, problems)));
+            }
+            "clock_tick" => Slot::Milliseconds,
+            "userid" => Slot::UserNumber,
+            "last_Request_URI" => Slot::LastRequestUri,
+            "last_message" => {
+                let whole = self.extracted(Within::Message, "(?s).*", before);
+                return Ok(Slot::Variable(whole));
+            }
+            "last_cseq_number" => {
+                let within = Within::Header {
+                    name: "CSeq".to_owned(),
+                    occurrence: 0,
+                };
+                Slot::Variable(self.extracted(within, "^[0-9]+", before))
+            }
+            _ => return last(name, keyword),
+        };
+        Ok(match keyword.offset {
+            0 => slot,
+            offset => Slot::Variable(self.sum(slot, offset, before)),
+        })
+    }
+
+    /// `[authentication username=… password=…]`.
+    fn login(
+        &mut self,
+        keyword: &Keyword,
+        before: &mut Vec<Action>,
+        problems: &mut Problems,
+    ) -> Option<Box<Login>> {
+        for (name, _) in &keyword.parameters {
+            if !["username", "password"].contains(&name.as_str()) {
+                let message = format!(
+                    "[authentication] has no parameter {name}: username and password are known here"
+                );
+                problems.add(keyword.line, message);
+            }
+        }
+        if keyword.parameters.is_empty() {
+            return None;
+        }
+        let mut part = |name| {
+            let parts = keyword.parameter(name).unwrap_or_default();
+            builder(self.pieces(parts, before, problems)).into_text()
+        };
+        Some(Box::new(Login {
+            username: part("username"),
+            password: part("password"),
+        }))
+    }
+
+    /// A variable with a part of the last message.
+    fn extracted(
+        &mut self,
+        within: Within,
+        pattern: &str,
+        before: &mut Vec<Action>,
+    ) -> crate::script::Variable {
+        let variable = self.assembly.own_variable("of the last message");
+        if let Ok(pattern) = crate::scenario::expression::compiled(pattern) {
+            before.push(Action::Extract {
+                within,
+                pattern,
+                into: vec![variable],
+                check: None,
+            });
+        }
+        variable
+    }
+
+    /// A variable with a number and what is added to it.
+    fn sum(
+        &mut self,
+        slot: Slot,
+        offset: i64,
+        before: &mut Vec<Action>,
+    ) -> crate::script::Variable {
+        let variable = self.assembly.own_variable("a sum");
+        let operand = TemplateBuilder::default().slot(slot).into_text();
+        let added = TemplateBuilder::default().literal(offset.to_string());
+        for (operation, operand) in [
+            (Arithmetic::Assign, operand),
+            (Arithmetic::Add, added.into_text()),
+        ] {
+            before.push(Action::Calculate {
+                variable,
+                operation,
+                operand,
+            });
+        }
+        variable
+    }
+}
+
+/// `[field3]`.
+fn field(column: &str, keyword: &Keyword) -> Result<Slot, String> {
+    if !keyword.parameters.is_empty() {
+        return Err(
+            "[field…] with a file or line of its own is not known here: the row is the user's in the one file of users"
+                .to_owned(),
+        );
+    }
+    let column = column.parse().map_err(|_| {
+        format!(
+            "[{}]: columns are numbers from 0, as in [field0]",
+            keyword.name
+        )
+    })?;
+    Ok(Slot::Field(column))
+}
+
+/// `[last_Via:]`, and what is not known.
+fn last(name: &str, keyword: &Keyword) -> Result<Slot, String> {
+    let field = name.strip_prefix("last_");
+    let is_token = |octet: u8| octet.is_ascii_alphanumeric() || b"-.!%*_+`'~".contains(&octet);
+    if let Some(field) = field {
+        let (field, is_value) = match field.strip_suffix(".value") {
+            Some(field) => (field, true),
+            None => (field, false),
+        };
+        let field = field.trim_end_matches(':');
+        if !field.is_empty() && field.bytes().all(is_token) {
+            return Ok(match is_value {
+                true => Slot::LastValue(field.into()),
+                false => Slot::LastField(field.into()),
+            });
+        }
+    }
+    let hint = hint(&keyword.name, &NAMES);
+    Err(format!(
+        "[{}] is no keyword that is known here: {hint} Where a bracket itself is meant, write \\x5b",
+        keyword.name
+    ))
+}
+
+/// The text of a message without its indentation, with CRLF, and the line on which it begins.
+fn unindented(text: &str, line: usize) -> (String, usize) {
+    let blank = text
+        .lines()
+        .take_while(|line| line.trim().is_empty())
+        .count();
+    let lines = text.trim_end().lines().skip(blank);
+    let mut unindented = String::with_capacity(text.len());
+    let mut has_body = false;
+    for line in lines {
+        let line = line.trim();
+        has_body |= line.is_empty();
+        unindented.push_str(line);
+        unindented.push_str("\r\n");
+    }
+    if !unindented.is_empty() && !has_body {
+        unindented.push_str("\r\n");
+    }
+    (unindented, line + blank)
+}
+
+/// Pieces in order. A slot of whole lines has their ends, so the one behind it goes.
+fn builder(pieces: Vec<Piece>) -> TemplateBuilder {
+    let mut builder = Template::builder();
+    let mut is_behind_lines = false;
+    for piece in pieces {
+        match piece {
+            Piece::Literal(octets) => {
+                let octets = match octets.strip_prefix(b"\r\n") {
+                    Some(rest) if is_behind_lines => rest,
+                    _ => &octets,
+                };
+                builder.push_literal(octets);
+                is_behind_lines = false;
+            }
+            Piece::Slot(slot) => {
+                is_behind_lines = slot.is_lines();
+                builder.push_slot(slot);
+            }
+        }
+    }
+    builder
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indentation_and_empty_lines_around_a_message_are_not_its() {
+        let (text, line) = unindented("\n\n   A b\n   C: d \n\n     ", 3);
+        assert_eq!(text, "A b\r\nC: d\r\n\r\n");
+        assert_eq!(line, 5);
+        let (text, _) = unindented("\n A b\n\n  v=0\n  s=-\n\n", 1);
+        assert_eq!(text, "A b\r\n\r\nv=0\r\ns=-\r\n");
+        assert_eq!(unindented(" \n ", 1).0, "");
+    }
+}

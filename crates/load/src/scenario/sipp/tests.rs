@@ -1,0 +1,362 @@
+use std::path::Path;
+use std::process::Command;
+
+use sip::Method;
+use test_support::require_command;
+
+use crate::scenario::{Options, Scenario};
+use crate::script::{
+    Action, Condition, Expected, First, Kind, Pause, Piece, Script, Slot, Start, Step, StepNumber,
+    Then,
+};
+
+fn read(xml: &str) -> Scenario {
+    Scenario::read(Path::new("a.xml"), xml.as_bytes(), &Options::default())
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn wrong(xml: &str) -> String {
+    Scenario::read(Path::new("a.xml"), xml.as_bytes(), &Options::default())
+        .expect_err("something is wrong")
+        .to_string()
+}
+
+/// A scenario of SIPp's own, as it prints it; `None` without SIPp.
+fn built_in(name: &str) -> Option<String> {
+    let program = require_command("sipp", "sip-tester")?;
+    let output = Command::new(program)
+        .args(["-sd", name])
+        .output()
+        .expect("sipp runs");
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn caller(name: &str) -> Option<Script> {
+    Some(read(&built_in(name)?).caller.expect("a caller"))
+}
+
+fn callee(name: &str) -> Option<Script> {
+    Some(read(&built_in(name)?).callee.expect("a callee"))
+}
+
+/// What each step is, in a word.
+fn outline(script: &Script) -> Vec<String> {
+    let word = |step: &Step| match step {
+        Step::Send(send) => match send.template.start() {
+            Start::Request(method) => method.to_string(),
+            Start::Response(status) => status.to_string(),
+        },
+        Step::Expect(expect) => {
+            let words = expect.alternatives.iter().map(|one| match &one.expected {
+                Expected::Request(method) => method.to_string(),
+                Expected::Response { statuses, .. } => statuses.start().to_string(),
+            });
+            format!("<{}", words.collect::<Vec<_>>().join("|"))
+        }
+        Step::Pause(_) => "pause".to_owned(),
+        Step::Jump { to, .. } => format!("to {}", to.0),
+        Step::Do(_) => "do".to_owned(),
+        Step::Complete => "complete".to_owned(),
+        other => format!("{other:?}"),
+    };
+    script.steps().iter().map(word).collect()
+}
+
+/// All slots of a step's template.
+fn slots(script: &Script, step: usize) -> Vec<&Slot> {
+    let Step::Send(send) = &script.steps()[step] else {
+        panic!("step {step} sends nothing");
+    };
+    let slots = send
+        .template
+        .pieces()
+        .iter()
+        .filter_map(|piece| match piece {
+            Piece::Slot(slot) => Some(slot),
+            Piece::Literal(_) => None,
+        });
+    slots.collect()
+}
+
+#[test]
+fn the_caller_of_sipp_is_read() {
+    let Some(script) = caller("uac") else { return };
+    assert_eq!(
+        outline(&script),
+        [
+            "do",
+            "INVITE",
+            "<100|180|183|200",
+            "ACK",
+            "pause",
+            "BYE",
+            "<200"
+        ]
+    );
+    assert_eq!(script.kind(), &Kind::Call);
+    assert!(script.acknowledges_failures() && script.is_strict());
+    let slots = slots(&script, 1);
+    assert!(matches!(slots[0], Slot::Peer));
+    assert!(slots.iter().any(|slot| matches!(slot, Slot::Branch)));
+    let repeated: Vec<bool> = script
+        .steps()
+        .iter()
+        .filter_map(|step| match step {
+            Step::Send(send) => Some(send.is_repeated),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(repeated, [true, false, true]);
+}
+
+#[test]
+fn the_callee_of_sipp_is_read() {
+    let Some(script) = callee("uas") else { return };
+    assert_eq!(script.first(), &First::Waits(Method::Invite));
+    assert_eq!(
+        outline(&script),
+        ["do", "<INVITE", "180", "200", "<ACK|BYE", "200", "complete"]
+    );
+    let Step::Expect(expect) = &script.steps()[4] else {
+        panic!("{:?}", script.steps()[4]);
+    };
+    assert_eq!(expect.alternatives[0].then, Then::Stay);
+    assert_eq!(expect.alternatives[1].then, Then::Next);
+    let fields = slots(&script, 2).into_iter().filter_map(|slot| match slot {
+        Slot::LastField(name) => Some(&**name),
+        _ => None,
+    });
+    let fields: Vec<&str> = fields.collect();
+    assert_eq!(fields, ["Via", "From", "To", "Call-ID", "CSeq"]);
+}
+
+#[test]
+fn regular_expressions_are_those_of_posix() {
+    let Some(script) = caller("regexp") else {
+        return;
+    };
+    let Step::Expect(expect) = &script.steps()[1] else {
+        panic!("{:?}", outline(&script));
+    };
+    let actions = &expect.alternatives.last().unwrap().actions;
+    let patterns: Vec<&Action> = actions
+        .iter()
+        .filter(|action| matches!(action, Action::Extract { .. }))
+        .collect();
+    let [
+        Action::Extract {
+            pattern: address, ..
+        },
+        _,
+        Action::Extract { pattern, into, .. },
+    ] = patterns.as_slice()
+    else {
+        panic!("{actions:?}");
+    };
+    let message = b"SIP/2.0 200 OK\r\nContact: <sip:127.0.0.1:5061>\r\n\r\nv=0\r\no=user1 53655765 2353687637 IN IP4 127.0.0.1\r\n";
+    let found = address.find(message).expect("an address");
+    assert_eq!(found.as_bytes(), b"127.0.0.1:5061");
+    let groups = pattern.captures(message).expect("an origin");
+    assert_eq!(into.len(), 4);
+    assert_eq!(&groups[3], b"2353687637");
+    assert!(matches!(script.steps()[3], Step::Pause(Pause::Fixed(time)) if time.as_secs() == 1));
+}
+
+#[test]
+fn branches_lead_where_they_do_in_sipp() {
+    let Some(script) = caller("branchc") else {
+        return;
+    };
+    assert_eq!(
+        outline(&script),
+        [
+            "do",
+            "REGISTER",
+            "<200",
+            "<200",
+            "INVITE",
+            "<100|180|183|403|200",
+            "ACK",
+            "to 9",
+            "pause",
+            "BYE",
+            "<200",
+            "pause"
+        ]
+    );
+    let Step::Expect(refused) = &script.steps()[5] else {
+        panic!("{:?}", script.steps()[5]);
+    };
+    assert_eq!(refused.alternatives[3].then, Then::Jump(StepNumber(9)));
+    assert!(matches!(
+        &script.steps()[7],
+        Step::Jump {
+            when: Condition::IsSet(_),
+            ..
+        }
+    ));
+
+    let Some(script) = callee("branchs") else {
+        return;
+    };
+    assert_eq!(script.first(), &First::Waits(Method::Register));
+    assert_eq!(
+        outline(&script),
+        [
+            "do",
+            "<REGISTER",
+            "200",
+            "<INVITE",
+            "180",
+            "to 8",
+            "403",
+            "to 11",
+            "100",
+            "200",
+            "<ACK|BYE",
+            "<BYE",
+            "200",
+            "complete"
+        ]
+    );
+}
+
+#[test]
+fn media_are_remarked_on() {
+    let Some(xml) = built_in("uac_pcap") else {
+        return;
+    };
+    let scenario = read(&xml);
+    let media = scenario
+        .remarks
+        .iter()
+        .filter(|remark| remark.message.contains("media"));
+    assert_eq!(media.count(), 2, "{:?}", scenario.remarks);
+}
+
+#[test]
+fn what_other_scenarios_of_sipp_need_is_said() {
+    for name in ["3pcc-C-A", "3pcc-C-B"] {
+        let Some(xml) = built_in(name) else { return };
+        let error = wrong(&xml);
+        assert!(error.contains("third party call control"), "{error}");
+    }
+    for name in ["3pcc-A", "3pcc-B", "ooc_default"] {
+        let Some(script) = callee(name) else { return };
+        assert!(matches!(script.first(), First::Waits(_)));
+    }
+}
+
+/// A caller with this behind its INVITE.
+fn with(commands: &str) -> String {
+    format!(
+        "<?xml version=\"1.0\" encoding=\"ISO-8859-1\" ?>\n<!DOCTYPE scenario SYSTEM \"sipp.dtd\">\n\
+         <scenario name=\"x\">\n<send><![CDATA[\nOPTIONS sip:a SIP/2.0\n]]></send>\n{commands}</scenario>"
+    )
+}
+
+#[test]
+fn conditions_of_an_optional_message_are_decided_aside() {
+    let script = read(&with(
+        "<recv response=\"180\" optional=\"true\" next=\"early\" test=\"1\" chance=\"0.5\"/>\
+         <recv response=\"200\"/><label id=\"early\"/><pause/>",
+    ));
+    let script = script.caller.unwrap();
+    assert_eq!(
+        outline(&script),
+        [
+            "OPTIONS", "<180|200", "pause", "complete", "to 6", "to 2", "to 1"
+        ]
+    );
+}
+
+#[test]
+fn sums_and_parts_of_the_last_message_are_made_before_sending() {
+    let script = read(&with(
+        "<recv response=\"200\"/><send retrans=\"500\"><![CDATA[\n\
+         OPTIONS sip:a SIP/2.0\nX: [media_port+2] [last_cseq_number+1] [$who]\n\
+         [authentication username=\"[field0]\" password=b]\n\n[last_message]]]></send>",
+    ));
+    let script = script.caller.unwrap();
+    assert_eq!(outline(&script), ["OPTIONS", "<200", "do", "OPTIONS"]);
+    let Step::Do(actions) = &script.steps()[2] else {
+        panic!("{:?}", script.steps()[2]);
+    };
+    assert_eq!(actions.len(), 6);
+    let slots = slots(&script, 3);
+    assert!(matches!(slots[3], Slot::Authorization(Some(login))
+        if matches!(login.username.as_slice(), [Piece::Slot(Slot::Field(0))])));
+}
+
+#[test]
+fn mistakes_are_told_with_line_and_remedy() {
+    for (commands, message) in [
+        (
+            "<recv respons=\"200\"/>",
+            "a.xml:7: <recv> has no attribute \"respons\": did you mean \"response\"?",
+        ),
+        ("<recv response=\"200\" request=\"BYE\"/>", "needs one of"),
+        ("<recv response=\"20\"/>", "100 to 699"),
+        (
+            "<rev/>",
+            "there is no command <rev>: did you mean \"recv\"?",
+        ),
+        (
+            "<send>\n<![CDATA[\nBYE sip:[nobody] SIP/2.0\n]]></send>",
+            "a.xml:9: [nobody] is no keyword",
+        ),
+        (
+            "<send><![CDATA[\nBYE sip:[ SIP/2.0\n]]></send>",
+            "a.xml:8: \"[\" has no \"]\"",
+        ),
+        ("<send/>", "no message"),
+        (
+            "<nop><action><ereg regexp=\"(\" assign_to=\"1\"/></action></nop>",
+            "unclosed group",
+        ),
+        (
+            "<nop><action><ereg regexp=\"\\d\" assign_to=\"1\"/></action></nop>",
+            "write [0-9]",
+        ),
+        (
+            "<nop><action><ereg regexp=\"a\" search_in=\"hdr\"/></action></nop>",
+            "needs an attribute header",
+        ),
+        (
+            "<nop><action><exec command=\"rm -rf /\"/></action></nop>",
+            "runs no commands",
+        ),
+        ("<nop><action><lookup/></action></nop>", "not done here"),
+        (
+            "<nop><action><eregg/></action></nop>",
+            "did you mean \"ereg\"?",
+        ),
+        (
+            "<pause distribution=\"weibull\" k=\"1\" lambda=\"2\"/>",
+            "fixed, uniform, normal or exponential",
+        ),
+        ("<pause next=\"7\"/>", "there is no label \"7\""),
+        (
+            "<recv response=\"100\" optional=\"true\"/><pause/>",
+            "has to come",
+        ),
+        (
+            "<recv response=\"200\" response_txn=\"invite\"/>",
+            "start_txn=\"invite\"",
+        ),
+        ("<recv>", "this is not XML"),
+    ] {
+        let error = wrong(&with(commands));
+        assert!(error.contains(message), "{commands}: {error}");
+    }
+    assert!(wrong("<a/>").contains("<scenario> is expected"));
+    assert!(wrong("").contains("a.xml:1: this is not XML"));
+}
+
+#[test]
+fn a_file_in_latin_1_is_read() {
+    let xml = with("<recv response=\"200\"/><!-- \u{fc} -->");
+    let latin: Vec<u8> = xml.chars().map(|character| character as u8).collect();
+    assert!(std::str::from_utf8(&latin).is_err());
+    Scenario::read(Path::new("a.xml"), &latin, &Options::default()).unwrap();
+}
