@@ -4,6 +4,7 @@
 
 mod capture;
 mod demo;
+mod load;
 mod logging;
 mod pcap;
 mod perf;
@@ -36,6 +37,7 @@ Examples:
   tandem sctp listen --service echo          an SCTP endpoint; tandem sctp connect 127.0.0.1:9000 talks to it
   tandem perf server                         waits for tandem perf client sctp:127.0.0.1, which measures
   tandem perf sweep --html sweep.html        throughput of UDP, TCP and SCTP by message size
+  tandem load calls --via 127.0.0.1 -r 100   registers users of its own and lets them call each other
   tandem capture analyze calls.pcap          what the calls in a capture did
 
 Exit status: 0 done, 1 something failed, 2 the arguments make no sense.";
@@ -44,15 +46,17 @@ Exit status: 0 done, 1 something failed, 2 the arguments make no sense.";
 enum Command {
     Capture(capture::Arguments),
     Demo(demo::Arguments),
+    Load(load::Arguments),
     Perf(perf::Arguments),
     Proxy(proxy::Arguments),
     Sctp(sctp::Arguments),
 }
 
 fn main() -> ExitCode {
-    match Arguments::parse().command {
+    match Arguments::parse_from(load::spelled_out(std::env::args_os())).command {
         Command::Capture(arguments) => capture::run(arguments),
         Command::Demo(arguments) => demo::run(arguments),
+        Command::Load(arguments) => load::run(arguments),
         Command::Perf(arguments) => perf::run(arguments),
         Command::Proxy(arguments) => proxy::run(arguments),
         Command::Sctp(arguments) => sctp::run(arguments),

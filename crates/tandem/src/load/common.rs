@@ -1,0 +1,359 @@
+//! What all commands that emulate users are told.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::ensure;
+use clap::{Args, ValueEnum};
+use load::driver::Connections;
+use load::engine::{Directory, Listed};
+use sip::{Peer, Transport};
+use sip_net::{
+    Authorities, CertificateFiles, SipNetConfig, TlsClientConfig, TlsConfig, TlsServerConfig,
+};
+
+use super::target::Server;
+use super::users::{self, Credentials, Pattern};
+use crate::perf::output::check_writable;
+use crate::values::{count, duration};
+
+/// Where the users are, and how they get to the server.
+#[derive(Args, Debug)]
+pub(super) struct Network {
+    /// The proxy or server: sip:HOST[:PORT][;transport=T], or HOST[:PORT]
+    #[arg(long, value_name = "PROXY-URI")]
+    pub(super) via: Option<Server>,
+
+    /// Transport to the server: udp, tcp, tls, sctp or tls-sctp (ws, wss) [default: that of --via, or udp]
+    ///
+    /// SIPp's u1, t1, l1 and s1 are understood.
+    #[arg(long, short = 't', value_name = "TRANSPORT", value_parser = transport)]
+    pub(super) transport: Option<Transport>,
+
+    /// One socket, connection or association for all users of a side (and worker), or one for each user
+    #[arg(long, value_enum, default_value_t = Sharing::Shared)]
+    pub(super) connections: Sharing,
+
+    /// Local address [default: the one that leads to the server]
+    #[arg(long, short = 'i', value_name = "IP")]
+    pub(super) local_address: Option<IpAddr>,
+
+    /// Local port; 0 lets the system choose
+    #[arg(long, short = 'p', value_name = "PORT", default_value_t = 0)]
+    pub(super) local_port: u16,
+
+    /// Send nothing again over UDP, as the published experiments did
+    #[arg(long)]
+    pub(super) no_retransmit: bool,
+
+    /// Threads that emulate users [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = |text: &str| count(text, 1..=256).map(|workers| workers as usize))]
+    pub(super) workers: Option<usize>,
+
+    /// Put HOST under load although it is neither loopback nor in a private network: its owner has agreed
+    #[arg(long, value_name = "HOST")]
+    pub(super) i_may_test: Vec<String>,
+
+    /// Certificate authorities that the server's certificate must come from (PEM) [default: the system's]
+    #[arg(long, value_name = "FILE", help_heading = "TLS")]
+    pub(super) ca: Option<PathBuf>,
+
+    /// Believe every certificate: for laboratories
+    #[arg(long, conflicts_with = "ca", help_heading = "TLS")]
+    pub(super) insecure: bool,
+
+    /// Our certificate (PEM), where a server asks for one or we listen with --direct
+    #[arg(long, value_name = "FILE", requires = "key", help_heading = "TLS")]
+    pub(super) certificate: Option<PathBuf>,
+
+    /// The key of --certificate (PEM)
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "certificate",
+        help_heading = "TLS"
+    )]
+    pub(super) key: Option<PathBuf>,
+
+    /// Append the secrets of TLS connections to a file that Wireshark reads
+    #[arg(long, value_name = "FILE", help_heading = "TLS")]
+    pub(super) key_log: Option<PathBuf>,
+
+    /// Local UDP port under our SCTP; 0 lets the system choose
+    #[arg(long, value_name = "PORT", default_value_t = 0, help_heading = "SCTP")]
+    pub(super) encapsulation_port: u16,
+
+    /// UDP port under the server's SCTP
+    #[arg(long, value_name = "PORT", default_value_t = 9899,
+          value_parser = clap::value_parser!(u16).range(1..), help_heading = "SCTP")]
+    pub(super) peer_encapsulation_port: u16,
+}
+
+/// Whom the users talk to, found.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) address: SocketAddr,
+    pub(super) peer: Option<Arc<Peer>>,
+    /// The host and port as they were given: the domain of the users unless they have another.
+    pub(super) name: String,
+}
+
+impl Network {
+    /// The transport that was asked for, one way or the other.
+    pub(super) fn transport(&self) -> Result<Transport, String> {
+        let in_uri = self.via.as_ref().and_then(|via| via.transport);
+        match (self.transport, in_uri) {
+            (Some(one), Some(other)) if one != other => Err(format!(
+                "--transport {one} contradicts --via, which says {other}"
+            )),
+            (one, other) => Ok(one.or(other).unwrap_or(Transport::Udp)),
+        }
+    }
+
+    /// Finds the server, and whether it may be put under load.
+    pub(super) async fn find(&self, transport: Transport) -> anyhow::Result<Found> {
+        let Some(via) = &self.via else {
+            // Callees without a proxy talk to whoever calls.
+            let local = self.local_address.unwrap_or(Ipv4Addr::LOCALHOST.into());
+            let address = SocketAddr::new(local, transport.default_port());
+            return Ok(Found {
+                address,
+                peer: None,
+                name: address.to_string(),
+            });
+        };
+        let address = via.resolve(transport, self.local_address).await?;
+        consent::check(&via.host, address.ip(), &self.i_may_test)?;
+        let is_name = via.host.parse::<IpAddr>().is_err();
+        let peer = is_name.then(|| {
+            Arc::new(Peer {
+                name: Some(via.host.as_str().into()),
+                addresses: Vec::new(),
+            })
+        });
+        Ok(Found {
+            address,
+            peer,
+            name: via.to_string(),
+        })
+    }
+
+    /// Settings of the transports.
+    pub(super) fn transports(&self) -> SipNetConfig {
+        let certificate = match (&self.certificate, &self.key) {
+            (Some(certificate), Some(key)) => Some(CertificateFiles {
+                certificate: certificate.clone(),
+                key: key.clone(),
+            }),
+            _ => None,
+        };
+        SipNetConfig {
+            encapsulation_port: self.encapsulation_port,
+            peer_encapsulation_port: self.peer_encapsulation_port,
+            tls: TlsConfig {
+                server: TlsServerConfig {
+                    certificates: certificate.clone().into_iter().collect(),
+                    ..TlsServerConfig::default()
+                },
+                client: TlsClientConfig {
+                    certificate,
+                    authorities: match &self.ca {
+                        Some(file) => Authorities::File(file.clone()),
+                        None => Authorities::System,
+                    },
+                    insecure: self.insecure,
+                },
+                key_log: self.key_log.clone(),
+                ..TlsConfig::default()
+            },
+            ..SipNetConfig::default()
+        }
+    }
+}
+
+/// Who shares a connection to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Sharing {
+    /// All users of a side and worker
+    Shared,
+    /// Nobody
+    PerUser,
+}
+
+/// Who the users are.
+#[derive(Args, Debug)]
+pub(super) struct Population {
+    /// Their names, with %d (or %06d) for the number of the user
+    #[arg(long, value_name = "PATTERN", default_value = "user%d", conflicts_with_all = ["auth", "users_file"],
+          help_heading = "Users")]
+    pub(super) names: Pattern,
+
+    /// Domain of their addresses [default: that of --via]
+    #[arg(long, value_name = "NAME", help_heading = "Users")]
+    pub(super) domain: Option<String>,
+
+    /// Their names and the password with which they authenticate, each with %d for the number of the user
+    #[arg(
+        long,
+        value_name = "USER-PATTERN:PASS",
+        conflicts_with = "users_file",
+        help_heading = "Users"
+    )]
+    pub(super) auth: Option<Credentials>,
+
+    /// CSV of users: user,password,… in the first line, or an injection file of SIPp (-inf)
+    #[arg(long, value_name = "CSV", help_heading = "Users")]
+    pub(super) users_file: Option<PathBuf>,
+
+    /// All authenticate as this one (SIPp: -au)
+    #[arg(long, value_name = "NAME", requires = "auth_password", conflicts_with_all = ["auth", "users_file"],
+          help_heading = "Users")]
+    pub(super) auth_user: Option<String>,
+
+    /// With this password (SIPp: -ap)
+    #[arg(long, value_name = "PASS", conflicts_with_all = ["auth", "users_file"], help_heading = "Users")]
+    pub(super) auth_password: Option<String>,
+
+    /// For how long a registration is asked for
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "3600s", help_heading = "Users")]
+    pub(super) expires: Duration,
+
+    /// Decides what is random: tags, Call-IDs, arrivals
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = |text: &str| count(text, 0..=u64::MAX))]
+    pub(super) seed: u64,
+}
+
+impl Sharing {
+    /// Its name on the command line.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Sharing::Shared => "shared",
+            Sharing::PerUser => "per-user",
+        }
+    }
+}
+
+impl From<Sharing> for Connections {
+    fn from(sharing: Sharing) -> Connections {
+        match sharing {
+            Sharing::Shared => Connections::Shared,
+            Sharing::PerUser => Connections::PerUser,
+        }
+    }
+}
+
+impl Population {
+    /// Whether users have passwords.
+    pub(super) fn authenticates(&self) -> bool {
+        self.auth.is_some() || self.auth_user.is_some() || self.users_file.is_some()
+    }
+
+    /// Who the users are: `count` of them, or as many as a file names. With a name for whom they call that
+    /// one follows after the others.
+    pub(super) fn directory(
+        &self,
+        count: impl FnOnce(Option<u32>) -> anyhow::Result<u32>,
+        called: Option<&str>,
+        keeps_fields: bool,
+    ) -> anyhow::Result<(u32, Directory)> {
+        let listed = match &self.users_file {
+            Some(path) => Some(users::read(path, keeps_fields)?),
+            None => None,
+        };
+        let in_file = listed.as_ref().map(|users| users.len() as u32);
+        let count = count(in_file)?;
+        let mut directory = match (listed, &self.auth) {
+            (Some(listed), _) => {
+                ensure!(
+                    called.is_some() || listed.len() >= count as usize,
+                    "the file names {} users, and {count} are wanted",
+                    listed.len()
+                );
+                Directory {
+                    listed,
+                    ..Directory::default()
+                }
+            }
+            (None, Some(credentials)) => credentials.directory(count),
+            (None, None) => self.names.directory(count),
+        };
+        if let (Some(username), Some(password)) = (&self.auth_user, &self.auth_password) {
+            directory.username = Some(username.clone());
+            directory.password = Some(password.clone());
+            for user in &mut directory.listed {
+                user.username = Some(username.clone());
+                user.password = Some(password.clone());
+            }
+        }
+        if let Some(called) = called {
+            // Users of a list come first, so all before the one who is called have to be in it.
+            let first = directory.listed.len() as u32 + 1;
+            for number in first..=count {
+                let listed = Listed {
+                    name: format!("{}{number}{}", directory.prefix, directory.suffix),
+                    username: directory.username.clone(),
+                    password: directory.password.clone(),
+                    fields: Vec::new(),
+                };
+                directory.listed.push(listed);
+            }
+            directory.listed.truncate(count as usize);
+            directory.listed.push(Listed {
+                name: called.to_owned(),
+                ..Listed::default()
+            });
+        }
+        Ok((count, directory))
+    }
+}
+
+impl Outputs {
+    /// Finds out before minutes of work, not after, that a file cannot be written.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        let files = [&self.json, &self.csv, &self.html];
+        check_writable(files.into_iter().flatten())
+    }
+}
+
+/// What is written, and what is shown while it runs.
+#[derive(Args, Debug)]
+pub(super) struct Outputs {
+    /// Write the results as JSON
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(super) json: Option<PathBuf>,
+
+    /// Write a line for each call, registration or request
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(super) csv: Option<PathBuf>,
+
+    /// Write a page with plots
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(super) html: Option<PathBuf>,
+
+    /// Lines instead of a screen while it runs
+    #[arg(long, help_heading = "Output")]
+    pub(super) no_screen: bool,
+
+    /// From one such line to the next
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s", help_heading = "Output")]
+    pub(super) progress: Duration,
+}
+
+/// Reads a transport, as SIP or as SIPp names it.
+fn transport(text: &str) -> Result<Transport, String> {
+    match text {
+        "u1" => Ok(Transport::Udp),
+        "t1" => Ok(Transport::Tcp),
+        "l1" => Ok(Transport::Tls),
+        "s1" => Ok(Transport::Sctp),
+        "un" | "tn" | "ln" | "sn" | "ui" => Err(format!(
+            "{text} opens a socket for each call: use --transport with --connections per-user, which opens \
+             one for each user"
+        )),
+        _ => text.parse().map_err(|_| {
+            format!("\"{text}\" is no transport: use udp, tcp, tls, sctp, tls-sctp, ws or wss")
+        }),
+    }
+}

@@ -1,0 +1,160 @@
+//! A run from its beginning to its end: users are started and registered, do what the plan says, and what
+//! was measured is shown and written.
+
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use load::driver::{LoadPlan, LoadRun, Outcome, Pace, Role, RunConfig};
+
+use super::common::Outputs;
+use super::display::Display;
+use super::records::RecordFile;
+use super::results::Results;
+use super::tables;
+use super::view::Planned;
+
+/// What is to be done.
+#[derive(Debug)]
+pub(super) struct Job {
+    /// The command and whom it is about, for whoever watches.
+    pub(super) title: String,
+    /// What the attempts are: `calls`.
+    pub(super) noun: &'static str,
+    pub(super) config: RunConfig,
+    /// How users register before they begin, unless they do not.
+    pub(super) registration: Option<Registration>,
+    pub(super) plan: LoadPlan,
+}
+
+/// How users register.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Registration {
+    /// How many a second, or as fast as the registrar answers.
+    pub(super) per_second: Option<f64>,
+}
+
+/// How long the last registrations may take to be answered: 64·T1 (RFC 3261 section 17.1.2.2), and a second
+/// attempt of those that timed out.
+const REGISTER_WITHIN: Duration = Duration::from_secs(70);
+
+impl Job {
+    /// Does it.
+    pub(super) async fn run(mut self, outputs: &Outputs) -> anyhow::Result<Results> {
+        let origin = Instant::now();
+        let mut records = None;
+        if let Some(path) = &outputs.csv {
+            let (file, sender) = RecordFile::create(path, origin)?;
+            self.config.records = Some(sender);
+            records = Some(file);
+        }
+        let users = self.users();
+        let mut load = LoadRun::start(self.config.clone()).await?;
+        // What is sent is read until the last sender is gone.
+        self.config.records = None;
+        let mut display = Display::open(
+            self.title.clone(),
+            if self.registration.is_some() {
+                users
+            } else {
+                0
+            },
+            !outputs.no_screen,
+            outputs.progress,
+        )?;
+        for address in load.listening() {
+            display.say(&format!("listening on {}:{address}", self.config.transport));
+        }
+        let control = load.control();
+        let mut live = load.live();
+        let mut registered = None;
+        if let Some(registration) = self.registration {
+            let within = REGISTER_WITHIN
+                + registration.per_second.map_or(Duration::ZERO, |rate| {
+                    Duration::from_secs_f64(users as f64 / rate)
+                });
+            let registering = load.register(registration.per_second, within);
+            let outcome = display
+                .watch(
+                    "registering",
+                    Planned::Unlimited,
+                    &control,
+                    &mut live,
+                    registering,
+                )
+                .await?;
+            check_registered(&outcome, users)?;
+            registered = Some(outcome);
+        }
+        let mut outcome = None;
+        if !display.is_ending() {
+            let phase = match self.plan.pace {
+                Pace::Serve { .. } => "answering",
+                _ => "running",
+            };
+            let running = load.run(self.plan.clone());
+            let done = display
+                .watch(phase, self.planned(), &control, &mut live, running)
+                .await?;
+            outcome = Some(done);
+        }
+        load.shutdown().await;
+        if let Some(records) = records {
+            records.finish()?;
+        }
+        let is_interrupted = display.is_interrupted();
+        // Gives the terminal back.
+        drop(display);
+        Ok(Results::new(self, registered, outcome, is_interrupted))
+    }
+
+    /// Users of this process.
+    pub(super) fn users(&self) -> u64 {
+        let sides = match self.config.role {
+            Role::Both => 2,
+            Role::Callers | Role::Callees => 1,
+        };
+        sides * u64::from(self.config.users)
+    }
+
+    fn planned(&self) -> Planned {
+        match self.plan.pace {
+            Pace::Open(plan) => match (plan.count, plan.time) {
+                (Some(count), _) => Planned::Attempts(count),
+                (None, Some(time)) => Planned::Time(time),
+                (None, None) => Planned::Unlimited,
+            },
+            Pace::Closed { count, time } => match (count, time) {
+                (Some(count), _) => Planned::Attempts(count),
+                (None, Some(time)) => Planned::Time(time),
+                (None, None) => Planned::Unlimited,
+            },
+            Pace::Serve { time } => time.map_or(Planned::Unlimited, Planned::Time),
+        }
+    }
+}
+
+/// Nobody who is not registered can be called: without any user there is nothing to do.
+fn check_registered(outcome: &Outcome, users: u64) -> anyhow::Result<()> {
+    let codes = &outcome.statistics.register_codes;
+    let answers: Vec<String> = tables::named(codes)
+        .map(|(name, count)| format!("{name}: {count}"))
+        .collect();
+    ensure!(
+        outcome.registered > 0 || users == 0,
+        "none of {users} users could register (responses: {}): {}",
+        match answers.is_empty() {
+            true => "none".to_owned(),
+            false => answers.join(", "),
+        },
+        match codes.responses() {
+            [] if outcome.unconnected > 0 =>
+                "the server takes no connections: check --via and --transport",
+            [] =>
+                "nobody answers: check --via and --transport, or say --no-register if it is no registrar",
+            [(401 | 403 | 407, _), ..] =>
+                "the registrar wants to know who they are: give --auth USER-PATTERN:PASS or --users-file",
+            _ => "check --domain, or say --no-register if it is no registrar",
+        }
+    );
+    Ok(())
+}

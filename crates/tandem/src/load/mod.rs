@@ -1,0 +1,92 @@
+//! `tandem load`.
+
+mod calls;
+mod common;
+mod display;
+mod document;
+mod exit;
+mod job;
+mod page;
+mod records;
+mod results;
+mod scenarios;
+mod schedule;
+mod screen;
+mod sipp;
+mod tables;
+mod target;
+mod users;
+mod view;
+
+use std::process::ExitCode;
+
+use clap::{Args, CommandFactory, Subcommand};
+
+pub(crate) use sipp::spelled_out;
+
+use crate::logging;
+
+/// Emulate SIP users by the hundred thousand, and measure what a server makes of them.
+///
+/// Arrivals come by a schedule and wait for no answer, retransmissions are those of RFC 3261, delays those of
+/// RFC 6076 and of document 004. SIPp's short options (-r -l -m -d -s -i -p -t -au -ap -inf -sf) and exit
+/// codes mean what they mean there.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tandem proxy                                                  in another terminal: something to test
+  tandem load calls --via 127.0.0.1 --users 1000 --rate 100     callers and callees, registered, for 30 s
+  tandem load calls --via 127.0.0.1 -r 500 -m 10000 --html calls.html
+
+docs/load.md describes it all. Only targets on this host, in private networks, or named by --i-may-test are
+put under load.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Calls(Box<calls::Arguments>),
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: Arguments) -> ExitCode {
+    logging::start("warn");
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error.into()),
+    };
+    let outcome = runtime.block_on(async {
+        match arguments.command {
+            Command::Calls(arguments) => calls::run(*arguments).await,
+        }
+    });
+    runtime.shutdown_background();
+    outcome.unwrap_or_else(|error| fail(&error))
+}
+
+/// Says what went wrong, and ends as SIPp does.
+fn fail(error: &anyhow::Error) -> ExitCode {
+    crate::fail(error.as_ref());
+    exit::of_error(error)
+}
+
+/// Says what makes no sense in the arguments of `tandem load COMMAND`, and ends the program.
+fn usage_error(command: &str, reason: &str) -> ! {
+    let mut program = crate::Arguments::command();
+    program.build();
+    let kind = clap::error::ErrorKind::ValueValidation;
+    let load = program.find_subcommand_mut("load");
+    let command = load.and_then(|load| load.find_subcommand_mut(command));
+    match command {
+        Some(command) => command.error(kind, reason).exit(),
+        None => clap::Error::raw(kind, reason).exit(),
+    }
+}

@@ -1,0 +1,345 @@
+//! What a run measured, and how it is shown and written.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use load::arrivals::{Pattern, Validity};
+use load::driver::{BackgroundTotal, Outcome, Pace, ProcessorTime};
+use load::engine::Counters;
+use load::statistics::{Ends, Statistics};
+
+use report::{Document, Machine, Page, Provenance, Section, format_count, format_number};
+use serde::Serialize;
+use sip_net::WireStatistics;
+
+use super::common::Outputs;
+use super::document::Run;
+use super::exit::Ending;
+use super::job::Job;
+use super::{page, tables};
+use crate::demo::command_line;
+use crate::perf::output::{print, width, write};
+
+/// What a run measured.
+#[derive(Debug)]
+pub(super) struct Results {
+    title: String,
+    noun: &'static str,
+    users: u64,
+    seed: u64,
+    /// Attempts a second that were asked for, where they were the same all the time.
+    asked: Option<f64>,
+    is_serving: bool,
+    is_interrupted: bool,
+    registration: Option<Registered>,
+    /// How long the run took, from its first arrival on.
+    pub(super) time: Duration,
+    /// Of the registrations before it, too.
+    pub(super) statistics: Statistics,
+    pub(super) validity: Validity,
+    counters: Counters,
+    wire: WireStatistics,
+    processor: ProcessorTime,
+    background: Option<BackgroundTotal>,
+}
+
+/// What came of the registrations before a run.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Registered {
+    users: u64,
+    registered: u64,
+    seconds: f64,
+}
+
+impl Results {
+    pub(super) fn new(
+        job: Job,
+        registration: Option<Outcome>,
+        outcome: Option<Outcome>,
+        is_interrupted: bool,
+    ) -> Results {
+        let users = job.users();
+        let registered = registration.as_ref().map(|outcome| Registered {
+            users,
+            registered: u64::from(outcome.registered),
+            seconds: outcome.time.as_secs_f64(),
+        });
+        let last = outcome.as_ref().or(registration.as_ref());
+        let time = outcome
+            .as_ref()
+            .map_or(Duration::ZERO, |outcome| outcome.time);
+        let mut statistics = match last {
+            Some(last) => last.statistics.clone(),
+            None => Statistics::new(std::time::Instant::now(), job.config.interval),
+        };
+        if let (Some(registration), Some(_)) = (&registration, &outcome) {
+            add_registrations(&mut statistics, &registration.statistics);
+        }
+        let mut processor = ProcessorTime::default();
+        for outcome in [&registration, &outcome].into_iter().flatten() {
+            processor += outcome.processor;
+        }
+        let asked = match job.plan.pace {
+            Pace::Open(plan) => match plan.pattern {
+                Pattern::Constant { per_second } => Some(per_second),
+                _ => None,
+            },
+            _ => None,
+        };
+        Results {
+            users,
+            seed: job.config.seed,
+            asked,
+            is_serving: matches!(job.plan.pace, Pace::Serve { .. }),
+            is_interrupted,
+            registration: registered,
+            time,
+            validity: outcome
+                .as_ref()
+                .map(|outcome| outcome.validity.clone())
+                .unwrap_or_default(),
+            counters: last.map(|last| last.counters).unwrap_or_default(),
+            wire: last.map(|last| last.wire).unwrap_or_default(),
+            processor,
+            background: last.and_then(|last| last.background),
+            statistics,
+            title: job.title,
+            noun: job.noun,
+        }
+    }
+
+    /// Shows the tables, and writes the files that are asked for.
+    pub(super) fn show_and_write(
+        &self,
+        outputs: &Outputs,
+        parameters: &impl Serialize,
+    ) -> anyhow::Result<ExitCode> {
+        let mut text = self.in_short().join("\n");
+        text.push('\n');
+        for table in tables::all(&self.statistics, self.time) {
+            text.push('\n');
+            text.push_str(&table.to_terminal(width()));
+        }
+        let machine = Machine::detect();
+        if let Some(path) = &outputs.json {
+            let run = self.run();
+            let document = Document::new(machine.clone(), self.seed, parameters, vec![run]);
+            write(path, &document.to_json()?)?;
+            let _ = write!(text, "\nResults as JSON: {}", path.display());
+        }
+        if let Some(path) = &outputs.html {
+            write(path, &self.page(machine, parameters)?)?;
+            let _ = write!(text, "\nPage with plots: {}", path.display());
+        }
+        if let Some(path) = &outputs.csv {
+            let _ = write!(text, "\nA line for each attempt: {}", path.display());
+        }
+        if outputs.json.is_some() || outputs.html.is_some() || outputs.csv.is_some() {
+            text.push('\n');
+        }
+        print(&text);
+        let ending = self.ending();
+        if ending == Ending::Invalid {
+            eprintln!(
+                "tandem: the run is {}: lower the rate, or give the generator more of a machine",
+                self.validity
+            );
+        }
+        Ok(ending.into())
+    }
+
+    /// How the program is to end.
+    pub(super) fn ending(&self) -> Ending {
+        let statistics = &self.statistics;
+        let failed = statistics.failed()
+            + if self.is_serving {
+                statistics.served.failed
+            } else {
+                0
+            };
+        let completed = statistics.completed() + statistics.served.completed;
+        match () {
+            () if self.is_interrupted => Ending::Interrupted,
+            () if failed > 0 => Ending::Failures,
+            () if completed == 0 => Ending::Nothing,
+            () if !self.validity.is_valid() => Ending::Invalid,
+            () => Ending::Well,
+        }
+    }
+
+    /// The run for a document.
+    pub(super) fn run(&self) -> Run {
+        Run::new(self)
+    }
+
+    /// The most important in a few lines.
+    fn in_short(&self) -> Vec<String> {
+        let statistics = &self.statistics;
+        let arrivals = &statistics.arrivals;
+        let mut lines = vec![self.title.clone()];
+        if let Some(registration) = &self.registration {
+            lines.push(format!(
+                "Registered  {} of {} users in {} s",
+                format_count(registration.registered),
+                format_count(registration.users),
+                format_number(registration.seconds, 2)
+            ));
+        }
+        let seconds = self.time.as_secs_f64();
+        if arrivals.offered > 0 {
+            let offered = match self.asked {
+                Some(asked) => format!("{} a second asked for, ", format_number(asked, 1)),
+                None => String::new(),
+            };
+            lines.push(format!(
+                "Schedule    {offered}{} due, {} begun in {} s: {}",
+                format_count(arrivals.offered),
+                format_count(arrivals.started),
+                format_number(seconds, 2),
+                self.validity
+            ));
+        }
+        let requests = self.attempts();
+        if requests > 0 {
+            let processor = self.processor.user + self.processor.system;
+            let each =
+                |time: Duration| format_number(time.as_secs_f64() * 1e6 / requests as f64, 1);
+            lines.push(format!(
+                "Generator   {} s of processor time: {} µs for each of {} {}, {} of it in the program",
+                format_number(processor.as_secs_f64(), 2),
+                each(processor),
+                format_count(requests),
+                self.noun,
+                each(self.processor.user)
+            ));
+        }
+        lines.push(format!(
+            "Messages    {} sent, {} received; {} malformed, {} stray",
+            format_count(self.counters.sent),
+            format_count(self.counters.received),
+            format_count(self.counters.malformed),
+            format_count(self.counters.stray_responses + self.counters.stray_requests)
+        ));
+        if self.wire.incoming_dropped > 0 {
+            lines.push(format!(
+                "Lost here   {} datagrams for which our own sockets had no room",
+                format_count(self.wire.incoming_dropped)
+            ));
+        }
+        if let Some(background) = &self.background {
+            lines.push(background_line(background));
+        }
+        lines
+    }
+
+    /// Attempts that our users made, registrations apart where there are others.
+    fn attempts(&self) -> u64 {
+        let statistics = &self.statistics;
+        let all = |ends: Ends| ends.decided() + ends.unfinished;
+        let own = all(statistics.calls) + all(statistics.requests);
+        match own {
+            0 if self.is_serving => all(statistics.served),
+            0 => all(statistics.registrations),
+            own => own,
+        }
+    }
+
+    fn page(&self, machine: Machine, parameters: &impl Serialize) -> anyhow::Result<String> {
+        let mut page = Page::new(self.title.clone());
+        for line in self.in_short().iter().skip(1) {
+            // The words stand in columns in a terminal.
+            let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+            page = page.paragraph(line);
+        }
+        for section in page::sections(&self.statistics, self.asked) {
+            page = page.section(section);
+        }
+        let figures = tables::all(&self.statistics, self.time);
+        page = page.section(
+            figures
+                .into_iter()
+                .fold(Section::new("Figures"), Section::table),
+        );
+        Ok(page
+            .provenance(Provenance {
+                program: format!("tandem {}", env!("CARGO_PKG_VERSION")),
+                machine,
+                command: command_line(),
+                seed: self.seed,
+                parameters: flat(parameters)?,
+            })
+            .to_html())
+    }
+
+    pub(super) fn registration(&self) -> Option<Registered> {
+        self.registration
+    }
+
+    pub(super) fn asked(&self) -> Option<f64> {
+        self.asked
+    }
+
+    pub(super) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    pub(super) fn wire(&self) -> &WireStatistics {
+        &self.wire
+    }
+
+    pub(super) fn processor(&self) -> ProcessorTime {
+        self.processor
+    }
+
+    pub(super) fn background(&self) -> Option<&BackgroundTotal> {
+        self.background.as_ref()
+    }
+
+    pub(super) fn users(&self) -> u64 {
+        self.users
+    }
+}
+
+/// Takes the registrations before a run into its figures; its series remain of the run alone.
+fn add_registrations(statistics: &mut Statistics, before: &Statistics) {
+    statistics.registrations.completed += before.registrations.completed;
+    statistics.registrations.failed += before.registrations.failed;
+    statistics.registrations.unfinished += before.registrations.unfinished;
+    statistics.metrics.merge(&before.metrics);
+    statistics.published.merge(&before.published);
+    statistics.register_codes.merge(&before.register_codes);
+    statistics.failures.merge(&before.failures);
+    statistics.retransmissions += before.retransmissions;
+    statistics.authentications += before.authentications;
+}
+
+fn background_line(total: &BackgroundTotal) -> String {
+    let mut line = format!(
+        "Background  {} datagrams sent in {} s",
+        format_count(total.sent),
+        format_number(total.time.as_secs_f64(), 2)
+    );
+    if let Some(received) = total.received {
+        let lost = total.sent.saturating_sub(received);
+        let _ = write!(line, ", {} of them lost", format_count(lost));
+    }
+    if total.not_sent > 0 {
+        let _ = write!(line, ", {} not sent", format_count(total.not_sent));
+    }
+    line
+}
+
+/// The parameters as names and values.
+fn flat(parameters: &impl Serialize) -> anyhow::Result<Vec<(String, String)>> {
+    let serde_json::Value::Object(members) = serde_json::to_value(parameters)? else {
+        return Ok(Vec::new());
+    };
+    let members = members.into_iter().filter(|(_, value)| !value.is_null());
+    Ok(members
+        .map(|(name, value)| match value {
+            serde_json::Value::String(text) => (name, text),
+            other => (name, other.to_string()),
+        })
+        .collect())
+}

@@ -1,0 +1,23 @@
+//! Scenarios: files, and those that are built in.
+
+use std::path::Path;
+
+use anyhow::Context;
+use load::scenario::{Options, Scenario};
+
+/// A scenario by the name of one that is built in, or from a file.
+pub(super) fn load_scenario(file: &Path, options: &Options) -> anyhow::Result<Scenario> {
+    let name = file.to_str().unwrap_or_default();
+    if let Some(scenario) = Scenario::built_in(name, options) {
+        return Ok(scenario?);
+    }
+    if !file.exists() {
+        let names: Vec<&str> = Scenario::built_in_names().collect();
+        anyhow::bail!(
+            "there is no file {}, nor is a scenario of that name built in; these are: {}",
+            file.display(),
+            names.join(", ")
+        );
+    }
+    Scenario::load(file, options).context("the scenario cannot be used")
+}

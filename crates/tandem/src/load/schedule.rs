@@ -1,0 +1,171 @@
+//! When arrivals come, and when the run ends.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use load::arrivals::{self, Plan, Spacing};
+
+use crate::values::{count, duration, positive};
+
+/// How fast arrivals come and how many.
+#[derive(Args, Debug)]
+pub(super) struct Schedule {
+    /// Arrivals a second: they come whether or not earlier ones were answered
+    #[arg(long, short = 'r', value_name = "CPS", default_value = "10", value_parser = positive,
+          allow_negative_numbers = true, help_heading = "Schedule")]
+    pub(super) rate: f64,
+
+    /// The time that --rate is for (SIPp: -rp)
+    #[arg(long, value_name = "TIME", value_parser = milliseconds, default_value = "1s", help_heading = "Schedule")]
+    pub(super) rate_period: Duration,
+
+    /// End when so many have come and ended
+    #[arg(long, short = 'm', value_name = "N", conflicts_with = "duration",
+          value_parser = |text: &str| count(text, 1..=u64::MAX), help_heading = "Schedule")]
+    pub(super) calls: Option<u64>,
+
+    /// End after this time, and when what is under way has ended [default: 30s, without --calls]
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Schedule")]
+    pub(super) duration: Option<Duration>,
+
+    /// Under way at a time at most; what is due beyond is counted, not begun
+    #[arg(long, short = 'l', value_name = "N", value_parser = |text: &str| count(text, 1..=10_000_000),
+          help_heading = "Schedule")]
+    pub(super) limit: Option<u64>,
+
+    /// Arrivals at equal distances, or at random ones (exponentially distributed)
+    #[arg(long, value_enum, default_value_t = Pattern::Constant, help_heading = "Schedule")]
+    pub(super) arrivals: Pattern,
+
+    /// Let the rate grow evenly from --rate to CPS within TIME, such as 1000/60s
+    #[arg(long, value_name = "CPS/TIME", value_parser = change, conflicts_with = "step", help_heading = "Schedule")]
+    pub(super) ramp: Option<Change>,
+
+    /// Raise the rate by CPS every TIME, such as 50/10s
+    #[arg(long, value_name = "CPS/TIME", value_parser = change, help_heading = "Schedule")]
+    pub(super) step: Option<Change>,
+
+    /// Raise it no further than to this
+    #[arg(long, value_name = "CPS", value_parser = positive, requires = "step", help_heading = "Schedule")]
+    pub(super) rate_max: Option<f64>,
+}
+
+/// The distances between arrivals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Pattern {
+    /// All the same
+    Constant,
+    /// As of many who do not know of each other
+    Poisson,
+}
+
+impl Pattern {
+    /// Its name on the command line.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Pattern::Constant => "constant",
+            Pattern::Poisson => "poisson",
+        }
+    }
+}
+
+/// A rate and a time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Change {
+    pub(super) per_second: f64,
+    pub(super) time: Duration,
+}
+
+impl Schedule {
+    /// How long a run is without anything said.
+    const TIME: Duration = Duration::from_secs(30);
+
+    /// Arrivals a second in the beginning.
+    pub(super) fn per_second(&self) -> f64 {
+        self.rate / self.rate_period.as_secs_f64()
+    }
+
+    /// How many arrivals end the run, and after which time.
+    pub(super) fn end(&self) -> (Option<u64>, Option<Duration>) {
+        match (self.calls, self.duration) {
+            (None, None) => (None, Some(Self::TIME)),
+            ends => ends,
+        }
+    }
+
+    /// The arrivals.
+    pub(super) fn plan(&self) -> Result<Plan, String> {
+        let from = self.per_second();
+        let pattern = match (self.ramp, self.step) {
+            (Some(ramp), _) => arrivals::Pattern::Ramp {
+                from,
+                to: ramp.per_second,
+                over: ramp.time,
+            },
+            (None, Some(step)) => arrivals::Pattern::Steps {
+                from,
+                by: step.per_second,
+                every: step.time,
+                to: self.rate_max.unwrap_or(arrivals::Pattern::HIGHEST),
+            },
+            (None, None) => arrivals::Pattern::Constant { per_second: from },
+        };
+        pattern.validate().map_err(|error| error.to_string())?;
+        let (count, time) = self.end();
+        Ok(Plan {
+            pattern,
+            spacing: match self.arrivals {
+                Pattern::Constant => Spacing::Even,
+                Pattern::Poisson => Spacing::Random,
+            },
+            count,
+            time,
+        })
+    }
+}
+
+fn change(text: &str) -> Result<Change, String> {
+    let wrong =
+        || format!("\"{text}\" is no rate and time: CPS/TIME is expected, such as 1000/60s");
+    let (rate, time) = text.split_once('/').ok_or_else(wrong)?;
+    let time = duration(time)?;
+    if time.is_zero() {
+        return Err(wrong());
+    }
+    Ok(Change {
+        per_second: positive(rate)?,
+        time,
+    })
+}
+
+/// Reads a time; a number alone is milliseconds, as SIPp has it.
+pub(super) fn milliseconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<u64>() {
+        Ok(number) => Ok(Duration::from_millis(number)),
+        Err(_) => duration(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_alone_is_milliseconds() {
+        assert_eq!(milliseconds("1500"), Ok(Duration::from_millis(1500)));
+        assert_eq!(milliseconds("2s"), Ok(Duration::from_secs(2)));
+        assert!(milliseconds("soon").is_err());
+    }
+
+    #[test]
+    fn a_change_is_a_rate_and_a_time() {
+        let expected = Change {
+            per_second: 50.0,
+            time: Duration::from_secs(10),
+        };
+        assert_eq!(change("50/10s"), Ok(expected));
+        for wrong in ["50", "50/10", "x/10s", "0/10s", "50/0s", "-5/1s"] {
+            assert!(change(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The short options of SIPp, whose names have several letters: written as the long ones that they mean.
+
+use std::ffi::{OsStr, OsString};
+
+/// What SIPp calls it, and what it is here. Options of one letter are those of the arguments themselves.
+const MEANINGS: [(&str, &str); 7] = [
+    ("-au", "--auth-user"),
+    ("-ap", "--auth-password"),
+    ("-inf", "--users-file"),
+    ("-sf", "--scenario"),
+    ("-sn", "--scenario"),
+    ("-nr", "--no-retransmit"),
+    ("-rp", "--rate-period"),
+];
+
+/// The arguments of the program, with SIPp's options of several letters in words that the reader of
+/// arguments takes, where the command is `load`.
+pub(crate) fn spelled_out(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = arguments.into_iter().collect();
+    if arguments.get(1).is_none_or(|command| command != "load") {
+        return arguments;
+    }
+    let options = arguments
+        .iter_mut()
+        .skip(2)
+        .take_while(|argument| argument.as_os_str() != OsStr::new("--"));
+    for argument in options {
+        let meaning = MEANINGS.iter().find(|(short, _)| argument == short);
+        if let Some((_, long)) = meaning {
+            *argument = OsString::from(long);
+        }
+    }
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spelled(arguments: &[&str]) -> Vec<String> {
+        spelled_out(arguments.iter().map(OsString::from))
+            .into_iter()
+            .map(|argument| argument.into_string().unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn options_of_several_letters_are_those_of_sipp() {
+        assert_eq!(
+            spelled(&[
+                "tandem", "load", "calls", "-r", "5", "-au", "alice", "-ap", "secret", "-inf",
+                "u.csv"
+            ]),
+            [
+                "tandem",
+                "load",
+                "calls",
+                "-r",
+                "5",
+                "--auth-user",
+                "alice",
+                "--auth-password",
+                "secret",
+                "--users-file",
+                "u.csv"
+            ]
+        );
+    }
+
+    #[test]
+    fn other_commands_and_values_are_left_alone() {
+        let proxy = ["tandem", "proxy", "-au"];
+        assert_eq!(spelled(&proxy), proxy);
+        let behind = ["tandem", "load", "calls", "--", "-au"];
+        assert_eq!(spelled(&behind), behind);
+    }
+}
