@@ -4,6 +4,8 @@ mod frames;
 mod net;
 mod plain;
 mod poller;
+#[cfg(test)]
+mod tests;
 
 use std::time::Instant;
 

@@ -323,17 +323,15 @@ impl PlainCarrier {
                 return (due > now).then_some(due);
             }
             self.opening.waiting.pop_front();
-            match Stream::connect(planned) {
+            let opening = Stream::connect(planned).and_then(|stream| {
+                let watch = Watch::ReadAndWrite;
+                self.poller.add(stream.as_fd(), planned.token, watch)?;
+                Ok(stream)
+            });
+            match opening {
                 Ok(stream) => {
-                    let watch = Watch::ReadAndWrite;
-                    if self
-                        .poller
-                        .add(stream.as_fd(), planned.token, watch)
-                        .is_ok()
-                    {
-                        self.opening.under_way += 1;
-                        self.sockets[planned.token as usize] = Socket::Stream(Box::new(stream));
-                    }
+                    self.opening.under_way += 1;
+                    self.sockets[planned.token as usize] = Socket::Stream(Box::new(stream));
                 }
                 Err(error) => self.not_opened(planned, error),
             }
