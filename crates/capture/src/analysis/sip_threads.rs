@@ -105,6 +105,9 @@ impl SipThreads {
         };
         self.codes.count(glance.kind, glance.method);
         self.timeline.at(seen.time).messages += 1;
+        if let Kind::Response(status) = glance.kind {
+            self.timeline.response(seen.time, status);
+        }
         let Some((key, leg)) = self.thread_of(seen, &glance) else {
             return;
         };

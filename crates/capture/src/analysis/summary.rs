@@ -81,6 +81,9 @@ impl Summaries {
         };
         sip.codes.count(kind, method);
         sip.timeline.at(seen.time).messages += 1;
+        if let Kind::Response(status) = kind {
+            sip.timeline.response(seen.time, status);
+        }
         let from_user = match (
             seen.source.port == SIP_PORT,
             seen.destination.port == SIP_PORT,

@@ -29,9 +29,14 @@ pub struct Timeline {
     /// Nanoseconds of a step.
     width: i64,
     steps: Vec<Step>,
+    /// Responses of each status code in each step.
+    codes: Vec<(u16, Vec<u64>)>,
 }
 
 impl Timeline {
+    /// Status codes that are counted over time; those of more are counted as 0.
+    const MOST_CODES: usize = 64;
+
     /// Steps at most.
     const MOST: usize = 240;
 
@@ -40,11 +45,54 @@ impl Timeline {
             origin: None,
             width: 1_000_000,
             steps: Vec::with_capacity(Self::MOST),
+            codes: Vec::new(),
         }
+    }
+
+    /// Counts a response.
+    pub(crate) fn response(&mut self, time: Time, status: u16) {
+        let place = self.place(time);
+        let known = self.codes.iter().position(|(code, _)| *code == status);
+        let at = match known {
+            Some(at) => at,
+            None => {
+                let status = match self.codes.len() < Self::MOST_CODES {
+                    true => status,
+                    false => 0,
+                };
+                let known = self.codes.iter().position(|(code, _)| *code == status);
+                known.unwrap_or_else(|| {
+                    self.codes.push((status, Vec::new()));
+                    self.codes.len() - 1
+                })
+            }
+        };
+        let counts = &mut self.codes[at].1;
+        if counts.len() <= place {
+            counts.resize(place + 1, 0);
+        }
+        counts[place] += 1;
+    }
+
+    /// The status codes of responses, the most frequent first, with their number in each step; 0 stands for
+    /// all codes beyond those that are counted one by one.
+    pub fn codes(&self) -> Vec<(u16, Vec<u64>)> {
+        let mut codes = self.codes.clone();
+        for (_, counts) in &mut codes {
+            counts.resize(self.steps.len().max(counts.len()), 0);
+        }
+        codes.sort_by_key(|(code, counts)| (std::cmp::Reverse(counts.iter().sum::<u64>()), *code));
+        codes
     }
 
     /// The step of a time. Times before the first one go to the first step.
     pub(crate) fn at(&mut self, time: Time) -> &mut Step {
+        let at = self.place(time);
+        &mut self.steps[at]
+    }
+
+    /// Which step a time is in; it is there from then on.
+    fn place(&mut self, time: Time) -> usize {
         let origin = *self.origin.get_or_insert(time);
         let since = (time - origin).max(0);
         while since / self.width >= Self::MOST as i64 {
@@ -54,7 +102,7 @@ impl Timeline {
         if self.steps.len() <= at {
             self.steps.resize(at + 1, Step::default());
         }
-        &mut self.steps[at]
+        at
     }
 
     /// Each step with the seconds from the first message to its middle.
@@ -88,6 +136,9 @@ impl Timeline {
                 })
             })
             .collect();
+        for (_, counts) in &mut self.codes {
+            *counts = counts.chunks(2).map(|pair| pair.iter().sum()).collect();
+        }
     }
 }
 
@@ -106,5 +157,28 @@ mod tests {
         assert!(timeline.steps.len() <= Timeline::MOST);
         let total: u64 = timeline.steps().map(|(_, step)| step.messages).sum();
         assert_eq!(total, 100_002);
+    }
+
+    #[test]
+    fn codes_are_counted_in_their_steps() {
+        let mut timeline = Timeline::new();
+        for second in 0..10_000 {
+            let status = if second < 5000 { 200 } else { 503 };
+            timeline.response(Time(second * 1_000_000_000), status);
+            timeline.response(Time(second * 1_000_000_000), 200);
+        }
+        for status in 300..=699 {
+            timeline.response(Time(0), status);
+        }
+        let codes = timeline.codes();
+        assert_eq!(codes.len(), Timeline::MOST_CODES + 1);
+        let sum = |code: u16| -> u64 {
+            let counts = codes.iter().find(|(known, _)| *known == code);
+            counts.map_or(0, |(_, counts)| counts.iter().sum())
+        };
+        assert_eq!((codes[0].0, sum(200), sum(503)), (200, 15_000, 5001));
+        assert_eq!(sum(0), 400 - 1 - (Timeline::MOST_CODES as u64 - 2));
+        let (_, counts) = &codes[1];
+        assert!(counts[1] == 0 && counts[counts.len() - 2] > 0, "{counts:?}");
     }
 }

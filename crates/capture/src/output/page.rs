@@ -149,7 +149,57 @@ impl Output {
                 })),
             );
         }
+        plots.extend(self.responses_plot());
         plots
+    }
+
+    /// Responses by status code over time: the most frequent codes one by one, all others together.
+    fn responses_plot(&self) -> Option<Plot> {
+        const COLOURS: [Colour; 5] = [
+            Colour::Green,
+            Colour::Blue,
+            Colour::Orange,
+            Colour::Purple,
+            Colour::Sky,
+        ];
+        let timeline = &self.results.timeline;
+        let codes = timeline.codes();
+        if codes.is_empty() {
+            return None;
+        }
+        let series = |name: &str, colour, counts: &[u64]| {
+            let rates = timeline
+                .steps()
+                .zip(counts)
+                .map(|((at, _), count)| (at, Some(*count as f64 / timeline.step_seconds())));
+            Series::new(name, colour).points(rates.collect::<Vec<_>>())
+        };
+        let mut plot = Plot::new(
+            "Responses over time",
+            Axis::new("Time", "s"),
+            Axis::new("Responses", "1/s"),
+        );
+        let (named, others): (Vec<_>, Vec<_>) = codes
+            .iter()
+            .filter(|(code, _)| *code != 0)
+            .enumerate()
+            .partition(|(place, _)| *place < COLOURS.len());
+        for ((_, (code, counts)), colour) in named.into_iter().zip(COLOURS) {
+            plot = plot.series(series(&code.to_string(), colour, counts));
+        }
+        let uncounted = codes.iter().filter(|(code, _)| *code == 0);
+        let others: Vec<&Vec<u64>> = others
+            .into_iter()
+            .map(|(_, (_, counts))| counts)
+            .chain(uncounted.map(|(_, counts)| counts))
+            .collect();
+        if let Some(first) = others.first() {
+            let together =
+                (0..first.len()).map(|step| others.iter().map(|counts| counts[step]).sum());
+            let together: Vec<u64> = together.collect();
+            plot = plot.series(series("others", Colour::Grey, &together));
+        }
+        Some(plot)
     }
 }
 

@@ -3,7 +3,7 @@
 use report::{Cell, Column, Decimal, Row, Table, format_count, format_number};
 
 use super::{Output, SessionTable, sctp_tables};
-use crate::{DelaySummary, Event, Time};
+use crate::{Analysis, Codes, DelaySummary, Event, Metrics, Time};
 
 impl Output {
     /// All tables, in the order in which they are to be read. Those that would be empty are left out.
@@ -14,9 +14,9 @@ impl Output {
         }
         tables.extend(self.delays());
         tables.extend(self.losses());
-        tables.extend(self.metrics());
-        tables.extend(self.messages());
-        tables.extend(self.transactions());
+        tables.extend(metrics(&self.results.metrics));
+        tables.extend(messages(&self.results.codes));
+        tables.extend(transactions(&self.results.codes));
         tables.extend(sctp_tables::tables(&self.results.sctp));
         tables
     }
@@ -171,132 +171,6 @@ impl Output {
         Some(table)
     }
 
-    fn metrics(&self) -> Option<Table> {
-        let metrics = &self.results.metrics;
-        if metrics.registrations + metrics.session_requests == 0 {
-            return None;
-        }
-        let summary = metrics.summary();
-        let mut table = delay_table("Metrics of RFC 6076", "Metric", "")
-            .column(Column::text("Unit"))
-            .column(Column::number("Ratio").unit("%"));
-        for (name, delays, unit) in [
-            ("RRD", summary.registration_request_delay_ms, "ms"),
-            ("SRD, successful", summary.session_request_delay_s, "s"),
-            ("SRD, failed", summary.failed_session_request_delay_s, "s"),
-            ("SDD, successful", summary.session_disconnect_delay_ms, "ms"),
-            (
-                "SDD, failed",
-                summary.failed_session_disconnect_delay_ms,
-                "ms",
-            ),
-            ("SDT, successful", summary.session_duration_time_s, "s"),
-            ("SDT, failed", summary.failed_session_duration_time_s, "s"),
-        ] {
-            let decimals = if unit == "s" { 6 } else { 3 };
-            let mut cells = delay_cells(name, &delays, decimals);
-            cells.push(unit.into());
-            table.push(Row::new(cells));
-        }
-        for (name, ratio, count) in [
-            (
-                "IRA",
-                summary.ineffective_registration_attempts_percent,
-                metrics.registrations,
-            ),
-            (
-                "SER",
-                summary.session_establishment_ratio_percent,
-                metrics.session_requests - metrics.redirected,
-            ),
-            (
-                "SEER",
-                summary.session_establishment_effectiveness_ratio_percent,
-                metrics.session_requests - metrics.redirected,
-            ),
-            (
-                "ISA",
-                summary.ineffective_session_attempts_percent,
-                metrics.session_requests,
-            ),
-            (
-                "SCR",
-                summary.session_completion_ratio_percent,
-                metrics.session_requests - metrics.standing_sessions,
-            ),
-        ] {
-            let mut cells = vec![Cell::from(name), count.into()];
-            cells.resize(9, Cell::Absent);
-            cells.push(Cell::number(ratio, 3));
-            table.push(Row::new(cells));
-        }
-        if metrics.undecided_sessions + metrics.undecided_registrations > 0 {
-            table.note(format!(
-                "{} session requests and {} registrations were not decided when the capture ended: they are \
-                 in no metric.",
-                format_count(metrics.undecided_sessions),
-                format_count(metrics.undecided_registrations)
-            ));
-        }
-        if metrics.standing_sessions > 0 {
-            table.note(format!(
-                "{} sessions still stood when the capture ended: they are not in the SCR.",
-                format_count(metrics.standing_sessions)
-            ));
-        }
-        Some(table)
-    }
-
-    fn messages(&self) -> Option<Table> {
-        let codes = &self.results.codes;
-        let total = codes.total();
-        if total.messages == 0 {
-            return None;
-        }
-        let mut table = Table::new("SIP messages")
-            .column(Column::text("Message").key())
-            .column(Column::number("seen"))
-            .column(Column::number("sent again"));
-        let mut push = |name: String, count: crate::Count| {
-            table.push(Row::new([
-                name.into(),
-                count.messages.into(),
-                count.retransmissions.into(),
-            ]));
-        };
-        for (method, count) in codes.requests() {
-            push(method.to_owned(), count);
-        }
-        for (status, count) in codes.responses() {
-            push(status.to_string(), count);
-        }
-        push("all".to_owned(), total);
-        Some(table)
-    }
-
-    fn transactions(&self) -> Option<Table> {
-        let mut transactions = self.results.codes.transactions().peekable();
-        transactions.peek()?;
-        let mut table = Table::new("Response time")
-            .column(Column::text("Request").key())
-            .column(Column::number("answered"))
-            .column(Column::number("unanswered"));
-        for name in ["min", "mean", "p50", "p95", "p99", "max"] {
-            table = table.column(
-                Column::number(name)
-                    .unit("ms")
-                    .group("To the final response"),
-            );
-        }
-        for (method, transactions) in transactions {
-            let delays = transactions.delay.milliseconds();
-            let mut cells = delay_cells(method, &delays, 3);
-            cells.insert(2, transactions.unanswered.into());
-            table.push(Row::new(cells));
-        }
-        Some(table)
-    }
-
     /// A few words on what was captured.
     pub(super) fn in_short(&self) -> String {
         let total = self.results.codes.total();
@@ -312,6 +186,145 @@ impl Output {
             format_count(self.sessions)
         )
     }
+}
+
+impl Analysis {
+    /// Tables of what was found so far: metrics of what is over, messages.
+    pub fn tables(&self) -> Vec<Table> {
+        let codes = self.codes();
+        [
+            metrics(self.metrics()),
+            messages(codes),
+            transactions(codes),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+fn metrics(metrics: &Metrics) -> Option<Table> {
+    if metrics.registrations + metrics.session_requests == 0 {
+        return None;
+    }
+    let summary = metrics.summary();
+    let mut table = delay_table("Metrics of RFC 6076", "Metric", "")
+        .column(Column::text("Unit"))
+        .column(Column::number("Ratio").unit("%"));
+    for (name, delays, unit) in [
+        ("RRD", summary.registration_request_delay_ms, "ms"),
+        ("SRD, successful", summary.session_request_delay_s, "s"),
+        ("SRD, failed", summary.failed_session_request_delay_s, "s"),
+        ("SDD, successful", summary.session_disconnect_delay_ms, "ms"),
+        (
+            "SDD, failed",
+            summary.failed_session_disconnect_delay_ms,
+            "ms",
+        ),
+        ("SDT, successful", summary.session_duration_time_s, "s"),
+        ("SDT, failed", summary.failed_session_duration_time_s, "s"),
+    ] {
+        let decimals = if unit == "s" { 6 } else { 3 };
+        let mut cells = delay_cells(name, &delays, decimals);
+        cells.push(unit.into());
+        table.push(Row::new(cells));
+    }
+    for (name, ratio, count) in [
+        (
+            "IRA",
+            summary.ineffective_registration_attempts_percent,
+            metrics.registrations,
+        ),
+        (
+            "SER",
+            summary.session_establishment_ratio_percent,
+            metrics.session_requests - metrics.redirected,
+        ),
+        (
+            "SEER",
+            summary.session_establishment_effectiveness_ratio_percent,
+            metrics.session_requests - metrics.redirected,
+        ),
+        (
+            "ISA",
+            summary.ineffective_session_attempts_percent,
+            metrics.session_requests,
+        ),
+        (
+            "SCR",
+            summary.session_completion_ratio_percent,
+            metrics.session_requests - metrics.standing_sessions,
+        ),
+    ] {
+        let mut cells = vec![Cell::from(name), count.into()];
+        cells.resize(9, Cell::Absent);
+        cells.push(Cell::number(ratio, 3));
+        table.push(Row::new(cells));
+    }
+    if metrics.undecided_sessions + metrics.undecided_registrations > 0 {
+        table.note(format!(
+            "{} session requests and {} registrations were not decided when the capture ended: they are \
+             in no metric.",
+            format_count(metrics.undecided_sessions),
+            format_count(metrics.undecided_registrations)
+        ));
+    }
+    if metrics.standing_sessions > 0 {
+        table.note(format!(
+            "{} sessions still stood when the capture ended: they are not in the SCR.",
+            format_count(metrics.standing_sessions)
+        ));
+    }
+    Some(table)
+}
+
+fn messages(codes: &Codes) -> Option<Table> {
+    let total = codes.total();
+    if total.messages == 0 {
+        return None;
+    }
+    let mut table = Table::new("SIP messages")
+        .column(Column::text("Message").key())
+        .column(Column::number("seen"))
+        .column(Column::number("sent again"));
+    let mut push = |name: String, count: crate::Count| {
+        table.push(Row::new([
+            name.into(),
+            count.messages.into(),
+            count.retransmissions.into(),
+        ]));
+    };
+    for (method, count) in codes.requests() {
+        push(method.to_owned(), count);
+    }
+    for (status, count) in codes.responses() {
+        push(status.to_string(), count);
+    }
+    push("all".to_owned(), total);
+    Some(table)
+}
+
+fn transactions(codes: &Codes) -> Option<Table> {
+    let mut transactions = codes.transactions().peekable();
+    transactions.peek()?;
+    let mut table = Table::new("Response time")
+        .column(Column::text("Request").key())
+        .column(Column::number("answered"))
+        .column(Column::number("unanswered"));
+    for name in ["min", "mean", "p50", "p95", "p99", "max"] {
+        table = table.column(
+            Column::number(name)
+                .unit("ms")
+                .group("To the final response"),
+        );
+    }
+    for (method, transactions) in transactions {
+        let delays = transactions.delay.milliseconds();
+        let mut cells = delay_cells(method, &delays, 3);
+        cells.insert(2, transactions.unanswered.into());
+        table.push(Row::new(cells));
+    }
+    Some(table)
 }
 
 fn delay_table(title: &str, what: &str, unit: &str) -> Table {

@@ -5,16 +5,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use capture::{Analysis, ChunkArrows, FileSummary, Options, Output, Results, Settings};
+use capture::{Analysis, ChunkArrows, FileSummary, Options, Output, Results};
 use clap::Args;
-use report::{Decimal, Machine};
 use serde::Serialize;
 
 use super::files::{Files, Found};
+use super::options::{Inputs, Outputs, add_keys};
 use super::sessions::Sessions;
-use crate::demo::command_line;
-use crate::perf::output::{check_writable, print, width, write};
-use crate::values::count;
+use crate::perf::output::{check_writable, print, width};
 
 /// Tell from capture files what SIP calls did: timestamps, delays, lost messages, the metrics of RFC 6076.
 ///
@@ -28,22 +26,6 @@ pub(crate) struct Arguments {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Write a line for each session: timestamps and delays
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
-
-    /// Write decimal commas and semicolons to the CSV, as spreadsheets of many countries expect
-    #[arg(long, requires = "csv")]
-    decimal_comma: bool,
-
-    /// Write everything as JSON
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-
-    /// Write a page with plots, and ladder diagrams of the calls that failed and of the fifty slowest
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-
     /// Draw the messages of this call or registration: on the page, and without --html in the terminal
     #[arg(long, value_name = "CALL-ID")]
     ladder: Vec<String>,
@@ -52,23 +34,13 @@ pub(crate) struct Arguments {
     #[arg(long)]
     chunks: bool,
 
-    /// Rows of sessions to show
-    #[arg(long, value_name = "N", default_value_t = 20,
-          value_parser = |text: &str| count(text, 0..=1_000_000).map(|rows| rows as usize))]
-    sessions: usize,
+    #[command(flatten)]
+    #[serde(flatten)]
+    inputs: Inputs,
 
-    /// UDP ports where SCTP is expected, beside 9899
-    #[arg(long, value_name = "PORT,…", value_delimiter = ',')]
-    sctp_port: Vec<u16>,
-
-    /// The secrets of TLS connections, as programs write them where SSLKEYLOGFILE says
-    #[arg(long, value_name = "FILE")]
-    key_log: Option<PathBuf>,
-
-    /// Calls that may be open at a time; messages of others are counted only
-    #[arg(long, value_name = "N", default_value_t = 200_000,
-          value_parser = |text: &str| count(text, 1..=100_000_000).map(|calls| calls as usize))]
-    open_calls: usize,
+    #[command(flatten)]
+    #[serde(flatten)]
+    outputs: Outputs,
 }
 
 const EXAMPLES: &str = "\
@@ -85,38 +57,33 @@ neither SIP nor SCTP, or not the call asked for, 2 the arguments make no sense."
 
 /// Reads the files, shows tables or ladders, writes files.
 pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let outputs = [&arguments.csv, &arguments.json, &arguments.html];
-    check_outputs(&arguments, &outputs)?;
+    let Arguments {
+        inputs, outputs, ..
+    } = &arguments;
+    check_outputs(&arguments)?;
     // Nobody can prepare a capture whose Call-IDs all fall into one place of a table.
     let seed = RandomState::new().hash_one(0);
-    let mut files = Files::new(arguments.files.clone(), settings(&arguments, seed)?)?;
-    let reads_again =
-        arguments.chunks && (arguments.html.is_some() || !arguments.ladder.is_empty());
+    let mut settings = inputs.settings(seed)?;
+    if let Some(path) = &inputs.key_log {
+        add_keys(&mut settings, path)?;
+    }
+    let mut files = Files::new(arguments.files.clone(), settings)?;
+    let reads_again = arguments.chunks && (outputs.html.is_some() || !arguments.ladder.is_empty());
     anyhow::ensure!(
         !reads_again || files.can_be_read_again(),
         "--chunks reads the capture twice, a pipe can be read once: write what comes from it to a file first"
     );
-    check_writable(outputs.into_iter().flatten())?;
+    check_writable(outputs.files())?;
     files.compare_clocks(seed)?;
 
     let mut analysis = Analysis::new(&Options {
-        most_open: arguments.open_calls,
-        keep_worst: arguments.html.is_some(),
+        most_open: inputs.open_calls,
+        keep_worst: outputs.html.is_some(),
         ladders: arguments.ladder.clone(),
         seed,
         ..Options::default()
     });
-    let decimal = match arguments.decimal_comma {
-        true => Decimal::Comma,
-        false => Decimal::Point,
-    };
-    let mut sessions = Sessions::new(
-        arguments.csv.as_deref(),
-        decimal,
-        arguments.json.as_deref(),
-        &arguments,
-        arguments.sessions,
-    )?;
+    let mut sessions = Sessions::new(outputs, &arguments)?;
     let found = files.read("analyzing", &mut |seen| {
         analysis.see(&seen, &mut |session| sessions.add(session));
         if let Some(origin) = analysis.origin() {
@@ -138,14 +105,15 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     if let Some(json) = json {
         json.finish(&output).context("cannot write the JSON")?;
     }
-    write_page(&arguments, &output, chunks.as_ref())?;
+    let names: Vec<String> = files.names().collect();
+    outputs.write_page(&output, ("files", names.join(", ")), chunks.as_ref())?;
     show(&arguments, &output, chunks.as_ref());
     Ok(judge(&arguments, &output, &found))
 }
 
 /// A file that is read must not be written over.
-fn check_outputs(arguments: &Arguments, outputs: &[&Option<PathBuf>]) -> anyhow::Result<()> {
-    for output in outputs.iter().copied().flatten() {
+fn check_outputs(arguments: &Arguments) -> anyhow::Result<()> {
+    for output in arguments.outputs.files() {
         let same = |file: &&PathBuf| match (file.canonicalize(), output.canonicalize()) {
             (Ok(file), Ok(output)) => file == output,
             _ => false,
@@ -158,24 +126,6 @@ fn check_outputs(arguments: &Arguments, outputs: &[&Option<PathBuf>]) -> anyhow:
         }
     }
     Ok(())
-}
-
-fn settings(arguments: &Arguments, seed: u64) -> anyhow::Result<Settings> {
-    let mut settings = Settings {
-        seed,
-        ..Settings::default()
-    };
-    settings.sctp_udp_ports.extend(&arguments.sctp_port);
-    if let Some(path) = &arguments.key_log {
-        let lines =
-            std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-        anyhow::ensure!(
-            settings.keys.add(&lines) > 0,
-            "{} has no secret of a TLS connection: a line of a key log is LABEL RANDOM SECRET in hexadecimal",
-            path.display()
-        );
-    }
-    Ok(settings)
 }
 
 fn summaries(files: &Files, found: &Found) -> Vec<FileSummary> {
@@ -198,22 +148,8 @@ fn chunk_arrows(files: &Files, results: &Results) -> anyhow::Result<ChunkArrows>
     Ok(arrows)
 }
 
-fn write_page(
-    arguments: &Arguments,
-    output: &Output,
-    chunks: Option<&ChunkArrows>,
-) -> anyhow::Result<()> {
-    let Some(path) = &arguments.html else {
-        return Ok(());
-    };
-    let files: Vec<String> = output.files.iter().map(|file| file.name.clone()).collect();
-    let parameters = vec![("files".to_owned(), files.join(", "))];
-    let html = output.to_html(&command_line(), Machine::detect(), 0, parameters, chunks);
-    write(path, &html)
-}
-
 fn show(arguments: &Arguments, output: &Output, chunks: Option<&ChunkArrows>) {
-    if !arguments.ladder.is_empty() && arguments.html.is_none() {
+    if !arguments.ladder.is_empty() && arguments.outputs.html.is_none() {
         let ladders = output.results.named_ladders(chunks);
         let ladders: Vec<String> = ladders
             .iter()

@@ -2,6 +2,8 @@
 
 mod analyze;
 mod files;
+mod live;
+mod options;
 mod sessions;
 
 use std::process::ExitCode;
@@ -10,7 +12,7 @@ use clap::{Args, Subcommand};
 
 use crate::fail;
 
-/// Tell from captured packets what SIP calls did, and SCTP beneath them.
+/// Tell from packets, captured or live, what SIP calls do, and SCTP beneath them.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -20,12 +22,14 @@ pub(crate) struct Arguments {
 #[derive(Subcommand, Debug)]
 enum Command {
     Analyze(analyze::Arguments),
+    Live(live::Arguments),
 }
 
 /// Runs the command.
 pub(crate) fn run(arguments: Arguments) -> ExitCode {
     let done = match arguments.command {
         Command::Analyze(arguments) => analyze::run(arguments),
+        Command::Live(arguments) => live::run(arguments),
     };
     match done {
         Ok(code) => code,

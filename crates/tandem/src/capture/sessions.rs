@@ -10,6 +10,8 @@ use capture::{JsonDocument, Session, SessionTable, Time};
 use report::{Decimal, Machine};
 use serde::Serialize;
 
+use super::options::Outputs;
+
 /// Takes sessions in the order in which they end, and writes them in the order in which they began as far as
 /// they are not too far apart: a call of an hour does not hold up the others.
 #[derive(Debug)]
@@ -38,15 +40,9 @@ impl<P: Serialize> Sessions<P> {
     /// Sessions that wait for earlier ones to end.
     const MOST_WAITING: usize = 10_000;
 
-    /// To these files. `parameters` is what was asked for: the JSON tells it.
-    pub(super) fn new(
-        csv: Option<&Path>,
-        decimal: Decimal,
-        json: Option<&Path>,
-        parameters: P,
-        most_shown: usize,
-    ) -> anyhow::Result<Sessions<P>> {
-        let json = match json {
+    /// To the files that were asked for. `parameters` is everything that was asked for: the JSON tells it.
+    pub(super) fn new(outputs: &Outputs, parameters: P) -> anyhow::Result<Sessions<P>> {
+        let json = match &outputs.json {
             Some(path) => {
                 // Nothing here is drawn by lot: the seed of the document is none.
                 let document = JsonDocument::begin(Machine::detect(), 0, parameters, create(path)?);
@@ -55,15 +51,15 @@ impl<P: Serialize> Sessions<P> {
             None => None,
         };
         Ok(Sessions {
-            csv: csv.map(create).transpose()?,
+            csv: outputs.csv.as_deref().map(create).transpose()?,
             line: String::new(),
             json,
-            decimal,
+            decimal: outputs.decimal(),
             origin: None,
             waiting: BinaryHeap::new(),
             next: 1,
             shown: Vec::new(),
-            most_shown,
+            most_shown: outputs.sessions,
             count: 0,
             error: None,
         })

@@ -1,0 +1,310 @@
+//! `tandem capture live`.
+
+mod listener;
+mod save;
+mod screen;
+mod view;
+
+use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{IsTerminal, Read};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use anyhow::Context;
+use capture::{
+    Analysis, ClockOffset, FileSummary, Journal, JournalBounds, Options, Output, Packets, Seen,
+    Time, What,
+};
+use clap::Args;
+use serde::Serialize;
+
+use super::options::{Inputs, Outputs};
+use super::sessions::Sessions;
+use crate::perf::output::{check_writable, print, width};
+use crate::values::{count, duration};
+use listener::{Heard, Listener};
+use screen::{Screen, Wish};
+
+/// Show SIP calls as they happen on an interface: their messages, ladder diagrams, metrics.
+///
+/// Hears what an interface sends and receives (AF_PACKET), as root or with CAP_NET_RAW. In a terminal there
+/// is a list of calls; Enter shows the ladder diagram of one, and Enter again a message. At the end come the
+/// tables of `tandem capture analyze`. Without a terminal there are the tables only, on SIGINT or after
+/// --duration.
+#[derive(Args, Debug, Serialize)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The interface, or any for all of them
+    #[arg(short, long, value_name = "IFACE")]
+    interface: String,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    inputs: Inputs,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    outputs: Outputs,
+
+    /// End after this time
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[serde(serialize_with = "seconds")]
+    duration: Option<Duration>,
+
+    /// Megabytes of messages that are kept to be looked at; the oldest calls go first
+    #[arg(long, value_name = "MB", default_value_t = 256,
+          value_parser = |text: &str| count(text, 1..=1_000_000).map(|megabytes| megabytes as usize))]
+    memory: usize,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tandem capture live -i eth0
+  tandem capture live -i any --filter 'port 5060 and not host 10.0.0.9'
+  tandem capture live -i eth0 --duration 10min --html calls.html > tables.txt
+
+Keys: arrows, PgUp, PgDn, Home, End    go about           Enter   ladder, then message
+      Space  select a call             s  save selection  /       search in all messages
+      i  metrics so far                p  pause           c       clear the list
+      Esc    back                      q  quit
+
+Exit status: 0 done, 1 no packets can be heard, or a file cannot be written, 2 the arguments make no sense.";
+
+/// How often the screen is drawn at most, and keys are looked for.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Packets taken in between two looks at the keys.
+const PACKETS_AT_ONCE: usize = 20_000;
+
+/// How long packets wait where there is a key log: programs write their secrets when the peer has answered,
+/// which may be seen before.
+const KEYS_BEHIND: Duration = Duration::from_secs(1);
+
+fn seconds<S: serde::Serializer>(
+    duration: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    duration
+        .map(|duration| duration.as_secs_f64())
+        .serialize(serializer)
+}
+
+/// Listens until whoever watches has seen enough.
+pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    check_writable(arguments.outputs.files())?;
+    let seed = RandomState::new().hash_one(0);
+    let listener = Listener::start(&arguments.interface)
+        .with_context(|| format!("cannot listen on {}", arguments.interface))?;
+    let stop = stop_on_signal()?;
+    let mut live = Live::new(&arguments, seed)?;
+    let end = arguments.duration.map(|duration| Instant::now() + duration);
+    let is_over = || stop.load(Ordering::Relaxed) || end.is_some_and(|end| Instant::now() >= end);
+    let mut failure = None;
+    if std::io::stdout().is_terminal() && std::io::stdin().is_terminal() {
+        let mut screen = Screen::open(&arguments.interface)?;
+        while !is_over() {
+            failure = live.take(&listener, PACKETS_AT_ONCE, screen.is_paused());
+            match screen.turn(&mut live.journal, &live.analysis, live.heard, TICK)? {
+                Wish::GoOn => {}
+                Wish::Quit => break,
+            }
+            if failure.is_some() {
+                break;
+            }
+        }
+    } else {
+        eprintln!("tandem: listening on {}; SIGINT ends", arguments.interface);
+        while !is_over() && failure.is_none() {
+            std::thread::sleep(TICK);
+            failure = live.take(&listener, usize::MAX, false);
+        }
+    }
+    // What was on its way to us still counts.
+    failure = failure.or(live.take(&listener, usize::MAX, false));
+    drop(listener);
+    live.finish(&arguments)?;
+    match failure {
+        Some(failure) => Err(failure.context(format!("cannot listen on {}", arguments.interface))),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Everything that is made of the packets.
+struct Live<'a> {
+    packets: Packets,
+    analysis: Analysis,
+    journal: Journal,
+    sessions: Sessions<&'a Arguments>,
+    keys: Option<Keys>,
+    /// Packets that wait for keys.
+    waiting: std::collections::VecDeque<Heard>,
+    /// Packets seen, and dropped before they could be.
+    heard: (u64, u64),
+}
+
+impl<'a> Live<'a> {
+    fn new(arguments: &'a Arguments, seed: u64) -> anyhow::Result<Live<'a>> {
+        let keys = arguments.inputs.key_log.as_ref();
+        let keys = keys.map(|path| {
+            let file = File::open(path);
+            file.with_context(|| format!("cannot read {}", path.display()))
+        });
+        Ok(Live {
+            packets: Packets::new(&arguments.inputs.settings(seed)?),
+            analysis: Analysis::new(&Options {
+                most_open: arguments.inputs.open_calls,
+                keep_worst: arguments.outputs.html.is_some(),
+                seed,
+                ..Options::default()
+            }),
+            journal: Journal::new(
+                JournalBounds {
+                    octets: arguments.memory * 1_000_000,
+                    ..JournalBounds::default()
+                },
+                seed,
+            ),
+            sessions: Sessions::new(&arguments.outputs, arguments)?,
+            keys: keys.transpose()?.map(Keys),
+            waiting: std::collections::VecDeque::new(),
+            heard: (0, 0),
+        })
+    }
+
+    /// Takes in what was heard, at most so many packets; gives back why nothing more can be heard. While it
+    /// is paused nothing new goes to the list.
+    fn take(&mut self, listener: &Listener, most: usize, is_paused: bool) -> Option<anyhow::Error> {
+        let mut failure = None;
+        for _ in 0..most {
+            match listener.next() {
+                Ok(Some(heard)) => self.waiting.push_back(heard),
+                Ok(None) => break,
+                Err(error) => {
+                    failure = Some(error.into());
+                    break;
+                }
+            }
+        }
+        if let Some(keys) = &mut self.keys {
+            keys.read(&mut self.packets);
+        }
+        let is_last = most == usize::MAX || failure.is_some();
+        while let Some(first) = self.waiting.front() {
+            let is_early = first.time.elapsed().is_ok_and(|age| age < KEYS_BEHIND);
+            if self.keys.is_some() && is_early && !is_last {
+                break;
+            }
+            if let Some(heard) = self.waiting.pop_front() {
+                self.read(heard, is_paused);
+            }
+        }
+        self.heard = (self.packets.counts().packets, listener.dropped());
+        failure
+    }
+
+    fn read(&mut self, heard: Heard, is_paused: bool) {
+        let since_epoch = heard.time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let time = Time(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX));
+        let Live {
+            packets,
+            analysis,
+            journal,
+            sessions,
+            ..
+        } = self;
+        packets.read(time, heard.octets, &mut |seen| {
+            see(analysis, sessions, &seen);
+            if !is_paused {
+                journal.see(&seen);
+            }
+        });
+    }
+
+    /// Judges what is still open, shows and writes everything.
+    fn finish(mut self, arguments: &'a Arguments) -> anyhow::Result<()> {
+        let (analysis, sessions) = (&mut self.analysis, &mut self.sessions);
+        self.packets
+            .finish(&mut |seen| see(analysis, sessions, &seen));
+        let mut sessions = self.sessions;
+        let results = self.analysis.finish(&mut |session| sessions.add(session));
+        let json = sessions.finish()?;
+        let mut troubles = Vec::new();
+        if self.heard.1 > 0 {
+            troubles.push(format!(
+                "{} packets came faster than they could be read",
+                report::format_count(self.heard.1)
+            ));
+        }
+        let file = FileSummary::new(
+            arguments.interface.clone(),
+            self.packets.counts(),
+            ClockOffset::default(),
+            troubles,
+        );
+        let output = Output {
+            results,
+            files: vec![file],
+            sessions: sessions.count,
+            shown: sessions.shown,
+        };
+        if let Some(json) = json {
+            json.finish(&output).context("cannot write the JSON")?;
+        }
+        let interface = ("interface", arguments.interface.clone());
+        arguments.outputs.write_page(&output, interface, None)?;
+        print(&output.to_terminal(width()));
+        Ok(())
+    }
+}
+
+fn see(analysis: &mut Analysis, sessions: &mut Sessions<&Arguments>, seen: &Seen<'_>) {
+    if let What::Trouble(_) = seen.what {
+        return;
+    }
+    analysis.see(seen, &mut |session| sessions.add(session));
+    if let Some(origin) = analysis.origin() {
+        sessions.set_origin(origin);
+    }
+}
+
+/// A key log that grows while we read it.
+struct Keys(File);
+
+impl Keys {
+    fn read(&mut self, packets: &mut Packets) {
+        let mut lines = Vec::new();
+        // What cannot be read now may be the next time.
+        if self.0.read_to_end(&mut lines).is_ok() && !lines.is_empty() {
+            packets.add_keys(&lines);
+        }
+    }
+}
+
+/// Becomes true when somebody wants us to end.
+fn stop_on_signal() -> anyhow::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let seen = Arc::clone(&stop);
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            runtime.block_on(async {
+                use tokio::signal::unix::{SignalKind, signal};
+                let mut terminate = match signal(SignalKind::terminate()) {
+                    Ok(terminate) => terminate,
+                    Err(_) => return,
+                };
+                tokio::select! {
+                    _ = tokio::signal::ctrl_c() => {}
+                    _ = terminate.recv() => {}
+                }
+                seen.store(true, Ordering::Relaxed);
+            });
+        })?;
+    Ok(stop)
+}

@@ -1,0 +1,103 @@
+//! The terminal: keys in, pictures out.
+
+use std::io;
+use std::time::Duration;
+
+use capture::{Analysis, Journal};
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
+use ratatui::{DefaultTerminal, crossterm};
+
+use super::view::{Key, View};
+
+pub(super) use super::view::Wish;
+
+/// A terminal that shows calls.
+pub(super) struct Screen {
+    terminal: DefaultTerminal,
+    view: View,
+}
+
+impl Screen {
+    /// Takes the terminal.
+    pub(super) fn open(interface: &str) -> io::Result<Screen> {
+        Ok(Screen {
+            terminal: ratatui::try_init()?,
+            view: View::new(interface),
+        })
+    }
+
+    /// Whether new messages are not to be listed.
+    pub(super) fn is_paused(&self) -> bool {
+        self.view.is_paused()
+    }
+
+    /// Shows how things are, and follows the keys that are pressed within a tick. `heard` are packets seen
+    /// and dropped.
+    pub(super) fn turn(
+        &mut self,
+        journal: &mut Journal,
+        analysis: &Analysis,
+        heard: (u64, u64),
+        tick: Duration,
+    ) -> io::Result<Wish> {
+        self.terminal.draw(|frame| {
+            let area = frame.area();
+            let place = self
+                .view
+                .draw(journal, analysis, heard, area, frame.buffer_mut());
+            if let Some(place) = place {
+                frame.set_cursor_position(place);
+            }
+        })?;
+        if !event::poll(tick)? {
+            return Ok(Wish::GoOn);
+        }
+        // All that were pressed since, before the next picture.
+        loop {
+            if let Some(key) = key_of(&event::read()?)
+                && self.view.press(key, journal) == Wish::Quit
+            {
+                return Ok(Wish::Quit);
+            }
+            if !event::poll(Duration::ZERO)? {
+                return Ok(Wish::GoOn);
+            }
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        ratatui::restore();
+    }
+}
+
+fn key_of(event: &crossterm::event::Event) -> Option<Key> {
+    let Event::Key(KeyEvent {
+        code,
+        modifiers,
+        kind: event::KeyEventKind::Press | event::KeyEventKind::Repeat,
+        ..
+    }) = event
+    else {
+        return None;
+    };
+    Some(match code {
+        KeyCode::Char('c') if modifiers.contains(KeyModifiers::CONTROL) => Key::Quit,
+        KeyCode::Char(letter) => Key::Letter(*letter),
+        KeyCode::Up => Key::Up,
+        KeyCode::Down => Key::Down,
+        KeyCode::PageUp => Key::PageUp,
+        KeyCode::PageDown => Key::PageDown,
+        KeyCode::Home => Key::First,
+        KeyCode::End => Key::Last,
+        KeyCode::Enter => Key::Enter,
+        KeyCode::Esc => Key::Back,
+        KeyCode::Backspace => Key::Erase,
+        // Those of sngrep.
+        KeyCode::F(2) => Key::Letter('s'),
+        KeyCode::F(3) => Key::Letter('/'),
+        KeyCode::F(5) => Key::Letter('c'),
+        _ => return None,
+    })
+}

@@ -1,0 +1,306 @@
+//! What is shown, and what keys do to it: without a terminal, so that it can be tried in memory.
+
+mod draw;
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+
+use capture::{Analysis, Dialog, Journal};
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+
+use super::save::save;
+
+/// A key, by what it means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Key {
+    Up,
+    Down,
+    PageUp,
+    PageDown,
+    First,
+    Last,
+    Enter,
+    Back,
+    Erase,
+    Quit,
+    Letter(char),
+}
+
+/// What whoever watches wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    GoOn,
+    Quit,
+}
+
+/// All that is shown.
+pub(super) struct View {
+    interface: String,
+    /// What is on top; the list is beneath all of it.
+    pages: Vec<Page>,
+    /// The number of the dialog that is pointed at.
+    current: Option<u64>,
+    /// Whether the last one is pointed at, whichever that is.
+    follows: bool,
+    selected: BTreeSet<u64>,
+    search: Search,
+    /// A line that is typed.
+    typing: Option<Typing>,
+    /// What happened last.
+    note: String,
+    is_paused: bool,
+    /// Lines of the list or page that were shown last: how far a page goes.
+    height: usize,
+}
+
+/// A page above the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Page {
+    /// The ladder of a dialog, and which of its messages is pointed at.
+    Ladder { dialog: u64, at: usize },
+    /// A message of a dialog, from this line on.
+    Message { dialog: u64, at: usize, line: usize },
+    /// Metrics and counts, from this line on.
+    Figures { line: usize },
+}
+
+/// A line that is typed.
+struct Typing {
+    what: Typed,
+    text: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Typed {
+    Search,
+    FileName,
+}
+
+/// What is looked for in messages, and where it was found.
+#[derive(Default)]
+struct Search {
+    text: String,
+    /// Of a dialog: how many messages were looked through, and whether it was found in one.
+    found: HashMap<u64, (usize, bool)>,
+}
+
+impl Search {
+    fn set(&mut self, text: &str) {
+        self.text = text.to_owned();
+        self.found.clear();
+    }
+
+    fn finds(&mut self, dialog: &Dialog) -> bool {
+        if self.text.is_empty() {
+            return true;
+        }
+        let known = self.found.entry(dialog.number).or_default();
+        if !known.1 && known.0 != dialog.messages.len() {
+            *known = (dialog.messages.len(), dialog.contains(&self.text));
+        }
+        known.1
+    }
+}
+
+impl View {
+    pub(super) fn new(interface: &str) -> View {
+        View {
+            interface: interface.to_owned(),
+            pages: Vec::new(),
+            current: None,
+            follows: false,
+            selected: BTreeSet::new(),
+            search: Search::default(),
+            typing: None,
+            note: String::new(),
+            is_paused: false,
+            height: 1,
+        }
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        self.is_paused
+    }
+
+    /// Draws everything; where the cursor is, if it is to be seen.
+    pub(super) fn draw(
+        &mut self,
+        journal: &Journal,
+        analysis: &Analysis,
+        heard: (u64, u64),
+        area: Rect,
+        buffer: &mut Buffer,
+    ) -> Option<Position> {
+        draw::draw(self, journal, analysis, heard, area, buffer)
+    }
+
+    /// Follows a key.
+    pub(super) fn press(&mut self, key: Key, journal: &mut Journal) -> Wish {
+        if key == Key::Quit {
+            return Wish::Quit;
+        }
+        if self.typing.is_some() {
+            self.type_in(key, journal);
+            return Wish::GoOn;
+        }
+        self.note.clear();
+        match key {
+            Key::Letter('q') if self.pages.is_empty() => return Wish::Quit,
+            Key::Letter('q') | Key::Back => {
+                if self.pages.pop().is_none() {
+                    self.search.set("");
+                }
+            }
+            Key::Enter => self.open(),
+            Key::Letter('/') => self.begin_typing(Typed::Search, self.search.text.clone()),
+            Key::Letter('s') => self.begin_typing(Typed::FileName, "calls.pcapng".to_owned()),
+            Key::Letter('p') => self.is_paused = !self.is_paused,
+            Key::Letter('i') => match self.pages.last() {
+                Some(Page::Figures { .. }) => drop(self.pages.pop()),
+                _ => self.pages.push(Page::Figures { line: 0 }),
+            },
+            Key::Letter('c') => {
+                journal.clear();
+                self.pages.clear();
+                self.selected.clear();
+                self.search.found.clear();
+                self.current = None;
+            }
+            Key::Letter(' ') => {
+                if let Some(number) = self.shown_dialog()
+                    && !self.selected.remove(&number)
+                {
+                    self.selected.insert(number);
+                }
+                self.go(1, journal);
+            }
+            Key::Up | Key::Letter('k') => self.go(-1, journal),
+            Key::Down | Key::Letter('j') => self.go(1, journal),
+            Key::PageUp => self.go(-(self.height as isize), journal),
+            Key::PageDown => self.go(self.height as isize, journal),
+            Key::First => self.go(isize::MIN, journal),
+            Key::Last => self.go(isize::MAX, journal),
+            Key::Letter(_) | Key::Erase | Key::Quit => {}
+        }
+        Wish::GoOn
+    }
+
+    /// The numbers of the dialogs that are listed, and the place of the one that is pointed at.
+    fn rows(&mut self, journal: &Journal) -> (Vec<u64>, usize) {
+        let search = &mut self.search;
+        let listed = journal.dialogs().filter(|dialog| search.finds(dialog));
+        let rows: Vec<u64> = listed.map(|dialog| dialog.number).collect();
+        let last = rows.len().saturating_sub(1);
+        let at = match self.current {
+            _ if self.follows => last,
+            // Where it has gone, the next one.
+            Some(current) => rows.partition_point(|number| *number < current).min(last),
+            None => 0,
+        };
+        self.current = rows.get(at).copied();
+        (rows, at)
+    }
+
+    /// The dialog that is looked at.
+    fn shown_dialog(&self) -> Option<u64> {
+        match self.pages.last() {
+            Some(Page::Ladder { dialog, .. } | Page::Message { dialog, .. }) => Some(*dialog),
+            Some(Page::Figures { .. }) => None,
+            None => self.current,
+        }
+    }
+
+    /// Goes so many lines on, or messages.
+    fn go(&mut self, by: isize, journal: &Journal) {
+        let moved = |at: usize, most: usize| at.saturating_add_signed(by).min(most);
+        let messages = |number: u64| {
+            let dialog = journal.dialog(number);
+            dialog
+                .map_or(0, |dialog| dialog.messages.len())
+                .saturating_sub(1)
+        };
+        match self.pages.last_mut() {
+            // How many lines there are is known when they are drawn.
+            Some(Page::Message { line, .. } | Page::Figures { line }) => {
+                *line = moved(*line, usize::MAX / 2);
+            }
+            Some(Page::Ladder { dialog, at }) => *at = moved(*at, messages(*dialog)),
+            None => {
+                let (rows, at) = self.rows(journal);
+                let at = moved(at, rows.len().saturating_sub(1));
+                self.follows = by == isize::MAX;
+                self.current = rows.get(at).copied();
+            }
+        }
+    }
+
+    fn open(&mut self) {
+        match self.pages.last().copied() {
+            None => {
+                if let Some(dialog) = self.current {
+                    self.pages.push(Page::Ladder { dialog, at: 0 });
+                }
+            }
+            Some(Page::Ladder { dialog, at }) => self.pages.push(Page::Message {
+                dialog,
+                at,
+                line: 0,
+            }),
+            Some(_) => drop(self.pages.pop()),
+        }
+    }
+
+    fn begin_typing(&mut self, what: Typed, text: String) {
+        self.typing = Some(Typing { what, text });
+    }
+
+    fn type_in(&mut self, key: Key, journal: &Journal) {
+        let Some(typing) = &mut self.typing else {
+            return;
+        };
+        match key {
+            Key::Letter(letter) if !letter.is_control() => typing.text.push(letter),
+            Key::Erase => drop(typing.text.pop()),
+            Key::Back => self.typing = None,
+            Key::Enter => {
+                let Some(Typing { what, text }) = self.typing.take() else {
+                    return;
+                };
+                match what {
+                    Typed::Search => {
+                        self.search.set(&text);
+                        self.pages.clear();
+                    }
+                    Typed::FileName => self.save(Path::new(&text), journal),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Saves the dialogs that are selected; the one that is looked at where none is.
+    fn save(&mut self, path: &Path, journal: &Journal) {
+        let numbers: Vec<u64> = match self.selected.is_empty() {
+            true => self.shown_dialog().into_iter().collect(),
+            false => self.selected.iter().copied().collect(),
+        };
+        let dialogs: Vec<&Dialog> = numbers
+            .iter()
+            .filter_map(|number| journal.dialog(*number))
+            .collect();
+        let (path_text, count) = (path.display(), dialogs.len());
+        self.note = match dialogs.is_empty() {
+            true => "nothing is selected".to_owned(),
+            false => match save(path, &self.interface, dialogs.into_iter()) {
+                Ok(messages) => {
+                    format!("{messages} messages of {count} calls are saved in {path_text}")
+                }
+                Err(error) => format!("cannot write {path_text}: {error}"),
+            },
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests;

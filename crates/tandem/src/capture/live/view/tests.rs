@@ -1,0 +1,235 @@
+//! The view on a screen in memory.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use bytes::Bytes;
+use capture::{Carrier, Endpoint, JournalBounds, Options, Seen, Time, What};
+
+use super::*;
+
+struct Fixture {
+    view: View,
+    journal: Journal,
+    analysis: Analysis,
+}
+
+impl Fixture {
+    /// Two calls: user1 to user2 answered, user3 to user4 busy.
+    fn new() -> Fixture {
+        let mut fixture = Fixture {
+            view: View::new("lo"),
+            journal: Journal::new(JournalBounds::default(), 1),
+            analysis: Analysis::new(&Options::default()),
+        };
+        for (call, from, to, last) in [(1, 1, 2, "200 OK"), (2, 3, 4, "486 Busy Here")] {
+            let message = |start: &str| {
+                format!(
+                    "{start}\r\nVia: SIP/2.0/UDP a;branch=z9hG4bK{call}\r\nFrom: <sip:user{from}@x>;tag=1\r\n\
+                     To: <sip:user{to}@x>\r\nCall-ID: call-{call}\r\nCSeq: 1 INVITE\r\n\
+                     Subject: a\u{1b}[2Jb\r\n\r\n"
+                )
+            };
+            fixture.see((1, 2), &message("INVITE sip:x SIP/2.0"));
+            fixture.see((2, 1), &message("SIP/2.0 180 Ringing"));
+            fixture.see((2, 1), &message(&format!("SIP/2.0 {last}")));
+        }
+        fixture
+    }
+
+    fn see(&mut self, (from, to): (u8, u8), text: &str) {
+        let end = |host| Endpoint {
+            address: IpAddr::V4(Ipv4Addr::new(10, 0, 0, host)),
+            port: 5060,
+        };
+        let octets = Bytes::copy_from_slice(text.as_bytes());
+        let seen = Seen {
+            time: Time(1_000_000_000),
+            file: 0,
+            packet: 1,
+            source: end(from),
+            destination: end(to),
+            what: What::Sip {
+                carrier: Carrier::Udp,
+                octets: &octets,
+                cut: false,
+            },
+        };
+        self.analysis.see(&seen, &mut |_| {});
+        self.journal.see(&seen);
+    }
+
+    fn press(&mut self, keys: &[Key]) {
+        for key in keys {
+            assert_eq!(
+                self.view.press(*key, &mut self.journal),
+                Wish::GoOn,
+                "{key:?}"
+            );
+        }
+    }
+
+    fn type_text(&mut self, text: &str) {
+        for letter in text.chars() {
+            self.press(&[Key::Letter(letter)]);
+        }
+    }
+
+    fn picture(&mut self, width: u16, height: u16) -> String {
+        let area = Rect::new(0, 0, width, height);
+        let mut buffer = Buffer::empty(area);
+        self.view
+            .draw(&self.journal, &self.analysis, (6, 0), area, &mut buffer);
+        let rows = buffer.content.chunks(usize::from(width));
+        let lines = rows.map(|row| row.iter().map(|cell| cell.symbol()).collect::<String>());
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+#[test]
+fn a_call_is_found_opened_and_read() {
+    let mut fixture = Fixture::new();
+    let list = fixture.picture(140, 20);
+    for text in [
+        "user1@x",
+        "user4@x",
+        "standing",
+        "refused 486",
+        "10.0.0.1:5060",
+        "INVITE",
+    ] {
+        assert!(list.contains(text), "{text}: {list}");
+    }
+    fixture.press(&[Key::Down, Key::Enter]);
+    let ladder = fixture.picture(140, 30);
+    assert!(
+        ladder.contains("user3@x → user4@x") && ladder.contains("486 Busy Here"),
+        "{ladder}"
+    );
+    assert!(ladder.contains('▶') && ladder.contains('◀'), "{ladder}");
+    fixture.press(&[Key::Last, Key::Enter]);
+    let message = fixture.picture(140, 30);
+    assert!(message.contains("SIP/2.0 486 Busy Here"), "{message}");
+    assert!(
+        !message.contains('\u{1b}') && message.contains("a\u{fffd}[2Jb"),
+        "{message}"
+    );
+    fixture.press(&[Key::Back, Key::Back]);
+    assert!(fixture.picture(140, 20).contains("user1@x"));
+    assert_eq!(
+        fixture.view.press(Key::Letter('q'), &mut fixture.journal),
+        Wish::Quit
+    );
+}
+
+#[test]
+fn a_search_lists_what_has_it() {
+    let mut fixture = Fixture::new();
+    fixture.press(&[Key::Letter('/')]);
+    fixture.type_text("busy herx");
+    fixture.press(&[Key::Erase, Key::Letter('e'), Key::Enter]);
+    let list = fixture.picture(140, 20);
+    assert!(
+        !list.contains("user1@x") && list.contains("user3@x"),
+        "{list}"
+    );
+    // What comes later is found, too.
+    fixture.see((2, 1), "SIP/2.0 486 Busy Here\r\nCall-ID: call-1\r\n\r\n");
+    assert!(fixture.picture(140, 20).contains("user1@x"));
+    fixture.press(&[Key::Back]);
+    assert!(fixture.picture(140, 20).contains("user1@x"));
+}
+
+#[test]
+fn a_selection_is_saved_and_read_again() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("calls.pcapng");
+    let mut fixture = Fixture::new();
+    fixture.picture(140, 20);
+    fixture.press(&[Key::Down, Key::Letter(' '), Key::Letter('s')]);
+    for _ in 0.."calls.pcapng".len() {
+        fixture.press(&[Key::Erase]);
+    }
+    fixture.type_text(&path.display().to_string());
+    fixture.press(&[Key::Enter]);
+    let picture = fixture.picture(140, 20);
+    assert!(
+        picture.contains("3 messages of 1 calls are saved"),
+        "{picture}"
+    );
+    let file = std::fs::File::open(&path).expect("it was written");
+    let mut reader = capture::Reader::open(file, 0).expect("a capture");
+    let mut again = Journal::new(JournalBounds::default(), 1);
+    while reader
+        .step(&mut |seen| again.see(&seen))
+        .expect("it is whole")
+    {}
+    let dialogs: Vec<&Dialog> = again.dialogs().collect();
+    assert_eq!(dialogs.len(), 1);
+    assert_eq!(
+        (&*dialogs[0].call_id, dialogs[0].messages.len()),
+        ("call-2", 3)
+    );
+
+    // What is there is not written over.
+    fixture.press(&[Key::Letter('s')]);
+    for _ in 0.."calls.pcapng".len() {
+        fixture.press(&[Key::Erase]);
+    }
+    fixture.type_text(&path.display().to_string());
+    fixture.press(&[Key::Enter]);
+    assert!(
+        fixture.view.note.contains("already"),
+        "{}",
+        fixture.view.note
+    );
+}
+
+#[test]
+fn figures_and_small_windows_are_shown() {
+    let mut fixture = Fixture::new();
+    fixture.press(&[Key::Letter('i')]);
+    let figures = fixture.picture(140, 60);
+    assert!(
+        figures.contains("SIP messages") && figures.contains("486"),
+        "{figures}"
+    );
+    fixture.press(&[
+        Key::PageDown,
+        Key::PageUp,
+        Key::Last,
+        Key::First,
+        Key::Letter('i'),
+    ]);
+    for (width, height) in [
+        (0, 0),
+        (1, 1),
+        (39, 5),
+        (40, 6),
+        (41, 7),
+        (80, 16),
+        (300, 200),
+    ] {
+        for key in [
+            Key::Enter,
+            Key::Enter,
+            Key::Back,
+            Key::Letter('i'),
+            Key::Back,
+        ] {
+            fixture.picture(width, height);
+            fixture.press(&[key]);
+        }
+        fixture.press(&[Key::Back]);
+    }
+    fixture.press(&[Key::Enter, Key::Letter('c')]);
+    assert!(!fixture.picture(140, 20).contains("user1"));
+    fixture.press(&[
+        Key::Enter,
+        Key::Down,
+        Key::PageUp,
+        Key::Letter(' '),
+        Key::Last,
+    ]);
+    fixture.press(&[Key::Letter('p')]);
+    assert!(fixture.view.is_paused() && fixture.picture(80, 16).contains("paused"));
+}

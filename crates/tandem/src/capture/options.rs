@@ -1,0 +1,120 @@
+//! What all ways of analysing have in common: what to look into, and where results go.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use capture::{Filter, Output, Settings};
+use clap::Args;
+use report::{Decimal, Machine};
+use serde::Serialize;
+
+use crate::demo::command_line;
+use crate::perf::output::write;
+use crate::values::count;
+
+/// What is looked into, and how.
+#[derive(Args, Clone, Debug, Serialize)]
+pub(super) struct Inputs {
+    /// Look into these packets only: host, net, port, portrange, src, dst, udp, tcp, sctp, and, or, not, as
+    /// tcpdump means them
+    #[arg(long, value_name = "EXPRESSION", value_parser = expression)]
+    filter: Option<String>,
+
+    /// UDP ports where SCTP is expected, beside 9899
+    #[arg(long, value_name = "PORT,…", value_delimiter = ',')]
+    sctp_port: Vec<u16>,
+
+    /// The secrets of TLS connections, as programs write them where SSLKEYLOGFILE says
+    #[arg(long, value_name = "FILE")]
+    pub(super) key_log: Option<PathBuf>,
+
+    /// Calls that may be open at a time; messages of others are counted only
+    #[arg(long, value_name = "N", default_value_t = 200_000,
+          value_parser = |text: &str| count(text, 1..=100_000_000).map(|calls| calls as usize))]
+    pub(super) open_calls: usize,
+}
+
+/// Where results go.
+#[derive(Args, Clone, Debug, Serialize)]
+pub(super) struct Outputs {
+    /// Write a line for each session: timestamps and delays
+    #[arg(long, value_name = "FILE")]
+    pub(super) csv: Option<PathBuf>,
+
+    /// Write decimal commas and semicolons to the CSV, as spreadsheets of many countries expect
+    #[arg(long, requires = "csv")]
+    decimal_comma: bool,
+
+    /// Write everything as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(super) json: Option<PathBuf>,
+
+    /// Write a page with plots, and ladder diagrams of the calls that failed and of the fifty slowest
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
+
+    /// Rows of sessions to show
+    #[arg(long, value_name = "N", default_value_t = 20,
+          value_parser = |text: &str| count(text, 0..=1_000_000).map(|rows| rows as usize))]
+    pub(super) sessions: usize,
+}
+
+fn expression(text: &str) -> Result<String, String> {
+    match text.parse::<Filter>() {
+        Ok(_) => Ok(text.to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+impl Inputs {
+    /// How packets are to be read. `seed` makes hashes unpredictable.
+    pub(super) fn settings(&self, seed: u64) -> anyhow::Result<Settings> {
+        let mut settings = Settings {
+            seed,
+            filter: self.filter.as_deref().map(str::parse).transpose()?,
+            ..Settings::default()
+        };
+        settings.sctp_udp_ports.extend(&self.sctp_port);
+        Ok(settings)
+    }
+}
+
+impl Outputs {
+    /// The files that are written.
+    pub(super) fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        [&self.csv, &self.json, &self.html].into_iter().flatten()
+    }
+
+    pub(super) fn decimal(&self) -> Decimal {
+        match self.decimal_comma {
+            true => Decimal::Comma,
+            false => Decimal::Point,
+        }
+    }
+
+    /// Writes the page, if it is asked for. `what` says what was analysed.
+    pub(super) fn write_page(
+        &self,
+        output: &Output,
+        what: (&str, String),
+        chunks: Option<&capture::ChunkArrows>,
+    ) -> anyhow::Result<()> {
+        let Some(path) = &self.html else {
+            return Ok(());
+        };
+        let parameters = vec![(what.0.to_owned(), what.1)];
+        let html = output.to_html(&command_line(), Machine::detect(), 0, parameters, chunks);
+        write(path, &html)
+    }
+}
+
+/// Reads a key log that must have secrets.
+pub(super) fn add_keys(settings: &mut Settings, path: &Path) -> anyhow::Result<()> {
+    let lines = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    anyhow::ensure!(
+        settings.keys.add(&lines) > 0,
+        "{} has no secret of a TLS connection: a line of a key log is LABEL RANDOM SECRET in hexadecimal",
+        path.display()
+    );
+    Ok(())
+}
