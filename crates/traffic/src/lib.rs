@@ -1,2 +1,40 @@
-//! Raw traffic by plan.
+//! Raw traffic by plan, as the generator of document 004 sends it: packets of chosen sizes, rates, patterns
+//! and contents over UDP, TCP and SCTP, encrypted or not, and what becomes of them.
+//!
+//! The cores do no I/O: [`Composer`] makes packets, [`Reception`] takes them, [`Echoes`] those that come
+//! back, [`Schedule`] says when one leaves. A [`Receiver`] waits for senders, [`send`] is one.
 #![forbid(unsafe_code)]
+
+mod clock;
+mod composer;
+mod control;
+mod encryption;
+mod header;
+mod interface;
+pub mod link_budget;
+mod payload;
+mod plan;
+mod receiver;
+mod reception;
+mod result;
+mod schedule;
+mod sender;
+mod times;
+
+/// The port of receivers where none is given; that of `tandem perf` is the one before it.
+pub const DEFAULT_PORT: u16 = 5212;
+
+pub use clock::Timestamp;
+pub use composer::{Composer, Echoes, Packets};
+pub use control::{Frames, Order, max_size};
+pub use encryption::{Cipher, Encryption, Forged, Key};
+pub use header::{HEADER_OCTETS, Header, Kind, MAX_PACKET_OCTETS};
+pub use interface::Interface;
+pub use payload::Payload;
+pub use plan::{Limit, Rate, RunPlan, link_speed};
+pub use receiver::{Receiver, ReceiverConfig, ReceiverEvent};
+pub use reception::{ReceiverReport, Reception, Second};
+pub use result::{LinkShare, Run};
+pub use schedule::{Pattern, Schedule};
+pub use sender::{Progress, SenderConfig, send};
+pub use times::{TimeSummary, Times, Work};

@@ -1,0 +1,201 @@
+//! The receiver: it waits for senders, takes their packets, and reports.
+
+mod channel;
+mod datagrams;
+pub(crate) mod door;
+mod session;
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use perf::{CarrierConfig, Listen};
+use sctp_net::Stack;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+use udp_net::PlainSocket;
+
+use crate::control::Order;
+use crate::reception::{ReceiverReport, Reception};
+
+use datagrams::DatagramThread;
+
+/// The settings of a [`Receiver`].
+#[derive(Clone, Debug)]
+pub struct ReceiverConfig {
+    /// Where to listen.
+    pub listen: Vec<Listen>,
+    /// What carries SCTP.
+    pub carrier: CarrierConfig,
+    /// Senders at a time; further ones are turned away.
+    pub max_senders: usize,
+}
+
+/// What happens at a receiver.
+#[derive(Clone, Debug)]
+pub enum ReceiverEvent {
+    /// A run begins.
+    Began {
+        /// Who sends.
+        sender: SocketAddr,
+        /// What.
+        order: Order,
+    },
+    /// A run is over.
+    Ended {
+        /// Who has sent.
+        sender: SocketAddr,
+        /// What.
+        order: Order,
+        /// How many packets.
+        sent: u64,
+        /// What became of them.
+        report: Box<ReceiverReport>,
+    },
+}
+
+/// How many events wait to be taken; runs wait with them.
+const MAX_EVENTS: usize = 64;
+
+/// A running receiver. Dropping it ends it.
+#[derive(Debug)]
+pub struct Receiver {
+    listening: Vec<String>,
+    local: Vec<Listen>,
+    stacks: Vec<Stack>,
+    events: mpsc::Receiver<ReceiverEvent>,
+    work: JoinSet<anyhow::Result<()>>,
+    _datagrams: Vec<DatagramThread>,
+}
+
+impl Receiver {
+    /// Binds all listeners, or none.
+    ///
+    /// # Errors
+    ///
+    /// When one cannot be bound; the text names it.
+    pub async fn start(config: ReceiverConfig) -> anyhow::Result<Receiver> {
+        let (sender, events) = mpsc::channel(MAX_EVENTS);
+        let registry = Arc::new(Registry {
+            runs: Mutex::default(),
+            places: Arc::new(Semaphore::new(config.max_senders)),
+            events: sender,
+        });
+        let mut receiver = Receiver {
+            listening: Vec::new(),
+            local: Vec::new(),
+            stacks: Vec::new(),
+            events,
+            work: JoinSet::new(),
+            _datagrams: Vec::new(),
+        };
+        door::open_all(&config, &registry, &mut receiver).await?;
+        Ok(receiver)
+    }
+
+    /// Where it listens, in the words of the command line, with what the system chose.
+    pub fn listening(&self) -> &[String] {
+        &self.listening
+    }
+
+    /// Where it listens.
+    pub fn local(&self) -> &[Listen] {
+        &self.local
+    }
+
+    /// The UDP port under its SCTP, if there is one.
+    pub fn encapsulation_port(&self) -> Option<u16> {
+        self.stacks.first().map(|stack| stack.local_addr().port())
+    }
+
+    /// Waits for the next event.
+    ///
+    /// # Errors
+    ///
+    /// When a listener failed: the receiver is of no use any more.
+    pub async fn next(&mut self) -> anyhow::Result<ReceiverEvent> {
+        tokio::select! {
+            event = self.events.recv() => {
+                event.ok_or_else(|| anyhow::anyhow!("the receiver has ended"))
+            }
+            Some(ended) = self.work.join_next() => {
+                ended??;
+                anyhow::bail!("a listener has ended")
+            }
+        }
+    }
+
+    /// Ends all runs, and shuts down the associations that there are.
+    pub async fn close(mut self) {
+        self.work.shutdown().await;
+        for stack in &self.stacks {
+            stack.close().await;
+        }
+    }
+}
+
+/// A run that goes on.
+#[derive(Debug)]
+struct Run {
+    order: Order,
+    /// The host that has announced it; packets of others do not count.
+    from: IpAddr,
+    reception: Mutex<Reception>,
+    socket: Option<Arc<PlainSocket>>,
+    /// Datagrams that had found no room in the socket when the run began.
+    dropped_before: u32,
+}
+
+impl Run {
+    fn reception(&self) -> MutexGuard<'_, Reception> {
+        self.reception
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn report(&self) -> ReceiverReport {
+        let dropped = self
+            .socket
+            .as_ref()
+            .and_then(|socket| socket.dropped().ok());
+        let overruns = dropped.map_or(0, |dropped| dropped.wrapping_sub(self.dropped_before));
+        ReceiverReport {
+            overruns: u64::from(overruns),
+            ..self.reception().report()
+        }
+    }
+}
+
+/// What all listeners of a receiver share.
+#[derive(Debug)]
+struct Registry {
+    runs: Mutex<HashMap<(u64, u32), Arc<Run>>>,
+    /// Senders that may come.
+    places: Arc<Semaphore>,
+    events: mpsc::Sender<ReceiverEvent>,
+}
+
+impl Registry {
+    fn find(&self, experiment: u64, run: u32) -> Option<Arc<Run>> {
+        self.runs().get(&(experiment, run)).cloned()
+    }
+
+    /// Adds a run; false when there is one of that name.
+    fn add(&self, run: &Arc<Run>) -> bool {
+        let key = (run.order.experiment, run.order.run);
+        let mut runs = self.runs();
+        if runs.contains_key(&key) {
+            return false;
+        }
+        runs.insert(key, Arc::clone(run));
+        true
+    }
+
+    fn remove(&self, run: &Run) {
+        self.runs().remove(&(run.order.experiment, run.order.run));
+    }
+
+    fn runs(&self) -> MutexGuard<'_, HashMap<(u64, u32), Arc<Run>>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,169 @@
+//! Sender and receiver over real sockets on loopback. Nothing here depends on how fast the machine is, but
+//! for waiting.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use perf::{CarrierConfig, Listen, Over, Protocol, Target};
+use traffic::{
+    DEFAULT_PORT, Encryption, Limit, Pattern, Payload, Rate, Receiver, ReceiverConfig, Run,
+    RunPlan, SenderConfig, send,
+};
+
+fn carrier(peer_port: u16) -> CarrierConfig {
+    CarrierConfig {
+        over: Over::Udp,
+        encapsulation_port: 0,
+        peer_encapsulation_port: peer_port,
+        kernel_kept_away: false,
+        workers: 1,
+        tap: None,
+    }
+}
+
+async fn receiver(listen: &str) -> Receiver {
+    let config = ReceiverConfig {
+        listen: vec![Listen::parse(listen, DEFAULT_PORT).unwrap()],
+        carrier: carrier(1),
+        max_senders: 4,
+    };
+    Receiver::start(config).await.unwrap()
+}
+
+fn plan(encryption: Encryption, packets: u64, rate: &str) -> RunPlan {
+    RunPlan {
+        size: 200,
+        encryption,
+        pattern: Pattern::Constant,
+        rate: rate.parse().unwrap(),
+        limit: Limit::Packets(packets),
+        echo: 2,
+        payload: Payload::pattern(1),
+        trial: 1,
+    }
+}
+
+async fn run(listen: &str, runs: Vec<RunPlan>) -> Vec<Run> {
+    let receiver = receiver(listen).await;
+    let local = &receiver.local()[0];
+    let config = SenderConfig {
+        target: Target {
+            protocol: local.protocol,
+            hosts: vec![local.addresses[0].to_string()],
+            port: local.port,
+        },
+        may_test: Vec::new(),
+        carrier: carrier(receiver.encapsulation_port().unwrap_or(1)),
+        local_addresses: Vec::new(),
+        experiment: 42,
+        link_speed: Some(100_000_000),
+        seed: 1,
+        runs,
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    let results = send(&config, stop, |_| {}).await.unwrap();
+    receiver.close().await;
+    results
+}
+
+fn assert_complete(run: &Run, packets: u64) {
+    assert_eq!((run.sent, run.refused), (packets, 0), "{run:?}");
+    assert_eq!((run.receiver.received, run.lost), (packets, 0), "{run:?}");
+    assert_eq!((run.receiver.duplicates, run.receiver.reordered), (0, 0));
+    assert_eq!((run.receiver.forged, run.receiver.malformed), (0, 0));
+    assert_eq!(run.receiver.bytes, packets * run.packet_bytes as u64);
+    assert_eq!(run.receiver.echoed, packets / 2);
+    assert_eq!((run.round_trip.count, run.echoes_lost), (packets / 2, 0));
+    assert!(run.receiver.same_clock);
+    assert_eq!(run.receiver.one_way.count, packets);
+    assert!(run.receiver.one_way.min_ms < run.round_trip.max_ms);
+    let is_encrypted = run.encryption != Encryption::None;
+    let sealed = if is_encrypted { packets } else { 0 };
+    assert_eq!(run.sealing.packets, sealed);
+    assert_eq!(run.receiver.opening.packets, sealed);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_encryption_over_every_transport() {
+    for listen in ["udp:127.0.0.1:0", "tcp:127.0.0.1:0", "sctp:127.0.0.1:0"] {
+        let plans: Vec<RunPlan> = Encryption::ALL
+            .into_iter()
+            .map(|encryption| plan(encryption, 300, "3k"))
+            .collect();
+        let runs = run(listen, plans).await;
+        assert_eq!(runs.len(), 4);
+        for run in &runs {
+            assert_complete(run, 300);
+            assert!(run.link.as_ref().unwrap().max_packets_per_second > 0.0);
+        }
+        assert_eq!(runs[1].packet_bytes, 216);
+        assert!(runs[1].secure && !runs[3].secure);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ipv6_carries_as_well() {
+    if std::net::UdpSocket::bind("[::1]:0").is_err() {
+        println!("skipped: this host has no IPv6");
+        return;
+    }
+    for listen in ["udp:[::1]:0", "tcp:[::1]:0", "sctp:[::1]:0"] {
+        let runs = run(listen, vec![plan(Encryption::Aes256Gcm, 100, "2k")]).await;
+        assert_complete(&runs[0], 100);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn streams_lose_nothing_as_fast_as_they_go() {
+    for listen in ["tcp:127.0.0.1:0", "sctp:127.0.0.1:0"] {
+        let runs = run(listen, vec![plan(Encryption::None, 20_000, "unlimited")]).await;
+        assert_complete(&runs[0], 20_000);
+        assert!(runs[0].on_schedule, "there is none");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_time_limit_ends_a_run_with_its_packets() {
+    let mut plan = plan(Encryption::None, 1, "1k");
+    plan.limit = Limit::Seconds(Duration::from_millis(250));
+    plan.pattern = "on-off:50ms,50ms".parse().unwrap();
+    let runs = run("udp:127.0.0.1:0", vec![plan]).await;
+    // 50 of each tenth of a second, unless the machine slept at the very end.
+    assert!((100..=150).contains(&runs[0].sent), "{}", runs[0].sent);
+    assert_eq!(runs[0].lost, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strangers_and_refusals_are_told() {
+    let receiver = receiver("tcp:127.0.0.1:0").await;
+    let mut config = SenderConfig {
+        target: Target {
+            protocol: Protocol::Udp,
+            hosts: vec!["192.0.2.1".into()],
+            port: receiver.local()[0].port,
+        },
+        may_test: Vec::new(),
+        carrier: carrier(1),
+        local_addresses: Vec::new(),
+        experiment: 1,
+        link_speed: None,
+        seed: 1,
+        runs: vec![plan(Encryption::None, 1, "1")],
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    let error = send(&config, Arc::clone(&stop), |_| {}).await.unwrap_err();
+    assert!(
+        error.to_string().contains("--i-may-test 192.0.2.1"),
+        "{error}"
+    );
+    // It listens for TCP alone.
+    config.target.hosts = vec!["127.0.0.1".into()];
+    let error = send(&config, stop, |_| {}).await.unwrap_err();
+    assert!(
+        error.to_string().contains("does not listen for udp"),
+        "{error}"
+    );
+    assert_eq!(Rate::Unlimited.packets_per_second(1), None);
+    receiver.close().await;
+}
