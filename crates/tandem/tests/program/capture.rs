@@ -186,7 +186,7 @@ fn mistakes_are_explained() {
 }
 
 /// The sessions and registrations of the demo's runs are those of the capture.
-fn agree_with_demo(run: &Value, demo: &Value) {
+pub(crate) fn agree_with_demo(run: &Value, demo: &Value) {
     let runs = demo["runs"].as_array().expect("a list");
     let total = |member: &str| -> u64 { runs.iter().filter_map(|run| run[member].as_u64()).sum() };
     let (attempted, completed) = (total("attempted"), total("completed"));
@@ -350,12 +350,12 @@ fn tshark_counts(tshark: &PathBuf, capture: &Path) -> BTreeMap<String, u64> {
     counts
 }
 
-fn json(path: &Path) -> Value {
+pub(crate) fn json(path: &Path) -> Value {
     let text = fs::read_to_string(path).expect("it was written");
     serde_json::from_str(&text).expect("JSON")
 }
 
-fn check(output: &Output) {
+pub(crate) fn check(output: &Output) {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
 }

@@ -1,6 +1,7 @@
 //! The program as people and peers meet it.
 
 mod capture;
+mod capture_live;
 mod demo;
 mod location;
 mod operation;

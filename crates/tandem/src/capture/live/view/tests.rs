@@ -79,7 +79,7 @@ impl Fixture {
         let mut buffer = Buffer::empty(area);
         self.view
             .draw(&self.journal, &self.analysis, (6, 0), area, &mut buffer);
-        let rows = buffer.content.chunks(usize::from(width));
+        let rows = buffer.content.chunks(usize::from(width).max(1));
         let lines = rows.map(|row| row.iter().map(|cell| cell.symbol()).collect::<String>());
         lines.collect::<Vec<_>>().join("\n")
     }
