@@ -3,6 +3,7 @@
 //! They are what `tandem load calls` and its like run. Their templates hold nothing that a call does not
 //! need, and the session description has the length of a real phone's.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use sip::Method;
@@ -153,6 +154,20 @@ pub fn answer(plan: &AnswerPlan) -> Result<Script, BuiltinError> {
 /// None: see [`BuiltinError`].
 pub fn register() -> Result<Script, BuiltinError> {
     request("register", REGISTER)
+}
+
+/// A caller whose INVITE is to be answered with one of these final statuses (300 to 699), by which the call
+/// is over.
+///
+/// # Errors
+///
+/// None: see [`BuiltinError`].
+pub fn refused(statuses: RangeInclusive<u16>) -> Result<Script, BuiltinError> {
+    let steps = vec![
+        Step::Send(Send::new(Template::parse(INVITE)?)),
+        Step::Expect(Expect::response(statuses)),
+    ];
+    Ok(Script::new("refused call", steps, Vec::new())?)
 }
 
 /// An OPTIONS to the peer.

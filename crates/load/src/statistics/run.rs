@@ -33,6 +33,8 @@ pub struct Statistics {
     pub metrics: Metrics,
     /// The published figures.
     pub published: Published,
+    /// From INVITEs to their final responses, whichever these are.
+    pub answer_delay: Delays,
     /// From other requests than INVITE, BYE and REGISTER to their 2xx.
     pub request_delay: Delays,
     /// How INVITEs were answered.
@@ -65,6 +67,8 @@ pub struct ArrivalCounts {
     pub started: u64,
     /// Of these, not begun because as many as allowed were in flight.
     pub not_started: u64,
+    /// When the last one was begun.
+    pub last: Option<Instant>,
 }
 
 /// How attempts of a kind ended.
@@ -115,6 +119,7 @@ impl Statistics {
             failures: Failures::default(),
             metrics: Metrics::default(),
             published: Published::default(),
+            answer_delay: Delays::new(),
             request_delay: Delays::new(),
             invite_codes: Codes::default(),
             bye_codes: Codes::default(),
@@ -132,6 +137,7 @@ impl Statistics {
     pub fn note_started(&mut self, due: Instant, now: Instant) {
         self.arrivals.offered += 1;
         self.arrivals.started += 1;
+        self.arrivals.last = self.arrivals.last.max(Some(now));
         let lateness = now.saturating_duration_since(due);
         self.lateness.record(lateness);
         self.series.at(due).offered += 1;
@@ -171,7 +177,7 @@ impl Statistics {
         }
     }
 
-    /// Adds those of another worker of the same run.
+    /// Adds those of another worker of the same run, or of a later run.
     pub fn merge(&mut self, other: &Statistics) {
         // Named one by one, so that none is forgotten when there are more.
         let Statistics {
@@ -183,6 +189,7 @@ impl Statistics {
             failures,
             metrics,
             published,
+            answer_delay,
             request_delay,
             invite_codes,
             bye_codes,
@@ -197,6 +204,7 @@ impl Statistics {
         self.arrivals.offered += arrivals.offered;
         self.arrivals.started += arrivals.started;
         self.arrivals.not_started += arrivals.not_started;
+        self.arrivals.last = self.arrivals.last.max(arrivals.last);
         self.calls.merge(*calls);
         self.served.merge(*served);
         self.registrations.merge(*registrations);
@@ -204,6 +212,7 @@ impl Statistics {
         self.failures.merge(failures);
         self.metrics.merge(metrics);
         self.published.merge(published);
+        self.answer_delay.merge(answer_delay);
         self.request_delay.merge(request_delay);
         self.invite_codes.merge(invite_codes);
         self.bye_codes.merge(bye_codes);
@@ -269,6 +278,9 @@ impl Statistics {
     fn record_setup(&mut self, call: &CallRecord) {
         self.metrics.add_setup(call);
         let attempt = &call.attempt;
+        if let Some(answered) = call.answered {
+            self.answer_delay.record(answered);
+        }
         let is_decided = attempt.status.is_some() || attempt.outcome != Outcome::Unfinished;
         if is_decided {
             self.invite_codes.count(attempt.status);

@@ -118,19 +118,14 @@ impl Series {
         &mut self.intervals[index]
     }
 
-    /// Adds the counts of another series of the same run: same origin, and intervals that were as long in
-    /// the beginning.
+    /// Adds the counts of another series: of the same run or a later one, with intervals that were as long
+    /// in the beginning.
     pub fn merge(&mut self, other: &Series) {
         while self.width < other.width {
             self.widen();
         }
-        let joined = (self.width.as_nanos() / other.width.as_nanos()).max(1) as usize;
-        for (index, interval) in other.intervals.iter().enumerate() {
-            let index = index / joined;
-            if self.intervals.len() <= index {
-                self.intervals.resize(index + 1, Interval::default());
-            }
-            self.intervals[index].merge(interval);
+        for (index, interval) in (0..).zip(&other.intervals) {
+            self.at(other.origin + other.width * index).merge(interval);
         }
     }
 
@@ -176,6 +171,18 @@ mod tests {
         assert_eq!(series.width(), seconds(8));
         let started: u64 = series.intervals().iter().map(|each| each.started).sum();
         assert_eq!(started, 20_000);
+    }
+
+    #[test]
+    fn a_later_run_comes_later() {
+        let origin = Instant::now();
+        let mut series = Series::new(origin, seconds(1));
+        series.at(origin).started += 1;
+        let mut later = Series::new(origin + seconds(2), seconds(1));
+        later.at(origin + seconds(3)).started += 1;
+        series.merge(&later);
+        let started: Vec<u64> = series.intervals().iter().map(|each| each.started).collect();
+        assert_eq!(started, [1, 0, 0, 1]);
     }
 
     #[test]

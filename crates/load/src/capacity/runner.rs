@@ -1,0 +1,288 @@
+//! Runs steps on emulated users.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use super::{Procedure, Step, StepResult, Workload};
+use crate::driver::{Doing, LoadError, LoadPlan, LoadRun, Outcome, Pace, RunConfig, What};
+use crate::statistics::Statistics;
+
+/// The users that a workload needs, and what they do.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The users. Where a step says how many callers there are, that many.
+    pub config: RunConfig,
+    /// Other users, who only answer: callees that are not registered at the server.
+    pub companions: Option<RunConfig>,
+    /// What callers do. For registrations it is of no account.
+    pub work: Vec<Doing>,
+    /// Whether users register before the first step.
+    pub registers: bool,
+    /// Attempts that may be under way at a time.
+    pub in_flight: usize,
+}
+
+impl Setup {
+    /// Users who register and then do one thing.
+    pub fn new(config: RunConfig, work: What) -> Setup {
+        let plan = LoadPlan::new(work, Pace::Serve { time: None });
+        Setup {
+            config,
+            companions: None,
+            work: plan.work,
+            registers: true,
+            in_flight: plan.in_flight,
+        }
+    }
+}
+
+/// Runs the steps of procedures, one after the other, against a server.
+///
+/// Users stay from step to step as long as the workload and their number are the same. For
+/// [`Workload::Registrations`] there are new ones in each step, whose bindings the server does not have: it
+/// takes as many callers as attempts, and `--expires` of an hour (RFC 7502 section 6.7).
+#[derive(Debug)]
+pub struct StepRunner {
+    setups: Vec<(Workload, Setup)>,
+    /// How long all users may take to register.
+    register_within: Duration,
+    /// Between steps, so that the server is rid of the last one.
+    settle: Duration,
+    present: Option<Present>,
+}
+
+/// The users that there are.
+#[derive(Debug)]
+struct Present {
+    workload: Workload,
+    callers: u32,
+    users: LoadRun,
+    companions: Option<LoadRun>,
+    /// What registering them showed, until a step takes it.
+    registration: Option<Outcome>,
+}
+
+/// Why a step could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum StepError {
+    /// The users could not be started, or stopped.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// Nobody said what to do.
+    #[error("there are no users for {}", .0.name())]
+    Workload(Workload),
+    /// Users could not register, without whom a step says nothing.
+    #[error("{missing} of {users} users could not register within {} s", .within.as_secs_f64())]
+    Unregistered {
+        /// Users who did not.
+        missing: u32,
+        /// Users who were to.
+        users: u32,
+        /// How long they had.
+        within: Duration,
+    },
+}
+
+impl StepRunner {
+    /// A runner with users for these workloads. There are two seconds between steps, and users have a minute
+    /// to register.
+    pub fn new(setups: Vec<(Workload, Setup)>) -> StepRunner {
+        StepRunner {
+            setups,
+            register_within: Duration::from_secs(60),
+            settle: Duration::from_secs(2),
+            present: None,
+        }
+    }
+
+    /// Between steps it is quiet for so long.
+    #[must_use]
+    pub fn settle(mut self, settle: Duration) -> StepRunner {
+        self.settle = settle;
+        self
+    }
+
+    /// Users may take so long to register.
+    #[must_use]
+    pub fn register_within(mut self, within: Duration) -> StepRunner {
+        self.register_within = within;
+        self
+    }
+
+    /// Runs a procedure to its end. Before each step and after it somebody may look at what there is; who
+    /// says `false` ends it.
+    ///
+    /// # Errors
+    ///
+    /// When users cannot be started or cannot register.
+    pub async fn run(
+        &mut self,
+        procedure: &mut impl Procedure,
+        mut look: impl FnMut(&Step, Option<&StepResult>) -> bool,
+    ) -> Result<(), StepError> {
+        while let Some(step) = procedure.next_step() {
+            if !look(&step, None) {
+                break;
+            }
+            let result = self.run_step(&step).await?;
+            let goes_on = look(&step, Some(&result));
+            procedure.handle_result(result);
+            if !goes_on {
+                break;
+            }
+            tokio::time::sleep(self.settle).await;
+        }
+        Ok(())
+    }
+
+    /// Runs one step.
+    ///
+    /// # Errors
+    ///
+    /// When users cannot be started or cannot register.
+    pub async fn run_step(&mut self, step: &Step) -> Result<StepResult, StepError> {
+        let setup = self
+            .setups
+            .iter()
+            .find(|(workload, _)| *workload == step.workload)
+            .map(|(_, setup)| setup.clone())
+            .ok_or(StepError::Workload(step.workload))?;
+        let mut present = self.users(step, &setup).await?;
+        let plan = LoadPlan {
+            work: work(step, &setup),
+            pace: Pace::Open(step.arrivals()),
+            in_flight: setup.in_flight,
+            drain: None,
+        };
+        let outcome = run_until_failure(&mut present.users, plan, step).await?;
+        let registration = present.registration.take();
+        self.present = Some(present);
+        Ok(result(step, outcome, registration))
+    }
+
+    /// Closes all connections.
+    pub async fn shutdown(mut self) {
+        self.leave().await;
+    }
+
+    /// The users for a step: those that there are, or new ones.
+    async fn users(&mut self, step: &Step, setup: &Setup) -> Result<Present, StepError> {
+        let callers = step.users.unwrap_or(setup.config.users);
+        // Who is to register first must not be registered, and a rung is to begin like the one before it.
+        let is_fresh = matches!(
+            step.workload,
+            Workload::Registrations | Workload::RegistrationsAndSessions
+        );
+        let is_right = |present: &mut Present| {
+            !is_fresh && present.workload == step.workload && present.callers == callers
+        };
+        if let Some(present) = self.present.take_if(is_right) {
+            return Ok(present);
+        }
+        self.leave().await;
+        let companions = match &setup.companions {
+            Some(config) => Some(LoadRun::start(config.clone()).await?),
+            None => None,
+        };
+        let mut users = LoadRun::start(RunConfig {
+            users: callers,
+            ..setup.config.clone()
+        })
+        .await?;
+        let mut registration = None;
+        if setup.registers && step.workload != Workload::Registrations {
+            let outcome = users.register(None, self.register_within).await?;
+            let missing = outcome
+                .statistics
+                .arrivals
+                .started
+                .saturating_sub(u64::from(outcome.registered));
+            // On a ladder those who could not register are part of what is measured.
+            if missing > 0 && step.workload != Workload::RegistrationsAndSessions {
+                return Err(StepError::Unregistered {
+                    missing: u32::try_from(missing).unwrap_or(u32::MAX),
+                    users: outcome.registered + u32::try_from(missing).unwrap_or(u32::MAX),
+                    within: self.register_within,
+                });
+            }
+            registration = Some(outcome);
+        }
+        Ok(Present {
+            workload: step.workload,
+            callers,
+            users,
+            companions,
+            registration,
+        })
+    }
+
+    async fn leave(&mut self) {
+        if let Some(present) = self.present.take() {
+            present.users.shutdown().await;
+            if let Some(companions) = present.companions {
+                companions.shutdown().await;
+            }
+        }
+    }
+}
+
+/// What callers do in a step.
+fn work(step: &Step, setup: &Setup) -> Vec<Doing> {
+    match step.workload {
+        Workload::Registrations | Workload::Reregistrations => {
+            LoadPlan::new(What::Register, Pace::Serve { time: None }).work
+        }
+        _ => setup.work.clone(),
+    }
+}
+
+/// Runs a plan, and begins nothing more when a step has failed that may stop then.
+async fn run_until_failure(
+    users: &mut LoadRun,
+    plan: LoadPlan,
+    step: &Step,
+) -> Result<Outcome, LoadError> {
+    let mut live = users.live();
+    let control = users.control();
+    let mut run = pin!(users.run(plan));
+    if !step.stops_at_failure {
+        return run.await;
+    }
+    loop {
+        tokio::select! {
+            outcome = &mut run => return outcome,
+            changed = live.changed() => {
+                if changed.is_err() {
+                    return run.await;
+                }
+                if has_failed(step, &live.borrow_and_update().statistics) {
+                    control.stop();
+                    return run.await;
+                }
+            }
+        }
+    }
+}
+
+fn has_failed(step: &Step, statistics: &Statistics) -> bool {
+    match step.workload {
+        Workload::Sessions => statistics.metrics.session_requests > statistics.metrics.established,
+        _ => statistics.failed() > 0,
+    }
+}
+
+fn result(step: &Step, outcome: Outcome, registration: Option<Outcome>) -> StepResult {
+    let mut statistics = outcome.statistics;
+    let begun = statistics.series.origin();
+    let took = statistics
+        .arrivals
+        .last
+        .map_or(outcome.time, |last| last.saturating_duration_since(begun));
+    let is_part = step.workload == Workload::RegistrationsAndSessions;
+    if let Some(registration) = registration.filter(|_| is_part) {
+        let mut whole = registration.statistics;
+        whole.merge(&statistics);
+        statistics = whole;
+    }
+    StepResult::new(step, statistics, took, outcome.validity)
+}
