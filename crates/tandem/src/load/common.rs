@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use clap::{Args, ValueEnum};
-use load::driver::Connections;
+use load::driver::{Connections, RunConfig};
 use load::engine::{Directory, Listed};
 use sip::{Peer, Transport};
 use sip_net::{
@@ -140,8 +140,26 @@ impl Network {
         })
     }
 
-    /// Settings of the transports.
-    pub(super) fn transports(&self) -> SipNetConfig {
+    /// What a run is told of the network.
+    pub(super) fn config(&self, found: &Found, transport: Transport, seed: u64) -> RunConfig {
+        RunConfig {
+            transport,
+            target: found.address,
+            peer: found.peer.clone(),
+            connections: match self.connections {
+                Sharing::Shared => Connections::Shared,
+                Sharing::PerUser => Connections::PerUser,
+            },
+            local_ip: self.local_address,
+            local_port: (self.local_port != 0).then_some(self.local_port),
+            workers: self.workers.unwrap_or(0),
+            transports: self.transports(),
+            seed,
+            ..RunConfig::default()
+        }
+    }
+
+    fn transports(&self) -> SipNetConfig {
         let certificate = match (&self.certificate, &self.key) {
             (Some(certificate), Some(key)) => Some(CertificateFiles {
                 certificate: certificate.clone(),
@@ -235,16 +253,12 @@ impl Sharing {
     }
 }
 
-impl From<Sharing> for Connections {
-    fn from(sharing: Sharing) -> Connections {
-        match sharing {
-            Sharing::Shared => Connections::Shared,
-            Sharing::PerUser => Connections::PerUser,
-        }
-    }
-}
-
 impl Population {
+    /// The domain of the users' addresses.
+    pub(super) fn domain(&self, found: &Found) -> String {
+        self.domain.clone().unwrap_or_else(|| found.name.clone())
+    }
+
     /// Whether users have passwords.
     pub(super) fn authenticates(&self) -> bool {
         self.auth.is_some() || self.auth_user.is_some() || self.users_file.is_some()

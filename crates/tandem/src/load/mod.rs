@@ -1,6 +1,7 @@
 //! `tandem load`.
 
 mod calls;
+mod cast;
 mod common;
 mod display;
 mod document;
@@ -8,6 +9,8 @@ mod exit;
 mod job;
 mod page;
 mod records;
+mod register;
+mod requests;
 mod results;
 mod scenarios;
 mod schedule;
@@ -50,6 +53,9 @@ put under load.";
 #[derive(Debug, Subcommand)]
 enum Command {
     Calls(Box<calls::Arguments>),
+    Register(Box<register::Arguments>),
+    Options(Box<requests::Options>),
+    Message(Box<requests::Messages>),
 }
 
 /// Runs the command.
@@ -66,6 +72,9 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
     let outcome = runtime.block_on(async {
         match arguments.command {
             Command::Calls(arguments) => calls::run(*arguments).await,
+            Command::Register(arguments) => register::run(*arguments).await,
+            Command::Options(arguments) => requests::options(*arguments).await,
+            Command::Message(arguments) => requests::messages(*arguments).await,
         }
     });
     runtime.shutdown_background();

@@ -102,7 +102,7 @@ fn push_line(line: &mut String, record: &Record, origin: Instant) {
         "{kind},{side},{},{},{},{:.6},{:.6},{},{},{}",
         attempt.user,
         attempt.peer,
-        Quoted(format!("{:?}", attempt.call_id)),
+        Quoted(&attempt.call_id),
         seconds(attempt.due),
         seconds(attempt.begun),
         Milliseconds(Some(attempt.lateness())),

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use load::arrivals::{self, Plan, Spacing};
+use load::driver::Pace;
+use serde::Serialize;
 
 use crate::values::{count, duration, positive};
 
@@ -50,6 +52,21 @@ pub(super) struct Schedule {
     pub(super) rate_max: Option<f64>,
 }
 
+/// What was asked for, for the document.
+#[derive(Debug, Serialize)]
+pub(super) struct Parameters {
+    rate_per_second: Option<f64>,
+    arrivals: Option<&'static str>,
+    ramp_to_per_second: Option<f64>,
+    ramp_seconds: Option<f64>,
+    step_per_second: Option<f64>,
+    step_seconds: Option<f64>,
+    rate_max_per_second: Option<f64>,
+    calls: Option<u64>,
+    duration_seconds: Option<f64>,
+    limit: Option<u64>,
+}
+
 /// The distances between arrivals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Pattern {
@@ -90,6 +107,29 @@ impl Schedule {
         match (self.calls, self.duration) {
             (None, None) => (None, Some(Self::TIME)),
             ends => ends,
+        }
+    }
+
+    /// What was asked for, for the document.
+    pub(super) fn parameters(&self, pace: &Pace) -> Parameters {
+        let is_open = matches!(pace, Pace::Open(_));
+        let (count, time) = match pace {
+            Pace::Open(plan) => (plan.count, plan.time),
+            Pace::Closed { count, time } => (*count, *time),
+            Pace::Serve { time } => (None, *time),
+        };
+        let seconds = |change: Change| change.time.as_secs_f64();
+        Parameters {
+            rate_per_second: is_open.then(|| self.per_second()),
+            arrivals: is_open.then(|| self.arrivals.name()),
+            ramp_to_per_second: self.ramp.map(|ramp| ramp.per_second),
+            ramp_seconds: self.ramp.map(seconds),
+            step_per_second: self.step.map(|step| step.per_second),
+            step_seconds: self.step.map(seconds),
+            rate_max_per_second: self.rate_max,
+            calls: count,
+            duration_seconds: time.map(|time| time.as_secs_f64()),
+            limit: self.limit,
         }
     }
 

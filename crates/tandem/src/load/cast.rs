@@ -1,0 +1,271 @@
+//! Who calls whom, for the commands that emulate callers and callees.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use anyhow::{Context, ensure};
+use clap::{Args, ValueEnum};
+use load::driver::{Background, LoadPlan, Pace, Peers, Role, RunConfig, What};
+use load::engine::{EngineConfig, RegistrationPlan};
+use load::script::{Script, ScriptId};
+use perf::Bitrate;
+use serde::Serialize;
+
+use super::common::{Network, Population};
+use super::job::{Job, Registration};
+use super::schedule::Schedule;
+use crate::values::{count, positive};
+
+/// Who calls whom.
+#[derive(Args, Debug)]
+pub(super) struct Cast {
+    /// Callers, and as many callees [default: 100, or half of --users-file]
+    #[arg(long, short = 'n', value_name = "N", help_heading = "Users",
+          value_parser = |text: &str| count(text, 1..=10_000_000).map(|users| users as u32))]
+    pub(super) users: Option<u32>,
+
+    /// Which of the users this process has: split them over two machines
+    #[arg(long, value_enum, default_value_t = Side::Both, help_heading = "Users")]
+    pub(super) role: Side,
+
+    /// Call this user, whom somebody else has registered or who is at --via, instead of callees of ours
+    #[arg(long, short = 's', value_name = "USER", help_heading = "Users")]
+    pub(super) service: Option<String>,
+
+    /// Callers call the callees themselves, without a proxy: those of this process, or at --via
+    #[arg(long, help_heading = "Users")]
+    pub(super) direct: bool,
+
+    /// Do not register: the proxy knows where the callees are
+    #[arg(long, help_heading = "Users")]
+    pub(super) no_register: bool,
+
+    /// Registrations a second before the calls [default: as fast as they are answered]
+    #[arg(long, value_name = "RATE", value_parser = positive, help_heading = "Users")]
+    pub(super) register_rate: Option<f64>,
+
+    /// Send UDP datagrams beside the calls, so many bits a second, such as 50Mbit/s
+    #[arg(long, value_name = "BITRATE", value_parser = bitrate, help_heading = "Background")]
+    pub(super) background: Option<Bitrate>,
+
+    /// Where they leave from, an address of this host
+    #[arg(long, value_name = "IP[:PORT]", value_parser = address, default_value = "127.0.0.2:0",
+          requires = "background", help_heading = "Background")]
+    pub(super) background_from: SocketAddr,
+
+    /// Where they go; counted there where that is this host
+    #[arg(long, value_name = "IP[:PORT]", value_parser = address, default_value = "127.0.0.3:0",
+          requires = "background", help_heading = "Background")]
+    pub(super) background_to: SocketAddr,
+}
+
+/// Which users a process has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Side {
+    /// Callers and callees
+    Both,
+    /// Users 1 to n, who call
+    Callers,
+    /// Users n+1 to 2n, who answer until the program is told to end
+    Callees,
+}
+
+/// What one of the commands does.
+#[derive(Debug)]
+pub(super) struct Piece {
+    /// Its name: `calls`.
+    pub(super) command: &'static str,
+    /// What the attempts are called.
+    pub(super) noun: &'static str,
+    /// What users can do; the first is what callers do.
+    pub(super) scripts: Vec<Script>,
+    /// Whether a script uses fields of a file of users.
+    pub(super) uses_fields: bool,
+    /// Whether each caller begins again when it has ended.
+    pub(super) is_closed: bool,
+}
+
+impl Cast {
+    /// What makes no sense in the arguments, if something does not.
+    pub(super) fn check(&self, network: &Network, schedule: &Schedule) -> Result<(), String> {
+        if network.via.is_none() && !self.direct {
+            return Err(
+                "--via PROXY-URI is missing: whom the users talk to, such as --via 127.0.0.1"
+                    .to_owned(),
+            );
+        }
+        if network.via.is_none() && self.role == Side::Callers {
+            return Err("--via is missing: with --direct it says where the callees are".to_owned());
+        }
+        if self.service.is_some() && self.role == Side::Callees {
+            return Err("--service says whom callers call: callees have no use for it".to_owned());
+        }
+        network.transport()?;
+        schedule.plan().map(drop)
+    }
+
+    /// All that is to be done.
+    pub(super) async fn job(
+        &self,
+        piece: Piece,
+        network: &Network,
+        population: &Population,
+        schedule: &Schedule,
+    ) -> anyhow::Result<Job> {
+        let transport = network.transport().map_err(anyhow::Error::msg)?;
+        let found = network.find(transport).await?;
+        // With somebody else to call there are no callees here.
+        let role = match (self.role, &self.service) {
+            (Side::Both, None) => Role::Both,
+            (Side::Both | Side::Callers, _) => Role::Callers,
+            (Side::Callees, _) => Role::Callees,
+        };
+        let sides = if self.service.is_none() { 2 } else { 1 };
+        let (all, directory) = population.directory(
+            |listed| {
+                let in_file = listed.map(|listed| listed / sides);
+                let users = self.users.or(in_file).unwrap_or(100);
+                ensure!(
+                    users > 0,
+                    "the file names too few users: callers and callees are wanted"
+                );
+                Ok(users * sides)
+            },
+            self.service.as_deref(),
+            piece.uses_fields,
+        )?;
+        let users = all / sides;
+        let config = RunConfig {
+            role,
+            direct: self.direct,
+            users,
+            background: self.background(network).await?,
+            engine: EngineConfig {
+                directory: Arc::new(directory),
+                domain: population.domain(&found),
+                is_repeating: !network.no_retransmit,
+                registration: RegistrationPlan {
+                    expires: population.expires,
+                    ..RegistrationPlan::default()
+                },
+                process: std::process::id(),
+                ..EngineConfig::default()
+            },
+            scripts: piece.scripts.into_iter().map(Arc::new).collect(),
+            ..network.config(&found, transport, population.seed)
+        };
+        let (count, time) = schedule.end();
+        let pace = match role {
+            Role::Callees => Pace::Serve {
+                time: schedule.duration,
+            },
+            _ if piece.is_closed => Pace::Closed { count, time },
+            _ => Pace::Open(schedule.plan().map_err(anyhow::Error::msg)?),
+        };
+        let mut plan = LoadPlan::new(What::Script(ScriptId(0)), pace);
+        if let Some(limit) = schedule.limit {
+            plan.in_flight = limit as usize;
+        }
+        if self.service.is_some() {
+            for doing in &mut plan.work {
+                doing.peers = Peers::Range {
+                    first: users + 1,
+                    count: 1,
+                };
+            }
+        }
+        let registers = !self.direct && !self.no_register;
+        Ok(Job {
+            title: format!("tandem load {}: {transport}:{}", piece.command, found.name),
+            noun: piece.noun,
+            config,
+            registration: registers.then_some(Registration {
+                per_second: self.register_rate,
+            }),
+            plan,
+        })
+    }
+
+    async fn background(&self, network: &Network) -> anyhow::Result<Option<Background>> {
+        let Some(bitrate) = self.background else {
+            return Ok(None);
+        };
+        let to = self.background_to;
+        consent::check(&to.ip().to_string(), to.ip(), &network.i_may_test)
+            .context("the background traffic has no place to go")?;
+        Ok(Some(Background {
+            from: self.background_from,
+            to,
+            bits_per_second: bitrate.bits_per_second(),
+            payload: Background::PAYLOAD,
+        }))
+    }
+}
+
+/// What was asked for, for the document.
+#[derive(Debug, Serialize)]
+pub(super) struct Parameters {
+    via: Option<String>,
+    transport: String,
+    connections: &'static str,
+    users: u32,
+    role: &'static str,
+    service: Option<String>,
+    direct: bool,
+    register: bool,
+    #[serde(flatten)]
+    schedule: super::schedule::Parameters,
+    retransmit: bool,
+    authenticates: bool,
+    background_bits_per_second: Option<u64>,
+}
+
+impl Parameters {
+    pub(super) fn new(
+        cast: Option<&Cast>,
+        network: &Network,
+        population: &Population,
+        schedule: &Schedule,
+        job: &Job,
+    ) -> Parameters {
+        Parameters {
+            via: network.via.as_ref().map(|via| via.to_string()),
+            transport: job.config.transport.to_string(),
+            connections: network.connections.name(),
+            users: job.config.users,
+            role: match job.config.role {
+                Role::Both => "both",
+                Role::Callers => "callers",
+                Role::Callees => "callees",
+            },
+            service: cast.and_then(|cast| cast.service.clone()),
+            direct: job.config.direct,
+            register: job.registration.is_some(),
+            schedule: schedule.parameters(&job.plan.pace),
+            retransmit: !network.no_retransmit,
+            authenticates: population.authenticates(),
+            background_bits_per_second: job
+                .config
+                .background
+                .map(|background| background.bits_per_second),
+        }
+    }
+}
+
+/// Reads bits a second: `50Mbit/s`, `50M`.
+fn bitrate(text: &str) -> Result<Bitrate, String> {
+    let number = text.strip_suffix("bit/s").unwrap_or(text);
+    match number.parse::<perf::Pace>()? {
+        perf::Pace::Limited(rate) => Ok(rate),
+        perf::Pace::Unlimited => Err("background traffic has a rate, such as 50Mbit/s".to_owned()),
+    }
+}
+
+/// Reads an address with or without a port.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let wrong = |_| format!("\"{text}\" is no address: IP or IP:PORT is expected");
+    match text.parse::<IpAddr>() {
+        Ok(ip) => Ok(SocketAddr::new(ip, 0)),
+        Err(_) => text.parse().map_err(wrong),
+    }
+}
