@@ -80,13 +80,15 @@ pub(super) struct Problems {
 impl Problems {
     /// More than these are of no use to anybody.
     const MOST: usize = 50;
+    /// Characters of a message: the file can have names that are longer than anybody reads.
+    const LONGEST: usize = 400;
 
     /// Notes what is wrong in a line.
     pub(super) fn add(&mut self, line: usize, message: impl Display) {
         if self.found.len() < Problems::MOST {
             self.found.push(Problem {
                 line,
-                message: message.to_string(),
+                message: shortened(&message.to_string(), Problems::LONGEST),
             });
         }
     }
@@ -126,6 +128,14 @@ pub(super) fn hint(name: &str, known: &[&str]) -> String {
             format!("did you mean \"{nearest}\"?")
         }
         _ => format!("known are {}", known.join(", ")),
+    }
+}
+
+/// As much of a text as this many characters.
+pub(super) fn shortened(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
 }
 

@@ -290,3 +290,126 @@ fn what_cannot_be_is_refused_with_what_to_do() {
     assert!(error.to_string().contains("at most"), "{error}");
     assert_eq!(error.problems().len(), 1);
 }
+
+/// Files that are sound, to be damaged.
+const SOUND: [(&str, &str); 3] = [
+    ("a.toml", include_str!("../../scenarios/rfc3665/3.6.toml")),
+    ("a.toml", include_str!("../../scenarios/rfc3665/2.2.toml")),
+    (
+        "a.xml",
+        "<?xml version=\"1.0\"?>\n<scenario name=\"a\">\n<send retrans=\"500\" start_txn=\"i\"><![CDATA[\n\
+         INVITE sip:[service]@[remote_ip] SIP/2.0\nCall-ID: [call_id]\nX: [cseq] [$1] [authentication username=[field0]]\n\
+         Content-Length: [len]\n\nv=0\n]]></send>\n<recv response=\"180\" optional=\"true\" next=\"1\" test=\"2\"/>\n\
+         <recv response=\"200\" response_txn=\"i\" timeout=\"5\" ontimeout=\"1\"><action>\n\
+         <ereg regexp=\"o=([[:alnum:]]*)\" search_in=\"body\" assign_to=\"1,2\"/>\n\
+         <test assign_to=\"3\" variable=\"2\" compare=\"less_than\" value=\"10\"/>\n</action></recv>\n\
+         <pause distribution=\"uniform\" min=\"1\" max=\"2\"/>\n<label id=\"1\"/>\n<timewait milliseconds=\"4\"/>\n</scenario>\n",
+    ),
+];
+
+proptest::proptest! {
+    /// A damaged file is read or refused, with lines that it has.
+    #[test]
+    fn damaged_files_are_read_or_refused(
+        which in 0..SOUND.len(),
+        damages in proptest::collection::vec((0usize..4096, 0usize..40, 0usize..4096), 1..6),
+    ) {
+        let (name, sound) = SOUND[which];
+        let mut octets = sound.as_bytes().to_vec();
+        for (at, length, from) in damages {
+            // A piece of the file in place of another.
+            let at = at % octets.len();
+            let end = (at + length % 17).min(octets.len());
+            let from = from % octets.len();
+            let piece = octets[from..(from + length).min(octets.len())].to_vec();
+            octets.splice(at..end, piece);
+            if octets.is_empty() {
+                break;
+            }
+        }
+        let lines = 1 + octets.iter().filter(|octet| **octet == b'\n').count();
+        match Scenario::read(Path::new(name), &octets, &Options::default()) {
+            Ok(scenario) => assert!(scenario.caller.is_some() || scenario.callee.is_some()),
+            Err(error) => {
+                assert!(!error.problems().is_empty());
+                for problem in error.problems() {
+                    assert!((1..=lines).contains(&problem.line), "{error}\n{}", String::from_utf8_lossy(&octets));
+                }
+            }
+        }
+    }
+
+    /// Any text as a whole file.
+    #[test]
+    fn any_text_is_read_or_refused(text in "\\PC{0,200}", is_xml in proptest::bool::ANY) {
+        let name = if is_xml { "a.xml" } else { "a.toml" };
+        let _ = Scenario::read(Path::new(name), text.as_bytes(), &Options::default());
+    }
+}
+
+/// What could take a reader long, or much memory, or its stack.
+#[test]
+fn hostile_files_are_refused_quickly() {
+    let many = |text: &str, times: usize| text.repeat(times);
+    let toml_steps = many("[[caller]]\nsend=\"BYE\"\n", 40_000);
+    let jumps = many(
+        "[[caller]]\ngoto=\"a\"\n[[caller]]\nif={chance=0.5}\ngoto=\"a\"\n",
+        10_000,
+    );
+    let nested_tables = format!("{}{}", many("[", 100_000), many("]", 100_000));
+    let nested_values = format!("a = {}", many("[", 500_000));
+    let slots = format!("[[caller]]\nmessage = \"{}\"\n", many("{", 500_000));
+    let elements = format!("<scenario>{}", many("<a>", 300_000));
+    let labels = format!(
+        "<scenario>{}</scenario>",
+        many("<label id=\"1\"/><pause/>", 40_000)
+    );
+    let brackets = format!(
+        "<scenario><send><![CDATA[{}]]></send></scenario>",
+        many("[", 900_000)
+    );
+    let keywords = format!(
+        "<scenario><send><![CDATA[BYE a SIP/2.0\n{}]]></send></scenario>",
+        many("[field0 a=[b c=[d e=[f g=h]]]]", 30_000)
+    );
+    let sums = format!(
+        "<scenario><send><![CDATA[BYE a SIP/2.0\nX: {}]]></send></scenario>",
+        many("[media_port+1]", 60_000)
+    );
+    let expressions = format!(
+        "<scenario><nop><action>{}</action></nop></scenario>",
+        many(
+            "<ereg regexp=\"([a-z]{200}){90}\" assign_to=\"1\"/>",
+            15_000
+        )
+    );
+    let entities = format!(
+        "<!DOCTYPE a [<!ENTITY a \"aaaaaaaaaa\">{}]><scenario>&z;</scenario>",
+        ('b'..='z').fold(String::new(), |text, name| {
+            let before = char::from(name as u8 - 1);
+            text + &format!("<!ENTITY {name} \"{}\">", format!("&{before};").repeat(10))
+        })
+    );
+    for (name, text) in [
+        ("a.toml", toml_steps),
+        ("a.toml", jumps),
+        ("a.toml", nested_tables),
+        ("a.toml", nested_values),
+        ("a.toml", slots),
+        ("a.xml", elements),
+        ("a.xml", labels),
+        ("a.xml", brackets),
+        ("a.xml", keywords),
+        ("a.xml", sums),
+        ("a.xml", expressions),
+        ("a.xml", entities),
+    ] {
+        let started = std::time::Instant::now();
+        let read = Scenario::read(Path::new(name), text.as_bytes(), &Options::default());
+        let error = read.expect_err("too much").to_string();
+        // A generous limit: what is quadratic takes minutes.
+        let taken = started.elapsed();
+        assert!(taken < Duration::from_secs(30), "{taken:?}: {error}");
+        assert!(error.len() < 100_000, "{} octets", error.len());
+    }
+}

@@ -8,7 +8,7 @@ use std::time::Duration;
 use ::toml::Spanned;
 use ::toml::de::{DeArray, DeTable, DeValue};
 
-use crate::scenario::problem::{LineStarts, Problems, hint};
+use crate::scenario::problem::{LineStarts, Problems, hint, shortened};
 
 /// The file that is read, and what is wrong with it so far.
 pub(super) struct File<'t> {
@@ -277,11 +277,7 @@ impl<'r, 't> Value<'r, 't> {
     }
 }
 
-/// As much of a text as fits in a message.
+/// As much of a file's text as reads well in a message.
 fn shown(text: &str) -> String {
-    const MOST: usize = 60;
-    match text.char_indices().nth(MOST) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
+    shortened(text, 60)
 }
