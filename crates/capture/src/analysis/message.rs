@@ -190,7 +190,16 @@ impl<'m> Fields<'m> {
     fn of(scan: &mut Scan<'m>) -> Result<Fields<'m>, Unseen> {
         let mut fields = Fields::default();
         while let Some(field) = scan.next_field().map_err(|_| Unseen::Unreadable)? {
-            let place = match field.name {
+            // Names that begin otherwise need not be looked up.
+            match field.name_text {
+                [
+                    b'V' | b'v' | b'T' | b't' | b'F' | b'f' | b'I' | b'i' | b'C' | b'c',
+                    ..,
+                ] => {}
+                [b'R' | b'r', _, _, _] => {}
+                _ => continue,
+            }
+            let place = match field.name() {
                 Some(Name::Via) => {
                     for value in field.values() {
                         fields.via.get_or_insert(value);

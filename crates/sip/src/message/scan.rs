@@ -1,6 +1,5 @@
 //! Going over a message once, without making an index of it.
 
-use crate::line::{LineEnd, line_end};
 use crate::name::NameCode;
 use crate::syntax::{self, find_near, trim_end, trim_start};
 use crate::{Method, Name};
@@ -47,13 +46,19 @@ pub enum StartLine<'a> {
 /// A field of a message that is scanned.
 #[derive(Clone, Copy, Debug)]
 pub struct ScannedField<'a> {
-    /// Its name; `None` for one that has no variant of its own, or a line that is no field.
-    pub name: Option<Name<'static>>,
+    /// Its name as written; empty where the line is no field.
+    pub name_text: &'a [u8],
     /// Its value, without the white space around it. It may be folded.
     pub value: &'a [u8],
 }
 
 impl<'a> ScannedField<'a> {
+    /// Its name; `None` for one that has no variant of its own, or a line that is no field.
+    #[inline]
+    pub fn name(&self) -> Option<Name<'static>> {
+        NameCode::of(self.name_text).name()
+    }
+
     /// The values of a comma-separated list, without empty ones (RFC 3261 section 7.3.1).
     #[inline]
     pub fn values(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
@@ -151,12 +156,12 @@ impl<'a> Scan<'a> {
         self.at = end.next;
         let line = &self.octets[start..end.end];
         let colon = find_near(b':', line);
-        let name = match colon {
-            Some(colon) => NameCode::of(trim_end(&line[..colon])).name(),
-            None => None,
-        };
+        let name_text = trim_end(&line[..colon.unwrap_or(0)]);
         let value = trim_end(trim_start(&line[colon.map_or(0, |colon| colon + 1)..]));
-        if let Some(Name::ContentLength) = name {
+        let field = ScannedField { name_text, value };
+        if let Some(b'C' | b'c' | b'L' | b'l') = name_text.first()
+            && let Some(Name::ContentLength) = field.name()
+        {
             self.content_length = match self.content_length {
                 ContentLength::Missing => {
                     syntax::number(value).map_or(ContentLength::Unusable, ContentLength::Is)
@@ -164,7 +169,7 @@ impl<'a> Scan<'a> {
                 _ => ContentLength::Unusable,
             };
         }
-        Ok(Some(ScannedField { name, value }))
+        Ok(Some(field))
     }
 
     /// The body, once all fields were gone over; empty before.
@@ -180,14 +185,28 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// The line that begins at `at`; the rest where it has no end.
+/// The line that begins at `at`; the rest where it has no end. A lone LF ends it, a lone CR does not.
 #[inline(always)]
-fn line_at(octets: &[u8], at: usize) -> LineEnd {
-    line_end(octets, at).unwrap_or(LineEnd {
-        end: octets.len(),
-        next: octets.len(),
-        proper: true,
-    })
+fn line_at(octets: &[u8], at: usize) -> Line {
+    let Some(length) = memchr::memchr(b'\n', &octets[at..]) else {
+        return Line {
+            end: octets.len(),
+            next: octets.len(),
+        };
+    };
+    let line_feed = at + length;
+    let has_return = length > 0 && octets[line_feed - 1] == b'\r';
+    Line {
+        end: line_feed - usize::from(has_return),
+        next: line_feed + 1,
+    }
+}
+
+/// Where a line ends, without its line end, and where the next one begins.
+#[derive(Clone, Copy)]
+struct Line {
+    end: usize,
+    next: usize,
 }
 
 #[cfg(test)]
@@ -204,7 +223,10 @@ mod tests {
         let scanned = Scan::begin(octets).and_then(|(start, mut scan)| {
             let mut fields = Vec::new();
             while let Some(field) = scan.next_field()? {
-                fields.push((field.name.map(|name| name.as_str().to_owned()), field.value));
+                fields.push((
+                    field.name().map(|name| name.as_str().to_owned()),
+                    field.value,
+                ));
             }
             Ok((start, fields, scan.body()))
         });
@@ -236,7 +258,13 @@ mod tests {
         let scanned = fields
             .iter()
             .filter(|(name, _)| name.as_deref() == Some("Via"));
-        let scanned = scanned.flat_map(|&(_, value)| ScannedField { name: None, value }.values());
+        let scanned = scanned.flat_map(|&(_, value)| {
+            ScannedField {
+                name_text: b"",
+                value,
+            }
+            .values()
+        });
         assert_eq!(scanned.collect::<Vec<_>>(), vias);
     }
 
