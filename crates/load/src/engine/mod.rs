@@ -55,27 +55,102 @@
 //! Nothing that comes from the network can break an engine: a message that cannot be read is counted and
 //! dropped, one that belongs to nothing is answered and counted, and every table has a bound.
 
+mod actions;
+mod answers;
+mod authentication;
 mod config;
+mod connections;
 mod counters;
+mod ending;
+mod identity;
+mod outbox;
+mod received;
+mod remnants;
+mod render;
+mod requests;
+mod responses;
+mod run;
+mod sending;
+mod steps;
+mod time;
+mod timeouts;
+mod users;
+mod wheel;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
+use ahash::RandomState;
+use hashbrown::HashTable;
+use rand::Rng;
 use rand_chacha::ChaCha12Rng;
+use sip::Method;
 
-use crate::record::Record;
-use crate::script::{Script, ScriptId};
+use crate::record::{Failure, Outcome, Record, Side};
+use crate::script::{First, Kind, Script, ScriptId, Template};
 
 pub use config::{
     Connection, ConnectionId, Directory, EngineConfig, Listed, RegistrationPlan, Timers, UserRange,
 };
 pub use counters::Counters;
 
+use connections::Connections;
+use identity::{Identity, Owner};
+use outbox::Outbox;
+use received::Received;
+use remnants::Remnants;
+use run::{Buffers, NOBODY, Runs, State};
+use steps::Turn;
+use time::{Clock, Moment, Time};
+use users::{Repeat, Users};
+use wheel::Wheel;
+
 /// The core of a worker: its users and what they do.
 #[derive(Debug)]
 pub struct Engine {
+    config: EngineConfig,
+    clock: Clock,
+    rng: ChaCha12Rng,
+    hasher: RandomState,
+    identity: Identity,
+    /// A copy of each script of this engine's own, whose count of owners no other engine touches.
+    scripts: Vec<Arc<Script>>,
+    /// Which script begins with a request of a method.
+    waiting: Vec<(Method, ScriptId)>,
+    registering: Option<ScriptId>,
+    own: Arc<Own>,
+    connections: Connections,
+    users: Users,
+    runs: Runs,
+    /// Runs that are found by their Call-ID.
+    by_call_id: HashTable<u32>,
+    wheel: Wheel,
+    remnants: Remnants,
+    buffers: Buffers,
+    scratch: Vec<u8>,
+    outbox: Outbox,
+    records: VecDeque<Record>,
+    /// Users who are to begin something again.
+    returning: VecDeque<u32>,
+    repetitions_left: Option<u64>,
+    /// Whether the registration that is being begun removes a binding.
+    is_unregistering: bool,
+    in_flight: usize,
+    begun: u64,
     counters: Counters,
 }
+
+/// Templates of the engine's own: how it ends a call that its script does not care for any more.
+#[derive(Debug)]
+struct Own {
+    ack: Option<Template>,
+    bye: Option<Template>,
+}
+
+/// A step that could not be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Failed(Failure);
 
 /// An attempt that is to be begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,53 +192,167 @@ pub struct Outgoing {
     pub length: usize,
 }
 
+/// How much is remembered of runs that are over, as a multiple of how many there may be.
+const REMNANTS_PER_RUN: usize = 2;
+
 impl Engine {
     /// An engine of these users, none of whom has a connection yet. `now` is what its times are counted
     /// from.
-    pub fn new(_config: EngineConfig, _rng: ChaCha12Rng, _now: Instant) -> Engine {
+    pub fn new(config: EngineConfig, mut rng: ChaCha12Rng, now: Instant) -> Engine {
+        let identity = Identity::new(rng.next_u64());
+        let mut hasher = || {
+            let mut seed = || rng.next_u64();
+            RandomState::with_seeds(seed(), seed(), seed(), seed())
+        };
+        let remnants = config.maximum_runs.saturating_mul(REMNANTS_PER_RUN);
         Engine {
+            identity,
+            clock: Clock::new(now),
+            remnants: Remnants::new(remnants, hasher()),
+            hasher: hasher(),
+            users: Users::new(&config.users),
+            own: Arc::new(Own {
+                ack: Template::parse(OWN_ACK).ok(),
+                bye: Template::parse(OWN_BYE).ok(),
+            }),
+            scripts: Vec::new(),
+            waiting: Vec::new(),
+            registering: None,
+            connections: Connections::default(),
+            runs: Runs::default(),
+            by_call_id: HashTable::new(),
+            wheel: Wheel::new(),
+            buffers: Buffers::default(),
+            scratch: Vec::new(),
+            outbox: Outbox::default(),
+            records: VecDeque::new(),
+            returning: VecDeque::new(),
+            repetitions_left: None,
+            is_unregistering: false,
+            in_flight: 0,
+            begun: 0,
             counters: Counters::default(),
+            config,
+            rng,
         }
     }
 
     /// Adds a script. One that waits for a request answers requests with this method from now on, unless
-    /// one added before does.
-    pub fn add_script(&mut self, _script: Arc<Script>) -> ScriptId {
-        ScriptId(0)
+    /// one added before does; the first one that sends a REGISTER is what users register with.
+    pub fn add_script(&mut self, script: Arc<Script>) -> ScriptId {
+        let id = ScriptId(u16::try_from(self.scripts.len()).unwrap_or(u16::MAX));
+        match script.first() {
+            First::Waits(method) => self.waiting.push((method.clone(), id)),
+            First::Sends if *script.kind() == Kind::Registration => {
+                self.registering.get_or_insert(id);
+            }
+            First::Sends => {}
+        }
+        self.scripts.push(Arc::new((*script).clone()));
+        id
     }
 
     /// Says what a connection is, or that it is another one now (opened again after it was lost).
-    pub fn set_connection(&mut self, _id: ConnectionId, _connection: Connection) {}
+    pub fn set_connection(&mut self, id: ConnectionId, connection: Connection) {
+        self.connections.set(id, connection);
+    }
 
     /// Gives a user of this engine a connection. Users without one cannot begin anything. Returns
     /// whether there is such a user.
-    pub fn assign(&mut self, _user: u32, _connection: ConnectionId) -> bool {
-        false
+    pub fn assign(&mut self, user: u32, connection: ConnectionId) -> bool {
+        let place = self.users.place(user);
+        match place.and_then(|place| self.users.get_mut(place)) {
+            Some(user) => {
+                user.assign(connection);
+                true
+            }
+            None => false,
+        }
     }
 
     /// Takes in a message. It came at `received`, where what it ends is measured to; what it gives rise
     /// to begins `now`.
     pub fn handle_message(
         &mut self,
-        _now: Instant,
-        _received: Instant,
-        _connection: ConnectionId,
-        _octets: &[u8],
+        now: Instant,
+        received: Instant,
+        connection: ConnectionId,
+        octets: &[u8],
     ) {
+        let moment = Moment {
+            now: self.clock.time(now),
+            received: self.clock.time(received),
+        };
+        self.counters.received += 1;
+        self.counters.received_octets += octets.len() as u64;
+        let message = match Received::read(octets) {
+            Ok(message) if self.connections.get(connection).is_some() => message,
+            _ => {
+                self.counters.malformed += 1;
+                return;
+            }
+        };
+        match (message.status(), message.method()) {
+            (Some(status), _) => self.handle_response(moment, &message, status, connection),
+            (None, Some(method)) => self.handle_request(moment, &message, method, connection),
+            (None, None) => {}
+        }
+        self.let_return(moment.now);
     }
 
     /// Takes in that a connection is lost: what waits for an answer on it fails (RFC 3261 section
     /// 8.1.3.1), and its users begin nothing more until it is [set](Engine::set_connection) again. Calls
     /// that are held go on.
-    pub fn handle_connection_lost(&mut self, _now: Instant, _connection: ConnectionId) {}
+    pub fn handle_connection_lost(&mut self, now: Instant, connection: ConnectionId) {
+        let now = self.clock.time(now);
+        self.connections.lose(connection);
+        for index in 0..self.runs.places() {
+            let Some(run) = self.runs.get_mut(index) else {
+                continue;
+            };
+            let waits = run.invite.is_pending() || run.other.is_pending();
+            if run.connection != connection || !waits {
+                continue;
+            }
+            for client in [&mut run.invite, &mut run.other] {
+                if client.is_pending() {
+                    client.stop_timers();
+                    client.state = run::ClientState::Idle;
+                }
+            }
+            let outcome = Outcome::Failed(Failure::ConnectionLost);
+            if let Some(script) = self.script_of(index) {
+                self.finish(&script, index, outcome, &Turn::at(now));
+                self.settle(&script, index, now);
+            }
+        }
+        self.let_return(now);
+    }
 
     /// Does what is due.
-    pub fn handle_timeout(&mut self, _now: Instant) {}
+    pub fn handle_timeout(&mut self, now: Instant) {
+        let now = self.clock.time(now);
+        while let Some(index) = self.wheel.pop_due(now) {
+            self.handle_due_run(index, now);
+        }
+        while let Some(place) = self.users.pop_due(now) {
+            self.handle_due_user(place, now);
+        }
+        self.let_return(now);
+    }
 
     /// When [`handle_timeout`](Engine::handle_timeout) is to be called next. It may be earlier than
     /// anything is due, never later.
     pub fn next_timeout(&self) -> Option<Instant> {
-        None
+        let next = if self.returning.is_empty() {
+            [self.wheel.next_timeout(), self.users.next_timeout()]
+                .into_iter()
+                .flatten()
+                .min()
+        } else {
+            Some(Time::START)
+        };
+        next.and_then(|next| self.clock.instant(next))
     }
 
     /// Begins an attempt that was due at `due`.
@@ -171,8 +360,11 @@ impl Engine {
     /// # Errors
     ///
     /// When it cannot be begun; there is no record then.
-    pub fn begin(&mut self, _now: Instant, _due: Instant, _work: Work) -> Result<(), NotBegun> {
-        Err(NotBegun::NoScript)
+    pub fn begin(&mut self, now: Instant, due: Instant, work: Work) -> Result<(), NotBegun> {
+        let (now, due) = (self.clock.time(now), self.clock.time(due));
+        let place = self.users.place(work.user).ok_or(NotBegun::NoSuchUser)?;
+        self.start(now, due, work.script, place, work.peer, false)?;
+        Ok(())
     }
 
     /// Begins to register a user, who is kept registered from then on ([`RegistrationPlan`]). A user who
@@ -181,8 +373,13 @@ impl Engine {
     /// # Errors
     ///
     /// When it cannot be begun, or no script for registrations has been added.
-    pub fn register(&mut self, _now: Instant, _due: Instant, _user: u32) -> Result<(), NotBegun> {
-        Err(NotBegun::NoScript)
+    pub fn register(&mut self, now: Instant, due: Instant, user: u32) -> Result<(), NotBegun> {
+        let (now, due) = (self.clock.time(now), self.clock.time(due));
+        let place = self.users.place(user).ok_or(NotBegun::NoSuchUser)?;
+        if let Some(user) = self.users.get_mut(place) {
+            user.is_kept_registered = true;
+        }
+        self.begin_registration(now, due, place, false)
     }
 
     /// Removes a user's binding (RFC 3261 section 10.2.2), who is not kept registered from then on.
@@ -190,8 +387,14 @@ impl Engine {
     /// # Errors
     ///
     /// As for [`register`](Engine::register).
-    pub fn unregister(&mut self, _now: Instant, _due: Instant, _user: u32) -> Result<(), NotBegun> {
-        Err(NotBegun::NoScript)
+    pub fn unregister(&mut self, now: Instant, due: Instant, user: u32) -> Result<(), NotBegun> {
+        let (now, due) = (self.clock.time(now), self.clock.time(due));
+        let place = self.users.place(user).ok_or(NotBegun::NoSuchUser)?;
+        if let Some(user) = self.users.get_mut(place) {
+            user.is_kept_registered = false;
+            user.refresh_at = Time::NEVER;
+        }
+        self.begin_registration(now, due, place, true)
     }
 
     /// Lets a user do this now, and again each time it has ended: at once after it was completed, after
@@ -200,61 +403,222 @@ impl Engine {
     /// # Errors
     ///
     /// When there is no such user or script. That there is no connection yet is not one.
-    pub fn call_repeatedly(&mut self, _now: Instant, _work: Work) -> Result<(), NotBegun> {
-        Err(NotBegun::NoScript)
+    pub fn call_repeatedly(&mut self, now: Instant, work: Work) -> Result<(), NotBegun> {
+        let place = self.users.place(work.user).ok_or(NotBegun::NoSuchUser)?;
+        let script = self.script(work.script).ok_or(NotBegun::NoScript)?;
+        if *script.first() != First::Sends {
+            return Err(NotBegun::NoScript);
+        }
+        if let Some(user) = self.users.get_mut(place) {
+            user.repeats = Some(Repeat {
+                script: work.script,
+                peer: work.peer,
+            });
+        }
+        self.returning.push_back(place);
+        self.let_return(self.clock.time(now));
+        Ok(())
     }
 
     /// How many more attempts users who come back may begin; `None`: as many as they like.
-    pub fn limit_repeating(&mut self, _attempts: Option<u64>) {}
+    pub fn limit_repeating(&mut self, attempts: Option<u64>) {
+        self.repetitions_left = attempts;
+    }
 
     /// Lets no user come back any more. What is under way goes on.
-    pub fn stop_repeating(&mut self) {}
+    pub fn stop_repeating(&mut self) {
+        self.users.stop_repeating();
+        self.returning.clear();
+    }
 
     /// Forgets everything that is under way and leaves a record of each, as unfinished. Nothing is sent.
-    pub fn abandon(&mut self, _now: Instant) {}
+    pub fn abandon(&mut self, now: Instant) {
+        let now = self.clock.time(now);
+        self.stop_repeating();
+        for index in 0..self.runs.places() {
+            if let Some(script) = self.script_of(index) {
+                self.finish(&script, index, Outcome::Unfinished, &Turn::at(now));
+                self.release(index, now);
+            }
+        }
+    }
 
     /// Appends the next message that is to be sent to a buffer.
-    pub fn poll_transmit(&mut self, _into: &mut Vec<u8>) -> Option<Outgoing> {
-        None
+    pub fn poll_transmit(&mut self, into: &mut Vec<u8>) -> Option<Outgoing> {
+        let (connection, length) = self.outbox.poll(into)?;
+        Some(Outgoing { connection, length })
     }
 
     /// All messages that are to be sent, in their order, where they stand; they stand one behind the other
     /// in one piece of memory.
     pub fn transmits(&self) -> impl Iterator<Item = (ConnectionId, &[u8])> {
-        std::iter::empty()
+        self.outbox.iter()
     }
 
     /// Forgets the messages that are to be sent, because they have been.
-    pub fn clear_transmits(&mut self) {}
+    pub fn clear_transmits(&mut self) {
+        self.outbox.clear();
+    }
 
     /// What became of the next attempt that has ended.
     pub fn poll_record(&mut self) -> Option<Record> {
-        None
+        self.records.pop_front()
     }
 
     /// Whether a message is about a run, a registration or a call of this engine: by the Call-ID, or the
     /// tag of To. A request that begins something new is nobody's.
-    pub fn owns(&self, _octets: &[u8]) -> bool {
-        false
+    pub fn owns(&self, octets: &[u8]) -> bool {
+        let Ok(message) = Received::read(octets) else {
+            return false;
+        };
+        let tag = match message.method() {
+            Some(_) => message.to_tag(),
+            None => message.from_tag(),
+        };
+        match tag.and_then(|tag| self.identity.tagged(tag)) {
+            Some(_) => true,
+            None if self.find_in_table(message.call_id).is_some() => true,
+            None => match self.identity.owner(message.call_id) {
+                Some(Owner::Run(_) | Owner::User(_)) => message.method().is_none() || tag.is_some(),
+                None => false,
+            },
+        }
     }
 
     /// Attempts under way that our users have begun, registrations apart: what a limit of calls is about.
     pub fn in_flight(&self) -> usize {
-        0
+        self.in_flight
     }
 
-    /// Runs under way of any kind.
+    /// Runs under way of any kind, those included that only wait for their transactions.
     pub fn runs(&self) -> usize {
-        0
+        self.runs.len()
     }
 
     /// Users whose registration stands.
     pub fn registered_users(&self) -> u32 {
-        0
+        self.users.registered()
+    }
+
+    /// Users of this engine.
+    pub fn users(&self) -> u32 {
+        self.users.len()
     }
 
     /// What has been counted.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
+
+    fn script(&self, id: ScriptId) -> Option<Arc<Script>> {
+        self.scripts.get(usize::from(id.0)).map(Arc::clone)
+    }
+
+    fn script_of(&self, index: u32) -> Option<Arc<Script>> {
+        self.script(ScriptId(self.runs.get(index)?.script))
+    }
+
+    fn begin_registration(
+        &mut self,
+        now: Time,
+        due: Time,
+        place: u32,
+        is_unregistering: bool,
+    ) -> Result<(), NotBegun> {
+        let script = self.registering.ok_or(NotBegun::NoScript)?;
+        self.is_unregistering = is_unregistering;
+        let begun = self.start(now, due, script, place, 0, false);
+        self.is_unregistering = false;
+        begun
+    }
+
+    /// Begins a run for the user at a place.
+    fn start(
+        &mut self,
+        now: Time,
+        due: Time,
+        script_id: ScriptId,
+        place: u32,
+        peer: u32,
+        is_repeating: bool,
+    ) -> Result<(), NotBegun> {
+        let script = self.script(script_id).ok_or(NotBegun::NoScript)?;
+        if *script.first() != First::Sends {
+            return Err(NotBegun::NoScript);
+        }
+        let is_registration = *script.kind() == Kind::Registration;
+        let user = self.users.get(place).ok_or(NotBegun::NoSuchUser)?;
+        let connection = user.connection().ok_or(NotBegun::NotConnected)?;
+        let known = self.connections.get(connection);
+        if known.is_none_or(|connection| connection.is_lost) {
+            return Err(NotBegun::NotConnected);
+        }
+        if is_registration && user.registering != NOBODY {
+            return Err(NotBegun::Busy);
+        }
+        if self.runs.len() >= self.config.maximum_runs {
+            return Err(NotBegun::Full);
+        }
+        let is_refresh = is_registration && user.is_registered;
+        let user_number = self.users.number(place);
+        let index = self.runs.allocate();
+        self.begun += 1;
+        self.counters.begun += 1;
+        let Some(run) = self.runs.fresh(index) else {
+            return Err(NotBegun::Full);
+        };
+        run.state = State::Running;
+        run.side = Side::Caller;
+        run.script = script_id.0;
+        run.user = place;
+        run.user_number = user_number;
+        run.peer_number = peer;
+        run.connection = connection;
+        run.number = self.begun;
+        run.times.due = due;
+        run.times.begun = now;
+        run.notes.is_repeating = is_repeating;
+        run.notes.is_refresh = is_refresh;
+        run.notes.is_unregistering = self.is_unregistering;
+        run.notes.is_in_flight = !is_registration;
+        run.dialog.prepare(&mut self.buffers);
+        if is_registration {
+            if let Some(user) = self.users.get_mut(place) {
+                user.registering = index;
+            }
+        } else {
+            self.in_flight += 1;
+        }
+        self.advance(&script, index, &Turn::at(now));
+        self.settle(&script, index, now);
+        Ok(())
+    }
 }
+
+/// The ACK to a 2xx that the script does not wait for any more.
+const OWN_ACK: &str = "\
+ACK {target} SIP/2.0
+Via: SIP/2.0/{transport} {local_address};branch={branch}
+Max-Forwards: 70
+{routes}
+From: {local_party}
+To: {remote_party}
+Call-ID: {call_id}
+CSeq: {cseq} ACK
+Content-Length: 0
+
+";
+
+/// The BYE of a call that the script does not care for any more.
+const OWN_BYE: &str = "\
+BYE {target} SIP/2.0
+Via: SIP/2.0/{transport} {local_address};branch={branch}
+Max-Forwards: 70
+{routes}
+From: {local_party}
+To: {remote_party}
+Call-ID: {call_id}
+CSeq: {cseq} BYE
+Content-Length: 0
+
+";

@@ -72,11 +72,13 @@ pub enum ScriptError {
     },
 }
 
-/// By step: whether the last message received is used before another one is waited for.
+/// By step: what is still used of messages that have been received.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Needs {
+    /// The last message, before another one is waited for.
     last: Vec<bool>,
-    initial: bool,
+    /// The message that began the run.
+    initial: Vec<bool>,
 }
 
 impl Needs {
@@ -87,8 +89,11 @@ impl Needs {
             .unwrap_or_default()
     }
 
-    pub(super) fn initial(&self) -> bool {
+    pub(super) fn initial(&self, step: StepNumber) -> bool {
         self.initial
+            .get(usize::from(step.0))
+            .copied()
+            .unwrap_or_default()
     }
 }
 
@@ -134,11 +139,17 @@ pub(super) fn check(
     checker.alternatives(&anytime)?;
     let timers = checker.timers;
     let kind = kind(&steps).ok_or(ScriptError::NoRequest)?;
+    let learns_early = steps.iter().any(|step| {
+        let method = match step {
+            Step::Send(send) => send.template.method(),
+            _ => None,
+        };
+        let late = [Method::Invite, Method::Ack, Method::Bye, Method::Cancel];
+        method.is_some_and(|method| !late.contains(method))
+    });
     let needs = Needs {
         last: needs_last(&steps),
-        initial: steps
-            .iter()
-            .any(|step| matches!(step, Step::Send(send) if send.answers == Source::First)),
+        initial: needs_initial(&steps, &anytime),
     };
     Ok(Script {
         name,
@@ -150,6 +161,7 @@ pub(super) fn check(
         timers,
         acknowledges_failures: false,
         is_strict: false,
+        learns_early,
         needs,
     })
 }
@@ -209,6 +221,46 @@ fn kind(steps: &[Step]) -> Option<Kind> {
     } else {
         Kind::Request(first.clone())
     })
+}
+
+/// Goes through the steps backwards until nothing changes: a step needs the first message if it answers it,
+/// or if one does that may follow.
+fn needs_initial(steps: &[Step], anytime: &[Alternative]) -> Vec<bool> {
+    let mut needs = vec![false; steps.len() + 1];
+    loop {
+        let mut has_changed = false;
+        let at = |needs: &[bool], step: StepNumber| {
+            needs.get(usize::from(step.0)).copied().unwrap_or_default()
+        };
+        for (number, step) in steps.iter().enumerate().rev() {
+            let next = needs.get(number + 1).copied().unwrap_or_default();
+            let leads = |alternative: &Alternative| match alternative.then {
+                Then::Jump(to) => at(&needs, to),
+                Then::Next => next,
+                Then::Stay => false,
+            };
+            let is_needed = match step {
+                Step::Send(send) => send.answers == Source::First || next,
+                Step::Expect(expect) => {
+                    expect.alternatives.iter().chain(anytime).any(leads)
+                        || expect.on_timeout.is_some_and(|to| at(&needs, to))
+                }
+                Step::Pause(_) => next || anytime.iter().any(leads),
+                Step::Jump { to, .. } => at(&needs, *to) || next,
+                Step::Cancel | Step::Do(_) => next,
+                Step::GiveUp | Step::Complete | Step::Fail => false,
+            };
+            if let Some(known) = needs.get_mut(number)
+                && *known != is_needed
+            {
+                *known = is_needed;
+                has_changed = true;
+            }
+        }
+        if !has_changed {
+            return needs;
+        }
+    }
 }
 
 /// Goes through the steps backwards until nothing changes: a step needs the last message if it uses it, or

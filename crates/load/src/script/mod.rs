@@ -70,8 +70,8 @@ pub struct Script {
     timers: usize,
     acknowledges_failures: bool,
     is_strict: bool,
-    /// By step: whether a message that has been received may be looked at later than in the turn in
-    /// which it came.
+    learns_early: bool,
+    /// By step: what is still used of messages that have been received.
     needs: check::Needs,
 }
 
@@ -184,6 +184,12 @@ impl Script {
         self.is_strict
     }
 
+    /// Whether it sends requests of its own before there is a final response to the INVITE (PRACK, UPDATE),
+    /// so that what a provisional response says of the dialog matters.
+    pub(crate) fn learns_early(&self) -> bool {
+        self.learns_early
+    }
+
     /// The step of a number.
     pub(crate) fn step(&self, number: StepNumber) -> Option<&Step> {
         self.steps.get(usize::from(number.0))
@@ -194,8 +200,8 @@ impl Script {
         self.needs.last(number)
     }
 
-    /// Whether any step uses the message that began the run.
-    pub(crate) fn needs_initial(&self) -> bool {
-        self.needs.initial()
+    /// Whether from this step on the message that began the run may be used.
+    pub(crate) fn needs_initial(&self, number: StepNumber) -> bool {
+        self.needs.initial(number)
     }
 }

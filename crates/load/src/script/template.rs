@@ -20,9 +20,10 @@ pub struct Template {
 #[derive(Clone, Copy, Debug, Default)]
 struct Flags {
     has_branch: bool,
-    has_cseq: bool,
     has_call_id: bool,
     has_local_tag: bool,
+    echoes_to: bool,
+    authorizes: bool,
     uses_last: bool,
     is_stable: bool,
 }
@@ -271,19 +272,29 @@ impl Template {
         &self.pieces
     }
 
+    /// Whether its Call-ID is the engine's.
+    pub(crate) fn has_call_id(&self) -> bool {
+        self.flags.has_call_id
+    }
+
     /// Whether its branch is the engine's.
     pub(crate) fn has_branch(&self) -> bool {
         self.flags.has_branch
     }
 
-    /// Whether its sequence number is the engine's.
-    pub(crate) fn has_cseq(&self) -> bool {
-        self.flags.has_cseq
-    }
-
     /// Whether its tag is the engine's.
     pub(crate) fn has_local_tag(&self) -> bool {
         self.flags.has_local_tag
+    }
+
+    /// Whether it has room for the user's credentials.
+    pub(crate) fn authorizes(&self) -> bool {
+        self.flags.authorizes
+    }
+
+    /// Whether its To is that of the request that it answers, with the engine's tag.
+    pub(crate) fn echoes_to(&self) -> bool {
+        self.flags.echoes_to
     }
 
     /// Whether it says something of the last message received.
@@ -467,9 +478,10 @@ fn flags(pieces: &[Piece]) -> Flags {
     };
     Flags {
         has_branch: slots().any(|slot| matches!(slot, Slot::Branch)),
-        has_cseq: slots().any(|slot| matches!(slot, Slot::CSeq)),
         has_call_id: slots().any(|slot| matches!(slot, Slot::CallId)),
         has_local_tag: slots().any(|slot| matches!(slot, Slot::LocalTag)),
+        echoes_to: slots().any(|slot| matches!(slot, Slot::Echo(EchoedField::To))),
+        authorizes: slots().any(|slot| matches!(slot, Slot::Authorization(None))),
         uses_last: slots().any(Slot::uses_last),
         is_stable: slots().all(Slot::is_stable),
     }
@@ -490,7 +502,11 @@ impl Slot {
     pub(crate) fn uses_last(&self) -> bool {
         matches!(
             self,
-            Slot::LastField(_) | Slot::LastValue(_) | Slot::LastRequestUri | Slot::Echo(_)
+            Slot::LastField(_)
+                | Slot::LastValue(_)
+                | Slot::LastRequestUri
+                | Slot::Echo(_)
+                | Slot::Authorization(Some(_))
         )
     }
 

@@ -85,13 +85,29 @@ impl<'a> Challenge<'a> {
         count: u32,
         cnonce: &'b str,
     ) -> Authorization<'b> {
+        let credentials = Credentials::new(account.username, &self.realm, account.password);
+        self.authorize_with(account.username, &credentials, method, uri, count, cnonce)
+    }
+
+    /// As [`authorize`](Challenge::authorize), by who keeps the hashes of the password for this realm and
+    /// need not make them for each request. Without one for the algorithm of the challenge the proof is
+    /// wrong.
+    pub fn authorize_with<'b>(
+        &'b self,
+        username: &'b str,
+        credentials: &Credentials,
+        method: &str,
+        uri: &'b str,
+        count: u32,
+        cnonce: &'b str,
+    ) -> Authorization<'b> {
         let protection = self.offers_auth.then(|| Protection {
             cnonce: cnonce.into(),
             nonce_count: format!("{count:08x}").into(),
             qop: "auth".into(),
         });
         let mut authorization = Authorization {
-            username: account.username.into(),
+            username: username.into(),
             is_username_hashed: false,
             realm: Cow::Borrowed(&self.realm),
             nonce: Cow::Borrowed(&self.nonce),
@@ -101,8 +117,7 @@ impl<'a> Challenge<'a> {
             opaque: self.opaque.as_deref().map(Cow::Borrowed),
             protection,
         };
-        let credentials = Credentials::new(account.username, &self.realm, account.password);
-        if let Some(response) = authorization.expected(&credentials, method) {
+        if let Some(response) = authorization.expected(credentials, method) {
             authorization.response = response;
         }
         authorization

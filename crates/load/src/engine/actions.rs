@@ -1,0 +1,289 @@
+//! Working on variables and taking times.
+
+use super::received::Received;
+use super::render::{Ink, Scene};
+use super::run::Extra;
+use super::steps::Turn;
+use super::time::Time;
+use super::{Engine, Failed};
+use crate::record::Failure;
+use crate::script::{Action, Arithmetic, Check, Comparison, Piece, Script, Variable, Within};
+
+/// The most octets that a variable holds.
+const MAXIMUM_VALUE: usize = 16 * 1024;
+
+impl Engine {
+    /// Does what a step does beside sending and waiting.
+    pub(super) fn act(
+        &mut self,
+        script: &Script,
+        index: u32,
+        actions: &[Action],
+        turn: &Turn<'_>,
+    ) -> Result<(), Failed> {
+        for action in actions {
+            self.act_once(script, index, action, turn)?;
+        }
+        Ok(())
+    }
+
+    fn act_once(
+        &mut self,
+        script: &Script,
+        index: u32,
+        action: &Action,
+        turn: &Turn<'_>,
+    ) -> Result<(), Failed> {
+        match action {
+            Action::Set { variable, to } => {
+                let value = self.text(script, index, to, turn);
+                self.set_variable(script, index, *variable, Some(value));
+            }
+            Action::Unset(variable) => self.set_variable(script, index, *variable, None),
+            Action::Extract {
+                within,
+                pattern,
+                into,
+                check,
+            } => {
+                let found = self.extract(script, index, within, pattern, into, turn);
+                let is_wrong = match check {
+                    Some(Check::Matches) => !found,
+                    Some(Check::MatchesNot) => found,
+                    None => false,
+                };
+                if is_wrong {
+                    return Err(Failed(Failure::Check));
+                }
+            }
+            Action::Calculate {
+                variable,
+                operation,
+                operand,
+            } => {
+                let operand = number(&self.text(script, index, operand, turn)).unwrap_or(0.0);
+                let value = self.variable(index, *variable).and_then(number);
+                let value = calculate(value.unwrap_or(0.0), *operation, operand);
+                let value = value.to_string().into_bytes();
+                self.set_variable(script, index, *variable, Some(value));
+            }
+            Action::Test {
+                variable,
+                condition,
+            } => {
+                let holds = self.holds(script, index, condition, turn);
+                let value = holds.then(|| b"true".to_vec());
+                self.set_variable(script, index, *variable, value);
+            }
+            Action::Require(condition) => {
+                if !self.holds(script, index, condition, turn) {
+                    return Err(Failed(Failure::Check));
+                }
+            }
+            Action::StartTimer(timer) => self.start_timer(script, index, *timer, turn),
+            Action::StopTimer(timer) => self.stop_timer(script, index, *timer, turn),
+        }
+        Ok(())
+    }
+
+    /// What a text says.
+    pub(super) fn text(
+        &mut self,
+        script: &Script,
+        index: u32,
+        text: &[Piece],
+        turn: &Turn<'_>,
+    ) -> Vec<u8> {
+        if let [Piece::Literal(octets)] = text {
+            return octets.to_vec();
+        }
+        let mut out = Vec::new();
+        let name = self.runs.name(index);
+        let Some(run) = self.runs.get(index) else {
+            return out;
+        };
+        let Some(connection) = self.connections.get(run.connection) else {
+            return out;
+        };
+        let kept = Received::read(&run.last).ok();
+        let scene = Scene {
+            run,
+            name,
+            kind: script.kind(),
+            identity: &self.identity,
+            config: &self.config,
+            connection,
+            last: turn.message.or(kept.as_ref()),
+            answered: turn.message,
+            cseq: run.cseq,
+            branch: run.branches,
+            step: run.step,
+            now: turn.moment.now,
+        };
+        let mut ink = Ink {
+            rng: &mut self.rng,
+            challenges: &mut Vec::new(),
+        };
+        super::render::write_text(text, &scene, &mut ink, &mut out);
+        out
+    }
+
+    /// What is in a variable.
+    pub(super) fn variable(&self, index: u32, variable: Variable) -> Option<&[u8]> {
+        let extra = self.runs.get(index)?.extra.as_deref()?;
+        extra.variables.get(usize::from(variable.0))?.as_deref()
+    }
+
+    fn set_variable(
+        &mut self,
+        script: &Script,
+        index: u32,
+        variable: Variable,
+        value: Option<Vec<u8>>,
+    ) {
+        let Some(extra) = self.extra(script, index) else {
+            return;
+        };
+        if let Some(place) = extra.variables.get_mut(usize::from(variable.0)) {
+            *place = value.map(|mut value| {
+                value.truncate(MAXIMUM_VALUE);
+                value
+            });
+        }
+    }
+
+    /// What few runs have: room for this script's variables and timers.
+    fn extra(&mut self, script: &Script, index: u32) -> Option<&mut Extra> {
+        let run = self.runs.get_mut(index)?;
+        Some(run.extra.get_or_insert_with(|| {
+            Box::new(Extra {
+                variables: vec![None; script.variables().len()],
+                timers: vec![(Time::NEVER, Time::NEVER); script.timers()],
+            })
+        }))
+    }
+
+    /// Takes parts of a text into variables. Returns whether the pattern was found.
+    fn extract(
+        &mut self,
+        script: &Script,
+        index: u32,
+        within: &Within,
+        pattern: &regex::bytes::Regex,
+        into: &[Variable],
+        turn: &Turn<'_>,
+    ) -> bool {
+        let groups: Option<Vec<Option<Vec<u8>>>> = {
+            let kept = self
+                .runs
+                .get(index)
+                .and_then(|run| Received::read(&run.last).ok());
+            let message = turn.message.or(kept.as_ref());
+            let text = match within {
+                Within::Message => message.map(|message| message.octets),
+                Within::Body => message.map(|message| message.body),
+                Within::Header { name, occurrence } => message.and_then(|message| {
+                    let mut left = *occurrence;
+                    let mut found = None;
+                    message.each_named(name, |value| {
+                        if left == 0 && found.is_none() {
+                            found = Some(value);
+                        }
+                        left = left.saturating_sub(1);
+                    });
+                    found
+                }),
+                Within::Variable(variable) => self.variable(index, *variable),
+            };
+            text.and_then(|text| pattern.captures(text))
+                .map(|captures| {
+                    (0..into.len())
+                        .map(|group| captures.get(group).map(|group| group.as_bytes().to_vec()))
+                        .collect()
+                })
+        };
+        let is_found = groups.is_some();
+        let mut groups = groups.unwrap_or_default().into_iter();
+        for variable in into {
+            self.set_variable(script, index, *variable, groups.next().flatten());
+        }
+        is_found
+    }
+
+    fn start_timer(&mut self, script: &Script, index: u32, timer: u8, turn: &Turn<'_>) {
+        let now = turn.moment.now;
+        if let Some(extra) = self.extra(script, index)
+            && let Some((started, _)) = extra.timers.get_mut(usize::from(timer))
+            && !started.is_known()
+        {
+            *started = now;
+        }
+    }
+
+    fn stop_timer(&mut self, script: &Script, index: u32, timer: u8, turn: &Turn<'_>) {
+        let received = turn.moment.received;
+        if let Some(extra) = self.extra(script, index)
+            && let Some((started, stopped)) = extra.timers.get_mut(usize::from(timer))
+            && started.is_known()
+            && !stopped.is_known()
+        {
+            *stopped = received;
+        }
+    }
+}
+
+/// The number that a text is.
+pub(super) fn number(text: &[u8]) -> Option<f64> {
+    let number: f64 = std::str::from_utf8(text).ok()?.trim().parse().ok()?;
+    number.is_finite().then_some(number)
+}
+
+fn calculate(value: f64, operation: Arithmetic, operand: f64) -> f64 {
+    let result = match operation {
+        Arithmetic::Add => value + operand,
+        Arithmetic::Subtract => value - operand,
+        Arithmetic::Multiply => value * operand,
+        Arithmetic::Divide => value / operand,
+        Arithmetic::Assign => operand,
+    };
+    if result.is_finite() { result } else { 0.0 }
+}
+
+/// Whether two texts compare like this: as numbers where both are, as octets otherwise.
+pub(super) fn compares(left: &[u8], comparison: Comparison, right: &[u8]) -> bool {
+    let order = match (number(left), number(right)) {
+        (Some(left), Some(right)) => left.total_cmp(&right),
+        _ => left.cmp(right),
+    };
+    match comparison {
+        Comparison::Equal => order.is_eq(),
+        Comparison::NotEqual => order.is_ne(),
+        Comparison::Less => order.is_lt(),
+        Comparison::LessOrEqual => order.is_le(),
+        Comparison::Greater => order.is_gt(),
+        Comparison::GreaterOrEqual => order.is_ge(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_compare_as_numbers_and_texts_as_texts() {
+        assert!(compares(b"10", Comparison::Greater, b"9"));
+        assert!(compares(b" 1.0 ", Comparison::Equal, b"1"));
+        assert!(compares(b"a10", Comparison::Less, b"a9"));
+        assert!(compares(b"1", Comparison::NotEqual, b"x"));
+        assert!(!compares(b"1", Comparison::LessOrEqual, b"0.5"));
+        assert!(compares(b"b", Comparison::GreaterOrEqual, b"b"));
+    }
+
+    #[test]
+    fn calculating_never_gives_what_is_no_number() {
+        assert_eq!(calculate(1.0, Arithmetic::Divide, 0.0), 0.0);
+        assert_eq!(calculate(f64::MAX, Arithmetic::Multiply, 2.0), 0.0);
+        assert_eq!(calculate(1.0, Arithmetic::Subtract, 3.0), -2.0);
+        assert_eq!(number(b"inf"), None);
+    }
+}

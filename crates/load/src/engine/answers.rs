@@ -1,0 +1,127 @@
+//! Answers that the engine gives by itself: to what belongs to nothing, and to what no script expects.
+
+use sip::{Method, Name, StartLine};
+
+use super::Engine;
+use super::config::ConnectionId;
+use super::identity::RunName;
+use super::received::Received;
+use super::remnants::Remnant;
+use super::time::Moment;
+
+/// The methods that the engine's own users understand, as Allow lists them.
+const ALLOW: &[u8] = b"Allow: INVITE, ACK, CANCEL, BYE, OPTIONS\r\n";
+
+/// The reason phrases of the answers that the engine gives by itself (RFC 3261 section 21).
+fn reason(status: u16) -> &'static str {
+    match status {
+        100 => "Trying",
+        200 => "OK",
+        405 => "Method Not Allowed",
+        481 => "Call/Transaction Does Not Exist",
+        482 => "Loop Detected",
+        487 => "Request Terminated",
+        488 => "Not Acceptable Here",
+        500 => "Server Internal Error",
+        _ => "",
+    }
+}
+
+impl Engine {
+    /// Answers a request with a response that says nothing but its status, with the tag of a run (RFC 3261
+    /// section 8.2.6), or one that belongs to none.
+    pub(super) fn answer(
+        &mut self,
+        request: &Received<'_>,
+        connection: ConnectionId,
+        status: u16,
+        run: RunName,
+    ) {
+        let start = self.outbox.len();
+        let out = self.outbox.buffer();
+        out.extend_from_slice(b"SIP/2.0 ");
+        super::identity::write_decimal(status.into(), out);
+        out.push(b' ');
+        out.extend_from_slice(reason(status).as_bytes());
+        out.extend_from_slice(b"\r\n");
+        let mut field = |name: &str, value: &[u8]| {
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b": ");
+            out.extend_from_slice(value);
+            out.extend_from_slice(b"\r\n");
+        };
+        request.each_field(Name::Via, &request.vias, |value| field("Via", value));
+        field("From", request.from);
+        out.extend_from_slice(b"To: ");
+        out.extend_from_slice(request.to);
+        if status > 100 && request.to_tag().is_none() {
+            out.extend_from_slice(b";tag=");
+            self.identity.write_tag(run, out);
+        }
+        out.extend_from_slice(b"\r\n");
+        let mut field = |name: &str, value: &[u8]| {
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b": ");
+            out.extend_from_slice(value);
+            out.extend_from_slice(b"\r\n");
+        };
+        field("Call-ID", request.call_id);
+        field("CSeq", request.cseq_value);
+        if status == 405 || (status == 200 && request.cseq_method == Method::Options) {
+            out.extend_from_slice(ALLOW);
+        }
+        out.extend_from_slice(b"Content-Length: 0\r\n\r\n");
+        self.send_written(start, connection);
+    }
+
+    /// Answers a request that belongs to no run and begins none.
+    pub(super) fn answer_stray(
+        &mut self,
+        moment: Moment,
+        request: &Received<'_>,
+        connection: ConnectionId,
+    ) {
+        let hash = self.hash(request.call_id);
+        let branch = self.hash(request.branch());
+        if let Some(Remnant::Answered(answered)) = self.remnants.get(moment.now, hash) {
+            let answered = *answered;
+            let is_invite = request.cseq_method == Method::Invite;
+            if is_invite && answered.invite == Some(request.cseq) {
+                // It has crossed what it led to.
+                self.counters.repeated += 1;
+                return;
+            }
+            let is_same = answered.cseq == request.cseq && answered.branch == branch;
+            if !is_invite && is_same {
+                self.counters.repeated += 1;
+                self.counters.retransmissions += 1;
+                self.answer(request, connection, answered.status, answered.run);
+                return;
+            }
+            let acknowledges = request.cseq_method == Method::Ack;
+            if acknowledges && answered.invite == Some(request.cseq) {
+                self.counters.repeated += 1;
+                return;
+            }
+        }
+        self.counters.stray_requests += 1;
+        let StartLine::Request { method, .. } = &request.start else {
+            return;
+        };
+        let is_within = request.to_tag().is_some();
+        let status = match method {
+            // Nobody answers an ACK (RFC 3261 section 17.1.1.3).
+            Method::Ack => return,
+            _ if is_within => 481,
+            Method::Cancel | Method::Bye => 481,
+            Method::Options => 200,
+            _ => 405,
+        };
+        // A tag that no run has: places are counted from 0.
+        let nobody = RunName {
+            index: u32::MAX,
+            generation: hash as u32,
+        };
+        self.answer(request, connection, status, nobody);
+    }
+}

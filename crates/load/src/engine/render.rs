@@ -1,0 +1,470 @@
+//! Writing what a template says.
+
+use rand::Rng;
+use rand_chacha::ChaCha12Rng;
+use sip::{Method, Name};
+
+use super::authentication::Challenged;
+use super::config::EngineConfig;
+use super::connections::ConnectionText;
+use super::identity::{Identity, RunName, write_decimal};
+use super::received::Received;
+use super::run::{NOBODY, Run};
+use super::time::Time;
+use crate::record::Side;
+use crate::script::{EchoedField, Kind, Login, Piece, Slot, StepNumber, Template};
+
+/// All that slots are filled from.
+#[derive(Clone, Copy)]
+pub(super) struct Scene<'a> {
+    pub(super) run: &'a Run,
+    pub(super) name: RunName,
+    pub(super) kind: &'a Kind,
+    pub(super) identity: &'a Identity,
+    pub(super) config: &'a EngineConfig,
+    pub(super) connection: &'a ConnectionText,
+    /// The last message received.
+    pub(super) last: Option<&'a Received<'a>>,
+    /// The request that is answered.
+    pub(super) answered: Option<&'a Received<'a>>,
+    pub(super) cseq: u32,
+    pub(super) branch: u16,
+    pub(super) step: StepNumber,
+    pub(super) now: Time,
+}
+
+/// What is used up by writing.
+pub(super) struct Ink<'a> {
+    pub(super) rng: &'a mut ChaCha12Rng,
+    /// The challenges that credentials answer.
+    pub(super) challenges: &'a mut Vec<Challenged>,
+}
+
+/// The most digits that a length has.
+const LENGTH_DIGITS: usize = 5;
+
+/// The most octets that a message has: what a datagram can carry.
+pub(super) const MAXIMUM_MESSAGE: usize = 65_000;
+
+/// Writes a message behind what the buffer has.
+pub(super) fn write_message(
+    template: &Template,
+    scene: &Scene<'_>,
+    ink: &mut Ink<'_>,
+    out: &mut Vec<u8>,
+) {
+    let start = out.len();
+    let length_at = write_pieces(template.head(), scene, ink, out, start);
+    let body_at = out.len();
+    write_pieces(template.body(), scene, ink, out, start);
+    if let Some(length_at) = length_at {
+        insert_length(out, length_at, body_at);
+    }
+}
+
+/// Writes a text behind what the buffer has.
+pub(super) fn write_text(text: &[Piece], scene: &Scene<'_>, ink: &mut Ink<'_>, out: &mut Vec<u8>) {
+    let start = out.len();
+    write_pieces(text, scene, ink, out, start);
+}
+
+/// Puts the length of the body where room was left for it, and closes the gap.
+fn insert_length(out: &mut Vec<u8>, length_at: usize, body_at: usize) {
+    let length = out.len() - body_at;
+    let mut digits = Vec::with_capacity(LENGTH_DIGITS);
+    write_decimal(length as u64, &mut digits);
+    let digits = digits.get(..LENGTH_DIGITS).unwrap_or(&digits);
+    if let Some(place) = out.get_mut(length_at..length_at + digits.len()) {
+        place.copy_from_slice(digits);
+    }
+    let gap_end = length_at + LENGTH_DIGITS;
+    let gap_start = length_at + digits.len();
+    if gap_end <= out.len() {
+        out.copy_within(gap_end.., gap_start);
+        out.truncate(out.len() - (gap_end - gap_start));
+    }
+}
+
+/// Writes pieces. Returns where room was left for the length of the body.
+fn write_pieces(
+    pieces: &[Piece],
+    scene: &Scene<'_>,
+    ink: &mut Ink<'_>,
+    out: &mut Vec<u8>,
+    start: usize,
+) -> Option<usize> {
+    let mut length_at = None;
+    // The rest of a line is left out.
+    let mut is_skipping = false;
+    for piece in pieces {
+        match piece {
+            Piece::Literal(octets) if is_skipping => {
+                if let Some(end) = memchr::memchr(b'\n', octets) {
+                    is_skipping = false;
+                    out.extend_from_slice(octets.get(end + 1..).unwrap_or_default());
+                }
+            }
+            Piece::Literal(octets) => out.extend_from_slice(octets),
+            Piece::Slot(_) if is_skipping => {}
+            Piece::Slot(Slot::ContentLength) => {
+                length_at = Some(out.len());
+                out.extend_from_slice(&[b' '; LENGTH_DIGITS]);
+            }
+            Piece::Slot(Slot::LastField(name)) => {
+                if !scene.write_last_field(name, out) {
+                    let written = out.get(start..).unwrap_or_default();
+                    let line = memchr::memrchr(b'\n', written).map_or(0, |end| end + 1);
+                    out.truncate(start + line);
+                    is_skipping = true;
+                }
+            }
+            Piece::Slot(Slot::Authorization(login)) => {
+                scene.write_authorization(login.as_deref(), ink, out, start);
+            }
+            Piece::Slot(Slot::Random) => write_decimal(ink.rng.next_u32().into(), out),
+            Piece::Slot(slot) => scene.write_slot(slot, out),
+        }
+    }
+    length_at
+}
+
+impl Scene<'_> {
+    fn write_slot(&self, slot: &Slot, out: &mut Vec<u8>) {
+        let directory = &self.config.directory;
+        let connection = self.connection;
+        match slot {
+            Slot::CallId => self.write_call_id(out),
+            Slot::Branch => self.identity.write_branch(self.name, self.branch, out),
+            Slot::LocalTag => self.identity.write_tag(self.name, out),
+            Slot::RemoteTag => self.write_remote_tag(out),
+            Slot::CSeq => write_decimal(self.cseq.into(), out),
+            Slot::User => self.write_user(out),
+            Slot::Peer => directory.write_name(self.run.peer_number, out),
+            Slot::UserNumber => write_decimal(self.run.user_number.into(), out),
+            Slot::PeerNumber => write_decimal(self.run.peer_number.into(), out),
+            Slot::CallNumber => write_decimal(self.run.number, out),
+            Slot::Domain => out.extend_from_slice(self.config.domain.as_bytes()),
+            Slot::LocalAddress => out.extend_from_slice(connection.local().as_bytes()),
+            Slot::LocalIp => out.extend_from_slice(connection.local_ip().as_bytes()),
+            Slot::LocalPort => write_decimal(connection.connection.local.port().into(), out),
+            Slot::LocalIpVersion | Slot::MediaIpVersion => out.push(connection.ip_version()),
+            Slot::RemoteAddress => out.extend_from_slice(connection.remote().as_bytes()),
+            Slot::RemoteIp => out.extend_from_slice(connection.remote_ip().as_bytes()),
+            Slot::RemotePort => write_decimal(connection.connection.remote.port().into(), out),
+            Slot::Transport => {
+                out.extend_from_slice(connection.connection.transport.via_name().as_bytes());
+            }
+            Slot::TransportParameter => {
+                let name = connection.connection.transport.uri_parameter();
+                out.extend_from_slice(name.as_bytes());
+            }
+            Slot::MediaIp => out.extend_from_slice(connection.media_ip().as_bytes()),
+            Slot::MediaPort => write_decimal(self.media_port().into(), out),
+            Slot::Contact => self.write_contact(out),
+            Slot::Target => self.write_target(out),
+            Slot::Routes => self.write_routes(out),
+            Slot::Expires => {
+                let expires = self.config.registration.expires.as_secs();
+                let expires = if self.run.notes.is_unregistering {
+                    0
+                } else {
+                    self.run
+                        .notes
+                        .expires
+                        .map_or(expires, |least| expires.max(least.into()))
+                };
+                write_decimal(expires, out);
+            }
+            Slot::Echo(field) => self.write_echo(*field, out),
+            Slot::LocalParty => self.write_local_party(out),
+            Slot::RemoteParty => self.write_remote_party(out),
+            Slot::LastValue(name) => {
+                let mut found = None;
+                if let Some(last) = self.last {
+                    last.each_named(name, |value| found = found.or(Some(value)));
+                }
+                out.extend_from_slice(found.unwrap_or_default());
+            }
+            Slot::LastRequestUri => {
+                let uri = self.last.and_then(Received::uri);
+                out.extend_from_slice(uri.unwrap_or_default());
+            }
+            Slot::Variable(variable) => {
+                let variables = self.run.extra.as_deref().map(|extra| &extra.variables);
+                let value = variables.and_then(|all| all.get(usize::from(variable.0)));
+                if let Some(Some(value)) = value {
+                    out.extend_from_slice(value);
+                }
+            }
+            Slot::Field(column) => self.write_field(self.run.user_number, *column, out),
+            Slot::PeerField(column) => self.write_field(self.run.peer_number, *column, out),
+            Slot::Step => write_decimal(self.step.0.into(), out),
+            Slot::Process => write_decimal(self.config.process.into(), out),
+            Slot::Milliseconds => write_decimal(self.now.milliseconds(), out),
+            // These are written where the buffer is at hand that they need.
+            Slot::LastField(_) | Slot::Authorization(_) | Slot::ContentLength | Slot::Random => {}
+        }
+    }
+
+    fn write_call_id(&self, out: &mut Vec<u8>) {
+        let run = self.run;
+        if !run.dialog.call_id.is_empty() {
+            out.extend_from_slice(run.dialog.get(run.dialog.call_id));
+        } else if *self.kind == Kind::Registration && run.user != NOBODY {
+            self.identity.write_registration_call_id(run.user, out);
+        } else {
+            self.identity.write_call_id(self.name, out);
+        }
+    }
+
+    fn write_remote_tag(&self, out: &mut Vec<u8>) {
+        let tag = self.run.dialog.remote_tag;
+        if !tag.is_empty() {
+            out.extend_from_slice(b";tag=");
+            out.extend_from_slice(self.run.dialog.get(tag));
+        }
+    }
+
+    fn write_user(&self, out: &mut Vec<u8>) {
+        if self.run.user_number == 0 {
+            out.extend_from_slice(b"tandem");
+        } else {
+            let directory = &self.config.directory;
+            directory.write_name(self.run.user_number, out);
+        }
+    }
+
+    fn media_port(&self) -> u16 {
+        let ports = u32::from(self.config.media_ports.max(1));
+        let place = (self.run.user_number % ports) as u16;
+        self.config.media_port.wrapping_add(place.wrapping_mul(2))
+    }
+
+    fn write_contact(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"sip:");
+        if self.run.user_number != 0 {
+            self.write_user(out);
+            out.push(b'@');
+        }
+        out.extend_from_slice(self.connection.local().as_bytes());
+        out.extend_from_slice(b";transport=");
+        let transport = self.connection.connection.transport;
+        out.extend_from_slice(transport.uri_parameter().as_bytes());
+    }
+
+    fn write_target(&self, out: &mut Vec<u8>) {
+        let target = self.run.dialog.target;
+        if target.is_empty() {
+            self.write_address(self.run.peer_number, out);
+        } else {
+            out.extend_from_slice(self.run.dialog.get(target));
+        }
+    }
+
+    /// The address of record of a user.
+    fn write_address(&self, number: u32, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"sip:");
+        self.config.directory.write_name(number, out);
+        out.push(b'@');
+        out.extend_from_slice(self.config.domain.as_bytes());
+    }
+
+    fn write_routes(&self, out: &mut Vec<u8>) {
+        let dialog = &self.run.dialog;
+        if !dialog.routes.is_empty() {
+            out.extend_from_slice(dialog.get(dialog.routes));
+        } else if dialog.remote_tag.is_empty() {
+            for route in &self.config.routes {
+                out.extend_from_slice(b"Route: ");
+                out.extend_from_slice(route.as_bytes());
+                out.extend_from_slice(b"\r\n");
+            }
+        }
+    }
+
+    fn write_local_party(&self, out: &mut Vec<u8>) {
+        let dialog = &self.run.dialog;
+        match self.run.side {
+            Side::Caller if !dialog.from.is_empty() => {
+                out.extend_from_slice(dialog.get(dialog.from));
+            }
+            Side::Caller => {
+                out.push(b'<');
+                self.write_address(self.run.user_number, out);
+                out.extend_from_slice(b">;tag=");
+                self.identity.write_tag(self.name, out);
+            }
+            Side::Callee => {
+                let to = dialog.get(dialog.to);
+                out.extend_from_slice(to);
+                if super::received::parameter(to, b"tag").is_none() {
+                    out.extend_from_slice(b";tag=");
+                    self.identity.write_tag(self.name, out);
+                }
+            }
+        }
+    }
+
+    fn write_remote_party(&self, out: &mut Vec<u8>) {
+        let dialog = &self.run.dialog;
+        match self.run.side {
+            Side::Caller if !dialog.to.is_empty() => {
+                out.extend_from_slice(dialog.get(dialog.to));
+                self.write_remote_tag(out);
+            }
+            Side::Caller => {
+                out.push(b'<');
+                self.write_address(self.run.peer_number, out);
+                out.push(b'>');
+                self.write_remote_tag(out);
+            }
+            Side::Callee => out.extend_from_slice(dialog.get(dialog.from)),
+        }
+    }
+
+    fn write_echo(&self, field: EchoedField, out: &mut Vec<u8>) {
+        let Some(request) = self.answered else {
+            return;
+        };
+        match field {
+            EchoedField::Via => request.each_field(Name::Via, &request.vias, |value| {
+                write_line("Via", value, out);
+            }),
+            EchoedField::RecordRoute => {
+                request.each_field(Name::RecordRoute, &request.record_routes, |value| {
+                    write_line("Record-Route", value, out);
+                });
+            }
+            EchoedField::From => write_line("From", request.from, out),
+            EchoedField::To => {
+                out.extend_from_slice(b"To: ");
+                out.extend_from_slice(request.to);
+                if request.to_tag().is_none() {
+                    out.extend_from_slice(b";tag=");
+                    self.identity.write_tag(self.name, out);
+                }
+                out.extend_from_slice(b"\r\n");
+            }
+            EchoedField::CallId => write_line("Call-ID", request.call_id, out),
+            EchoedField::CSeq => write_line("CSeq", request.cseq_value, out),
+        }
+    }
+
+    /// Writes all fields of a name; returns whether there are any.
+    fn write_last_field(&self, name: &str, out: &mut Vec<u8>) -> bool {
+        let Some(last) = self.last else {
+            return false;
+        };
+        let mut is_first = true;
+        last.each_named(name, |value| {
+            if !is_first {
+                out.extend_from_slice(b"\r\n");
+            }
+            is_first = false;
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b": ");
+            out.extend_from_slice(value);
+        });
+        !is_first
+    }
+
+    fn write_field(&self, number: u32, column: u16, out: &mut Vec<u8>) {
+        let listed = self.config.directory.listed(number);
+        let field = listed.and_then(|listed| listed.fields.get(usize::from(column)));
+        out.extend_from_slice(field.map_or(&[], String::as_bytes));
+    }
+
+    /// Writes the credentials that were asked for. The request line has been written: it says the method
+    /// and the URI that they are for.
+    fn write_authorization(
+        &self,
+        login: Option<&Login>,
+        ink: &mut Ink<'_>,
+        out: &mut Vec<u8>,
+        start: usize,
+    ) {
+        let challenge = self.last.filter(|last| last.is_challenge);
+        if let (Some(login), Some(challenge)) = (login, challenge) {
+            self.log_in(login, challenge, ink, out);
+        }
+        if ink.challenges.is_empty() {
+            return;
+        }
+        let line = out.get(start..).unwrap_or_default();
+        let mut words = line.split(|octet| matches!(octet, b' ' | b'\r'));
+        let mut word = || {
+            let word = words.next().unwrap_or_default();
+            String::from_utf8_lossy(word).into_owned()
+        };
+        let (method, uri) = (word(), word());
+        for challenged in ink.challenges.iter_mut() {
+            let cnonce = ink.rng.next_u64();
+            challenged.write(&method, &uri, cnonce, out);
+        }
+    }
+
+    /// Takes in challenges with a name and a password of the script's own.
+    fn log_in(&self, login: &Login, response: &Received<'_>, ink: &mut Ink<'_>, out: &mut Vec<u8>) {
+        let known = self.config.directory.login(self.run.user_number);
+        let (mut username, mut password) = known.unwrap_or_default();
+        let at = out.len();
+        for (text, place) in [
+            (&login.username, &mut username),
+            (&login.password, &mut password),
+        ] {
+            if !text.is_empty() {
+                for piece in text {
+                    match piece {
+                        Piece::Literal(octets) => out.extend_from_slice(octets),
+                        Piece::Slot(slot) => self.write_slot(slot, out),
+                    }
+                }
+                *place = String::from_utf8_lossy(out.get(at..).unwrap_or_default()).into_owned();
+                out.truncate(at);
+            }
+        }
+        super::authentication::learn(ink.challenges, response, &username, &password);
+    }
+}
+
+fn write_line(name: &str, value: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Writes a request that follows from the INVITE as it was sent: the CANCEL (RFC 3261 section 9.1), or the
+/// ACK to a final response other than 2xx (section 17.1.1.3). Request-URI, topmost Via, From, Call-ID,
+/// sequence number and Route are those of the INVITE; so is To, but in the ACK, where it is that of the
+/// response. Returns whether the INVITE is such that it could be done.
+pub(super) fn write_follower(
+    invite: &[u8],
+    method: &Method,
+    to: Option<&[u8]>,
+    out: &mut Vec<u8>,
+) -> bool {
+    let Ok(invite) = Received::read(invite) else {
+        return false;
+    };
+    let (Some(uri), Some(via)) = (invite.uri(), invite.vias.first()) else {
+        return false;
+    };
+    let name = method.as_str().as_bytes();
+    out.extend_from_slice(name);
+    out.push(b' ');
+    out.extend_from_slice(uri);
+    out.extend_from_slice(b" SIP/2.0\r\n");
+    write_line("Via", via, out);
+    out.extend_from_slice(b"Max-Forwards: 70\r\n");
+    invite.each_named("Route", |value| write_line("Route", value, out));
+    write_line("From", invite.from, out);
+    write_line("To", to.unwrap_or(invite.to), out);
+    write_line("Call-ID", invite.call_id, out);
+    out.extend_from_slice(b"CSeq: ");
+    write_decimal(invite.cseq.into(), out);
+    out.push(b' ');
+    out.extend_from_slice(name);
+    out.extend_from_slice(b"\r\nContent-Length: 0\r\n\r\n");
+    true
+}

@@ -1,0 +1,464 @@
+//! Requests: to which run they belong, and what follows from them.
+
+use sip::{Method, Name};
+
+use super::Engine;
+use super::config::ConnectionId;
+use super::identity::Owner;
+use super::received::{Received, address_uri, user_of};
+use super::responses::{list, write_route};
+use super::run::{NOBODY, Run, ServerState, State};
+use super::sending::Which;
+use super::steps::Turn;
+use super::time::{Moment, Time};
+use crate::record::{Failure, Outcome, Side};
+use crate::script::{Script, ScriptId};
+
+impl Engine {
+    pub(super) fn handle_request(
+        &mut self,
+        moment: Moment,
+        request: &Received<'_>,
+        method: &Method,
+        connection: ConnectionId,
+    ) {
+        let turn = Turn {
+            moment,
+            message: Some(request),
+            connection: Some(connection),
+        };
+        let tag = request.to_tag();
+        if let Some(index) = self.run_of_request(request, tag) {
+            if let Some(script) = self.script_of(index) {
+                self.handle_request_of(&script, index, request, method, &turn);
+                self.settle(&script, index, moment.now);
+            }
+            return;
+        }
+        if tag.is_none()
+            && let Some(script) = self.script_for(method)
+            && !self.is_remembered(moment.now, request)
+        {
+            self.begin_callee(script, request, &turn);
+            return;
+        }
+        self.answer_stray(moment, request, connection);
+    }
+
+    /// The run that a request is for: by our tag in To, or by the Call-ID of what has no tag yet or one that
+    /// the script has written.
+    fn run_of_request(&self, request: &Received<'_>, tag: Option<&[u8]>) -> Option<u32> {
+        let Some(tag) = tag else {
+            return self.find_in_table(request.call_id);
+        };
+        if let Some(name) = self.identity.tagged(tag) {
+            return self.runs.find(name);
+        }
+        let own_tag = self.hasher.hash_one(tag) | 1;
+        let is_it = |index: &u32| {
+            self.runs
+                .get(*index)
+                .is_some_and(|run| run.dialog.own_tag == own_tag)
+        };
+        let in_table = self.find_in_table(request.call_id).filter(is_it);
+        in_table.or_else(|| match self.identity.owner(request.call_id) {
+            Some(Owner::Run(name)) => self.runs.find(name).filter(is_it),
+            _ => None,
+        })
+    }
+
+    /// The script that waits for a request of a method.
+    fn script_for(&self, method: &Method) -> Option<ScriptId> {
+        self.waiting
+            .iter()
+            .find_map(|(waits, script)| (waits == method).then_some(*script))
+    }
+
+    /// Whether a request is one that has been answered by a run that is over.
+    fn is_remembered(&self, now: Time, request: &Received<'_>) -> bool {
+        let hash = self.hash(request.call_id);
+        let Some(super::remnants::Remnant::Answered(answered)) = self.remnants.get(now, hash)
+        else {
+            return false;
+        };
+        if request.cseq_method == Method::Invite {
+            return answered.invite == Some(request.cseq);
+        }
+        answered.cseq == request.cseq && answered.branch == self.hash(request.branch())
+    }
+
+    /// A request begins a run.
+    fn begin_callee(&mut self, script_id: ScriptId, request: &Received<'_>, turn: &Turn<'_>) {
+        let (Some(script), Some(connection)) = (self.script(script_id), turn.connection) else {
+            return;
+        };
+        if self.runs.len() >= self.config.maximum_runs {
+            self.counters.refused_by_limit += 1;
+            return;
+        }
+        let hash = self.hash(request.call_id);
+        let branch = self.hash(request.branch());
+        let user_number = request
+            .uri()
+            .and_then(user_of)
+            .and_then(|name| self.config.directory.number(name))
+            .unwrap_or(0);
+        let peer_number = address_uri(request.from)
+            .and_then(user_of)
+            .and_then(|name| self.config.directory.number(name))
+            .unwrap_or(0);
+        let user = self.users.place(user_number).unwrap_or(NOBODY);
+        let received = turn.moment.received;
+        if let Some(Owner::Run(caller)) = self.identity.owner(request.call_id)
+            && let Some(caller) = self.runs.find(caller)
+            && let Some(run) = self.runs.get_mut(caller)
+            && !run.times.reached.is_known()
+        {
+            run.times.reached = received;
+        }
+        let index = self.runs.allocate();
+        self.begun += 1;
+        self.counters.accepted += 1;
+        let number = self.begun;
+        let Some(run) = self.runs.fresh(index) else {
+            return;
+        };
+        run.state = State::Running;
+        run.side = Side::Callee;
+        run.script = script_id.0;
+        run.user = user;
+        run.user_number = user_number;
+        run.peer_number = peer_number;
+        run.connection = connection;
+        run.number = number;
+        run.times.due = received;
+        run.times.begun = received;
+        run.call_id_hash = hash;
+        run.notes.is_in_table = true;
+        run.notes.is_first_turn = true;
+        run.dialog.prepare(&mut self.buffers);
+        learn_caller(run, request);
+        note_request(run, request, branch);
+        self.insert_in_table(index, hash);
+        // Up to where it waits for the request.
+        self.advance(&script, index, &Turn::at(turn.moment.now));
+        if !self.offer(&script, index, turn) {
+            self.answer_unexpected(&script, index, request, turn);
+        }
+        self.settle(&script, index, turn.moment.now);
+    }
+
+    fn handle_request_of(
+        &mut self,
+        script: &Script,
+        index: u32,
+        request: &Received<'_>,
+        method: &Method,
+        turn: &Turn<'_>,
+    ) {
+        let branch = self.hash(request.branch());
+        match method {
+            Method::Ack => self.handle_ack(script, index, request, turn),
+            Method::Cancel => self.handle_cancel(script, index, request, turn),
+            _ => {
+                let Some(run) = self.runs.get_mut(index) else {
+                    return;
+                };
+                match placement(run, request, branch) {
+                    Placement::Repeated(which) => {
+                        self.counters.repeated += 1;
+                        self.resend(index, which, turn.connection);
+                        if matches!(which, Which::Answer) {
+                            self.say_trying(index, request, turn);
+                        }
+                    }
+                    Placement::Merged => self.answer_now(index, request, 482, turn),
+                    Placement::Old => self.answer_now(index, request, 500, turn),
+                    Placement::New => {
+                        note_request(run, request, branch);
+                        if *method == Method::Bye && !run.times.bye.is_known() {
+                            run.times.bye = turn.moment.received;
+                            run.notes.is_bye_from_peer = true;
+                        }
+                        if *method == Method::Bye {
+                            run.dialog.is_ended = true;
+                        }
+                        if !self.offer(script, index, turn) {
+                            self.answer_unexpected(script, index, request, turn);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// An INVITE that comes again before it has had any response is answered with 100 (RFC 3261 section
+    /// 17.2.1), so that its sender stops repeating it.
+    fn say_trying(&mut self, index: u32, request: &Received<'_>, turn: &Turn<'_>) {
+        let Some(run) = self.runs.get(index) else {
+            return;
+        };
+        if run.invited.state == ServerState::Proceeding && run.invited.response.is_empty() {
+            self.answer_now(index, request, 100, turn);
+        }
+    }
+
+    fn answer_now(&mut self, index: u32, request: &Received<'_>, status: u16, turn: &Turn<'_>) {
+        let name = self.runs.name(index);
+        if let Some(connection) = turn.connection {
+            self.answer(request, connection, status, name);
+        }
+    }
+
+    fn handle_ack(&mut self, script: &Script, index: u32, request: &Received<'_>, turn: &Turn<'_>) {
+        let Some(run) = self.runs.get_mut(index) else {
+            return;
+        };
+        let ServerState::Answered(status) = run.invited.state else {
+            self.counters.repeated += 1;
+            return;
+        };
+        if run.invited.cseq != request.cseq {
+            self.counters.repeated += 1;
+            return;
+        }
+        run.invited.state = ServerState::Acknowledged(status);
+        run.invited.stop_timers();
+        self.buffers.give_back(&mut run.invited.response);
+        if !run.times.acknowledged.is_known() {
+            run.times.acknowledged = turn.moment.received;
+        }
+        if run.notes.is_bye_wanted {
+            run.notes.is_bye_wanted = false;
+            self.hang_up(script, index, turn.moment.now);
+            return;
+        }
+        if run.state == State::Lingering || self.offer(script, index, turn) {
+            return;
+        }
+        if let Some(run) = self.runs.get_mut(index) {
+            run.notes.has_early_ack = true;
+        }
+    }
+
+    /// RFC 3261 section 9.2.
+    fn handle_cancel(
+        &mut self,
+        script: &Script,
+        index: u32,
+        request: &Received<'_>,
+        turn: &Turn<'_>,
+    ) {
+        let Some(run) = self.runs.get(index) else {
+            return;
+        };
+        if run.invited.state == ServerState::Idle || run.invited.cseq != request.cseq {
+            self.answer_now(index, request, 481, turn);
+            return;
+        }
+        if run.invited.state != ServerState::Proceeding {
+            // It comes too late, or again.
+            self.answer_now(index, request, 200, turn);
+            return;
+        }
+        let is_expected = self.is_expected(script, index, request);
+        if is_expected && self.offer(script, index, turn) {
+            return;
+        }
+        self.answer_now(index, request, 200, turn);
+        self.refuse_initial(index, 487, turn);
+        let outcome = Outcome::Failed(Failure::Cancelled);
+        self.finish(script, index, outcome, turn);
+    }
+
+    /// Answers the INVITE that has no final response for the script.
+    pub(super) fn refuse_initial(&mut self, index: u32, status: u16, turn: &Turn<'_>) {
+        let name = self.runs.name(index);
+        let timers = self.config.timers;
+        let is_repeating = self.config.is_repeating;
+        let Some(run) = self.runs.get_mut(index) else {
+            return;
+        };
+        if run.invited.state != ServerState::Proceeding {
+            return;
+        }
+        let connection = run.connection;
+        let octets = std::mem::take(&mut run.initial);
+        let kept = Received::read(&octets).ok();
+        let is_invite = |message: &&Received<'_>| message.method() == Some(&Method::Invite);
+        let invite = kept.as_ref().or(turn.message).filter(is_invite);
+        if let Some(invite) = invite {
+            let start = self.outbox.len();
+            self.answer(invite, connection, status, name);
+            let end = self.outbox.len();
+            let is_unreliable = self
+                .connections
+                .get(connection)
+                .is_some_and(|connection| connection.is_unreliable());
+            if let Some(run) = self.runs.get_mut(index) {
+                run.invited.state = ServerState::Answered(status);
+                run.invited.written = Some((start, end));
+                run.invited.interval = timers.t1;
+                if is_unreliable && is_repeating {
+                    run.invited.repeat_at = turn.moment.now.after(timers.t1);
+                }
+                run.invited.give_up_at = turn.moment.now.after(timers.give_up);
+                if !run.times.answered.is_known() {
+                    run.times.answered = turn.moment.now;
+                    run.notes.status = status;
+                }
+            }
+        }
+        if let Some(run) = self.runs.get_mut(index) {
+            run.initial = octets;
+        }
+    }
+
+    /// Answers a request of a run that no step expects.
+    fn answer_unexpected(
+        &mut self,
+        script: &Script,
+        index: u32,
+        request: &Received<'_>,
+        turn: &Turn<'_>,
+    ) {
+        let Some(run) = self.runs.get_mut(index) else {
+            return;
+        };
+        let is_lingering = run.state == State::Lingering;
+        let is_sending_bye = run.other.is_pending() && run.other.method == Method::Bye;
+        let (status, outcome) = match &request.cseq_method {
+            Method::Bye if is_lingering || is_sending_bye => (200, None),
+            Method::Bye => (200, Some(Failure::HungUp)),
+            Method::Options => (200, None),
+            Method::Invite => (488, None),
+            _ => (405, None),
+        };
+        let is_strict = script.is_strict() && !is_lingering && request.cseq_method != Method::Bye;
+        let outcome = outcome.or(is_strict.then_some(Failure::Unexpected));
+        let start = self.outbox.len();
+        self.answer_now(index, request, status, turn);
+        let written = Some((start, self.outbox.len()));
+        let Some(run) = self.runs.get_mut(index) else {
+            return;
+        };
+        if request.cseq_method == Method::Invite {
+            run.invited.state = ServerState::Answered(status);
+            run.invited.written = written;
+        } else {
+            run.asked.state = ServerState::Answered(status);
+            run.asked.written = written;
+            if request.cseq_method == Method::Bye && !run.times.bye_answered.is_known() {
+                run.times.bye_answered = turn.moment.now;
+                run.notes.bye_status = status;
+            }
+        }
+        if let Some(failure) = outcome {
+            self.finish(script, index, Outcome::Failed(failure), turn);
+        }
+    }
+
+    /// The run that a Call-ID is filed under.
+    pub(super) fn find_in_table(&self, call_id: &[u8]) -> Option<u32> {
+        let hash = self.hash(call_id);
+        self.by_call_id
+            .find(hash, |index| {
+                self.runs.get(*index).is_some_and(|run| {
+                    run.call_id_hash == hash && run.dialog.get(run.dialog.call_id) == call_id
+                })
+            })
+            .copied()
+    }
+
+    /// Files a run under the hash of its Call-ID.
+    pub(super) fn insert_in_table(&mut self, index: u32, hash: u64) {
+        let runs = &self.runs;
+        self.by_call_id.insert_unique(hash, index, |index| {
+            runs.get(*index).map_or(0, |run| run.call_id_hash)
+        });
+    }
+
+    /// Takes a run out of the table.
+    pub(super) fn remove_from_table(&mut self, index: u32, hash: u64) {
+        if let Ok(entry) = self.by_call_id.find_entry(hash, |found| *found == index) {
+            entry.remove();
+        }
+    }
+
+    /// The hash of a text from the network.
+    pub(super) fn hash(&self, text: &[u8]) -> u64 {
+        self.hasher.hash_one(text)
+    }
+}
+
+/// What a request within a run is.
+enum Placement {
+    /// It has come before.
+    Repeated(Which),
+    /// It has come by another way already (RFC 3261 section 8.2.2.2).
+    Merged,
+    /// It is older than one that has come (section 12.2.2).
+    Old,
+    New,
+}
+
+fn placement(run: &Run, request: &Received<'_>, branch: u64) -> Placement {
+    let is_invite = request.cseq_method == Method::Invite;
+    if is_invite && run.invited.state != ServerState::Idle && run.invited.cseq == request.cseq {
+        if run.invited.branch == branch {
+            return Placement::Repeated(Which::Answer);
+        }
+        return Placement::Merged;
+    }
+    let is_asked = run.asked.state != ServerState::Idle;
+    if !is_invite && is_asked && run.asked.cseq == request.cseq && run.asked.branch == branch {
+        return Placement::Repeated(Which::Response);
+    }
+    if request.cseq < run.dialog.remote_cseq {
+        return Placement::Old;
+    }
+    Placement::New
+}
+
+/// Begins the server transaction of a request.
+fn note_request(run: &mut Run, request: &Received<'_>, branch: u64) {
+    run.dialog.remote_cseq = request.cseq;
+    if request.cseq_method == Method::Invite {
+        run.invited.state = ServerState::Proceeding;
+        run.invited.cseq = request.cseq;
+        run.invited.branch = branch;
+        run.invited.written = None;
+        run.invited.response.clear();
+        run.invited.stop_timers();
+    } else {
+        run.asked.state = ServerState::Proceeding;
+        run.asked.cseq = request.cseq;
+        run.asked.branch = branch;
+        run.asked.written = None;
+        run.asked.response.clear();
+    }
+}
+
+/// Takes in what a request says of the dialog that it may begin (RFC 3261 section 12.1.1).
+fn learn_caller(run: &mut Run, request: &Received<'_>) {
+    let dialog = &mut run.dialog;
+    dialog.call_id = dialog.push(request.call_id);
+    dialog.from = dialog.push(request.from);
+    dialog.to = dialog.push(request.to);
+    if let Some(tag) = request.from_tag() {
+        dialog.remote_tag = dialog.push(tag);
+    }
+    if let Some(contact) = request.contact_uri() {
+        dialog.target = dialog.push(contact);
+    }
+    if !request.record_routes.is_empty() {
+        dialog.routes = dialog.push_with(|out| {
+            request.each_field(Name::RecordRoute, &request.record_routes, |value| {
+                for route in list(value) {
+                    write_route(route, out);
+                }
+            });
+        });
+    }
+    dialog.fix();
+}

@@ -1,0 +1,445 @@
+//! Responses: to which request of which run they belong, and what follows from them.
+
+use sip::{Method, Name, ScannedField};
+
+use super::config::ConnectionId;
+use super::identity::Owner;
+use super::received::{Received, parameter, seconds};
+use super::remnants::Remnant;
+use super::run::{Cancel, Client, ClientState, NOBODY, State};
+use super::steps::Turn;
+use super::time::{Moment, Time};
+use super::{Engine, Failed};
+use crate::record::{Failure, Outcome, Side};
+use crate::script::{Kind, Script, Step};
+
+/// How often a request is repeated with credentials, or with a longer time, at most.
+const MAXIMUM_ATTEMPTS: u8 = 4;
+
+impl Engine {
+    pub(super) fn handle_response(
+        &mut self,
+        moment: Moment,
+        response: &Received<'_>,
+        status: u16,
+        connection: ConnectionId,
+    ) {
+        if status < 200 {
+            self.counters.provisional_responses += 1;
+        } else if let Some(count) = self
+            .counters
+            .final_responses
+            .get_mut(usize::from(status / 100).saturating_sub(2))
+        {
+            *count += 1;
+        }
+        let Some(index) = self.run_of_response(response) else {
+            self.handle_late_response(moment, response, status, connection);
+            return;
+        };
+        let Some(script) = self.script_of(index) else {
+            return;
+        };
+        let turn = Turn {
+            moment,
+            message: Some(response),
+            connection: Some(connection),
+        };
+        self.handle_response_of(&script, index, response, status, &turn);
+        self.settle(&script, index, moment.now);
+    }
+
+    /// The run whose request this answers: by our tag in From, or by the Call-ID.
+    fn run_of_response(&self, response: &Received<'_>) -> Option<u32> {
+        let tag = response.from_tag().unwrap_or_default();
+        if let Some(name) = self.identity.tagged(tag) {
+            return self.runs.find(name);
+        }
+        let own_tag = self.hasher.hash_one(tag) | 1;
+        let is_it = |index: &u32| {
+            self.runs
+                .get(*index)
+                .is_some_and(|run| run.dialog.own_tag == own_tag)
+        };
+        let by_number = match self.identity.owner(response.call_id) {
+            Some(Owner::Run(name)) => self.runs.find(name),
+            Some(Owner::User(user)) => self
+                .users
+                .get(user)
+                .map(|user| user.registering)
+                .filter(|run| *run != NOBODY),
+            None => None,
+        };
+        by_number
+            .filter(is_it)
+            .or_else(|| self.find_in_table(response.call_id).filter(is_it))
+    }
+
+    /// A response to a run that is over, or to none.
+    fn handle_late_response(
+        &mut self,
+        moment: Moment,
+        response: &Received<'_>,
+        status: u16,
+        connection: ConnectionId,
+    ) {
+        let is_invite = response.cseq_method == Method::Invite;
+        if is_invite && status >= 300 {
+            let hash = self.hash(response.call_id);
+            if let Some(Remnant::Refused { cseq, ack }) = self.remnants.get(moment.now, hash)
+                && *cseq == response.cseq
+            {
+                let start = self.outbox.len();
+                self.outbox.buffer().extend_from_slice(ack);
+                self.counters.repeated += 1;
+                self.counters.retransmissions += 1;
+                self.send_written(start, connection);
+                return;
+            }
+        }
+        self.counters.stray_responses += 1;
+    }
+
+    fn handle_response_of(
+        &mut self,
+        script: &Script,
+        index: u32,
+        response: &Received<'_>,
+        status: u16,
+        turn: &Turn<'_>,
+    ) {
+        let name = self.runs.name(index);
+        let Some(run) = self.runs.get_mut(index) else {
+            return;
+        };
+        let is_invite = response.cseq_method == Method::Invite;
+        let client = if is_invite {
+            &mut run.invite
+        } else {
+            &mut run.other
+        };
+        let is_its = client.state != ClientState::Idle
+            && client.cseq == response.cseq
+            && client.method == response.cseq_method;
+        let is_its = is_its && {
+            // RFC 3261 section 17.1.3.
+            self.scratch.clear();
+            self.identity
+                .write_branch(name, client.branch, &mut self.scratch);
+            client.has_had(response.branch(), &self.scratch)
+        };
+        if !is_its {
+            self.counters.stray_responses += 1;
+            return;
+        }
+        match client.state {
+            ClientState::Final(before) => {
+                self.counters.repeated += 1;
+                let is_same_class = (before < 300) == (status < 300);
+                if is_invite && status >= 200 && is_same_class {
+                    self.repeat_ack(script, index, turn.moment.now);
+                }
+            }
+            _ if status < 200 => self.handle_provisional(script, index, status, is_invite, turn),
+            _ => self.handle_final(script, index, response, status, is_invite, turn),
+        }
+    }
+
+    fn handle_provisional(
+        &mut self,
+        script: &Script,
+        index: u32,
+        status: u16,
+        is_invite: bool,
+        turn: &Turn<'_>,
+    ) {
+        let t2 = self.config.timers.t2;
+        let Some(run) = self.runs.get_mut(index) else {
+            return;
+        };
+        if is_invite {
+            let is_cancelled = run.invite.cancel == Cancel::Sent;
+            run.invite.state = ClientState::Proceeding;
+            run.invite.repeat_at = Time::NEVER;
+            if !is_cancelled {
+                // Timer B is that of the state Calling alone (section 17.1.1.2).
+                run.invite.give_up_at = Time::NEVER;
+            }
+            let received = turn.moment.received;
+            if !run.times.answered.is_known() {
+                if !run.times.first_provisional.is_known() {
+                    run.times.first_provisional = received;
+                }
+                if status > 100 && !run.times.progress.is_known() {
+                    run.times.progress = received;
+                }
+            }
+            if run.invite.cancel == Cancel::Wanted {
+                self.cancel(index, turn.moment.now);
+            }
+        } else {
+            let client = &mut run.other;
+            client.state = ClientState::Proceeding;
+            // From now on at intervals of T2 (section 17.1.2.2).
+            client.interval = t2;
+        }
+        if status > 100
+            && script.learns_early()
+            && let Some(response) = turn.message
+        {
+            self.learn_dialog(index, response);
+        }
+        self.offer(script, index, turn);
+    }
+
+    fn handle_final(
+        &mut self,
+        script: &Script,
+        index: u32,
+        response: &Received<'_>,
+        status: u16,
+        is_invite: bool,
+        turn: &Turn<'_>,
+    ) {
+        let Some(run) = self.runs.get_mut(index) else {
+            return;
+        };
+        let client = if is_invite {
+            &mut run.invite
+        } else {
+            &mut run.other
+        };
+        client.state = ClientState::Final(status);
+        client.stop_timers();
+        let method = client.method.clone();
+        if !is_invite {
+            self.buffers.give_back(&mut client.message);
+        }
+        let is_lingering = run.state == State::Lingering;
+        if is_invite && status >= 300 && (is_lingering || !script.acknowledges_failures()) {
+            self.acknowledge_refusal(index, response);
+        }
+        if is_lingering {
+            if is_invite && status < 300 {
+                self.end_late_call(script, index, response, turn.moment.now);
+            }
+            return;
+        }
+        let is_expected = self.is_expected(script, index, response);
+        if method == Method::Cancel && !is_expected {
+            return;
+        }
+        if !is_expected && self.tries_again(script, index, response, status, is_invite, turn) {
+            return;
+        }
+        self.note_final(script, index, response, status, is_invite, &method, turn);
+        if is_invite && status < 300 && !self.begin_dialog(index, response) {
+            let outcome = Outcome::Failed(Failure::Malformed);
+            self.finish(script, index, outcome, turn);
+            return;
+        }
+        if is_expected && self.offer(script, index, turn) {
+            return;
+        }
+        let failure = match status {
+            401 | 407 => Failure::Unauthorized,
+            200..300 => Failure::Unexpected,
+            _ => Failure::Refused,
+        };
+        self.finish(script, index, Outcome::Failed(failure), turn);
+    }
+
+    /// Notes the times and the status of a final response.
+    #[allow(clippy::too_many_arguments, reason = "each says another thing")]
+    fn note_final(
+        &mut self,
+        script: &Script,
+        index: u32,
+        response: &Received<'_>,
+        status: u16,
+        is_invite: bool,
+        method: &Method,
+        turn: &Turn<'_>,
+    ) {
+        let received = turn.moment.received;
+        let plan = self.config.registration;
+        let Some(run) = self.runs.get_mut(index) else {
+            return;
+        };
+        if *method == Method::Bye {
+            if !run.times.bye_answered.is_known() {
+                run.times.bye_answered = received;
+                run.notes.bye_status = status;
+            }
+            return;
+        }
+        // The record of a call tells of its INVITE, other records of their only request.
+        let is_told = is_invite || *script.kind() != Kind::Call;
+        if is_told && !run.times.answered.is_known() {
+            run.times.answered = received;
+            run.notes.status = status;
+        }
+        if *method == Method::Register && status < 300 {
+            let granted = response
+                .contact
+                .and_then(|contact| parameter(contact, b"expires"))
+                .and_then(seconds)
+                .or_else(|| response.expires.and_then(seconds));
+            let asked = u32::try_from(plan.expires.as_secs()).unwrap_or(u32::MAX);
+            run.notes.expires = Some(granted.unwrap_or(asked));
+        }
+    }
+
+    /// Sends a request again with what its response has asked for: credentials (RFC 3261 section 22.2), or
+    /// a longer time for a binding (section 10.2.8). Returns whether it does.
+    fn tries_again(
+        &mut self,
+        script: &Script,
+        index: u32,
+        response: &Received<'_>,
+        status: u16,
+        is_invite: bool,
+        turn: &Turn<'_>,
+    ) -> bool {
+        let Some(run) = self.runs.get_mut(index) else {
+            return false;
+        };
+        let client = if is_invite {
+            &mut run.invite
+        } else {
+            &mut run.other
+        };
+        let Some(Step::Send(send)) = script.step(client.step) else {
+            return false;
+        };
+        let Some(method) = send.template.method() else {
+            return false;
+        };
+        if client.attempts >= MAXIMUM_ATTEMPTS || client.cancel != Cancel::No {
+            return false;
+        }
+        let number = client.step;
+        match status {
+            401 | 407 if response.is_challenge && send.template.authorizes() => {
+                let Some((username, password)) = self.config.directory.login(run.user_number)
+                else {
+                    return false;
+                };
+                let Some(user) = self.users.get_mut(run.user) else {
+                    return false;
+                };
+                let known = user.challenges.get_or_insert_default();
+                let understood =
+                    super::authentication::learn(known, response, &username, &password);
+                if !may_answer(client, &understood) {
+                    return false;
+                }
+                client.attempts += 1;
+                run.notes.authentications = run.notes.authentications.saturating_add(1);
+            }
+            423 if *method == Method::Register => {
+                let Some(least) = response.min_expires.and_then(seconds) else {
+                    return false;
+                };
+                client.attempts += 1;
+                run.notes.expires = Some(least);
+            }
+            _ => return false,
+        }
+        let turn = Turn {
+            message: None,
+            ..*turn
+        };
+        if let Err(Failed(failure)) =
+            self.send_request(script, index, number, send, method, &turn, true)
+        {
+            self.finish(script, index, Outcome::Failed(failure), &turn);
+        }
+        true
+    }
+
+    /// Takes in what a 2xx to an INVITE says of the dialog (RFC 3261 section 12.1.2). Returns whether it has
+    /// what it needs.
+    fn begin_dialog(&mut self, index: u32, response: &Received<'_>) -> bool {
+        self.learn_dialog(index, response);
+        let Some(run) = self.runs.get_mut(index) else {
+            return false;
+        };
+        run.dialog.is_confirmed = true;
+        !run.dialog.remote_tag.is_empty()
+    }
+
+    /// Takes in the peer's tag and Contact and the route set, reversed (section 12.1.2). They are learnt
+    /// once of a callee: a later 2xx to an INVITE within the dialog changes the Contact alone (section
+    /// 12.2.1.2), which is all that there is to see here, since its Record-Route is the same as a rule.
+    fn learn_dialog(&mut self, index: u32, response: &Received<'_>) {
+        let Some(run) = self.runs.get_mut(index) else {
+            return;
+        };
+        if run.side == Side::Callee {
+            return;
+        }
+        let dialog = &mut run.dialog;
+        dialog.forget_peer();
+        dialog.remote_tag = dialog.push(response.to_tag().unwrap_or_default());
+        if let Some(contact) = response.contact_uri() {
+            dialog.target = dialog.push(contact);
+        }
+        if response.record_routes.is_empty() {
+            return;
+        }
+        let mut routes: Vec<&[u8]> = Vec::new();
+        response.each_field(Name::RecordRoute, &response.record_routes, |value| {
+            routes.extend(list(value));
+        });
+        dialog.routes = dialog.push_with(|out| {
+            for route in routes.iter().rev() {
+                write_route(route, out);
+            }
+        });
+    }
+
+    /// A call that the script has given up is answered all the same: it is acknowledged and ended.
+    fn end_late_call(&mut self, script: &Script, index: u32, response: &Received<'_>, now: Time) {
+        if self.begin_dialog(index, response) {
+            self.acknowledge(script, index, now);
+            self.hang_up(script, index, now);
+        }
+    }
+}
+
+/// Whether challenges are to be answered: not where one comes again though it has been answered in this
+/// transaction, since the password is wrong then (RFC 3261 section 22.1).
+fn may_answer(client: &mut Client, understood: &[super::authentication::Understood]) -> bool {
+    if understood.is_empty() {
+        return false;
+    }
+    for challenge in understood {
+        if client.realms.contains(&challenge.realm) {
+            if !challenge.is_stale {
+                return false;
+            }
+            continue;
+        }
+        if let Some(place) = client.realms.iter_mut().find(|realm| **realm == 0) {
+            *place = challenge.realm;
+        }
+    }
+    true
+}
+
+/// The values of a list.
+pub(super) fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    ScannedField {
+        name_text: b"",
+        value,
+    }
+    .values()
+}
+
+/// Writes a line of the route set.
+pub(super) fn write_route(route: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(b"Route: ");
+    out.extend_from_slice(route);
+    out.extend_from_slice(b"\r\n");
+}

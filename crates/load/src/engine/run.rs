@@ -1,0 +1,618 @@
+//! A run of a script: what it has done so far, its transactions, its dialog.
+
+use sip::Method;
+
+use super::config::ConnectionId;
+use super::identity::RunName;
+use super::time::Time;
+use crate::record::{Outcome, Side};
+use crate::script::StepNumber;
+
+/// No user, no run.
+pub(super) const NOBODY: u32 = u32::MAX;
+
+/// A run of a script.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) generation: u32,
+    pub(super) state: State,
+    pub(super) side: Side,
+    pub(super) script: u16,
+    pub(super) step: StepNumber,
+    /// The place of our user among the engine's, or [`NOBODY`].
+    pub(super) user: u32,
+    /// The number of our user; 0 for none.
+    pub(super) user_number: u32,
+    /// The number of the user at the other end; 0 where it is not known.
+    pub(super) peer_number: u32,
+    pub(super) connection: ConnectionId,
+    /// How many runs had begun when this one did, it included.
+    pub(super) number: u64,
+    /// When a pause ends, or waiting for a message.
+    pub(super) wait_until: Time,
+    pub(super) invite: Client,
+    pub(super) other: Client,
+    pub(super) invited: ServerInvite,
+    pub(super) asked: Server,
+    /// Sequence number of our last request.
+    pub(super) cseq: u32,
+    /// Branches used so far.
+    pub(super) branches: u16,
+    pub(super) dialog: Dialog,
+    pub(super) ack: Ack,
+    pub(super) times: Times,
+    pub(super) notes: Notes,
+    /// The hash of the Call-ID, where the run is found by it.
+    pub(super) call_id_hash: u64,
+    /// The request that began the run, where it is needed later.
+    pub(super) initial: Vec<u8>,
+    /// The last message received, where it is needed later.
+    pub(super) last: Vec<u8>,
+    pub(super) extra: Option<Box<Extra>>,
+}
+
+/// What a run is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Its place is free.
+    Free,
+    /// A step is being done.
+    Running,
+    /// It waits for a message.
+    Expecting,
+    /// It waits for a time.
+    Pausing,
+    /// Its script is over and its record written; transactions go on.
+    Lingering,
+}
+
+/// One of our requests and its transaction (RFC 3261 section 17.1).
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) state: ClientState,
+    pub(super) method: Method,
+    pub(super) cseq: u32,
+    pub(super) branch: u16,
+    /// Whether that branch is in the message.
+    pub(super) has_branch: bool,
+    /// Which step has sent it.
+    pub(super) step: StepNumber,
+    /// Timers A and E.
+    pub(super) repeat_at: Time,
+    pub(super) interval: std::time::Duration,
+    /// Timers B and F.
+    pub(super) give_up_at: Time,
+    pub(super) message: Vec<u8>,
+    /// How often it was sent with credentials, and the hashes of the realms that these were for.
+    pub(super) attempts: u8,
+    pub(super) realms: [u32; 3],
+    pub(super) cancel: Cancel,
+}
+
+/// Where a client transaction stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum ClientState {
+    /// There is none.
+    #[default]
+    Idle,
+    /// No response yet: Calling or Trying.
+    Calling,
+    /// A provisional one.
+    Proceeding,
+    /// A final one: Completed, or Accepted (RFC 6026 section 7.2).
+    Final(u16),
+}
+
+/// Whether a request is to be cancelled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Cancel {
+    #[default]
+    No,
+    /// As soon as there is a provisional response (RFC 3261 section 9.1).
+    Wanted,
+    Sent,
+}
+
+impl Client {
+    /// Whether a final response is still to come.
+    pub(super) fn is_pending(&self) -> bool {
+        matches!(self.state, ClientState::Calling | ClientState::Proceeding)
+    }
+
+    /// When something is due.
+    pub(super) fn next(&self) -> Time {
+        self.repeat_at.min(self.give_up_at)
+    }
+
+    /// Nothing is due any more.
+    pub(super) fn stop_timers(&mut self) {
+        self.repeat_at = Time::NEVER;
+        self.give_up_at = Time::NEVER;
+    }
+
+    fn reset(&mut self, buffers: &mut Buffers) {
+        self.state = ClientState::Idle;
+        self.stop_timers();
+        buffers.give_back(&mut self.message);
+        self.attempts = 0;
+        self.realms = [0; 3];
+        self.cancel = Cancel::No;
+    }
+}
+
+impl Default for Client {
+    fn default() -> Client {
+        Client {
+            state: ClientState::Idle,
+            method: Method::Invite,
+            cseq: 0,
+            branch: 0,
+            has_branch: false,
+            step: StepNumber(0),
+            repeat_at: Time::NEVER,
+            interval: std::time::Duration::ZERO,
+            give_up_at: Time::NEVER,
+            message: Vec::new(),
+            attempts: 0,
+            realms: [0; 3],
+            cancel: Cancel::No,
+        }
+    }
+}
+
+/// The INVITE of the peer and its transaction (RFC 3261 sections 13.3.1.4 and 17.2.1).
+#[derive(Debug)]
+pub(super) struct ServerInvite {
+    pub(super) state: ServerState,
+    pub(super) cseq: u32,
+    /// The hash of its branch.
+    pub(super) branch: u64,
+    /// Our last response.
+    pub(super) response: Vec<u8>,
+    /// Where that response was written, while it has not been copied.
+    pub(super) written: Option<(usize, usize)>,
+    /// The next repetition of a final response: Timer G, or that of section 13.3.1.4.
+    pub(super) repeat_at: Time,
+    pub(super) interval: std::time::Duration,
+    /// Timer H, or the end of these repetitions.
+    pub(super) give_up_at: Time,
+}
+
+/// Where a server transaction stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum ServerState {
+    /// There is none.
+    #[default]
+    Idle,
+    /// No final response yet.
+    Proceeding,
+    /// A final response was sent, to an INVITE one that has no ACK.
+    Answered(u16),
+    /// The ACK came.
+    Acknowledged(u16),
+}
+
+impl Default for ServerInvite {
+    fn default() -> ServerInvite {
+        ServerInvite {
+            state: ServerState::Idle,
+            cseq: 0,
+            branch: 0,
+            response: Vec::new(),
+            written: None,
+            repeat_at: Time::NEVER,
+            interval: std::time::Duration::ZERO,
+            give_up_at: Time::NEVER,
+        }
+    }
+}
+
+impl ServerInvite {
+    pub(super) fn next(&self) -> Time {
+        self.repeat_at.min(self.give_up_at)
+    }
+
+    pub(super) fn stop_timers(&mut self) {
+        self.repeat_at = Time::NEVER;
+        self.give_up_at = Time::NEVER;
+    }
+
+    fn reset(&mut self, buffers: &mut Buffers) {
+        self.state = ServerState::Idle;
+        self.stop_timers();
+        buffers.give_back(&mut self.response);
+        self.written = None;
+    }
+}
+
+/// The last request of the peer that is no INVITE, and its transaction (RFC 3261 section 17.2.2).
+#[derive(Debug, Default)]
+pub(super) struct Server {
+    pub(super) state: ServerState,
+    pub(super) cseq: u32,
+    pub(super) branch: u64,
+    pub(super) response: Vec<u8>,
+    pub(super) written: Option<(usize, usize)>,
+}
+
+impl Server {
+    fn reset(&mut self, buffers: &mut Buffers) {
+        self.state = ServerState::Idle;
+        buffers.give_back(&mut self.response);
+        self.written = None;
+    }
+}
+
+/// How the ACK to a 2xx is sent again when the 2xx comes again (RFC 3261 section 13.2.2.4).
+#[derive(Debug, Default)]
+pub(super) enum Ack {
+    /// None was sent.
+    #[default]
+    None,
+    /// By the same step: its template says the same again.
+    Step(StepNumber, u16),
+    /// As it was.
+    Octets(Box<[u8]>),
+}
+
+/// A text of a dialog: where it is in [`Dialog::text`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Span {
+    start: u16,
+    length: u16,
+}
+
+impl Span {
+    pub(super) fn is_empty(self) -> bool {
+        self.length == 0
+    }
+}
+
+/// What is known of the peer: all in one piece of memory, which the next run takes over.
+#[derive(Debug, Default)]
+pub(super) struct Dialog {
+    text: Vec<u8>,
+    /// The Call-ID, where it is not ours.
+    pub(super) call_id: Span,
+    /// From and To of the request that began the run, as they came.
+    pub(super) from: Span,
+    pub(super) to: Span,
+    /// The peer's tag.
+    pub(super) remote_tag: Span,
+    /// The peer's Contact.
+    pub(super) target: Span,
+    /// Whole lines of Route.
+    pub(super) routes: Span,
+    /// Up to where the text does not change with the peer's answers.
+    fixed: u16,
+    /// Whether the tag is written by the script itself, and its hash then.
+    pub(super) own_tag: u64,
+    /// The highest sequence number of the peer's requests (RFC 3261 section 12.2.2).
+    pub(super) remote_cseq: u32,
+    /// Whether a 2xx to an INVITE was sent or received.
+    pub(super) is_confirmed: bool,
+    /// Whether a BYE was sent or received.
+    pub(super) is_ended: bool,
+}
+
+/// How much of a peer's text a run keeps at most.
+const MAXIMUM_TEXT: usize = 16 * 1024;
+
+impl Dialog {
+    pub(super) fn get(&self, span: Span) -> &[u8] {
+        let start = usize::from(span.start);
+        self.text
+            .get(start..start + usize::from(span.length))
+            .unwrap_or_default()
+    }
+
+    /// Keeps a text; nothing of it where there is no room.
+    pub(super) fn push(&mut self, text: &[u8]) -> Span {
+        self.push_with(|out| out.extend_from_slice(text))
+    }
+
+    /// Keeps a text that is written by a function; nothing of it where there is no room.
+    pub(super) fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Span {
+        let start = self.text.len();
+        write(&mut self.text);
+        if self.text.len() > MAXIMUM_TEXT {
+            self.text.truncate(start);
+        }
+        Span {
+            start: start as u16,
+            length: (self.text.len() - start) as u16,
+        }
+    }
+
+    /// What was kept so far stays.
+    pub(super) fn fix(&mut self) {
+        self.fixed = self.text.len() as u16;
+    }
+
+    /// Forgets what depends on the peer's answers.
+    pub(super) fn forget_peer(&mut self) {
+        self.text.truncate(usize::from(self.fixed));
+        self.remote_tag = Span::default();
+        self.target = Span::default();
+        self.routes = Span::default();
+    }
+
+    /// Gets room for texts.
+    pub(super) fn prepare(&mut self, buffers: &mut Buffers) {
+        buffers.keep(&mut self.text, b"");
+    }
+
+    fn reset(&mut self, buffers: &mut Buffers) {
+        buffers.give_back(&mut self.text);
+        *self = Dialog::default();
+    }
+}
+
+/// When what happened.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    pub(super) due: Time,
+    pub(super) begun: Time,
+    pub(super) invited: Time,
+    /// The INVITE came to its callee.
+    pub(super) reached: Time,
+    pub(super) first_provisional: Time,
+    pub(super) progress: Time,
+    pub(super) answered: Time,
+    pub(super) acknowledged: Time,
+    pub(super) bye: Time,
+    pub(super) bye_answered: Time,
+}
+
+impl Times {
+    fn new() -> Times {
+        Times {
+            due: Time::NEVER,
+            begun: Time::NEVER,
+            invited: Time::NEVER,
+            reached: Time::NEVER,
+            first_provisional: Time::NEVER,
+            progress: Time::NEVER,
+            answered: Time::NEVER,
+            acknowledged: Time::NEVER,
+            bye: Time::NEVER,
+            bye_answered: Time::NEVER,
+        }
+    }
+}
+
+/// What else a record says, and what the engine remembers of a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Notes {
+    pub(super) status: u16,
+    pub(super) bye_status: u16,
+    pub(super) retransmissions: u32,
+    pub(super) authentications: u8,
+    /// A user who comes back is to come back when it has ended.
+    pub(super) is_repeating: bool,
+    /// It removes a binding.
+    pub(super) is_unregistering: bool,
+    /// The user was registered when it began.
+    pub(super) is_refresh: bool,
+    /// Seconds for which the registrar holds the binding.
+    pub(super) expires: Option<u32>,
+    /// An ACK has come that no step has expected yet.
+    pub(super) has_early_ack: bool,
+    /// No message has been kept yet.
+    pub(super) is_first_turn: bool,
+    /// A BYE is to follow as soon as it may.
+    pub(super) is_bye_wanted: bool,
+    /// The record of its set-up was written.
+    pub(super) is_setup_recorded: bool,
+    /// The (first) BYE was the peer's.
+    pub(super) is_bye_from_peer: bool,
+    /// It counts as in flight.
+    pub(super) is_in_flight: bool,
+    /// It is in the table of Call-IDs.
+    pub(super) is_in_table: bool,
+    /// The outcome, once it is known.
+    pub(super) outcome: Option<Outcome>,
+}
+
+/// What few runs have.
+#[derive(Debug, Default)]
+pub(super) struct Extra {
+    pub(super) variables: Vec<Option<Vec<u8>>>,
+    /// By number: when a timer was started and stopped.
+    pub(super) timers: Vec<(Time, Time)>,
+}
+
+impl Run {
+    fn new() -> Run {
+        Run {
+            generation: 0,
+            state: State::Free,
+            side: Side::Caller,
+            script: 0,
+            step: StepNumber(0),
+            user: NOBODY,
+            user_number: 0,
+            peer_number: 0,
+            connection: ConnectionId(0),
+            number: 0,
+            wait_until: Time::NEVER,
+            invite: Client::default(),
+            other: Client::default(),
+            invited: ServerInvite::default(),
+            asked: Server::default(),
+            cseq: 0,
+            branches: 0,
+            dialog: Dialog::default(),
+            ack: Ack::None,
+            times: Times::new(),
+            notes: Notes::default(),
+            call_id_hash: 0,
+            initial: Vec::new(),
+            last: Vec::new(),
+            extra: None,
+        }
+    }
+
+    /// When something is due.
+    pub(super) fn next(&self) -> Time {
+        self.wait_until
+            .min(self.invite.next())
+            .min(self.other.next())
+            .min(self.invited.next())
+    }
+
+    /// Whether the INVITE that began it has had no final response.
+    pub(super) fn is_unanswered(&self) -> bool {
+        self.invited.state == ServerState::Proceeding
+    }
+
+    /// Whether it is a call of ours that has been set up and goes on.
+    pub(super) fn is_held(&self) -> bool {
+        self.side == Side::Caller
+            && matches!(self.state, State::Expecting | State::Pausing)
+            && self.times.acknowledged.is_known()
+            && !self.times.bye.is_known()
+    }
+
+    /// The number of the next transaction.
+    pub(super) fn next_branch(&mut self) -> u16 {
+        self.branches = self.branches.wrapping_add(1);
+        self.branches
+    }
+
+    /// Whether a transaction is not over, so that the run has to linger.
+    pub(super) fn is_busy(&self) -> bool {
+        self.next().is_known()
+    }
+
+    /// Everything as at the beginning, but the memory.
+    fn reset(&mut self, buffers: &mut Buffers) {
+        self.generation = self.generation.wrapping_add(1);
+        self.state = State::Free;
+        self.step = StepNumber(0);
+        self.wait_until = Time::NEVER;
+        self.invite.reset(buffers);
+        self.other.reset(buffers);
+        self.invited.reset(buffers);
+        self.asked.reset(buffers);
+        self.cseq = 0;
+        self.branches = 0;
+        self.dialog.reset(buffers);
+        self.ack = Ack::None;
+        self.times = Times::new();
+        self.notes = Notes::default();
+        self.call_id_hash = 0;
+        buffers.give_back(&mut self.initial);
+        buffers.give_back(&mut self.last);
+        self.extra = None;
+    }
+}
+
+/// All runs. Their places are used again, the last one freed first, so that a few runs stay in the
+/// processor's cache.
+#[derive(Debug, Default)]
+pub(super) struct Runs {
+    runs: Vec<Run>,
+    free: Vec<u32>,
+}
+
+impl Runs {
+    /// A place for a run.
+    pub(super) fn allocate(&mut self) -> u32 {
+        match self.free.pop() {
+            Some(index) => index,
+            None => {
+                self.runs.push(Run::new());
+                self.runs.len() as u32 - 1
+            }
+        }
+    }
+
+    /// Frees a place.
+    pub(super) fn release(&mut self, index: u32, buffers: &mut Buffers) {
+        if let Some(run) = self.runs.get_mut(index as usize)
+            && run.state != State::Free
+        {
+            run.reset(buffers);
+            self.free.push(index);
+        }
+    }
+
+    /// How many are under way.
+    pub(super) fn len(&self) -> usize {
+        self.runs.len() - self.free.len()
+    }
+
+    /// How many places there are.
+    pub(super) fn places(&self) -> u32 {
+        self.runs.len() as u32
+    }
+
+    pub(super) fn get(&self, index: u32) -> Option<&Run> {
+        self.runs
+            .get(index as usize)
+            .filter(|run| run.state != State::Free)
+    }
+
+    pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut Run> {
+        self.runs
+            .get_mut(index as usize)
+            .filter(|run| run.state != State::Free)
+    }
+
+    /// The place of a run that has just been allocated.
+    pub(super) fn fresh(&mut self, index: u32) -> Option<&mut Run> {
+        self.runs.get_mut(index as usize)
+    }
+
+    /// The name of the run at a place.
+    pub(super) fn name(&self, index: u32) -> RunName {
+        RunName {
+            index,
+            generation: self
+                .runs
+                .get(index as usize)
+                .map_or(0, |run| run.generation),
+        }
+    }
+
+    /// The place of a run that is still under way.
+    pub(super) fn find(&self, name: RunName) -> Option<u32> {
+        let run = self.get(name.index)?;
+        (run.generation == name.generation).then_some(name.index)
+    }
+}
+
+/// Memory for messages that are kept for a while: given back, it is used again.
+#[derive(Debug, Default)]
+pub(super) struct Buffers(Vec<Vec<u8>>);
+
+impl Buffers {
+    /// How many are kept for use.
+    const MAXIMUM: usize = 4_096;
+    /// The largest that are kept for use, in octets.
+    const LARGEST: usize = 4_096;
+
+    /// Keeps a copy of a text in the place of another one.
+    pub(super) fn keep(&mut self, place: &mut Vec<u8>, text: &[u8]) {
+        if place.capacity() == 0
+            && let Some(buffer) = self.0.pop()
+        {
+            *place = buffer;
+        }
+        place.clear();
+        place.extend_from_slice(text);
+    }
+
+    /// Forgets a text.
+    pub(super) fn give_back(&mut self, place: &mut Vec<u8>) {
+        if place.capacity() == 0 {
+            return;
+        }
+        let mut buffer = std::mem::take(place);
+        if self.0.len() < Self::MAXIMUM && buffer.capacity() <= Self::LARGEST {
+            buffer.clear();
+            self.0.push(buffer);
+        }
+    }
+}

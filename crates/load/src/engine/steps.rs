@@ -1,0 +1,331 @@
+//! Doing what a script says, step by step, until it waits.
+
+use std::time::Duration;
+
+use rand::{Rng, RngExt};
+use sip::Method;
+
+use super::config::ConnectionId;
+use super::received::Received;
+use super::run::{Run, State};
+use super::time::{Moment, Time};
+use super::{Engine, Failed};
+use crate::record::{Failure, Outcome};
+use crate::script::{
+    Alternative, Condition, Expect, Expected, Pause, Script, Step, StepNumber, Then,
+};
+
+/// How many steps a run may do without waiting: a script that goes round and round fails.
+const MAXIMUM_STEPS: usize = 1_000;
+
+/// What gave a run its turn.
+#[derive(Clone, Copy)]
+pub(super) struct Turn<'a> {
+    pub(super) moment: Moment,
+    /// The message that its step has taken.
+    pub(super) message: Option<&'a Received<'a>>,
+    /// By which connection a message came.
+    pub(super) connection: Option<ConnectionId>,
+}
+
+impl Turn<'_> {
+    /// One without a message.
+    pub(super) fn at(now: Time) -> Turn<'static> {
+        Turn {
+            moment: Moment { now, received: now },
+            message: None,
+            connection: None,
+        }
+    }
+}
+
+/// What becomes of a run after a step.
+enum After {
+    /// It goes on with the next step.
+    GoesOn,
+    /// It waits.
+    Waits,
+    /// It has ended.
+    Ends(Outcome),
+}
+
+impl Engine {
+    /// Does steps of a run until it waits or ends.
+    pub(super) fn advance(&mut self, script: &Script, index: u32, turn: &Turn<'_>) {
+        for _ in 0..MAXIMUM_STEPS {
+            let Some(run) = self.runs.get_mut(index) else {
+                return;
+            };
+            if run.state == State::Lingering {
+                return;
+            }
+            let number = run.step;
+            let after = match script.step(number) {
+                Some(step) => self.step(script, index, number, step, turn),
+                None => After::Ends(Outcome::Completed),
+            };
+            match after {
+                After::GoesOn => {}
+                After::Waits => {
+                    self.keep_messages(script, index, number, turn);
+                    return;
+                }
+                After::Ends(outcome) => {
+                    self.finish(script, index, outcome, turn);
+                    return;
+                }
+            }
+        }
+        let outcome = Outcome::Failed(Failure::Script);
+        self.finish(script, index, outcome, turn);
+    }
+
+    fn step(
+        &mut self,
+        script: &Script,
+        index: u32,
+        number: StepNumber,
+        step: &Step,
+        turn: &Turn<'_>,
+    ) -> After {
+        let next = StepNumber(number.0.saturating_add(1));
+        let done = match step {
+            Step::Send(send) => {
+                self.set_step(index, next, State::Running);
+                self.send(script, index, number, send, turn)
+                    .and_then(|()| self.act(script, index, &send.actions, turn))
+            }
+            Step::Expect(expect) => return self.expect(script, index, expect, next, turn),
+            Step::Pause(pause) => return self.pause(index, pause, next, turn),
+            Step::Jump { to, when } => {
+                let holds = self.holds(script, index, when, turn);
+                self.set_step(index, if holds { *to } else { next }, State::Running);
+                Ok(())
+            }
+            Step::Do(actions) => {
+                self.set_step(index, next, State::Running);
+                self.act(script, index, actions, turn)
+            }
+            Step::Cancel => {
+                self.set_step(index, next, State::Running);
+                self.cancel(index, turn.moment.now);
+                Ok(())
+            }
+            Step::GiveUp => return After::Ends(Outcome::Failed(Failure::GivenUp)),
+            Step::Complete => return After::Ends(Outcome::Completed),
+            Step::Fail => return After::Ends(Outcome::Failed(Failure::Check)),
+        };
+        match done {
+            Ok(()) => After::GoesOn,
+            Err(Failed(failure)) => After::Ends(Outcome::Failed(failure)),
+        }
+    }
+
+    fn set_step(&mut self, index: u32, step: StepNumber, state: State) {
+        if let Some(run) = self.runs.get_mut(index) {
+            run.step = step;
+            run.state = state;
+            run.wait_until = Time::NEVER;
+        }
+    }
+
+    fn expect(
+        &mut self,
+        script: &Script,
+        index: u32,
+        expect: &Expect,
+        next: StepNumber,
+        turn: &Turn<'_>,
+    ) -> After {
+        let Some(run) = self.runs.get_mut(index) else {
+            return After::Waits;
+        };
+        run.state = State::Expecting;
+        run.wait_until = expect
+            .timeout
+            .map_or(Time::NEVER, |timeout| turn.moment.now.after(timeout));
+        if !run.notes.has_early_ack {
+            return After::Waits;
+        }
+        // The ACK was here before the script came to wait for it.
+        let is_ack = |alternative: &&Alternative| {
+            alternative.expected == Expected::Request(Method::Ack) && alternative.then != Then::Stay
+        };
+        let Some(alternative) = expect.alternatives.iter().find(is_ack) else {
+            return After::Waits;
+        };
+        run.notes.has_early_ack = false;
+        let to = match alternative.then {
+            Then::Jump(to) => to,
+            Then::Next | Then::Stay => next,
+        };
+        self.set_step(index, to, State::Running);
+        match self.act(script, index, &alternative.actions, turn) {
+            Ok(()) => After::GoesOn,
+            Err(Failed(failure)) => After::Ends(Outcome::Failed(failure)),
+        }
+    }
+
+    fn pause(&mut self, index: u32, pause: &Pause, next: StepNumber, turn: &Turn<'_>) -> After {
+        let duration = match pause {
+            Pause::Forever => {
+                self.set_waiting(index, State::Pausing, Time::NEVER);
+                return After::Waits;
+            }
+            Pause::Variable(variable) => {
+                let value = self.variable(index, *variable);
+                let milliseconds = value.and_then(|value| super::actions::number(value));
+                Duration::try_from_secs_f64(milliseconds.unwrap_or(0.0) / 1_000.0)
+                    .unwrap_or_default()
+            }
+            pause => self.draw(pause),
+        };
+        if duration.is_zero() {
+            self.set_step(index, next, State::Running);
+            return After::GoesOn;
+        }
+        let until = turn.moment.now.after(duration);
+        self.set_waiting(index, State::Pausing, until);
+        After::Waits
+    }
+
+    fn set_waiting(&mut self, index: u32, state: State, until: Time) {
+        if let Some(run) = self.runs.get_mut(index) {
+            run.state = state;
+            run.wait_until = until;
+        }
+    }
+
+    /// How long a pause is this time.
+    fn draw(&mut self, pause: &Pause) -> Duration {
+        match pause {
+            Pause::Fixed(duration) => *duration,
+            Pause::Uniform(least, most) => {
+                let span = most.saturating_sub(*least);
+                least.saturating_add(span.mul_f64(self.rng.random::<f64>()))
+            }
+            Pause::Exponential { mean } => {
+                let drawn = -(1.0 - self.rng.random::<f64>()).ln();
+                Duration::try_from_secs_f64(mean.as_secs_f64() * drawn).unwrap_or_default()
+            }
+            Pause::Normal { mean, deviation } => {
+                // Box and Muller.
+                let radius = (-2.0 * (1.0 - self.rng.random::<f64>()).ln()).sqrt();
+                let angle = std::f64::consts::TAU * self.rng.random::<f64>();
+                let drawn = mean.as_secs_f64() + deviation.as_secs_f64() * radius * angle.cos();
+                Duration::try_from_secs_f64(drawn.max(0.0)).unwrap_or_default()
+            }
+            Pause::Variable(_) | Pause::Forever => Duration::ZERO,
+        }
+    }
+
+    /// Whether a condition holds.
+    pub(super) fn holds(
+        &mut self,
+        script: &Script,
+        index: u32,
+        condition: &Condition,
+        turn: &Turn<'_>,
+    ) -> bool {
+        match condition {
+            Condition::Always => true,
+            Condition::IsSet(variable) => self.variable(index, *variable).is_some(),
+            Condition::IsUnset(variable) => self.variable(index, *variable).is_none(),
+            Condition::Chance(probability) => {
+                f64::from(self.rng.next_u32()) / 4_294_967_296.0 < *probability
+            }
+            Condition::Compares {
+                left,
+                comparison,
+                right,
+            } => {
+                let left = self.text(script, index, left, turn);
+                let right = self.text(script, index, right, turn);
+                super::actions::compares(&left, *comparison, &right)
+            }
+        }
+    }
+
+    /// Gives a message to the script. Returns whether a step has taken it; then the run may have ended.
+    pub(super) fn offer(&mut self, script: &Script, index: u32, turn: &Turn<'_>) -> bool {
+        let (Some(run), Some(message)) = (self.runs.get_mut(index), turn.message) else {
+            return false;
+        };
+        let Some(alternative) = find_alternative(script, run, message) else {
+            return false;
+        };
+        let number = run.step;
+        let to = match alternative.then {
+            Then::Stay => None,
+            Then::Next => Some(StepNumber(number.0.saturating_add(1))),
+            Then::Jump(to) => Some(to),
+        };
+        if let Some(to) = to {
+            run.step = to;
+            run.state = State::Running;
+            run.wait_until = Time::NEVER;
+        }
+        if let Err(Failed(failure)) = self.act(script, index, &alternative.actions, turn) {
+            self.finish(script, index, Outcome::Failed(failure), turn);
+            return true;
+        }
+        if to.is_some() {
+            self.advance(script, index, turn);
+        } else {
+            self.keep_messages(script, index, number, turn);
+        }
+        true
+    }
+
+    /// Whether a step waits for this message.
+    pub(super) fn is_expected(&self, script: &Script, index: u32, message: &Received<'_>) -> bool {
+        self.runs
+            .get(index)
+            .is_some_and(|run| find_alternative(script, run, message).is_some())
+    }
+
+    /// Keeps what is needed of the message of this turn while the run waits at a step.
+    fn keep_messages(&mut self, script: &Script, index: u32, number: StepNumber, turn: &Turn<'_>) {
+        let (Some(run), Some(message)) = (self.runs.get_mut(index), turn.message) else {
+            return;
+        };
+        let begins = run.initial.is_empty() && run.notes.is_first_turn;
+        run.notes.is_first_turn = false;
+        if begins && (script.needs_initial(number) || run.is_unanswered()) {
+            self.buffers.keep(&mut run.initial, message.octets);
+        }
+        if script.needs_last(number) {
+            self.buffers.keep(&mut run.last, message.octets);
+        } else {
+            self.buffers.give_back(&mut run.last);
+        }
+    }
+}
+
+/// The alternative for a message: of the step at which the run waits, or of those for any time.
+fn find_alternative<'s>(
+    script: &'s Script,
+    run: &Run,
+    message: &Received<'_>,
+) -> Option<&'s Alternative> {
+    let fits = |alternative: &&Alternative| match &alternative.expected {
+        Expected::Response { statuses, method } => {
+            message
+                .status()
+                .is_some_and(|status| statuses.contains(&status))
+                && method
+                    .as_ref()
+                    .is_none_or(|method| *method == message.cseq_method)
+        }
+        Expected::Request(method) => message.method() == Some(method),
+    };
+    let here: &[Alternative] = match (run.state, script.step(run.step)) {
+        (State::Expecting, Some(Step::Expect(expect))) => &expect.alternatives,
+        _ => &[],
+    };
+    let anytime = match run.state {
+        State::Expecting | State::Pausing => script.anytime(),
+        State::Free | State::Running | State::Lingering => &[],
+    };
+    here.iter().find(fits).or_else(|| anytime.iter().find(fits))
+}

@@ -1,0 +1,201 @@
+//! What is due: repetitions, timeouts, the ends of pauses, refreshes, callers who come back.
+
+use super::Engine;
+use super::ending::silence;
+use super::run::{ClientState, NOBODY, ServerState, State};
+use super::sending::Which;
+use super::steps::Turn;
+use super::time::Time;
+use super::users::Repeat;
+use crate::record::{Failure, Outcome};
+use crate::script::{Script, Step};
+
+impl Engine {
+    /// Does what is due of a run.
+    pub(super) fn handle_due_run(&mut self, index: u32, now: Time) {
+        let Some(script) = self.script_of(index) else {
+            return;
+        };
+        if self.runs.get(index).is_some_and(|run| run.next() <= now) {
+            self.repeat_requests(index, now);
+            self.repeat_answer(index, now);
+            self.give_up(&script, index, now);
+            self.end_wait(&script, index, now);
+        }
+        self.settle(&script, index, now);
+    }
+
+    /// Timers A and E.
+    fn repeat_requests(&mut self, index: u32, now: Time) {
+        let t2 = self.config.timers.t2;
+        let Some(run) = self.runs.get_mut(index) else {
+            return;
+        };
+        let is_invite_due = run.invite.repeat_at <= now && run.invite.give_up_at > now;
+        if is_invite_due {
+            run.invite.interval *= 2;
+            run.invite.repeat_at = now.after(run.invite.interval);
+        }
+        let is_other_due = run.other.repeat_at <= now && run.other.give_up_at > now;
+        if is_other_due {
+            run.other.interval = (run.other.interval * 2).min(t2);
+            run.other.repeat_at = now.after(run.other.interval);
+        }
+        if is_invite_due {
+            self.resend(index, Which::Invite, None);
+        }
+        if is_other_due {
+            self.resend(index, Which::Other, None);
+        }
+    }
+
+    /// Timer G, and the repetition of a 2xx (RFC 3261 section 13.3.1.4).
+    fn repeat_answer(&mut self, index: u32, now: Time) {
+        let t2 = self.config.timers.t2;
+        let Some(run) = self.runs.get_mut(index) else {
+            return;
+        };
+        if run.invited.repeat_at > now || run.invited.give_up_at <= now {
+            return;
+        }
+        run.invited.interval = (run.invited.interval * 2).min(t2);
+        run.invited.repeat_at = now.after(run.invited.interval);
+        self.resend(index, Which::Answer, None);
+    }
+
+    /// Timers B, F and H.
+    fn give_up(&mut self, script: &Script, index: u32, now: Time) {
+        let turn = Turn::at(now);
+        let Some(run) = self.runs.get_mut(index) else {
+            return;
+        };
+        let mut failure = None;
+        if run.other.give_up_at <= now {
+            run.other.stop_timers();
+            run.other.state = ClientState::Idle;
+            if run.other.method != sip::Method::Cancel {
+                failure = Some(Failure::NoResponse);
+            }
+        }
+        if run.invite.give_up_at <= now {
+            run.invite.stop_timers();
+            run.invite.state = ClientState::Idle;
+            failure = Some(silence(run.invite.cancel));
+        }
+        let mut is_unacknowledged = false;
+        if run.invited.give_up_at <= now {
+            run.invited.stop_timers();
+            is_unacknowledged = matches!(run.invited.state, ServerState::Answered(200..300));
+            failure = Some(Failure::NoAck);
+        }
+        if is_unacknowledged && run.notes.is_bye_wanted {
+            run.notes.is_bye_wanted = false;
+            self.hang_up(script, index, now);
+        }
+        if let Some(failure) = failure {
+            self.finish(script, index, Outcome::Failed(failure), &turn);
+        }
+    }
+
+    /// The end of a pause, or of waiting for a message.
+    fn end_wait(&mut self, script: &Script, index: u32, now: Time) {
+        let turn = Turn::at(now);
+        let Some(run) = self.runs.get_mut(index) else {
+            return;
+        };
+        if run.wait_until > now {
+            return;
+        }
+        run.wait_until = Time::NEVER;
+        match (run.state, script.step(run.step)) {
+            (State::Pausing, _) => run.step.0 = run.step.0.saturating_add(1),
+            (State::Expecting, Some(Step::Expect(expect))) => match expect.on_timeout {
+                Some(to) => run.step = to,
+                None => {
+                    let outcome = Outcome::Failed(Failure::NoResponse);
+                    self.finish(script, index, outcome, &turn);
+                    return;
+                }
+            },
+            _ => return,
+        }
+        run.state = State::Running;
+        self.advance(script, index, &turn);
+    }
+
+    /// Does what is due of a user.
+    pub(super) fn handle_due_user(&mut self, place: u32, now: Time) {
+        let retry_after = self.config.registration.retry_after;
+        let Some(user) = self.users.get_mut(place) else {
+            return;
+        };
+        let is_expired = user.expires_at <= now;
+        if is_expired {
+            user.expires_at = Time::NEVER;
+        }
+        let refreshes = user.refresh_at <= now;
+        if refreshes {
+            user.refresh_at = Time::NEVER;
+        }
+        let returns = user.return_at <= now;
+        if returns {
+            user.return_at = Time::NEVER;
+        }
+        if is_expired {
+            self.users.set_registered(place, false);
+        }
+        if refreshes
+            && self.begin_registration(now, now, place, false).is_err()
+            && let Some(user) = self.users.get_mut(place)
+            && user.registering == NOBODY
+        {
+            user.refresh_at = now.after(retry_after);
+        }
+        if returns {
+            self.returning.push_back(place);
+        }
+        self.users.arm(place);
+    }
+
+    /// Begins the next attempts of users who come back: of those who are waiting now, so that attempts which
+    /// end at once do not keep this going.
+    pub(super) fn let_return(&mut self, now: Time) {
+        for _ in 0..self.returning.len() {
+            let Some(place) = self.returning.pop_front() else {
+                return;
+            };
+            let Some(Repeat { script, peer }) = self.users.get(place).and_then(|user| user.repeats)
+            else {
+                continue;
+            };
+            match &mut self.repetitions_left {
+                Some(0) => continue,
+                Some(left) => *left -= 1,
+                None => {}
+            }
+            if self.start(now, now, script, place, peer, true).is_err() {
+                if let Some(left) = &mut self.repetitions_left {
+                    *left += 1;
+                }
+                self.come_back(place, false, now);
+            }
+        }
+    }
+
+    /// Lets a user come back: at once, or after a pause.
+    pub(super) fn come_back(&mut self, place: u32, at_once: bool, now: Time) {
+        let pause = self.config.pause_after_failure;
+        let Some(user) = self.users.get_mut(place) else {
+            return;
+        };
+        if user.repeats.is_none() {
+            return;
+        }
+        if at_once {
+            self.returning.push_back(place);
+        } else {
+            user.return_at = now.after(pause);
+            self.users.arm(place);
+        }
+    }
+}
