@@ -3,8 +3,8 @@
 use crate::output::Output;
 use crate::rounds::Rounds;
 use crate::{
-    capture_tshark, engine_dcsctp, engine_sctp_proto, handshakes, kernel_tcp, proxy_kamailio,
-    proxy_transports, proxy_workers, sip_parse, udp_usrsctp,
+    capture_tshark, engine_dcsctp, engine_sctp_proto, handshakes, kernel_tcp, load_sipp,
+    proxy_kamailio, proxy_transports, proxy_workers, sip_parse, udp_usrsctp,
 };
 
 /// A comparison.
@@ -55,6 +55,11 @@ pub(crate) const COMPARISONS: &[Comparison] = &[
         name: "proxy-transports",
         about: "our proxy over SCTP beside TCP and UDP: CPU time a call",
         run: proxy_transports::run,
+    },
+    Comparison {
+        name: "load-sipp",
+        about: "our load generator against SIPp: CPU time a call, calls a second, memory",
+        run: load_sipp::run,
     },
     Comparison {
         name: "sip-parse",

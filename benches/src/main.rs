@@ -12,6 +12,7 @@ mod engines;
 mod handshakes;
 mod kernel_floor;
 mod kernel_tcp;
+mod load_sipp;
 mod memory;
 mod output;
 mod process;

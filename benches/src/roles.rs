@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use crate::capture_tshark;
 use crate::engines;
 use crate::handshakes::idle;
+use crate::load_sipp::ours;
 use crate::sip_servers;
 use crate::transfer::{sctp, tcp};
 
@@ -29,6 +30,14 @@ pub(crate) fn play(role: &str) -> anyhow::Result<()> {
         ["idle", count, seconds] => idle::hold(count.parse()?, time(seconds)?),
         ["proxy-core", seconds] => sip_servers::core_alone::run(time(seconds)?),
         ["sip-proxy", workers, location] => sip_servers::serve(workers.parse()?, location),
+        ["load-calls", transport, count, per_second, hold_ms] => ours::make_calls(
+            transport.parse()?,
+            count.parse()?,
+            per_second.parse()?,
+            Duration::from_millis(hold_ms.parse()?),
+        ),
+        ["load-held", count] => ours::hold_calls(count.parse()?),
+        ["load-registered", proxy, users] => ours::register_users(proxy.parse()?, users.parse()?),
         _ => bail!("there is no role {role:?}"),
     }
 }

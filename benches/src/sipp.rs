@@ -257,7 +257,7 @@ impl Drop for Callees {
 }
 
 /// The total in the last line of SIPp's statistics.
-fn successful(statistics: &str) -> anyhow::Result<usize> {
+pub(crate) fn successful(statistics: &str) -> anyhow::Result<usize> {
     const NAME: &str = "SuccessfulCall(C)";
     let mut lines = statistics.lines().filter(|line| !line.is_empty());
     let header = lines.next().context("no header")?;

@@ -1,0 +1,223 @@
+//! Whole runs on loopback: workers, sockets, engines.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use load::driver::{Connections, LoadPlan, LoadRun, Outcome, Pace, Role, RunConfig, What};
+use load::script::{ScriptId, builtin};
+use sip::Transport;
+use sip_net::SipNetConfig;
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const CALL: What = What::Script(ScriptId(0));
+
+/// Callers who call callees without anything between.
+fn direct(transport: Transport) -> RunConfig {
+    RunConfig {
+        transport,
+        direct: true,
+        users: 10,
+        workers: 2,
+        scripts: vec![
+            Arc::new(builtin::call(&builtin::CallPlan::default()).unwrap()),
+            Arc::new(builtin::answer(&builtin::AnswerPlan::default()).unwrap()),
+            Arc::new(builtin::register().unwrap()),
+        ],
+        transports: SipNetConfig {
+            encapsulation_port: 0,
+            ..SipNetConfig::default()
+        },
+        seed: 7,
+        ..RunConfig::default()
+    }
+}
+
+async fn calls(load: &mut LoadRun, count: u64) -> Outcome {
+    let plan = LoadPlan::at_rate(CALL, 1_000.0, count);
+    let outcome = tokio::time::timeout(PATIENCE, load.run(plan));
+    let outcome = outcome.await.expect("in time").expect("it runs");
+    assert_eq!(outcome.statistics.arrivals.offered, count);
+    assert_eq!(outcome.unconnected, 0);
+    outcome
+}
+
+#[tokio::test]
+async fn callers_call_callees_directly() {
+    for transport in [Transport::Udp, Transport::Tcp, Transport::Ws] {
+        for connections in [Connections::Shared, Connections::PerUser] {
+            let mut load = LoadRun::start(RunConfig {
+                connections,
+                ..direct(transport)
+            })
+            .await
+            .expect("it starts");
+            for count in [300, 7] {
+                let outcome = calls(&mut load, count).await;
+                let calls = outcome.statistics.calls;
+                assert_eq!((calls.completed, calls.failed), (count, 0), "{transport}");
+                assert_eq!(
+                    outcome.statistics.metrics.session_establishment_ratio(),
+                    Some(100.0)
+                );
+            }
+            load.shutdown().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn callers_and_callees_are_two_programs() {
+    for transport in [Transport::Udp, Transport::Tcp, Transport::Sctp] {
+        let callees = RunConfig {
+            role: Role::Callees,
+            local_ip: Some([127, 0, 0, 1].into()),
+            ..direct(transport)
+        };
+        let mut callees = LoadRun::start(callees).await.expect("callees");
+        let target = callees.listening()[0];
+        let encapsulation = callees.encapsulation().map_or(0, |address| address.port());
+        let callers = RunConfig {
+            role: Role::Callers,
+            target,
+            transports: SipNetConfig {
+                peer_encapsulation_port: encapsulation,
+                ..direct(transport).transports
+            },
+            ..direct(transport)
+        };
+        let mut callers = LoadRun::start(callers).await.expect("callers");
+        let control = callees.control();
+        let serving = tokio::spawn(async move {
+            let pace = Pace::Serve { time: None };
+            let outcome = callees
+                .run(LoadPlan::new(CALL, pace))
+                .await
+                .expect("it serves");
+            callees.shutdown().await;
+            outcome
+        });
+        let outcome = calls(&mut callers, 200).await;
+        assert_eq!(outcome.statistics.calls.completed, 200, "{transport}");
+        callers.shutdown().await;
+        control.stop();
+        let outcome = tokio::time::timeout(PATIENCE, serving)
+            .await
+            .expect("in time")
+            .expect("no panic");
+        assert_eq!(outcome.statistics.served.completed, 200, "{transport}");
+        assert_eq!(outcome.statistics.calls.completed, 0);
+    }
+}
+
+#[tokio::test]
+async fn a_closed_loop_ends_after_so_many() {
+    let mut load = LoadRun::start(direct(Transport::Udp)).await.unwrap();
+    let pace = Pace::Closed {
+        count: Some(501),
+        time: None,
+    };
+    let outcome = tokio::time::timeout(PATIENCE, load.run(LoadPlan::new(CALL, pace)));
+    let outcome = outcome.await.expect("in time").expect("it runs");
+    assert_eq!(outcome.statistics.calls.completed, 501);
+    load.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_run_is_steered_while_it_goes_on() {
+    let mut load = LoadRun::start(RunConfig {
+        interval: Duration::from_millis(20),
+        ..direct(Transport::Udp)
+    })
+    .await
+    .unwrap();
+    let (control, mut live) = (load.control(), load.live());
+    let pace = Pace::Open(load::arrivals::Plan {
+        pattern: load::arrivals::Pattern::Constant { per_second: 1.0 },
+        spacing: load::arrivals::Spacing::Even,
+        count: None,
+        time: None,
+    });
+    let running = tokio::spawn(async move {
+        let outcome = load.run(LoadPlan::new(CALL, pace)).await;
+        load.shutdown().await;
+        outcome
+    });
+    let mut seen = async |what: &str, is: &dyn Fn(u64, Option<f64>, bool) -> bool| {
+        let seen = live.wait_for(|now| {
+            is(
+                now.statistics.calls.completed,
+                now.per_second,
+                now.is_paused,
+            )
+        });
+        tokio::time::timeout(PATIENCE, seen)
+            .await
+            .expect(what)
+            .expect("it runs")
+            .statistics
+            .calls
+            .completed
+    };
+    seen("the beginning", &|_, rate, _| rate == Some(1.0)).await;
+    control.set_rate(2_000.0);
+    seen("a higher rate", &|calls, rate, _| {
+        rate == Some(2_000.0) && calls > 200
+    })
+    .await;
+    control.pause();
+    seen("a pause", &|_, rate, paused| rate == Some(0.0) && paused).await;
+    control.resume();
+    let before = seen("the end of the pause", &|_, rate, paused| {
+        rate == Some(2_000.0) && !paused
+    })
+    .await;
+    seen("more calls", &|calls, _, _| calls > before + 100).await;
+    control.quit();
+    let outcome = tokio::time::timeout(PATIENCE, running)
+        .await
+        .expect("in time");
+    let outcome = outcome.expect("no panic").expect("it runs");
+    assert!(outcome.statistics.calls.completed > 300);
+    assert_eq!(outcome.statistics.calls.failed, 0);
+}
+
+#[tokio::test]
+async fn nobody_listens() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = listener.local_addr().unwrap();
+    drop(listener);
+    let refused = LoadRun::start(RunConfig {
+        direct: false,
+        target,
+        ..direct(Transport::Tcp)
+    })
+    .await
+    .expect_err("nobody listens");
+    assert!(
+        refused.to_string().contains(&target.to_string()),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn records_are_handed_on() {
+    let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+    let mut load = LoadRun::start(RunConfig {
+        records: Some(sender),
+        ..direct(Transport::Udp)
+    })
+    .await
+    .unwrap();
+    let collecting = std::thread::spawn(move || {
+        receiver
+            .iter()
+            .map(|records: Vec<_>| records.len())
+            .sum::<usize>()
+    });
+    calls(&mut load, 2_000).await;
+    load.shutdown().await;
+    // Those of callers and of callees.
+    assert!(collecting.join().unwrap() >= 2_000);
+}
