@@ -1,4 +1,6 @@
-//! Messages in the frames of a WebSocket (RFC 6455 section 5).
+//! Messages in the frames of a WebSocket (RFC 6455 section 5), compressed ones too (RFC 7692).
+
+mod inflate;
 
 use std::io::Cursor;
 
@@ -8,6 +10,8 @@ use tungstenite::protocol::frame::coding::{Data, OpCode};
 
 use crate::start_line::{LONGEST_LINE, begins_message};
 
+use inflate::Inflater;
+
 /// The longest message that is put together, and the longest frame.
 const LONGEST_MESSAGE: usize = 256 * 1024;
 
@@ -16,12 +20,17 @@ const LONGEST_MESSAGE: usize = 256 * 1024;
 pub(crate) struct WebSocket {
     /// The frames of a message that is not whole yet.
     parts: BytesMut,
+    /// Whether that message is compressed.
+    is_compressed: bool,
+    /// What undoes compression, once there was some: a message may refer to those before it.
+    inflater: Option<Inflater>,
 }
 
 impl WebSocket {
     /// How many octets it holds.
     pub(crate) fn held(&self) -> usize {
-        self.parts.capacity()
+        let window = self.inflater.as_ref().map_or(0, |_| Inflater::HELD);
+        self.parts.capacity() + window
     }
 
     /// Takes frames off the front until a message is whole. `None` when more is needed.
@@ -39,8 +48,11 @@ impl WebSocket {
                 Ok(None) => return Ok(None),
                 Err(_) => return Err("no frame of a WebSocket"),
             };
-            if header.rsv1 || header.rsv2 || header.rsv3 {
-                return Err("a WebSocket with extensions, such as compression");
+            // The first bit tells that a message is compressed, in its first frame (RFC 7692 section 6).
+            let begins_message =
+                matches!(header.opcode, OpCode::Data(kind) if kind != Data::Continue);
+            if header.rsv1 && !begins_message || header.rsv2 || header.rsv3 {
+                return Err("a WebSocket with an unknown extension");
             }
             if length > LONGEST_MESSAGE as u64 {
                 return Err("a frame of a WebSocket is too long");
@@ -60,8 +72,9 @@ impl WebSocket {
             };
             if kind != Data::Continue {
                 self.parts = BytesMut::new();
+                self.is_compressed = header.rsv1;
                 if header.is_final {
-                    return Ok(Some(frame.freeze()));
+                    return self.whole(frame).map(Some);
                 }
             }
             if self.parts.len() + frame.len() > LONGEST_MESSAGE {
@@ -69,8 +82,20 @@ impl WebSocket {
             }
             self.parts.extend_from_slice(&frame);
             if header.is_final {
-                return Ok(Some(std::mem::take(&mut self.parts).freeze()));
+                let parts = std::mem::take(&mut self.parts);
+                return self.whole(parts).map(Some);
             }
+        }
+    }
+
+    /// The message that whole frames have.
+    fn whole(&mut self, octets: BytesMut) -> Result<Bytes, &'static str> {
+        match self.is_compressed {
+            false => Ok(octets.freeze()),
+            true => self
+                .inflater
+                .get_or_insert_default()
+                .message(&octets, LONGEST_MESSAGE),
         }
     }
 
@@ -145,6 +170,47 @@ mod tests {
         }
     }
 
+    /// A message as a peer compresses it that goes on with the same window (RFC 7692 section 7.2.1).
+    fn compressed(compress: &mut flate2::Compress, message: &[u8]) -> Vec<u8> {
+        let mut octets = Vec::with_capacity(message.len() + 64);
+        compress
+            .compress_vec(message, &mut octets, flate2::FlushCompress::Sync)
+            .expect("it compresses");
+        assert!(octets.ends_with(&[0, 0, 0xff, 0xff]));
+        octets.truncate(octets.len() - 4);
+        octets
+    }
+
+    #[test]
+    fn compressed_messages_are_read() {
+        let mut compress = flate2::Compress::new(flate2::Compression::default(), false);
+        let [first, second, third] = [(); 3].map(|()| compressed(&mut compress, MESSAGE));
+        assert!(second.len() < first.len(), "it refers to the first one");
+        let (head, tail) = third.split_at(2);
+        let stream = [
+            frame(0xc1, &first),
+            frame(0xc1, &second),
+            frame(0x81, MESSAGE),
+            frame(0x41, head),
+            frame(0x80, tail),
+        ]
+        .concat();
+        let mut web_socket = WebSocket::default();
+        let mut received = BytesMut::from(&stream[..]);
+        for _ in 0..4 {
+            assert_eq!(web_socket.next(&mut received).unwrap().unwrap(), MESSAGE);
+        }
+        assert_eq!(web_socket.next(&mut received), Ok(None));
+    }
+
+    #[test]
+    fn what_grows_without_bound_is_refused() {
+        let mut compress = flate2::Compress::new(flate2::Compression::best(), false);
+        let bomb = compressed(&mut compress, &vec![b'a'; 2 * LONGEST_MESSAGE]);
+        let mut inflater = Inflater::default();
+        assert!(inflater.message(&bomb, LONGEST_MESSAGE).is_err());
+    }
+
     #[test]
     fn frames_are_known_without_the_handshake() {
         assert!(WebSocket::seems_to_begin(&frame(0x81, MESSAGE)));
@@ -155,8 +221,11 @@ mod tests {
     #[test]
     fn what_is_no_frame_is_said() {
         let mut web_socket = WebSocket::default();
-        let mut compressed = BytesMut::from(&frame(0xc1, MESSAGE)[..]);
-        assert!(web_socket.next(&mut compressed).is_err());
+        // Not compressed, though it says so; compressed in the middle of a message.
+        for octets in [frame(0xc1, MESSAGE), frame(0xc0, MESSAGE)] {
+            let mut octets = BytesMut::from(&octets[..]);
+            assert!(web_socket.next(&mut octets).is_err());
+        }
         let mut reserved = BytesMut::from(&[0x83, 0][..]);
         assert!(web_socket.next(&mut reserved).is_err());
         let mut endless = BytesMut::from(&[0x82, 127, 0x7f, 0, 0, 0, 0, 0, 0, 0][..]);
