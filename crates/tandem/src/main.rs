@@ -11,6 +11,7 @@ mod perf;
 mod proxy;
 mod proxy_users;
 mod sctp;
+mod traffic;
 mod values;
 
 use std::process::ExitCode;
@@ -38,6 +39,7 @@ Examples:
   tandem perf server                         waits for tandem perf client sctp:127.0.0.1, which measures
   tandem perf sweep --html sweep.html        throughput of UDP, TCP and SCTP by message size
   tandem load calls --via 127.0.0.1 -r 100   registers users of its own and lets them call each other
+  tandem traffic send udp                    packets by plan: losses, delays, what encryption costs
   tandem capture analyze calls.pcap          what the calls in a capture did
 
 Exit status: 0 done, 1 something failed, 2 the arguments make no sense.";
@@ -50,6 +52,7 @@ enum Command {
     Perf(perf::Arguments),
     Proxy(proxy::Arguments),
     Sctp(sctp::Arguments),
+    Traffic(traffic::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         Command::Perf(arguments) => perf::run(arguments),
         Command::Proxy(arguments) => proxy::run(arguments),
         Command::Sctp(arguments) => sctp::run(arguments),
+        Command::Traffic(arguments) => traffic::run(arguments),
     }
 }
 

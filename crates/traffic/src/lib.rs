@@ -7,11 +7,13 @@
 
 mod clock;
 mod composer;
+mod condition;
 mod control;
 mod encryption;
 mod header;
 mod interface;
 pub mod link_budget;
+mod page;
 mod payload;
 mod plan;
 mod receiver;
@@ -19,6 +21,8 @@ mod reception;
 mod result;
 mod schedule;
 mod sender;
+pub mod table;
+pub mod text;
 mod times;
 
 /// The port of receivers where none is given; that of `tandem perf` is the one before it.
@@ -26,10 +30,12 @@ pub const DEFAULT_PORT: u16 = 5212;
 
 pub use clock::Timestamp;
 pub use composer::{Composer, Echoes, Packets};
+pub use condition::Condition;
 pub use control::{Frames, Order, max_size};
 pub use encryption::{Cipher, Encryption, Forged, Key};
 pub use header::{HEADER_OCTETS, Header, Kind, MAX_PACKET_OCTETS};
 pub use interface::Interface;
+pub use page::page;
 pub use payload::Payload;
 pub use plan::{Limit, Rate, RunPlan, link_speed};
 pub use receiver::{Receiver, ReceiverConfig, ReceiverEvent};

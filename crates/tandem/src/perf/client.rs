@@ -128,7 +128,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         usage_error("client", &reason);
     }
     let is_sctp = arguments.target.protocol == Protocol::Sctp;
-    if !is_sctp && (arguments.carrier.over != Over::Udp || arguments.carrier.pcap.is_some()) {
+    if !is_sctp && arguments.carrier.is_unusual() {
         usage_error("client", "--over and --pcap are for sctp targets");
     }
     if !is_sctp && !arguments.address.is_empty() {

@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
 
 /// What carries SCTP, for the commands that are clients.
 #[derive(Args, Debug)]
-struct Carrier {
+pub(crate) struct Carrier {
     /// What carries SCTP: udp (RFC 6951), ip (needs CAP_NET_RAW), or the kernel's own SCTP
     #[arg(
         long,
@@ -104,8 +104,13 @@ struct Carrier {
 }
 
 impl Carrier {
+    /// Whether something was asked for that only SCTP has.
+    pub(crate) fn is_unusual(&self) -> bool {
+        self.over != Over::Udp || self.pcap.is_some()
+    }
+
     /// For so many associations side by side.
-    fn config(&self, parallel: usize) -> anyhow::Result<CarrierConfig> {
+    pub(crate) fn config(&self, parallel: usize) -> anyhow::Result<CarrierConfig> {
         Ok(CarrierConfig {
             over: self.over,
             encapsulation_port: self.encapsulation_port,
@@ -118,12 +123,12 @@ impl Carrier {
 }
 
 /// Processors that this program may use.
-fn cores() -> usize {
+pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Counts SIGINT and SIGTERM.
-fn interrupts() -> std::io::Result<watch::Receiver<u32>> {
+pub(crate) fn interrupts() -> std::io::Result<watch::Receiver<u32>> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let (sender, receiver) = watch::channel(0);

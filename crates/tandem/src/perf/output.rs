@@ -65,7 +65,7 @@ pub(crate) fn print(text: &str) {
 }
 
 /// Prints a line that a program may be waiting for.
-pub(super) fn print_line(line: &str) {
+pub(crate) fn print_line(line: &str) {
     print(&format!("{line}\n"));
 }
 

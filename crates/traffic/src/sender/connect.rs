@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use perf::{Protocol, resolve, wildcards};
 use sctp_net::ConnectTo;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 use udp_net::PlainSocket;
 
@@ -25,7 +25,10 @@ pub(super) async fn open(config: &SenderConfig) -> anyhow::Result<(Path, IpAddr)
     let target = &config.target;
     let mut peer = Vec::new();
     for host in &target.hosts {
-        let address = resolve(host).await?;
+        let address = match config.ipv6 {
+            true => resolve_ipv6(host).await?,
+            false => resolve(host).await?,
+        };
         consent::check(host, address, &config.may_test)?;
         peer.push(address);
     }
@@ -44,6 +47,20 @@ pub(super) async fn open(config: &SenderConfig) -> anyhow::Result<(Path, IpAddr)
             Protocol::Tcp | Protocol::Sctp => target.to_string(),
         })?;
     Ok((path, first))
+}
+
+/// The first IPv6 address of a host.
+async fn resolve_ipv6(host: &str) -> anyhow::Result<IpAddr> {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        anyhow::ensure!(address.is_ipv6(), "{host} is no IPv6 address");
+        return Ok(address);
+    }
+    let found = lookup_host((host, 0)).await;
+    let mut addresses = found.with_context(|| format!("cannot find {host}"))?;
+    let found = addresses.find(SocketAddr::is_ipv6);
+    found
+        .map(|address| address.ip())
+        .with_context(|| format!("{host} has no IPv6 address"))
 }
 
 async fn open_ip(config: &SenderConfig, peer: IpAddr) -> anyhow::Result<Path> {

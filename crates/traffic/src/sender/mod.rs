@@ -42,6 +42,8 @@ const QUIET_TIME: Duration = Duration::from_millis(300);
 pub struct SenderConfig {
     /// Where packets go.
     pub target: Target,
+    /// Whether names stand for their IPv6 addresses; otherwise an IPv4 address goes first.
+    pub ipv6: bool,
     /// Hosts whose owners have agreed, beside this one and those in private networks.
     pub may_test: Vec<String>,
     /// What carries SCTP.

@@ -1,0 +1,261 @@
+//! `tandem traffic link`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use report::{
+    Axis, Cell, Colour, Column, Document, Machine, Page, Plot, Provenance, Row, Section, Series,
+    Table,
+};
+use serde::Serialize;
+use traffic::link_budget::{Frame, Ip, PUBLISHED, Published, Transport};
+use traffic::{Interface, link_speed, table};
+
+use super::{command_line, usage_error};
+use crate::perf::output::{check_writable, print, width, write};
+use crate::values::count;
+
+/// How many packets a link carries at most, by their size: the link budget of document 004.
+///
+/// The speed is the interface's, as the system knows it, or what --link-speed says. Frames are counted with all
+/// that they take of an Ethernet. The document's own figures stand beside ours.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Interface; without it all whose speed the system knows
+    #[arg(long, short, value_name = "NAME")]
+    interface: Option<String>,
+
+    /// Speed of the link in bits a second (k, M, G), for interfaces that tell none or a wrong one
+    #[arg(long, value_name = "SPEED", value_parser = link_speed)]
+    link_speed: Option<u64>,
+
+    /// Payload sizes in bytes: what UDP, TCP or SCTP carries
+    #[arg(long, value_name = "BYTES,…", value_delimiter = ',', default_value = "40,172,450,800,1050,1472,4096",
+          value_parser = |text: &str| count(text, 0..=1_048_576))]
+    size: Vec<u64>,
+
+    /// Largest IP packet of the link [default: the interface's, else 1500]
+    #[arg(long, value_name = "BYTES", value_parser = |text: &str| count(text, 68..=65_535))]
+    mtu: Option<u64>,
+
+    /// IPv6 instead of IPv4
+    #[arg(long, short = '6')]
+    ipv6: bool,
+
+    /// Write the figures as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Write a page with the tables and a plot
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tandem traffic link                              of the interfaces of this host
+  tandem traffic link --link-speed 100M            the document's Ethernet
+  tandem traffic link -i eth0 --size 172,1200 -6
+
+Exit status: 0 done, 1 there is no such interface, or no speed is known.";
+
+/// Every transport, in the order in which they are shown.
+const TRANSPORTS: [Transport; 4] = [
+    Transport::Udp,
+    Transport::Tcp,
+    Transport::Sctp,
+    Transport::SctpInUdp,
+];
+
+/// What was asked for, for the document.
+#[derive(Debug, Serialize)]
+struct Parameters {
+    ip: Ip,
+    sizes_bytes: Vec<u64>,
+    link_speed_bits_per_second: Option<u64>,
+    published: [Published; 4],
+}
+
+/// A link's budget.
+#[derive(Debug, Serialize)]
+struct Budget {
+    interface: Option<String>,
+    bits_per_second: u64,
+    mtu_bytes: u64,
+    packets: Vec<Line>,
+}
+
+/// Packets of one size over one transport.
+#[derive(Debug, Serialize)]
+struct Line {
+    transport: Transport,
+    frame: Frame,
+    packets_per_second: f64,
+    payload_bits_per_second: f64,
+}
+
+/// Prints the budget.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    if arguments.size.is_empty() {
+        usage_error("link", "--size needs a size");
+    }
+    check_writable(arguments.json.iter().chain(&arguments.html))?;
+    let ip = if arguments.ipv6 { Ip::V6 } else { Ip::V4 };
+    let interfaces = match &arguments.interface {
+        Some(name) => vec![Interface::named(name).map_err(anyhow::Error::msg)?],
+        None => Interface::all(),
+    };
+    let budgets = budgets(arguments, &interfaces, ip);
+    let mut tables = vec![interface_table(&interfaces)];
+    for budget in &budgets {
+        let title = format!(
+            "{} Mbit/s{}",
+            budget.bits_per_second as f64 / 1e6,
+            budget
+                .interface
+                .as_ref()
+                .map_or_else(String::new, |name| format!(" ({name})")),
+        );
+        let (speed, mtu) = (budget.bits_per_second, budget.mtu_bytes);
+        let sizes = &arguments.size;
+        tables.push(table::link_budget(
+            &title,
+            speed,
+            mtu,
+            sizes,
+            ip,
+            &TRANSPORTS,
+        ));
+    }
+    tables.push(table::published());
+    for table in &tables {
+        print(&table.to_terminal(width()));
+        print("\n");
+    }
+    let machine = Machine::detect();
+    if let Some(path) = &arguments.html {
+        write(path, &page(&tables, &budgets, machine.clone()).to_html())?;
+    }
+    if let Some(path) = &arguments.json {
+        let parameters = Parameters {
+            ip,
+            sizes_bytes: arguments.size.clone(),
+            link_speed_bits_per_second: arguments.link_speed,
+            published: PUBLISHED,
+        };
+        let budgets: Vec<&Budget> = budgets.iter().collect();
+        write(
+            path,
+            &Document::new(machine, 0, parameters, budgets).to_json()?,
+        )?;
+    }
+    anyhow::ensure!(
+        !budgets.is_empty(),
+        "the system knows the speed of no interface here: say it with --link-speed"
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+fn budgets(arguments: &Arguments, interfaces: &[Interface], ip: Ip) -> Vec<Budget> {
+    let budget = |interface: Option<&Interface>, bits_per_second: u64| {
+        let mtu = arguments
+            .mtu
+            .or(interface.map(|one| one.mtu))
+            .unwrap_or(1_500);
+        let lines = arguments.size.iter().flat_map(|size| {
+            TRANSPORTS.map(|transport| {
+                let frame = Frame::of(*size, ip, transport, mtu);
+                Line {
+                    transport,
+                    frame,
+                    packets_per_second: frame.packets_per_second(bits_per_second),
+                    payload_bits_per_second: frame.payload_bits_per_second(bits_per_second),
+                }
+            })
+        });
+        Budget {
+            interface: interface.map(|one| one.name.clone()),
+            bits_per_second,
+            mtu_bytes: mtu,
+            packets: lines.collect(),
+        }
+    };
+    match arguments.link_speed {
+        // A speed that was said is of one link: that which was named, or any.
+        Some(speed) => {
+            let named = arguments.interface.as_ref().and(interfaces.first());
+            vec![budget(named, speed)]
+        }
+        None => interfaces
+            .iter()
+            .filter_map(|one| Some(budget(Some(one), one.bits_per_second?)))
+            .collect(),
+    }
+}
+
+fn interface_table(interfaces: &[Interface]) -> Table {
+    let mut table = Table::new("Interfaces of this host")
+        .column(Column::text("Interface").key())
+        .column(Column::number("Speed").unit("Mbit/s"))
+        .column(Column::number("MTU").unit("bytes"));
+    for one in interfaces {
+        table.push(Row::new([
+            Cell::from(one.name.clone()),
+            Cell::number(one.bits_per_second.map(|bits| bits as f64 / 1e6), 0),
+            Cell::from(one.mtu),
+        ]));
+    }
+    if interfaces.iter().any(|one| one.bits_per_second.is_none()) {
+        table.note("Loopback and most virtual interfaces tell no speed; --link-speed says one.");
+    }
+    table
+}
+
+fn page(tables: &[Table], budgets: &[Budget], machine: Machine) -> Page {
+    let mut section = Section::new("How many packets a link carries");
+    for table in tables {
+        section = section.table(table.clone());
+    }
+    for budget in budgets {
+        section = section.plot(plot(budget));
+    }
+    Page::new("Link budget")
+        .section(section)
+        .provenance(Provenance {
+            program: format!("tandem {}", env!("CARGO_PKG_VERSION")),
+            machine,
+            command: command_line(),
+            seed: 0,
+            parameters: Vec::new(),
+        })
+}
+
+fn plot(budget: &Budget) -> Plot {
+    let mut plot = Plot::new(
+        format!(
+            "Packets a second at {} Mbit/s",
+            budget.bits_per_second as f64 / 1e6
+        ),
+        Axis::new("Payload", "bytes").logarithmic(),
+        Axis::new("Packets", "1/s").logarithmic(),
+    );
+    for (transport, name, colour) in [
+        (Transport::Udp, "UDP", Colour::Blue),
+        (Transport::Tcp, "TCP", Colour::Green),
+        (Transport::Sctp, "SCTP", Colour::Orange),
+        (Transport::SctpInUdp, "SCTP in UDP", Colour::Purple),
+    ] {
+        let points = budget
+            .packets
+            .iter()
+            .filter(|line| line.transport == transport && line.frame.payload_bytes > 0)
+            .map(|line| {
+                let payload = line.frame.payload_bytes as f64;
+                (payload, Some(line.packets_per_second))
+            });
+        plot = plot.series(Series::new(name, colour).points(points));
+    }
+    plot
+}

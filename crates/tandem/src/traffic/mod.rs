@@ -1,0 +1,93 @@
+//! `tandem traffic`.
+
+mod link;
+mod receive;
+mod send;
+
+use std::process::ExitCode;
+
+use clap::{Args, CommandFactory, Subcommand};
+
+use crate::{fail, logging};
+
+/// Send raw traffic by plan, and see what becomes of it.
+///
+/// A sender sends packets of chosen sizes, rates, patterns and contents over UDP, TCP or SCTP, encrypted or not;
+/// each carries the experiment, its number and when it was made. A receiver counts what is lost, doubled or out
+/// of order, and measures delays and what encryption costs. Without a receiver on another host the sender starts
+/// one of its own on loopback.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tandem traffic send udp                                  to a receiver of its own on loopback
+  tandem traffic receive --listen udp:0.0.0.0              on one host, and on the other:
+  tandem traffic send udp:192.168.1.7 --rate 50 --size 172 --payload voice.wav
+  tandem traffic send udp --encryption none,aes-256-gcm,chacha20-poly1305,des-cfb --html cost.html
+  tandem traffic link --link-speed 100M                    how many packets a link carries
+
+Exit status: 0 done, 1 something failed, 2 the arguments make no sense.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Send(send::Arguments),
+    Receive(receive::Arguments),
+    Link(link::Arguments),
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: Arguments) -> ExitCode {
+    logging::start("warn");
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error),
+    };
+    let outcome = runtime.block_on(async {
+        match arguments.command {
+            Command::Send(arguments) => send::run(arguments).await,
+            Command::Receive(arguments) => receive::run(arguments).await,
+            Command::Link(arguments) => link::run(&arguments),
+        }
+    });
+    // Whoever is still waiting for a packet then waits in vain.
+    runtime.shutdown_background();
+    outcome.unwrap_or_else(|error| fail(error.as_ref()))
+}
+
+/// Says what makes no sense in the arguments of `tandem traffic COMMAND`, and ends the program.
+fn usage_error(command: &str, reason: &str) -> ! {
+    let mut program = crate::Arguments::command();
+    program.build();
+    let kind = clap::error::ErrorKind::ValueValidation;
+    let traffic = program.find_subcommand_mut("traffic");
+    let command = traffic.and_then(|traffic| traffic.find_subcommand_mut(command));
+    match command {
+        Some(command) => command.error(kind, reason).exit(),
+        None => clap::Error::raw(kind, reason).exit(),
+    }
+}
+
+/// The command that was typed, to be typed again.
+fn command_line() -> String {
+    let arguments = std::env::args().skip(1);
+    let quoted = arguments.map(|argument| {
+        let is_plain = !argument.is_empty()
+            && argument
+                .chars()
+                .all(|one| one.is_ascii_alphanumeric() || "-_.,:/=+@%".contains(one));
+        match is_plain {
+            true => argument,
+            false => format!("'{}'", argument.replace('\'', r"'\''")),
+        }
+    });
+    let parts: Vec<String> = std::iter::once("tandem".to_owned()).chain(quoted).collect();
+    parts.join(" ")
+}
