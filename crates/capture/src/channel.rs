@@ -24,13 +24,20 @@ pub(crate) enum Found {
     NoSecrets,
 }
 
-/// One direction of a TCP connection, or of TLS in one.
+/// One direction of a TCP connection, of TLS in one, or of TLS on a pair of SCTP streams.
 pub(crate) struct Channel {
     state: State,
     /// What has come and belongs to nothing whole yet.
     received: BytesMut,
-    /// Whether it is inside of TLS.
-    secure: bool,
+    security: Security,
+}
+
+/// What is around a channel.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Security {
+    Clear,
+    Tls,
+    TlsOverSctp,
 }
 
 enum State {
@@ -43,11 +50,11 @@ enum State {
 }
 
 impl Channel {
-    pub(crate) fn new(secure: bool) -> Channel {
+    pub(crate) fn new(security: Security) -> Channel {
         Channel {
             state: State::Undecided,
             received: BytesMut::new(),
-            secure,
+            security,
         }
     }
 
@@ -89,11 +96,12 @@ impl Channel {
     }
 
     fn carrier(&self) -> Carrier {
-        match (&self.state, self.secure) {
-            (State::WebSocket(_), false) => Carrier::Ws,
-            (State::WebSocket(_), true) => Carrier::Wss,
-            (_, false) => Carrier::Tcp,
-            (_, true) => Carrier::Tls,
+        match (&self.state, self.security) {
+            (_, Security::TlsOverSctp) => Carrier::TlsSctp,
+            (State::WebSocket(_), Security::Clear) => Carrier::Ws,
+            (State::WebSocket(_), Security::Tls) => Carrier::Wss,
+            (_, Security::Clear) => Carrier::Tcp,
+            (_, Security::Tls) => Carrier::Tls,
         }
     }
 

@@ -1,7 +1,7 @@
 //! What a TCP connection carries: SIP and WebSockets in the clear, or in TLS.
 
 use crate::Trouble;
-use crate::channel::{Channel, Found};
+use crate::channel::{Channel, Found, Security};
 use crate::tls::{KeyLog, Opened, Tls};
 
 /// A part of what one end sends.
@@ -26,7 +26,7 @@ impl Default for Content {
         Content {
             tls: None,
             has_begun: false,
-            channels: [Channel::new(false), Channel::new(false)],
+            channels: [(); 2].map(|()| Channel::new(Security::Clear)),
         }
     }
 }
@@ -50,7 +50,7 @@ impl Content {
             self.has_begun = true;
             if Tls::begins(octets) {
                 self.tls = Some(Box::new(Tls::new()));
-                self.channels = [Channel::new(true), Channel::new(true)];
+                self.channels = [(); 2].map(|()| Channel::new(Security::Tls));
             }
         }
         let channel = &mut self.channels[from];

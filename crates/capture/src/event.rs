@@ -65,7 +65,7 @@ pub enum Carrier {
     /// A user message of SCTP (RFC 4168); where in the association it was is not known of what was recorded
     /// without packets.
     Sctp(Option<UserMessage>),
-    /// TLS over SCTP, recorded in the clear.
+    /// TLS over SCTP (RFC 3436), deciphered or recorded in the clear.
     TlsSctp,
     /// WebSocket (RFC 7118).
     Ws,

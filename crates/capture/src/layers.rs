@@ -10,16 +10,18 @@ use crate::filter::{Addressed, Filter};
 use crate::ip::{Datagram, Fragments};
 use crate::link::{self, Payload};
 use crate::sctp::Associations;
+use crate::secure_streams::{Part, SecureStreams};
 use crate::start_line::begins_message;
 use crate::tcp::{Connections, Segment};
 use crate::teller::Teller;
-use crate::{Carrier, Endpoint, SctpPacket, Settings, pdu};
+use crate::{Carrier, Endpoint, SctpPacket, Settings, UserMessage, pdu};
 
 /// What is known of packets that have been seen, and is needed for those to come.
 pub(crate) struct Layers {
     fragments: Fragments,
     connections: Connections,
     associations: Associations,
+    secure_streams: SecureStreams,
     sctp_udp_ports: Vec<u16>,
     filter: Option<Filter>,
 }
@@ -30,6 +32,7 @@ impl Layers {
             fragments: Fragments::new(settings),
             connections: Connections::new(settings),
             associations: Associations::new(settings),
+            secure_streams: SecureStreams::new(settings),
             sctp_udp_ports: settings.sctp_udp_ports.clone(),
             filter: settings.filter.clone(),
         }
@@ -62,6 +65,7 @@ impl Layers {
     /// Adds secrets of TLS connections.
     pub(crate) fn add_keys(&mut self, lines: &[u8]) {
         self.connections.add_keys(lines);
+        self.secure_streams.add_keys(lines);
     }
 
     /// Tells what waits for packets that will not come any more.
@@ -159,6 +163,7 @@ impl Layers {
             cut: is_cut,
         };
         teller.sctp(source, destination, seen);
+        self.secure_streams.learn(&packet);
         let has_data = packet
             .chunks()
             .any(|chunk| matches!(chunk, Ok(Chunk::Data(_))));
@@ -166,10 +171,21 @@ impl Layers {
             return;
         }
         let mut troubles = Vec::new();
-        let mut found = |message, octets: Bytes| {
+        let secure_streams = &mut self.secure_streams;
+        let mut found = |message: UserMessage, ssn, octets: Bytes| {
             if begins_message(&octets, true) {
                 let carrier = Carrier::Sctp(Some(message));
                 teller.sip(source, destination, carrier, &octets, false);
+            } else if !message.unordered {
+                let part = Part {
+                    source,
+                    destination,
+                    verification_tag: header.verification_tag,
+                    stream: message.stream,
+                    ssn,
+                    octets: &octets,
+                };
+                secure_streams.read(&part, &mut |found| tell(found, source, destination, teller));
             }
         };
         self.associations

@@ -23,6 +23,7 @@ mod pdu;
 mod reader;
 mod sctp;
 mod sctp_view;
+mod secure_streams;
 mod settings;
 mod start_line;
 mod tcp;

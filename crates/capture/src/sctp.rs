@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ahash::RandomState;
 use bytes::Bytes;
 use lru::LruCache;
-use sctp::packet::{Chunk, Data, Packet, Tsn};
+use sctp::packet::{Chunk, Data, Packet, Ssn, Tsn};
 
 use crate::settings::Settings;
 use crate::{Trouble, UserMessage};
@@ -74,7 +74,7 @@ impl Associations {
         whole: &Bytes,
         packet: Packet<'_>,
         encapsulated: bool,
-        found: &mut dyn FnMut(UserMessage, Bytes),
+        found: &mut dyn FnMut(UserMessage, Ssn, Bytes),
         trouble: &mut dyn FnMut(Trouble),
     ) {
         let header = packet.header();
@@ -93,7 +93,7 @@ impl Associations {
             self.held = (self.held + direction.held).saturating_sub(before);
             if let Some((mut message, octets)) = message {
                 message.encapsulated = encapsulated;
-                found(message, octets);
+                found(message, data.ssn, octets);
             }
         }
         while self.table.len() > self.most_directions || self.held > self.most_octets {

@@ -1,0 +1,244 @@
+//! TLS over SCTP (RFC 3436): a TLS connection for each pair of streams, its records in ordered user messages.
+
+use std::collections::BTreeMap;
+
+use ahash::RandomState;
+use bytes::Bytes;
+use lru::LruCache;
+use sctp::packet::{Chunk, Packet, Ssn};
+
+use crate::Endpoint;
+use crate::channel::{Channel, Found, Security};
+use crate::settings::Settings;
+use crate::tls::{KeyLog, Opened, Tls};
+
+/// User messages of a stream that wait for one before them.
+const MOST_PENDING: usize = 256;
+
+/// All TLS connections over SCTP.
+pub(crate) struct SecureStreams {
+    pairs: LruCache<(Association, u16), Pair, RandomState>,
+    /// The peer's verification tag for one: both ends of an association, as its handshake told.
+    tags: LruCache<(u32, [u16; 2]), u32, RandomState>,
+    held: usize,
+    keys: KeyLog,
+    most_pairs: usize,
+    most_octets: usize,
+}
+
+/// What names an association: the tags of both ends where its handshake was seen, since it may have several
+/// addresses; else its addresses and ports. The lesser one is first.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Association {
+    Tags([(u32, u16); 2]),
+    Ends([Endpoint; 2]),
+}
+
+/// A user message, and where it was.
+pub(crate) struct Part<'a> {
+    pub(crate) source: Endpoint,
+    pub(crate) destination: Endpoint,
+    pub(crate) verification_tag: u32,
+    pub(crate) stream: u16,
+    pub(crate) ssn: Ssn,
+    pub(crate) octets: &'a Bytes,
+}
+
+/// A TLS connection on a pair of streams.
+struct Pair {
+    tls: Tls,
+    /// The random number of its ClientHello.
+    random: [u8; 32],
+    directions: [Direction; 2],
+}
+
+/// What one end sends on its stream.
+struct Direction {
+    channel: Channel,
+    /// The number of the message that is next; not known before the first one.
+    next: Option<u16>,
+    /// Messages beyond it: retransmission has put them out of order.
+    pending: BTreeMap<u16, Bytes>,
+    pending_octets: usize,
+}
+
+impl Default for Direction {
+    fn default() -> Direction {
+        Direction {
+            channel: Channel::new(Security::TlsOverSctp),
+            next: None,
+            pending: BTreeMap::new(),
+            pending_octets: 0,
+        }
+    }
+}
+
+impl SecureStreams {
+    pub(crate) fn new(settings: &Settings) -> SecureStreams {
+        SecureStreams {
+            pairs: LruCache::unbounded_with_hasher(settings.hasher()),
+            tags: LruCache::unbounded_with_hasher(settings.hasher()),
+            held: 0,
+            keys: settings.keys.clone(),
+            most_pairs: settings.limits.connections,
+            most_octets: settings.limits.connection_octets,
+        }
+    }
+
+    /// Adds secrets of TLS connections.
+    pub(crate) fn add_keys(&mut self, lines: &[u8]) {
+        self.keys.add(lines);
+    }
+
+    /// Learns from a packet which tags belong together: an INIT ACK has both (RFC 9260 section 5.1).
+    pub(crate) fn learn(&mut self, packet: &Packet<'_>) {
+        let Some(Ok(Chunk::InitAck(init_ack))) = packet.chunks().next() else {
+            return;
+        };
+        let header = packet.header();
+        let ports = [header.source_port, header.destination_port];
+        let (theirs, ours) = (header.verification_tag, init_ack.initiate_tag);
+        self.tags.put((theirs, ports), ours);
+        self.tags.put((ours, [ports[1], ports[0]]), theirs);
+        while self.tags.len() > 2 * self.most_pairs {
+            self.tags.pop_lru();
+        }
+    }
+
+    /// Takes in a user message that is no SIP in the clear, and gives the SIP messages that it completes.
+    pub(crate) fn read(&mut self, part: &Part<'_>, found: &mut dyn FnMut(Found)) {
+        let (association, from) = self.association(part);
+        let key = (association, part.stream);
+        let hello = client_random(part.octets);
+        if let Some(random) = hello
+            && self
+                .pairs
+                .peek(&key)
+                .is_none_or(|pair| pair.random != random)
+        {
+            if let Some(before) = self.pairs.pop(&key) {
+                self.held = self.held.saturating_sub(before.held());
+            }
+            let pair = Pair {
+                tls: Tls::new(),
+                random,
+                directions: Default::default(),
+            };
+            self.pairs.put(key, pair);
+        }
+        let Some(pair) = self.pairs.get_mut(&key) else {
+            return;
+        };
+        let before = pair.held();
+        pair.read(from, part, &self.keys, found);
+        self.held = (self.held + pair.held()).saturating_sub(before);
+        while self.pairs.len() > self.most_pairs || self.held > self.most_octets {
+            let Some((_, pair)) = self.pairs.pop_lru() else {
+                break;
+            };
+            self.held = self.held.saturating_sub(pair.held());
+        }
+    }
+
+    /// Which association a message belongs to, and which of its ends has sent it.
+    fn association(&mut self, part: &Part<'_>) -> (Association, usize) {
+        let (tag, ports) = (
+            part.verification_tag,
+            [part.source.port, part.destination.port],
+        );
+        if let Some(peer) = self.tags.get(&(tag, ports)) {
+            // The tag of a packet is its receiver's.
+            let (receiver, sender) = ((tag, ports[1]), (*peer, ports[0]));
+            return match sender <= receiver {
+                true => (Association::Tags([sender, receiver]), 0),
+                false => (Association::Tags([receiver, sender]), 1),
+            };
+        }
+        match part.source <= part.destination {
+            true => (Association::Ends([part.source, part.destination]), 0),
+            false => (Association::Ends([part.destination, part.source]), 1),
+        }
+    }
+}
+
+impl Pair {
+    fn held(&self) -> usize {
+        let directions = self.directions.iter();
+        let waiting = directions.map(|one| one.channel.held() + one.pending_octets);
+        self.tls.held() + waiting.sum::<usize>()
+    }
+
+    fn read(&mut self, from: usize, part: &Part<'_>, keys: &KeyLog, found: &mut dyn FnMut(Found)) {
+        let direction = &mut self.directions[from];
+        let number = part.ssn.0;
+        let next = match direction.next {
+            Some(next) => next,
+            // Each end begins with a handshake record.
+            None if Tls::begins(part.octets) => number,
+            None => return direction.keep(number, part.octets),
+        };
+        if number != next {
+            // One that is behind was read already.
+            if (number.wrapping_sub(next) as i16) > 0 {
+                direction.keep(number, part.octets);
+            }
+            if direction.pending.len() > MOST_PENDING {
+                // What is missing will not come: the keys go by the number of the record.
+                direction.forget_pending();
+                self.tls.gap(&mut |opened| tell(opened, None, found));
+            }
+            return;
+        }
+        let mut at = number;
+        let mut octets = Some(part.octets.clone());
+        while let Some(message) = octets {
+            let channel = &mut direction.channel;
+            self.tls.push(from, &message, keys, &mut |opened| {
+                tell(opened, Some(channel), found);
+            });
+            at = at.wrapping_add(1);
+            octets = direction.pending.remove(&at);
+            let length = octets.as_ref().map_or(0, Bytes::len);
+            direction.pending_octets = direction.pending_octets.saturating_sub(length);
+        }
+        direction.next = Some(at);
+    }
+}
+
+impl Direction {
+    fn keep(&mut self, number: u16, octets: &Bytes) {
+        if self.pending.len() <= MOST_PENDING {
+            let octets = Bytes::copy_from_slice(octets);
+            self.pending_octets += octets.len();
+            self.pending.insert(number, octets);
+        }
+    }
+
+    fn forget_pending(&mut self) {
+        self.pending.clear();
+        self.pending_octets = 0;
+    }
+}
+
+fn tell(opened: Opened, channel: Option<&mut Channel>, found: &mut dyn FnMut(Found)) {
+    match (opened, channel) {
+        (Opened::Octets(octets), Some(channel)) => channel.push(&octets, found),
+        (Opened::Octets(_), None) => {}
+        (Opened::NoSecrets, _) => found(Found::NoSecrets),
+        (Opened::Lost(reason), _) => {
+            found(Found::Trouble(crate::Trouble::StreamLost(reason)));
+        }
+    }
+}
+
+/// The random number of the ClientHello that a record begins with: behind the headers of record and message
+/// and the version (RFC 8446 sections 4.1.2 and 5.1).
+fn client_random(octets: &[u8]) -> Option<[u8; 32]> {
+    const CLIENT_HELLO: u8 = 1;
+    let is_hello = Tls::begins(octets) && octets.get(5) == Some(&CLIENT_HELLO);
+    octets
+        .get(11..)?
+        .first_chunk()
+        .copied()
+        .filter(|_| is_hello)
+}
