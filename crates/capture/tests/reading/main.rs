@@ -6,5 +6,6 @@ mod damage;
 mod files;
 mod fragments;
 mod recorded;
+mod secure_streams;
 mod summaries;
 mod user_messages;
