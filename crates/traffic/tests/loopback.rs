@@ -1,11 +1,14 @@
 //! Sender and receiver over real sockets on loopback. Nothing here depends on how fast the machine is, but
 //! for waiting.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use perf::{CarrierConfig, Listen, Over, Protocol, Target};
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use traffic::{
     DEFAULT_PORT, Encryption, Limit, Pattern, Payload, Rate, Receiver, ReceiverConfig, Run,
     RunPlan, SenderConfig, send,
@@ -44,24 +47,29 @@ fn plan(encryption: Encryption, packets: u64, rate: &str) -> RunPlan {
     }
 }
 
-async fn run(listen: &str, runs: Vec<RunPlan>) -> Vec<Run> {
-    let receiver = receiver(listen).await;
-    let local = &receiver.local()[0];
-    let config = SenderConfig {
-        target: Target {
-            protocol: local.protocol,
-            hosts: vec![local.addresses[0].to_string()],
-            port: local.port,
-        },
+fn config(target: Target, encapsulation_port: u16, runs: Vec<RunPlan>) -> SenderConfig {
+    SenderConfig {
+        target,
         ipv6: false,
         may_test: Vec::new(),
-        carrier: carrier(receiver.encapsulation_port().unwrap_or(1)),
+        carrier: carrier(encapsulation_port),
         local_addresses: Vec::new(),
         experiment: 42,
         link_speed: Some(100_000_000),
         seed: 1,
         runs,
+    }
+}
+
+async fn run(listen: &str, runs: Vec<RunPlan>) -> Vec<Run> {
+    let receiver = receiver(listen).await;
+    let local = &receiver.local()[0];
+    let target = Target {
+        protocol: local.protocol,
+        hosts: vec![local.addresses[0].to_string()],
+        port: local.port,
     };
+    let config = config(target, receiver.encapsulation_port().unwrap_or(1), runs);
     let stop = Arc::new(AtomicBool::new(false));
     let results = send(&config, stop, |_| {}).await.unwrap();
     receiver.close().await;
@@ -124,6 +132,94 @@ async fn streams_lose_nothing_as_fast_as_they_go() {
     }
 }
 
+/// A network between sender and receiver: of the packets of a run it loses every tenth, doubles every
+/// seventh, and lets the next one pass every thirteenth.
+async fn bad_network(receiver: SocketAddr) -> SocketAddr {
+    let (listener, towards_sender) = loop {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        // The port may be free for TCP alone.
+        if let Ok(socket) = UdpSocket::bind(address).await {
+            break (listener, Arc::new(socket));
+        }
+    };
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let (mut sender, _) = listener.accept().await.unwrap();
+        let mut onward = TcpStream::connect(receiver).await.unwrap();
+        copy_bidirectional(&mut sender, &mut onward).await.ok();
+    });
+    let towards_receiver = Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap());
+    tokio::spawn(async move {
+        let mut buffer = vec![0; 2000];
+        let mut back = vec![0; 2000];
+        let mut held: Option<Vec<u8>> = None;
+        let mut sender = None;
+        let mut count = 0;
+        loop {
+            tokio::select! {
+                Ok((length, from)) = towards_sender.recv_from(&mut buffer) => {
+                    sender = Some(from);
+                    count += 1;
+                    let packet = &buffer[..length];
+                    let copies = match count {
+                        count if count % 10 == 0 => 0,
+                        count if count % 7 == 0 => 2,
+                        _ => 1,
+                    };
+                    if copies == 1 && count % 13 == 0 {
+                        held = Some(packet.to_vec());
+                        continue;
+                    }
+                    for _ in 0..copies {
+                        towards_receiver.send_to(packet, receiver).await.unwrap();
+                    }
+                    if let Some(held) = held.take_if(|_| copies > 0) {
+                        towards_receiver.send_to(&held, receiver).await.unwrap();
+                    }
+                }
+                Ok(length) = towards_receiver.recv(&mut back) => {
+                    let sender = sender.expect("it has sent");
+                    towards_sender.send_to(&back[..length], sender).await.unwrap();
+                }
+            }
+        }
+    });
+    address
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_network_does_is_told() {
+    let receiver = receiver("udp:127.0.0.1:0").await;
+    let at = SocketAddr::from(([127, 0, 0, 1], receiver.local()[0].port));
+    for encryption in [Encryption::None, Encryption::ChaCha20Poly1305] {
+        let network = bad_network(at).await;
+        let config = config(
+            Target {
+                protocol: Protocol::Udp,
+                hosts: vec!["127.0.0.1".into()],
+                port: network.port(),
+            },
+            1,
+            vec![plan(encryption, 1000, "2k")],
+        );
+        let stop = Arc::new(AtomicBool::new(false));
+        let runs = send(&config, stop, |_| {}).await.unwrap();
+        let (run, seen) = (&runs[0], &runs[0].receiver);
+        let doubled = (1..=1000).filter(|n| n % 7 == 0 && n % 10 != 0).count() as u64;
+        let held = (1..=1000)
+            .filter(|n| n % 13 == 0 && n % 7 != 0 && n % 10 != 0)
+            .count() as u64;
+        assert_eq!((run.sent, run.lost), (1000, 100), "{run:?}");
+        assert_eq!((seen.received, seen.duplicates), (900, doubled));
+        assert_eq!(seen.reordered, held);
+        assert_eq!(run.loss_percent, 10.0);
+        assert_eq!((seen.forged, seen.malformed), (0, 0));
+        assert_eq!((run.round_trip.count, run.echoes_lost), (seen.echoed, 0));
+    }
+    receiver.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_time_limit_ends_a_run_with_its_packets() {
     let mut plan = plan(Encryption::None, 1, "1k");
@@ -138,21 +234,12 @@ async fn a_time_limit_ends_a_run_with_its_packets() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strangers_and_refusals_are_told() {
     let receiver = receiver("tcp:127.0.0.1:0").await;
-    let mut config = SenderConfig {
-        target: Target {
-            protocol: Protocol::Udp,
-            hosts: vec!["192.0.2.1".into()],
-            port: receiver.local()[0].port,
-        },
-        ipv6: false,
-        may_test: Vec::new(),
-        carrier: carrier(1),
-        local_addresses: Vec::new(),
-        experiment: 1,
-        link_speed: None,
-        seed: 1,
-        runs: vec![plan(Encryption::None, 1, "1")],
+    let target = Target {
+        protocol: Protocol::Udp,
+        hosts: vec!["192.0.2.1".into()],
+        port: receiver.local()[0].port,
     };
+    let mut config = config(target, 1, vec![plan(Encryption::None, 1, "1")]);
     let stop = Arc::new(AtomicBool::new(false));
     let error = send(&config, Arc::clone(&stop), |_| {}).await.unwrap_err();
     assert!(
