@@ -152,7 +152,7 @@ impl Cast {
                 ..EngineConfig::default()
             },
             scripts: piece.scripts.into_iter().map(Arc::new).collect(),
-            ..network.config(&found, transport, population.seed)
+            ..network.config(&found, transport, population.seed())
         };
         let (count, time) = schedule.end();
         let pace = match role {

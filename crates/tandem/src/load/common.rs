@@ -1,5 +1,6 @@
 //! What all commands that emulate users are told.
 
+use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -238,9 +239,11 @@ pub(super) struct Population {
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "3600s", help_heading = "Users")]
     pub(super) expires: Duration,
 
-    /// Decides what is random: tags, Call-IDs, arrivals
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = |text: &str| count(text, 0..=u64::MAX))]
-    pub(super) seed: u64,
+    /// Decides what is random: tags, Call-IDs, arrivals [default: another one each time]
+    ///
+    /// A server takes two runs with one seed for the same calls where they follow each other too closely.
+    #[arg(long, value_name = "N", value_parser = |text: &str| count(text, 0..=u64::MAX))]
+    seed: Option<u64>,
 }
 
 impl Sharing {
@@ -257,6 +260,12 @@ impl Population {
     /// The domain of the users' addresses.
     pub(super) fn domain(&self, found: &Found) -> String {
         self.domain.clone().unwrap_or_else(|| found.name.clone())
+    }
+
+    /// The seed that was given, or one that nobody had.
+    pub(super) fn seed(&self) -> u64 {
+        self.seed
+            .unwrap_or_else(|| RandomState::new().hash_one(0) >> 11)
     }
 
     /// Whether users have passwords.

@@ -21,8 +21,17 @@ pub(super) struct Display {
     every: Duration,
     users: u64,
     signals: [Signal; 3],
+    /// The rate that is asked for, also while it is paused.
+    rate: Option<f64>,
     is_ending: bool,
     is_interrupted: bool,
+}
+
+/// A part of a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Phase<'a> {
+    pub(super) name: &'a str,
+    pub(super) planned: Planned,
 }
 
 /// From one picture of the screen to the next.
@@ -52,6 +61,7 @@ impl Display {
                 signal(SignalKind::terminate())?,
                 signal(SignalKind::user_defined1())?,
             ],
+            rate: None,
             is_ending: false,
             is_interrupted: false,
         })
@@ -75,16 +85,18 @@ impl Display {
         self.is_interrupted
     }
 
-    /// Lets a phase of a run go on and shows it meanwhile.
+    /// Lets a phase of a run go on and shows it meanwhile; ends it when it is enough, which is asked each time
+    /// that it is shown.
     pub(super) async fn watch<T>(
         &mut self,
-        phase: &str,
-        planned: Planned,
+        phase: Phase<'_>,
         control: &Control,
-        live: &mut watch::Receiver<Arc<Snapshot>>,
+        live: &watch::Receiver<Arc<Snapshot>>,
+        mut is_enough: impl FnMut(&Snapshot) -> bool,
         going_on: impl Future<Output = T>,
     ) -> T {
         tokio::pin!(going_on);
+        let mut seen = live.borrow().time;
         let mut ticks = interval(match &self.screen {
             Some(_) => REFRESH,
             None => self.every,
@@ -94,25 +106,35 @@ impl Display {
         ticks.tick().await;
         loop {
             let key = tokio::select! {
+                biased;
                 done = &mut going_on => return done,
                 key = pressed(&mut self.screen, &mut self.signals) => Some(key),
                 _ = ticks.tick() => None,
             };
             let snapshot = live.borrow().clone();
+            if !control.is_paused() && snapshot.time != seen {
+                seen = snapshot.time;
+                self.rate = snapshot.per_second;
+            }
             if let Some(key) = key {
-                self.obey(key, control, &snapshot);
+                self.obey(key, control);
             }
             if key.is_none() || self.screen.is_some() {
-                self.show(phase, planned, control, &snapshot);
+                self.show(phase, control, &snapshot);
+            }
+            if key.is_none() && is_enough(&snapshot) {
+                control.quit();
             }
         }
     }
 
-    fn obey(&mut self, key: Key, control: &Control, snapshot: &Snapshot) {
+    fn obey(&mut self, key: Key, control: &Control) {
         match key {
             Key::Rate(steps) => {
-                if let Some(rate) = snapshot.per_second {
-                    control.set_rate((rate + f64::from(steps)).max(0.0));
+                if let Some(rate) = self.rate {
+                    let rate = (rate + f64::from(steps)).max(0.0);
+                    self.rate = Some(rate);
+                    control.set_rate(rate);
                 }
             }
             Key::Pause if control.is_paused() => control.resume(),
@@ -130,12 +152,12 @@ impl Display {
         }
     }
 
-    fn show(&mut self, phase: &str, planned: Planned, control: &Control, snapshot: &Snapshot) {
+    fn show(&mut self, phase: Phase<'_>, control: &Control, snapshot: &Snapshot) {
         let view = View {
-            phase,
+            phase: phase.name,
             elapsed: snapshot.time,
-            planned,
-            rate: snapshot.per_second,
+            planned: phase.planned,
+            rate: self.rate,
             is_paused: control.is_paused(),
             is_ending: self.is_ending,
             in_flight: snapshot.in_flight as u64,

@@ -4,10 +4,10 @@
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use load::driver::{LoadPlan, LoadRun, Outcome, Pace, Role, RunConfig};
+use load::driver::{LoadPlan, LoadRun, Outcome, Pace, Role, RunConfig, Snapshot};
 
 use super::common::Outputs;
-use super::display::Display;
+use super::display::{Display, Phase};
 use super::records::RecordFile;
 use super::results::Results;
 use super::tables;
@@ -32,10 +32,6 @@ pub(super) struct Registration {
     /// How many a second, or as fast as the registrar answers.
     pub(super) per_second: Option<f64>,
 }
-
-/// How long the last registrations may take to be answered: 64·T1 (RFC 3261 section 17.1.2.2), and a second
-/// attempt of those that timed out.
-const REGISTER_WITHIN: Duration = Duration::from_secs(70);
 
 impl Job {
     /// Does it.
@@ -65,35 +61,41 @@ impl Job {
             display.say(&format!("listening on {}:{address}", self.config.transport));
         }
         let control = load.control();
-        let mut live = load.live();
+        let live = load.live();
         let mut registered = None;
         if let Some(registration) = self.registration {
-            let within = REGISTER_WITHIN
-                + registration.per_second.map_or(Duration::ZERO, |rate| {
-                    Duration::from_secs_f64(users as f64 / rate)
-                });
-            let registering = load.register(registration.per_second, within);
+            let phase = Phase {
+                name: "registering",
+                planned: Planned::Unlimited,
+            };
+            let mut patience = Patience::new(registration, users);
+            let registering = load.register(registration.per_second, patience.longest);
             let outcome = display
                 .watch(
-                    "registering",
-                    Planned::Unlimited,
+                    phase,
                     &control,
-                    &mut live,
+                    &live,
+                    |snapshot| patience.is_over(snapshot),
                     registering,
                 )
                 .await?;
-            check_registered(&outcome, users)?;
+            if !display.is_ending() {
+                check_registered(&outcome, users, &display)?;
+            }
             registered = Some(outcome);
         }
         let mut outcome = None;
         if !display.is_ending() {
-            let phase = match self.plan.pace {
-                Pace::Serve { .. } => "answering",
-                _ => "running",
+            let phase = Phase {
+                name: match self.plan.pace {
+                    Pace::Serve { .. } => "answering",
+                    _ => self.noun,
+                },
+                planned: self.planned(),
             };
             let running = load.run(self.plan.clone());
             let done = display
-                .watch(phase, self.planned(), &control, &mut live, running)
+                .watch(phase, &control, &live, |_| false, running)
                 .await?;
             outcome = Some(done);
         }
@@ -133,28 +135,84 @@ impl Job {
     }
 }
 
+/// How long registrations are waited for. Users who were refused or not answered try again after a while,
+/// which need not be waited for.
+#[derive(Debug)]
+struct Patience {
+    /// At the very most.
+    longest: Duration,
+    /// Before this they may not all have begun.
+    shortest: Duration,
+    users: u64,
+    /// How many had ended when it was looked last.
+    ended: u64,
+}
+
+impl Patience {
+    /// How long the last registrations may take to be answered: 64·T1 (RFC 3261 section 17.1.2.2), and a
+    /// second attempt of those that timed out.
+    const LONGEST: Duration = Duration::from_secs(70);
+    const SHORTEST: Duration = Duration::from_secs(2);
+
+    fn new(registration: Registration, users: u64) -> Patience {
+        let beginning = registration
+            .per_second
+            .and_then(|rate| Duration::try_from_secs_f64(users as f64 / rate).ok())
+            .unwrap_or_default();
+        Patience {
+            longest: beginning.saturating_add(Self::LONGEST),
+            shortest: beginning.saturating_add(Self::SHORTEST),
+            users,
+            ended: 0,
+        }
+    }
+
+    /// Whether all have been answered or given up, and nothing has changed since it was asked last.
+    fn is_over(&mut self, snapshot: &Snapshot) -> bool {
+        let statistics = &snapshot.statistics;
+        let ended = statistics.registrations.decided();
+        let has_changed = std::mem::replace(&mut self.ended, ended) != ended;
+        snapshot.time > self.shortest
+            && u64::from(snapshot.registered) < self.users
+            && !has_changed
+            && ended >= statistics.arrivals.started
+    }
+}
+
 /// Nobody who is not registered can be called: without any user there is nothing to do.
-fn check_registered(outcome: &Outcome, users: u64) -> anyhow::Result<()> {
+fn check_registered(outcome: &Outcome, users: u64, display: &Display) -> anyhow::Result<()> {
+    let registered = u64::from(outcome.registered);
+    if registered >= users {
+        return Ok(());
+    }
     let codes = &outcome.statistics.register_codes;
     let answers: Vec<String> = tables::named(codes)
+        .filter(|(name, _)| name != "200")
         .map(|(name, count)| format!("{name}: {count}"))
         .collect();
-    ensure!(
-        outcome.registered > 0 || users == 0,
-        "none of {users} users could register (responses: {}): {}",
-        match answers.is_empty() {
-            true => "none".to_owned(),
-            false => answers.join(", "),
-        },
-        match codes.responses() {
-            [] if outcome.unconnected > 0 =>
-                "the server takes no connections: check --via and --transport",
-            [] =>
-                "nobody answers: check --via and --transport, or say --no-register if it is no registrar",
-            [(401 | 403 | 407, _), ..] =>
-                "the registrar wants to know who they are: give --auth USER-PATTERN:PASS or --users-file",
-            _ => "check --domain, or say --no-register if it is no registrar",
+    let answers = match answers.is_empty() {
+        true => "no answers".to_owned(),
+        false => format!("answers {}", answers.join(", ")),
+    };
+    let advice = match codes.responses() {
+        [] if outcome.unconnected > 0 => {
+            "the server takes no connections: check --via and --transport"
         }
+        [] => {
+            "nobody answers: check --via and --transport, or give --no-register if it is no registrar"
+        }
+        [(401 | 403 | 407, _), ..] => {
+            "the registrar wants to know who they are: give --auth USER-PATTERN:PASS or --users-file"
+        }
+        _ => "check --domain, or give --no-register if it is no registrar",
+    };
+    ensure!(
+        registered > 0,
+        "none of {users} users could register ({answers}): {advice}"
     );
+    display.say(&format!(
+        "{} of {users} users are not registered ({answers}); calls to them will fail",
+        users - registered
+    ));
     Ok(())
 }

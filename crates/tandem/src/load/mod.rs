@@ -1,6 +1,7 @@
 //! `tandem load`.
 
 mod calls;
+mod capacity;
 mod cast;
 mod common;
 mod display;
@@ -56,6 +57,9 @@ enum Command {
     Register(Box<register::Arguments>),
     Options(Box<requests::Options>),
     Message(Box<requests::Messages>),
+    Capacity(Box<capacity::Arguments>),
+    /// List the scenarios that are built in
+    Scenarios,
 }
 
 /// Runs the command.
@@ -75,6 +79,8 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
             Command::Register(arguments) => register::run(*arguments).await,
             Command::Options(arguments) => requests::options(*arguments).await,
             Command::Message(arguments) => requests::messages(*arguments).await,
+            Command::Capacity(arguments) => capacity::run(*arguments).await,
+            Command::Scenarios => scenarios::run(),
         }
     });
     runtime.shutdown_background();

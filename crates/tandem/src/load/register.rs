@@ -149,7 +149,7 @@ async fn job(arguments: &Arguments) -> anyhow::Result<Job> {
             ..EngineConfig::default()
         },
         scripts: vec![Arc::new(builtin::register()?)],
-        ..network.config(&found, transport, population.seed)
+        ..network.config(&found, transport, population.seed())
     };
     let (registration, pace) = match arguments.keep_alive {
         Some(time) => {

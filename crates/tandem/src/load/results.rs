@@ -331,7 +331,7 @@ fn background_line(total: &BackgroundTotal) -> String {
 }
 
 /// The parameters as names and values.
-fn flat(parameters: &impl Serialize) -> anyhow::Result<Vec<(String, String)>> {
+pub(super) fn flat(parameters: &impl Serialize) -> anyhow::Result<Vec<(String, String)>> {
     let serde_json::Value::Object(members) = serde_json::to_value(parameters)? else {
         return Ok(Vec::new());
     };

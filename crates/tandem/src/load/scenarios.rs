@@ -1,9 +1,12 @@
 //! Scenarios: files, and those that are built in.
 
 use std::path::Path;
+use std::process::ExitCode;
 
 use anyhow::Context;
 use load::scenario::{Options, Scenario};
+
+use crate::perf::output::print;
 
 /// A scenario by the name of one that is built in, or from a file.
 pub(super) fn load_scenario(file: &Path, options: &Options) -> anyhow::Result<Scenario> {
@@ -19,5 +22,26 @@ pub(super) fn load_scenario(file: &Path, options: &Options) -> anyhow::Result<Sc
             names.join(", ")
         );
     }
-    Scenario::load(file, options).context("the scenario cannot be used")
+    let scenario = Scenario::load(file, options).context("the scenario cannot be used")?;
+    for remark in &scenario.remarks {
+        eprintln!(
+            "tandem: {}: line {}: {}",
+            file.display(),
+            remark.line,
+            remark.message
+        );
+    }
+    Ok(scenario)
+}
+
+/// The scenarios that are built in, a line each.
+pub(super) fn run() -> anyhow::Result<ExitCode> {
+    let mut lines = String::new();
+    for name in Scenario::built_in_names() {
+        if let Some(scenario) = Scenario::built_in(name, &Options::default()) {
+            lines.push_str(&format!("{name:<14} {}\n", scenario?.description));
+        }
+    }
+    print(&lines);
+    Ok(ExitCode::SUCCESS)
 }

@@ -19,8 +19,10 @@ pub(super) fn all(statistics: &Statistics, lasted: Duration) -> Vec<Table> {
     tables.into_iter().flatten().collect()
 }
 
-/// What was begun and how it ended, a row for each kind.
+/// What was begun and how it ended, a row for each kind. The rate of registrations is shown where nothing
+/// else was done: others came before the time that is counted.
 fn attempts(statistics: &Statistics, lasted: Duration) -> Option<Table> {
+    let is_alone = statistics.calls == Ends::default() && statistics.requests == Ends::default();
     let mut table = Table::new("Attempts")
         .column(Column::text("Kind").key())
         .columns(["completed", "failed", "unfinished"].map(Column::number))
@@ -45,18 +47,23 @@ fn attempts(statistics: &Statistics, lasted: Duration) -> Option<Table> {
             Cell::from(completed),
             Cell::from(failed),
             Cell::from(unfinished),
-            per_second(completed),
+            match name {
+                REGISTRATIONS if !is_alone => Cell::Absent,
+                _ => per_second(completed),
+            },
         ]));
     }
     (!is_empty).then_some(table)
 }
+
+const REGISTRATIONS: &str = "registrations";
 
 /// The kinds of attempts.
 fn kinds(statistics: &Statistics) -> [(&'static str, Ends); 4] {
     [
         ("calls", statistics.calls),
         ("answered by callees", statistics.served),
-        ("registrations", statistics.registrations),
+        (REGISTRATIONS, statistics.registrations),
         ("requests", statistics.requests),
     ]
 }
@@ -71,7 +78,7 @@ fn delays(statistics: &Statistics) -> Option<Table> {
         ])
         .columns(
             ["min", "mean", "p50", "p90", "p95", "p99", "max"]
-                .map(|header| Column::number(header).unit("ms").group("Milliseconds")),
+                .map(|header| Column::number(header).unit("ms").group("Delay")),
         );
     let metrics = &statistics.metrics;
     let published = &statistics.published;
@@ -79,21 +86,15 @@ fn delays(statistics: &Statistics) -> Option<Table> {
         (
             "RFC 6076",
             &[
-                (
-                    "registration request (RRD)",
-                    &metrics.registration_request_delay,
-                ),
+                ("registration (RRD)", &metrics.registration_request_delay),
                 ("session request (SRD)", &metrics.session_request_delay),
                 (
                     "session request, failed",
                     &metrics.failed_session_request_delay,
                 ),
+                ("disconnect (SDD)", &metrics.session_disconnect_delay),
                 (
-                    "session disconnect (SDD)",
-                    &metrics.session_disconnect_delay,
-                ),
-                (
-                    "session disconnect, failed",
+                    "disconnect, failed",
                     &metrics.failed_session_disconnect_delay,
                 ),
                 ("session duration (SDT)", &metrics.session_duration),
@@ -112,7 +113,7 @@ fn delays(statistics: &Statistics) -> Option<Table> {
             "tandem",
             &[
                 ("other request", &statistics.request_delay),
-                ("lateness of the generator", &statistics.lateness),
+                ("lateness", &statistics.lateness),
             ],
         ),
     ];
@@ -132,8 +133,8 @@ fn delays(statistics: &Statistics) -> Option<Table> {
         }
     }
     table.note(
-        "SRD: INVITE to the first response beyond 100; SDD: BYE to its response; SDT: 200 to BYE. Document 004's \
-         delays are seen here by the users: the way to the server and back is in them.",
+        "SRD: INVITE to the first response beyond 100; SDD: BYE to its response; SDT: 200 to BYE. Lateness is the \
+         generator's own. Document 004's delays are seen here by the users: the way to the server and back is in them.",
     );
     (count > 0).then_some(table)
 }
