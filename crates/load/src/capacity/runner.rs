@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use super::{Procedure, Step, StepResult, Workload};
-use crate::driver::{Doing, LoadError, LoadPlan, LoadRun, Outcome, Pace, RunConfig, What};
+use crate::driver::{Doing, LoadError, LoadPlan, LoadRun, Outcome, Pace, Role, RunConfig, What};
 use crate::statistics::Statistics;
 
 /// The users that a workload needs, and what they do.
@@ -192,16 +192,16 @@ impl StepRunner {
         let mut registration = None;
         if setup.registers && step.workload != Workload::Registrations {
             let outcome = users.register(None, self.register_within).await?;
-            let missing = outcome
-                .statistics
-                .arrivals
-                .started
-                .saturating_sub(u64::from(outcome.registered));
+            let all = match setup.config.role {
+                Role::Both => callers.saturating_mul(2),
+                Role::Callers | Role::Callees => callers,
+            };
             // On a ladder those who could not register are part of what is measured.
-            if missing > 0 && step.workload != Workload::RegistrationsAndSessions {
+            let must_all = step.workload != Workload::RegistrationsAndSessions;
+            if outcome.registered < all && must_all {
                 return Err(StepError::Unregistered {
-                    missing: u32::try_from(missing).unwrap_or(u32::MAX),
-                    users: outcome.registered + u32::try_from(missing).unwrap_or(u32::MAX),
+                    missing: all - outcome.registered,
+                    users: all,
                     within: self.register_within,
                 });
             }

@@ -20,7 +20,8 @@ pub enum Part {
     OutboundProxy,
     /// A call that the server answers 302.
     Redirect,
-    /// A call that the server answers 480, because the callee is not registered.
+    /// A call that the server answers 480, because the callee is not registered; or 404, where it does not
+    /// know users who are not.
     Unavailable,
     /// A call that the server forwards to its callee, who answers 200.
     Forwarded,
