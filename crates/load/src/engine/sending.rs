@@ -194,13 +194,19 @@ impl Engine {
         let Some(run) = self.runs.get_mut(index) else {
             return;
         };
-        if run.side == Side::Callee || run.dialog.own_tag != 0 {
+        let is_known = run.dialog.own_tag != 0;
+        if run.side == Side::Callee || (is_known && template.names_remote_tag()) {
             return;
         }
         let Ok(sent) = Received::read(self.outbox.written(range.clone())) else {
             return;
         };
-        run.dialog.own_tag = self.hasher.hash_one(sent.from_tag().unwrap_or_default()) | 1;
+        // A scenario may begin one dialog after another, each with a tag of its own.
+        let own_tag = self.hasher.hash_one(sent.from_tag().unwrap_or_default()) | 1;
+        if run.dialog.own_tag == own_tag {
+            return;
+        }
+        run.dialog.own_tag = own_tag;
         run.dialog.from = run.dialog.push(sent.from);
         run.dialog.to = run.dialog.push(sent.to);
         let is_series = *script.kind() == Kind::Registration && run.user != NOBODY;
@@ -514,7 +520,8 @@ impl Engine {
             self.outbox.discard(start);
             return Err(Failed(Failure::Script));
         }
-        if run.side == Side::Callee && run.dialog.own_tag == 0 {
+        let begins_dialog = run.dialog.own_tag == 0 || answered.to_tag().is_none();
+        if run.side == Side::Callee && begins_dialog {
             self.learn_answered_tag(index, &send.template, start..end);
         }
         if is_invite {
@@ -549,7 +556,7 @@ impl Engine {
         if let Some(run) = self.runs.get_mut(index) {
             run.dialog.own_tag = hash;
             let to = run.dialog.get(run.dialog.to);
-            if parameter(to, b"tag").is_none() {
+            if parameter(to, b"tag") != Some(tag) {
                 run.dialog.to = run.dialog.push(sent.to);
                 run.dialog.fix();
             }

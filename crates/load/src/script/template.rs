@@ -24,6 +24,7 @@ struct Flags {
     has_local_tag: bool,
     echoes_to: bool,
     authorizes: bool,
+    names_remote_tag: bool,
     uses_last: bool,
     is_stable: bool,
 }
@@ -297,6 +298,11 @@ impl Template {
         self.flags.echoes_to
     }
 
+    /// Whether it names the tag of the peer, and so is of a dialog.
+    pub(crate) fn names_remote_tag(&self) -> bool {
+        self.flags.names_remote_tag
+    }
+
     /// Whether it says something of the last message received.
     pub(crate) fn uses_last(&self) -> bool {
         self.flags.uses_last
@@ -482,6 +488,7 @@ fn flags(pieces: &[Piece]) -> Flags {
         has_local_tag: slots().any(|slot| matches!(slot, Slot::LocalTag)),
         echoes_to: slots().any(|slot| matches!(slot, Slot::Echo(EchoedField::To))),
         authorizes: slots().any(|slot| matches!(slot, Slot::Authorization(None))),
+        names_remote_tag: slots().any(|slot| matches!(slot, Slot::RemoteTag | Slot::RemoteParty)),
         uses_last: slots().any(Slot::uses_last),
         is_stable: slots().all(Slot::is_stable),
     }

@@ -1,0 +1,113 @@
+//! Scenarios from files, carried out on loopback: both sides ours, through our proxy, and against SIPp.
+
+mod files;
+mod rfc3665;
+mod sipp;
+
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+use load::driver::{LoadPlan, LoadRun, Pace, Role, RunConfig, What};
+use load::record::{Attempt, Record, Side};
+use load::scenario::Scenario;
+use load::script::{Pause, ScriptId};
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a run says beside its scenario.
+fn options() -> load::scenario::Options {
+    load::scenario::Options {
+        hold: Pause::Fixed(Duration::from_millis(20)),
+    }
+}
+
+/// A run of both sides of a scenario, or of the one that it has.
+fn config(scenario: &Scenario) -> RunConfig {
+    let scripts = [&scenario.caller, &scenario.callee];
+    let scripts = scripts.into_iter().flatten().cloned().map(Arc::new);
+    RunConfig {
+        users: 4,
+        workers: 2,
+        role: match (&scenario.caller, &scenario.callee) {
+            (Some(_), Some(_)) => Role::Both,
+            (_, None) => Role::Callers,
+            (None, _) => Role::Callees,
+        },
+        scripts: scripts.collect(),
+        local_ip: Some([127, 0, 0, 1].into()),
+        seed: 3665,
+        ..RunConfig::default()
+    }
+}
+
+/// Begins this many attempts and returns what became of each, on both sides.
+async fn attempts(mut config: RunConfig, count: u64) -> Vec<Attempt> {
+    let (sender, records) = mpsc::sync_channel(10_000);
+    config.records = Some(sender);
+    let mut load = LoadRun::start(config).await.expect("it starts");
+    let plan = LoadPlan::at_rate(What::Script(ScriptId(0)), 50.0, count);
+    let outcome = tokio::time::timeout(PATIENCE, load.run(plan)).await;
+    outcome.expect("in time").expect("it runs");
+    load.shutdown().await;
+    collected(&records)
+}
+
+fn collected(records: &Receiver<Vec<Record>>) -> Vec<Attempt> {
+    let ended = |record: Record| match record {
+        Record::Established(_) => None,
+        other => Some(other.attempt().clone()),
+    };
+    records.try_iter().flatten().filter_map(ended).collect()
+}
+
+/// Callees that serve until they are told to stop.
+struct Callees {
+    control: load::driver::Control,
+    serving: tokio::task::JoinHandle<()>,
+    records: Receiver<Vec<Record>>,
+    port: u16,
+}
+
+impl Callees {
+    async fn start(mut config: RunConfig) -> Callees {
+        let (sender, records) = mpsc::sync_channel(10_000);
+        config.records = Some(sender);
+        config.role = Role::Callees;
+        config.direct = true;
+        // One socket that a peer can be told of.
+        config.workers = 1;
+        let mut load = LoadRun::start(config).await.expect("it starts");
+        let port = load.listening().first().expect("an address").port();
+        let control = load.control();
+        let serving = tokio::spawn(async move {
+            let pace = Pace::Serve { time: None };
+            let plan = LoadPlan::new(What::Script(ScriptId(0)), pace);
+            load.run(plan).await.expect("it serves");
+            load.shutdown().await;
+        });
+        Callees {
+            control,
+            serving,
+            records,
+            port,
+        }
+    }
+
+    async fn stop(self) -> Vec<Attempt> {
+        self.control.stop();
+        let ended = tokio::time::timeout(PATIENCE, self.serving).await;
+        ended.expect("in time").expect("no panic");
+        collected(&self.records)
+    }
+}
+
+/// Demands that all attempts of a side were completed, and as many as this.
+fn assert_completed(attempts: &[Attempt], side: Side, count: usize, name: &str) {
+    let of_side: Vec<&Attempt> = attempts.iter().filter(|one| one.side == side).collect();
+    for attempt in &of_side {
+        assert!(attempt.is_completed(), "{name}: {attempt:#?}");
+    }
+    assert_eq!(of_side.len(), count, "{name}, {side:?}: {attempts:#?}");
+}

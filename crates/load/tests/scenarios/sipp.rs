@@ -1,0 +1,152 @@
+//! Against SIPp: our scenarios against its own, and its own carried out by us, in both directions.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use load::driver::RunConfig;
+use load::record::Side;
+use load::scenario::Scenario;
+use test_support::{Peer, free_udp_port, require_command};
+
+use crate::{Callees, PATIENCE, assert_completed, attempts, config, options};
+
+/// Calls of a test.
+const CALLS: u64 = 30;
+
+/// A SIPp that runs one of its own scenarios, and ends after so many calls.
+fn start(
+    program: &Path,
+    scenario: &str,
+    to: Option<u16>,
+    port: u16,
+    calls: u64,
+) -> (Peer, tempfile::TempDir) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut command = Command::new(program);
+    command
+        .args(["-sn", scenario, "-i", "127.0.0.1"])
+        .args(["-p", &port.to_string(), "-mp", &free_udp_port().to_string()])
+        .args(["-m", &calls.to_string(), "-r", "50", "-nostdin"])
+        .args(["-timeout", "50", "-timeout_error", "-trace_err"])
+        .args(to.map(|to| format!("127.0.0.1:{to}")))
+        .current_dir(directory.path())
+        .env("TERM", "dumb");
+    (Peer::spawn(&mut command), directory)
+}
+
+/// A scenario of SIPp's own, read by us.
+fn built_in(program: &Path, name: &str) -> Scenario {
+    let output = Command::new(program).args(["-sd", name]).output();
+    let xml = output.expect("sipp runs").stdout;
+    let file = PathBuf::from(format!("{name}.xml"));
+    Scenario::read(&file, &xml, &options()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn program() -> Option<PathBuf> {
+    require_command("sipp", "sip-tester")
+}
+
+/// Waits until SIPp has ended, and demands that it says that all went well.
+fn assert_contented(mut sipp: Peer, name: &str) {
+    let status = sipp.wait(PATIENCE);
+    assert_eq!(status.code(), Some(0), "{name}: {}", sipp.output());
+}
+
+async fn we_call(scenario: &Scenario, callee: &str, calls: u64) {
+    let Some(program) = program() else { return };
+    let port = free_udp_port();
+    let (sipp, _directory) = start(&program, callee, None, port, calls);
+    sipp_listens(port);
+    let config = RunConfig {
+        target: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+        direct: true,
+        ..config(scenario)
+    };
+    let attempts = attempts(config, calls).await;
+    let name = format!("{} calls SIPp's {callee}", scenario.name);
+    assert_completed(&attempts, Side::Caller, calls as usize, &name);
+    tokio::task::spawn_blocking(move || assert_contented(sipp, &name))
+        .await
+        .expect("no panic");
+}
+
+async fn sipp_calls(caller: &str, scenario: &Scenario, calls: u64) {
+    let Some(program) = program() else { return };
+    let callees = Callees::start(config(scenario)).await;
+    let (sipp, _directory) = start(&program, caller, Some(callees.port), free_udp_port(), calls);
+    let name = format!("SIPp's {caller} calls {}", scenario.name);
+    let told = name.clone();
+    tokio::task::spawn_blocking(move || assert_contented(sipp, &told))
+        .await
+        .expect("no panic");
+    let attempts = callees.stop().await;
+    assert_completed(&attempts, Side::Callee, calls as usize, &name);
+}
+
+/// Returns when the port is taken.
+fn sipp_listens(port: u16) {
+    let taken = || std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).is_err();
+    assert!(
+        test_support::wait_until(PATIENCE, taken),
+        "SIPp does not listen"
+    );
+}
+
+#[tokio::test]
+async fn our_callers_call_sipp() {
+    let scenario = Scenario::built_in("rfc3665-3.5", &options())
+        .unwrap()
+        .unwrap();
+    let caller = Scenario {
+        callee: None,
+        ..scenario
+    };
+    we_call(&caller, "uas", CALLS).await;
+}
+
+#[tokio::test]
+async fn sipp_calls_our_callees() {
+    let scenario = Scenario::built_in("rfc3665-3.5", &options())
+        .unwrap()
+        .unwrap();
+    let callee = Scenario {
+        caller: None,
+        ..scenario
+    };
+    sipp_calls("uac", &callee, CALLS).await;
+}
+
+#[tokio::test]
+async fn scenarios_of_sipp_call_sipp() {
+    let Some(program) = program() else { return };
+    for (caller, callee) in [("uac", "uas"), ("regexp", "uas"), ("branchc", "branchs")] {
+        we_call(&built_in(&program, caller), callee, CALLS).await;
+    }
+}
+
+#[tokio::test]
+async fn sipp_calls_scenarios_of_sipp() {
+    let Some(program) = program() else { return };
+    for (caller, callee) in [("uac", "uas"), ("regexp", "uas"), ("branchc", "branchs")] {
+        sipp_calls(caller, &built_in(&program, callee), CALLS).await;
+    }
+}
+
+#[tokio::test]
+async fn scenarios_of_sipp_call_each_other() {
+    let Some(program) = program() else { return };
+    for (caller, callee) in [("uac", "uas"), ("regexp", "uas"), ("branchc", "branchs")] {
+        let scenario = Scenario {
+            callee: built_in(&program, callee).callee,
+            ..built_in(&program, caller)
+        };
+        let config = RunConfig {
+            direct: true,
+            ..config(&scenario)
+        };
+        let attempts = attempts(config, CALLS).await;
+        assert_completed(&attempts, Side::Caller, CALLS as usize, caller);
+        assert_completed(&attempts, Side::Callee, CALLS as usize, callee);
+    }
+}
