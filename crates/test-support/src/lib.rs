@@ -9,6 +9,7 @@ mod kernel_peer;
 mod name_server;
 mod namespace;
 mod packages;
+mod page;
 mod peer;
 mod wait;
 
@@ -16,5 +17,6 @@ pub use kernel_peer::KernelPeer;
 pub use name_server::{NameServer, ZONE};
 pub use namespace::Namespace;
 pub use packages::{require_command, require_file, say_skipped};
+pub use page::{Opened, open_page};
 pub use peer::Peer;
 pub use wait::{free_udp_port, wait_until};

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use crate::sample;
 
@@ -49,9 +48,14 @@ fn a_page_shows_in_a_browser_without_a_complaint() {
     fs::write(&page, sample::page().to_html()).unwrap();
     for look in &LOOKS {
         let screenshot = directory.join(format!("report-page-{}.png", look.name));
-        let messages = photograph(&chromium, &page, &screenshot, look);
+        let opened = test_support::open_page(&chromium, &page, &screenshot, look.size, look.flags);
         // Whatever the page's own policy keeps from loading is an error on the console, too.
-        assert!(!messages.contains("CONSOLE"), "{}: {messages}", look.name);
+        assert!(
+            !opened.messages.contains("CONSOLE"),
+            "{}: {opened:?}",
+            look.name
+        );
+        assert_eq!(opened.requests, [""; 0], "{}", look.name);
         let pixels = Pixels::read(&screenshot);
         assert_eq!(
             pixels.width,
@@ -78,38 +82,6 @@ fn a_page_shows_in_a_browser_without_a_complaint() {
             look.name
         );
     }
-}
-
-/// Takes a picture of a page; returns what the browser said about it.
-fn photograph(chromium: &Path, page: &Path, screenshot: &Path, look: &Look) -> String {
-    let _ = fs::remove_file(screenshot);
-    let profile = tempfile::tempdir().unwrap();
-    let output = Command::new("timeout")
-        .arg("120")
-        .arg(chromium)
-        .args([
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-quic",
-            "--no-first-run",
-        ])
-        .args([
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-        ])
-        .args(["--hide-scrollbars", "--enable-logging=stderr"])
-        .args(look.flags)
-        .arg(format!("--window-size={}", look.size))
-        .arg(format!("--user-data-dir={}", profile.path().display()))
-        .arg(format!("--screenshot={}", screenshot.display()))
-        .arg(format!("file://{}", page.display()))
-        .output()
-        .unwrap();
-    let messages = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && screenshot.exists(), "{messages}");
-    messages
 }
 
 /// A decoded picture.
