@@ -9,6 +9,8 @@ use crate::transfer::tell;
 
 /// Serves until the process is ended. The three listeners have one port.
 pub(crate) fn serve(workers: usize, location: &str) -> anyhow::Result<()> {
+    // As the `tandem` program does.
+    proxy::use_small_pages();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;

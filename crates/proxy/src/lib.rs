@@ -20,5 +20,5 @@ mod records;
 mod text;
 
 #[cfg(feature = "driver")]
-pub use driver::{ProxyConfig, Server, ServerStatistics, StartError};
+pub use driver::{ProxyConfig, Server, ServerStatistics, StartError, use_small_pages};
 pub use host_port::{HostPort, HostPortError};

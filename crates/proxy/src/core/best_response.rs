@@ -7,7 +7,8 @@ use sip::{Message, Name};
 /// from the others.
 #[derive(Debug, Default)]
 pub(crate) struct FinalResponses {
-    best: Option<Candidate>,
+    /// Few contexts have one for long.
+    best: Option<Box<Candidate>>,
     challenges: Vec<(Name<'static>, Vec<u8>)>,
 }
 
@@ -71,13 +72,13 @@ impl FinalResponses {
             .as_ref()
             .is_none_or(|best| candidate.rank() < best.rank())
         {
-            self.best = Some(candidate);
+            self.best = Some(Box::new(candidate));
         }
     }
 
     /// The length of what is kept.
     pub(crate) fn octets(&self) -> usize {
-        let best = match &self.best {
+        let best = match self.best.as_deref() {
             Some(Candidate::Received(response)) => response.wire_length(),
             _ => 0,
         };
@@ -87,8 +88,8 @@ impl FinalResponses {
 
     /// The best response so far, the challenges of all in it. 408 where there is none.
     pub(crate) fn take_best(&mut self) -> Candidate {
-        let best = self.best.take().unwrap_or(Candidate::Presumed(408));
-        match best {
+        let best = self.best.take();
+        match best.map_or(Candidate::Presumed(408), |best| *best) {
             Candidate::Received(mut response) if matches!(response.status(), Some(401 | 407)) => {
                 for name in [Name::WwwAuthenticate, Name::ProxyAuthenticate] {
                     response.remove_all(name);

@@ -255,7 +255,7 @@ impl Proxy {
             } => {
                 let source = match self.identity.source(*transport, remote.ip(), None)? {
                     Source::Known(source) => source,
-                    Source::Ask(_) => HostPort::from(*local),
+                    Source::Ask(_) => Arc::new(HostPort::from(*local)),
                 };
                 Some(send_to(*transport, *remote, peer.clone(), source))
             }
@@ -288,17 +288,15 @@ impl Proxy {
         uri: &SipUri<'_>,
         is_secure: bool,
     ) -> Option<Resolved> {
-        let destination = uri::destination(uri, is_secure)?;
-        if destination.port == Some(0) {
+        if uri.port() == Some(0) {
             return None;
         }
-        let transport = destination.transport_or_default();
-        if let Ok(address) = destination.host.parse::<IpAddr>()
-            && let Source::Known(source) = self.identity.source(transport, address, None)?
+        if let Some((transport, remote)) = uri::address(uri, is_secure)
+            && let Source::Known(source) = self.identity.source(transport, remote.ip(), None)?
         {
-            let remote = SocketAddr::new(address, destination.port_or_default());
             return Some(send_to(transport, remote, None, source));
         }
+        let destination = uri::destination(uri, is_secure)?;
         Some(Resolved::Ask(Query::Resolve(Destination {
             // Our Via and Record-Route will make it larger.
             is_large: request.wire_length() > self.maximum_datagram,
@@ -313,7 +311,7 @@ impl Proxy {
         transport: Transport,
         remote: IpAddr,
         local: Option<SocketAddr>,
-    ) -> Option<HostPort> {
+    ) -> Option<Arc<HostPort>> {
         match self.identity.source(transport, remote, local)? {
             Source::Known(source) => Some(source),
             Source::Ask(_) => None,
@@ -411,7 +409,7 @@ impl Proxy {
         };
         let id = context
             .fingerprint
-            .append_to(&self.transactions.new_branch());
+            .append_to(self.transactions.new_branch());
         let make = |side: &Side| {
             let how = Forwarding {
                 request_uri: &branch.target.uri,
@@ -498,10 +496,10 @@ impl Proxy {
         }
         let source = match self.identity.source(Transport::Tcp, remote.ip(), None)? {
             Source::Known(source) => source,
-            Source::Ask(port) => HostPort {
+            Source::Ask(port) => Arc::new(HostPort {
                 host: side.source.host.clone(),
                 port: Some(port),
-            },
+            }),
         };
         let side = Side {
             transport: Transport::Tcp,
@@ -570,7 +568,7 @@ fn send_to(
     transport: Transport,
     remote: SocketAddr,
     peer: Option<Arc<Peer>>,
-    source: HostPort,
+    source: Arc<HostPort>,
 ) -> Resolved {
     Resolved::Send {
         to: sip::Target::Address(transport, remote),

@@ -322,6 +322,8 @@ impl Context {
         let Some(share) = given.checked_div(number) else {
             return false;
         };
+        // Most have one, and may ring for minutes.
+        self.branches.reserve_exact(targets.len());
         self.branches
             .extend(targets.into_iter().map(|target| Branch {
                 target,

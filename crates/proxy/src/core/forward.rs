@@ -1,5 +1,7 @@
 //! The copy of a request that goes to a next hop (RFC 3261 section 16.6 steps 1 to 9).
 
+use std::sync::Arc;
+
 use sip::{Flow, Message, Method, Name, Transport, Uri};
 
 use super::dialog_mark::{CALL, DialogMark, DialogMarks};
@@ -14,7 +16,7 @@ use crate::text::decimal;
 pub(crate) struct Side {
     pub(crate) transport: Transport,
     /// Our address as that neighbour sees it.
-    pub(crate) source: HostPort,
+    pub(crate) source: Arc<HostPort>,
     /// The flow to the neighbour, where it is a user agent that can be reached only along it.
     pub(crate) flow: Option<Flow>,
 }

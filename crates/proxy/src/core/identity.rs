@@ -2,6 +2,7 @@
 //! responsible for.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use sip::{Host, SipUri, Transport};
 
@@ -30,7 +31,7 @@ pub struct Domain {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// This belongs into Via and Record-Route.
-    Known(HostPort),
+    Known(Arc<HostPort>),
     /// The listener is a wildcard: the route to the peer tells the address, the port is this.
     Ask(u16),
 }
@@ -39,8 +40,9 @@ pub(crate) enum Source {
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
     listeners: Vec<Listener>,
-    /// The addresses of the listeners as text.
-    sources: Vec<HostPort>,
+    /// What messages from the listeners give as their origin: their addresses, or what is advertised
+    /// in their place.
+    sources: Vec<Arc<HostPort>>,
     advertise: Option<HostPort>,
     local_addresses: Vec<IpAddr>,
     /// All names of all domains, and the name that each stands for.
@@ -72,7 +74,17 @@ impl Identity {
                 .map(move |name| (known(name), domain.name.clone()))
                 .collect::<Vec<_>>()
         };
-        let sources = listeners.iter().map(|listener| listener.address.into());
+        let source = |listener: &Listener| {
+            let address = HostPort::from(listener.address);
+            Arc::new(match &advertise {
+                Some(advertise) => HostPort {
+                    host: advertise.host.clone(),
+                    port: advertise.port.or(address.port),
+                },
+                None => address,
+            })
+        };
+        let sources = listeners.iter().map(source);
         Identity {
             sources: sources.collect(),
             listeners,
@@ -95,18 +107,14 @@ impl Identity {
         let at = self.listener(transport, remote, local)?;
         let listener = self.listeners.get(at)?;
         let port = listener.address.port();
-        if let Some(advertise) = &self.advertise {
-            let port = advertise.port.unwrap_or(port);
-            return Some(Source::Known(HostPort {
-                host: advertise.host.clone(),
-                port: Some(port),
-            }));
-        }
-        if !listener.address.ip().is_unspecified() {
+        if self.advertise.is_some() || !listener.address.ip().is_unspecified() {
             return self.sources.get(at).cloned().map(Source::Known);
         }
         Some(match local {
-            Some(local) => Source::Known(SocketAddr::new(local.ip(), port).into()),
+            Some(local) => {
+                let source = HostPort::from(SocketAddr::new(local.ip(), port));
+                Source::Known(Arc::new(source))
+            }
             None => Source::Ask(port),
         })
     }

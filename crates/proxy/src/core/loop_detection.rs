@@ -6,7 +6,7 @@ use ahash::RandomState;
 use memchr::memmem;
 use rand::Rng;
 use rand_chacha::ChaCha12Rng;
-use sip::{Message, Name, Via};
+use sip::{Host, Message, Name, Via};
 
 use crate::text::push_hex;
 
@@ -54,7 +54,10 @@ impl LoopDetector {
         let mut hasher = self.key.build_hasher();
         if let Some(via) = request.top_via() {
             via.branch().hash(&mut hasher);
-            via.host().to_string().hash(&mut hasher);
+            match via.host() {
+                Host::Name(name) => name.hash(&mut hasher),
+                Host::Address(address) => address.hash(&mut hasher),
+            }
             via.port().hash(&mut hasher);
             via.received().hash(&mut hasher);
         }
@@ -100,9 +103,9 @@ pub(crate) struct Fingerprint(u64);
 
 impl Fingerprint {
     /// A branch parameter of two parts from its first, which is unique.
-    pub(crate) fn append_to(self, unique: &str) -> String {
-        let mut branch = String::with_capacity(unique.len() + 17);
-        branch.push_str(unique);
+    pub(crate) fn append_to(self, unique: String) -> String {
+        let mut branch = unique;
+        branch.reserve(17);
         branch.push('.');
         push_hex(&mut branch, self.0);
         branch
@@ -141,7 +144,7 @@ mod tests {
     }
 
     fn forwarded(mut request: Message, fingerprint: Fingerprint, uri: &str) -> Message {
-        let branch = fingerprint.append_to("z9hG4bKunique");
+        let branch = fingerprint.append_to("z9hG4bKunique".to_owned());
         request.push_front(Name::Via, format!("SIP/2.0/UDP 192.0.2.1;branch={branch}"));
         request.set_request_uri(uri);
         request
@@ -201,7 +204,9 @@ mod tests {
     fn what_another_server_with_our_key_has_forwarded_is_no_loop() {
         let detector = LoopDetector::new(&mut ChaCha12Rng::seed_from_u64(1));
         let mut first = request("sip:bob@example.com", Method::Invite);
-        let branch = detector.fingerprint(&first).append_to("z9hG4bKunique");
+        let branch = detector
+            .fingerprint(&first)
+            .append_to("z9hG4bKunique".to_owned());
         first.push_front(Name::Via, format!("SIP/2.0/UDP 192.0.2.2;branch={branch}"));
         let fingerprint = detector.fingerprint(&first);
         assert!(!LoopDetector::is_loop(&first, fingerprint, is_own));

@@ -30,6 +30,7 @@ mod authentication;
 mod best_response;
 mod binding;
 mod branches;
+mod clock;
 mod context;
 mod contexts;
 mod dialog_mark;

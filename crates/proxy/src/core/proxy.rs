@@ -18,6 +18,7 @@ use sip::transaction::{
 use sip::{ConnectionId, Flow, Message, Method, Name, Target, Transmit, Violation};
 
 use super::authentication::{Authenticating, Authentication, Parked};
+use super::clock::Clock;
 use super::contexts::Contexts;
 use super::dialog_mark::DialogMarks;
 use super::dispatch::Dispatch;
@@ -122,8 +123,7 @@ pub struct Proxy {
     pub(super) tokens: FlowTokens,
     pub(super) marks: DialogMarks,
     pub(super) gruus: Gruus,
-    /// The time of day at an instant.
-    wall_clock: Option<(Instant, SystemTime)>,
+    pub(super) clock: Clock,
     pub(super) authentication: Authentication,
     /// The requests that wait for what is stored of a password.
     pub(super) authenticating: HashMap<ServerId, Parked, RandomState>,
@@ -242,7 +242,7 @@ impl Proxy {
             tokens,
             marks,
             gruus,
-            wall_clock: None,
+            clock: Clock::default(),
             authentication,
             authenticating,
             tags,
@@ -403,7 +403,7 @@ impl Proxy {
 
     /// Takes notice of the time of day, for those who are to be told it (Date, RFC 3261 section 20.17).
     pub fn set_wall_clock(&mut self, now: Instant, time: SystemTime) {
-        self.wall_clock = Some((now, time));
+        self.clock.set(now, time);
     }
 
     /// Refuses what would begin a dialog from now on. What has begun goes on.
@@ -485,12 +485,6 @@ impl Proxy {
             held_octets: (self.contexts.octets() + self.parked_octets) as u64,
             ..self.statistics
         }
-    }
-
-    /// The time of day, where it is known.
-    pub(super) fn date(&self, now: Instant) -> Option<SystemTime> {
-        let (then, time) = self.wall_clock?;
-        time.checked_add(now.saturating_duration_since(then))
     }
 
     /// Adds an event for the log.

@@ -1,13 +1,14 @@
 //! The 200 to a REGISTER (RFC 3261 section 10.3 step 8).
 
 use std::fmt::Write;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use sip::{Message, Name, Uri};
 
 use super::binding::{AddressOfRecord, Binding};
 use super::gruu::Gruus;
 use super::registrar::{RegistrarConfig, supports};
+use crate::text::push_decimal;
 
 /// What a 200 to a REGISTER says beside the bindings.
 #[derive(Clone, Copy, Debug)]
@@ -16,8 +17,8 @@ pub(crate) struct Registered<'a> {
     pub(crate) address: &'a AddressOfRecord,
     /// Whether the rules of RFC 5626 were applied.
     pub(crate) is_outbound: bool,
-    /// What time it is, where that is known.
-    pub(crate) date: Option<SystemTime>,
+    /// What time it is, as the Date field says it, where that is known.
+    pub(crate) date: Option<&'a str>,
 }
 
 impl Registered<'_> {
@@ -52,7 +53,7 @@ impl Registered<'_> {
             }
         }
         if let Some(date) = self.date {
-            response.push_back(Name::Date, httpdate::fmt_http_date(date));
+            response.push_back(Name::Date, date);
         }
         response
     }
@@ -86,11 +87,16 @@ impl Registered<'_> {
 fn contact_value(binding: &Binding, now: Instant) -> String {
     // Rounded, so that the moment in which the store wrote does not cost the client a second.
     let remaining = (binding.expires() - now).as_millis().saturating_add(500) / 1000;
-    let mut value = format!("<{}>{}", binding.contact(), binding.parameters());
+    let (contact, parameters) = (binding.contact(), binding.parameters());
+    let mut value = String::with_capacity(contact.len() + parameters.len() + 32);
+    for part in ["<", contact, ">", parameters] {
+        value.push_str(part);
+    }
     if binding.q() != 1000 {
         // Writing into a String cannot fail.
         let _ = write!(value, ";q=0.{:03}", binding.q());
     }
-    let _ = write!(value, ";expires={remaining}");
+    value.push_str(";expires=");
+    push_decimal(&mut value, u32::try_from(remaining).unwrap_or(u32::MAX));
     value
 }

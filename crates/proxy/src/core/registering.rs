@@ -149,7 +149,7 @@ impl Proxy {
             config: &self.registrar,
             address: &address,
             is_outbound,
-            date: self.date(now),
+            date: self.clock.date(now),
         };
         let mut response = registered.response(&request, &bindings, now, &mut self.gruus);
         if let Some(confirmation) = confirmation {

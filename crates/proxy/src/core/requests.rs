@@ -253,9 +253,10 @@ impl Proxy {
             addressee: Addressee::Element,
             is_in_dialog: false,
         };
-        if validation::check(request, fingerprint, &self.identity)? == Verdict::AnswerOptions {
-            return Ok(bound);
-        }
+        let facts = match validation::check(request, fingerprint, &self.identity)? {
+            Verdict::Process(facts) => facts,
+            Verdict::AnswerOptions => return Ok(bound),
+        };
         let had_route = request.contains(Name::Route);
         let has_tag = request.to().is_some_and(|to| to.tag().is_some());
         let own = route::Own {
@@ -263,7 +264,7 @@ impl Proxy {
             tokens: &self.tokens,
             mark: (had_route && has_tag).then(|| self.marks.of(request)),
         };
-        let led = route::preprocess(request, arrival, own)?;
+        let led = route::preprocess(request, arrival, own, facts)?;
         bound.is_in_dialog = led.is_marked;
         // Within a dialog the Routes have led here, and the Request-URI leads on.
         let may_be_routed = !(had_route && has_tag);
@@ -281,32 +282,32 @@ impl Proxy {
         may_be_routed: bool,
     ) -> Result<Addressee, Rejection> {
         let has_route = request.contains(Name::Route);
-        let uri = request.request_uri().unwrap_or_default();
+        let text = request.request_uri().unwrap_or_default();
         if let Some(along) = along
             && !has_route
         {
-            let mut target = Target::as_requested(uri, Some(along.flow));
+            let mut target = Target::as_requested(text, Some(along.flow));
             target.is_edge = along.is_edge;
             return Ok(Addressee::Requested(target));
         }
         if !has_route && may_be_routed && self.has_route_for(request) {
             return Ok(Addressee::Routed);
         }
-        let requested = Ok(Addressee::Requested(Target::as_requested(uri, None)));
-        let uri = match Uri::parse(uri) {
+        let requested = || Ok(Addressee::Requested(Target::as_requested(text, None)));
+        let uri = match Uri::parse(text) {
             Ok(Uri::Sip(uri)) => uri,
-            Ok(_) if has_route => return requested,
+            Ok(_) if has_route => return requested(),
             // Nobody here has a telephone number of that kind: the client may try a SIP URI (RFC
             // 3261 section 8.1.3.5).
             _ => return Err(validation::UNSUPPORTED_SCHEME),
         };
         if uri.parameters().contains("maddr") {
-            return requested;
+            return requested();
         }
         let has_user = uri.user().is_some_and(|user| !user.is_empty());
         let is_register = request.method() == Some(&Method::Register);
         match self.identity.domain(&uri, arrival.local) {
-            Some(_) if is_register && has_route => requested,
+            Some(_) if is_register && has_route => requested(),
             Some(_) if is_register => Ok(Addressee::Registrar),
             Some(domain) if is_gruu(&uri) => self
                 .gruus
@@ -317,7 +318,7 @@ impl Proxy {
                 .map(Addressee::User)
                 .ok_or(NOT_FOUND),
             Some(_) => Ok(Addressee::Element),
-            None if !self.identity.is_own_address(&uri, arrival.local) => requested,
+            None if !self.identity.is_own_address(&uri, arrival.local) => requested(),
             // Our own address, but no domain of ours: there are no users.
             None if has_user || is_register => Err(NOT_FOUND),
             None => Ok(Addressee::Element),

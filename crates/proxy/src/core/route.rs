@@ -9,6 +9,7 @@ use super::identity::Identity;
 use super::rejection::Rejection;
 use super::target::Target;
 use super::uri;
+use super::validation::UriFacts;
 
 /// The flow that a Route of ours names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,21 +42,19 @@ pub(crate) struct Own<'a> {
 /// Several Route values of ours in a row are taken off at once: two stand for the two sides of one
 /// passage through us (RFC 5658 section 5), more for a spiral, which would only come back. The last
 /// one is always that of the side which the request goes to, since a passage with a flow has two. Its
-/// flow may be the one that the request came along: users can share one.
+/// flow may be the one that the request came along: users can share one. `facts` are those of the
+/// Request-URI.
 pub(crate) fn preprocess(
     request: &mut Message,
     arrival: &Flow,
     own: Own<'_>,
+    facts: UriFacts,
 ) -> Result<Led, Rejection> {
     let mut led = Led::default();
-    // Most requests have neither, which is seen by reading their URI once.
-    let (is_loose, has_maddr) = match request.request_uri().map(Uri::parse) {
-        Some(Ok(Uri::Sip(uri))) => {
-            let parameters = uri.parameters();
-            (parameters.contains("lr"), parameters.contains("maddr"))
-        }
-        _ => (false, false),
-    };
+    let UriFacts {
+        is_loose,
+        has_maddr,
+    } = facts;
     if is_loose && let Some(route) = undo_strict_routing(request, arrival, own)? {
         led = route;
     }

@@ -248,7 +248,7 @@ impl Proxy {
         });
         match resolved {
             Some((Resolved::Send { to, peer, side }, target)) => {
-                let branch = fingerprint.append_to(&self.loops.branch(request));
+                let branch = fingerprint.append_to(self.loops.branch(request));
                 let method = request.method();
                 let is_answered = method.is_some_and(|method| *method != Method::Ack);
                 let from = method

@@ -51,7 +51,7 @@ pub(crate) enum Way {
     Datagram {
         remote: SocketAddr,
         /// Our own address as it is seen there.
-        source: HostPort,
+        source: Arc<HostPort>,
         peer: Option<Arc<Peer>>,
     },
     /// To an address, which sees us at this local one.
@@ -125,6 +125,10 @@ impl Target {
     /// The next way that has not been tried.
     pub(crate) fn next_way(&mut self) -> Option<Way> {
         let way = self.ways.pop_front()?;
+        if self.ways.is_empty() {
+            // A call may ring for minutes.
+            self.ways = VecDeque::new();
+        }
         match &way {
             Way::Toward(hop) => self.member = hop.member.clone(),
             // One of the addresses of what was tried before.
@@ -256,7 +260,8 @@ fn target(
     let request_uri = uri::in_request_line(&contact).into();
     let is_passed = asked.has_route && asked.is_for_instance;
     let has_path = !binding.path().is_empty() && !is_passed;
-    let mut ways = VecDeque::new();
+    // There is seldom more than one.
+    let mut ways = VecDeque::with_capacity(1);
     match binding.flow() {
         Some(flow) if !asked.has_route && !has_path => {
             let is_sctp = matches!(flow.transport, Transport::Sctp | Transport::TlsSctp);

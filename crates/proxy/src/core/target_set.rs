@@ -2,6 +2,7 @@
 //! 16.6).
 
 use std::collections::VecDeque;
+use std::mem;
 
 use super::policy::Forking;
 use super::target::Target;
@@ -53,8 +54,13 @@ impl TargetSet {
         if self.current.is_empty() && !is_pending {
             self.current = self.later.pop_front().unwrap_or_default().into();
         }
-        let number = self.current.len().min(maximum);
-        self.current.drain(..number).collect()
+        if self.later.is_empty() {
+            self.later = VecDeque::new();
+        }
+        match self.current.len() <= maximum {
+            true => mem::take(&mut self.current).into(),
+            false => self.current.drain(..maximum).collect(),
+        }
     }
 
     /// How many targets there are.

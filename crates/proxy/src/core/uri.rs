@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write;
+use std::net::SocketAddr;
 
 use sip::{Host, Parameter, SipUri, Transport, Uri};
 
@@ -28,6 +29,21 @@ pub(crate) fn destination(uri: &SipUri<'_>, secure: bool) -> Option<Destination>
         is_large: false,
         choice: None,
     })
+}
+
+/// Where a SIP URI leads whose host is an address: what [`destination`] says, without asking anybody.
+pub(crate) fn address(uri: &SipUri<'_>, secure: bool) -> Option<(Transport, SocketAddr)> {
+    let transport = transport(uri, secure)?;
+    let address = match uri.parameter("maddr").filter(|maddr| !maddr.is_empty()) {
+        Some(maddr) => maddr
+            .trim_start_matches('[')
+            .trim_end_matches(']')
+            .parse()
+            .ok()?,
+        None => uri.host().address()?,
+    };
+    let port = uri.port().unwrap_or(transport.default_port());
+    Some((transport, SocketAddr::new(address, port)))
 }
 
 /// The transport that a URI asks for, or else the default of its scheme (RFC 3263 section 4.1 for

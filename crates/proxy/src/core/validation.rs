@@ -11,9 +11,17 @@ use super::rejection::Rejection;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// To be processed.
-    Process,
+    Process(UriFacts),
     /// An OPTIONS that may go no further: we answer as if it was meant for us.
     AnswerOptions,
+}
+
+/// What the Request-URI says of how the request was routed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct UriFacts {
+    /// It may be a URI of ours that a strict router has put there.
+    pub(crate) is_loose: bool,
+    pub(crate) has_maddr: bool,
 }
 
 /// Checks steps 1 to 5; what [`Message::validate`] checks has been.
@@ -22,12 +30,16 @@ pub(crate) fn check(
     fingerprint: Fingerprint,
     identity: &Identity,
 ) -> Result<Verdict, Rejection> {
-    match request.request_uri().map(Uri::parse) {
-        Some(Ok(Uri::Sip(_) | Uri::Tel(_))) => {}
+    let facts = match request.request_uri().map(Uri::parse) {
+        Some(Ok(Uri::Sip(uri))) => UriFacts {
+            is_loose: uri.parameters().contains("lr"),
+            has_maddr: uri.parameters().contains("maddr"),
+        },
+        Some(Ok(Uri::Tel(_))) => UriFacts::default(),
         Some(Ok(Uri::Other(_))) => return Err(UNSUPPORTED_SCHEME),
         // A scheme that we know with a text that we cannot read.
         _ => return Err(Rejection::new(400, "Malformed Request-URI")),
-    }
+    };
     match request.max_forwards() {
         Some(0) if request.method() == Some(&Method::Options) => return Ok(Verdict::AnswerOptions),
         Some(0) => return Err(Rejection::new(483, "Too Many Hops")),
@@ -46,11 +58,13 @@ pub(crate) fn check(
         return Err(Rejection::new(482, "Loop Detected"));
     }
     // We know no extension that a proxy has to support.
-    let required: Vec<&str> = request.text_values(Name::ProxyRequire).collect();
-    if !required.is_empty() {
-        return Err(Rejection::bad_extension(required.join(", ")));
+    if request.contains(Name::ProxyRequire) {
+        let required: Vec<&str> = request.text_values(Name::ProxyRequire).collect();
+        if !required.is_empty() {
+            return Err(Rejection::bad_extension(required.join(", ")));
+        }
     }
-    Ok(Verdict::Process)
+    Ok(Verdict::Process(facts))
 }
 
 /// A URI of a scheme that leads nowhere from here.

@@ -4,6 +4,7 @@ mod addresses;
 mod control;
 mod log;
 mod members;
+mod memory;
 mod pace;
 mod resolver;
 mod service;
@@ -29,6 +30,7 @@ use crate::core::{
 use crate::location::{self, LocationConfig, Store};
 pub(crate) use control::{Commanders, Report};
 use members::Members;
+pub use memory::use_small_pages;
 use resolver::Resolver;
 use service::{EndsAll, Service, Surroundings};
 use workers::Workers;

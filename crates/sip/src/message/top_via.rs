@@ -6,6 +6,7 @@ use std::ops::Range;
 use crate::via::KnownParameters;
 use crate::{Host, Message, Name, Via};
 
+use super::values::first_value;
 use super::{Field, Span};
 
 /// Where the parts of the topmost Via value are. It holds until a Via field is edited.
@@ -30,13 +31,13 @@ enum SavedHost {
 impl TopVia {
     /// Parses the topmost value. `None` where there is none, or it is malformed.
     pub(super) fn find(message: &Message) -> Option<TopVia> {
-        let value = message.values(Name::Via).next()?;
-        let field = message.fields_named(Name::Via).find(|field| {
-            let whole = message.value_of(field);
-            place(whole, value).is_some()
-        })?;
-        let span = |part: &[u8]| Some(within(field, place(message.value_of(field), part)?));
-        let via = Via::parse(value).ok()?;
+        let fields = message.fields_named(Name::Via);
+        let (field, first) = fields
+            .filter_map(|field| Some((field, first_value(message.value_of(field))?)))
+            .next()?;
+        let whole = message.value_of(field);
+        let span = |part: &[u8]| Some(within(field, place(whole, part)?));
+        let via = Via::parse(whole.get(first.value)?).ok()?;
         let known = via.look_up();
         Some(TopVia {
             transport: span(via.transport_name().as_bytes())?,

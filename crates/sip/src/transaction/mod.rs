@@ -289,12 +289,22 @@ impl Transactions {
 /// Room for a branch, and for what a proxy may append to it.
 const BRANCH_LENGTH: usize = 48;
 
-/// What a stream is chosen by where each call has its own: the 32-bit FNV-1a hash of its Call-ID,
-/// the same in every run.
+/// What a stream is chosen by where each call has its own: a hash of its Call-ID, the same in every
+/// run. Eight octets are multiplied in at a time.
 fn call_hash(call_id: &str) -> u32 {
-    call_id.bytes().fold(0x811c_9dc5, |hash, octet| {
-        (hash ^ u32::from(octet)).wrapping_mul(0x0100_0193)
-    })
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mix = |hash: u64, word: [u8; 8]| {
+        let mixed = (hash ^ u64::from_le_bytes(word)).wrapping_mul(FACTOR);
+        mixed ^ mixed >> 32
+    };
+    let (words, rest) = call_id.as_bytes().as_chunks::<8>();
+    let hash = words.iter().fold(0, |hash, word| mix(hash, *word));
+    let mut last = [0; 8];
+    for (place, octet) in last.iter_mut().zip(rest) {
+        *place = *octet;
+    }
+    // The upper half of the product has been mixed into the lower one.
+    mix(hash, last) as u32
 }
 
 #[cfg(test)]

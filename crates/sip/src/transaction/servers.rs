@@ -248,32 +248,33 @@ impl Servers {
             match action {
                 Action::SendTrying => {
                     if let Some(trying) = server.trying(&subject) {
-                        common.keep(&mut server.message, trying);
+                        common.keep(&mut server.message, trying.clone());
                         common.statistics.responses_sent += 1;
-                        common.transmits.push_back(server.transmit(id));
+                        common.transmits.push_back(server.transmit(id, trying));
                     }
                 }
                 Action::SendResponse => {
                     if let Subject::Response(response) = &subject {
-                        server.keep(common, response);
+                        let payload = server.keep(common, response);
                         common.statistics.responses_sent += 1;
-                        common.transmits.push_back(server.transmit(id));
+                        common.transmits.push_back(server.transmit(id, payload));
                     }
                 }
                 Action::SendAnswer => {
                     if let Subject::Response(response) = &subject {
-                        server.keep(common, response);
+                        let payload = server.keep(common, response);
                         if server.is_repeated_answer(response, &hasher) {
                             common.statistics.response_retransmissions += 1;
                         } else {
                             common.statistics.responses_sent += 1;
                         }
-                        common.transmits.push_back(server.transmit(id));
+                        common.transmits.push_back(server.transmit(id, payload));
                     }
                 }
                 Action::RetransmitResponse => {
                     common.statistics.response_retransmissions += 1;
-                    common.transmits.push_back(server.transmit(id));
+                    let payload = server.message.clone();
+                    common.transmits.push_back(server.transmit(id, payload));
                 }
                 Action::PassUp => {
                     if let Some(event) = subject.take_event(id) {
@@ -330,13 +331,17 @@ impl Server {
             || ack.to().and_then(|to| to.tag()) == self.response_tag.as_deref()
     }
 
-    /// Keeps a response to send it, once or again.
-    fn keep(&mut self, common: &mut Common, response: &Message) {
-        common.keep(&mut self.message, response.to_bytes());
+    /// Writes a response, and keeps it where it may have to be sent again.
+    fn keep(&mut self, common: &mut Common, response: &Message) -> Bytes {
+        let payload = response.to_bytes();
+        if self.machine.needs_message() {
+            common.keep(&mut self.message, payload.clone());
+        }
         if self.rules == Rules::Rfc2543 {
             let tag = response.to().and_then(|to| to.tag());
             self.response_tag = tag.map(Box::from);
         }
+        payload
     }
 
     /// Builds a 100 (RFC 3261 section 8.2.6.1).
@@ -362,11 +367,11 @@ impl Server {
         is_known
     }
 
-    fn transmit(&self, id: ServerId) -> Transmit {
+    fn transmit(&self, id: ServerId, payload: Bytes) -> Transmit {
         Transmit {
             target: self.route.target(),
             peer: None,
-            payload: self.message.clone(),
+            payload,
             call: self.call,
             transaction: Some(TransactionKey::Server(id)),
         }

@@ -162,6 +162,7 @@ pub(crate) fn run(mut arguments: Arguments) -> ExitCode {
     let level = if arguments.verbose { "debug" } else { "info" };
     // The guard outlives all that logs.
     let (log, _guard) = logging::start_in_background(level, &settings.log);
+    proxy::use_small_pages();
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
