@@ -5,7 +5,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::ensure;
-use load::{CallPlan, Connections, Load, LoadConfig, Pace, Stop};
+use load::driver::{LoadPlan, LoadRun, RunConfig};
+use load::engine::EngineConfig;
+use load::script::Pause;
+use load::script::builtin::{AnswerPlan, CallPlan};
 use sip::Transport;
 use sip_net::SipNetConfig;
 
@@ -54,32 +57,34 @@ pub(crate) fn run(rounds: &Rounds, output: &mut dyn Output) -> anyhow::Result<()
 /// keep the bindings to connections of earlier users, and call there too.
 async fn cpu_us_per_call(transport: Transport, calls: u64) -> anyhow::Result<f64> {
     let server = SipServer::ours(WORKERS, "memory:")?;
-    let mut load = Load::start(LoadConfig {
+    let target = SocketAddr::from((Ipv4Addr::LOCALHOST, server.ports.sip));
+    let plan = CallPlan {
+        hold: Pause::Fixed(HOLD),
+        ..CallPlan::default()
+    };
+    let mut load = LoadRun::start(RunConfig {
         transport,
-        proxy: SocketAddr::from((Ipv4Addr::LOCALHOST, server.ports.sip)),
+        target,
         users: USERS,
-        connections: Connections::Shared,
-        calls: CallPlan {
-            pace: Pace::Open {
-                calls_per_second: CALLS_PER_SECOND,
-            },
-            stop: Stop::Calls(calls),
-            hold: HOLD,
-            ..CallPlan::default()
+        workers: 1,
+        engine: EngineConfig {
+            domain: target.to_string(),
+            ..EngineConfig::default()
         },
         transports: SipNetConfig {
             encapsulation_port: 0,
             peer_encapsulation_port: server.ports.encapsulation.unwrap_or_default(),
             ..SipNetConfig::default()
         },
-        ..LoadConfig::default()
+        ..RunConfig::calls(&plan, &AnswerPlan::default())?
     })
     .await?;
-    load.register(PATIENCE).await?;
+    load.register(None, PATIENCE).await?;
     let before = server.usage()?.cpu;
-    load.call().await?;
+    let plan = LoadPlan::at_rate(RunConfig::CALL, CALLS_PER_SECOND, calls);
+    let outcome = load.run(plan).await?;
     let cpu = server.usage()?.cpu.saturating_sub(before);
-    let made = load.calls().completed;
+    let made = outcome.statistics.calls.completed;
     ensure!(
         made * 10 >= calls * 9,
         "{made} of {calls} calls were completed"

@@ -1,12 +1,13 @@
 //! Our generator, in a process of its own.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use load::driver::{LoadPlan, LoadRun, Outcome, Pace, Role, RunConfig, What};
-use load::script::{Pause, ScriptId, builtin};
+use load::driver::{LoadPlan, LoadRun, Outcome, Pace, Role, RunConfig};
+use load::engine::EngineConfig;
+use load::script::Pause;
+use load::script::builtin::{AnswerPlan, CallPlan};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use serde::{Deserialize, Serialize};
@@ -24,8 +25,6 @@ const HELD_PER_SECOND: u64 = 10_000;
 
 /// How long all of them are held together.
 const HELD_TOGETHER: Duration = Duration::from_secs(2);
-
-const CALL: What = What::Script(ScriptId(0));
 
 /// What a process of ours tells of calls.
 #[derive(Serialize, Deserialize)]
@@ -126,13 +125,13 @@ pub(crate) fn make_calls(
         };
         let plan = match per_second {
             0 => LoadPlan::new(
-                CALL,
+                RunConfig::CALL,
                 Pace::Closed {
                     count: Some(count),
                     time: None,
                 },
             ),
-            rate => LoadPlan::at_rate(CALL, rate as f64, count),
+            rate => LoadPlan::at_rate(RunConfig::CALL, rate as f64, count),
         };
         let outcome = load.run(plan).await?;
         load.shutdown().await;
@@ -161,7 +160,7 @@ pub(crate) fn hold_calls(count: u64) -> anyhow::Result<()> {
             let all = live.wait_for(|now| now.in_flight as u64 >= count).await;
             all.map(|_| memory::proportional_set_size())
         });
-        let plan = LoadPlan::at_rate(CALL, HELD_PER_SECOND as f64, count);
+        let plan = LoadPlan::at_rate(RunConfig::CALL, HELD_PER_SECOND as f64, count);
         let Outcome { statistics, .. } = load.run(plan).await?;
         load.shutdown().await;
         let completed = statistics.calls.completed;
@@ -182,9 +181,14 @@ pub(crate) fn hold_calls(count: u64) -> anyhow::Result<()> {
 pub(crate) fn register_users(proxy: u16, users: u32) -> anyhow::Result<()> {
     runtime()?.block_on(async {
         let before = memory::proportional_set_size()?;
+        let target = SocketAddr::from((Ipv4Addr::LOCALHOST, proxy));
         let mut load = LoadRun::start(RunConfig {
             direct: false,
-            target: SocketAddr::from((Ipv4Addr::LOCALHOST, proxy)),
+            target,
+            engine: EngineConfig {
+                domain: target.to_string(),
+                ..EngineConfig::default()
+            },
             users: users / 2,
             ..config(Transport::Udp, Duration::ZERO)?
         })
@@ -207,25 +211,20 @@ pub(crate) fn register_users(proxy: u16, users: u32) -> anyhow::Result<()> {
 
 /// Callers and callees face to face.
 fn config(transport: Transport, hold: Duration) -> anyhow::Result<RunConfig> {
-    let plan = builtin::CallPlan {
+    let plan = CallPlan {
         hold: Pause::Fixed(hold),
-        ..builtin::CallPlan::default()
+        ..CallPlan::default()
     };
     Ok(RunConfig {
         transport,
         direct: true,
         users: u32::try_from(UNDER_WAY)?,
         workers: WORKERS,
-        scripts: vec![
-            Arc::new(builtin::call(&plan)?),
-            Arc::new(builtin::answer(&builtin::AnswerPlan::default())?),
-            Arc::new(builtin::register()?),
-        ],
         transports: SipNetConfig {
             encapsulation_port: 0,
             ..SipNetConfig::default()
         },
-        ..RunConfig::default()
+        ..RunConfig::calls(&plan, &AnswerPlan::default())?
     })
 }
 

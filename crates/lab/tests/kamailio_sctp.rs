@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use common::{CALLS, LIMIT, register_and_call};
-use load::Connections;
+use load::driver::Connections;
 use proxy::core::RegistrarConfig;
 use proxy::{HostPort, ProxyConfig, Server};
 use sip::Transport;
@@ -75,8 +75,8 @@ fn over_ip(addresses: &[&str], stream_policy: StreamPolicy) -> SipNetConfig {
 /// Registers users with Kamailio and has them call each other through it.
 async fn call_through_kamailio(port: u16, connections: Connections, transports: SipNetConfig) {
     let proxy = SocketAddr::new(KAMAILIO.parse().unwrap(), port);
-    let load = register_and_call(proxy, connections, transports).await;
-    let wire = load.wire_statistics().await;
+    let mut load = register_and_call(proxy, connections, transports).await;
+    let wire = load.wire_statistics().await.unwrap();
     assert!(
         wire.packets_sent > CALLS && wire.packets_received > CALLS,
         "{wire:?}"

@@ -5,7 +5,7 @@ mod common;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use common::{LIMIT, USERS, register_and_call};
-use load::Connections;
+use load::driver::Connections;
 use proxy::{ProxyConfig, Server};
 use sip::Transport;
 use sip_net::{Listen, SctpOver, SipNetConfig, StreamPolicy};

@@ -4,7 +4,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::Context;
-use load::{CallPlan, Connections, Delays, Load, LoadConfig, Pace, Stop};
+use load::arrivals::{Pattern, Plan as ArrivalPlan, Spacing};
+use load::driver::{Connections, LoadPlan, LoadRun, Outcome, Pace, RunConfig};
+use load::engine::{EngineConfig, RegistrationPlan};
+use load::script::builtin::{AnswerPlan, CallPlan};
+use load::statistics::Delays;
 use proxy::{ProxyConfig, Server};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha12Rng;
@@ -22,6 +26,9 @@ const CONNECT_TIME: Duration = Duration::from_secs(25);
 /// How long the calls wait for users that are not registered yet; at 30 % loss most need some seconds, few
 /// need ten. Users go on trying after that.
 const REGISTRATION_TIME: Duration = Duration::from_secs(15);
+
+/// From a failed registration to the next attempt.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Calls that an open loop may have under way at a time.
 const CALLS_IN_FLIGHT: usize = 20_000;
@@ -71,25 +78,23 @@ async fn call_through(
         .first()
         .context("the proxy has no SCTP listener")?
         .port();
-    let mut load = Load::start(LoadConfig {
+    let mut load = LoadRun::start(RunConfig {
         transport,
-        proxy,
+        target: proxy,
         users: options.users,
         connections: match options.associations {
             Associations::Shared => Connections::Shared,
             Associations::PerUser => Connections::PerUser,
         },
-        calls: CallPlan {
-            pace: match options.rate {
-                Some(calls_per_second) => Pace::Open { calls_per_second },
-                None => Pace::Closed,
+        // So that all users of a side have one association.
+        workers: 1,
+        engine: EngineConfig {
+            domain: proxy.to_string(),
+            registration: RegistrationPlan {
+                retry_after: RETRY_AFTER,
+                ..RegistrationPlan::default()
             },
-            stop: match options.end {
-                End::Seconds(seconds) => Stop::After(Duration::from_secs_f64(seconds)),
-                End::Calls(calls) => Stop::Calls(calls),
-            },
-            in_flight: CALLS_IN_FLIGHT,
-            ..CallPlan::default()
+            ..EngineConfig::default()
         },
         transports: SipNetConfig {
             encapsulation_port: 0,
@@ -101,35 +106,39 @@ async fn call_through(
         },
         connect_within: CONNECT_TIME,
         seed: seed(options.seed, transport, loss_percent),
+        ..RunConfig::calls(&CallPlan::default(), &AnswerPlan::default())?
     })
     .await?;
 
-    load.register(REGISTRATION_TIME).await?;
-    let before = Counters::read(&load, server).await;
-    load.call().await?;
-    let after = Counters::read(&load, server).await;
+    let registered = load.register(None, REGISTRATION_TIME).await?;
+    let before = Counters::read(&registered, server).await;
+    let outcome = load.run(plan(options)).await?;
+    let after = Counters::read(&outcome, server).await;
 
-    let registrations = load.registrations();
-    let calls = load.calls();
-    let seconds = load.call_time().as_secs_f64();
+    let calls = outcome.statistics.calls;
+    let metrics = &outcome.statistics.metrics;
+    // Users go on registering while others call.
+    let mut registration_delay = registered.statistics.metrics.registration_request_delay;
+    registration_delay.merge(&metrics.registration_request_delay);
+    let seconds = outcome.time.as_secs_f64();
     let per_call =
         |count: u64| (calls.completed > 0).then(|| count as f64 / calls.completed as f64);
     let run = Run {
         transport,
         loss_percent,
-        attempted: calls.attempted,
+        attempted: calls.decided() + calls.unfinished,
         completed: calls.completed,
         failed: calls.failed,
-        unfinished: calls.unfinished(),
-        not_started: calls.not_started,
+        unfinished: calls.unfinished,
+        not_started: outcome.statistics.arrivals.not_started,
         seconds,
         calls_per_second: calls.completed as f64 / seconds,
-        users: u64::from(registrations.users),
-        registered: u64::from(load.registered_users()),
-        registration_delay_ms: summary(&registrations.delay),
-        session_request_delay_ms: summary(&calls.session_request_delay),
-        failed_session_request_delay_ms: summary(&calls.failed_session_request_delay),
-        session_disconnect_delay_ms: summary(&calls.session_disconnect_delay),
+        users: 2 * u64::from(options.users),
+        registered: u64::from(outcome.registered),
+        registration_delay_ms: summary(&registration_delay),
+        session_request_delay_ms: summary(&metrics.session_request_delay),
+        failed_session_request_delay_ms: summary(&metrics.failed_session_request_delay),
+        session_disconnect_delay_ms: summary(&metrics.session_disconnect_delay),
         packets_per_call: per_call(after.packets - before.packets),
         bytes_per_call: per_call(after.bytes - before.bytes),
         sip_retransmissions: after.sip_retransmissions - before.sip_retransmissions,
@@ -138,6 +147,28 @@ async fn call_through(
     };
     load.shutdown().await;
     Ok(run)
+}
+
+/// Calls at the pace that is asked for; those under way when the time is up remain unfinished.
+fn plan(options: &Options) -> LoadPlan {
+    let (count, time) = match options.end {
+        End::Seconds(seconds) => (None, Some(Duration::from_secs_f64(seconds))),
+        End::Calls(calls) => (Some(calls), None),
+    };
+    let pace = match options.rate {
+        Some(per_second) => Pace::Open(ArrivalPlan {
+            pattern: Pattern::Constant { per_second },
+            spacing: Spacing::Even,
+            count,
+            time,
+        }),
+        None => Pace::Closed { count, time },
+    };
+    LoadPlan {
+        in_flight: CALLS_IN_FLIGHT,
+        drain: time.map(|_| Duration::ZERO),
+        ..LoadPlan::new(RunConfig::CALL, pace)
+    }
 }
 
 /// What has been counted so far.
@@ -152,15 +183,15 @@ struct Counters {
 }
 
 impl Counters {
-    async fn read(load: &Load, server: &Server) -> Counters {
-        let users = load.wire_statistics().await;
+    /// At the end of what became of the users.
+    async fn read(users: &Outcome, server: &Server) -> Counters {
         let proxy = server.statistics().await;
         Counters {
-            packets: users.packets(),
-            bytes: users.bytes(),
-            sip_retransmissions: load.sip_retransmissions()
+            packets: users.wire.packets(),
+            bytes: users.wire.bytes(),
+            sip_retransmissions: users.counters.retransmissions
                 + proxy.proxy.transactions.retransmissions(),
-            transport_retransmissions: users.transport_retransmissions
+            transport_retransmissions: users.wire.transport_retransmissions
                 + proxy.wire.transport_retransmissions,
         }
     }

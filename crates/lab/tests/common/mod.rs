@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use load::{CallPlan, Connections, Load, LoadConfig, Stop};
+use load::driver::{Connections, LoadPlan, LoadRun, Pace, RunConfig};
+use load::engine::EngineConfig;
+use load::script::builtin::{AnswerPlan, CallPlan};
 use sip::Transport;
 use sip_net::SipNetConfig;
 
@@ -21,28 +23,37 @@ pub(crate) async fn register_and_call(
     proxy: SocketAddr,
     connections: Connections,
     transports: SipNetConfig,
-) -> Load {
-    let mut load = Load::start(LoadConfig {
+) -> LoadRun {
+    let mut load = LoadRun::start(RunConfig {
         transport: Transport::Sctp,
-        proxy,
+        target: proxy,
         users: USERS,
         connections,
-        calls: CallPlan {
-            stop: Stop::Calls(CALLS),
-            ..CallPlan::default()
+        workers: 1,
+        engine: EngineConfig {
+            domain: proxy.to_string(),
+            ..EngineConfig::default()
         },
         transports,
         connect_within: Duration::from_secs(30),
         seed: 1,
+        ..RunConfig::calls(&CallPlan::default(), &AnswerPlan::default()).unwrap()
     })
     .await
     .unwrap();
-    load.register(Duration::from_secs(60)).await.unwrap();
-    assert_eq!(load.registered_users(), 2 * USERS);
-    load.call().await.unwrap();
-    let calls = load.calls();
+    let registered = load.register(None, Duration::from_secs(60)).await.unwrap();
+    assert_eq!(registered.registered, 2 * USERS);
+    let pace = Pace::Closed {
+        count: Some(CALLS),
+        time: None,
+    };
+    let outcome = load
+        .run(LoadPlan::new(RunConfig::CALL, pace))
+        .await
+        .unwrap();
+    let calls = outcome.statistics.calls;
     assert_eq!(
-        (calls.completed, calls.failed, calls.unfinished()),
+        (calls.completed, calls.failed, calls.unfinished),
         (CALLS, 0, 0)
     );
     load

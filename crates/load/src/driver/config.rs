@@ -9,9 +9,11 @@ use sip::{Peer, Transport};
 use sip_net::SipNetConfig;
 
 use super::background::Background;
+use super::plan::What;
 use crate::engine::EngineConfig;
 use crate::record::Record;
-use crate::script::Script;
+use crate::script::builtin::{self, AnswerPlan, BuiltinError, CallPlan};
+use crate::script::{Script, ScriptId};
 
 /// What [`LoadRun::start`](super::LoadRun::start) is told: who the emulated users are and how they reach
 /// the system under test. What they do is said by a [`Plan`](super::Plan) later.
@@ -87,6 +89,26 @@ impl Default for RunConfig {
             interval: Duration::from_secs(1),
             seed: 0,
         }
+    }
+}
+
+impl RunConfig {
+    /// What callers do whose settings are those of [`calls`](RunConfig::calls).
+    pub const CALL: What = What::Script(ScriptId(0));
+
+    /// Settings of users who register, call, and answer, as the generator's own scripts have it.
+    ///
+    /// # Errors
+    /// None: see [`BuiltinError`].
+    pub fn calls(call: &CallPlan, answer: &AnswerPlan) -> Result<RunConfig, BuiltinError> {
+        Ok(RunConfig {
+            scripts: vec![
+                Arc::new(builtin::call(call)?),
+                Arc::new(builtin::answer(answer)?),
+                Arc::new(builtin::register()?),
+            ],
+            ..RunConfig::default()
+        })
     }
 }
 

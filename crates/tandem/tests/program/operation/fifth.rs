@@ -6,7 +6,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use load::{CallPlan, CallResults, Load, LoadConfig, Pace, Stop};
+use load::arrivals::{Pattern, Plan as ArrivalPlan, Spacing};
+use load::driver::{LoadPlan, LoadRun, Pace, RunConfig};
+use load::engine::EngineConfig;
+use load::script::Pause;
+use load::script::builtin::{AnswerPlan, CallPlan};
+use load::statistics::Ends;
 
 use super::watching::get;
 use super::{PATIENCE, start_command};
@@ -89,7 +94,7 @@ fn start(group: &ControlGroup) -> Proxy {
 /// What became of a run.
 #[derive(Debug)]
 struct Run {
-    calls: CallResults,
+    calls: Ends,
     /// Messages that the users sent again.
     retransmissions: u64,
     time: Duration,
@@ -103,42 +108,49 @@ impl Run {
     }
 
     fn attempted_per_second(&self) -> f64 {
-        self.calls.attempted as f64 / self.time.as_secs_f64()
+        (self.calls.decided() + self.calls.unfinished) as f64 / self.time.as_secs_f64()
     }
 }
 
 /// Calls of 20 ms, and what became of them.
-fn call(proxy: &Proxy, pace: Pace, time: Duration) -> Run {
+fn call(proxy: &Proxy, pace: Pace) -> Run {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .expect("a runtime");
     runtime.block_on(async {
-        let mut load = Load::start(LoadConfig {
-            proxy: SocketAddr::from(([127, 0, 0, 1], proxy.port("udp"))),
+        let target = SocketAddr::from(([127, 0, 0, 1], proxy.port("udp")));
+        let hold = Pause::Fixed(Duration::from_millis(20));
+        let plan = CallPlan {
+            hold,
+            ..CallPlan::default()
+        };
+        let mut load = LoadRun::start(RunConfig {
+            target,
             users: USERS,
-            calls: CallPlan {
-                pace,
-                stop: Stop::After(time),
-                hold: Duration::from_millis(20),
-                in_flight: 100_000,
-                ..CallPlan::default()
+            engine: EngineConfig {
+                domain: target.to_string(),
+                ..EngineConfig::default()
             },
-            ..LoadConfig::default()
+            ..RunConfig::calls(&plan, &AnswerPlan::default()).expect("scripts of its own")
         })
         .await
         .expect("it starts");
-        load.register(Duration::from_secs(20))
+        load.register(None, Duration::from_secs(20))
             .await
             .expect("sockets");
         let before = processor_time(proxy);
-        load.call().await.expect("sockets");
+        let plan = LoadPlan {
+            drain: Some(Duration::ZERO),
+            ..LoadPlan::new(RunConfig::CALL, pace)
+        };
+        let outcome = load.run(plan).await.expect("sockets");
         let used = processor_time(proxy) - before;
         let run = Run {
-            calls: load.calls().clone(),
-            retransmissions: load.sip_retransmissions(),
-            time: load.call_time(),
-            share: used / load.call_time().as_secs_f64(),
+            calls: outcome.statistics.calls,
+            retransmissions: outcome.statistics.retransmissions,
+            time: outcome.time,
+            share: used / outcome.time.as_secs_f64(),
         };
         load.shutdown().await;
         run
@@ -184,7 +196,13 @@ fn held_to_a_fifth_of_a_processor_it_completes_most_of_what_it_can_at_twice_that
     };
     // Callers that wait for their calls to end never overload it.
     let proxy = start(&group);
-    let closed = call(&proxy, Pace::Closed, Duration::from_secs(10));
+    let closed = call(
+        &proxy,
+        Pace::Closed {
+            count: None,
+            time: Some(Duration::from_secs(10)),
+        },
+    );
     drop(proxy);
     let capacity = closed.completed_per_second();
     println!(
@@ -209,10 +227,15 @@ fn held_to_a_fifth_of_a_processor_it_completes_most_of_what_it_can_at_twice_that
 fn overloaded(group: &ControlGroup, capacity: f64, times: f64) -> f64 {
     let proxy = start(group);
     let offered = times * capacity;
-    let pace = Pace::Open {
-        calls_per_second: offered,
-    };
-    let run = call(&proxy, pace, Duration::from_secs(20));
+    let pace = Pace::Open(ArrivalPlan {
+        pattern: Pattern::Constant {
+            per_second: offered,
+        },
+        spacing: Spacing::Even,
+        count: None,
+        time: Some(Duration::from_secs(20)),
+    });
+    let run = call(&proxy, pace);
     let attempted = run.attempted_per_second();
     println!(
         "{attempted:.0} begun a second, {:.0} completed: {:.1} % of a processor, {} calls failed, \
