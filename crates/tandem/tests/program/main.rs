@@ -3,8 +3,10 @@
 mod capture;
 mod capture_live;
 mod demo;
+mod load;
 mod location;
 mod operation;
+mod pages;
 mod perf;
 mod proxy;
 mod sctp;

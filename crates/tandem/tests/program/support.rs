@@ -39,6 +39,19 @@ impl Proxy {
         self.peer.listening_port(transport)
     }
 
+    /// The UDP port under its SCTP.
+    pub(crate) fn encapsulation_port(&self) -> u16 {
+        let output = self.peer.output();
+        let (_, after) = output
+            .split_once("SCTP is encapsulated in UDP on 127.0.0.1:")
+            .expect("it says so when it starts");
+        let port = after.split(|character: char| !character.is_ascii_digit());
+        port.into_iter()
+            .next()
+            .and_then(|port| port.parse().ok())
+            .expect("a port")
+    }
+
     /// Sends a signal by name, such as `INT`.
     pub(crate) fn signal(&self, name: &str) {
         send_signal(self.peer.id(), name);

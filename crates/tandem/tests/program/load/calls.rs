@@ -1,0 +1,293 @@
+//! Calls, registrations and requests against our own proxy and SIPp.
+
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+use test_support::{Peer, free_udp_port, require_command};
+
+use super::{load, text};
+use crate::support::{Proxy, send_signal, tandem};
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Runs it and reads the one run of its document.
+fn measured(command: &str, transport: &str, arguments: &[&str]) -> (Option<i32>, Value) {
+    let proxy = Proxy::start();
+    let directory = tempfile::tempdir().expect("a directory");
+    let json = directory.path().join("load.json");
+    let json = json.to_str().expect("a UTF-8 path");
+    let arguments = [arguments, &["--json", json]].concat();
+    let output = load(command, &proxy, transport, &arguments);
+    let document =
+        std::fs::read_to_string(json).unwrap_or_else(|error| panic!("{error}: {}", text(&output)));
+    let document: Value = serde_json::from_str(&document).expect("JSON");
+    assert_eq!(document["schema"], 1);
+    assert!(document["machine"]["cores"].is_u64() && document["seed"].is_u64());
+    (output.status.code(), document["runs"][0].clone())
+}
+
+/// What went wrong with the generator on a busy machine is no failure of the test.
+fn assert_well(code: Option<i32>, run: &Value) {
+    let is_valid = run["validity"]["valid"] == true;
+    assert_eq!(code, Some(if is_valid { 0 } else { 3 }), "{run}");
+}
+
+#[test]
+fn users_call_each_other_over_each_transport() {
+    for transport in ["udp", "tcp", "sctp"] {
+        let (code, run) = measured(
+            "calls",
+            transport,
+            &["--users", "5", "-r", "100", "-m", "40"],
+        );
+        assert_well(code, &run);
+        assert_eq!(run["calls"]["completed"], 40, "{transport}: {run}");
+        assert_eq!(run["calls"]["failed"], 0, "{transport}: {run}");
+        assert_eq!(run["served"]["completed"], 40, "{transport}: {run}");
+        assert_eq!(run["registration"]["registered"], 10, "{transport}: {run}");
+        assert_eq!(run["responses"]["INVITE"]["200"], 40, "{transport}: {run}");
+        assert_eq!(run["rfc6076"]["session_establishment_ratio_percent"], 100.0);
+        assert_eq!(run["rfc6076"]["session_request_delay_s"]["count"], 40);
+        assert_eq!(
+            run["document_004"]["lost_sessions"], 0,
+            "{transport}: {run}"
+        );
+        let begun: u64 = run["intervals"]
+            .as_array()
+            .expect("intervals")
+            .iter()
+            .map(|interval| interval["started"].as_u64().expect("a count"))
+            .sum();
+        assert_eq!(begun, 40, "{transport}: {run}");
+    }
+}
+
+#[test]
+fn each_user_may_have_a_connection_of_its_own() {
+    let (code, run) = measured(
+        "calls",
+        "tcp",
+        &[
+            "--users",
+            "4",
+            "--closed",
+            "-m",
+            "20",
+            "--connections",
+            "per-user",
+            "-d",
+            "10",
+        ],
+    );
+    assert_well(code, &run);
+    assert_eq!(run["calls"]["completed"], 20, "{run}");
+    assert_eq!(run["wire"]["connections_opened"], 8, "{run}");
+}
+
+#[test]
+fn users_register_again_and_again() {
+    let (code, run) = measured(
+        "register",
+        "udp",
+        &["--users", "10", "--cycles", "3", "-r", "200"],
+    );
+    assert_well(code, &run);
+    assert_eq!(run["registrations"]["completed"], 30, "{run}");
+    assert_eq!(run["rfc6076"]["registration_request_delay_ms"]["count"], 30);
+}
+
+#[test]
+fn users_send_messages_and_ask_what_others_can_do() {
+    let (code, run) = measured("message", "udp", &["--users", "3", "-r", "50", "-m", "12"]);
+    assert_well(code, &run);
+    assert_eq!(run["requests"]["completed"], 12, "{run}");
+    let (code, run) = measured(
+        "options",
+        "udp",
+        &["--to-users", "--users", "3", "-r", "50", "-m", "12"],
+    );
+    assert_well(code, &run);
+    assert_eq!(run["requests"]["completed"], 12, "{run}");
+    let (code, run) = measured("options", "udp", &["-r", "50", "-m", "12"]);
+    assert_well(code, &run);
+    assert_eq!(run["responses"]["other"]["200"], 12, "{run}");
+}
+
+/// Who is called is registered by nobody: calls fail, and the exit code says so as SIPp's does.
+#[test]
+fn a_call_that_fails_is_an_exit_code() {
+    let (code, run) = measured(
+        "calls",
+        "udp",
+        &["--role", "callers", "--users", "2", "-r", "50", "-m", "10"],
+    );
+    assert_eq!(code, Some(1), "{run}");
+    assert_eq!(run["calls"]["failed"], 10, "{run}");
+    assert_eq!(run["failures"]["refused"], 10, "{run}");
+}
+
+/// Two processes: one has the callees, the other the callers. What the callees served is what they tell when
+/// they are told to end.
+#[test]
+fn two_processes_share_the_roles() {
+    let proxy = Proxy::start();
+    let via = format!("127.0.0.1:{}", proxy.port("udp"));
+    let mut command = tandem();
+    command.args([
+        "load", "calls", "--via", &via, "--role", "callees", "--users", "5",
+    ]);
+    let mut callees = Peer::spawn(&mut command);
+    callees.wait_for_output("answering", LIMIT);
+    let callers = load(
+        "calls",
+        &proxy,
+        "udp",
+        &["--role", "callers", "--users", "5", "-r", "100", "-m", "30"],
+    );
+    assert!(
+        matches!(callers.status.code(), Some(0 | 3)),
+        "{}",
+        text(&callers)
+    );
+    send_signal(callees.id(), "INT");
+    let status = callees.wait(LIMIT);
+    let output = callees.output();
+    assert_eq!(status.code(), Some(0), "{output}");
+    let served = output
+        .lines()
+        .find(|line| line.starts_with("answered by callees"))
+        .unwrap_or_else(|| panic!("{output}"));
+    assert_eq!(served.split_whitespace().nth(3), Some("30"), "{output}");
+}
+
+/// The other way round, SIPp calls us as it does in the next test.
+#[test]
+fn sipp_answers_our_calls() {
+    let Some(sipp) = require_command("sipp", "sip-tester") else {
+        return;
+    };
+    let port = free_udp_port();
+    let mut command = Command::new(sipp);
+    command
+        .args([
+            "-sn",
+            "uas",
+            "-i",
+            "127.0.0.1",
+            "-p",
+            &port.to_string(),
+            "-nostdin",
+        ])
+        .args(["-timeout", "110"])
+        .current_dir(env!("CARGO_TARGET_TMPDIR"))
+        .env("TERM", "dumb");
+    let _sipp = Peer::spawn(&mut command);
+    let via = format!("127.0.0.1:{port}");
+    let output = tandem()
+        .args([
+            "load", "calls", "--direct", "--role", "callers", "--via", &via,
+        ])
+        .args(["-s", "service", "--users", "5", "-r", "100", "-m", "200"])
+        .output()
+        .expect("it runs");
+    assert!(
+        matches!(output.status.code(), Some(0 | 3)),
+        "{}",
+        text(&output)
+    );
+    assert!(
+        text(&output).contains("200 due, 200 begun"),
+        "{}",
+        text(&output)
+    );
+}
+
+/// SIPp calls callees of ours, who listen without a proxy and without having registered.
+#[test]
+fn our_callees_answer_sipp() {
+    let Some(sipp) = require_command("sipp", "sip-tester") else {
+        return;
+    };
+    let port = free_udp_port();
+    let mut command = tandem();
+    command
+        .args([
+            "load",
+            "calls",
+            "--direct",
+            "--role",
+            "callees",
+            "--workers",
+            "1",
+        ])
+        .args(["-i", "127.0.0.1", "-p", &port.to_string(), "--users", "5"]);
+    let mut callees = Peer::spawn(&mut command);
+    callees.wait_for_output("listening on udp:", LIMIT);
+    let mut command = Command::new(sipp);
+    command
+        .args([
+            "-sn",
+            "uac",
+            &format!("127.0.0.1:{port}"),
+            "-s",
+            "user6",
+            "-nostdin",
+        ])
+        .args(["-i", "127.0.0.1", "-p", &free_udp_port().to_string()])
+        .args([
+            "-r",
+            "100",
+            "-m",
+            "100",
+            "-timeout",
+            "110",
+            "-timeout_error",
+        ])
+        .current_dir(env!("CARGO_TARGET_TMPDIR"))
+        .env("TERM", "dumb");
+    let mut sipp = Peer::spawn(&mut command);
+    assert!(sipp.wait(LIMIT).success(), "{}", sipp.output());
+    send_signal(callees.id(), "INT");
+    assert_eq!(callees.wait(LIMIT).code(), Some(0), "{}", callees.output());
+}
+
+/// A search as short as it can be: it finds a rate, and says that it was short.
+#[test]
+fn capacity_is_found() {
+    let proxy = Proxy::start();
+    let output = load(
+        "capacity",
+        &proxy,
+        "udp",
+        &[
+            "--start",
+            "20",
+            "--sessions",
+            "20",
+            "--of",
+            "sessions",
+            "--settle",
+            "10ms",
+        ],
+    );
+    let text = text(&output);
+    assert!(text.contains("Session establishment rate, R"), "{text}");
+    assert!(text.contains("Each step attempts 20 sessions"), "{text}");
+    assert!(text.contains("step   1  sessions  20/s"), "{text}");
+}
+
+#[test]
+fn a_ladder_is_measured_rung_by_rung() {
+    let proxy = Proxy::start();
+    let output = load(
+        "capacity",
+        &proxy,
+        "udp",
+        &["--ladder", "2,4", "--repeat", "2", "--settle", "10ms"],
+    );
+    let text = text(&output);
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{text}");
+    assert!(text.contains("Call set-up delay"), "{text}");
+    assert!(text.contains("step   4"), "{text}");
+}
