@@ -151,10 +151,7 @@ impl<'a> Received<'a> {
     /// The branch of the topmost Via; nothing where it has none.
     pub(super) fn branch(&self) -> &'a [u8] {
         let via = self.vias.first().unwrap_or_default();
-        let end = via
-            .iter()
-            .position(|&octet| octet == b',')
-            .unwrap_or(via.len());
+        let end = memchr::memchr(b',', via).unwrap_or(via.len());
         parameter_of_list(via.get(..end).unwrap_or_default(), b"branch").unwrap_or_default()
     }
 
@@ -203,26 +200,45 @@ pub(super) fn parameter<'a>(value: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 /// A parameter behind a semicolon, in any case.
 fn parameter_of_list<'a>(value: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let mut rest = value;
-    while let Some(semicolon) = memchr::memchr(b';', rest) {
-        rest = rest.get(semicolon + 1..)?.trim_ascii_start();
-        let Some((found, behind)) = rest.split_at_checked(name.len()) else {
+    loop {
+        let semicolon = rest.iter().position(|&octet| octet == b';')?;
+        rest = rest.get(semicolon + 1..)?;
+        if let [b' ' | b'\t' | b'\r' | b'\n', ..] = rest {
+            rest = rest.trim_ascii_start();
+        }
+        let Some((found, mut value)) = rest.split_at_checked(name.len()) else {
             continue;
         };
         if !found.eq_ignore_ascii_case(name) {
             continue;
         }
-        let behind = behind.trim_ascii_start();
-        let Some(value) = behind.strip_prefix(b"=") else {
+        if let [b' ' | b'\t' | b'\r' | b'\n', ..] = value {
+            value = value.trim_ascii_start();
+        }
+        let Some(mut value) = value.strip_prefix(b"=") else {
             continue;
         };
-        let value = value.trim_ascii_start();
+        if let [b' ' | b'\t' | b'\r' | b'\n', ..] = value {
+            value = value.trim_ascii_start();
+        }
         let end = value
             .iter()
-            .position(|octet| matches!(octet, b';' | b',' | b' ' | b'\t' | b'\r' | b'\n'));
+            .position(|&octet| ENDS_VALUE[usize::from(octet)]);
         return value.get(..end.unwrap_or(value.len()));
     }
-    None
 }
+
+/// What ends the value of a parameter.
+const ENDS_VALUE: [bool; 256] = {
+    let mut table = [false; 256];
+    let ends = b";, \t\r\n";
+    let mut at = 0;
+    while at < ends.len() {
+        table[ends[at] as usize] = true;
+        at += 1;
+    }
+    table
+};
 
 /// The URI of an address: what is in angle brackets, or all before the parameters.
 pub(super) fn address_uri(value: &[u8]) -> Option<&[u8]> {

@@ -195,6 +195,12 @@ impl World {
         }
     }
 
+    /// Takes what is on its way to the callees off it: somebody else answers in their place.
+    pub fn drop_for_callees(&mut self) {
+        self.on_the_way
+            .retain(|_, (from, _)| *from == From::Callees);
+    }
+
     /// What was sent, one word for each message, callees' ones in angle brackets.
     pub fn story(&self) -> String {
         let words = self.log.iter().map(|(from, word)| match from {
