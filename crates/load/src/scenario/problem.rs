@@ -72,9 +72,11 @@ impl Display for Lines<'_> {
 
 /// The problems found so far in one file. Reading goes on after a problem, so that all are told at
 /// once; of a file that is wrong throughout the first are enough.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Problems {
     found: Vec<Problem>,
+    /// How many lines the file has.
+    lines: usize,
 }
 
 impl Problems {
@@ -83,11 +85,20 @@ impl Problems {
     /// Characters of a message: the file can have names that are longer than anybody reads.
     const LONGEST: usize = 400;
 
-    /// Notes what is wrong in a line.
+    /// None so far in a file.
+    pub(super) fn of(file: &[u8]) -> Problems {
+        Problems {
+            found: Vec::new(),
+            lines: 1 + memchr::memchr_iter(b'\n', file).count(),
+        }
+    }
+
+    /// Notes what is wrong in a line. A text can have line ends that the file writes otherwise, as `\n`: they
+    /// are counted as lines, which then does not lead beyond the file.
     pub(super) fn add(&mut self, line: usize, message: impl Display) {
         if self.found.len() < Problems::MOST {
             self.found.push(Problem {
-                line,
+                line: line.clamp(1, self.lines),
                 message: shortened(&message.to_string(), Problems::LONGEST),
             });
         }

@@ -49,7 +49,7 @@ struct Side {
 /// Reads the octets of a file.
 pub(super) fn read(octets: &[u8], options: &Options) -> (Read, Problems) {
     let text = document::decoded(octets);
-    let mut problems = Problems::default();
+    let mut problems = Problems::of(octets);
     let Some(document) = document::parsed(&text, &mut problems) else {
         return (Read::default(), problems);
     };
@@ -61,7 +61,7 @@ pub(super) fn read(octets: &[u8], options: &Options) -> (Read, Problems) {
         timers: Vec::new(),
         transactions: Vec::new(),
         expressions: 0,
-        remarks: Problems::default(),
+        remarks: Problems::of(octets),
     };
     let name = root.attribute("name").map(str::to_owned);
     if root.name() == "scenario" {

@@ -22,7 +22,7 @@ impl<'t> File<'t> {
         File {
             text,
             lines: LineStarts::of(text),
-            problems: RefCell::default(),
+            problems: RefCell::new(Problems::of(text.as_bytes())),
         }
     }
 
