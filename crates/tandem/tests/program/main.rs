@@ -12,5 +12,6 @@ mod proxy;
 mod sctp;
 mod sipp;
 mod support;
+mod traffic;
 mod tshark;
 mod users;

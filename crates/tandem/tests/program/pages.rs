@@ -1,0 +1,102 @@
+//! The pages that the program makes, opened in a real browser: nothing on the console, nothing fetched. Their
+//! pictures stay in the directory of the test's artefacts.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use test_support::{open_page, require_command};
+
+use crate::support::tandem;
+
+#[test]
+fn demo_and_capture_pages_show_in_a_browser() {
+    let Some(chromium) = require_command("chromium", "chromium") else {
+        return;
+    };
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = |name: &str| directory.path().join(name);
+    // With losses, so that there is something to be seen.
+    let output = tandem()
+        .args(["demo", "--transport", "udp,tcp,sctp", "--loss", "0,10"])
+        .args(["--calls", "40", "--html"])
+        .arg(file("demo.html"))
+        .arg("--pcap")
+        .arg(file("calls.pcapng"))
+        .output()
+        .expect("it runs");
+    check(&output);
+    look_at(
+        &chromium,
+        "demo",
+        &file("demo.html"),
+        &["<svg", "Numbers behind"],
+    );
+
+    let output = tandem()
+        .args(["capture", "analyze"])
+        .arg(file("calls.pcapng"))
+        .arg("--html")
+        .arg(file("capture.html"))
+        .arg("--chunks")
+        .output()
+        .expect("it runs");
+    check(&output);
+    let parts = ["class=\"plot ladder\"", "Responses over time", "SCTP"];
+    look_at(&chromium, "capture", &file("capture.html"), &parts);
+}
+
+#[test]
+fn a_sweep_page_shows_in_a_browser() {
+    let Some(chromium) = require_command("chromium", "chromium") else {
+        return;
+    };
+    let directory = tempfile::tempdir().expect("a directory");
+    let page = directory.path().join("perf.html");
+    let output = tandem()
+        .args([
+            "perf",
+            "sweep",
+            "--sizes",
+            "64,1024,65536",
+            "--seconds",
+            "0.2",
+            "--html",
+        ])
+        .arg(&page)
+        .output()
+        .expect("it runs");
+    check(&output);
+    look_at(&chromium, "perf", &page, &["<svg", "Numbers behind"]);
+}
+
+/// Opens a page as on a desk, in the dark, and on a phone.
+fn look_at(chromium: &Path, name: &str, page: &Path, parts: &[&str]) {
+    let text = fs::read_to_string(page).expect("it was written");
+    for part in parts {
+        assert!(text.contains(part), "{name} lacks {part}");
+    }
+    let artefacts = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    for (look, size, flags) in [
+        ("desk", "1280,2400", &[][..]),
+        (
+            "dark",
+            "1280,2400",
+            &["--blink-settings=preferredColorScheme=0"],
+        ),
+        ("phone", "500,2400", &[]),
+    ] {
+        let screenshot = artefacts.join(format!("page-{name}-{look}.png"));
+        let opened = open_page(chromium, page, &screenshot, size, flags);
+        assert!(
+            !opened.messages.contains("CONSOLE"),
+            "{name}, {look}: {opened:?}"
+        );
+        assert_eq!(opened.requests, [""; 0], "{name}, {look}");
+    }
+}
+
+fn check(output: &Output) {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+}
