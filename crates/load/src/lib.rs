@@ -1,12 +1,13 @@
 //! Emulated SIP users: callers that call, callees that answer, and what they measure.
 //!
-//! The [`core`] holds the users and does no I/O; [`Load`] joins it to sockets. User *i* of *n* callers
-//! (1 to n) calls user *n + i*.
+//! What users do is a [`script`]; an [`engine`] runs scripts for the users of one worker and does no I/O; a
+//! [`driver`] joins engines to sockets: [`LoadRun`] is where to begin. [`arrivals`] say when attempts begin,
+//! [`record`]s what became of each, [`statistics`] what became of all. User *i* of *n* callers (1 to n)
+//! calls user *n + i*.
 #![forbid(unsafe_code)]
 
 pub mod arrivals;
 pub mod capacity;
-pub mod core;
 pub mod driver;
 pub mod engine;
 pub mod media;
@@ -14,8 +15,8 @@ pub mod record;
 pub mod scenario;
 pub mod script;
 pub mod statistics;
-mod wire;
 
-pub use core::{CallPlan, Pace, Stop};
-pub use statistics::{CallResults, Delays, RegistrationResults};
-pub use wire::{Connections, Load, LoadConfig, LoadError};
+pub use driver::{
+    Background, BackgroundTotal, ConnectError, Connections, Control, Doing, LoadError, LoadPlan,
+    LoadRun, Outcome, Pace, Peers, ProcessorTime, Role, RunConfig, Snapshot, What,
+};

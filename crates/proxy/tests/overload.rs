@@ -6,7 +6,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use load::core::{CallPlan, Callees, Callers, Pace, Population, Side, Stop};
+use load::arrivals::{Arrivals, Pattern, Plan, Share, Spacing};
+use load::engine::{self, Connection, Engine, EngineConfig, UserRange, Work};
+use load::record::Record;
+use load::script::builtin::{self, AnswerPlan, CallPlan};
+use load::script::{Pause, ScriptId};
 use proxy::core::{
     AddressOfRecord, Answer, Bindings, Config, Domain, Listener, NextHop, OverloadPolicy, Policy,
     Proxy, Query,
@@ -32,11 +36,152 @@ const PROXY: &str = "192.0.2.1:5060";
 const CALLERS: &str = "192.0.2.2:5060";
 const CALLEES: &str = "192.0.2.3:5060";
 
+/// When callers begin their calls.
+#[derive(Clone, Copy)]
+enum Pace {
+    /// Each when its last one has ended.
+    Closed,
+    /// So many a second.
+    Open(f64),
+}
+
+/// The users of one side.
+struct Users {
+    engine: Engine,
+    call: ScriptId,
+    arrivals: Option<Arrivals>,
+    begun: u32,
+    completed: u64,
+    failed: u64,
+}
+
+impl Users {
+    fn new(now: Instant, first: u32, own: &str, seed: u64) -> Users {
+        let config = EngineConfig {
+            users: vec![UserRange::new(first, USERS)],
+            domain: PROXY.to_owned(),
+            ..EngineConfig::default()
+        };
+        let mut engine = Engine::new(config, ChaCha12Rng::seed_from_u64(seed), now);
+        let plan = CallPlan {
+            hold: Pause::Fixed(Duration::from_millis(20)),
+            ..CallPlan::default()
+        };
+        let call = engine.add_script(Arc::new(builtin::call(&plan).expect("a script")));
+        let answer = builtin::answer(&AnswerPlan::default()).expect("a script");
+        engine.add_script(Arc::new(answer));
+        engine.add_script(Arc::new(builtin::register().expect("a script")));
+        let connection = Connection {
+            transport: Transport::Udp,
+            local: address(own),
+            remote: address(PROXY),
+        };
+        engine.set_connection(WAY, connection);
+        for user in first..first + USERS {
+            assert!(engine.assign(user, WAY));
+            engine.register(now, now, user).expect("a user");
+        }
+        Users {
+            engine,
+            call,
+            arrivals: None,
+            begun: 0,
+            completed: 0,
+            failed: 0,
+        }
+    }
+
+    fn start_calls(&mut self, now: Instant, pace: Pace) {
+        match pace {
+            Pace::Closed => {
+                for user in 1..=USERS {
+                    let work = self.work(user);
+                    self.engine.call_repeatedly(now, work).expect("a user");
+                }
+            }
+            Pace::Open(per_second) => {
+                let plan = Plan {
+                    pattern: Pattern::Constant { per_second },
+                    spacing: Spacing::Even,
+                    count: None,
+                    time: None,
+                };
+                let rng = ChaCha12Rng::seed_from_u64(4);
+                self.arrivals = Arrivals::new(plan, Share::ALL, now, rng).ok();
+            }
+        }
+    }
+
+    /// Begins nothing more, and forgets what is under way.
+    fn stop_calls(&mut self, now: Instant) {
+        self.arrivals = None;
+        self.engine.stop_repeating();
+        self.engine.abandon(now);
+        self.take_records();
+    }
+
+    fn work(&self, user: u32) -> Work {
+        Work {
+            script: self.call,
+            user,
+            peer: user + USERS,
+        }
+    }
+
+    fn handle_message(&mut self, now: Instant, message: &Message) {
+        self.engine
+            .handle_message(now, now, WAY, &message.to_bytes());
+        self.take_records();
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.engine.handle_timeout(now);
+        while let Some(due) = self
+            .arrivals
+            .as_mut()
+            .and_then(|arrivals| arrivals.take_due(now))
+        {
+            let work = self.work(1 + self.begun % USERS);
+            self.engine.begin(now, due, work).expect("a user");
+            self.begun += 1;
+        }
+        self.take_records();
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        let arrival = self.arrivals.as_ref().and_then(Arrivals::next_due);
+        [self.engine.next_timeout(), arrival]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    fn poll_transmit(&mut self) -> Option<Message> {
+        let mut octets = Vec::new();
+        self.engine.poll_transmit(&mut octets)?;
+        Some(Message::read(octets.into()).expect("a message"))
+    }
+
+    fn take_records(&mut self) {
+        while let Some(record) = self.engine.poll_record() {
+            if let Record::Call(call) = record {
+                match call.attempt.is_completed() {
+                    true => self.completed += 1,
+                    false => self.failed += 1,
+                }
+            }
+        }
+    }
+}
+
+/// The way of all users of a side to the proxy.
+const WAY: engine::ConnectionId = engine::ConnectionId(0);
+
 /// Callers, a proxy that has one processor, and callees.
 struct World {
     now: Instant,
-    callers: Callers,
-    callees: Callees,
+    callers: Users,
+    callees: Users,
     proxy: Proxy,
     store: HashMap<AddressOfRecord, Bindings>,
     /// What waits for the proxy, with the time at which it came.
@@ -65,12 +210,7 @@ fn flow(local: SocketAddr, remote: SocketAddr) -> Flow {
 
 impl World {
     /// All users registered.
-    fn new(plan: CallPlan, overload: OverloadPolicy) -> World {
-        let population = |first, own| Population {
-            first,
-            flows: vec![Some(flow(address(own), address(PROXY))); USERS as usize],
-            proxy: address(PROXY),
-        };
+    fn new(overload: OverloadPolicy) -> World {
         let config = Config {
             listeners: vec![Listener {
                 transport: Transport::Udp,
@@ -87,12 +227,11 @@ impl World {
             ..Config::default()
         };
         let now = Instant::now();
-        let rng = ChaCha12Rng::seed_from_u64;
         let mut world = World {
             now,
-            callers: Callers::new(population(1, CALLERS), plan, rng(1)),
-            callees: Callees::new(population(USERS + 1, CALLEES), rng(2)),
-            proxy: Proxy::new(config, rng(3)),
+            callers: Users::new(now, 1, CALLERS, 1),
+            callees: Users::new(now, USERS + 1, CALLEES, 2),
+            proxy: Proxy::new(config, ChaCha12Rng::seed_from_u64(3)),
             store: HashMap::new(),
             queue: VecDeque::new(),
             busy_until: now,
@@ -100,22 +239,22 @@ impl World {
             sent: 0,
             longest_wait: Duration::ZERO,
         };
-        world.callers.register(now);
-        world.callees.register(now);
         world.run(Duration::from_secs(2));
-        assert!(world.callers.is_registered() && world.callees.is_registered());
+        for users in [&world.callers, &world.callees] {
+            assert_eq!(users.engine.registered_users(), USERS);
+        }
         world
     }
 
     /// Lets the callers call, and gives the calls completed a second once things are as they stay.
-    fn completed_per_second(&mut self) -> f64 {
+    fn completed_per_second(&mut self, pace: Pace) -> f64 {
         const MEASURED: Duration = Duration::from_secs(5);
-        self.callers.start_calls(self.now);
+        self.callers.start_calls(self.now, pace);
         self.run(Duration::from_secs(2));
-        let before = self.callers.results().completed;
+        let before = self.callers.completed;
         self.longest_wait = Duration::ZERO;
         self.run(MEASURED);
-        (self.callers.results().completed - before) as f64 / MEASURED.as_secs_f64()
+        (self.callers.completed - before) as f64 / MEASURED.as_secs_f64()
     }
 
     fn run(&mut self, time: Duration) {
@@ -222,12 +361,10 @@ impl World {
     }
 
     fn send_of_users(&mut self) {
-        while let Some(transmit) = self.callers.poll_transmit() {
-            let message = Message::read(transmit.payload).expect("a message");
+        while let Some(message) = self.callers.poll_transmit() {
             self.send(self.now, address(CALLERS), address(PROXY), message);
         }
-        while let Some(transmit) = self.callees.poll_transmit() {
-            let message = Message::read(transmit.payload).expect("a message");
+        while let Some(message) = self.callees.poll_transmit() {
             self.send(self.now, address(CALLEES), address(PROXY), message);
         }
     }
@@ -249,23 +386,11 @@ impl World {
                     self.queue.push_back((self.now, flow, message));
                 }
             } else if to == address(CALLERS) {
-                self.callers
-                    .handle_message(self.now, self.now, flow, message);
+                self.callers.handle_message(self.now, &message);
             } else {
-                self.callees
-                    .handle_message(self.now, self.now, flow, message);
+                self.callees.handle_message(self.now, &message);
             }
         }
-    }
-}
-
-fn plan(pace: Pace) -> CallPlan {
-    CallPlan {
-        pace,
-        stop: Stop::After(Duration::from_secs(60)),
-        hold: Duration::from_millis(20),
-        in_flight: 100_000,
-        ..CallPlan::default()
     }
 }
 
@@ -279,15 +404,13 @@ fn off() -> OverloadPolicy {
 #[test]
 fn at_twice_its_capacity_it_completes_four_fifths_of_it() {
     // Callers that wait for their calls to end ask for no more than it can.
-    let mut world = World::new(plan(Pace::Closed), off());
-    let capacity = world.completed_per_second();
-    assert_eq!(world.callers.results().failed, 0);
+    let mut world = World::new(off());
+    let capacity = world.completed_per_second(Pace::Closed);
+    assert_eq!(world.callers.failed, 0);
 
-    let twice = plan(Pace::Open {
-        calls_per_second: 2.0 * capacity,
-    });
-    let mut world = World::new(twice.clone(), OverloadPolicy::default());
-    let completed = world.completed_per_second();
+    let twice = Pace::Open(2.0 * capacity);
+    let mut world = World::new(OverloadPolicy::default());
+    let completed = world.completed_per_second(twice);
     let overload = world.proxy.statistics().overload;
     println!(
         "capacity {capacity:.0} calls/s; at twice that {completed:.0} completed ({:.0} %), \
@@ -305,8 +428,8 @@ fn at_twice_its_capacity_it_completes_four_fifths_of_it() {
         world.longest_wait
     );
 
-    let mut world = World::new(twice, off());
-    let completed = world.completed_per_second();
+    let mut world = World::new(off());
+    let completed = world.completed_per_second(twice);
     println!(
         "without the defence {completed:.0} ({:.0} %), longest wait {:?}",
         100.0 * completed / capacity,
@@ -320,13 +443,10 @@ fn at_twice_its_capacity_it_completes_four_fifths_of_it() {
 
 #[test]
 fn what_was_refused_may_come_back_when_the_load_is_gone() {
-    let plan = plan(Pace::Open {
-        calls_per_second: 2_000.0,
-    });
-    let mut world = World::new(plan, OverloadPolicy::default());
-    world.completed_per_second();
+    let mut world = World::new(OverloadPolicy::default());
+    world.completed_per_second(Pace::Open(2_000.0));
     assert!(world.proxy.statistics().overload.over_queue_delay > 0);
-    world.callers.stop_calls();
+    world.callers.stop_calls(world.now);
     world.run(Duration::from_secs(70));
     let statistics = world.proxy.statistics();
     assert!(!statistics.overload.is_overloaded);
@@ -336,7 +456,7 @@ fn what_was_refused_may_come_back_when_the_load_is_gone() {
 
 #[test]
 fn the_ack_to_a_refusal_is_for_nobody_even_when_the_queue_is_gone() {
-    let mut world = World::new(plan(Pace::Closed), OverloadPolicy::default());
+    let mut world = World::new(OverloadPolicy::default());
     let request = |method: Method, call: &str, to_tag: &str| {
         let uri = format!("sip:user{}@{PROXY}", USERS + 1);
         Message::request(method.clone(), &uri)

@@ -311,6 +311,9 @@ impl Phase {
                         Some((What::Register, user, _)) => engine
                             .register(now, due, user)
                             .inspect(|()| self.registering += 1),
+                        Some((What::Unregister, user, _)) => engine
+                            .unregister(now, due, user)
+                            .inspect(|()| self.registering += 1),
                         Some((What::Script(script), user, peer)) => {
                             engine.begin(now, due, Work { script, user, peer })
                         }

@@ -38,6 +38,8 @@ pub enum What {
     Script(ScriptId),
     /// Registers.
     Register,
+    /// Removes its binding.
+    Unregister,
 }
 
 /// Who is called.

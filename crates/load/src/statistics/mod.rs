@@ -5,7 +5,6 @@
 
 mod codes;
 mod delays;
-mod earlier;
 mod metrics;
 mod published;
 mod run;
@@ -16,7 +15,6 @@ mod tests;
 
 pub use codes::{Codes, Failures};
 pub use delays::{DelaySummary, Delays};
-pub use earlier::{CallResults, RegistrationResults};
 pub use metrics::{Metrics, MetricsSummary};
 pub use published::{Published, PublishedSummary};
 pub use run::{ArrivalCounts, Ends, Statistics};
