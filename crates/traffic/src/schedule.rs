@@ -105,6 +105,11 @@ impl Schedule {
         schedule
     }
 
+    /// Whether there is a time for each packet.
+    pub fn has_rate(&self) -> bool {
+        self.rate.is_some()
+    }
+
     /// When the next packet leaves, after the start. Nothing is added up that could drift, but for random
     /// times, which do not know where they should be.
     pub fn next_departure(&mut self) -> Duration {

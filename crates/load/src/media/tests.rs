@@ -11,7 +11,7 @@ struct Network {
     now: Instant,
     hosts: [Host; 2],
     /// By the time of arrival, then by number.
-    packets: BinaryHeap<Reverse<(Instant, u64, usize, SocketAddr, Vec<u8>)>>,
+    packets: BinaryHeap<Reverse<Travelling>>,
     count: u64,
     delay: Duration,
     /// What becomes of the n-th packet of RTP that a host sends: lost, or delayed by so much more, and how
@@ -19,6 +19,9 @@ struct Network {
     fate: fn(usize, u64) -> (usize, Duration),
     sent: [u64; 2],
 }
+
+/// When it arrives, its number, to which host, whence, and what.
+type Travelling = (Instant, u64, usize, SocketAddr, Vec<u8>);
 
 struct Host {
     media: Media,
