@@ -123,6 +123,14 @@ async fn sessions_and_registrations_through_the_proxy() {
         let mut search = search(workload);
         let results = run(&mut runner, &mut search).await;
         assert_never_failed(&search, &results);
+        // Who registers was not registered, and who registers again was.
+        let refreshed = match workload {
+            Workload::Reregistrations => 40,
+            _ => 0,
+        };
+        for result in &results {
+            assert_eq!(result.statistics.refreshes, refreshed, "{workload:?}");
+        }
         runner.shutdown().await;
     }
     server.shutdown().await;

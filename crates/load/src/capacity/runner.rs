@@ -38,9 +38,10 @@ impl Setup {
 
 /// Runs the steps of procedures, one after the other, against a server.
 ///
-/// Users stay from step to step as long as the workload and their number are the same. For
-/// [`Workload::Registrations`] there are new ones in each step, whose bindings the server does not have: it
-/// takes as many callers as attempts, and `--expires` of an hour (RFC 7502 section 6.7).
+/// Users stay from step to step as long as the workload and their number are the same, but for ladders, whose
+/// every step begins anew. After a step of [`Workload::Registrations`] their bindings are removed, so that
+/// the next one finds a server that does not have them. It takes as many callers as attempts, and bindings
+/// of an hour (RFC 7502 section 6.7).
 #[derive(Debug)]
 pub struct StepRunner {
     setups: Vec<(Workload, Setup)>,
@@ -155,6 +156,9 @@ impl StepRunner {
             drain: None,
         };
         let outcome = run_until_failure(&mut present.users, plan, step).await?;
+        if step.workload == Workload::Registrations {
+            remove_bindings(&mut present, step).await?;
+        }
         let registration = present.registration.take();
         self.present = Some(present);
         Ok(result(step, outcome, registration))
@@ -168,11 +172,8 @@ impl StepRunner {
     /// The users for a step: those that there are, or new ones.
     async fn users(&mut self, step: &Step, setup: &Setup) -> Result<Present, StepError> {
         let callers = step.users.unwrap_or(setup.config.users);
-        // Who is to register first must not be registered, and a rung is to begin like the one before it.
-        let is_fresh = matches!(
-            step.workload,
-            Workload::Registrations | Workload::RegistrationsAndSessions
-        );
+        // A rung is to begin like the one before it.
+        let is_fresh = step.workload == Workload::RegistrationsAndSessions;
         let is_right = |present: &mut Present| {
             !is_fresh && present.workload == step.workload && present.callers == callers
         };
@@ -234,6 +235,15 @@ fn work(step: &Step, setup: &Setup) -> Vec<Doing> {
         }
         _ => setup.work.clone(),
     }
+}
+
+/// Removes the bindings of the callers who may have one: at half the rate of the step, which may have been
+/// more than the server can take.
+async fn remove_bindings(present: &mut Present, step: &Step) -> Result<(), LoadError> {
+    let bound = step.attempts.min(u64::from(present.callers));
+    let rate = (step.per_second / 2.0).max(1.0);
+    let plan = LoadPlan::at_rate(What::Unregister, rate, bound);
+    present.users.run(plan).await.map(drop)
 }
 
 /// Runs a plan, and begins nothing more when a step has failed that may stop then.

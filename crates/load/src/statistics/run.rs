@@ -25,6 +25,8 @@ pub struct Statistics {
     pub served: Ends,
     /// Registrations and refreshes.
     pub registrations: Ends,
+    /// Of these, of users who were registered when they began.
+    pub refreshes: u64,
     /// Other requests.
     pub requests: Ends,
     /// Why attempts failed that our users began.
@@ -115,6 +117,7 @@ impl Statistics {
             calls: Ends::default(),
             served: Ends::default(),
             registrations: Ends::default(),
+            refreshes: 0,
             requests: Ends::default(),
             failures: Failures::default(),
             metrics: Metrics::default(),
@@ -185,6 +188,7 @@ impl Statistics {
             calls,
             served,
             registrations,
+            refreshes,
             requests,
             failures,
             metrics,
@@ -208,6 +212,7 @@ impl Statistics {
         self.calls.merge(*calls);
         self.served.merge(*served);
         self.registrations.merge(*registrations);
+        self.refreshes += refreshes;
         self.requests.merge(*requests);
         self.failures.merge(failures);
         self.metrics.merge(metrics);
@@ -313,6 +318,7 @@ impl Statistics {
         self.published.add_registration(registration);
         let attempt = &registration.attempt;
         self.registrations.count(attempt.outcome);
+        self.refreshes += u64::from(registration.is_refresh);
         self.count_response(attempt, |statistics| &mut statistics.register_codes);
         if let (Some(200..=299), Some(answered)) = (attempt.status, registration.answered) {
             let interval = self.series.at(attempt.begun);
