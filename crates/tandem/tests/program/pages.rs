@@ -70,6 +70,39 @@ fn a_sweep_page_shows_in_a_browser() {
     look_at(&chromium, "perf", &page, &["<svg", "Numbers behind"]);
 }
 
+#[test]
+fn traffic_pages_show_in_a_browser() {
+    let Some(chromium) = require_command("chromium", "chromium") else {
+        return;
+    };
+    let directory = tempfile::tempdir().expect("a directory");
+    let page = directory.path().join("traffic.html");
+    let output = tandem()
+        .args(["traffic", "send", "udp", "--count", "200", "--rate", "2k"])
+        .args([
+            "--size",
+            "64,512",
+            "--encryption",
+            "none,aes-256-gcm,des-cfb",
+        ])
+        .args(["--repeat", "2", "--link-speed", "100M", "--html"])
+        .arg(&page)
+        .output()
+        .expect("it runs");
+    check(&output);
+    let parts = ["<svg", "Numbers behind", "What encryption costs"];
+    look_at(&chromium, "traffic", &page, &parts);
+
+    let page = directory.path().join("link.html");
+    let output = tandem()
+        .args(["traffic", "link", "--link-speed", "100M", "--html"])
+        .arg(&page)
+        .output()
+        .expect("it runs");
+    check(&output);
+    look_at(&chromium, "link", &page, &["<svg", "24,224"]);
+}
+
 /// Opens a page as on a desk, in the dark, and on a phone.
 fn look_at(chromium: &Path, name: &str, page: &Path, parts: &[&str]) {
     let text = fs::read_to_string(page).expect("it was written");
