@@ -52,8 +52,8 @@ pub struct SessionBenchmark {
 /// Device benchmarks for registrations (RFC 7502 section 5.3).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RegistrationBenchmark {
-    /// How the search for the registration rate ended.
-    pub registration_rate: End,
+    /// How the search for the registration rate ended; none where it was not made.
+    pub registration_rate: Option<End>,
     /// How the search for the re-registration rate ended; none where it was not made.
     pub reregistration_rate: Option<End>,
     /// Backend processing, and other things that bear on the rates.
@@ -89,8 +89,9 @@ impl Benchmark {
             lines.push(("Is DUT acting as a media relay?", relay));
         }
         if let Some(registrations) = &self.registrations {
-            let rate = registrations.registration_rate.to_string();
-            lines.push(("Registration rate", rate));
+            if let Some(rate) = registrations.registration_rate {
+                lines.push(("Registration rate", rate.to_string()));
+            }
             if let Some(rate) = registrations.reregistration_rate {
                 lines.push(("Re-registration rate", rate.to_string()));
             }

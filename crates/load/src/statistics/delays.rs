@@ -113,10 +113,10 @@ impl Delays {
         if limit >= self.longest {
             return 0.0;
         }
-        // By counts: one in a hundred is not more than a hundredth.
-        let above = self
-            .histogram
-            .count_between(limit.saturating_add(1), self.longest);
+        // By counts: one in a hundred is not more than a hundredth. What the histogram cannot tell from
+        // the limit is not above it.
+        let next = self.histogram.next_non_equivalent(limit);
+        let above = self.histogram.count_between(next, self.longest);
         above as f64 / self.count() as f64
     }
 

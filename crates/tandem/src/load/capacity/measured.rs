@@ -80,10 +80,13 @@ impl Measured {
                     .sessions
                     .iter()
                     .map(|sessions| sessions.session_establishment_rate);
-                let registrations = benchmark
-                    .registrations
-                    .iter()
-                    .map(|registrations| registrations.registration_rate);
+                let registrations = benchmark.registrations.iter().flat_map(|registrations| {
+                    let rates = [
+                        registrations.registration_rate,
+                        registrations.reregistration_rate,
+                    ];
+                    rates.into_iter().flatten()
+                });
                 sessions.chain(registrations).collect()
             }
             Measured::Sipstone { parts, .. } => parts.iter().map(|part| part.end).collect(),

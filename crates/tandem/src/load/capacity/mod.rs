@@ -274,7 +274,7 @@ impl Measuring<'_> {
             }),
             registrations: registration_rate.or(reregistration_rate).map(|_| {
                 RegistrationBenchmark {
-                    registration_rate: registration_rate.unwrap_or(End::Nothing),
+                    registration_rate,
                     reregistration_rate,
                     notes: Vec::new(),
                 }
