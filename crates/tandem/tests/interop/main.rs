@@ -2,6 +2,7 @@
 
 mod baresip;
 mod browser;
+mod capture;
 mod kamailio;
 mod linphone;
 mod phone;

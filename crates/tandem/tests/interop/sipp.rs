@@ -12,7 +12,8 @@ use crate::proxy::PASSWORD;
 #[derive(Debug)]
 pub(crate) struct Sipp {
     pub(crate) process: Peer,
-    _directory: TempDir,
+    /// Where it writes what it is told to.
+    pub(crate) directory: TempDir,
 }
 
 impl Sipp {
@@ -42,7 +43,7 @@ impl Sipp {
             .env("TERM", "dumb");
         Some(Sipp {
             process: Peer::spawn(&mut command),
-            _directory: directory,
+            directory,
         })
     }
 }
