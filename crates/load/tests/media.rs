@@ -1,8 +1,11 @@
 //! Media over real sockets on loopback. Nothing here depends on how fast the machine is, but for waiting.
 
+use std::net::UdpSocket;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use load::media::{MediaConfig, MediaPort, MediaReport, Mode, Remote};
+use load::media::{Codec, MediaConfig, MediaPort, MediaReport, Mode, Remote};
+use test_support::{Peer, require_command};
 
 fn open() -> MediaPort {
     MediaPort::open(MediaConfig::new("127.0.0.1".parse().unwrap())).unwrap()
@@ -62,4 +65,67 @@ fn ports_come_in_pairs_and_once() {
     );
     config.port += 1;
     assert!(MediaPort::open(config).is_err());
+}
+
+/// SIPp echoes what comes to its media port; it knows nothing of calls there.
+#[test]
+fn sipps_echo_is_measured() {
+    let Some(sipp) = require_command("sipp", "sip-tester") else {
+        return;
+    };
+    let (signalling, media) = (free_port(), free_port());
+    let mut peer = Peer::spawn(
+        Command::new(sipp)
+            .args([
+                "-sn",
+                "uas",
+                "-i",
+                "127.0.0.1",
+                "-mi",
+                "127.0.0.1",
+                "-rtp_echo",
+            ])
+            .args([
+                "-nostdin",
+                "-p",
+                &signalling.to_string(),
+                "-mp",
+                &media.to_string(),
+            ]),
+    );
+    let port = open();
+    let call = port.reserve().unwrap();
+    let remote = Remote {
+        rtp: ([127, 0, 0, 1], media).into(),
+        rtcp: ([127, 0, 0, 1], media + 1).into(),
+        codec: Codec::Pcma,
+        ssrc: None,
+        listens: true,
+    };
+    // What is sent before SIPp listens is lost.
+    port.start(call, Mode::Talk, remote);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while port.counters().received < 20 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let report = port.stop(call);
+    assert!(report.echo.count >= 20, "{report:?}\n{}", peer.output());
+    assert_eq!(report.received, report.echo.count);
+    assert_eq!(
+        (report.lost(), report.duplicates),
+        (0, 0),
+        "from the first one that came"
+    );
+    peer.close_input();
+}
+
+/// An even port that was free a moment ago.
+fn free_port() -> u16 {
+    loop {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let port = socket.local_addr().unwrap().port();
+        if port.is_multiple_of(2) && port < 65_000 {
+            return port;
+        }
+    }
 }

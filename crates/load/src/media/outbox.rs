@@ -27,12 +27,12 @@ impl Outbox {
         &self.octets
     }
 
-    /// Packets of RTP in it.
+    /// Packets that leave by the port of RTP.
     pub fn media(&self) -> &[OutgoingPacket] {
         &self.media
     }
 
-    /// Packets of RTCP in it.
+    /// Packets that leave by the port of RTCP.
     pub fn control(&self) -> &[OutgoingPacket] {
         &self.control
     }
@@ -55,7 +55,7 @@ impl Outbox {
         self.octets.is_empty()
     }
 
-    /// Appends a packet of RTP that `write` writes.
+    /// Appends a packet, which `write` writes, for the port of RTP.
     pub(super) fn push<T>(
         &mut self,
         destination: SocketAddr,
@@ -71,7 +71,7 @@ impl Outbox {
         written
     }
 
-    /// Appends a packet of RTCP that `write` writes.
+    /// Appends a packet, which `write` writes, for the port of RTCP.
     pub(super) fn push_control(
         &mut self,
         destination: SocketAddr,

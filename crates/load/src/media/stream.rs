@@ -248,9 +248,13 @@ impl Stream {
                 .into_iter()
                 .collect(),
         };
-        outbox.push_control(self.remote.rtcp, |octets| {
-            rtcp::write(octets, &report, cname, goodbye);
-        });
+        let write = |octets: &mut Vec<u8>| rtcp::write(octets, &report, cname, goodbye);
+        // On one port with RTP reports leave by it, too (RFC 5761 section 5.1.1).
+        if self.remote.rtcp == self.remote.rtp {
+            outbox.push(self.remote.rtp, write);
+        } else {
+            outbox.push_control(self.remote.rtcp, write);
+        }
     }
 
     /// What the media did.

@@ -174,6 +174,22 @@ fn a_call_on_a_good_network_is_measured_as_it_is() {
 }
 
 #[test]
+fn reports_may_share_the_port() {
+    let mut network = Network::new(fine);
+    for host in &mut network.hosts {
+        host.rtcp = host.rtp;
+    }
+    let calls = network.call([Mode::Talk, Mode::Talk], true);
+    network.run(Duration::from_secs(10));
+    for report in network.end(calls) {
+        assert_eq!((report.sent, report.received), (500, 499));
+        assert!(report.round_trip.count >= 3, "{report:?}");
+        assert!(report.sent_there.is_some());
+    }
+    assert_eq!(network.hosts[0].media.counters().strays, Strays::default());
+}
+
+#[test]
 fn losses_copies_and_late_packets_are_counted() {
     let mut network = Network::new(|host, number| match (host, number % 20) {
         (0, 7) => (0, Duration::ZERO),
