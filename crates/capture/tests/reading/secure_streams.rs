@@ -13,6 +13,9 @@ use sctp::packet::{Chunk, Data, Init, PacketWriter, Parameters, Ssn, Tsn};
 
 use crate::build::*;
 
+/// A SIP message, and what carried it.
+type Message = (Carrier, Vec<u8>);
+
 /// Lines of a key log.
 #[derive(Debug, Default)]
 struct Log(Mutex<String>);
@@ -165,7 +168,7 @@ fn init_ack([client, server]: [&str; 2]) -> Vec<u8> {
     packet(server, client, 132, &writer.finish())
 }
 
-fn read_secure(packets: &[Vec<u8>], log: &Log) -> (Vec<(Carrier, Vec<u8>)>, Vec<Kept>, Counts) {
+fn read_secure(packets: &[Vec<u8>], log: &Log) -> (Vec<Message>, Vec<Kept>, Counts) {
     let mut settings = Settings::default();
     settings.keys.add(log.0.lock().unwrap().as_bytes());
     let (kept, counts) = read_with(&pcap(RAW, packets), &settings);
@@ -173,7 +176,7 @@ fn read_secure(packets: &[Vec<u8>], log: &Log) -> (Vec<(Carrier, Vec<u8>)>, Vec<
 }
 
 /// What was said on a stream, in any order of streams.
-fn expected(streams: &[u16]) -> Vec<(Carrier, Vec<u8>)> {
+fn expected(streams: &[u16]) -> Vec<Message> {
     let mut expected = Vec::new();
     for stream in streams {
         for number in 0..3 {

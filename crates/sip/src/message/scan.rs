@@ -1,5 +1,6 @@
 //! Going over a message once, without making an index of it.
 
+use crate::line::{LineEnd, line_end};
 use crate::name::NameCode;
 use crate::syntax::{self, find_near, trim_end, trim_start};
 use crate::{Method, Name};
@@ -185,28 +186,14 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// The line that begins at `at`; the rest where it has no end. A lone LF ends it, a lone CR does not.
+/// The line that begins at `at`; the rest where it has no end.
 #[inline(always)]
-fn line_at(octets: &[u8], at: usize) -> Line {
-    let Some(length) = memchr::memchr(b'\n', &octets[at..]) else {
-        return Line {
-            end: octets.len(),
-            next: octets.len(),
-        };
-    };
-    let line_feed = at + length;
-    let has_return = length > 0 && octets[line_feed - 1] == b'\r';
-    Line {
-        end: line_feed - usize::from(has_return),
-        next: line_feed + 1,
-    }
-}
-
-/// Where a line ends, without its line end, and where the next one begins.
-#[derive(Clone, Copy)]
-struct Line {
-    end: usize,
-    next: usize,
+fn line_at(octets: &[u8], at: usize) -> LineEnd {
+    line_end(octets, at).unwrap_or(LineEnd {
+        end: octets.len(),
+        next: octets.len(),
+        proper: true,
+    })
 }
 
 #[cfg(test)]
