@@ -54,7 +54,7 @@ impl Engine {
         field("From", request.from);
         out.extend_from_slice(b"To: ");
         out.extend_from_slice(request.to);
-        if status > 100 && request.to_tag().is_none() {
+        if status > 100 && request.tag_of_to().is_none() {
             out.extend_from_slice(b";tag=");
             self.identity.write_tag(run, out);
         }
@@ -108,7 +108,7 @@ impl Engine {
         let StartLine::Request { method, .. } = &request.start else {
             return;
         };
-        let is_within = request.to_tag().is_some();
+        let is_within = request.tag_of_to().is_some();
         let status = match method {
             // Nobody answers an ACK (RFC 3261 section 17.1.1.3).
             Method::Ack => return,

@@ -82,7 +82,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ahash::RandomState;
-use hashbrown::HashTable;
+use hashbrown::{HashMap, HashTable};
 use rand::Rng;
 use rand_chacha::ChaCha12Rng;
 use sip::Method;
@@ -120,6 +120,8 @@ pub struct Engine {
     waiting: Vec<(Method, ScriptId)>,
     registering: Option<ScriptId>,
     own: Arc<Own>,
+    /// The users of the list by name.
+    listed: HashMap<Box<[u8]>, u32, RandomState>,
     connections: Connections,
     users: Users,
     runs: Runs,
@@ -134,8 +136,6 @@ pub struct Engine {
     /// Users who are to begin something again.
     returning: VecDeque<u32>,
     repetitions_left: Option<u64>,
-    /// Whether the registration that is being begun removes a binding.
-    is_unregistering: bool,
     in_flight: usize,
     begun: u64,
     counters: Counters,
@@ -205,8 +205,13 @@ impl Engine {
             RandomState::with_seeds(seed(), seed(), seed(), seed())
         };
         let remnants = config.maximum_runs.saturating_mul(REMNANTS_PER_RUN);
+        let mut listed = HashMap::with_hasher(hasher());
+        for (user, number) in config.directory.listed.iter().zip(1_u32..) {
+            listed.insert(user.name.as_bytes().into(), number);
+        }
         Engine {
             identity,
+            listed,
             clock: Clock::new(now),
             remnants: Remnants::new(remnants, hasher()),
             hasher: hasher(),
@@ -228,7 +233,6 @@ impl Engine {
             records: VecDeque::new(),
             returning: VecDeque::new(),
             repetitions_left: None,
-            is_unregistering: false,
             in_flight: 0,
             begun: 0,
             counters: Counters::default(),
@@ -363,7 +367,7 @@ impl Engine {
     pub fn begin(&mut self, now: Instant, due: Instant, work: Work) -> Result<(), NotBegun> {
         let (now, due) = (self.clock.time(now), self.clock.time(due));
         let place = self.users.place(work.user).ok_or(NotBegun::NoSuchUser)?;
-        self.start(now, due, work.script, place, work.peer, false)?;
+        self.start(now, due, work.script, place, work.peer, Cause::Asked)?;
         Ok(())
     }
 
@@ -472,8 +476,8 @@ impl Engine {
             return false;
         };
         let tag = match message.method() {
-            Some(_) => message.to_tag(),
-            None => message.from_tag(),
+            Some(_) => message.tag_of_to(),
+            None => message.tag_of_from(),
         };
         match tag.and_then(|tag| self.identity.tagged(tag)) {
             Some(_) => true,
@@ -518,6 +522,16 @@ impl Engine {
         self.script(ScriptId(self.runs.get(index)?.script))
     }
 
+    /// The number of the user of a name; 0 where there is none.
+    fn number_of(&self, name: Option<&[u8]>) -> u32 {
+        let Some(name) = name else {
+            return 0;
+        };
+        let listed = self.listed.get(name).copied();
+        let number = listed.or_else(|| self.config.directory.number(name));
+        number.unwrap_or(0)
+    }
+
     fn begin_registration(
         &mut self,
         now: Time,
@@ -526,10 +540,8 @@ impl Engine {
         is_unregistering: bool,
     ) -> Result<(), NotBegun> {
         let script = self.registering.ok_or(NotBegun::NoScript)?;
-        self.is_unregistering = is_unregistering;
-        let begun = self.start(now, due, script, place, 0, false);
-        self.is_unregistering = false;
-        begun
+        let cause = Cause::Upkeep { is_unregistering };
+        self.start(now, due, script, place, 0, cause)
     }
 
     /// Begins a run for the user at a place.
@@ -540,7 +552,7 @@ impl Engine {
         script_id: ScriptId,
         place: u32,
         peer: u32,
-        is_repeating: bool,
+        cause: Cause,
     ) -> Result<(), NotBegun> {
         let script = self.script(script_id).ok_or(NotBegun::NoScript)?;
         if *script.first() != First::Sends {
@@ -577,22 +589,36 @@ impl Engine {
         run.number = self.begun;
         run.times.due = due;
         run.times.begun = now;
-        run.notes.is_repeating = is_repeating;
+        run.notes.is_repeating = cause == Cause::Return;
         run.notes.is_refresh = is_refresh;
-        run.notes.is_unregistering = self.is_unregistering;
-        run.notes.is_in_flight = !is_registration;
+        run.notes.is_unregistering = cause
+            == Cause::Upkeep {
+                is_unregistering: true,
+            };
+        run.notes.is_in_flight = !matches!(cause, Cause::Upkeep { .. });
         run.dialog.prepare(&mut self.buffers);
-        if is_registration {
-            if let Some(user) = self.users.get_mut(place) {
-                user.registering = index;
-            }
-        } else {
-            self.in_flight += 1;
+        self.in_flight += usize::from(run.notes.is_in_flight);
+        if is_registration && let Some(user) = self.users.get_mut(place) {
+            user.registering = index;
         }
         self.advance(&script, index, &Turn::at(now));
         self.settle(&script, index, now);
         Ok(())
     }
+}
+
+/// Why a run is begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// Somebody has asked for this attempt.
+    Asked,
+    /// A user who calls again and again comes back.
+    Return,
+    /// A user is to be registered, to stay so, or no longer.
+    Upkeep {
+        /// Whether the binding is removed.
+        is_unregistering: bool,
+    },
 }
 
 /// The ACK to a 2xx that the script does not wait for any more.

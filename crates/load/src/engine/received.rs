@@ -139,12 +139,12 @@ impl<'a> Received<'a> {
     }
 
     /// The tag of To.
-    pub(super) fn to_tag(&self) -> Option<&'a [u8]> {
+    pub(super) fn tag_of_to(&self) -> Option<&'a [u8]> {
         parameter(self.to, b"tag")
     }
 
     /// The tag of From.
-    pub(super) fn from_tag(&self) -> Option<&'a [u8]> {
+    pub(super) fn tag_of_from(&self) -> Option<&'a [u8]> {
         parameter(self.from, b"tag")
     }
 
@@ -299,8 +299,8 @@ mod tests {
             (17, &Method::Invite)
         );
         assert_eq!(received.branch(), b"z9hG4bK1");
-        assert_eq!(received.from_tag(), Some(&b"1"[..]));
-        assert_eq!(received.to_tag(), Some(&b"2"[..]));
+        assert_eq!(received.tag_of_from(), Some(&b"1"[..]));
+        assert_eq!(received.tag_of_to(), Some(&b"2"[..]));
         assert_eq!(received.contact_uri(), Some(&b"sip:b@1.2.3.4:5070;lr"[..]));
         assert_eq!(
             parameter(received.contact.unwrap(), b"expires"),
@@ -329,7 +329,7 @@ mod tests {
         received.each_field(Name::Via, &received.vias, |value| found.push(value));
         assert_eq!(found.len(), 20);
         assert_eq!(found[19], b"SIP/2.0/UDP h19");
-        assert_eq!((received.to_tag(), received.branch()), (None, &b""[..]));
+        assert_eq!((received.tag_of_to(), received.branch()), (None, &b""[..]));
     }
 
     #[test]

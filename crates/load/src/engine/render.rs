@@ -339,7 +339,7 @@ impl Scene<'_> {
             EchoedField::To => {
                 out.extend_from_slice(b"To: ");
                 out.extend_from_slice(request.to);
-                if request.to_tag().is_none() {
+                if request.tag_of_to().is_none() {
                     out.extend_from_slice(b";tag=");
                     self.identity.write_tag(self.name, out);
                 }

@@ -27,7 +27,7 @@ impl Engine {
             message: Some(request),
             connection: Some(connection),
         };
-        let tag = request.to_tag();
+        let tag = request.tag_of_to();
         if let Some(index) = self.run_of_request(request, tag) {
             if let Some(script) = self.script_of(index) {
                 self.handle_request_of(&script, index, request, method, &turn);
@@ -98,15 +98,8 @@ impl Engine {
         }
         let hash = self.hash(request.call_id);
         let branch = self.hash(request.branch());
-        let user_number = request
-            .uri()
-            .and_then(user_of)
-            .and_then(|name| self.config.directory.number(name))
-            .unwrap_or(0);
-        let peer_number = address_uri(request.from)
-            .and_then(user_of)
-            .and_then(|name| self.config.directory.number(name))
-            .unwrap_or(0);
+        let user_number = self.number_of(request.uri().and_then(user_of));
+        let peer_number = self.number_of(address_uri(request.from).and_then(user_of));
         let user = self.users.place(user_number).unwrap_or(NOBODY);
         let received = turn.moment.received;
         if let Some(Owner::Run(caller)) = self.identity.owner(request.call_id)
@@ -445,7 +438,7 @@ fn learn_caller(run: &mut Run, request: &Received<'_>) {
     dialog.call_id = dialog.push(request.call_id);
     dialog.from = dialog.push(request.from);
     dialog.to = dialog.push(request.to);
-    if let Some(tag) = request.from_tag() {
+    if let Some(tag) = request.tag_of_from() {
         dialog.remote_tag = dialog.push(tag);
     }
     if let Some(contact) = request.contact_uri() {

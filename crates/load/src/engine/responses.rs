@@ -51,7 +51,7 @@ impl Engine {
 
     /// The run whose request this answers: by our tag in From, or by the Call-ID.
     fn run_of_response(&self, response: &Received<'_>) -> Option<u32> {
-        let tag = response.from_tag().unwrap_or_default();
+        let tag = response.tag_of_from().unwrap_or_default();
         if let Some(name) = self.identity.tagged(tag) {
             return self.runs.find(name);
         }
@@ -328,7 +328,7 @@ impl Engine {
                 let Some(user) = self.users.get_mut(run.user) else {
                     return false;
                 };
-                let known = user.challenges.get_or_insert_default();
+                let known = &mut user.challenges;
                 let understood =
                     super::authentication::learn(known, response, &username, &password);
                 if !may_answer(client, &understood) {
@@ -381,7 +381,7 @@ impl Engine {
         }
         let dialog = &mut run.dialog;
         dialog.forget_peer();
-        dialog.remote_tag = dialog.push(response.to_tag().unwrap_or_default());
+        dialog.remote_tag = dialog.push(response.tag_of_to().unwrap_or_default());
         if let Some(contact) = response.contact_uri() {
             dialog.target = dialog.push(contact);
         }

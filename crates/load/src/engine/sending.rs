@@ -156,21 +156,12 @@ impl Engine {
         };
         let mut none = Vec::new();
         let user = self.users.get_mut(run.user);
-        let known = user.and_then(|user| user.challenges.as_deref_mut());
-        let had_none = known.is_none();
         let mut ink = Ink {
             rng: &mut self.rng,
-            challenges: known.unwrap_or(&mut none),
+            challenges: user.map_or(&mut none, |user| &mut user.challenges),
         };
         let start = self.outbox.len();
         write_message(template, &scene, &mut ink, self.outbox.buffer());
-        // What a step with a name and a password of its own has learnt.
-        let user = run.user;
-        if had_none && !none.is_empty() {
-            if let Some(user) = self.users.get_mut(user) {
-                user.challenges = Some(Box::new(none));
-            }
-        }
         let range = start..self.outbox.len();
         if range.len() > MAXIMUM_MESSAGE {
             self.outbox.discard(start);
@@ -202,7 +193,7 @@ impl Engine {
             return;
         };
         // A scenario may begin one dialog after another, each with a tag of its own.
-        let own_tag = self.hasher.hash_one(sent.from_tag().unwrap_or_default()) | 1;
+        let own_tag = self.hasher.hash_one(sent.tag_of_from().unwrap_or_default()) | 1;
         if run.dialog.own_tag == own_tag {
             return;
         }
@@ -520,7 +511,7 @@ impl Engine {
             self.outbox.discard(start);
             return Err(Failed(Failure::Script));
         }
-        let begins_dialog = run.dialog.own_tag == 0 || answered.to_tag().is_none();
+        let begins_dialog = run.dialog.own_tag == 0 || answered.tag_of_to().is_none();
         if run.side == Side::Callee && begins_dialog {
             self.learn_answered_tag(index, &send.template, start..end);
         }
@@ -549,7 +540,7 @@ impl Engine {
         let Ok(sent) = Received::read(self.outbox.written(range)) else {
             return;
         };
-        let Some(tag) = sent.to_tag() else {
+        let Some(tag) = sent.tag_of_to() else {
             return;
         };
         let hash = self.hasher.hash_one(tag) | 1;

@@ -174,7 +174,7 @@ impl Engine {
             }
             Pause::Variable(variable) => {
                 let value = self.variable(index, *variable);
-                let milliseconds = value.and_then(|value| super::actions::number(value));
+                let milliseconds = value.and_then(super::actions::number);
                 Duration::try_from_secs_f64(milliseconds.unwrap_or(0.0) / 1_000.0)
                     .unwrap_or_default()
             }

@@ -173,7 +173,10 @@ impl Engine {
                 Some(left) => *left -= 1,
                 None => {}
             }
-            if self.start(now, now, script, place, peer, true).is_err() {
+            if self
+                .start(now, now, script, place, peer, super::Cause::Return)
+                .is_err()
+            {
                 if let Some(left) = &mut self.repetitions_left {
                     *left += 1;
                 }

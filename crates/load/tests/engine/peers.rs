@@ -253,7 +253,7 @@ fn within(ringing: &Message, method: Method, number: u32) -> Message {
         )
         .with(Name::MaxForwards, "70");
     for name in [Name::From, Name::To, Name::CallId] {
-        request = request.with(name, ringing.header(name).unwrap_or_default().to_owned());
+        request = request.with(name, ringing.header(name).unwrap_or_default());
     }
     request.with(Name::CSeq, format!("{number} {method}"))
 }
@@ -318,9 +318,9 @@ fn a_callee_who_hangs_up_ends_the_call() {
         .with(Name::Via, "SIP/2.0/UDP 192.0.2.1;branch=z9hG4bKb")
         .with(Name::MaxForwards, "70");
     bye = bye
-        .with(Name::From, answer.header(Name::To).unwrap().to_owned())
-        .with(Name::To, answer.header(Name::From).unwrap().to_owned())
-        .with(Name::CallId, invite.call_id().unwrap().to_owned())
+        .with(Name::From, answer.header(Name::To).unwrap())
+        .with(Name::To, answer.header(Name::From).unwrap())
+        .with(Name::CallId, invite.call_id().unwrap())
         .with(Name::CSeq, "1 BYE");
     assert_eq!(alone.receive(&bye)[0].status(), Some(200));
     let record = &alone.call_records()[0];

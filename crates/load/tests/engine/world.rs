@@ -30,6 +30,9 @@ pub enum Fate {
     Repeated,
 }
 
+/// Says what becomes of each message.
+pub type Network = Box<dyn FnMut(From, &Message) -> Fate>;
+
 /// Two engines and what is between them.
 pub struct World {
     pub now: Instant,
@@ -40,7 +43,7 @@ pub struct World {
     sent: u64,
     pub delay: Duration,
     /// What becomes of the messages, in their order; all arrive without.
-    pub fate: Box<dyn FnMut(From, &Message) -> Fate>,
+    pub fate: Network,
     /// Messages in the order in which they were sent: who, and what.
     pub log: Vec<(From, String)>,
     /// All messages, where they are kept.
@@ -59,7 +62,7 @@ pub fn config(first: u32, users: u32) -> EngineConfig {
 }
 
 /// A loss that a seed repeats.
-pub fn losing(probability: f64, seed: u64) -> Box<dyn FnMut(From, &Message) -> Fate> {
+pub fn losing(probability: f64, seed: u64) -> Network {
     let mut rng = ChaCha12Rng::seed_from_u64(seed);
     Box::new(move |_, _| {
         if rng.random_bool(probability) {
