@@ -68,22 +68,22 @@ pub(super) struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  tandem proxy                                                    in another terminal: something to test
+  tandem proxy                             in another terminal: something to test
   tandem load calls --via 127.0.0.1 --users 1000 --rate 100 --duration 30s
   tandem load calls --via 127.0.0.1 -r 500 -m 10000 -d 5000 --transport tcp --html calls.html
-  tandem load calls --via 'sips:proxy.example;transport=sctp' --auth user%d:secret --hold 30s --limit 5000
-  tandem load calls --via 10.0.0.1 --role callees --users 1000    on one machine, and on the other:
+  tandem load calls --via 'sips:proxy.example;transport=sctp' --auth user%d:secret --hold 30s
+  tandem load calls --via 10.0.0.1 --role callees --users 1000     and on the other machine:
   tandem load calls --via 10.0.0.1 --role callers --users 1000 --ramp 1000/60s
   tandem load calls --direct --role callers --via 127.0.0.1:5070 -s service -r 100 -m 1000
-                                                                  as sipp -sn uac 127.0.0.1:5070 -r 100 -m 1000
-  tandem load calls --via 127.0.0.1 --scenario rfc3665-3.8        a built-in flow
+      does what sipp -sn uac 127.0.0.1:5070 -r 100 -m 1000 does
+  tandem load calls --via 127.0.0.1 --scenario rfc3665-3.8         a built-in flow
 
-While it runs: + and - change the rate by 1, * and / by 10, p pauses, q ends when all calls have ended,
-q again or Q ends at once.
+While it runs: + and - change the rate by 1, * and / by 10, p pauses, q ends when all calls have
+ended, q again or Q ends at once.
 
-Exit status: 0 every call went as it should, 1 one did not, 3 the generator did not keep its schedule: the
-run is invalid, 97 ended before its time, 99 no call was made, 254 a socket cannot be bound, 255 something
-else failed, 2 the arguments make no sense. All but 2 and 3 are SIPp's.";
+Exit status: 0 every call went as it should, 1 one did not, 3 the generator did not keep its
+schedule: the run is invalid, 97 ended before its time, 99 no call was made, 254 a socket cannot be
+bound, 255 something else failed, 2 the arguments make no sense. All but 2 and 3 are SIPp's.";
 
 /// What was asked for, for the document.
 #[derive(Debug, Serialize)]

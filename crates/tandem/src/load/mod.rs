@@ -44,12 +44,13 @@ pub(crate) struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  tandem proxy                                                  in another terminal: something to test
-  tandem load calls --via 127.0.0.1 --users 1000 --rate 100     callers and callees, registered, for 30 s
+  tandem proxy                       in another terminal: something to test
+  tandem load calls --via 127.0.0.1 --users 1000 --rate 100
   tandem load calls --via 127.0.0.1 -r 500 -m 10000 --html calls.html
+  tandem load capacity --via 127.0.0.1 --start 500 --sessions 5000
 
-docs/load.md describes it all. Only targets on this host, in private networks, or named by --i-may-test are
-put under load.";
+docs/load.md describes it all. Only targets on this host, in private networks, or named by
+--i-may-test are put under load.";
 
 #[derive(Debug, Subcommand)]
 enum Command {

@@ -66,11 +66,11 @@ Examples:
   tandem load register --via 127.0.0.1 --users 10000 --rate 500
   tandem load register --via 127.0.0.1 --users 100 --cycles 50 --rate 200 --csv registrations.csv
   tandem load register --via 10.0.0.1 --users 100000 --rate 2000 --expires 10min --keep-alive 1h
-  tandem load register --via proxy.example --users-file users.csv --transport tls --connections per-user
+  tandem load register --via proxy.example --users-file users.csv -t tls --connections per-user
 
-Exit status: 0 every registration succeeded, 1 one did not, 3 the generator did not keep its schedule,
-97 ended before its time, 99 nobody registered, 254 a socket cannot be bound, 255 something else failed,
-2 the arguments make no sense.";
+Exit status: 0 every registration succeeded, 1 one did not, 3 the generator did not keep its
+schedule, 97 ended before its time, 99 nobody registered, 254 a socket cannot be bound, 255
+something else failed, 2 the arguments make no sense.";
 
 /// What was asked for, for the document.
 #[derive(Debug, Serialize)]

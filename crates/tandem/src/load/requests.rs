@@ -61,18 +61,18 @@ Examples:
   tandem load options --via 127.0.0.1 --to-users --users 100    to each other's phones
   tandem load options --via 127.0.0.1 -s alice                  to alice
 
-Exit status: 0 every request was answered 2xx, 1 one was not, 3 the generator did not keep its schedule,
-97 ended before its time, 99 nothing was sent, 254 a socket cannot be bound, 255 something else failed,
-2 the arguments make no sense.";
+Exit status: 0 every request was answered 2xx, 1 one was not, 3 the generator did not keep its
+schedule, 97 ended before its time, 99 nothing was sent, 254 a socket cannot be bound, 255 something
+else failed, 2 the arguments make no sense.";
 
 const MESSAGE_EXAMPLES: &str = "\
 Examples:
   tandem load message --via 127.0.0.1 --users 1000 --rate 500 --duration 1min
   tandem load message --via 127.0.0.1 -s alice -r 1 -m 10       to alice
 
-Exit status: 0 every message was answered 2xx, 1 one was not, 3 the generator did not keep its schedule,
-97 ended before its time, 99 nothing was sent, 254 a socket cannot be bound, 255 something else failed,
-2 the arguments make no sense.";
+Exit status: 0 every message was answered 2xx, 1 one was not, 3 the generator did not keep its
+schedule, 97 ended before its time, 99 nothing was sent, 254 a socket cannot be bound, 255 something
+else failed, 2 the arguments make no sense.";
 
 /// Sends OPTIONS.
 pub(super) async fn options(mut arguments: Options) -> anyhow::Result<ExitCode> {

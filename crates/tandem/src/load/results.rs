@@ -76,10 +76,6 @@ impl Results {
         if let (Some(registration), Some(_)) = (&registration, &outcome) {
             add_registrations(&mut statistics, &registration.statistics);
         }
-        let mut processor = ProcessorTime::default();
-        for outcome in [&registration, &outcome].into_iter().flatten() {
-            processor += outcome.processor;
-        }
         let asked = match job.plan.pace {
             Pace::Open(plan) => match plan.pattern {
                 Pattern::Constant { per_second } => Some(per_second),
@@ -101,7 +97,7 @@ impl Results {
                 .unwrap_or_default(),
             counters: last.map(|last| last.counters).unwrap_or_default(),
             wire: last.map(|last| last.wire).unwrap_or_default(),
-            processor,
+            processor: last.map(|last| last.processor).unwrap_or_default(),
             background: last.and_then(|last| last.background),
             statistics,
             title: job.title,

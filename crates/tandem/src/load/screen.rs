@@ -171,9 +171,13 @@ fn draw_counts(view: &View<'_>, area: Rect, buffer: &mut Buffer) {
     let late = interval.map_or("–".to_owned(), |interval| {
         quantile(&interval.lateness, 0.99)
     });
+    let users = match view.registered {
+        all if all == view.users => format!("all {}", format_count(all)),
+        some => format!("{} of {}", format_count(some), format_count(view.users)),
+    };
     let lines = [
         vec![
-            ("Rate asked", asked, Style::new()),
+            ("Asked", asked, Style::new()),
             (
                 "offered",
                 per_second(|interval| interval.offered),
@@ -193,17 +197,9 @@ fn draw_counts(view: &View<'_>, area: Rect, buffer: &mut Buffer) {
             ("failed", format_count(failed), style_of_failures(failed)),
         ],
         vec![
+            ("Users", users, Style::new()),
             (
-                "Registered",
-                format!(
-                    "{} of {}",
-                    format_count(view.registered),
-                    format_count(view.users)
-                ),
-                Style::new(),
-            ),
-            (
-                "sent again",
+                "repeated",
                 format_count(view.statistics.retransmissions),
                 Style::new(),
             ),
@@ -223,7 +219,8 @@ fn draw_counts(view: &View<'_>, area: Rect, buffer: &mut Buffer) {
             ]
         }))
     });
-    let widths = [10, 15, 10, 10, 10, 11, 9, 12].map(Constraint::Length);
+    // All of it fits into 80 columns.
+    let widths = [6, 13, 9, 8, 9, 8, 9, 8].map(Constraint::Length);
     let table = Table::new(rows, widths).block(Block::new().padding(ratatui::widgets::Padding {
         left: 1,
         right: 1,
@@ -361,5 +358,72 @@ fn draw_history(view: &View<'_>, area: Rect, buffer: &mut Buffer) {
             None => String::new(),
         };
         Paragraph::new(Line::styled(most_text, LABEL)).render(most, buffer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use load::statistics::Statistics;
+
+    use super::*;
+    use crate::load::view::Planned;
+
+    fn drawn(width: u16, height: u16, statistics: &Statistics) -> String {
+        let view = View {
+            phase: "calls",
+            elapsed: Duration::from_secs(12),
+            planned: Planned::Time(Duration::from_secs(30)),
+            rate: Some(250.0),
+            is_paused: false,
+            is_ending: false,
+            in_flight: 7,
+            registered: 1000,
+            users: 1000,
+            statistics,
+        };
+        let area = Rect::new(0, 0, width, height);
+        let mut buffer = Buffer::empty(area);
+        draw("tandem load calls: udp:127.0.0.1", &view, area, &mut buffer);
+        let rows = (0..height).map(|y| {
+            let cells = (0..width).map(|x| buffer[(x, y)].symbol());
+            cells.collect::<String>() + "\n"
+        });
+        rows.collect()
+    }
+
+    #[test]
+    fn a_run_fits_a_terminal_of_80_columns_and_24_lines() {
+        let started = Instant::now();
+        let mut statistics = Statistics::new(started, Duration::from_secs(1));
+        for millisecond in 0..12_000 {
+            let due = started + Duration::from_millis(millisecond);
+            statistics.note_started(due, due + Duration::from_micros(250));
+        }
+        let screen = drawn(80, 24, &statistics);
+        for said in [
+            "tandem load calls: udp:127.0.0.1",
+            "calls  0:12 of 0:30",
+            "250/s",
+            "1,000/s",
+            "12,000",
+            "all 1,000",
+            "in flight 7",
+            "lateness",
+            "Final responses",
+            "q quit",
+        ] {
+            assert!(screen.contains(said), "{said} in\n{screen}");
+        }
+    }
+
+    /// Whoever makes the window tiny sees little, and nothing breaks.
+    #[test]
+    fn no_window_is_too_small() {
+        let statistics = Statistics::new(Instant::now(), Duration::from_secs(1));
+        for (width, height) in [(1, 1), (5, 3), (20, 10), (300, 2), (2, 100)] {
+            drawn(width, height, &statistics);
+        }
     }
 }

@@ -1,10 +1,11 @@
 //! What was found of a server's capacity.
 
 use load::capacity::{Benchmark, End, Part, PartResult, Rung, StepSummary};
-use report::{Cell, Column, Plot, Row, Section, Table, format_number};
+use report::{Cell, Column, Row, Section, Table, format_number};
 use serde::Serialize;
 
-use super::super::exit::Ending;
+use super::name_of;
+use crate::load::exit::Ending;
 
 /// What was found, for the document.
 #[derive(Debug, Serialize)]
@@ -67,8 +68,8 @@ impl Measured {
     pub(super) fn plots(&self) -> Section {
         let section = Section::new("Steps");
         match self {
-            Measured::Benchmark(benchmark) => section.plot(plot_of(&benchmark.steps)),
-            Measured::Sipstone { steps, .. } => section.plot(plot_of(steps)),
+            Measured::Benchmark(benchmark) => plots_of(&benchmark.steps, section),
+            Measured::Sipstone { steps, .. } => plots_of(steps, section),
             Measured::Ladder { rungs, .. } => section.plot(Rung::plot(rungs)),
         }
     }
@@ -106,6 +107,14 @@ impl Measured {
     }
 }
 
-fn plot_of(steps: &[StepSummary]) -> Plot {
-    StepSummary::plot("Rates of the steps", steps)
+/// A plot for each search: steps of one follow each other.
+fn plots_of(steps: &[StepSummary], section: Section) -> Section {
+    let searches = steps.chunk_by(|one, other| one.workload == other.workload);
+    searches.fold(section, |section, steps| {
+        let title = match steps.first() {
+            Some(step) => format!("Rates of the steps: {}", name_of(step.workload)),
+            None => "Rates of the steps".to_owned(),
+        };
+        section.plot(StepSummary::plot(&title, steps))
+    })
 }

@@ -133,8 +133,9 @@ Examples:
   tandem load capacity --via 10.0.0.1 --ladder 10,100,200,400,500,600,800,1000 --repeat 5
   tandem load capacity --via 10.0.0.1 --sipstone --start 500 --redirected moved
 
-Exit status: 0 measured, 3 the generator was too slow to find the server's limit, 97 ended before its time,
-99 nothing was found, 254 a socket cannot be bound, 255 something else failed, 2 the arguments make no sense.";
+Exit status: 0 measured, 3 the generator was too slow to find the server's limit, 97 ended before
+its time, 99 nothing was found, 254 a socket cannot be bound, 255 something else failed, 2 the
+arguments make no sense.";
 
 /// What was asked for, for the document.
 #[derive(Debug, Serialize)]
@@ -279,7 +280,7 @@ impl Measuring<'_> {
                     notes: Vec::new(),
                 }
             }),
-            deviations: self.deviations(),
+            deviations: self.deviations(&steps),
             steps,
         })))
     }
@@ -429,7 +430,7 @@ impl Measuring<'_> {
         }
     }
 
-    fn deviations(&self) -> Vec<String> {
+    fn deviations(&self, steps: &[StepSummary]) -> Vec<String> {
         let mut deviations = Vec::new();
         if self.arguments.sessions != SearchParameters::ATTEMPTS {
             deviations.push(format!(
@@ -437,6 +438,14 @@ impl Measuring<'_> {
                 format_count(self.arguments.sessions),
                 format_count(SearchParameters::ATTEMPTS)
             ));
+        }
+        let is_burst = |step: &StepSummary| step.passed && step.attempted as f64 <= step.per_second;
+        if steps.iter().any(is_burst) {
+            deviations.push(
+                "Steps that passed lasted less than a second: they show what burst the server takes rather than \
+                 what rate. More --sessions make them longer."
+                    .to_owned(),
+            );
         }
         deviations
     }
