@@ -21,8 +21,9 @@ use super::{
 /// How often a pair of ports is looked for, of which the first is even.
 const PORT_TRIES: usize = 64;
 
-/// How many batches are read from a socket before others have their turn.
-const MAX_BATCHES: usize = 8;
+/// How many batches are read from a socket before others have their turn: more than a turn of sending that
+/// comes late can bring, so that what is late is late and not lost.
+const MAX_BATCHES: usize = 64;
 
 /// How the media of calls are carried.
 #[derive(Clone, Debug)]
@@ -55,7 +56,7 @@ impl MediaConfig {
             clip: Clip::tone(440),
             max_calls: 65_536,
             reports: true,
-            buffer: 4 << 20,
+            buffer: 16 << 20,
             seed: rand::random(),
         }
     }
