@@ -28,7 +28,6 @@ pub(crate) fn play(role: &str) -> anyhow::Result<()> {
         }
         ["engine", case @ .., seconds] => engines::ours_alone(&case.join(" "), time(seconds)?),
         ["idle", count, seconds] => idle::hold(count.parse()?, time(seconds)?),
-        ["proxy-core", seconds] => sip_servers::core_alone::run(time(seconds)?),
         ["sip-proxy", workers, location] => sip_servers::serve(workers.parse()?, location),
         ["load-calls", transport, count, per_second, hold_ms] => ours::make_calls(
             transport.parse()?,

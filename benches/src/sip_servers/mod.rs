@@ -1,7 +1,6 @@
 //! Record-routing stateful SIP proxies with a registrar, as processes: ours and Kamailio. What
 //! `proxy-kamailio`, `proxy-workers` and `proxy-transports` measure.
 
-pub(crate) mod core_alone;
 mod kamailio;
 mod ours;
 pub(crate) mod usage;

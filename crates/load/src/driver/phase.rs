@@ -215,6 +215,11 @@ impl Phase {
             .filter(|_| !self.is_done)
     }
 
+    /// Whether attempts are begun by the clock, so that nobody waits for this worker's speed.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.doing, Activity::Open { .. })
+    }
+
     /// Takes note of what has ended.
     pub(super) fn record(&mut self, record: &Record) {
         if matches!(record, Record::Established(_)) || record.attempt().side == Side::Callee {

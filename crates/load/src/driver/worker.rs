@@ -21,6 +21,13 @@ use crate::statistics::Statistics;
 /// The longest that a worker waits without looking around.
 const LONGEST_WAIT: Duration = Duration::from_millis(200);
 
+/// A worker that begins attempts by the clock and has more to do than so many messages in such a time lets them
+/// gather for a while before it looks at them: a call is six wakes otherwise, each of which costs more than what
+/// is done in it. Delays are measured too long by no more than that.
+const GATHERED_ABOVE: u64 = 40;
+const GATHERED_BY: Duration = Duration::from_millis(10);
+const GATHERING: Duration = Duration::from_micros(150);
+
 /// Records are handed on when there are so many, or when they are so old.
 const RECORDS_AT_ONCE: usize = 512;
 const OLDEST_RECORD: Duration = Duration::from_secs(1);
@@ -115,6 +122,7 @@ impl Worker {
     }
 
     fn work(&mut self, carrier: &mut Carrier) {
+        let mut gathering = Gathering::new(Instant::now());
         loop {
             let now = Instant::now();
             loop {
@@ -144,6 +152,9 @@ impl Worker {
             }
             carrier.turn(timeouts.into_iter().flatten().min(), &mut self.users);
             self.take_records(now);
+            if self.phase.is_open() {
+                gathering.wait(now, self.users.engine.counters().received);
+            }
             if carrier.is_stopped() {
                 self.tell(Reply::Failed(LoadError::Stopped));
                 return;
@@ -239,6 +250,37 @@ impl Worker {
     /// Tells whether somebody hears it.
     fn tell(&self, reply: Reply) -> bool {
         self.replies.send(reply).is_ok()
+    }
+}
+
+/// How busy a worker is, and for how long it lets messages gather.
+struct Gathering {
+    since: Instant,
+    /// Messages received until then.
+    received: u64,
+    is_busy: bool,
+}
+
+impl Gathering {
+    fn new(now: Instant) -> Gathering {
+        Gathering {
+            since: now,
+            received: 0,
+            is_busy: false,
+        }
+    }
+
+    /// Waits for what is left of a turn that began then.
+    fn wait(&mut self, began: Instant, received: u64) {
+        let now = Instant::now();
+        if now.saturating_duration_since(self.since) >= GATHERED_BY {
+            self.is_busy = received - self.received > GATHERED_ABOVE;
+            (self.since, self.received) = (now, received);
+        }
+        let worked = now.saturating_duration_since(began);
+        if self.is_busy && worked < GATHERING {
+            std::thread::sleep(GATHERING - worked);
+        }
     }
 }
 
