@@ -7,18 +7,21 @@ use super::table::{Table, Value};
 use crate::scenario::reason::reason;
 use crate::script::{Login, Slot, Template, TemplateError, Text};
 
-/// Fields that a request has anyway, in their order, with their values. What is empty has a line of its
-/// own as its value.
+/// Fields that a request has anyway, in their order, with their lines; those that depend on the method have
+/// none here. A slot may stand for several fields of a line each.
 const REQUEST: [(&str, &str); 9] = [
-    ("Via", "SIP/2.0/{transport} {local_address};branch={branch}"),
-    ("Max-Forwards", "70"),
-    ("", "{routes}"),
+    (
+        "Via",
+        "Via: SIP/2.0/{transport} {local_address};branch={branch}",
+    ),
+    ("Max-Forwards", "Max-Forwards: 70"),
+    ("Route", "{routes}"),
     ("From", ""),
     ("To", ""),
-    ("Call-ID", "{call_id}"),
+    ("Call-ID", "Call-ID: {call_id}"),
     ("CSeq", ""),
-    ("Contact", "<{contact}>"),
-    ("", "{authorization}"),
+    ("Contact", "Contact: <{contact}>"),
+    ("Authorization", "{authorization}"),
 ];
 
 /// The same of a response.
@@ -73,20 +76,16 @@ impl Side {
             ),
         };
         let mut fields = Fields::new();
-        for (name, value) in REQUEST {
-            let is_acknowledgement = *method == Method::Ack;
-            let value = match (name, value) {
-                ("From", _) => from.to_owned(),
-                ("To", _) => to.to_owned(),
-                ("CSeq", _) => format!("{{cseq}} {method}"),
-                // RFC 3261 section 22.1: credentials of the INVITE go into its ACK; the engine has them.
-                ("Contact", _) if is_acknowledgement || *method == Method::Bye => continue,
-                (_, value) => value.to_owned(),
+        for (name, line) in REQUEST {
+            let line = match name {
+                "From" => format!("From: {from}"),
+                "To" => format!("To: {to}"),
+                "CSeq" => format!("CSeq: {{cseq}} {method}"),
+                // RFC 3261 section 20, table 2: a BYE has none, an ACK needs none.
+                "Contact" if matches!(method, Method::Ack | Method::Bye) => continue,
+                _ => line.to_owned(),
             };
-            match name {
-                "" => fields.add("", value),
-                _ => fields.add(name, format!("{name}: {value}")),
-            }
+            fields.add(name, line);
         }
         if is_registration {
             fields.add("Expires", "Expires: {expires}".to_owned());
