@@ -11,6 +11,7 @@ use sip::{ConnectionId, Flow, Message, Transport};
 
 /// An event of the transports.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are messages")]
 pub enum Incoming {
     /// A message. It could be read, which does not mean that it keeps the rules:
     /// [`Message::validate`] tells.

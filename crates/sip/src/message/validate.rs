@@ -104,7 +104,7 @@ impl Message {
             let count = &mut counts[field.name.ordinal()];
             *count += 1;
             let value = self.value_of(field);
-            if *count == 1 && name == Name::Via {
+            if *count == 1 && field.name == Name::Via.code() {
                 self.validate_first_vias(value)?;
             } else {
                 self.validate_value(name, value)?;
