@@ -105,17 +105,22 @@ fn key_of(event: &crossterm::event::Event) -> Option<Key> {
     }
 }
 
+/// Lines of a terminal that leave room.
+const ROOMY: u16 = 32;
+
 const LABEL: Style = Style::new().fg(Color::DarkGray);
 const GOOD: Style = Style::new().fg(Color::Green);
 const BAD: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
 
 /// Draws the run.
 fn draw(title: &str, view: &View<'_>, area: Rect, buffer: &mut Buffer) {
+    // Sparklines are two lines high where there is room.
+    let history = if area.height < ROOMY { 7 } else { 12 };
     let [head, counts, tables, history, foot] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(5),
         Constraint::Min(6),
-        Constraint::Length(11),
+        Constraint::Length(history),
         Constraint::Length(1),
     ])
     .areas(area);
@@ -259,11 +264,11 @@ fn draw_delays(view: &View<'_>, area: Rect, buffer: &mut Buffer) {
     let statistics = view.statistics;
     let metrics = &statistics.metrics;
     let rows: [(&str, &Delays); 7] = [
-        ("registration (RRD)", &metrics.registration_request_delay),
-        ("session request (SRD)", &metrics.session_request_delay),
+        ("registration", &metrics.registration_request_delay),
+        ("session request", &metrics.session_request_delay),
         ("  failed", &metrics.failed_session_request_delay),
         ("call set-up", &statistics.published.call_setup_delay),
-        ("disconnect (SDD)", &metrics.session_disconnect_delay),
+        ("disconnect", &metrics.session_disconnect_delay),
         ("other request", &statistics.request_delay),
         ("lateness", &statistics.lateness),
     ];
@@ -287,7 +292,7 @@ fn draw_delays(view: &View<'_>, area: Rect, buffer: &mut Buffer) {
         });
     let header =
         ["", "p50", "p95", "p99", "max"].map(|text| Line::styled(text, LABEL).right_aligned());
-    let widths = [22, 8, 8, 8, 8].map(Constraint::Length);
+    let widths = [16, 8, 8, 8, 8].map(Constraint::Length);
     let table = Table::new(rows, widths)
         .header(Row::new(header))
         .block(Block::bordered().title(" Delays, ms "));
