@@ -112,6 +112,14 @@ async fn every_encryption_over_every_transport() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn runs_do_not_wait_for_somebody_to_hear_of_them() {
+    let plans = (0..100).map(|_| plan(Encryption::None, 1, "unlimited"));
+    let runs = run("udp:127.0.0.1:0", plans.collect()).await;
+    assert_eq!(runs.len(), 100);
+    assert!(runs.iter().all(|run| run.lost == 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ipv6_carries_as_well() {
     if std::net::UdpSocket::bind("[::1]:0").is_err() {
         println!("skipped: this host has no IPv6");

@@ -54,7 +54,7 @@ pub enum ReceiverEvent {
     },
 }
 
-/// How many events wait to be taken; runs wait with them.
+/// How many events wait to be taken; who takes none is told no more of them.
 const MAX_EVENTS: usize = 64;
 
 /// A running receiver. Dropping it ends it.

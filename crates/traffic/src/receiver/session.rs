@@ -88,7 +88,7 @@ impl Session<'_> {
 
     async fn handle(&mut self, message: SenderMessage) -> anyhow::Result<ReceiverMessage> {
         match message {
-            SenderMessage::Order(order) => Ok(match self.begin(order).await {
+            SenderMessage::Order(order) => Ok(match self.begin(order) {
                 Ok(()) => ReceiverMessage::Accepted,
                 Err(reason) => ReceiverMessage::Refused { reason },
             }),
@@ -108,13 +108,13 @@ impl Session<'_> {
                     report: report.clone(),
                 };
                 // Nobody may be interested.
-                self.registry.events.send(ended).await.ok();
+                self.registry.events.try_send(ended).ok();
                 Ok(ReceiverMessage::Report(report))
             }
         }
     }
 
-    async fn begin(&mut self, order: Order) -> Result<(), String> {
+    fn begin(&mut self, order: Order) -> Result<(), String> {
         order.check()?;
         if self.run.is_some() {
             return Err("another run of this sender goes on".into());
@@ -148,7 +148,7 @@ impl Session<'_> {
             sender: self.sender,
             order,
         };
-        self.registry.events.send(began).await.ok();
+        self.registry.events.try_send(began).ok();
         Ok(())
     }
 }
