@@ -175,6 +175,7 @@ async fn a_ladder_has_the_published_figures() {
         assert_eq!(published.lost_registers + published.lost_invites, 0);
         assert_eq!(published.lost_sessions, 0);
         assert_eq!(result.succeeded, 3 * sessions);
+        assert_eq!(result.begun, sessions);
     }
     let rungs = ladder.rungs();
     assert_eq!(rungs.len(), 2);

@@ -116,7 +116,9 @@ pub struct StepResult {
     pub succeeded: u64,
     /// Of these, those that failed. What the end of the step left undecided is neither.
     pub failed: u64,
-    /// How long beginning them took.
+    /// Attempts of the step's own arrivals that were begun, and …
+    pub begun: u64,
+    /// … how long beginning them took.
     pub took: Duration,
     /// Whether the generator kept up; if not, failures are not the server's.
     pub validity: Validity,
@@ -154,6 +156,7 @@ impl StepResult {
             attempted: statistics.arrivals.started.max(succeeded + failed),
             succeeded,
             failed,
+            begun: statistics.arrivals.started,
             took,
             validity,
             statistics,
@@ -168,6 +171,7 @@ impl StepResult {
             attempted: step.attempts,
             succeeded: step.attempts - failed,
             failed,
+            begun: step.attempts,
             took: step.duration(),
             validity: Validity::default(),
             statistics: Statistics::new(Instant::now(), Duration::from_secs(1)),
@@ -177,7 +181,7 @@ impl StepResult {
     /// Attempts begun a second.
     pub fn achieved_per_second(&self) -> Option<f64> {
         let seconds = self.took.as_secs_f64();
-        (seconds > 0.0).then(|| self.attempted as f64 / seconds)
+        (seconds > 0.0).then(|| self.begun as f64 / seconds)
     }
 
     /// The part of the attempts (0 to 1) that failed.

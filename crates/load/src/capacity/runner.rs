@@ -283,16 +283,20 @@ fn has_failed(step: &Step, statistics: &Statistics) -> bool {
 
 fn result(step: &Step, outcome: Outcome, registration: Option<Outcome>) -> StepResult {
     let mut statistics = outcome.statistics;
-    let begun = statistics.series.origin();
+    let started = statistics.series.origin();
     let took = statistics
         .arrivals
         .last
-        .map_or(outcome.time, |last| last.saturating_duration_since(begun));
+        .map_or(outcome.time, |last| last.saturating_duration_since(started));
+    let begun = statistics.arrivals.started;
     let is_part = step.workload == Workload::RegistrationsAndSessions;
     if let Some(registration) = registration.filter(|_| is_part) {
         let mut whole = registration.statistics;
         whole.merge(&statistics);
         statistics = whole;
     }
-    StepResult::new(step, statistics, took, outcome.validity)
+    StepResult {
+        begun,
+        ..StepResult::new(step, statistics, took, outcome.validity)
+    }
 }
