@@ -214,7 +214,13 @@ impl Assembly {
                 false => script.with_anytime(self.anytime),
             }
         });
-        script.map_err(|error| problems.add(1, error)).ok()
+        let line_of = |step: usize| self.lines.get(step).copied();
+        script
+            .map_err(|error| {
+                let line = error.step().and_then(line_of);
+                problems.add(line.unwrap_or(1), error);
+            })
+            .ok()
     }
 
     /// Waits for what has been gathered. A label within is a way to skip what stands before it, so there

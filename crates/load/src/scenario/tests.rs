@@ -239,7 +239,10 @@ fn what_cannot_be_is_refused_with_what_to_do() {
         ("name = 3\n", "a text in quotes"),
         ("[[caller]\n", "call.toml:1:"),
         ("[[caller]]\nexpect = 200\n", "before any request"),
-        ("[[caller]]\nsend = 200\n", "never waits for a request"),
+        (
+            "\n[[caller]]\nsend = 200\n",
+            "call.toml:2: step 0 sends a response",
+        ),
         (
             "[[caller]]\nsend = \"BYE\"\nexpect = 200\n",
             "a step does one thing",

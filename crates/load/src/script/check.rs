@@ -72,6 +72,21 @@ pub enum ScriptError {
     },
 }
 
+impl ScriptError {
+    /// The step that is wrong, counted from 0; `None` where it is the whole.
+    pub fn step(&self) -> Option<usize> {
+        match *self {
+            ScriptError::Empty | ScriptError::TooManySteps | ScriptError::NoRequest => None,
+            ScriptError::NoSuchStep { step, .. }
+            | ScriptError::NoSuchVariable { step, .. }
+            | ScriptError::NoSuchTimer { step, .. }
+            | ScriptError::NothingToAnswer { step }
+            | ScriptError::NoFirstRequest { step }
+            | ScriptError::ResponseFirst { step } => Some(step),
+        }
+    }
+}
+
 /// By step: what is still used of messages that have been received.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Needs {

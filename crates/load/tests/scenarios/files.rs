@@ -28,6 +28,20 @@ fn examples_are_sound() {
     assert!(read > 15, "{read}");
 }
 
+/// What the manual shows is sound.
+#[test]
+fn scenarios_of_the_manual_are_sound() {
+    let manual = include_str!("../../../../docs/scenarios.md");
+    let mut read = 0;
+    for block in manual.split("```toml\n").skip(1) {
+        let (text, _) = block.split_once("```").expect("an end");
+        let scenario = Scenario::read(Path::new("manual.toml"), text.as_bytes(), &options());
+        scenario.unwrap_or_else(|error| panic!("{error}\n{text}"));
+        read += 1;
+    }
+    assert_eq!(read, 4);
+}
+
 /// Those with two sides do what they say when the sides call each other.
 #[tokio::test]
 async fn examples_are_carried_out() {
