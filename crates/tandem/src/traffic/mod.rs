@@ -35,7 +35,7 @@ Exit status: 0 done, 1 something failed, 2 the arguments make no sense.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Send(send::Arguments),
+    Send(Box<send::Arguments>),
     Receive(receive::Arguments),
     Link(link::Arguments),
 }
@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
     };
     let outcome = runtime.block_on(async {
         match arguments.command {
-            Command::Send(arguments) => send::run(arguments).await,
+            Command::Send(arguments) => send::run(*arguments).await,
             Command::Receive(arguments) => receive::run(arguments).await,
             Command::Link(arguments) => link::run(&arguments),
         }

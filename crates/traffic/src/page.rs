@@ -1,0 +1,130 @@
+//! Results as a page.
+
+use report::{Axis, Colour, Machine, Page, Plot, Provenance, Section, Series};
+
+use crate::condition::Condition;
+use crate::encryption::Encryption;
+use crate::table;
+
+/// The page of an experiment; `command` repeats it.
+pub fn page(
+    conditions: &[Condition],
+    machine: Machine,
+    seed: u64,
+    command: &str,
+    parameters: Vec<(String, String)>,
+) -> Page {
+    let first = conditions.iter().flat_map(|one| &one.trials).next();
+    let title = match first {
+        Some(run) => format!("Raw traffic to {}", run.target),
+        None => "Raw traffic".to_owned(),
+    };
+    let mut page = Page::new(title).paragraph(
+        "Each packet carries the experiment, its number and when it was made. The receiver tells which came, in \
+         which order, how often and when, and sends some back.",
+    );
+    for note in table::notes(conditions) {
+        page = page.paragraph(note);
+    }
+    let mut fate = Section::new("What became of the packets").table(table::runs(conditions));
+    if let Some(trials) = table::trials(conditions) {
+        fate = fate.table(trials);
+    }
+    page = page.section(fate);
+    if let Some(encryption) = table::encryption(conditions) {
+        let mut section = Section::new("What encryption costs").table(encryption);
+        if has_sizes(conditions) {
+            section = section
+                .plot(by_size(
+                    conditions,
+                    "Encrypting a packet, by its size",
+                    Axis::new("Time", "ns").logarithmic(),
+                    |one| one.encrypt_nanoseconds,
+                ))
+                .plot(by_size(
+                    conditions,
+                    "Decrypting a packet, by its size",
+                    Axis::new("Time", "ns").logarithmic(),
+                    |one| one.decrypt_nanoseconds,
+                ));
+        }
+        page = page.section(section);
+    }
+    let mut delays = Section::new("Delays");
+    if has_sizes(conditions) {
+        delays = delays.plot(by_size(
+            conditions,
+            "Median round trip, by packet size",
+            Axis::new("Round trip", "ms").logarithmic(),
+            |one| one.round_trip_median_ms,
+        ));
+    }
+    page = page.section(delays.plot(over_time(conditions)));
+    if let Some(link) = table::link_share(conditions) {
+        page = page.section(Section::new("The link").table(link));
+    }
+    page.provenance(Provenance {
+        program: format!("tandem {}", env!("CARGO_PKG_VERSION")),
+        machine,
+        command: command.to_owned(),
+        seed,
+        parameters,
+    })
+}
+
+fn has_sizes(conditions: &[Condition]) -> bool {
+    let first = conditions.first().map(|one| one.size_bytes);
+    conditions.iter().any(|one| Some(one.size_bytes) != first)
+}
+
+/// A figure against the packet size, a line for each encryption.
+fn by_size(
+    conditions: &[Condition],
+    title: &str,
+    y: Axis,
+    value: fn(&Condition) -> report::Trials,
+) -> Plot {
+    let mut plot = Plot::new(title, Axis::new("Packet size", "bytes").logarithmic(), y);
+    for encryption in Encryption::ALL {
+        let points: Vec<(f64, Option<f64>)> = conditions
+            .iter()
+            .filter(|one| one.encryption == encryption)
+            .map(|one| (one.size_bytes as f64, value(one).mean))
+            .filter(|(_, mean)| mean.is_some())
+            .collect();
+        if !points.is_empty() {
+            let series = Series::new(encryption.label(), colour(encryption));
+            plot = plot.series(series.points(points));
+        }
+    }
+    plot
+}
+
+/// How the delay of the first trial of each condition went; of several sizes the first one's.
+fn over_time(conditions: &[Condition]) -> Plot {
+    let size = conditions.first().map_or(0, |one| one.size_bytes);
+    let mut plot = Plot::new(
+        format!("Mean one-way delay of packets of {size} bytes, second by second"),
+        Axis::new("Time", "s"),
+        Axis::new("One-way delay", "ms"),
+    );
+    for condition in conditions.iter().filter(|one| one.size_bytes == size) {
+        let Some(run) = condition.trials.first() else {
+            continue;
+        };
+        let seconds = run.receiver.per_second.iter().enumerate();
+        let points = seconds.map(|(index, second)| (index as f64, second.one_way_ms));
+        let series = Series::new(condition.encryption.label(), colour(condition.encryption));
+        plot = plot.series(series.points(points));
+    }
+    plot
+}
+
+fn colour(encryption: Encryption) -> Colour {
+    match encryption {
+        Encryption::None => Colour::Blue,
+        Encryption::Aes256Gcm => Colour::Green,
+        Encryption::ChaCha20Poly1305 => Colour::Orange,
+        Encryption::DesCfb => Colour::Purple,
+    }
+}
