@@ -26,6 +26,7 @@ fn scripts() -> Option<[Script; 4]> {
     };
     let ring = AnswerPlan {
         ring: Pause::Fixed(Duration::from_millis(300)),
+        ..AnswerPlan::default()
     };
     Some([
         builtin::call(&hold).ok()?,

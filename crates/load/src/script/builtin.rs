@@ -39,13 +39,17 @@ impl Default for CallPlan {
 pub struct AnswerPlan {
     /// From the 180 to the 200.
     pub ring: Pause,
+    /// How long the BYE is waited for. A callee whose caller has vanished then hangs up itself, and the call
+    /// has failed. Without, it waits for ever.
+    pub patience: Option<Duration>,
 }
 
 impl Default for AnswerPlan {
-    /// At once.
+    /// At once, and with an hour of patience: longer than calls are held.
     fn default() -> AnswerPlan {
         AnswerPlan {
             ring: Pause::Fixed(Duration::ZERO),
+            patience: Some(Duration::from_secs(3600)),
         }
     }
 }
@@ -116,7 +120,7 @@ pub fn call(plan: &CallPlan) -> Result<Script, BuiltinError> {
     Ok(Script::new("call", steps, Vec::new())?)
 }
 
-/// A callee: 180, 200 after ringing, and 200 to the BYE.
+/// A callee: 180, 200 after ringing, and 200 to the BYE; a BYE of its own where none comes.
 ///
 /// # Errors
 ///
@@ -134,16 +138,31 @@ pub fn answer(plan: &AnswerPlan) -> Result<Script, BuiltinError> {
     }
     // The BYE may come where the ACK was lost.
     let farewell = StepNumber(steps.len() as u16 + 3);
+    let hang_up = StepNumber(farewell.0 + 2);
+    let mut bye = Expect::request(Method::Bye);
+    if let Some(patience) = plan.patience {
+        bye = bye.within(patience, Some(hang_up));
+    }
     steps.extend([
         answer,
         Step::Expect(Expect::any_of([
             Alternative::request(Method::Ack, Then::Next),
             Alternative::request(Method::Bye, Then::Jump(farewell)),
         ])),
-        Step::Expect(Expect::request(Method::Bye)),
+        Step::Expect(bye),
         send(OK)?,
         Step::Complete,
     ]);
+    if plan.patience.is_some() {
+        steps.extend([
+            send(CALLEES_BYE)?,
+            Step::Expect(Expect::any_of([Alternative::response(
+                200..=699,
+                Then::Next,
+            )])),
+            Step::GiveUp,
+        ]);
+    }
     Ok(Script::new("answer", steps, Vec::new())?)
 }
 
@@ -264,6 +283,21 @@ Max-Forwards: 70
 {routes}
 From: <sip:{user}@{domain}>;tag={local_tag}
 To: <sip:{peer}@{domain}>{remote_tag}
+Call-ID: {call_id}
+CSeq: {cseq} BYE
+{authorization}
+Content-Length: 0
+
+";
+
+/// The BYE of who was called, and who may have been called by a stranger.
+const CALLEES_BYE: &str = "\
+BYE {target} SIP/2.0
+Via: SIP/2.0/{transport} {local_address};branch={branch}
+Max-Forwards: 70
+{routes}
+From: {local_party}
+To: {remote_party}
 Call-ID: {call_id}
 CSeq: {cseq} BYE
 {authorization}
@@ -403,13 +437,25 @@ mod tests {
         assert_eq!(call.kind(), &Kind::Call);
         assert_eq!(call.first(), &First::Sends);
         let ring = Pause::Fixed(Duration::from_secs(1));
-        for plan in [AnswerPlan::default(), AnswerPlan { ring }] {
+        let slow = AnswerPlan {
+            ring,
+            ..AnswerPlan::default()
+        };
+        for plan in [AnswerPlan::default(), slow] {
             let answer = answer(&plan).unwrap();
             assert_eq!(answer.first(), &First::Waits(Method::Invite));
-            let Some(Step::Send(farewell)) = answer.steps().iter().nth_back(1) else {
-                panic!("the last but one step answers the BYE");
+            let patient = answer.steps().iter().find_map(|step| match step {
+                Step::Expect(expect) => expect.on_timeout,
+                _ => None,
+            });
+            let hang_up = usize::from(patient.unwrap().0);
+            let [Step::Send(farewell), Step::Complete, Step::Send(bye)] =
+                &answer.steps()[hang_up - 2..=hang_up]
+            else {
+                panic!("the BYE is answered, and sent where none comes");
             };
             assert_eq!(farewell.template.status(), Some(200));
+            assert_eq!(bye.template.method(), Some(&Method::Bye));
         }
         assert_eq!(register().unwrap().kind(), &Kind::Registration);
         for script in [options(), ping()] {

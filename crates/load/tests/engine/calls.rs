@@ -9,7 +9,7 @@ use load::script::{Pause, ScriptId};
 use proptest::prelude::*;
 use sip::{Message, Method, Name, Transport};
 
-use super::world::{Fate, World, config, losing};
+use super::world::{Fate, From, World, config, losing};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -29,10 +29,13 @@ fn scripts(world: &mut World, hold: Duration, ring: Duration) -> ScriptId {
         hold: Pause::Fixed(hold),
         answer_within: Some(20 * SECOND),
     };
-    let ring = Pause::Fixed(ring);
+    let ring = AnswerPlan {
+        ring: Pause::Fixed(ring),
+        ..AnswerPlan::default()
+    };
     world.scripts(
         builtin::call(&plan).unwrap(),
-        builtin::answer(&AnswerPlan { ring }).unwrap(),
+        builtin::answer(&ring).unwrap(),
     )
 }
 
@@ -87,6 +90,39 @@ fn a_call_is_set_up_held_and_ended() {
         message.call_id(),
         Some(&call.attempt.call_id.to_string()[..])
     );
+}
+
+#[test]
+fn a_callee_whose_caller_has_vanished_hangs_up() {
+    let (mut world, script) = world(1, Transport::Udp, SECOND, Duration::ZERO);
+    world.fate = Box::new(|from, message| match message.method() {
+        Some(Method::Bye) if from == From::Callers => Fate::Lost,
+        _ => Fate::Arrives,
+    });
+    world.begin(script, 1, 2);
+    world.run(3590 * SECOND);
+    assert_eq!((world.callers.runs(), world.callees.runs()), (0, 1));
+    world.log.clear();
+    world.run(20 * SECOND);
+    // The caller has given the call up long ago.
+    assert_eq!(world.story(), "<BYE> 481/BYE");
+    let (_, bye) = world.messages.iter().nth_back(1).unwrap();
+    let bye = Message::read(bye.clone().into()).unwrap();
+    let parties = [Name::From, Name::To].map(|name| bye.header(name).unwrap());
+    assert!(
+        parties[0].starts_with("<sip:user2@example.org>;tag="),
+        "{parties:?}"
+    );
+    assert!(
+        parties[1].starts_with("<sip:user1@example.org>;tag="),
+        "{parties:?}"
+    );
+    assert_eq!(world.callees.runs(), 0);
+    let [callee] = ended(&world.callee_records)[..] else {
+        panic!("{:?}", world.callee_records);
+    };
+    assert!(matches!(callee.attempt.outcome, Outcome::Failed(_)));
+    assert!(!callee.is_bye_from_peer);
 }
 
 #[test]

@@ -56,6 +56,7 @@ impl Alone {
         };
         let ring = AnswerPlan {
             ring: Pause::Fixed(SECOND),
+            ..AnswerPlan::default()
         };
         let call = engine.add_script(Arc::new(builtin::call(&plan).unwrap()));
         engine.add_script(Arc::new(builtin::answer(&ring).unwrap()));

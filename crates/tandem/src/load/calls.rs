@@ -139,6 +139,9 @@ fn scripts(arguments: &Arguments) -> anyhow::Result<Vec<Script>> {
     })?;
     let answer = builtin::answer(&AnswerPlan {
         ring: Pause::Fixed(arguments.ring),
+        patience: AnswerPlan::default()
+            .patience
+            .map(|patience| patience.saturating_add(arguments.hold)),
     })?;
     let (caller, callee) = match &arguments.scenario {
         None => (call, answer),
