@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 
 use super::carrier::Waker;
 use super::error::LoadError;
+use super::media::MediaTotal;
 use super::plan::LoadPlan;
 use super::usage::ProcessorTime;
 use crate::engine::Counters;
@@ -77,6 +78,8 @@ pub(super) struct Report {
     /// Users who have no connection.
     pub(super) unconnected_users: u32,
     pub(super) processor: ProcessorTime,
+    /// Of a run that is over, where calls have media.
+    pub(super) media: Option<Box<MediaTotal>>,
 }
 
 impl Report {
@@ -91,6 +94,11 @@ impl Report {
         self.unconnected += other.unconnected;
         self.unconnected_users += other.unconnected_users;
         self.processor += other.processor;
+        match (&mut self.media, other.media) {
+            (Some(ours), Some(theirs)) => ours.merge(&theirs),
+            (ours @ None, theirs) => *ours = theirs,
+            (Some(_), None) => {}
+        }
     }
 }
 

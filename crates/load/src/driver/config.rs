@@ -9,6 +9,7 @@ use sip::{Peer, Transport};
 use sip_net::SipNetConfig;
 
 use super::background::Background;
+use super::media::MediaPlan;
 use super::plan::What;
 use crate::engine::EngineConfig;
 use crate::record::Record;
@@ -57,6 +58,8 @@ pub struct RunConfig {
     pub connect_within: Duration,
     /// Other traffic beside the calls.
     pub background: Option<Background>,
+    /// Media of the calls, where they have any.
+    pub media: Option<MediaPlan>,
     /// Where each worker puts the records of what has ended, many at a time. Where nobody takes them, workers
     /// wait.
     pub records: Option<SyncSender<Vec<Record>>>,
@@ -85,6 +88,7 @@ impl Default for RunConfig {
             transports: SipNetConfig::default(),
             connect_within: Duration::from_secs(30),
             background: None,
+            media: None,
             records: None,
             interval: Duration::from_secs(1),
             seed: 0,

@@ -18,6 +18,7 @@ use super::background::{BackgroundTotal, Running};
 use super::command::{Command, Control, Mailbox, Reply, Report};
 use super::config::{Connections, Role, RunConfig};
 use super::error::LoadError;
+use super::media::{CallsWithMedia, MediaTotal};
 use super::phase::Population;
 use super::plan::LoadPlan;
 use super::usage::ProcessorTime;
@@ -93,6 +94,8 @@ pub struct Outcome {
     pub processor: ProcessorTime,
     /// The background traffic since the users were started, where there is any.
     pub background: Option<BackgroundTotal>,
+    /// The media of calls, where they have any.
+    pub media: Option<Box<MediaTotal>>,
 }
 
 impl LoadRun {
@@ -331,7 +334,7 @@ impl LoadRun {
                 finished.add(*report);
             }
         }
-        let Some(sum) = finished.sum else {
+        let Some(mut sum) = finished.sum else {
             return Err(LoadError::Stopped);
         };
         self.processor = sum.processor;
@@ -346,6 +349,7 @@ impl LoadRun {
             processor: sum.processor - processor,
             background: self.background.as_ref().map(Running::total),
             statistics: sum.statistics.clone(),
+            media: sum.media.take(),
         };
         self.show(started, sum);
         Ok(outcome)
@@ -436,6 +440,16 @@ fn begin_worker(
             return;
         }
     };
+    let media = match CallsWithMedia::open(config) {
+        Ok(media) => media,
+        Err(error) => {
+            told.send(Err(error)).ok();
+            return;
+        }
+    };
+    if let Some(media) = &media {
+        users.engine.set_media(Box::new(media.clone()));
+    }
     let (commands, obeyed) = mpsc::channel();
     let built = Built {
         mailbox: Mailbox::new(commands, setup.carrier.waker()),
@@ -448,6 +462,7 @@ fn begin_worker(
     worker::run(worker::Parts {
         users,
         carrier: setup.carrier,
+        media,
         population,
         commands: obeyed,
         replies,

@@ -210,7 +210,7 @@ fn port(
 }
 
 /// The address that users send from.
-fn local_ip(config: &RunConfig) -> io::Result<IpAddr> {
+pub(super) fn local_ip(config: &RunConfig) -> io::Result<IpAddr> {
     if let Some(local) = config.local_ip {
         return Ok(local);
     }

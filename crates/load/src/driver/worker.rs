@@ -12,6 +12,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::carrier::Carrier;
 use super::command::{Command, Reply, Report};
 use super::error::LoadError;
+use super::media::CallsWithMedia;
 use super::phase::{Phase, Population, Turn};
 use super::usage;
 use super::users::Users;
@@ -36,6 +37,7 @@ const OLDEST_RECORD: Duration = Duration::from_secs(1);
 pub(super) struct Parts {
     pub(super) users: Users,
     pub(super) carrier: Carrier,
+    pub(super) media: Option<CallsWithMedia>,
     pub(super) population: Population,
     pub(super) commands: Receiver<Command>,
     pub(super) replies: UnboundedSender<Reply>,
@@ -52,6 +54,7 @@ pub(super) fn run(parts: Parts) {
     let Parts {
         users,
         mut carrier,
+        media,
         population,
         commands,
         replies,
@@ -68,6 +71,7 @@ pub(super) fn run(parts: Parts) {
         statistics: Statistics::new(Instant::now(), interval),
         interval,
         records: records.map(Records::new),
+        media,
         population,
         phase: Phase::idle(),
         target,
@@ -89,6 +93,7 @@ struct Worker {
     statistics: Statistics,
     interval: Duration,
     records: Option<Records>,
+    media: Option<CallsWithMedia>,
     population: Population,
     phase: Phase,
     target: (Transport, SocketAddr),
@@ -198,7 +203,8 @@ impl Worker {
                 self.users.engine.abandon(now);
                 self.take_records(now);
                 self.hand_on_records();
-                let report = self.report(now, carrier);
+                let mut report = self.report(now, carrier);
+                report.media = self.media.as_ref().map(CallsWithMedia::finish);
                 self.phase = Phase::idle();
                 return self.tell(Reply::Finished(Box::new(report)));
             }
@@ -213,6 +219,9 @@ impl Worker {
     }
 
     fn take_records(&mut self, now: Instant) {
+        if let Some(media) = &self.media {
+            media.stop_those_due(now);
+        }
         while let Some(record) = self.users.engine.poll_record() {
             self.phase.record(&record);
             self.statistics.record(&record);
@@ -244,6 +253,7 @@ impl Worker {
             unconnected: self.users.unopened(),
             unconnected_users: self.users.unconnected_users(),
             processor: usage::of_thread(),
+            media: None,
         }
     }
 

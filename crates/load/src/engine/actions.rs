@@ -119,6 +119,7 @@ impl Engine {
             branch: run.branches,
             step: run.step,
             now: turn.moment.now,
+            media: self.local_media(index),
         };
         let mut ink = Ink {
             rng: &mut self.rng,

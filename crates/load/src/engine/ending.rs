@@ -42,6 +42,7 @@ impl Engine {
             Some(_) => turn.moment.received,
             None => now,
         };
+        self.end_media(index);
         self.write_record(script, index, outcome, ended);
         self.release_user(script, index, outcome, now);
         if outcome == Outcome::Unfinished {

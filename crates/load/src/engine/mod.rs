@@ -63,6 +63,7 @@ mod connections;
 mod counters;
 mod ending;
 mod identity;
+mod media;
 mod outbox;
 mod received;
 mod remnants;
@@ -94,6 +95,7 @@ pub use config::{
     Connection, ConnectionId, Directory, EngineConfig, Listed, RegistrationPlan, Timers, UserRange,
 };
 pub use counters::Counters;
+pub use media::{CallMedia, LocalMedia};
 
 use connections::Connections;
 use identity::{Identity, Owner};
@@ -133,6 +135,7 @@ pub struct Engine {
     scratch: Vec<u8>,
     outbox: Outbox,
     records: VecDeque<Record>,
+    media: Option<Box<dyn CallMedia>>,
     /// Users who are to begin something again.
     returning: VecDeque<u32>,
     repetitions_left: Option<u64>,
@@ -231,6 +234,7 @@ impl Engine {
             scratch: Vec::new(),
             outbox: Outbox::default(),
             records: VecDeque::new(),
+            media: None,
             returning: VecDeque::new(),
             repetitions_left: None,
             in_flight: 0,
@@ -601,6 +605,7 @@ impl Engine {
         if is_registration && let Some(user) = self.users.get_mut(place) {
             user.registering = index;
         }
+        self.begin_media(&script, index, Side::Caller);
         self.advance(&script, index, &Turn::at(now));
         self.settle(&script, index, now);
         Ok(())

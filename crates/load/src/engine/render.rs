@@ -8,6 +8,7 @@ use super::authentication::Challenged;
 use super::config::EngineConfig;
 use super::connections::ConnectionText;
 use super::identity::{Identity, RunName, write_decimal};
+use super::media::LocalMedia;
 use super::received::Received;
 use super::run::{NOBODY, Run};
 use super::time::Time;
@@ -31,6 +32,7 @@ pub(super) struct Scene<'a> {
     pub(super) branch: u16,
     pub(super) step: StepNumber,
     pub(super) now: Time,
+    pub(super) media: Option<LocalMedia>,
 }
 
 /// What is used up by writing.
@@ -160,6 +162,7 @@ impl Scene<'_> {
             }
             Slot::MediaIp => out.extend_from_slice(connection.media_ip().as_bytes()),
             Slot::MediaPort => write_decimal(self.media_port().into(), out),
+            Slot::MediaSource => self.write_media_source(out),
             Slot::Contact => self.write_contact(out),
             Slot::Target => self.write_target(out),
             Slot::Routes => self.write_routes(out),
@@ -234,7 +237,21 @@ impl Scene<'_> {
         }
     }
 
+    /// A source needs an attribute to be told; its name is one (RFC 5576 section 4.1).
+    fn write_media_source(&self, out: &mut Vec<u8>) {
+        if let Some(media) = self.media {
+            out.extend_from_slice(b"a=ssrc:");
+            write_decimal(media.source.into(), out);
+            out.extend_from_slice(b" cname:tandem@");
+            out.extend_from_slice(self.connection.media_ip().as_bytes());
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+
     fn media_port(&self) -> u16 {
+        if let Some(media) = self.media {
+            return media.port;
+        }
         let ports = u32::from(self.config.media_ports.max(1));
         let place = (self.run.user_number % ports) as u16;
         self.config.media_port.wrapping_add(place.wrapping_mul(2))

@@ -133,6 +133,8 @@ impl Engine {
         learn_caller(run, request);
         note_request(run, request, branch);
         self.insert_in_table(index, hash);
+        self.begin_media(&script, index, Side::Callee);
+        self.describe_media(index, request.body);
         // Up to where it waits for the request.
         self.advance(&script, index, &Turn::at(turn.moment.now));
         if !self.offer(&script, index, turn) {
@@ -175,6 +177,7 @@ impl Engine {
                         }
                         if *method == Method::Bye {
                             run.dialog.is_ended = true;
+                            self.end_media(index);
                         }
                         if !self.offer(script, index, turn) {
                             self.answer_unexpected(script, index, request, turn);
@@ -221,12 +224,20 @@ impl Engine {
         if !run.times.acknowledged.is_known() {
             run.times.acknowledged = turn.moment.received;
         }
-        if run.notes.is_bye_wanted {
-            run.notes.is_bye_wanted = false;
+        let is_bye_wanted = std::mem::take(&mut run.notes.is_bye_wanted);
+        if status < 300 {
+            self.describe_media(index, request.body);
+            self.media_acknowledged(index);
+        }
+        if is_bye_wanted {
             self.hang_up(script, index, turn.moment.now);
             return;
         }
-        if run.state == State::Lingering || self.offer(script, index, turn) {
+        let is_lingering = self
+            .runs
+            .get(index)
+            .is_some_and(|run| run.state == State::Lingering);
+        if is_lingering || self.offer(script, index, turn) {
             return;
         }
         if let Some(run) = self.runs.get_mut(index) {

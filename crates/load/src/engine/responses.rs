@@ -238,6 +238,10 @@ impl Engine {
             self.finish(script, index, outcome, turn);
             return;
         }
+        if is_invite && status < 300 {
+            self.describe_media(index, response.body);
+            self.media_answered(index);
+        }
         if is_expected && self.offer(script, index, turn) {
             return;
         }

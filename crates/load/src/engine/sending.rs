@@ -153,6 +153,7 @@ impl Engine {
             branch: numbers.branch,
             step: number,
             now: turn.moment.now,
+            media: self.local_media(index),
         };
         let mut none = Vec::new();
         let user = self.users.get_mut(run.user);
@@ -279,6 +280,7 @@ impl Engine {
                 if !run.times.bye.is_known() {
                     run.times.bye = now;
                 }
+                self.end_media(index);
             }
             _ => {}
         }
@@ -496,6 +498,7 @@ impl Engine {
             branch: 0,
             step: run.step,
             now: turn.moment.now,
+            media: self.local_media(index),
         };
         let mut ink = Ink {
             rng: &mut self.rng,
@@ -511,12 +514,16 @@ impl Engine {
             self.outbox.discard(start);
             return Err(Failed(Failure::Script));
         }
+        let is_callee = run.side == Side::Callee;
         let begins_dialog = run.dialog.own_tag == 0 || answered.tag_of_to().is_none();
-        if run.side == Side::Callee && begins_dialog {
+        if is_callee && begins_dialog {
             self.learn_answered_tag(index, &send.template, start..end);
         }
         if is_invite {
             self.note_answer(index, send, status, cseq, (start, end), turn.moment.now);
+            if is_callee && (200..300).contains(&status) {
+                self.media_answered(index);
+            }
         } else {
             self.note_response(index, status, is_bye, (start, end), turn.moment.now);
         }

@@ -207,6 +207,13 @@ impl Media {
         self.table.put(call, stream);
     }
 
+    /// The call plays nothing more, and hears what is under way until it is [stopped](Media::stop).
+    pub fn hush(&mut self, call: CallId) {
+        if let Some(stream) = self.table.stream(call) {
+            stream.hush();
+        }
+    }
+
     /// The call is over. Tells what its media did; nothing if they never began.
     pub fn stop(&mut self, now: Instant, call: CallId) -> MediaReport {
         let Some(mut stream) = self.table.remove(call) else {

@@ -141,6 +141,11 @@ impl MediaPort {
         media.start(Instant::now(), call, mode, remote);
     }
 
+    /// The call plays nothing more, and hears what is under way until it is stopped.
+    pub fn hush(&self, call: CallId) {
+        self.media().hush(call);
+    }
+
     /// The call is over: what its media did.
     pub fn stop(&self, call: CallId) -> MediaReport {
         let mut media = self.media();

@@ -30,6 +30,8 @@ pub(super) struct Stream {
     pub(super) mode: Mode,
     pub(super) remote: Remote,
     voice: Option<Voice>,
+    /// Whether nothing more is said.
+    is_hushed: bool,
     /// What we sent before the other side held the call.
     paused: Option<Voice>,
     source: Option<Source>,
@@ -77,6 +79,7 @@ impl Stream {
             mode,
             remote,
             voice: None,
+            is_hushed: false,
             paused: Some(Voice {
                 started: now,
                 due: now,
@@ -108,7 +111,13 @@ impl Stream {
 
     /// When the next packet is due, of those that talk.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.voice.as_ref().map(|voice| voice.due)
+        let voice = self.voice.as_ref().filter(|_| !self.is_hushed);
+        voice.map(|voice| voice.due)
+    }
+
+    /// Says nothing more, but goes on hearing.
+    pub(super) fn hush(&mut self) {
+        self.is_hushed = true;
     }
 
     pub(super) fn source(&self) -> Option<&Source> {

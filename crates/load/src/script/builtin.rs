@@ -261,6 +261,7 @@ t=0 0
 m=audio {media_port} RTP/AVP 0 8
 a=rtpmap:0 PCMU/8000
 a=rtpmap:8 PCMA/8000
+{media_source}
 ";
 
 const ACK: &str = "\
@@ -338,6 +339,7 @@ c=IN IP{media_ip_version} {media_ip}
 t=0 0
 m=audio {media_port} RTP/AVP 0
 a=rtpmap:0 PCMU/8000
+{media_source}
 ";
 
 const OK: &str = "\

@@ -98,6 +98,9 @@ pub enum Slot {
     MediaIpVersion,
     /// The port for media of this run (`media_port`).
     MediaPort,
+    /// A whole line: the source of this run's media (`media_source`; RFC 5576 section 4.1). Nothing where there
+    /// are no media.
+    MediaSource,
     /// The URI at which our user is reached, without angle brackets (`contact`).
     Contact,
     /// The URI that a request within the dialog is for: the peer's Contact (`target`; RFC 3261 section
@@ -190,7 +193,7 @@ pub enum TemplateError {
 impl Template {
     /// Reads a template from text. Slots are names in braces; a brace itself is written twice. Lines end
     /// with LF or CRLF and are written with CRLF. A slot of whole lines ([`Slot::Routes`],
-    /// [`Slot::Authorization`], [`Slot::Echo`]) has a line of its own, of which nothing is left where the
+    /// [`Slot::Authorization`], [`Slot::MediaSource`], [`Slot::Echo`]) has a line of its own, of which nothing is left where the
     /// slot is empty. White space at the beginning of the first line is passed over.
     ///
     /// # Errors
@@ -502,7 +505,10 @@ impl Slot {
 
     /// Whether it stands for whole lines, with their ends.
     pub(crate) fn is_lines(&self) -> bool {
-        matches!(self, Slot::Routes | Slot::Authorization(_) | Slot::Echo(_))
+        matches!(
+            self,
+            Slot::Routes | Slot::Authorization(_) | Slot::Echo(_) | Slot::MediaSource
+        )
     }
 
     /// Whether it says something of the last message received.

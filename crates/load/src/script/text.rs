@@ -95,6 +95,7 @@ pub(super) fn by_name(name: &str) -> Option<Slot> {
         "media_ip" => Slot::MediaIp,
         "media_ip_version" => Slot::MediaIpVersion,
         "media_port" => Slot::MediaPort,
+        "media_source" => Slot::MediaSource,
         "contact" => Slot::Contact,
         "target" => Slot::Target,
         "routes" => Slot::Routes,

@@ -1,0 +1,255 @@
+//! The media of a worker's calls: its engine tells of the calls, ports carry what they play and hear.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::config::RunConfig;
+use super::error::LoadError;
+use super::setup::local_ip;
+use crate::engine::{CallMedia, LocalMedia};
+use crate::media::{
+    CallId, Clip, MediaConfig, MediaPort, MediaReport, MediaStatistics, Mode, Remote, Strays,
+};
+use crate::record::Side;
+
+/// How long a call goes on hearing when it is over: what is under way on the network, and in our own
+/// buffers, is not lost then.
+const LINGER: Duration = Duration::from_millis(200);
+
+/// What calls do with their media.
+#[derive(Clone, Debug)]
+pub struct MediaPlan {
+    /// What is played.
+    pub clip: Clip,
+    /// What callers do: they play it as a rule.
+    pub callers: Mode,
+    /// What callees do.
+    pub callees: Mode,
+}
+
+/// What the media of a run did.
+#[derive(Clone, Debug, Default)]
+pub struct MediaTotal {
+    /// Calls of our callers.
+    pub callers: MediaStatistics,
+    /// Calls that our callees answered.
+    pub callees: MediaStatistics,
+    /// Calls that were answered, but whose other side has not said where it listens for G.711.
+    pub undescribed: u64,
+    /// Calls for which there was no room.
+    pub without_room: u64,
+    /// What came that belonged to no call, since the users were started.
+    pub strays: Strays,
+}
+
+impl MediaTotal {
+    /// Adds what another worker's did.
+    pub(super) fn merge(&mut self, other: &MediaTotal) {
+        self.callers.merge(&other.callers);
+        self.callees.merge(&other.callees);
+        self.undescribed += other.undescribed;
+        self.without_room += other.without_room;
+        self.add_strays(other.strays);
+    }
+
+    fn add_strays(&mut self, strays: Strays) {
+        self.strays.media += strays.media;
+        self.strays.control += strays.control;
+        self.strays.malformed += strays.malformed;
+    }
+}
+
+/// The calls of a worker that have media. Its engine has a clone.
+#[derive(Clone, Debug)]
+pub(super) struct CallsWithMedia(Arc<Mutex<Calls>>);
+
+#[derive(Debug)]
+struct Calls {
+    callers: Option<Party>,
+    callees: Option<Party>,
+    calls: HashMap<u32, Call>,
+    /// Calls that are over and still hear, the oldest first.
+    lingering: VecDeque<(Instant, Side, CallId)>,
+    total: MediaTotal,
+}
+
+/// One side of calls. Each has a port of its own: a packet that is sent back would belong to either side
+/// otherwise.
+#[derive(Debug)]
+struct Party {
+    port: MediaPort,
+    mode: Mode,
+}
+
+#[derive(Debug)]
+struct Call {
+    side: Side,
+    id: CallId,
+    local: LocalMedia,
+    remote: Option<Remote>,
+    is_answered: bool,
+}
+
+impl CallsWithMedia {
+    /// Opens the ports of a worker; none where calls have no media.
+    pub(super) fn open(config: &RunConfig) -> Result<Option<CallsWithMedia>, LoadError> {
+        let Some(plan) = &config.media else {
+            return Ok(None);
+        };
+        let address = local_ip(config)?;
+        if address.is_unspecified() {
+            return Err(LoadError::Settings(
+                "descriptions of media name an address: say which one is ours",
+            ));
+        }
+        let open = |has_users: bool, mode| -> Result<Option<Party>, LoadError> {
+            if !has_users {
+                return Ok(None);
+            }
+            let port = MediaPort::open(MediaConfig {
+                clip: plan.clip.clone(),
+                ..MediaConfig::new(address)
+            })?;
+            Ok(Some(Party { port, mode }))
+        };
+        let calls = Calls {
+            callers: open(config.role.has_callers(), plan.callers)?,
+            callees: open(config.role.has_callees(), plan.callees)?,
+            calls: HashMap::new(),
+            lingering: VecDeque::new(),
+            total: MediaTotal::default(),
+        };
+        Ok(Some(CallsWithMedia(Arc::new(Mutex::new(calls)))))
+    }
+
+    /// Ends the media of calls that have been over for long enough.
+    pub(super) fn stop_those_due(&self, now: Instant) {
+        self.lock().stop_those_due(now);
+    }
+
+    /// Waits until nothing is under way any more, and tells what the media did since it was asked last.
+    pub(super) fn finish(&self) -> Box<MediaTotal> {
+        let mut calls = self.lock();
+        let last = calls.lingering.back().map(|(until, ..)| *until);
+        if let Some(last) = last {
+            std::thread::sleep(last.saturating_duration_since(Instant::now()));
+            calls.stop_those_due(last);
+        }
+        let mut total = std::mem::take(&mut calls.total);
+        for party in [&calls.callers, &calls.callees].into_iter().flatten() {
+            total.add_strays(party.port.counters().strays);
+        }
+        Box::new(total)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Calls> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Calls {
+    fn party(&self, side: Side) -> Option<&Party> {
+        match side {
+            Side::Caller => self.callers.as_ref(),
+            Side::Callee => self.callees.as_ref(),
+        }
+    }
+
+    fn stop_those_due(&mut self, now: Instant) {
+        while let Some((_, side, id)) = self.lingering.pop_front_if(|(until, ..)| *until <= now) {
+            let report = match self.party(side) {
+                Some(party) => party.port.stop(id),
+                None => MediaReport::default(),
+            };
+            match side {
+                Side::Caller => self.total.callers.record(&report),
+                Side::Callee => self.total.callees.record(&report),
+            }
+        }
+    }
+
+    /// Begins what can begin: both sides hear from the answer on, callees who play do so from the ACK on, when
+    /// the caller surely knows to whom it listens.
+    fn start(&mut self, call: u32, is_acknowledged: bool) {
+        let Some(call) = self.calls.get(&call) else {
+            return;
+        };
+        let (Some(party), Some(remote)) = (self.party(call.side), call.remote) else {
+            return;
+        };
+        if is_acknowledged || call.side == Side::Caller || party.mode != Mode::Talk {
+            party.port.start(call.id, party.mode, remote);
+        }
+    }
+}
+
+impl CallMedia for CallsWithMedia {
+    fn begin(&mut self, call: u32, side: Side) {
+        let mut calls = self.lock();
+        let found = calls.party(side).and_then(|party| {
+            let id = party.port.reserve()?;
+            let local = LocalMedia {
+                port: party.port.address().port(),
+                source: party.port.ssrc(id)?,
+            };
+            Some((id, local))
+        });
+        match found {
+            Some((id, local)) => {
+                let media = Call {
+                    side,
+                    id,
+                    local,
+                    remote: None,
+                    is_answered: false,
+                };
+                calls.calls.insert(call, media);
+            }
+            None => calls.total.without_room += 1,
+        }
+    }
+
+    fn local(&self, call: u32) -> Option<LocalMedia> {
+        self.lock().calls.get(&call).map(|call| call.local)
+    }
+
+    fn describe(&mut self, call: u32, description: &[u8]) {
+        if let Some(call) = self.lock().calls.get_mut(&call)
+            && let Ok(remote) = Remote::read(description, false)
+        {
+            call.remote = Some(remote);
+        }
+    }
+
+    fn answered(&mut self, call: u32) {
+        let mut calls = self.lock();
+        if let Some(call) = calls.calls.get_mut(&call) {
+            call.is_answered = true;
+        }
+        calls.start(call, false);
+    }
+
+    fn acknowledged(&mut self, call: u32) {
+        self.lock().start(call, true);
+    }
+
+    fn end(&mut self, call: u32) {
+        let mut calls = self.lock();
+        let Some(call) = calls.calls.remove(&call) else {
+            return;
+        };
+        let Some(party) = calls.party(call.side) else {
+            return;
+        };
+        if call.is_answered && call.remote.is_some() {
+            party.port.hush(call.id);
+            let until = Instant::now() + LINGER;
+            calls.lingering.push_back((until, call.side, call.id));
+        } else {
+            // It never began.
+            party.port.stop(call.id);
+            calls.total.undescribed += u64::from(call.is_answered);
+        }
+    }
+}
