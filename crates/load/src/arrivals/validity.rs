@@ -56,8 +56,16 @@ pub enum Objection {
         /// Of these, begun.
         started: u64,
     },
-    /// Arrivals were not begun because as many attempts as allowed were in flight: the loop was not open.
+    /// Arrivals were not begun because as many attempts as allowed were in flight. That alone says that the
+    /// server did not keep up; but where the generator was slow, too, it may have been its own doing.
     Full {
+        /// How many.
+        not_started: u64,
+        /// Of how many.
+        scheduled: u64,
+    },
+    /// Arrivals were not begun because there was nobody to begin them.
+    Unable {
         /// How many.
         not_started: u64,
         /// Of how many.
@@ -88,9 +96,17 @@ impl Validity {
                 started: arrivals.started,
             });
         }
-        if arrivals.not_started as f64 > allowed {
+        let unable = arrivals.not_started - arrivals.held_back;
+        if unable as f64 > allowed {
+            objections.push(Objection::Unable {
+                not_started: unable,
+                scheduled,
+            });
+        }
+        // A generator that was punctual all the time did not make the others wait: the server did.
+        if arrivals.held_back as f64 > allowed && !objections.is_empty() {
             objections.push(Objection::Full {
-                not_started: arrivals.not_started,
+                not_started: arrivals.held_back,
                 scheduled,
             });
         }
@@ -143,6 +159,13 @@ impl fmt::Display for Objection {
                 f,
                 "{not_started} of {scheduled} attempts were not begun because as many as allowed were in flight"
             ),
+            Objection::Unable {
+                not_started,
+                scheduled,
+            } => write!(
+                f,
+                "{not_started} of {scheduled} attempts were not begun because their users had no connection"
+            ),
         }
     }
 }
@@ -176,15 +199,15 @@ mod tests {
     use super::*;
 
     /// A run of a thousand arrivals of which some were late, and some not begun.
-    fn run(late: u64, not_started: u64) -> Statistics {
+    fn run(late: u64, held_back: u64) -> Statistics {
         let started = Instant::now();
         let mut statistics = Statistics::new(started, Duration::from_secs(1));
         for number in 0..1000 {
             let lateness = Duration::from_millis(if number < late { 500 } else { 1 });
-            if number < 1000 - not_started {
+            if number < 1000 - held_back {
                 statistics.note_started(started, started + lateness);
             } else {
-                statistics.note_not_started(started);
+                statistics.note_held_back(started);
             }
         }
         statistics
@@ -220,13 +243,32 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_that_was_closed_is_not_open() {
-        let verdict = judge(&run(0, 200), 1000);
+    fn a_server_that_does_not_keep_up_makes_no_run_invalid() {
+        let punctual = run(0, 200);
+        assert!(judge(&punctual, 1000).is_valid());
+        assert_eq!(punctual.arrivals.held_back, 200);
+        // Where the generator was late, it may have been its own doing.
+        let verdict = judge(&run(100, 200), 1000);
         let full = Objection::Full {
             not_started: 200,
             scheduled: 1000,
         };
-        assert_eq!(verdict.objections, [full]);
+        assert_eq!(verdict.objections.len(), 2);
+        assert_eq!(verdict.objections[1], full);
+    }
+
+    #[test]
+    fn attempts_that_nobody_could_begin_make_it_invalid() {
+        let mut statistics = run(0, 0);
+        for _ in 0..100 {
+            statistics.note_not_started(Instant::now());
+        }
+        let verdict = judge(&statistics, 1100);
+        let unable = Objection::Unable {
+            not_started: 100,
+            scheduled: 1100,
+        };
+        assert_eq!(verdict.objections, [unable]);
     }
 
     #[test]

@@ -326,6 +326,8 @@ impl Phase {
                     };
                     match begun {
                         Ok(()) => statistics.note_started(due, now),
+                        // The far end has not answered what was begun before.
+                        Err(NotBegun::Full | NotBegun::Busy) => statistics.note_held_back(due),
                         Err(_) => statistics.note_not_started(due),
                     }
                 }

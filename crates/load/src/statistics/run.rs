@@ -13,8 +13,8 @@ use crate::record::{
 
 /// Everything that was measured in a run, by one worker or, merged, by all.
 ///
-/// A driver calls [`note_started`](Self::note_started) or [`note_not_started`](Self::note_not_started) for
-/// each arrival of its schedule and [`record`](Self::record) for each record of its engine.
+/// A driver calls [`note_started`](Self::note_started), [`note_held_back`](Self::note_held_back) or
+/// [`note_not_started`](Self::note_not_started) for each arrival of its schedule and [`record`](Self::record) for each record of its engine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Statistics {
     /// What the schedule wanted.
@@ -67,8 +67,10 @@ pub struct ArrivalCounts {
     pub offered: u64,
     /// Of these, begun.
     pub started: u64,
-    /// Of these, not begun because as many as allowed were in flight.
+    /// Of these, not begun.
     pub not_started: u64,
+    /// Of those not begun: as many as allowed were in flight, because the far end had not kept up.
+    pub held_back: u64,
     /// When the last one was begun.
     pub last: Option<Instant>,
 }
@@ -150,6 +152,12 @@ impl Statistics {
     }
 
     /// An arrival was due then and nothing began, because as many attempts as allowed were in flight.
+    pub fn note_held_back(&mut self, due: Instant) {
+        self.arrivals.held_back += 1;
+        self.note_not_started(due);
+    }
+
+    /// An arrival was due then and nothing began for another reason: there was no connection.
     pub fn note_not_started(&mut self, due: Instant) {
         self.arrivals.offered += 1;
         self.arrivals.not_started += 1;
@@ -208,6 +216,7 @@ impl Statistics {
         self.arrivals.offered += arrivals.offered;
         self.arrivals.started += arrivals.started;
         self.arrivals.not_started += arrivals.not_started;
+        self.arrivals.held_back += arrivals.held_back;
         self.arrivals.last = self.arrivals.last.max(arrivals.last);
         self.calls.merge(*calls);
         self.served.merge(*served);

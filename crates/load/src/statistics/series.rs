@@ -14,7 +14,7 @@ use super::sketch::Sketch;
 pub struct Interval {
     /// Arrivals that were due.
     pub offered: u64,
-    /// Of these, not begun because as many attempts as allowed were in flight.
+    /// Of these, not begun.
     pub not_started: u64,
     /// Attempts begun.
     pub started: u64,

@@ -11,7 +11,7 @@ use serde::Serialize;
 use sip_net::WireStatistics;
 
 use super::results::{Registered, Results};
-use super::tables;
+use super::{media, tables};
 
 /// What was measured in a run.
 #[derive(Debug, Serialize)]
@@ -46,6 +46,8 @@ pub(super) struct Run {
     generator: Generator,
     wire: Wire,
     background: Option<Background>,
+    /// The media of the calls.
+    media: Option<media::Summary>,
     /// How long an interval is.
     interval_seconds: f64,
     intervals: Vec<OneInterval>,
@@ -56,6 +58,8 @@ struct Arrivals {
     offered: u64,
     started: u64,
     not_started: u64,
+    /// Of these, because as many as allowed were in flight.
+    held_back: u64,
 }
 
 /// What the generator took and what it saw.
@@ -153,6 +157,7 @@ impl Run {
                 offered: statistics.arrivals.offered,
                 started: statistics.arrivals.started,
                 not_started: statistics.arrivals.not_started,
+                held_back: statistics.arrivals.held_back,
             },
             calls: counts(statistics.calls),
             served: counts(statistics.served),
@@ -181,6 +186,7 @@ impl Run {
                 received: total.received,
                 seconds: total.time.as_secs_f64(),
             }),
+            media: results.media().map(media::Summary::new),
             interval_seconds: statistics.series.width().as_secs_f64(),
             intervals: statistics
                 .series

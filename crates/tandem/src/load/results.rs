@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use load::arrivals::{Pattern, Validity};
-use load::driver::{BackgroundTotal, Outcome, Pace, ProcessorTime};
+use load::driver::{BackgroundTotal, MediaTotal, Outcome, Pace, ProcessorTime};
 use load::engine::Counters;
 use load::statistics::{Ends, Statistics};
 
-use report::{Document, Machine, Page, Provenance, Section, format_count, format_number};
+use report::{Document, Machine, Page, Provenance, Section, Table, format_count, format_number};
 use serde::Serialize;
 use sip_net::WireStatistics;
 
@@ -17,7 +17,7 @@ use super::common::Outputs;
 use super::document::Run;
 use super::exit::Ending;
 use super::job::Job;
-use super::{page, tables};
+use super::{media, page, tables};
 use crate::demo::command_line;
 use crate::perf::output::{print, width, write};
 
@@ -42,6 +42,7 @@ pub(super) struct Results {
     wire: WireStatistics,
     processor: ProcessorTime,
     background: Option<BackgroundTotal>,
+    media: Option<Box<MediaTotal>>,
 }
 
 /// What came of the registrations before a run.
@@ -99,6 +100,7 @@ impl Results {
             wire: last.map(|last| last.wire).unwrap_or_default(),
             processor: last.map(|last| last.processor).unwrap_or_default(),
             background: last.and_then(|last| last.background),
+            media: outcome.and_then(|outcome| outcome.media),
             statistics,
             title: job.title,
             noun: job.noun,
@@ -113,7 +115,7 @@ impl Results {
     ) -> anyhow::Result<ExitCode> {
         let mut text = self.in_short().join("\n");
         text.push('\n');
-        for table in tables::all(&self.statistics, self.time) {
+        for table in self.tables() {
             text.push('\n');
             text.push_str(&table.to_terminal(width()));
         }
@@ -160,6 +162,7 @@ impl Results {
             () if failed > 0 => Ending::Failures,
             () if completed == 0 => Ending::Nothing,
             () if !self.validity.is_valid() => Ending::Invalid,
+            () if statistics.arrivals.held_back > 0 => Ending::Failures,
             () => Ending::Well,
         }
     }
@@ -196,6 +199,16 @@ impl Results {
                 self.validity
             ));
         }
+        if arrivals.held_back > 0 {
+            lines.push(format!(
+                "Held back   {} of them, because as many as allowed were in flight: {}",
+                format_count(arrivals.held_back),
+                match self.validity.is_valid() {
+                    true => "the server did not keep up",
+                    false => "it may be the generator's own doing",
+                }
+            ));
+        }
         let requests = self.attempts();
         if requests > 0 {
             let processor = self.processor.user + self.processor.system;
@@ -226,6 +239,9 @@ impl Results {
         if let Some(background) = &self.background {
             lines.push(background_line(background));
         }
+        if let Some(media) = &self.media {
+            lines.push(media::in_short(media));
+        }
         lines
     }
 
@@ -241,6 +257,13 @@ impl Results {
         }
     }
 
+    /// All that was measured, as tables.
+    fn tables(&self) -> Vec<Table> {
+        let mut tables = tables::all(&self.statistics, self.time);
+        tables.extend(self.media.as_deref().and_then(media::table));
+        tables
+    }
+
     fn page(&self, machine: Machine, parameters: &impl Serialize) -> anyhow::Result<String> {
         let mut page = Page::new(self.title.clone());
         for line in self.in_short().iter().skip(1) {
@@ -251,9 +274,11 @@ impl Results {
         for section in page::sections(&self.statistics, self.asked) {
             page = page.section(section);
         }
-        let figures = tables::all(&self.statistics, self.time);
+        if let Some(section) = self.media.as_deref().and_then(media::section) {
+            page = page.section(section);
+        }
         page = page.section(
-            figures
+            self.tables()
                 .into_iter()
                 .fold(Section::new("Figures"), Section::table),
         );
@@ -290,6 +315,10 @@ impl Results {
 
     pub(super) fn background(&self) -> Option<&BackgroundTotal> {
         self.background.as_ref()
+    }
+
+    pub(super) fn media(&self) -> Option<&MediaTotal> {
+        self.media.as_deref()
     }
 
     pub(super) fn users(&self) -> u64 {

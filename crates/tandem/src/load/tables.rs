@@ -266,7 +266,11 @@ fn lost(statistics: &Statistics) -> Option<Table> {
         ("Lost sessions", published.lost_sessions()),
         (
             "Arrivals not begun: as many as allowed were in flight",
-            statistics.arrivals.not_started,
+            statistics.arrivals.held_back,
+        ),
+        (
+            "Arrivals not begun: no connection",
+            statistics.arrivals.not_started - statistics.arrivals.held_back,
         ),
     ];
     let mut table = Table::new("Lost and repeated")
