@@ -169,8 +169,8 @@ impl Calls {
         }
     }
 
-    /// Begins what can begin: both sides hear from the answer on, callees who play do so from the ACK on, when
-    /// the caller surely knows to whom it listens.
+    /// Begins what can begin: both sides hear from the answer on, callees play from the ACK on, when the caller
+    /// surely knows to whom it listens.
     fn start(&mut self, call: u32, is_acknowledged: bool) {
         let Some(call) = self.calls.get(&call) else {
             return;
@@ -178,9 +178,11 @@ impl Calls {
         let (Some(party), Some(remote)) = (self.party(call.side), call.remote) else {
             return;
         };
-        if is_acknowledged || call.side == Side::Caller || party.mode != Mode::Talk {
-            party.port.start(call.id, party.mode, remote);
-        }
+        let mode = match (call.side, party.mode) {
+            (Side::Callee, Mode::Talk) if !is_acknowledged => Mode::Sink,
+            (_, mode) => mode,
+        };
+        party.port.start(call.id, mode, remote);
     }
 }
 

@@ -68,6 +68,7 @@ use rand_chacha::ChaCha12Rng;
 pub use clip::Clip;
 pub use epoch::Epoch;
 pub use g711::Codec;
+pub use hdrhistogram::Histogram;
 pub use outbox::{Outbox, OutgoingPacket};
 pub use port::{MediaConfig, MediaPort};
 pub use remote::{Remote, RemoteError, describe};
@@ -184,11 +185,21 @@ impl Media {
         let Some(ssrc) = self.table.ssrc(call) else {
             return;
         };
+        if let Some(stream) = self.table.stream(call)
+            && stream.remote == remote
+        {
+            if stream.mode != mode {
+                stream.set_mode(now, mode);
+                // Who talks already has a later turn.
+                if stream.due() == Some(now + PACKET_TIME) {
+                    self.ticks.push_back((now + PACKET_TIME, call));
+                }
+            }
+            return;
+        }
         let stream = match self.table.take(call) {
             Some(mut stream) => {
-                if stream.remote != remote || stream.mode != mode {
-                    stream.redirect(now, mode, remote);
-                }
+                stream.redirect(now, mode, remote);
                 stream
             }
             None => {

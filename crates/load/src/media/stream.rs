@@ -98,10 +98,15 @@ impl Stream {
 
     /// The other side wants its media elsewhere, or holds the call, or goes on.
     pub(super) fn redirect(&mut self, now: Instant, mode: Mode, remote: Remote) {
-        self.mode = mode;
         self.remote = remote;
         self.leave_source();
-        let talks = mode == Mode::Talk && remote.listens;
+        self.set_mode(now, mode);
+    }
+
+    /// Does another thing with the same other side.
+    pub(super) fn set_mode(&mut self, now: Instant, mode: Mode) {
+        self.mode = mode;
+        let talks = mode == Mode::Talk && self.remote.listens;
         if talks && let Some(paused) = self.paused.take() {
             self.voice = Some(paused.resume(now));
         } else if !talks {

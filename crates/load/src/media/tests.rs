@@ -32,9 +32,11 @@ struct Host {
 impl Network {
     fn new(fate: fn(usize, u64) -> (usize, Duration)) -> Network {
         let now = Instant::now();
+        // One clock for both hosts.
+        let wall = std::time::SystemTime::now();
         let host = |index: u8| {
             let ip: IpAddr = [10, 0, 0, index].into();
-            let epoch = Epoch::new(now, std::time::SystemTime::now());
+            let epoch = Epoch::new(now, wall);
             let rng = ChaCha12Rng::seed_from_u64(u64::from(index));
             Host {
                 media: Media::new(ip, Clip::tone(440), 100, epoch, rng),

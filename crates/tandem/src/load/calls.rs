@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::cast::{self, Cast, Piece, Side};
 use super::common::{Network, Outputs, Population};
+use super::media::{self, Media};
 use super::scenarios::load_scenario;
 use super::schedule::{Schedule, milliseconds};
 use super::usage_error;
@@ -63,6 +64,9 @@ pub(super) struct Arguments {
     pub(super) scenario: Option<PathBuf>,
 
     #[command(flatten)]
+    pub(super) media: Media,
+
+    #[command(flatten)]
     pub(super) outputs: Outputs,
 }
 
@@ -76,6 +80,7 @@ Examples:
   tandem load calls --via 10.0.0.1 --role callers --users 1000 --ramp 1000/60s
   tandem load calls --direct --role callers --via 127.0.0.1:5070 -s service -r 100 -m 1000
       does what sipp -sn uac 127.0.0.1:5070 -r 100 -m 1000 does
+  tandem load calls --via 127.0.0.1 --hold 10s --media tone        with RTP, sent back by callees
   tandem load calls --via 127.0.0.1 --scenario rfc3665-3.8         a built-in flow
 
 While it runs: + and - change the rate by 1, * and / by 10, p pauses, q ends when all calls have
@@ -93,6 +98,8 @@ struct Parameters {
     hold_seconds: f64,
     ring_seconds: f64,
     scenario: Option<String>,
+    #[serde(flatten)]
+    media: media::Parameters,
 }
 
 /// Makes the calls.
@@ -116,7 +123,8 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         uses_fields: arguments.scenario.is_some(),
         is_closed: arguments.closed,
     };
-    let job = cast.job(piece, network, population, schedule).await?;
+    let mut job = cast.job(piece, network, population, schedule).await?;
+    job.config.media = arguments.media.plan()?;
     let parameters = Parameters {
         common: cast::Parameters::new(Some(cast), network, population, schedule, &job),
         hold_seconds: arguments.hold.as_secs_f64(),
@@ -125,6 +133,7 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             .scenario
             .as_ref()
             .map(|file| file.display().to_string()),
+        media: arguments.media.parameters(),
     };
     let results = job.run(outputs).await?;
     results.show_and_write(outputs, &parameters)

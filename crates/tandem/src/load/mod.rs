@@ -8,6 +8,7 @@ mod display;
 mod document;
 mod exit;
 mod job;
+mod media;
 mod page;
 mod records;
 mod register;

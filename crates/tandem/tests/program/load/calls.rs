@@ -85,6 +85,61 @@ fn each_user_may_have_a_connection_of_its_own() {
     assert_eq!(run["wire"]["connections_opened"], 8, "{run}");
 }
 
+/// A call of one second has 49 or 50 packets of 20 ms each way, or a few less on a busy machine; none is lost on
+/// loopback.
+#[test]
+fn calls_have_media() {
+    for (answer, sent_by_callees) in [("echo", false), ("sink", false), ("talk", true)] {
+        let (code, run) = measured(
+            "calls",
+            "udp",
+            &[
+                "--users",
+                "3",
+                "-r",
+                "50",
+                "-m",
+                "6",
+                "--hold",
+                "1s",
+                "--media",
+                "tone",
+                "--media-answer",
+                answer,
+            ],
+        );
+        assert_well(code, &run);
+        assert_eq!(run["calls"]["completed"], 6, "{run}");
+        let media = &run["media"];
+        let (callers, callees) = (&media["callers"], &media["callees"]);
+        let sent = callers["packets_sent"].as_u64().expect("a count");
+        assert!((6..=6 * 52).contains(&sent), "{media}");
+        let late = callers["lateness_ms"]["max"].as_f64().expect("a time");
+        if late > 100.0 {
+            // So busy a machine may not have read all when the calls are over.
+            continue;
+        }
+        assert_eq!(callees["packets_received"], sent, "{media}");
+        for side in [callers, callees] {
+            assert_eq!(side["calls"], 6, "{media}");
+            assert_eq!(side["packets_lost"], 0, "{media}");
+        }
+        assert_eq!(media["stray_packets"], 0, "{media}");
+        let jitter = callees["jitter_ms"]["p50"].as_f64().expect("a jitter");
+        assert!((0.0..1_000.0).contains(&jitter), "{media}");
+        let (back, echoed) = (&callers["packets_received"], &callees["packets_echoed"]);
+        match answer {
+            "echo" => {
+                assert_eq!((back, echoed), (&sent.into(), &sent.into()), "{media}");
+                assert_eq!(callers["echo_round_trip_ms"]["packets"], sent, "{media}");
+            }
+            "sink" => assert_eq!(back, 0, "{media}"),
+            _ => assert_eq!(back, &callees["packets_sent"], "{media}"),
+        }
+        assert_eq!(callees["packets_sent"] != 0, sent_by_callees, "{media}");
+    }
+}
+
 #[test]
 fn users_register_again_and_again() {
     let (code, run) = measured(
