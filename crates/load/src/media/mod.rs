@@ -218,10 +218,16 @@ impl Media {
         self.table.put(call, stream);
     }
 
-    /// The call plays nothing more, and hears what is under way until it is [stopped](Media::stop).
-    pub fn hush(&mut self, call: CallId) {
-        if let Some(stream) = self.table.stream(call) {
-            stream.hush();
+    /// The call says goodbye and plays nothing more, but hears what is under way until it is
+    /// [stopped](Media::stop).
+    pub fn hush(&mut self, now: Instant, call: CallId) {
+        if let Some(stream) = self.table.stream(call)
+            && !stream.is_hushed
+        {
+            if self.sends_reports {
+                stream.send_report(now, &self.epoch, &self.cname, true, &mut self.outbox);
+            }
+            stream.is_hushed = true;
         }
     }
 
@@ -231,7 +237,7 @@ impl Media {
             return MediaReport::default();
         };
         self.counters.open -= 1;
-        if self.sends_reports {
+        if self.sends_reports && !stream.is_hushed {
             stream.send_report(now, &self.epoch, &self.cname, true, &mut self.outbox);
         }
         stream.report()
@@ -274,7 +280,9 @@ impl Media {
             && due <= now
         {
             self.reports.pop();
-            if let Some(stream) = self.table.stream(call) {
+            if let Some(stream) = self.table.stream(call)
+                && !stream.is_hushed
+            {
                 stream.send_report(now, &self.epoch, &self.cname, false, &mut self.outbox);
                 let pause = self.report_pause();
                 self.reports.push(Reverse((now + pause, call)));

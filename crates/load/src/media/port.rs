@@ -141,9 +141,10 @@ impl MediaPort {
         media.start(Instant::now(), call, mode, remote);
     }
 
-    /// The call plays nothing more, and hears what is under way until it is stopped.
+    /// The call says goodbye and plays nothing more, but hears what is under way until it is stopped.
     pub fn hush(&self, call: CallId) {
-        self.media().hush(call);
+        let mut media = self.media();
+        media.hush(Instant::now(), call);
     }
 
     /// The call is over: what its media did.

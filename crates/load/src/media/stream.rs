@@ -30,8 +30,8 @@ pub(super) struct Stream {
     pub(super) mode: Mode,
     pub(super) remote: Remote,
     voice: Option<Voice>,
-    /// Whether nothing more is said.
-    is_hushed: bool,
+    /// Whether it has said goodbye, and says nothing more.
+    pub(super) is_hushed: bool,
     /// What we sent before the other side held the call.
     paused: Option<Voice>,
     source: Option<Source>,
@@ -118,11 +118,6 @@ impl Stream {
     pub(super) fn due(&self) -> Option<Instant> {
         let voice = self.voice.as_ref().filter(|_| !self.is_hushed);
         voice.map(|voice| voice.due)
-    }
-
-    /// Says nothing more, but goes on hearing.
-    pub(super) fn hush(&mut self) {
-        self.is_hushed = true;
     }
 
     pub(super) fn source(&self) -> Option<&Source> {

@@ -332,3 +332,20 @@ fn strangers_are_strays_and_room_is_bounded() {
     assert_eq!(network.hosts[0].media.reserve(), None);
     assert_eq!(network.end(calls).map(|report| report.received), [0, 0]);
 }
+
+#[test]
+fn who_has_said_goodbye_still_hears() {
+    let mut network = Network::new(fine);
+    let [caller, callee] = network.call([Mode::Talk, Mode::Echo], true);
+    network.run(Duration::from_millis(1_005));
+    let now = network.now;
+    network.hosts[0].media.hush(now, caller);
+    network.run(Duration::from_millis(200));
+    let [caller, callee] = network.end([caller, callee]);
+    // Each packet came, and came back.
+    assert_eq!(caller.sent, 50);
+    assert_eq!((callee.received, callee.echoed), (50, 50));
+    assert_eq!((caller.received, caller.echo.count), (50, 50));
+    assert_eq!(callee.sent_there, Some(50));
+    assert_eq!(network.hosts[0].media.counters().strays, Strays::default());
+}
