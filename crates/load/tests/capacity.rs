@@ -69,6 +69,7 @@ fn search(workload: Workload) -> Search {
         workload,
         start: 100,
         attempts: 40,
+        least_seconds: 0.0,
         most_steps: 3,
         // A machine that is busy for a moment is given more tries than the search has steps.
         retries: 10,
@@ -149,9 +150,15 @@ async fn a_server_that_refuses_ends_the_search() {
     let mut runner = runner(Workload::Sessions, setup);
     let mut search = search(Workload::Sessions);
     let results = run(&mut runner, &mut search).await;
-    assert!(results.iter().all(|result| result.succeeded == 0));
-    assert!(results.iter().all(|result| result.failed > 0));
-    assert_eq!(search.end(), Some(End::TooManySteps { best: None }));
+    let [result] = &results[..] else {
+        panic!("one step is enough");
+    };
+    assert!(result.succeeded == 0 && result.failed > 0);
+    if result.validity.is_valid() {
+        assert_eq!(search.end(), Some(End::NoneSucceeded { per_second: 100 }));
+        let came = search.steps()[0].what_came();
+        assert!(came.contains(" × 404") || came.contains(" × 480"), "{came}");
+    }
     runner.shutdown().await;
     server.shutdown().await;
 }

@@ -26,6 +26,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -38,6 +39,7 @@ pub use search::{Search, SearchParameters};
 pub use sipstone::{Part, PartResult, Sipstone, SipstoneLimits, SipstoneParameters};
 
 use crate::arrivals::{Pattern, Plan, Spacing, Validity};
+use crate::record::Failure;
 use crate::statistics::{DelaySummary, Delays, Statistics};
 
 /// What decides which steps are run, one after the other.
@@ -217,6 +219,10 @@ pub struct StepSummary {
     pub failed: u64,
     /// Requests that were repeated with credentials (RFC 7501 section 3.1.6).
     pub authentications: u64,
+    /// Final responses to the requests that began attempts, by their codes.
+    pub responses: BTreeMap<u16, u64>,
+    /// Why attempts failed.
+    pub failures: BTreeMap<String, u64>,
     /// From requests to final responses.
     pub response_time_ms: DelaySummary,
     /// How late attempts began.
@@ -238,12 +244,54 @@ impl StepSummary {
             succeeded: result.succeeded,
             failed: result.failed,
             authentications: result.statistics.authentications,
+            responses: responses(&result.statistics),
+            failures: reasons(&result.statistics),
             response_time_ms: result.response_time().milliseconds(),
             lateness_ms: result.statistics.lateness.milliseconds(),
             validity: result.validity.clone(),
             passed,
         }
     }
+}
+
+impl StepSummary {
+    /// What came instead of success, in words: `480 of 500 answered 503, 20 no response`.
+    pub fn what_came(&self) -> String {
+        what_came(&self.responses, &self.failures)
+    }
+}
+
+fn what_came(responses: &BTreeMap<u16, u64>, failures: &BTreeMap<String, u64>) -> String {
+    let refusals = responses.iter().filter(|(code, _)| **code >= 300);
+    let mut came: Vec<String> = refusals
+        .map(|(code, count)| format!("{count} × {code}"))
+        .collect();
+    // Which refusals those were is said by their codes.
+    let is_other = |reason: &str| came.is_empty() || reason != Failure::Refused.to_string();
+    let others: Vec<String> = failures
+        .iter()
+        .filter(|(reason, _)| is_other(reason))
+        .map(|(reason, count)| format!("{count} × {reason}"))
+        .collect();
+    came.extend(others);
+    match came.is_empty() {
+        true => "nothing came".to_owned(),
+        false => came.join(", "),
+    }
+}
+
+fn responses(statistics: &Statistics) -> BTreeMap<u16, u64> {
+    let mut codes = statistics.invite_codes.clone();
+    codes.merge(&statistics.register_codes);
+    codes.merge(&statistics.request_codes);
+    codes.responses().iter().copied().collect()
+}
+
+fn reasons(statistics: &Statistics) -> BTreeMap<String, u64> {
+    let reasons = statistics.failures.reasons().iter();
+    reasons
+        .map(|(reason, count)| (reason.to_string(), *count))
+        .collect()
 }
 
 /// How a search for a rate ended.
@@ -264,6 +312,19 @@ pub enum End {
     },
     /// No rate passed.
     Nothing,
+    /// In a step at the starting rate no attempt at all succeeded: there is no server, or it refuses
+    /// everything. What came is in the [summary](StepSummary::what_came) of the last step.
+    NoneSucceeded {
+        /// The starting rate.
+        per_second: u64,
+    },
+    /// There are not users enough for a step that lasts long enough.
+    TooFewUsers {
+        /// The highest rate that passed.
+        at_least: Option<u64>,
+        /// How many the next step wanted.
+        wanted: u64,
+    },
     /// The search did not converge in as many steps as it may take.
     TooManySteps {
         /// The highest rate that passed.
@@ -277,7 +338,8 @@ impl End {
         match self {
             End::Found { per_second } => Some(per_second),
             End::GeneratorLimit { at_least, .. } => at_least,
-            End::Nothing => None,
+            End::Nothing | End::NoneSucceeded { .. } => None,
+            End::TooFewUsers { at_least, .. } => at_least,
             End::TooManySteps { best } => best,
         }
     }
@@ -301,6 +363,19 @@ impl std::fmt::Display for End {
                 )
             }
             End::Nothing => f.write_str("none: every rate had failures"),
+            End::NoneSucceeded { per_second } => {
+                write!(f, "none: not one attempt succeeded at {per_second}/s")
+            }
+            End::TooFewUsers {
+                at_least: Some(at_least),
+                wanted,
+            } => write!(
+                f,
+                "at least {at_least}/s: a longer step wants {wanted} users"
+            ),
+            End::TooFewUsers { wanted, .. } => {
+                write!(f, "unknown: the first step wants {wanted} users")
+            }
             End::TooManySteps { best: Some(best) } => {
                 write!(f, "at least {best}/s: the search did not converge")
             }

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use super::{Procedure, Step, StepResult, Workload};
+use super::{Procedure, Step, StepResult, Workload, reasons, responses, what_came};
 use crate::driver::{Doing, LoadError, LoadPlan, LoadRun, Outcome, Pace, Role, RunConfig, What};
 use crate::statistics::Statistics;
 
@@ -73,7 +73,11 @@ pub enum StepError {
     #[error("there are no users for {}", .0.name())]
     Workload(Workload),
     /// Users could not register, without whom a step says nothing.
-    #[error("{missing} of {users} users could not register within {} s", .within.as_secs_f64())]
+    #[error(
+        "{missing} of {users} users could not register within {} s ({came}): is there a server, does it take \
+         registrations, and does it want --auth?",
+        .within.as_secs_f64()
+    )]
     Unregistered {
         /// Users who did not.
         missing: u32,
@@ -81,6 +85,8 @@ pub enum StepError {
         users: u32,
         /// How long they had.
         within: Duration,
+        /// What came instead.
+        came: String,
     },
 }
 
@@ -156,8 +162,9 @@ impl StepRunner {
             drain: None,
         };
         let outcome = run_until_failure(&mut present.users, plan, step).await?;
-        if step.workload == Workload::Registrations {
-            remove_bindings(&mut present, step).await?;
+        if step.workload == Workload::Registrations && outcome.statistics.completed() > 0 {
+            let begun = outcome.statistics.arrivals.started;
+            remove_bindings(&mut present, step, begun).await?;
         }
         let registration = present.registration.take();
         self.present = Some(present);
@@ -171,11 +178,20 @@ impl StepRunner {
 
     /// The users for a step: those that there are, or new ones.
     async fn users(&mut self, step: &Step, setup: &Setup) -> Result<Present, StepError> {
-        let callers = step.users.unwrap_or(setup.config.users);
+        let mut callers = step.users.unwrap_or(setup.config.users);
+        let each_is_new = step.workload == Workload::Registrations;
+        if each_is_new {
+            // RFC 7502 section 6.7: each registration is that of an address of record of its own.
+            callers = callers.max(u32::try_from(step.attempts).unwrap_or(u32::MAX));
+        }
         // A rung is to begin like the one before it.
         let is_fresh = step.workload == Workload::RegistrationsAndSessions;
         let is_right = |present: &mut Present| {
-            !is_fresh && present.workload == step.workload && present.callers == callers
+            let are_enough = match each_is_new {
+                true => present.callers >= callers,
+                false => present.callers == callers,
+            };
+            !is_fresh && present.workload == step.workload && are_enough
         };
         if let Some(present) = self.present.take_if(is_right) {
             return Ok(present);
@@ -204,6 +220,10 @@ impl StepRunner {
                     missing: all - outcome.registered,
                     users: all,
                     within: self.register_within,
+                    came: what_came(
+                        &responses(&outcome.statistics),
+                        &reasons(&outcome.statistics),
+                    ),
                 });
             }
             registration = Some(outcome);
@@ -237,10 +257,14 @@ fn work(step: &Step, setup: &Setup) -> Vec<Doing> {
     }
 }
 
-/// Removes the bindings of the callers who may have one: at half the rate of the step, which may have been
-/// more than the server can take.
-async fn remove_bindings(present: &mut Present, step: &Step) -> Result<(), LoadError> {
-    let bound = step.attempts.min(u64::from(present.callers));
+/// By so many attempts workers may be apart when a step ends before its time.
+const SLACK: u64 = 1000;
+
+/// Removes the bindings of the callers who may have one, the first of them: at half the rate of the step,
+/// which may have been more than the server can take.
+async fn remove_bindings(present: &mut Present, step: &Step, begun: u64) -> Result<(), LoadError> {
+    // Workers begin the same number, but for what they begin at once.
+    let bound = (begun + SLACK).min(u64::from(present.callers));
     let rate = (step.per_second / 2.0).max(1.0);
     let plan = LoadPlan::at_rate(What::Unregister, rate, bound);
     present.users.run(plan).await.map(drop)

@@ -15,6 +15,11 @@ pub struct SearchParameters {
     pub start: u64,
     /// N: attempts in each step.
     pub attempts: u64,
+    /// A step lasts at least so long, in seconds: at rates of which N are a shorter burst more are attempted.
+    /// The RFC wants an "extended period", and has N adjusted as needed.
+    pub least_seconds: f64,
+    /// Attempts in a step at most, however fast it is: there are no more users who could make them.
+    pub most_attempts: Option<u64>,
     /// w: the part (up to 1) of the rate that it grows by after a step without a failure. A failure
     /// halves it, down to 0.10.
     pub increase: f64,
@@ -29,6 +34,8 @@ pub struct SearchParameters {
 impl SearchParameters {
     /// N as the RFC has it.
     pub const ATTEMPTS: u64 = 50_000;
+    /// How long a step lasts at least.
+    pub const LEAST_SECONDS: f64 = 2.0;
     /// The least weights.
     const LEAST_WEIGHT: f64 = 0.10;
     /// Steps without a failure at rates that passed before, after which the search has converged.
@@ -42,6 +49,8 @@ impl Default for SearchParameters {
             workload: Workload::Sessions,
             start: 100,
             attempts: SearchParameters::ATTEMPTS,
+            least_seconds: SearchParameters::LEAST_SECONDS,
+            most_attempts: None,
             increase: SearchParameters::LEAST_WEIGHT,
             retries: 2,
             most_steps: 1000,
@@ -53,8 +62,13 @@ impl Default for SearchParameters {
 /// The search for the largest rate that a server takes without a failure: step for step the pseudocode
 /// `max_sps` of RFC 7502 section 4.10, whose names it keeps.
 ///
-/// What the pseudocode does not have: a step in which the generator itself did not keep up is no failure of
-/// the server. It is run again, and when that does not help the search ends.
+/// What the pseudocode does not have:
+///
+/// - A step in which the generator itself did not keep up is no failure of the server. It is run again, and
+///   when that does not help the search ends.
+/// - A step at the starting rate in which no attempt at all succeeds ends the search: the server is not
+///   there, or refuses everything, which lower rates do not change.
+/// - A step lasts [a while](SearchParameters::least_seconds).
 #[derive(Clone, Debug)]
 pub struct Search {
     parameters: SearchParameters,
@@ -125,7 +139,11 @@ impl Search {
         self.r = (self.r as f64 + self.w * self.r as f64).floor() as u64;
     }
 
-    fn handle_failed(&mut self) {
+    fn handle_failed(&mut self, succeeded: u64) {
+        if succeeded == 0 && self.old_r == 0 && self.r == self.parameters.start {
+            self.end = Some(End::NoneSucceeded { per_second: self.r });
+            return;
+        }
         self.r = (self.r as f64 - self.d * self.r as f64).floor() as u64;
         self.d = SearchParameters::LEAST_WEIGHT.max(self.d / 2.0);
         self.w = SearchParameters::LEAST_WEIGHT.max(self.w / 2.0);
@@ -163,7 +181,23 @@ impl Search {
             || self.r as f64 > Pattern::HIGHEST
         {
             self.end = Some(End::TooManySteps { best: self.best() });
+        } else if self
+            .parameters
+            .most_attempts
+            .is_some_and(|most| most < self.attempts())
+        {
+            self.end = Some(End::TooFewUsers {
+                at_least: self.best(),
+                wanted: self.attempts(),
+            });
         }
+    }
+
+    /// Attempts of a step at the present rate.
+    fn attempts(&self) -> u64 {
+        let least = self.parameters.least_seconds.clamp(0.0, 86_400.0);
+        let longer = (self.r as f64 * least).ceil() as u64;
+        self.parameters.attempts.max(longer)
     }
 }
 
@@ -173,7 +207,7 @@ impl Procedure for Search {
             number: self.steps.len() as u32,
             workload: self.parameters.workload,
             per_second: self.r as f64,
-            attempts: self.parameters.attempts,
+            attempts: self.attempts(),
             spacing: Spacing::Even,
             users: None,
             stops_at_failure: self.parameters.stops_at_failure,
@@ -194,7 +228,7 @@ impl Procedure for Search {
             if passed {
                 self.handle_passed();
             } else {
-                self.handle_failed();
+                self.handle_failed(result.succeeded);
             }
         }
         self.check_bounds();

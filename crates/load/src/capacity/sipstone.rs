@@ -49,7 +49,7 @@ impl Part {
     }
 }
 
-/// What a rate has to keep to count.
+/// What a rate has to keep to count. The limits are ours: the paper could not be found where this was written.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SipstoneLimits {
     /// The part of the transactions (0 to 1) that may fail.

@@ -189,7 +189,8 @@ impl Sipstone {
         }
         let limits = self.parameters().limits;
         table.note(format!(
-            "The highest rates at which at most {} % fail and {} % are answered within {} ms.",
+            "The highest rates at which at most {} % fail and {} % are answered within {} ms: limits of our own, not the \
+             paper's.",
             limits.failed_share * 100.0,
             limits.quantile * 100.0,
             limits.response_time_ms

@@ -6,6 +6,7 @@ use rand_chacha::ChaCha12Rng;
 
 use super::*;
 use crate::arrivals::Objection;
+use crate::record::Failure;
 
 /// Runs a procedure to its end, on a server that says how many attempts of a step fail.
 fn run(procedure: &mut impl Procedure, mut failures: impl FnMut(&Step) -> u64) -> Vec<Step> {
@@ -126,6 +127,80 @@ fn a_server_that_takes_nothing_ends_the_search() {
         ..SearchParameters::default()
     };
     assert_eq!(Search::new(at_zero).end(), Some(End::Nothing));
+}
+
+#[test]
+fn a_server_that_is_not_there_ends_the_search_at_once() {
+    let mut search = Search::new(SearchParameters::default());
+    let steps = run_with(&mut search, |step| {
+        let mut result = StepResult::simulated(step, step.attempts);
+        for _ in 0..7 {
+            result.statistics.invite_codes.count(Some(503));
+            result.statistics.failures.count(Failure::Refused);
+        }
+        result.statistics.failures.count(Failure::NoResponse);
+        result
+    });
+    assert_eq!(steps.len(), 1);
+    let end = search.end().unwrap();
+    assert_eq!(end, End::NoneSucceeded { per_second: 100 });
+    assert_eq!(end.per_second(), None);
+    assert_eq!(search.steps()[0].what_came(), "7 × 503, 1 × no response");
+    // One that takes some is searched, and so is one that took everything before.
+    let mut search = Search::new(SearchParameters::default());
+    let steps = run(&mut search, |step| step.attempts - 1);
+    assert!(steps.len() > 10);
+    let mut search = Search::new(SearchParameters::default());
+    let mut count = 0;
+    let steps = run(&mut search, |step| {
+        count += 1;
+        if count == 1 { 0 } else { step.attempts }
+    });
+    assert!(steps.len() > 10);
+}
+
+#[test]
+fn a_server_that_is_slow_once_is_not_taken_for_none() {
+    let mut search = Search::new(SearchParameters::default());
+    let step = search.next_step().unwrap();
+    let mut slow = too_slow(&step);
+    slow.succeeded = 0;
+    search.handle_result(slow);
+    assert_eq!(search.end(), None);
+}
+
+#[test]
+fn a_step_lasts_a_while_however_few_sessions_are_wanted() {
+    let mut search = Search::new(SearchParameters {
+        attempts: 500,
+        most_attempts: Some(100_000),
+        ..SearchParameters::default()
+    });
+    let steps = run(&mut search, |_| 0);
+    assert!(
+        steps
+            .iter()
+            .all(|step| step.duration().as_secs_f64() >= 2.0)
+    );
+    assert_eq!(steps[0].attempts, 500);
+    assert!(steps.iter().all(|step| step.attempts <= 100_000));
+    let end = search.end().unwrap();
+    assert!(
+        matches!(
+            end,
+            End::TooFewUsers {
+                at_least: Some(45_000..=50_000),
+                ..
+            }
+        ),
+        "{end:?}"
+    );
+    let few = SearchParameters {
+        most_attempts: Some(10),
+        ..SearchParameters::default()
+    };
+    let end = Search::new(few).end().unwrap();
+    assert_eq!(end.to_string(), "unknown: the first step wants 50000 users");
 }
 
 #[test]
