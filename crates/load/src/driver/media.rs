@@ -26,6 +26,9 @@ pub struct MediaPlan {
     pub callers: Mode,
     /// What callees do.
     pub callees: Mode,
+    /// Hosts whose owners have agreed to be tested, beside the server. A description may name any address:
+    /// media goes only to those, this host, and private networks ([`consent::check`]).
+    pub agreed: Vec<String>,
 }
 
 /// What the media of a run did.
@@ -37,6 +40,8 @@ pub struct MediaTotal {
     pub callees: MediaStatistics,
     /// Calls that were answered, but whose other side has not said where it listens for G.711.
     pub undescribed: u64,
+    /// Calls whose other side wants to hear at an address whose owner has not agreed, or at our own port.
+    pub refused: u64,
     /// Calls for which there was no room.
     pub without_room: u64,
     /// What came that belonged to no call, since the users were started.
@@ -49,6 +54,7 @@ impl MediaTotal {
         self.callers.merge(&other.callers);
         self.callees.merge(&other.callees);
         self.undescribed += other.undescribed;
+        self.refused += other.refused;
         self.without_room += other.without_room;
         self.add_strays(other.strays);
     }
@@ -69,6 +75,8 @@ struct Calls {
     callers: Option<Party>,
     callees: Option<Party>,
     calls: HashMap<u32, Call>,
+    /// Who has agreed to get media.
+    agreed: Vec<String>,
     /// Calls that are over and still hear, the oldest first.
     lingering: VecDeque<(Instant, Side, CallId)>,
     total: MediaTotal,
@@ -88,6 +96,7 @@ struct Call {
     id: CallId,
     local: LocalMedia,
     remote: Option<Remote>,
+    is_refused: bool,
     is_answered: bool,
 }
 
@@ -113,10 +122,13 @@ impl CallsWithMedia {
             })?;
             Ok(Some(Party { port, mode }))
         };
+        let mut agreed = plan.agreed.clone();
+        agreed.push(config.target.ip().to_string());
         let calls = Calls {
             callers: open(config.role.has_callers(), plan.callers)?,
             callees: open(config.role.has_callees(), plan.callees)?,
             calls: HashMap::new(),
+            agreed,
             lingering: VecDeque::new(),
             total: MediaTotal::default(),
         };
@@ -154,6 +166,15 @@ impl Calls {
             Side::Caller => self.callers.as_ref(),
             Side::Callee => self.callees.as_ref(),
         }
+    }
+
+    /// Whether a call may send there: not to strangers, and not into the port that it hears at, where what is
+    /// sent back would go round for ever.
+    fn may_send(&self, side: Side, remote: &Remote) -> bool {
+        let ip = remote.rtp.ip();
+        let is_own = |party: &Party| party.port.address() == remote.rtp;
+        consent::check(&ip.to_string(), ip, &self.agreed).is_ok()
+            && !self.party(side).is_some_and(is_own)
     }
 
     fn stop_those_due(&mut self, now: Instant) {
@@ -204,6 +225,7 @@ impl CallMedia for CallsWithMedia {
                     id,
                     local,
                     remote: None,
+                    is_refused: false,
                     is_answered: false,
                 };
                 calls.calls.insert(call, media);
@@ -217,10 +239,17 @@ impl CallMedia for CallsWithMedia {
     }
 
     fn describe(&mut self, call: u32, description: &[u8]) {
-        if let Some(call) = self.lock().calls.get_mut(&call)
-            && let Ok(remote) = Remote::read(description, false)
-        {
-            call.remote = Some(remote);
+        let mut calls = self.lock();
+        let Some(side) = calls.calls.get(&call).map(|call| call.side) else {
+            return;
+        };
+        let Ok(remote) = Remote::read(description, false) else {
+            return;
+        };
+        let is_refused = !calls.may_send(side, &remote);
+        if let Some(call) = calls.calls.get_mut(&call) {
+            call.remote = (!is_refused).then_some(remote);
+            call.is_refused = is_refused;
         }
     }
 
@@ -251,7 +280,66 @@ impl CallMedia for CallsWithMedia {
         } else {
             // It never began.
             party.port.stop(call.id);
-            calls.total.undescribed += u64::from(call.is_answered);
+            let total = &mut calls.total;
+            match call.is_refused {
+                true => total.refused += 1,
+                false => total.undescribed += u64::from(call.is_answered),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::*;
+
+    fn description(at: SocketAddr) -> String {
+        let ip = at.ip();
+        format!(
+            "v=0\r\no=- 1 1 IN IP4 {ip}\r\ns=-\r\nc=IN IP4 {ip}\r\nt=0 0\r\nm=audio {} RTP/AVP 0\r\n",
+            at.port()
+        )
+    }
+
+    #[test]
+    fn media_goes_neither_to_strangers_nor_to_where_it_is_heard() {
+        let plan = MediaPlan {
+            clip: Clip::tone(440),
+            callers: Mode::Sink,
+            callees: Mode::Sink,
+            agreed: vec!["192.0.2.7".to_owned()],
+        };
+        let config = RunConfig {
+            target: "127.0.0.1:5060".parse().expect("an address"),
+            media: Some(plan),
+            ..RunConfig::default()
+        };
+        let mut media = CallsWithMedia::open(&config)
+            .expect("ports are free")
+            .expect("calls have media");
+        let port_of = |media: &CallsWithMedia, side| {
+            let calls = media.lock();
+            calls.party(side).map(|party| party.port.address())
+        };
+        let own = port_of(&media, Side::Caller).expect("callers have a port");
+        let theirs = port_of(&media, Side::Callee).expect("callees have a port");
+        let cases = [
+            ("198.51.100.1:4000".parse().expect("an address"), true),
+            ("192.0.2.7:4000".parse().expect("an address"), false),
+            (own, true),
+            (theirs, false),
+        ];
+        for (number, (remote, is_refused)) in (0..).zip(cases) {
+            media.begin(number, Side::Caller);
+            media.describe(number, description(remote).as_bytes());
+            media.answered(number);
+            media.end(number);
+            let total = media.finish();
+            assert_eq!(total.refused, u64::from(is_refused), "{remote}");
+            assert_eq!(total.callers.calls, u64::from(!is_refused), "{remote}");
+            assert_eq!(total.undescribed, 0);
         }
     }
 }

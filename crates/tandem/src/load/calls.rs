@@ -124,7 +124,7 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         is_closed: arguments.closed,
     };
     let mut job = cast.job(piece, network, population, schedule).await?;
-    job.config.media = arguments.media.plan()?;
+    job.config.media = arguments.media.plan(&network.i_may_test)?;
     let parameters = Parameters {
         common: cast::Parameters::new(Some(cast), network, population, schedule, &job),
         hold_seconds: arguments.hold.as_secs_f64(),

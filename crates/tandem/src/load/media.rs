@@ -46,7 +46,7 @@ impl Answer {
 
 impl Media {
     /// What calls do with media, if they have any.
-    pub(super) fn plan(&self) -> anyhow::Result<Option<MediaPlan>> {
+    pub(super) fn plan(&self, agreed: &[String]) -> anyhow::Result<Option<MediaPlan>> {
         let Some(source) = &self.media else {
             return Ok(None);
         };
@@ -64,6 +64,7 @@ impl Media {
                 Answer::Sink => Mode::Sink,
                 Answer::Talk => Mode::Talk,
             },
+            agreed: agreed.to_vec(),
         }))
     }
 
@@ -94,6 +95,8 @@ pub(super) struct Summary {
     callees: SideSummary,
     /// Calls whose other side did not say where it listens for G.711.
     calls_undescribed: u64,
+    /// Calls whose other side wants to hear at a stranger's address, or at our own.
+    calls_refused: u64,
     calls_without_room: u64,
     stray_packets: u64,
     stray_reports: u64,
@@ -151,6 +154,7 @@ impl Summary {
             callers: SideSummary::new(&total.callers),
             callees: SideSummary::new(&total.callees),
             calls_undescribed: total.undescribed,
+            calls_refused: total.refused,
             calls_without_room: total.without_room,
             stray_packets: total.strays.media,
             stray_reports: total.strays.control,
@@ -223,6 +227,10 @@ pub(super) fn in_short(total: &MediaTotal) -> String {
     );
     for (count, what) in [
         (total.undescribed, "had no description of G.711"),
+        (
+            total.refused,
+            "wanted to hear at an address whose owner has not agreed (--i-may-test), or at our own",
+        ),
         (total.without_room, "had no room"),
     ] {
         if count > 0 {
