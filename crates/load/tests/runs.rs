@@ -184,6 +184,31 @@ async fn a_run_is_steered_while_it_goes_on() {
 }
 
 #[tokio::test]
+async fn the_end_of_one_phase_is_not_that_of_the_next() {
+    let mut load = LoadRun::start(direct(Transport::Udp)).await.unwrap();
+    let control = load.control();
+    // Nothing is under way that this could end.
+    control.end_phase();
+    calls(&mut load, 20).await;
+    let pace = Pace::Open(load::arrivals::Plan {
+        pattern: load::arrivals::Pattern::Constant { per_second: 100.0 },
+        spacing: load::arrivals::Spacing::Even,
+        count: None,
+        time: None,
+    });
+    let ending = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        control.end_phase();
+    };
+    let both = async { tokio::join!(load.run(LoadPlan::new(CALL, pace)), ending).0 };
+    let outcome = tokio::time::timeout(PATIENCE, both).await;
+    outcome.expect("in time").expect("it runs");
+    let outcome = calls(&mut load, 20).await;
+    assert_eq!(outcome.statistics.calls.completed, 20);
+    load.shutdown().await;
+}
+
+#[tokio::test]
 async fn nobody_listens() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let target = listener.local_addr().unwrap();

@@ -128,6 +128,8 @@ pub struct Control {
     workers: Arc<[Mailbox]>,
     quit: Arc<Notify>,
     is_quitting: Arc<AtomicBool>,
+    /// The run that is under way is enough; further ones may follow.
+    is_enough: Arc<AtomicBool>,
     is_paused: Arc<AtomicBool>,
 }
 
@@ -137,6 +139,7 @@ impl Control {
             workers,
             quit: Arc::new(Notify::new()),
             is_quitting: Arc::new(AtomicBool::new(false)),
+            is_enough: Arc::new(AtomicBool::new(false)),
             is_paused: Arc::new(AtomicBool::new(false)),
         }
     }
@@ -179,14 +182,26 @@ impl Control {
         self.quit.notify_one();
     }
 
+    /// Ends at once the run, or the registration, that is under way, and nothing else: what follows begins as
+    /// if this had never been said.
+    pub fn end_phase(&self) {
+        self.is_enough.store(true, Ordering::Relaxed);
+        self.quit.notify_one();
+    }
+
+    /// A run begins: what was said about an earlier one is not about this one.
+    pub(super) fn begin_phase(&self) {
+        self.is_enough.store(false, Ordering::Relaxed);
+    }
+
     /// Whether to end at once.
     pub fn is_quitting(&self) -> bool {
         self.is_quitting.load(Ordering::Relaxed)
     }
 
-    /// Waits until it is to end at once.
+    /// Waits until what is under way is to end at once.
     pub(super) async fn quitting(&self) {
-        while !self.is_quitting() {
+        while !self.is_quitting() && !self.is_enough.load(Ordering::Relaxed) {
             self.quit.notified().await;
         }
     }

@@ -1,5 +1,6 @@
 //! What a worker is doing: its share of the arrivals of a plan, or the registration of its users.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,13 +10,14 @@ use super::plan::{Doing, LoadPlan, Pace, Peers, What};
 use crate::arrivals::{Arrivals, Pattern, PatternError, Plan as ArrivalPlan, Share, Spacing};
 use crate::engine::{Engine, NotBegun, UserRange, Work};
 use crate::record::{Record, Side};
+use crate::script::ScriptId;
 use crate::statistics::Statistics;
 
 /// Attempts that are begun before it is looked at what has come.
 const BEGUN_AT_ONCE: usize = 64;
 
 /// Registrations that a worker has under way while it registers all users as fast as it can.
-const REGISTRATIONS_AT_ONCE: u64 = 256;
+const REGISTRATIONS_AT_ONCE: usize = 256;
 
 /// What users a worker has.
 #[derive(Clone, Copy, Debug)]
@@ -37,9 +39,10 @@ pub(super) struct Phase {
     drain: Option<Duration>,
     /// Since when nothing is begun any more.
     stopped: Option<Instant>,
-    /// Registrations begun here that have not ended.
-    registering: u64,
-    /// Attempts of our users that have ended.
+    /// Users whose registration was begun here and has not ended; one has no two at a time. Those that the
+    /// engine begins to keep users registered are not among them.
+    registering: HashSet<u32>,
+    /// Attempts of a closed loop that have ended.
     ended: u64,
     is_done: bool,
 }
@@ -64,7 +67,11 @@ enum Activity {
         in_flight: usize,
     },
     /// Lets each caller begin again and again.
-    Closed { count: Option<u64> },
+    Closed {
+        count: Option<u64>,
+        /// What they do; whatever else they do beside is not counted.
+        script: Option<ScriptId>,
+    },
     /// Waits for others to call.
     Serving,
 }
@@ -147,8 +154,8 @@ impl Phase {
             }
             Pace::Closed { count, time } => {
                 let count = count.map(|count| share.of(count));
-                begin_closed(now, plan, population, count, engine);
-                (Activity::Closed { count }, time)
+                let script = begin_closed(now, plan, population, count, engine);
+                (Activity::Closed { count, script }, time)
             }
             Pace::Serve { time } => (Activity::Serving, time),
         };
@@ -165,7 +172,7 @@ impl Phase {
             end: None,
             drain: None,
             stopped: None,
-            registering: 0,
+            registering: HashSet::new(),
             ended: 0,
             is_done: false,
         }
@@ -222,12 +229,17 @@ impl Phase {
 
     /// Takes note of what has ended.
     pub(super) fn record(&mut self, record: &Record) {
-        if matches!(record, Record::Established(_)) || record.attempt().side == Side::Callee {
+        let attempt = record.attempt();
+        if matches!(record, Record::Established(_)) || attempt.side == Side::Callee {
             return;
         }
-        self.ended += 1;
+        if let Activity::Closed { script, .. } = self.doing
+            && script == Some(attempt.script)
+        {
+            self.ended += 1;
+        }
         if matches!(record, Record::Registration(_)) {
-            self.registering = self.registering.saturating_sub(1);
+            self.registering.remove(&attempt.user);
         }
     }
 
@@ -288,13 +300,13 @@ impl Phase {
                     };
                     let due = match arrivals {
                         Some(arrivals) => arrivals.take_due(now),
-                        None => (self.registering < REGISTRATIONS_AT_ONCE).then_some(now),
+                        None => (self.registering.len() < REGISTRATIONS_AT_ONCE).then_some(now),
                     };
                     let Some(due) = due else { return };
                     *next += 1;
                     // Users without a connection take no part.
                     if engine.register(now, due, user).is_ok() {
-                        self.registering += 1;
+                        self.registering.insert(user);
                         statistics.note_started(due, now);
                     }
                 }
@@ -309,16 +321,15 @@ impl Phase {
                     let Some(due) = arrivals.take_due(now) else {
                         return;
                     };
-                    let under_way = engine.in_flight()
-                        + usize::try_from(self.registering).unwrap_or(usize::MAX);
+                    let under_way = engine.in_flight() + self.registering.len();
                     let begun = match turns.next(&plan.work) {
                         Some(_) if under_way >= *in_flight => Err(NotBegun::Full),
                         Some((What::Register, user, _)) => engine
                             .register(now, due, user)
-                            .inspect(|()| self.registering += 1),
+                            .inspect(|()| drop(self.registering.insert(user))),
                         Some((What::Unregister, user, _)) => engine
                             .unregister(now, due, user)
-                            .inspect(|()| self.registering += 1),
+                            .inspect(|()| drop(self.registering.insert(user))),
                         Some((What::Script(script), user, peer)) => {
                             engine.begin(now, due, Work { script, user, peer })
                         }
@@ -341,7 +352,7 @@ impl Phase {
         let is_over = match &self.doing {
             Activity::Open { arrivals, .. } => arrivals.is_finished(now),
             Activity::Registering { users, next, .. } => user_at(users, *next).is_none(),
-            Activity::Closed { count } => count.is_some_and(|count| self.ended >= count),
+            Activity::Closed { count, .. } => count.is_some_and(|count| self.ended >= count),
             Activity::None | Activity::Serving => false,
         };
         is_over || self.end.is_some_and(|end| end <= now)
@@ -358,7 +369,7 @@ impl Phase {
         is_late
             || match self.doing {
                 Activity::Serving => self.drain.is_none() || engine.runs() == 0,
-                _ => self.registering == 0 && engine.in_flight() == 0,
+                _ => self.registering.is_empty() && engine.in_flight() == 0,
             }
     }
 }
@@ -409,20 +420,20 @@ impl Turns {
     }
 }
 
-/// Lets every caller do the first thing of a plan again and again.
+/// Lets every caller do the first thing of a plan again and again, and tells what that is.
 fn begin_closed(
     now: Instant,
     plan: &LoadPlan,
     population: Population,
     count: Option<u64>,
     engine: &mut Engine,
-) {
+) -> Option<ScriptId> {
     let Some(Doing {
         what: What::Script(script),
         ..
     }) = plan.work.first()
     else {
-        return;
+        return None;
     };
     engine.limit_repeating(count);
     let callers = population.callers;
@@ -437,6 +448,7 @@ fn begin_closed(
         // A user that is not there begins nothing.
         engine.call_repeatedly(now, work).ok();
     }
+    Some(*script)
 }
 
 /// The user at a place in several ranges, one behind the other.
@@ -448,4 +460,64 @@ fn user_at(ranges: &[UserRange], mut place: u32) -> Option<u32> {
         place -= range.count;
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Attempt, CallId, Outcome, RegistrationRecord, RequestRecord};
+
+    fn attempt(script: u16, user: u32) -> Attempt {
+        let now = Instant::now();
+        Attempt {
+            script: ScriptId(script),
+            side: Side::Caller,
+            user,
+            peer: 0,
+            call_id: CallId::read(b"1@localhost"),
+            due: now,
+            begun: now,
+            ended: Duration::ZERO,
+            outcome: Outcome::Completed,
+            status: Some(200),
+            retransmissions: 0,
+            authentications: 0,
+            timers: Vec::new(),
+        }
+    }
+
+    fn registration(user: u32) -> Record {
+        Record::Registration(RegistrationRecord {
+            attempt: attempt(2, user),
+            is_refresh: true,
+            answered: None,
+            expires: None,
+        })
+    }
+
+    /// Users are kept registered while they call: that is none of the calls that the loop was asked for, and
+    /// none of the registrations that were begun here.
+    #[test]
+    fn refreshes_are_not_counted() {
+        let mut phase = Phase::new(Activity::Closed {
+            count: Some(2),
+            script: Some(ScriptId(0)),
+        });
+        phase.registering.insert(7);
+        for user in 1..6 {
+            phase.record(&registration(user));
+        }
+        assert_eq!((phase.ended, phase.registering.len()), (0, 1));
+        assert!(!phase.is_over(Instant::now()));
+        for user in 1..3 {
+            phase.record(&Record::Request(RequestRecord {
+                attempt: attempt(0, user),
+                method: sip::Method::Options,
+                answered: None,
+            }));
+        }
+        assert!(phase.is_over(Instant::now()));
+        phase.record(&registration(7));
+        assert_eq!((phase.ended, phase.registering.len()), (2, 0));
+    }
 }

@@ -289,6 +289,7 @@ impl LoadRun {
         let workers = self.workers.len();
         let processor = self.processor;
         let control = self.control.clone();
+        control.begin_phase();
         let mut reports = Collected::default();
         let mut next = tokio::time::interval(every.max(Duration::from_millis(10)));
         next.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -144,7 +144,10 @@ impl Worker {
             let engine = &mut self.users.engine;
             if engine.next_timeout().is_some_and(|due| due <= now) {
                 engine.handle_timeout(now);
+                // What ended is none of what is begun now.
+                self.take_records(now);
             }
+            let engine = &mut self.users.engine;
             let turn = self.phase.turn(now, engine, &mut self.statistics);
             let timeouts = [
                 engine.next_timeout(),

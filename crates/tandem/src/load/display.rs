@@ -123,7 +123,7 @@ impl Display {
                 self.show(phase, control, &snapshot);
             }
             if key.is_none() && is_enough(&snapshot) {
-                control.quit();
+                control.end_phase();
             }
         }
     }
