@@ -195,12 +195,55 @@ fn terminal_width() -> usize {
     usize::from(width)
 }
 
-/// The command that repeats what this process does, for pages.
+/// The command that repeats what this process does, for pages. Others may read those: passwords are left out.
 pub(crate) fn command_line() -> String {
+    let arguments = without_secrets(std::env::args().skip(1));
     let command: Vec<String> = std::iter::once("tandem".to_owned())
-        .chain(std::env::args().skip(1).map(|argument| quoted(&argument)))
+        .chain(arguments.iter().map(|argument| quoted(argument)))
         .collect();
     command.join(" ")
+}
+
+/// Options whose values are passwords or, the first, names and passwords; also as SIPp writes them.
+const NAME_AND_PASSWORD: &str = "--auth";
+const PASSWORDS: [&str; 2] = ["--auth-password", "-ap"];
+
+/// What stands where a password was.
+const MASK: &str = "***";
+
+/// Arguments with a mask in place of each password.
+fn without_secrets(arguments: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut shown: Vec<String> = Vec::new();
+    // The option whose value comes next.
+    let mut option: Option<String> = None;
+    for argument in arguments {
+        if let Some(option) = option.take() {
+            shown.push(masked(&option, &argument));
+            continue;
+        }
+        match argument.split_once('=') {
+            Some((option, value)) if is_secret(option) => {
+                shown.push(format!("{option}={}", masked(option, value)));
+            }
+            _ => {
+                option = is_secret(&argument).then(|| argument.clone());
+                shown.push(argument);
+            }
+        }
+    }
+    shown
+}
+
+fn is_secret(option: &str) -> bool {
+    option == NAME_AND_PASSWORD || PASSWORDS.contains(&option)
+}
+
+/// The value of an option without its password: that of a name and a password begins after the first colon.
+fn masked(option: &str, value: &str) -> String {
+    match value.split_once(':') {
+        Some((name, _)) if option == NAME_AND_PASSWORD => format!("{name}:{MASK}"),
+        _ => MASK.to_owned(),
+    }
 }
 
 /// An argument as a shell would need it.
@@ -213,5 +256,36 @@ fn quoted(argument: &str) -> String {
         argument.to_owned()
     } else {
         format!("'{}'", argument.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_in_no_page() {
+        let cases = [
+            ("load --auth user%d:a:b -r 5", "load --auth user%d:*** -r 5"),
+            ("load --auth=user%d:a -r 5", "load --auth=user%d:*** -r 5"),
+            (
+                "load --auth-user bob --auth-password s:t",
+                "load --auth-user bob --auth-password ***",
+            ),
+            (
+                "load --auth-password=--auth -au bob",
+                "load --auth-password=*** -au bob",
+            ),
+            ("load -ap -ap -au bob", "load -ap *** -au bob"),
+            ("load -ap", "load -ap"),
+            (
+                "demo --html out.html --seed=7",
+                "demo --html out.html --seed=7",
+            ),
+        ];
+        for (typed, shown) in cases {
+            let arguments = typed.split(' ').map(str::to_owned);
+            assert_eq!(without_secrets(arguments).join(" "), shown);
+        }
     }
 }

@@ -157,11 +157,14 @@ impl Results {
                 0
             };
         let completed = statistics.completed() + statistics.served.completed;
+        let is_nothing = failed == 0 && completed == 0;
         match () {
             () if self.is_interrupted => Ending::Interrupted,
-            () if failed > 0 => Ending::Failures,
-            () if completed == 0 => Ending::Nothing,
+            () if is_nothing && statistics.arrivals.started == 0 => Ending::Nothing,
+            // What failed in an invalid run is not the server's doing.
             () if !self.validity.is_valid() => Ending::Invalid,
+            () if failed > 0 => Ending::Failures,
+            () if is_nothing => Ending::Nothing,
             () if statistics.arrivals.held_back > 0 => Ending::Failures,
             () => Ending::Well,
         }

@@ -30,7 +30,7 @@ pub(super) struct Schedule {
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Schedule")]
     pub(super) duration: Option<Duration>,
 
-    /// Under way at a time at most; what is due beyond is counted, not begun
+    /// Under way at a time at most; what is due beyond is counted, not begun [default: 100000]
     #[arg(long, short = 'l', value_name = "N", value_parser = |text: &str| count(text, 1..=10_000_000),
           help_heading = "Schedule")]
     pub(super) limit: Option<u64>,

@@ -12,7 +12,8 @@ use serde::Serialize;
 use traffic::link_budget::{Frame, Ip, PUBLISHED, Published, Transport};
 use traffic::{Interface, link_speed, table};
 
-use super::{command_line, usage_error};
+use super::usage_error;
+use crate::demo::command_line;
 use crate::perf::output::{check_writable, print, width, write};
 use crate::values::count;
 

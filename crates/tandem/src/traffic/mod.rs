@@ -74,20 +74,3 @@ fn usage_error(command: &str, reason: &str) -> ! {
         None => clap::Error::raw(kind, reason).exit(),
     }
 }
-
-/// The command that was typed, to be typed again.
-fn command_line() -> String {
-    let arguments = std::env::args().skip(1);
-    let quoted = arguments.map(|argument| {
-        let is_plain = !argument.is_empty()
-            && argument
-                .chars()
-                .all(|one| one.is_ascii_alphanumeric() || "-_.,:/=+@%".contains(one));
-        match is_plain {
-            true => argument,
-            false => format!("'{}'", argument.replace('\'', r"'\''")),
-        }
-    });
-    let parts: Vec<String> = std::iter::once("tandem".to_owned()).chain(quoted).collect();
-    parts.join(" ")
-}

@@ -16,7 +16,8 @@ use traffic::{
     Receiver, ReceiverConfig, Run, RunPlan, SenderConfig, link_speed, max_size, page, table, text,
 };
 
-use super::{command_line, usage_error};
+use super::usage_error;
+use crate::demo::command_line;
 use crate::pcap;
 use crate::perf::output::{check_writable, print, print_line, width, write};
 use crate::perf::{Carrier, interrupts};
