@@ -24,7 +24,7 @@ const LONGEST_WAIT: Duration = Duration::from_millis(200);
 
 /// A worker that begins attempts by the clock and has more to do than so many messages in such a time lets them
 /// gather for a while before it looks at them: a call is six wakes otherwise, each of which costs more than what
-/// is done in it. Delays are measured too long by no more than that.
+/// is done in it. Delays are measured too long by up to that and by how late the system's timer is.
 const GATHERED_ABOVE: u64 = 40;
 const GATHERED_BY: Duration = Duration::from_millis(10);
 const GATHERING: Duration = Duration::from_micros(150);
