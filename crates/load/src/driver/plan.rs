@@ -16,7 +16,8 @@ pub struct LoadPlan {
     /// started.
     pub in_flight: usize,
     /// How long what is under way when nothing is begun any more may take to end; `None`: as long as it takes,
-    /// which RFC 3261's timers bound.
+    /// which RFC 3261's timers bound, and for an INVITE with provisional responses alone
+    /// [`Timers::proceeding`](crate::engine::Timers::proceeding), where the script has no limit.
     pub drain: Option<Duration>,
 }
 

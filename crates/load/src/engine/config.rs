@@ -136,6 +136,10 @@ pub struct Timers {
     pub t2: Duration,
     /// Timers B and F, and how long a final response to an INVITE is repeated: 64·T1.
     pub give_up: Duration,
+    /// How long an INVITE may have provisional responses alone before it is cancelled, counted from the
+    /// last one other than 100: what Timer C is for a proxy (section 16.6 step 11). A script's own limit
+    /// comes first, and may be longer.
+    pub proceeding: Duration,
 }
 
 impl Default for Timers {
@@ -144,6 +148,7 @@ impl Default for Timers {
             t1: Duration::from_millis(500),
             t2: Duration::from_secs(4),
             give_up: Duration::from_secs(32),
+            proceeding: Duration::from_secs(180),
         }
     }
 }

@@ -58,7 +58,9 @@ impl Engine {
             return;
         };
         if run.invited.state == ServerState::Proceeding {
-            self.refuse_initial(index, 500, turn);
+            // A BYE ends what it finds pending (RFC 3261 section 15.1.2).
+            let status = if run.dialog.is_ended { 487 } else { 500 };
+            self.refuse_initial(index, status, turn);
             return;
         }
         let has_failed = run.notes.outcome != Some(Outcome::Completed);
@@ -294,6 +296,7 @@ fn record(
     match kind {
         Kind::Call => Record::Call(CallRecord {
             attempt,
+            first_invited: since(times.first_invited).unwrap_or_default(),
             invited: since(times.invited).unwrap_or_default(),
             reached: since(times.reached),
             first_provisional: since(times.first_provisional),

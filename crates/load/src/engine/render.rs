@@ -485,3 +485,26 @@ pub(super) fn write_follower(
     out.extend_from_slice(b"\r\nContent-Length: 0\r\n\r\n");
     true
 }
+
+/// The fields of credentials.
+const CREDENTIALS: [&str; 2] = ["Authorization", "Proxy-Authorization"];
+
+/// Gives the ACK to a 2xx, written from `start` on, the credentials of its INVITE (RFC 3261 sections
+/// 13.2.2.4 and 22.1), as they stand: an ACK cannot be challenged. One that has some is left alone.
+pub(super) fn copy_credentials(invite: &[u8], start: usize, out: &mut Vec<u8>) {
+    let ack = out.get(start..).unwrap_or_default();
+    let (Ok(invite), Ok(written)) = (Received::read(invite), Received::read(ack)) else {
+        return;
+    };
+    let mut has_any = false;
+    let mut lines = Vec::new();
+    for name in CREDENTIALS {
+        written.each_named(name, |_| has_any = true);
+        invite.each_named(name, |value| write_line(name, value, &mut lines));
+    }
+    let head_end = memchr::memmem::find(ack, b"\r\n\r\n");
+    if let (false, Some(head_end)) = (has_any, head_end) {
+        let at = start + head_end + 2;
+        out.splice(at..at, lines);
+    }
+}

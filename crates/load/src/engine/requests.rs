@@ -278,8 +278,6 @@ impl Engine {
     /// Answers the INVITE that has no final response for the script.
     pub(super) fn refuse_initial(&mut self, index: u32, status: u16, turn: &Turn<'_>) {
         let name = self.runs.name(index);
-        let timers = self.config.timers;
-        let is_repeating = self.config.is_repeating;
         let Some(run) = self.runs.get_mut(index) else {
             return;
         };
@@ -289,33 +287,53 @@ impl Engine {
         let connection = run.connection;
         let octets = std::mem::take(&mut run.initial);
         let kept = Received::read(&octets).ok();
-        let is_invite = |message: &&Received<'_>| message.method() == Some(&Method::Invite);
-        let invite = kept.as_ref().or(turn.message).filter(is_invite);
+        let last = std::mem::take(&mut run.last);
+        let kept_last = Received::read(&last).ok();
+        let cseq = run.invited.cseq;
+        let is_it = |message: &&Received<'_>| {
+            message.method() == Some(&Method::Invite) && message.cseq == cseq
+        };
+        let invite = kept
+            .as_ref()
+            .filter(is_it)
+            .or_else(|| turn.message.filter(is_it))
+            .or_else(|| kept_last.as_ref().filter(is_it));
         if let Some(invite) = invite {
             let start = self.outbox.len();
             self.answer(invite, connection, status, name);
-            let end = self.outbox.len();
-            let is_unreliable = self
-                .connections
-                .get(connection)
-                .is_some_and(|connection| connection.is_unreliable());
-            if let Some(run) = self.runs.get_mut(index) {
-                run.invited.state = ServerState::Answered(status);
-                run.invited.written = Some((start, end));
-                run.invited.interval = timers.t1;
-                if is_unreliable && is_repeating {
-                    run.invited.repeat_at = turn.moment.now.after(timers.t1);
-                }
-                run.invited.give_up_at = turn.moment.now.after(timers.give_up);
-                if !run.times.answered.is_known() {
-                    run.times.answered = turn.moment.now;
-                    run.notes.status = status;
-                }
+            let written = (start, self.outbox.len());
+            self.note_refusal(index, status, written, turn.moment.now);
+            if let Some(run) = self.runs.get_mut(index)
+                && !run.times.answered.is_known()
+            {
+                run.times.answered = turn.moment.now;
+                run.notes.status = status;
             }
         }
         if let Some(run) = self.runs.get_mut(index) {
             run.initial = octets;
+            run.last = last;
         }
+    }
+
+    /// The engine has refused an INVITE by itself: it says so until the ACK comes, Timers G and H (RFC 3261
+    /// section 17.2.1).
+    fn note_refusal(&mut self, index: u32, status: u16, written: (usize, usize), now: Time) {
+        let timers = self.config.timers;
+        let Some(run) = self.runs.get_mut(index) else {
+            return;
+        };
+        let is_unreliable = self
+            .connections
+            .get(run.connection)
+            .is_some_and(|connection| connection.is_unreliable());
+        run.invited.state = ServerState::Answered(status);
+        run.invited.written = Some(written);
+        run.invited.interval = timers.t1;
+        if is_unreliable && self.config.is_repeating {
+            run.invited.repeat_at = now.after(timers.t1);
+        }
+        run.invited.give_up_at = now.after(timers.give_up);
     }
 
     /// Answers a request of a run that no step expects.
@@ -342,16 +360,12 @@ impl Engine {
         let outcome = outcome.or(is_strict.then_some(Failure::Unexpected));
         let start = self.outbox.len();
         self.answer_now(index, request, status, turn);
-        let written = Some((start, self.outbox.len()));
-        let Some(run) = self.runs.get_mut(index) else {
-            return;
-        };
+        let written = (start, self.outbox.len());
         if request.cseq_method == Method::Invite {
-            run.invited.state = ServerState::Answered(status);
-            run.invited.written = written;
-        } else {
+            self.note_refusal(index, status, written, turn.moment.now);
+        } else if let Some(run) = self.runs.get_mut(index) {
             run.asked.state = ServerState::Answered(status);
-            run.asked.written = written;
+            run.asked.written = Some(written);
             if request.cseq_method == Method::Bye && !run.times.bye_answered.is_known() {
                 run.times.bye_answered = turn.moment.now;
                 run.notes.bye_status = status;

@@ -153,17 +153,19 @@ impl Engine {
         is_invite: bool,
         turn: &Turn<'_>,
     ) {
-        let t2 = self.config.timers.t2;
+        let timers = self.config.timers;
         let Some(run) = self.runs.get_mut(index) else {
             return;
         };
         if is_invite {
             let is_cancelled = run.invite.cancel == Cancel::Sent;
+            let is_first = run.invite.state == ClientState::Calling;
             run.invite.state = ClientState::Proceeding;
             run.invite.repeat_at = Time::NEVER;
-            if !is_cancelled {
-                // Timer B is that of the state Calling alone (section 17.1.1.2).
-                run.invite.give_up_at = Time::NEVER;
+            if !is_cancelled && (is_first || status > 100) {
+                // Timer B is that of the state Calling alone (section 17.1.1.2). What follows is as with
+                // Timer C, which 100 does not set again (section 16.7 step 2).
+                run.invite.give_up_at = turn.moment.now.after(timers.proceeding);
             }
             let received = turn.moment.received;
             if !run.times.answered.is_known() {
@@ -181,7 +183,7 @@ impl Engine {
             let client = &mut run.other;
             client.state = ClientState::Proceeding;
             // From now on at intervals of T2 (section 17.1.2.2).
-            client.interval = t2;
+            client.interval = timers.t2;
         }
         if status > 100
             && script.learns_early()
@@ -373,13 +375,21 @@ impl Engine {
         !run.dialog.remote_tag.is_empty()
     }
 
-    /// Takes in the peer's tag and Contact and the route set, reversed (section 12.1.2). They are learnt
-    /// once of a callee: a later 2xx to an INVITE within the dialog changes the Contact alone (section
-    /// 12.2.1.2), which is all that there is to see here, since its Record-Route is the same as a rule.
+    /// Takes in the peer's tag and Contact and the route set, reversed (section 12.1.2). The answer to an
+    /// INVITE within the dialog changes the Contact alone, a 2xx only (section 12.2.1.2).
     fn learn_dialog(&mut self, index: u32, response: &Received<'_>) {
         let Some(run) = self.runs.get_mut(index) else {
             return;
         };
+        let is_within = run.dialog.is_confirmed
+            && Received::read(&run.invite.message).is_ok_and(|invite| invite.tag_of_to().is_some());
+        if is_within {
+            let is_success = matches!(response.status(), Some(200..300));
+            if let (true, Some(contact)) = (is_success, response.contact_uri()) {
+                run.dialog.replace_target(contact);
+            }
+            return;
+        }
         if run.side == Side::Callee {
             return;
         }

@@ -337,6 +337,25 @@ impl Dialog {
         self.routes = Span::default();
     }
 
+    /// Replaces the peer's Contact, and nothing else (RFC 3261 section 12.2.1.2). One for which there is no
+    /// room is not taken.
+    pub(super) fn replace_target(&mut self, target: &[u8]) {
+        if self.get(self.target) == target {
+            return;
+        }
+        let tag = self.get(self.remote_tag).to_vec();
+        let routes = self.get(self.routes).to_vec();
+        let length = usize::from(self.fixed) + tag.len() + routes.len() + target.len();
+        if length > MAXIMUM_TEXT {
+            return;
+        }
+        // The old texts go, so that a call that is changed often does not grow.
+        self.forget_peer();
+        self.remote_tag = self.push(&tag);
+        self.target = self.push(target);
+        self.routes = self.push(&routes);
+    }
+
     /// Gets room for texts.
     pub(super) fn prepare(&mut self, buffers: &mut Buffers) {
         buffers.keep(&mut self.text, b"");
@@ -353,6 +372,7 @@ impl Dialog {
 pub(super) struct Times {
     pub(super) due: Time,
     pub(super) begun: Time,
+    pub(super) first_invited: Time,
     pub(super) invited: Time,
     /// The INVITE came to its callee.
     pub(super) reached: Time,
@@ -369,6 +389,7 @@ impl Times {
         Times {
             due: Time::NEVER,
             begun: Time::NEVER,
+            first_invited: Time::NEVER,
             invited: Time::NEVER,
             reached: Time::NEVER,
             first_provisional: Time::NEVER,

@@ -6,7 +6,7 @@ use sip::Method;
 
 use super::config::ConnectionId;
 use super::received::{Received, parameter};
-use super::render::{Ink, MAXIMUM_MESSAGE, Scene, write_follower, write_message};
+use super::render::{Ink, MAXIMUM_MESSAGE, Scene, copy_credentials, write_follower, write_message};
 use super::run::{Ack, Cancel, Client, ClientState, NOBODY, ServerState};
 use super::steps::Turn;
 use super::time::Time;
@@ -163,6 +163,14 @@ impl Engine {
         };
         let start = self.outbox.len();
         write_message(template, &scene, &mut ink, self.outbox.buffer());
+        if template.method() == Some(&Method::Ack)
+            && matches!(run.invite.state, ClientState::Final(200..300))
+            && !ink.challenges.is_empty()
+            && !template.authorizes()
+        {
+            let out = self.outbox.buffer();
+            copy_credentials(&run.invite.message, start, out);
+        }
         let range = start..self.outbox.len();
         if range.len() > MAXIMUM_MESSAGE {
             self.outbox.discard(start);
@@ -270,7 +278,12 @@ impl Engine {
             self.buffers.keep(&mut client.message, message);
         }
         match method {
-            Method::Invite if !run.times.answered.is_known() => run.times.invited = now,
+            Method::Invite if !run.times.answered.is_known() => {
+                if !run.times.first_invited.is_known() {
+                    run.times.first_invited = now;
+                }
+                run.times.invited = now;
+            }
             Method::Cancel if run.invite.is_pending() => {
                 run.invite.cancel = Cancel::Sent;
                 run.invite.give_up_at = now.after(timers.give_up);

@@ -2,13 +2,13 @@
 
 use super::Engine;
 use super::ending::silence;
-use super::run::{ClientState, NOBODY, ServerState, State};
+use super::run::{Cancel, ClientState, NOBODY, Run, ServerState, State};
 use super::sending::Which;
 use super::steps::Turn;
 use super::time::Time;
 use super::users::Repeat;
 use crate::record::{Failure, Outcome};
-use crate::script::{Script, Step};
+use crate::script::{Expected, Script, Step};
 
 impl Engine {
     /// Does what is due of a run.
@@ -63,13 +63,43 @@ impl Engine {
         self.resend(index, Which::Answer, None);
     }
 
-    /// Timers B, F and H.
+    /// An INVITE has had nothing but provisional responses for too long: it is cancelled. Returns whether
+    /// that is so.
+    fn end_proceeding(&mut self, index: u32, now: Time) -> bool {
+        let give_up = self.config.timers.give_up;
+        let Some(run) = self.runs.get_mut(index) else {
+            return false;
+        };
+        let is_proceeding =
+            run.invite.state == ClientState::Proceeding && run.invite.cancel == Cancel::No;
+        if !is_proceeding || run.invite.give_up_at > now {
+            return false;
+        }
+        if run.wait_until.is_known() {
+            // The script has a limit of its own, after which it may want to do something.
+            run.invite.give_up_at = run.wait_until.max(now).after(give_up);
+            return false;
+        }
+        run.invite.stop_timers();
+        self.cancel(index, now);
+        if let Some(run) = self.runs.get_mut(index)
+            && run.invite.cancel != Cancel::Sent
+        {
+            run.invite.state = ClientState::Idle;
+        }
+        true
+    }
+
+    /// Timers B, F and H, and the limit of an INVITE that has had provisional responses alone.
     fn give_up(&mut self, script: &Script, index: u32, now: Time) {
         let turn = Turn::at(now);
+        let mut failure = None;
+        if self.end_proceeding(index, now) {
+            failure = Some(Failure::NoResponse);
+        }
         let Some(run) = self.runs.get_mut(index) else {
             return;
         };
-        let mut failure = None;
         if run.other.give_up_at <= now {
             run.other.stop_timers();
             run.other.state = ClientState::Idle;
@@ -86,7 +116,12 @@ impl Engine {
         if run.invited.give_up_at <= now {
             run.invited.stop_timers();
             is_unacknowledged = matches!(run.invited.state, ServerState::Answered(200..300));
-            failure = Some(Failure::NoAck);
+            // A change that was refused leaves the call as it was (section 14.2), unless the script
+            // waits for the ACK.
+            let is_change = !is_unacknowledged && run.dialog.is_confirmed;
+            if !is_change || waits_for_ack(script, run) {
+                failure = Some(Failure::NoAck);
+            }
         }
         if is_unacknowledged && run.notes.is_bye_wanted {
             run.notes.is_bye_wanted = false;
@@ -201,4 +236,17 @@ impl Engine {
             self.users.arm(place);
         }
     }
+}
+
+/// Whether a run is at a step that takes an ACK.
+fn waits_for_ack(script: &Script, run: &Run) -> bool {
+    let Some(Step::Expect(expect)) = script.step(run.step) else {
+        return false;
+    };
+    let is_ack = |expected: &Expected| *expected == Expected::Request(sip::Method::Ack);
+    run.state == State::Expecting
+        && expect
+            .alternatives
+            .iter()
+            .any(|alternative| is_ack(&alternative.expected))
 }

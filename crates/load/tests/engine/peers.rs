@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use load::engine::{Connection, ConnectionId, Directory, Engine, EngineConfig, UserRange, Work};
 use load::record::{CallRecord, Failure, Outcome, Record};
 use load::script::builtin::{self, AnswerPlan, CallPlan};
-use load::script::{Pause, ScriptId};
+use load::script::{Expect, Pause, Script, ScriptId, Send, Step, Template};
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
@@ -455,4 +455,160 @@ proptest! {
         }
         alone.call_records();
     }
+}
+
+/// A script of these steps.
+fn script(steps: Vec<Step>) -> Arc<Script> {
+    Arc::new(Script::new("test", steps, Vec::new()).unwrap())
+}
+
+/// A request within or outside of a call, in a script.
+fn sends(method: &str, is_within: bool) -> Step {
+    let target = if is_within {
+        "{target}"
+    } else {
+        "sip:{peer}@{domain}"
+    };
+    let text = format!(
+        "{method} {target} SIP/2.0\nVia: SIP/2.0/{{transport}} {{local_address}};branch={{branch}}\n\
+         Max-Forwards: 70\n{{routes}}\nFrom: {{local_party}}\nTo: {{remote_party}}\n\
+         Call-ID: {{call_id}}\nCSeq: {{cseq}} {method}\nContact: <{{contact}}>\nContent-Length: 0\n\n"
+    );
+    Step::Send(Send::new(Template::parse(&text).unwrap()))
+}
+
+fn expects(statuses: std::ops::RangeInclusive<u16>) -> Step {
+    Step::Expect(Expect::response(statuses))
+}
+
+#[test]
+fn a_change_of_a_call_changes_the_target_alone() {
+    let mut alone = Alone::new(Transport::Udp, SECOND);
+    let pause = || Step::Pause(Pause::Fixed(SECOND));
+    alone.call = alone.engine.add_script(script(vec![
+        sends("INVITE", false),
+        expects(200..=299),
+        sends("ACK", true),
+        pause(),
+        sends("INVITE", true),
+        expects(200..=299),
+        sends("ACK", true),
+        pause(),
+        sends("BYE", true),
+        expects(200..=299),
+    ]));
+    let invite = alone.begin();
+    let first = alone.receive(&answer(&invite))[0].clone();
+    let change = alone.pass(SECOND)[0].clone();
+    assert_eq!(change.cseq(), Some((2, Method::Invite)));
+    // RFC 3261 section 12.2.1.2: neither the tag nor the route set.
+    let mut agreed = Message::response_to(&change, 200, "OK")
+        .with(Name::Contact, "<sip:b@198.51.100.7>")
+        .with(Name::RecordRoute, "<sip:203.0.113.9;lr>");
+    agreed.set_to_tag("another");
+    let second = alone.receive(&agreed)[0].clone();
+    let bye = alone.pass(SECOND)[0].clone();
+    for request in [&second, &bye] {
+        assert_eq!(request.request_uri(), Some("sip:b@198.51.100.7"));
+        assert_eq!(request.header(Name::To), first.header(Name::To));
+        assert!(request.headers(Name::Route).eq(first.headers(Name::Route)));
+    }
+    assert_eq!(first.headers(Name::Route).count(), 3);
+}
+
+#[test]
+fn the_ack_has_the_credentials_of_its_invite() {
+    let mut alone = Alone::new(Transport::Udp, SECOND);
+    let invite = alone.begin();
+    let challenge = |request: &Message, status, name, realm: &str| {
+        let value = format!("Digest realm=\"{realm}\", nonce=\"n\", qop=\"auth\", algorithm=MD5");
+        response(request, status).with(name, value)
+    };
+    let sent = alone.receive(&challenge(&invite, 407, Name::ProxyAuthenticate, "p"));
+    let sent = alone.receive(&challenge(&sent[1], 401, Name::WwwAuthenticate, "u"));
+    let invite = sent[1].clone();
+    let ack = alone.receive(&answer(&invite))[0].clone();
+    assert_eq!(ack.method(), Some(&Method::Ack));
+    // RFC 3261 section 22.1: word by word, since the method is that of the INVITE.
+    for name in [Name::Authorization, Name::ProxyAuthorization] {
+        assert!(invite.contains(name));
+        assert!(ack.headers(name).eq(invite.headers(name)));
+    }
+    let again = alone.receive(&answer(&invite));
+    assert_eq!(again[0].to_bytes(), ack.to_bytes());
+}
+
+#[test]
+fn an_invite_that_is_never_answered_is_cancelled() {
+    for transport in [Transport::Udp, Transport::Tcp] {
+        let mut alone = Alone::new(transport, SECOND);
+        let steps = vec![sends("INVITE", false), expects(486..=486)];
+        alone.call = alone.engine.add_script(script(steps));
+        let invite = alone.begin();
+        assert!(alone.receive(&response(&invite, 100)).is_empty());
+        assert!(alone.pass(100 * SECOND).is_empty());
+        // Ringing begins the time anew, trying does not (RFC 3261 section 16.7 step 2).
+        alone.receive(&response(&invite, 180));
+        assert!(alone.pass(100 * SECOND).is_empty());
+        alone.receive(&response(&invite, 100));
+        assert!(alone.pass(79 * SECOND).is_empty());
+        assert!(alone.call_records().is_empty());
+        let cancel = alone.pass(SECOND)[0].clone();
+        assert_eq!(cancel.method(), Some(&Method::Cancel));
+        let failed = Outcome::Failed(Failure::NoResponse);
+        assert_eq!(alone.call_records()[0].attempt.outcome, failed);
+        alone.receive(&response(&cancel, 200));
+        assert_eq!(alone.engine.runs(), 1);
+        let ack = alone.receive(&response(&invite, 487))[0].clone();
+        assert_eq!(ack.method(), Some(&Method::Ack));
+        assert_eq!(alone.engine.runs(), 0);
+    }
+}
+
+#[test]
+fn a_refused_change_is_refused_until_it_is_acknowledged() {
+    for is_acknowledged in [true, false] {
+        let mut alone = Alone::new(Transport::Udp, SECOND);
+        let ringing = alone.receive(&invite("1"))[0].clone();
+        alone.pass(SECOND);
+        alone.receive(&within(&ringing, Method::Ack, 7));
+        let change = within(&ringing, Method::Invite, 8);
+        let refusal = alone.receive(&change)[0].clone();
+        assert_eq!(refusal.status(), Some(488));
+        // Timer G (RFC 3261 section 17.2.1).
+        for wait in [500, 1_000, 2_000, 4_000, 4_000] {
+            assert!(alone.pass(Duration::from_millis(wait - 1)).is_empty());
+            let again = alone.pass(Duration::from_millis(1));
+            assert_eq!(again[0].to_bytes(), refusal.to_bytes());
+        }
+        if is_acknowledged {
+            alone.receive(&within(&ringing, Method::Ack, 8));
+            assert!(alone.pass(5 * SECOND).is_empty());
+        } else {
+            // Timer H.
+            for _ in 0..30 {
+                alone.pass(SECOND);
+            }
+            assert!(alone.pass(10 * SECOND).is_empty());
+        }
+        // The call is as it was.
+        assert!(alone.call_records().is_empty());
+        alone.receive(&within(&ringing, Method::Bye, 9));
+        assert!(alone.call_records()[0].attempt.is_completed());
+    }
+}
+
+#[test]
+fn a_bye_while_it_rings_terminates_the_invite() {
+    let mut alone = Alone::new(Transport::Udp, SECOND);
+    let ringing = alone.receive(&invite("1"))[0].clone();
+    let [farewell, terminated] = &alone.receive(&within(&ringing, Method::Bye, 8))[..] else {
+        panic!("two answers");
+    };
+    assert_eq!(farewell.status(), Some(200));
+    // RFC 3261 section 15.1.2.
+    assert_eq!(terminated.status(), Some(487));
+    assert_eq!(terminated.cseq(), Some((7, Method::Invite)));
+    alone.receive(&within(&ringing, Method::Ack, 7));
+    assert_eq!(alone.engine.runs(), 0);
 }
