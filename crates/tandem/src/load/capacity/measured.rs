@@ -1,7 +1,7 @@
 //! What was found of a server's capacity.
 
-use load::capacity::{Benchmark, End, Part, PartResult, Rung, StepSummary};
-use report::{Cell, Column, Row, Section, Table, format_number};
+use load::capacity::{Benchmark, End, PartResult, Rung, StepSummary, Workload};
+use report::{Section, Table};
 use serde::Serialize;
 
 use super::name_of;
@@ -21,6 +21,9 @@ pub(super) enum Measured {
         figure: Option<f64>,
         steps: Vec<StepSummary>,
         notes: Vec<String>,
+        /// The same, for people.
+        #[serde(skip)]
+        table: Table,
     },
 }
 
@@ -33,34 +36,8 @@ impl Measured {
             Measured::Ladder { rungs, steps } => {
                 vec![Rung::table(rungs), StepSummary::table(steps)]
             }
-            Measured::Sipstone {
-                parts,
-                figure,
-                steps,
-                notes,
-            } => {
-                let mut table = Table::new("SIPstone").columns([
-                    Column::text("Part").key(),
-                    Column::number("Weight"),
-                    Column::text("Transactions a second"),
-                ]);
-                for result in parts {
-                    table.push(Row::new([
-                        Cell::from(result.part.map_or("all at once", Part::name)),
-                        Cell::number(result.weight, 2),
-                        Cell::from(result.end.to_string()),
-                    ]));
-                }
-                if let Some(figure) = figure {
-                    table.note(format!(
-                        "Weighted mean: {} transactions a second.",
-                        format_number(*figure, 0)
-                    ));
-                }
-                for note in notes {
-                    table.note(note.clone());
-                }
-                vec![table, StepSummary::table(steps)]
+            Measured::Sipstone { table, steps, .. } => {
+                vec![table.clone(), StepSummary::table(steps)]
             }
         }
     }
@@ -74,21 +51,25 @@ impl Measured {
         }
     }
 
+    /// The steps at starting rates in which no attempt at all succeeded.
+    pub(super) fn without_success(&self) -> Vec<&StepSummary> {
+        let Measured::Benchmark(benchmark) = self else {
+            return Vec::new();
+        };
+        let is_so = |(_, end): &(Workload, End)| matches!(end, End::NoneSucceeded { .. });
+        let last = |(workload, _)| {
+            let mut steps = benchmark.steps.iter().rev();
+            steps.find(|step| step.workload == workload)
+        };
+        let ends = ends_of(benchmark).into_iter();
+        ends.filter(is_so).filter_map(last).collect()
+    }
+
     pub(super) fn ending(&self) -> Ending {
         let ends: Vec<End> = match self {
             Measured::Benchmark(benchmark) => {
-                let sessions = benchmark
-                    .sessions
-                    .iter()
-                    .map(|sessions| sessions.session_establishment_rate);
-                let registrations = benchmark.registrations.iter().flat_map(|registrations| {
-                    let rates = [
-                        registrations.registration_rate,
-                        registrations.reregistration_rate,
-                    ];
-                    rates.into_iter().flatten()
-                });
-                sessions.chain(registrations).collect()
+                let ends = ends_of(benchmark).into_iter();
+                ends.map(|(_, end)| end).collect()
             }
             Measured::Sipstone { parts, .. } => parts.iter().map(|part| part.end).collect(),
             Measured::Ladder { rungs, .. } => {
@@ -102,9 +83,34 @@ impl Measured {
         match () {
             () if ends.iter().any(is_limited) => Ending::Invalid,
             () if ends.iter().all(|end| end.per_second().is_none()) => Ending::Nothing,
+            () if !self.without_success().is_empty() => Ending::Nothing,
             () => Ending::Well,
         }
     }
+}
+
+/// How the searches of a benchmark ended.
+fn ends_of(benchmark: &Benchmark) -> Vec<(Workload, End)> {
+    let sessions = benchmark.sessions.as_ref();
+    let registrations = benchmark.registrations.as_ref();
+    let ends = [
+        (
+            Workload::Sessions,
+            sessions.map(|sessions| sessions.session_establishment_rate),
+        ),
+        (
+            Workload::Registrations,
+            registrations.and_then(|registrations| registrations.registration_rate),
+        ),
+        (
+            Workload::Reregistrations,
+            registrations.and_then(|registrations| registrations.reregistration_rate),
+        ),
+    ];
+    let found = ends.into_iter();
+    found
+        .filter_map(|(workload, end)| Some((workload, end?)))
+        .collect()
 }
 
 /// A plot for each search: steps of one follow each other.

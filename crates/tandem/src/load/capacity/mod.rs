@@ -134,8 +134,8 @@ Examples:
   tandem load capacity --via 10.0.0.1 --sipstone --start 500 --redirected moved
 
 Exit status: 0 measured, 3 the generator was too slow to find the server's limit, 97 ended before
-its time, 99 nothing was found, 254 a socket cannot be bound, 255 something else failed, 2 the
-arguments make no sense.";
+its time, 99 nothing was found or the server let nothing succeed, 254 a socket cannot be bound, 255
+something else failed, 2 the arguments make no sense.";
 
 /// What was asked for, for the document.
 #[derive(Debug, Serialize)]
@@ -184,6 +184,9 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         (None, false) => measuring.benchmark().await?,
     };
     measuring.show_and_write(&measured)?;
+    for step in measured.without_success() {
+        say(&measuring.none_succeeded(step));
+    }
     let ending = match is_interrupted.load(Relaxed) {
         true => Ending::Interrupted,
         false => measured.ending(),
@@ -212,20 +215,30 @@ struct Measuring<'a> {
 /// The place of the caller's script among those of a run.
 const CALLER: ScriptId = ScriptId(0);
 
+/// Users whom a step of registrations may have where no file names them.
+const REGISTRANTS: u32 = 200_000;
+
 impl Measuring<'_> {
     /// The benchmark of RFC 7502.
     async fn benchmark(&self) -> anyhow::Result<Measured> {
         let arguments = self.arguments;
+        let users = arguments.sessions as u32;
+        let mut config = self.config(Role::Callers, users, vec![builtin::register()?])?;
+        // Steps that would be too short have more attempts, each of a user of its own.
+        let registrants = match &arguments.population.users_file {
+            Some(_) => config.engine.directory.listed.len() as u64,
+            None => {
+                let (count, directory) =
+                    arguments
+                        .population
+                        .directory(|_| Ok(users.max(REGISTRANTS)), None, false)?;
+                config.engine.directory = Arc::new(directory);
+                u64::from(count)
+            }
+        };
         let registrations = Setup {
             registers: false,
-            ..Setup::new(
-                self.config(
-                    Role::Callers,
-                    arguments.sessions as u32,
-                    vec![builtin::register()?],
-                )?,
-                What::Register,
-            )
+            ..Setup::new(config, What::Register)
         };
         let mut runner = StepRunner::new(vec![
             (Workload::Sessions, self.calls()?),
@@ -244,9 +257,11 @@ impl Measuring<'_> {
         for workload in &arguments.of {
             let mut search = Search::new(SearchParameters {
                 workload: *workload,
-                start: arguments.start,
-                attempts: arguments.sessions,
-                ..SearchParameters::default()
+                most_attempts: match workload {
+                    Workload::Registrations => Some(registrants),
+                    _ => None,
+                },
+                ..self.search_parameters()
             });
             self.run(&mut runner, &mut search).await?;
             steps.extend_from_slice(search.steps());
@@ -285,6 +300,41 @@ impl Measuring<'_> {
         })))
     }
 
+    fn search_parameters(&self) -> SearchParameters {
+        SearchParameters {
+            start: self.arguments.start,
+            attempts: self.arguments.sessions,
+            ..SearchParameters::default()
+        }
+    }
+
+    /// What came where everything failed, and what to do about it.
+    fn none_succeeded(&self, step: &StepSummary) -> String {
+        let has = |codes: &[u16]| codes.iter().any(|code| step.responses.contains_key(code));
+        let advice = match () {
+            () if has(&[503]) => {
+                "The server refuses everything: wait until it is drained or has its load behind it, and see what it limits."
+            }
+            () if has(&[401, 403, 407]) => "It wants other names or passwords: give --auth.",
+            () if has(&[404, 480]) => {
+                "It does not know who is called: see that it takes registrations, and that --domain is one of its own."
+            }
+            () if step.responses.is_empty() => {
+                "Nobody answers: see that the server runs, and that --via and --transport are right."
+            }
+            () => "See in the server's log why it refuses them.",
+        };
+        format!(
+            "tandem: not one of {} {} succeeded at the starting rate of {}/s, of {}:{}: {}. {advice}",
+            format_count(step.attempted),
+            name_of(step.workload),
+            format_number(step.per_second, 0),
+            self.transport,
+            self.found.name,
+            step.what_came(),
+        )
+    }
+
     /// A ladder of users.
     async fn ladder(&self, rungs: &[u32]) -> anyhow::Result<Measured> {
         let mut runner = StepRunner::new(vec![(Workload::RegistrationsAndSessions, self.calls()?)])
@@ -316,7 +366,12 @@ impl Measuring<'_> {
         let mut sipstone = Sipstone::new(self.sipstone_parameters());
         self.run(&mut runner, &mut sipstone).await?;
         runner.shutdown().await;
+        let mut table = sipstone.table();
+        for note in &notes {
+            table.note(note.clone());
+        }
         Ok(Measured::Sipstone {
+            table,
             parts: sipstone.results().to_vec(),
             figure: sipstone.figure(),
             steps: sipstone.steps().to_vec(),
@@ -439,13 +494,14 @@ impl Measuring<'_> {
                 format_count(SearchParameters::ATTEMPTS)
             ));
         }
-        let is_burst = |step: &StepSummary| step.passed && step.attempted as f64 <= step.per_second;
-        if steps.iter().any(is_burst) {
-            deviations.push(
-                "Steps that passed lasted less than a second: they show what burst the server takes rather than \
-                 what rate. More --sessions make them longer."
-                    .to_owned(),
-            );
+        let asked = self.arguments.sessions;
+        if steps.iter().any(|step| step.attempted > asked) {
+            let seconds = SearchParameters::LEAST_SECONDS;
+            deviations.push(format!(
+                "Steps beyond {} a second attempt more, so that each lasts at least {seconds} s and shows a rate, not \
+                 a burst.",
+                format_number(asked as f64 / seconds, 0)
+            ));
         }
         deviations
     }
@@ -465,11 +521,7 @@ impl Measuring<'_> {
             users: arguments.users,
             authenticates: arguments.population.authenticates(),
             hold_seconds: arguments.hold.as_secs_f64(),
-            search: is_benchmark.then(|| SearchParameters {
-                start: arguments.start,
-                attempts: arguments.sessions,
-                ..SearchParameters::default()
-            }),
+            search: is_benchmark.then(|| self.search_parameters()),
             ladder: arguments
                 .ladder
                 .as_deref()

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod calls;
+mod capacity;
 mod files;
 
 use std::process::Output;
