@@ -88,10 +88,13 @@ impl Attempt {
 /// A call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallRecord {
-    /// What records of every kind say. Times are counted from the first INVITE.
+    /// What records of every kind say.
     pub attempt: Attempt,
-    /// When the INVITE was sent that got the final response: zero, but where one with credentials had to
-    /// follow. On the side that is called: zero.
+    /// When the first INVITE was sent: zero, but where the script pauses or sends something else before.
+    /// On the side that is called: zero.
+    pub first_invited: Duration,
+    /// When the INVITE was sent that got the final response: as the first, but where one with credentials
+    /// had to follow. On the side that is called: zero.
     pub invited: Duration,
     /// The INVITE came to its callee, where the same engine plays that one too.
     pub reached: Option<Duration>,
@@ -115,6 +118,14 @@ pub struct CallRecord {
     pub bye_status: Option<u16>,
     /// Whether [`Record::Established`] was given for it.
     pub is_setup_recorded: bool,
+}
+
+impl CallRecord {
+    /// How long after the first INVITE something was: what a user waits for (RFC 6076 section 4.3.1 has
+    /// delays begin with the initial INVITE).
+    pub fn since_first_invite(&self, time: Duration) -> Duration {
+        time.saturating_sub(self.first_invited)
+    }
 }
 
 /// A REGISTER and its response.

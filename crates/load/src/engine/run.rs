@@ -373,6 +373,7 @@ pub(super) struct Times {
     pub(super) due: Time,
     pub(super) begun: Time,
     pub(super) first_invited: Time,
+    pub(super) first_invited: Time,
     pub(super) invited: Time,
     /// The INVITE came to its callee.
     pub(super) reached: Time,
@@ -389,6 +390,7 @@ impl Times {
         Times {
             due: Time::NEVER,
             begun: Time::NEVER,
+            first_invited: Time::NEVER,
             first_invited: Time::NEVER,
             invited: Time::NEVER,
             reached: Time::NEVER,

@@ -3,23 +3,24 @@
 use serde::Serialize;
 
 use super::delays::{DelaySummary, Delays};
-use crate::record::{CallRecord, Outcome, RegistrationRecord};
+use crate::record::{Attempt, CallRecord, Failure, Outcome, RegistrationRecord};
 
 /// What the metrics of RFC 6076 are made of.
 ///
 /// A session request is an INVITE outside of a dialog, with those that repeat it with credentials or at
 /// another place after a 3xx: sections 4.6 and 4.7 take requests with a 3xx from the total, so one that was
-/// redirected and then answered counts as one that was answered. What the end of a run left undecided says
-/// nothing about a server and is in no ratio.
+/// redirected and then answered counts as one that was answered. What the end of a run or a failure of the
+/// generator's own left undecided says nothing about a server and is in no ratio.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metrics {
     /// Registration Request Delay (section 4.1), of registrations that succeeded.
     pub registration_request_delay: Delays,
     /// Registration attempts that were decided.
     pub registrations: u64,
-    /// Ineffective Registration Attempts (section 4.2): refused or not answered.
+    /// Ineffective Registration Attempts (section 4.2): refused or not answered. A 3xx is neither, nor a
+    /// connection that was lost, which is among the reasons of failures alone.
     pub ineffective_registrations: u64,
-    /// Registration attempts that the end of the run left open.
+    /// Registration attempts that the end of the run left open, or a failure of the generator's own.
     pub undecided_registrations: u64,
     /// Session Request Delay of sessions that were set up (section 4.3.1).
     pub session_request_delay: Delays,
@@ -46,7 +47,7 @@ pub struct Metrics {
     pub ineffective_sessions: u64,
     /// Of these, set up and ended by a BYE that was answered (section 4.9).
     pub completed: u64,
-    /// Session requests that the end of the run left open.
+    /// Session requests that the end of the run left open, or a failure of the generator's own.
     pub undecided_sessions: u64,
     /// Sessions that were set up and not ended when the run ended: they are established, but not complete.
     pub standing_sessions: u64,
@@ -91,22 +92,26 @@ impl Metrics {
                 // From the first REGISTER on, an expected challenge included (section 4.1).
                 self.registration_request_delay.record(answered);
             }
-            // A challenge that nobody took up is no failure (section 4.2).
-            (Some(401 | 402 | 407), _) => self.registrations += 1,
-            (None, _) if attempt.outcome == Outcome::Unfinished => {
-                self.undecided_registrations += 1
-            }
-            _ => {
+            (None, _) if is_left_open(attempt.outcome) => self.undecided_registrations += 1,
+            (status, _) => {
                 self.registrations += 1;
-                self.ineffective_registrations += 1;
+                // Section 4.2 lists 4xx less the challenges, 5xx, 6xx and Timer F.
+                let is_ineffective = match status {
+                    Some(401 | 402 | 407) => false,
+                    Some(status) => matches!(status, 400..=699),
+                    None => attempt.outcome == Outcome::Failed(Failure::NoResponse),
+                };
+                self.ineffective_registrations += u64::from(is_ineffective);
             }
         }
     }
 
     /// Counts what is known of a session when it is set up, or fails to be.
     pub(super) fn add_setup(&mut self, record: &CallRecord) {
-        let status = record.attempt.status;
-        if status.is_none() && !matches!(record.attempt.outcome, Outcome::Failed(_)) {
+        let Attempt {
+            status, outcome, ..
+        } = record.attempt;
+        if status.is_none() && is_left_open(outcome) {
             self.undecided_sessions += 1;
             return;
         }
@@ -120,7 +125,7 @@ impl Metrics {
         // To the first provisional response beyond 100, or the final one where there was none.
         let indicated = record.progress.or(record.answered);
         if let (Some(delays), Some(indicated)) = (delays, indicated) {
-            delays.record(indicated);
+            delays.record(record.since_first_invite(indicated));
         }
         match status {
             Some(200..=299) => self.established += 1,
@@ -239,10 +244,10 @@ impl Metrics {
         percent(self.ineffective_sessions, self.session_requests)
     }
 
-    /// SCR in percent (section 4.9). A session that still stands is not counted: it may yet complete.
+    /// SCR in percent (section 4.9): of all session requests, of which those that still stand are not
+    /// complete.
     pub fn session_completion_ratio(&self) -> Option<f64> {
-        let ended = self.session_requests.saturating_sub(self.standing_sessions);
-        percent(self.completed, ended)
+        percent(self.completed, self.session_requests)
     }
 
     /// Everything in numbers.
@@ -262,6 +267,15 @@ impl Metrics {
             ineffective_session_attempts_percent: self.ineffective_session_attempts(),
             session_completion_ratio_percent: self.session_completion_ratio(),
         }
+    }
+}
+
+/// Whether an attempt without a final response tells nothing of the server: it was under way at the end, or
+/// the generator's own script could not go on.
+fn is_left_open(outcome: Outcome) -> bool {
+    match outcome {
+        Outcome::Completed | Outcome::Unfinished => true,
+        Outcome::Failed(failure) => matches!(failure, Failure::Script | Failure::Check),
     }
 }
 

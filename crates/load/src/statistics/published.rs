@@ -1,6 +1,8 @@
 //! The figures that the published measurements of the generator this one replaces are printed in: delays
 //! of REGISTER, INVITE and call set-up, and what was lost.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use super::delays::{DelaySummary, Delays};
@@ -14,10 +16,12 @@ use crate::record::{CallRecord, Outcome, RegistrationRecord};
 pub struct Published {
     /// From a REGISTER to its 200.
     pub register_delay: Delays,
-    /// From an INVITE at its caller to the same at its callee: what the server takes to process it, and
+    /// From an INVITE at its caller, the one with credentials where these were asked for, to the same at its
+    /// callee: what the server takes to process it, and
     /// twice a way over the network. Only where one engine plays both.
     pub invite_delay: Delays,
-    /// From an INVITE to the ACK of the call that it set up.
+    /// From an INVITE to the ACK of the call that it set up; as from a capture, from the one with credentials
+    /// where these were asked for.
     pub call_setup_delay: Delays,
     /// Registrations that did not succeed.
     pub lost_registers: u64,
@@ -69,13 +73,15 @@ impl Published {
     /// Counts a session that has ended, or was not set up.
     pub(super) fn add_session(&mut self, record: &CallRecord) {
         let status = record.attempt.status;
-        if let Some(reached) = record.reached {
-            self.invite_delay.record(reached);
+        let since_invite = |time: Duration| time.checked_sub(record.invited);
+        if let Some(taken) = record.reached.and_then(since_invite) {
+            self.invite_delay.record(taken);
         }
         match (status, record.acknowledged) {
             (None, _) if record.attempt.outcome == Outcome::Unfinished => return,
             (Some(200..=299), Some(acknowledged)) => {
-                self.call_setup_delay.record(acknowledged);
+                let taken = since_invite(acknowledged).unwrap_or_default();
+                self.call_setup_delay.record(taken);
                 if record.progress.is_some() {
                     self.rang += 1;
                 } else {

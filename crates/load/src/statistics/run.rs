@@ -293,7 +293,7 @@ impl Statistics {
         self.metrics.add_setup(call);
         let attempt = &call.attempt;
         if let Some(answered) = call.answered {
-            self.answer_delay.record(answered);
+            self.answer_delay.record(call.since_first_invite(answered));
         }
         let is_decided = attempt.status.is_some() || attempt.outcome != Outcome::Unfinished;
         if is_decided {
@@ -305,7 +305,8 @@ impl Statistics {
             (attempt.status, call.progress.or(call.answered))
         {
             let interval = self.series.at(attempt.begun);
-            interval.session_request_delay.record(indicated);
+            let delay = call.since_first_invite(indicated);
+            interval.session_request_delay.record(delay);
         }
     }
 

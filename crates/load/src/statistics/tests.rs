@@ -39,6 +39,7 @@ fn attempt(begun: Instant) -> Attempt {
 fn ordinary_call(begun: Instant) -> CallRecord {
     CallRecord {
         attempt: attempt(begun),
+        first_invited: Duration::ZERO,
         invited: Duration::ZERO,
         reached: None,
         first_provisional: Some(milliseconds(5)),
@@ -279,7 +280,7 @@ fn a_bye_of_the_callee_ends_the_duration_but_its_delay_is_not_ours() {
 }
 
 #[test]
-fn what_the_end_of_a_run_leaves_open_is_in_no_ratio() {
+fn what_the_end_of_a_run_leaves_open_is_in_no_ratio_but_what_stands_is_not_complete() {
     let now = Instant::now();
     let mut open = silent_call(now);
     open.attempt.outcome = Outcome::Unfinished;
@@ -288,7 +289,8 @@ fn what_the_end_of_a_run_leaves_open_is_in_no_ratio() {
     assert_eq!(metrics.undecided_sessions, 1);
     assert_eq!(metrics.standing_sessions, 1);
     assert_eq!(metrics.session_establishment_ratio(), Some(100.0));
-    assert_eq!(metrics.session_completion_ratio(), Some(100.0));
+    // RFC 6076 section 4.9 divides by all session requests.
+    assert_eq!(metrics.session_completion_ratio(), Some(50.0));
     assert_eq!((statistics.calls.completed, statistics.failed()), (1, 0));
     assert_eq!(statistics.calls.unfinished, 2);
     assert_eq!(statistics.published.lost_sessions(), 0);
@@ -328,6 +330,81 @@ fn registrations_are_judged_by_their_last_response() {
     assert_eq!(statistics.published.lost_registers, 3);
     assert_eq!(statistics.register_codes.without_response(), 1);
     assert_eq!(statistics.registrations.unfinished, 1);
+}
+
+#[test]
+fn only_what_the_rfc_lists_makes_a_registration_ineffective() {
+    let now = Instant::now();
+    let failed = Outcome::Failed;
+    let judged = |outcome, status| {
+        let record = Record::Registration(registration(now, outcome, status));
+        let metrics = measured(now, [record]).metrics;
+        (metrics.registrations, metrics.ineffective_registrations)
+    };
+    for status in [400, 403, 404, 500, 503, 600, 603] {
+        assert_eq!(judged(failed(Failure::Refused), Some(status)), (1, 1));
+    }
+    for status in [301, 302, 401, 402, 407] {
+        assert_eq!(judged(failed(Failure::Refused), Some(status)), (1, 0));
+    }
+    assert_eq!(judged(NO_RESPONSE, None), (1, 1));
+    assert_eq!(judged(failed(Failure::ConnectionLost), None), (1, 0));
+    assert_eq!(judged(failed(Failure::Script), None), (0, 0));
+}
+
+#[test]
+fn failures_of_the_generator_s_own_are_in_no_metric() {
+    let now = Instant::now();
+    for failure in [Failure::Script, Failure::Check] {
+        let mut call = CallRecord {
+            progress: Some(milliseconds(10)),
+            ..silent_call(now)
+        };
+        call.attempt.outcome = Outcome::Failed(failure);
+        let statistics = of_calls(now, [call]);
+        let metrics = &statistics.metrics;
+        assert_eq!(metrics.session_requests, 0);
+        assert_eq!(metrics.undecided_sessions, 1);
+        assert_eq!(metrics.ineffective_session_attempts(), None);
+        assert_eq!(metrics.failed_session_request_delay.count(), 0);
+        assert_eq!(statistics.failures.reasons(), [(failure, 1)]);
+        // One that comes after the answer takes nothing from what was measured.
+        let mut answered = ordinary_call(now);
+        answered.attempt.outcome = Outcome::Failed(failure);
+        assert_eq!(of_calls(now, [answered]).metrics.session_requests, 1);
+    }
+    let mut lost = silent_call(now);
+    lost.attempt.outcome = Outcome::Failed(Failure::ConnectionLost);
+    let metrics = of_calls(now, [lost]).metrics;
+    assert_eq!(metrics.ineffective_session_attempts(), Some(100.0));
+}
+
+#[test]
+fn delays_begin_with_the_invite() {
+    let now = Instant::now();
+    // After a pause of 4 ms, and with credentials 3 ms later.
+    let call = CallRecord {
+        first_invited: milliseconds(4),
+        invited: milliseconds(7),
+        reached: Some(milliseconds(9)),
+        ..ordinary_call(now)
+    };
+    let statistics = of_calls(now, [call]);
+    let longest = |delays: &Delays| delays.maximum().unwrap();
+    let request_delay = &statistics.metrics.session_request_delay;
+    assert_eq!(longest(request_delay), milliseconds(16));
+    assert_eq!(longest(&statistics.answer_delay), milliseconds(46));
+    let published = &statistics.published;
+    assert_eq!(longest(&published.invite_delay), milliseconds(2));
+    assert_eq!(longest(&published.call_setup_delay), milliseconds(44));
+    let refused = CallRecord {
+        first_invited: milliseconds(30),
+        ..refused_call(now, 503)
+    };
+    let failed = of_calls(now, [refused])
+        .metrics
+        .failed_session_request_delay;
+    assert_eq!(longest(&failed), milliseconds(50));
 }
 
 #[test]

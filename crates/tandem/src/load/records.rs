@@ -210,6 +210,7 @@ mod tests {
                 authentications: 1,
                 timers: Vec::new(),
             },
+            first_invited: Duration::ZERO,
             invited: Duration::ZERO,
             reached: None,
             first_provisional: Some(Duration::from_micros(1500)),

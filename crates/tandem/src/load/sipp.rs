@@ -8,6 +8,7 @@ const MEANINGS: [(&str, &str); 7] = [
     ("-ap", "--auth-password"),
     ("-inf", "--users-file"),
     ("-sf", "--scenario"),
+    // The names of what is built in are ours: there is no `uac` or `uas`.
     ("-sn", "--scenario"),
     ("-nr", "--no-retransmit"),
     ("-rp", "--rate-period"),
