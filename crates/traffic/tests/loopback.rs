@@ -264,3 +264,29 @@ async fn strangers_and_refusals_are_told() {
     assert_eq!(Rate::Unlimited.packets_per_second(1), None);
     receiver.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_finds_no_place_is_told() {
+    for listen in ["tcp:127.0.0.1:0", "sctp:127.0.0.1:0"] {
+        let listen = Listen::parse(listen, DEFAULT_PORT).unwrap();
+        let receiver = Receiver::start(ReceiverConfig {
+            listen: vec![listen.clone()],
+            carrier: carrier(1),
+            max_senders: 0,
+        })
+        .await
+        .unwrap();
+        let target = Target {
+            protocol: listen.protocol,
+            hosts: vec!["127.0.0.1".into()],
+            port: receiver.local()[0].port,
+        };
+        let encapsulation_port = receiver.encapsulation_port().unwrap_or(1);
+        let runs = vec![plan(Encryption::None, 1, "1")];
+        let config = config(target, encapsulation_port, runs);
+        let stop = Arc::new(AtomicBool::new(false));
+        let error = send(&config, stop, |_| {}).await.unwrap_err();
+        assert!(error.to_string().contains("as many senders"), "{error}");
+        receiver.close().await;
+    }
+}

@@ -175,9 +175,18 @@ async fn accept_connections(
             },
             Some(_) = guests.join_next() => continue,
         };
-        // Who comes when there is no room is closed.
         let Ok(place) = Arc::clone(&registry.places).try_acquire_owned() else {
             tracing::debug!(%address, "there is no room for another sender");
+            if let Ok(waits) = Arc::clone(&registry.turned_away).try_acquire_owned() {
+                let registry = Arc::clone(&registry);
+                guests.spawn(async move {
+                    // It may have gone.
+                    session::turn_away(Channel::tcp(stream), &registry)
+                        .await
+                        .ok();
+                    drop(waits);
+                });
+            }
             continue;
         };
         stream.set_nodelay(true).ok();
@@ -206,7 +215,18 @@ async fn accept_associations(endpoint: Endpoint, registry: Arc<Registry>) -> any
             Some(_) = guests.join_next() => continue,
         };
         let Ok(place) = Arc::clone(&registry.places).try_acquire_owned() else {
-            association.abort(b"too many senders");
+            let Ok(waits) = Arc::clone(&registry.turned_away).try_acquire_owned() else {
+                association.abort(b"too many senders");
+                continue;
+            };
+            let registry = Arc::clone(&registry);
+            guests.spawn(async move {
+                // It may have gone.
+                session::turn_away(Channel::sctp(association), &registry)
+                    .await
+                    .ok();
+                drop(waits);
+            });
             continue;
         };
         let (registry, offer) = (Arc::clone(&registry), Arc::clone(&offer));

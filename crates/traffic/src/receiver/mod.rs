@@ -8,6 +8,7 @@ mod session;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use perf::{CarrierConfig, Listen};
 use sctp_net::Stack;
@@ -57,6 +58,30 @@ pub enum ReceiverEvent {
 /// How many events wait to be taken; who takes none is told no more of them.
 const MAX_EVENTS: usize = 64;
 
+/// How many senders at a time are told that there is no place; further ones are just closed.
+const MAX_TURNED_AWAY: usize = 16;
+
+/// How long a sender may keep a place and say nothing.
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    /// Until its first run is accepted.
+    order: Duration,
+    /// Afterwards: between its runs, and within one until the next packet of it.
+    idle: Duration,
+    /// Until it has asked, and has heard that there is no place.
+    turned_away: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience {
+            order: Duration::from_secs(10),
+            idle: Duration::from_secs(600),
+            turned_away: Duration::from_secs(2),
+        }
+    }
+}
+
 /// A running receiver. Dropping it ends it.
 #[derive(Debug)]
 pub struct Receiver {
@@ -79,6 +104,8 @@ impl Receiver {
         let registry = Arc::new(Registry {
             runs: Mutex::default(),
             places: Arc::new(Semaphore::new(config.max_senders)),
+            turned_away: Arc::new(Semaphore::new(MAX_TURNED_AWAY)),
+            patience: Patience::default(),
             events: sender,
         });
         let mut receiver = Receiver {
@@ -172,6 +199,9 @@ struct Registry {
     runs: Mutex<HashMap<(u64, u32), Arc<Run>>>,
     /// Senders that may come.
     places: Arc<Semaphore>,
+    /// Senders that may wait to be told that there is no place.
+    turned_away: Arc<Semaphore>,
+    patience: Patience,
     events: mpsc::Sender<ReceiverEvent>,
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use perf::Protocol;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout, timeout_at};
 use udp_net::PlainSocket;
 
 use super::channel::Channel;
@@ -44,9 +44,28 @@ pub(super) async fn serve(
         registry,
         run: None,
     };
+    let patience = registry.patience;
+    let mut deadline = Instant::now() + patience.order;
+    let mut seen = 0;
+    let mut has_ordered = false;
     let mut packets: Vec<BytesMut> = Vec::new();
     let mut answers = Vec::new();
-    while channel.receive(&mut packets).await? {
+    loop {
+        match timeout_at(deadline.into(), channel.receive(&mut packets)).await {
+            Ok(received) => {
+                if !received? {
+                    return Ok(());
+                }
+            }
+            Err(_) => {
+                // The packets of a run over UDP do not come this way.
+                let now_seen = session.run.as_ref().map(|run| run.reception().received());
+                anyhow::ensure!(now_seen.is_some_and(|now| now != seen), "it says nothing");
+                seen = now_seen.unwrap_or_default();
+                deadline = Instant::now() + patience.idle;
+                continue;
+            }
+        }
         let arrived = clock::now();
         for mut packet in packets.drain(..) {
             let kind = Header::read(&packet).map(|header| header.kind);
@@ -68,8 +87,30 @@ pub(super) async fn serve(
             channel.send(&answers).await?;
             answers.clear();
         }
+        has_ordered |= session.run.is_some();
+        if has_ordered {
+            deadline = Instant::now() + patience.idle;
+            seen = 0;
+        }
     }
-    Ok(())
+}
+
+/// Tells a sender that there is no place for it.
+pub(super) async fn turn_away(mut channel: Channel, registry: &Registry) -> anyhow::Result<()> {
+    let told = async {
+        let mut packets = Vec::new();
+        if channel.receive(&mut packets).await? {
+            let reason = "it has as many senders as it takes; try again later".into();
+            channel
+                .send(&encode(&ReceiverMessage::Refused { reason })?)
+                .await?;
+            // Until it has heard it, and leaves.
+            packets.clear();
+            channel.receive(&mut packets).await?;
+        }
+        Ok(())
+    };
+    timeout(registry.patience.turned_away, told).await?
 }
 
 struct Session<'a> {
@@ -174,5 +215,60 @@ async fn settle(run: &Run, sent: u64) {
             seen = now;
             quiet_since = Instant::now();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use tokio::io::AsyncReadExt;
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::sync::{Semaphore, mpsc};
+
+    use super::super::Patience;
+    use super::*;
+
+    const OFFER: Offer = Offer {
+        stream: Some(Protocol::Tcp),
+        udp: None,
+    };
+
+    fn registry() -> Registry {
+        Registry {
+            runs: Mutex::new(HashMap::new()),
+            places: Arc::new(Semaphore::new(1)),
+            turned_away: Arc::new(Semaphore::new(1)),
+            patience: Patience {
+                order: Duration::from_millis(50),
+                idle: Duration::from_millis(50),
+                turned_away: Duration::from_millis(50),
+            },
+            events: mpsc::channel(1).0,
+        }
+    }
+
+    async fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (client, server) = tokio::join!(TcpStream::connect(address), listener.accept());
+        (client.unwrap(), server.unwrap().0)
+    }
+
+    #[tokio::test]
+    async fn who_says_nothing_is_given_up() {
+        let (mut client, server) = pair().await;
+        let sender = client.local_addr().unwrap();
+        let served = serve(Channel::tcp(server), sender, &OFFER, &registry()).await;
+        assert_eq!(served.unwrap_err().to_string(), "it says nothing");
+        assert_eq!(client.read(&mut [0]).await.unwrap(), 0);
+    }
+
+    #[tokio::test]
+    async fn who_is_turned_away_and_says_nothing_is_closed() {
+        let (mut client, server) = pair().await;
+        let told = turn_away(Channel::tcp(server), &registry()).await;
+        assert!(told.is_err());
+        assert_eq!(client.read(&mut [0]).await.unwrap(), 0);
     }
 }
