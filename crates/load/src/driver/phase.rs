@@ -326,10 +326,10 @@ impl Phase {
                         Some(_) if under_way >= *in_flight => Err(NotBegun::Full),
                         Some((What::Register, user, _)) => engine
                             .register(now, due, user)
-                            .inspect(|()| drop(self.registering.insert(user))),
+                            .inspect(|()| _ = self.registering.insert(user)),
                         Some((What::Unregister, user, _)) => engine
                             .unregister(now, due, user)
-                            .inspect(|()| drop(self.registering.insert(user))),
+                            .inspect(|()| _ = self.registering.insert(user)),
                         Some((What::Script(script), user, peer)) => {
                             engine.begin(now, due, Work { script, user, peer })
                         }
