@@ -373,7 +373,6 @@ pub(super) struct Times {
     pub(super) due: Time,
     pub(super) begun: Time,
     pub(super) first_invited: Time,
-    pub(super) first_invited: Time,
     pub(super) invited: Time,
     /// The INVITE came to its callee.
     pub(super) reached: Time,
@@ -390,7 +389,6 @@ impl Times {
         Times {
             due: Time::NEVER,
             begun: Time::NEVER,
-            first_invited: Time::NEVER,
             first_invited: Time::NEVER,
             invited: Time::NEVER,
             reached: Time::NEVER,
