@@ -90,9 +90,15 @@ impl Metrics {
         self.registrations += 1;
         match registration.request_delay {
             Some(delay) => self.registration_request_delay.record(delay),
-            // A challenge that nobody took up is no failure (section 4.2).
-            None if matches!(registration.status, Some(401 | 402 | 407)) => {}
-            None => self.ineffective_registrations += 1,
+            None => {
+                // Section 4.2 lists 4xx less the challenges, 5xx, 6xx and Timer F.
+                let is_ineffective = match registration.status {
+                    Some(401 | 402 | 407) => false,
+                    Some(status) => matches!(status, 400..=699),
+                    None => true,
+                };
+                self.ineffective_registrations += u64::from(is_ineffective);
+            }
         }
     }
 
@@ -165,12 +171,10 @@ impl Metrics {
         percent(self.ineffective_sessions, self.session_requests)
     }
 
-    /// SCR in percent (section 4.9). A session that still stands is not counted: it may yet complete.
+    /// SCR in percent (section 4.9): of all session requests, of which those that still stand are not
+    /// complete.
     pub fn session_completion_ratio(&self) -> Option<f64> {
-        percent(
-            self.completed,
-            self.session_requests - self.standing_sessions,
-        )
+        percent(self.completed, self.session_requests)
     }
 
     /// Everything in numbers.

@@ -253,7 +253,7 @@ fn metrics(metrics: &Metrics) -> Option<Table> {
         (
             "SCR",
             summary.session_completion_ratio_percent,
-            metrics.session_requests - metrics.standing_sessions,
+            metrics.session_requests,
         ),
     ] {
         let mut cells = vec![Cell::from(name), count.into()];
@@ -271,7 +271,7 @@ fn metrics(metrics: &Metrics) -> Option<Table> {
     }
     if metrics.standing_sessions > 0 {
         table.note(format!(
-            "{} sessions still stood when the capture ended: they are not in the SCR.",
+            "{} sessions still stood when the capture ended: to the SCR they are not complete.",
             format_count(metrics.standing_sessions)
         ));
     }
