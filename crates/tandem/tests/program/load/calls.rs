@@ -1,5 +1,6 @@
 //! Calls, registrations and requests against our own proxy and SIPp.
 
+use std::net::UdpSocket;
 use std::process::Command;
 use std::time::Duration;
 
@@ -345,4 +346,64 @@ fn a_ladder_is_measured_rung_by_rung() {
     assert!(matches!(output.status.code(), Some(0 | 3)), "{text}");
     assert!(text.contains("Call set-up delay"), "{text}");
     assert!(text.contains("step   4"), "{text}");
+}
+
+/// Answers each REGISTER with 200, that of one user with 403, and whatever else with 480.
+fn answer_all_but_one(socket: &UdpSocket, refused: &str) {
+    let mut buffer = [0; 4096];
+    while let Ok((length, source)) = socket.recv_from(&mut buffer) {
+        let request = String::from_utf8_lossy(&buffer[..length]);
+        if request.starts_with("ACK ") {
+            continue;
+        }
+        let copied: Vec<&str> = request
+            .lines()
+            .filter(|line| {
+                let name = line.split(':').next().unwrap_or_default();
+                ["Via", "From", "To", "Call-ID", "CSeq", "Contact"].contains(&name)
+            })
+            .collect();
+        let is_refused = copied
+            .iter()
+            .any(|line| line.starts_with("To:") && line.contains(refused));
+        let status = match request.starts_with("REGISTER ") {
+            true if is_refused => "403 Forbidden",
+            true => "200 OK",
+            false => "480 Temporarily Unavailable",
+        };
+        let headers: String = copied
+            .iter()
+            .map(|line| match line.starts_with("To:") {
+                true => format!("{line};tag=1\r\n"),
+                false => format!("{line}\r\n"),
+            })
+            .collect();
+        let response =
+            format!("SIP/2.0 {status}\r\n{headers}Expires: 3600\r\nContent-Length: 0\r\n\r\n");
+        socket.send_to(response.as_bytes(), source).ok();
+    }
+}
+
+/// A user who cannot register takes nothing from the run of the others.
+#[test]
+fn the_run_begins_where_a_user_cannot_register() {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let via = socket.local_addr().expect("an address").to_string();
+    std::thread::spawn(move || answer_all_but_one(&socket, "user3@"));
+    let directory = tempfile::tempdir().expect("a directory");
+    let json = directory.path().join("load.json");
+    let output = tandem()
+        .args(["load", "calls", "--via", &via, "--role", "callers"])
+        .args(["--users", "3", "-r", "50", "-m", "9", "--progress", "500ms"])
+        .arg("--json")
+        .arg(&json)
+        .output()
+        .expect("it runs");
+    let said = text(&output);
+    assert!(said.contains("1 of 3 users are not registered"), "{said}");
+    let document = std::fs::read_to_string(json).expect(&said);
+    let document: Value = serde_json::from_str(&document).expect("JSON");
+    let run = &document["runs"][0];
+    assert_eq!(run["registration"]["registered"], 2, "{run}");
+    assert_eq!(run["responses"]["INVITE"]["480"], 9, "{run}");
 }
