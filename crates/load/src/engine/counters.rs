@@ -29,6 +29,9 @@ pub struct Counters {
     pub malformed: u64,
     /// Responses that no run waits for, dropped: those that came late, and those that belong to nothing.
     pub stray_responses: u64,
+    /// 2xx of further callees of forked INVITEs, whose dialogs were acknowledged and ended; repetitions
+    /// included.
+    pub forked_answers: u64,
     /// Requests that belong to no run and begin none; answered as RFC 3261 has it, but for ACK.
     pub stray_requests: u64,
     /// Requests dropped because there were as many runs as are allowed.
@@ -53,6 +56,7 @@ impl AddAssign for Counters {
         }
         self.malformed += other.malformed;
         self.stray_responses += other.stray_responses;
+        self.forked_answers += other.forked_answers;
         self.stray_requests += other.stray_requests;
         self.refused_by_limit += other.refused_by_limit;
         self.lost_on_purpose += other.lost_on_purpose;

@@ -444,7 +444,7 @@ impl Scene<'_> {
     }
 }
 
-fn write_line(name: &str, value: &[u8], out: &mut Vec<u8>) {
+pub(super) fn write_line(name: &str, value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b": ");
     out.extend_from_slice(value);

@@ -4,9 +4,10 @@ use sip::{Method, Name, ScannedField};
 
 use super::config::ConnectionId;
 use super::identity::Owner;
-use super::received::{Received, parameter, seconds};
+use super::received::{Received, address_uri, parameter, seconds};
 use super::remnants::Remnant;
-use super::run::{Cancel, Client, ClientState, NOBODY, State};
+use super::render::{copy_credentials, write_line};
+use super::run::{Cancel, Client, ClientState, NOBODY, Run, State};
 use super::steps::Turn;
 use super::time::{Moment, Time};
 use super::{Engine, Failed};
@@ -136,7 +137,14 @@ impl Engine {
             ClientState::Final(before) => {
                 self.counters.repeated += 1;
                 let is_same_class = (before < 300) == (status < 300);
-                if is_invite && status >= 200 && is_same_class {
+                if is_invite
+                    && before < 300
+                    && (200..300).contains(&status)
+                    && is_fork(run, response)
+                {
+                    self.counters.forked_answers += 1;
+                    self.end_fork(index, response);
+                } else if is_invite && status >= 200 && is_same_class {
                     self.repeat_ack(script, index, turn.moment.now);
                 }
             }
@@ -402,15 +410,69 @@ impl Engine {
         if response.record_routes.is_empty() {
             return;
         }
-        let mut routes: Vec<&[u8]> = Vec::new();
-        response.each_field(Name::RecordRoute, &response.record_routes, |value| {
-            routes.extend(list(value));
-        });
-        dialog.routes = dialog.push_with(|out| {
-            for route in routes.iter().rev() {
-                write_route(route, out);
+        dialog.routes = dialog.push_with(|out| write_route_set(response, out));
+    }
+
+    /// A 2xx of another callee, which a proxy has forked the INVITE to, is a dialog of its own: it is
+    /// acknowledged and ended (RFC 3261 section 13.2.2.4). Each time that it comes again the same ACK and the
+    /// same BYE are sent again, for which nothing has to be kept.
+    fn end_fork(&mut self, index: u32, response: &Received<'_>) {
+        let name = self.runs.name(index);
+        let tag = self.hash(response.tag_of_to().unwrap_or_default());
+        let Some(run) = self.runs.get(index) else {
+            return;
+        };
+        let Some(connection) = self.connections.get(run.connection) else {
+            return;
+        };
+        let (Ok(invite), Some(target)) = (
+            Received::read(&run.invite.message),
+            response.contact_uri().or(address_uri(response.to)),
+        ) else {
+            return;
+        };
+        let mut messages = Vec::new();
+        for (method, cseq) in [
+            (Method::Ack, invite.cseq),
+            // Each dialog has sequence numbers of its own (section 12.2.1.1).
+            (Method::Bye, invite.cseq.saturating_add(1)),
+        ] {
+            let method_name = method.as_str();
+            let mut out = Vec::new();
+            out.extend_from_slice(method_name.as_bytes());
+            out.push(b' ');
+            out.extend_from_slice(target);
+            out.extend_from_slice(b" SIP/2.0\r\nVia: SIP/2.0/");
+            let transport = connection.connection.transport.via_name();
+            out.extend_from_slice(transport.as_bytes());
+            out.push(b' ');
+            out.extend_from_slice(connection.local().as_bytes());
+            out.extend_from_slice(b";branch=");
+            self.identity
+                .write_branch(name, run.invite.branch, &mut out);
+            out.extend_from_slice(format!(".{method_name}{tag:x}\r\n").as_bytes());
+            out.extend_from_slice(b"Max-Forwards: 70\r\n");
+            write_route_set(response, &mut out);
+            for (field, value) in [
+                ("From", invite.from),
+                ("To", response.to),
+                ("Call-ID", invite.call_id),
+            ] {
+                write_line(field, value, &mut out);
             }
-        });
+            let rest = format!("CSeq: {cseq} {method_name}\r\nContent-Length: 0\r\n\r\n");
+            out.extend_from_slice(rest.as_bytes());
+            if method == Method::Ack {
+                copy_credentials(&run.invite.message, 0, &mut out);
+            }
+            messages.push(out);
+        }
+        let connection = run.connection;
+        for message in messages {
+            let start = self.outbox.len();
+            self.outbox.buffer().extend_from_slice(&message);
+            self.send_written(start, connection);
+        }
     }
 
     /// A call that the script has given up is answered all the same: it is acknowledged and ended.
@@ -440,6 +502,27 @@ fn may_answer(client: &mut Client, understood: &[super::authentication::Understo
         }
     }
     true
+}
+
+/// Whether a 2xx to an INVITE that begins a dialog comes from another callee than the first one did.
+fn is_fork(run: &Run, response: &Received<'_>) -> bool {
+    let own = run.dialog.get(run.dialog.remote_tag);
+    let is_another = response
+        .tag_of_to()
+        .is_some_and(|tag| !own.is_empty() && tag != own);
+    is_another
+        && Received::read(&run.invite.message).is_ok_and(|invite| invite.tag_of_to().is_none())
+}
+
+/// Writes the route set that a response gives its caller (RFC 3261 section 12.1.2).
+fn write_route_set(response: &Received<'_>, out: &mut Vec<u8>) {
+    let mut routes: Vec<&[u8]> = Vec::new();
+    response.each_field(Name::RecordRoute, &response.record_routes, |value| {
+        routes.extend(list(value));
+    });
+    for route in routes.iter().rev() {
+        write_route(route, out);
+    }
 }
 
 /// The values of a list.

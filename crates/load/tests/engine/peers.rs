@@ -203,6 +203,7 @@ fn a_proxy_that_asks_for_a_password_gets_it() {
         Name::ProxyAuthenticate,
         "Digest realm=\"p\", nonce=\"n\", qop=\"auth\", algorithm=MD5",
     );
+    alone.pass(SECOND / 100);
     let [ack, again] = &alone.receive(&challenge)[..] else {
         panic!("an ACK and an INVITE");
     };
@@ -225,6 +226,9 @@ fn a_proxy_that_asks_for_a_password_gets_it() {
     assert!(record.attempt.is_completed());
     assert_eq!(record.attempt.authentications, 1);
     assert_eq!(record.attempt.status, Some(200));
+    // RFC 6076 section 4.3.1: delays begin with the initial INVITE.
+    assert_eq!(record.first_invited, Duration::ZERO);
+    assert_eq!(record.invited, SECOND / 100);
     // The next call goes out with credentials at once.
     assert!(alone.begin().contains(Name::ProxyAuthorization));
 }
@@ -611,4 +615,48 @@ fn a_bye_while_it_rings_terminates_the_invite() {
     assert_eq!(terminated.cseq(), Some((7, Method::Invite)));
     alone.receive(&within(&ringing, Method::Ack, 7));
     assert_eq!(alone.engine.runs(), 0);
+}
+
+#[test]
+fn a_second_callee_is_acknowledged_and_hung_up() {
+    let mut alone = Alone::new(Transport::Udp, SECOND);
+    let invite = alone.begin();
+    let first = alone.receive(&answer(&invite))[0].clone();
+    let mut forked = Message::response_to(&invite, 200, "OK")
+        .with(Name::Contact, "<sip:c@192.0.2.8>")
+        .with(Name::RecordRoute, "<sip:192.0.2.5;lr>, <sip:192.0.2.4;lr>");
+    forked.set_to_tag("fork");
+    let sent = alone.receive(&forked);
+    let [ack, bye] = &sent[..] else {
+        panic!("an ACK and a BYE");
+    };
+    // RFC 3261 section 13.2.2.4: a dialog of its own.
+    assert_eq!(ack.cseq(), Some((1, Method::Ack)));
+    assert_eq!(bye.cseq(), Some((2, Method::Bye)));
+    for request in &sent {
+        assert_eq!(request.request_uri(), Some("sip:c@192.0.2.8"));
+        assert_eq!(request.header(Name::To), forked.header(Name::To));
+        let routes: Vec<_> = request.headers(Name::Route).collect();
+        let expected: [&[u8]; 2] = [b"<sip:192.0.2.4;lr>", b"<sip:192.0.2.5;lr>"];
+        assert_eq!(routes, expected);
+    }
+    assert_ne!(ack.header(Name::Via), bye.header(Name::Via));
+    let again = alone.receive(&forked);
+    assert!(
+        again
+            .iter()
+            .map(Message::to_bytes)
+            .eq(sent.iter().map(Message::to_bytes))
+    );
+    assert_eq!(alone.engine.counters().forked_answers, 2);
+    alone.receive(&response(bye, 200));
+    // The first dialog goes on.
+    assert_eq!(
+        alone.receive(&answer(&invite))[0].to_bytes(),
+        first.to_bytes()
+    );
+    let bye = alone.pass(SECOND)[0].clone();
+    assert_eq!(bye.header(Name::To), first.header(Name::To));
+    alone.receive(&response(&bye, 200));
+    assert!(alone.call_records()[0].attempt.is_completed());
 }
