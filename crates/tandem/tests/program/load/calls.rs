@@ -308,31 +308,6 @@ fn our_callees_answer_sipp() {
     assert_eq!(callees.wait(LIMIT).code(), Some(0), "{}", callees.output());
 }
 
-/// A search as short as it can be: it finds a rate, and says that it was short.
-#[test]
-fn capacity_is_found() {
-    let proxy = Proxy::start();
-    let output = load(
-        "capacity",
-        &proxy,
-        "udp",
-        &[
-            "--start",
-            "20",
-            "--sessions",
-            "20",
-            "--of",
-            "sessions",
-            "--settle",
-            "10ms",
-        ],
-    );
-    let text = text(&output);
-    assert!(text.contains("Session establishment rate, R"), "{text}");
-    assert!(text.contains("Each step attempts 20 sessions"), "{text}");
-    assert!(text.contains("step   1  sessions  20/s"), "{text}");
-}
-
 #[test]
 fn a_ladder_is_measured_rung_by_rung() {
     let proxy = Proxy::start();

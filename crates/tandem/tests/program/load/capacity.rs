@@ -5,9 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use serde_json::Value;
+use test_support::Peer;
 
 use super::{load, text};
-use crate::support::{Proxy, tandem};
+use crate::support::{Proxy, send_signal, tandem};
+
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// Answers every request 503 until it is told to end, as a proxy does that is drained.
 fn refuse(socket: &UdpSocket, is_over: &AtomicBool) {
@@ -66,6 +69,34 @@ fn capacity_of_a_server_that_refuses_everything_is_not_searched_for() {
         }
         code => assert_eq!(code, Some(3), "{text}"),
     }
+}
+
+/// A search that is ended before its time, by which it has found a rate that the server takes at least.
+#[test]
+fn capacity_is_found_as_far_as_there_is_time() {
+    let proxy = Proxy::start();
+    let via = format!("127.0.0.1:{}", proxy.port("udp"));
+    let mut command = tandem();
+    command
+        .args(["load", "capacity", "--via", &via, "--of", "sessions"])
+        .args(["--start", "20", "--sessions", "20", "--settle", "10ms"]);
+    let mut search = Peer::spawn(&mut command);
+    search.wait_for_output("step   2", LIMIT);
+    send_signal(search.id(), "INT");
+    let status = search.wait(LIMIT);
+    let text = search.output();
+    assert_eq!(status.code(), Some(97), "{text}");
+    assert!(text.contains("Session establishment rate, R"), "{text}");
+    assert!(text.contains("Each step attempts 20 sessions"), "{text}");
+    // A step lasts two seconds at least.
+    assert!(
+        text.contains("step   1  sessions  20/s, 40 attempts, 2.0 s"),
+        "{text}"
+    );
+    assert!(
+        text.contains("Steps beyond 10 a second attempt more"),
+        "{text}"
+    );
 }
 
 #[test]
