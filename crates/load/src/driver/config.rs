@@ -17,7 +17,7 @@ use crate::script::builtin::{self, AnswerPlan, BuiltinError, CallPlan};
 use crate::script::{Script, ScriptId};
 
 /// What [`LoadRun::start`](super::LoadRun::start) is told: who the emulated users are and how they reach
-/// the system under test. What they do is said by a [`Plan`](super::Plan) later.
+/// the system under test. What they do is said by a [`LoadPlan`](super::LoadPlan) later.
 #[derive(Clone, Debug)]
 pub struct RunConfig {
     /// The transport.

@@ -4,13 +4,13 @@
 //! [`Media`], to the world; the core does no I/O and knows no clock.
 //!
 //! ```no_run
-//! use load::media::{Clip, MediaConfig, MediaPort, MediaStatistics, Mode, Remote, describe};
-//! # fn call(offer: String) -> String { String::new() }
+//! use load::media::{MediaConfig, MediaPort, MediaStatistics, Mode, Remote};
+//! # fn invite(offer: String) -> String { offer }
 //!
 //! let port = MediaPort::open(MediaConfig::new("127.0.0.1".parse()?))?;
 //! // Before the INVITE: the call's own number among the sources, for the offer.
 //! let call = port.reserve().ok_or("no room for another call")?;
-//! let answer = call(port.describe(call));
+//! let answer = invite(port.describe(call));
 //! // When the answer is there, and when the call is over:
 //! port.start(call, Mode::Talk, Remote::read(answer.as_bytes(), true)?);
 //! let report = port.stop(call);

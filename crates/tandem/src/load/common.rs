@@ -23,7 +23,7 @@ use crate::values::{count, duration};
 /// Where the users are, and how they get to the server.
 #[derive(Args, Debug)]
 pub(super) struct Network {
-    /// The proxy or server: sip:HOST[:PORT][;transport=T], or HOST[:PORT]
+    /// The proxy or server: a URI such as sip:HOST:PORT;transport=tcp, or HOST, or HOST:PORT
     #[arg(long, value_name = "PROXY-URI")]
     pub(super) via: Option<Server>,
 

@@ -55,10 +55,11 @@ impl Kamailio {
     }
 }
 
+/// One process reads UDP: two would overtake each other, and SIPp fails a call whose 180 comes after the 200.
 const CONFIGURATION: &str = r#"
 debug=2
 log_stderror=yes
-children=2
+children=1
 tcp_children=2
 auto_aliases=no
 loadmodule "tm.so"
