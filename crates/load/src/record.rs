@@ -39,8 +39,8 @@ impl Record {
 
 /// What records of every kind say.
 ///
-/// Times are counted from [`begun`](Attempt::begun). What a message ends is timed by when the message was
-/// received, not by when its turn came, so that the generator's own queue is in no measurement.
+/// Times are counted from [`begun`](Attempt::begun). What a message ends is timed by when the batch that it
+/// came in was read, not by when its turn came.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attempt {
     /// Which script it was a run of.
