@@ -35,6 +35,24 @@ use crate::script::{First, Pause, Script};
 
 pub use problem::{Problem, ScenarioError};
 
+/// The methods of the RFCs, which a scenario may wait for.
+const METHODS: [&str; 14] = [
+    "INVITE",
+    "ACK",
+    "BYE",
+    "CANCEL",
+    "REGISTER",
+    "OPTIONS",
+    "PRACK",
+    "SUBSCRIBE",
+    "NOTIFY",
+    "PUBLISH",
+    "INFO",
+    "REFER",
+    "MESSAGE",
+    "UPDATE",
+];
+
 /// The longest file, in octets.
 const LONGEST_FILE: usize = 1 << 20;
 

@@ -17,7 +17,7 @@ use sip::Method;
 use self::document::{Element, File};
 use super::assembly::{Assembly, Awaited, Next, Presence};
 use super::problem::{Problem, Problems, hint};
-use super::{Options, expression};
+use super::{METHODS, Options, expression};
 use crate::script::{Action, Condition, Expected, Pause, Script, Send, Step};
 
 /// What a file says.
@@ -437,22 +437,6 @@ fn names(list: Option<&str>) -> impl Iterator<Item = &str> {
 
 /// The methods that an expression means.
 fn methods(element: &Element<'_, '_, '_>, posix: &str) -> Vec<Expected> {
-    const METHODS: [&str; 14] = [
-        "INVITE",
-        "ACK",
-        "BYE",
-        "CANCEL",
-        "REGISTER",
-        "OPTIONS",
-        "PRACK",
-        "SUBSCRIBE",
-        "NOTIFY",
-        "PUBLISH",
-        "INFO",
-        "REFER",
-        "MESSAGE",
-        "UPDATE",
-    ];
     let compiled =
         posix::translated(posix).and_then(|expression| expression::compiled(&expression));
     let expression = match compiled {

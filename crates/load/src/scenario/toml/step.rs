@@ -6,6 +6,7 @@ use std::time::Duration;
 use ::toml::de::DeValue;
 use sip::Method;
 
+use super::super::METHODS;
 use super::table::{File, Table, Value};
 use crate::scenario::assembly::{Assembly, Awaited, Next, Presence};
 use crate::scenario::problem::hint;
@@ -470,24 +471,6 @@ impl Side {
         self.expressions <= MOST_EXPRESSIONS
     }
 }
-
-/// The methods of the RFCs.
-const METHODS: [&str; 14] = [
-    "INVITE",
-    "ACK",
-    "BYE",
-    "CANCEL",
-    "REGISTER",
-    "OPTIONS",
-    "PRACK",
-    "SUBSCRIBE",
-    "NOTIFY",
-    "PUBLISH",
-    "INFO",
-    "REFER",
-    "MESSAGE",
-    "UPDATE",
-];
 
 /// `2xx`, `180-189`, `200` as a text.
 fn statuses(text: &str) -> Option<std::ops::RangeInclusive<u16>> {
