@@ -9,7 +9,7 @@ use crate::kernel_floor;
 use crate::output::{Output, Row};
 use crate::rounds::{Better, Rounds, Spread};
 use crate::sip_servers::{Kamailio, SipServer};
-use crate::sipp::{Calls, Outcome, Over, Sipp};
+use crate::sipp::{Calls, Over, Sipp};
 
 /// Workers of ours, children of Kamailio.
 const WORKERS: usize = 2;
@@ -91,7 +91,7 @@ pub(crate) fn run(rounds: &Rounds, output: &mut dyn Output) -> anyhow::Result<()
             pause: PAUSE,
         };
         let callees = sipp.answer(over, PAUSE)?;
-        let [cpu, completed] = rounds.alternate(
+        let [cpu, completed, median, late] = rounds.alternate(
             || call(&sipp, &ours, over, calls),
             || call(&sipp, &peer, over, calls),
         )?;
@@ -105,6 +105,16 @@ pub(crate) fn run(rounds: &Rounds, output: &mut dyn Output) -> anyhow::Result<()
             goal,
         })?;
         output.row(completed_calls(case("call"), completed))?;
+        for (metric, (ours, peer)) in [("p50_ms", median), ("p99_ms", late)] {
+            output.row(Row {
+                case: case("INVITE to 180"),
+                metric,
+                better: Better::Lower,
+                ours,
+                peer,
+                goal: 0.0,
+            })?;
+        }
         if over == Over::Udp {
             output.row(Row {
                 case: case("call beside the kernel's share"),
@@ -121,7 +131,7 @@ pub(crate) fn run(rounds: &Rounds, output: &mut dyn Output) -> anyhow::Result<()
             ..calls
         };
         let callees = sipp.answer(over, Duration::ZERO)?;
-        let [_, completed] = rounds.alternate(
+        let [_, completed, ..] = rounds.alternate(
             || call(&sipp, &ours, over, calls),
             || call(&sipp, &peer, over, calls),
         )?;
@@ -199,32 +209,36 @@ fn cpu_us_per_registration(sipp: &Sipp, server: &SipServer, users: usize) -> any
     Ok(cpu.as_secs_f64() * 1e6 / users as f64)
 }
 
-/// CPU microseconds of a call, and how many of a thousand were completed.
-fn call(sipp: &Sipp, server: &SipServer, over: Over, calls: Calls) -> anyhow::Result<[f64; 2]> {
+/// CPU microseconds of a call, how many of a thousand were completed, and the median and the 99th percentile of
+/// the milliseconds from an INVITE to its 180.
+fn call(sipp: &Sipp, server: &SipServer, over: Over, calls: Calls) -> anyhow::Result<[f64; 4]> {
     let before = server.usage()?.cpu;
-    let Outcome { successful, failed } = sipp.call(server.ports.sip, over, calls)?;
+    let outcome = sipp.call(server.ports.sip, over, calls)?;
     let cpu = server.usage()?.cpu.saturating_sub(before);
-    let all = successful + failed;
+    let all = outcome.successful + outcome.failed;
     ensure!(all > 0, "SIPp made no calls");
     Ok([
         cpu.as_secs_f64() * 1e6 / all as f64,
-        successful as f64 * 1e3 / all as f64,
+        outcome.successful as f64 * 1e3 / all as f64,
+        outcome.percentile(50),
+        outcome.percentile(99),
     ])
 }
 
-/// CPU microseconds of a call; all but a few have to be completed.
-pub(crate) fn cpu_us_per_call(
+/// CPU microseconds of a call, and the median and the 99th percentile of the milliseconds from an INVITE to its 180;
+/// all but a few calls have to be completed.
+pub(crate) fn cost_of_call(
     sipp: &Sipp,
     server: &SipServer,
     over: Over,
     calls: Calls,
-) -> anyhow::Result<f64> {
-    let [cpu, completed] = call(sipp, server, over, calls)?;
+) -> anyhow::Result<[f64; 3]> {
+    let [cpu, completed, median, late] = call(sipp, server, over, calls)?;
     ensure!(
         completed > 990.0,
         "of 1000 calls {completed} were completed"
     );
-    Ok(cpu)
+    Ok([cpu, median, late])
 }
 
 /// What an INVITE takes, with the client transaction that forwards it, until it is answered.

@@ -36,14 +36,20 @@ pub(crate) struct Calls {
 }
 
 /// What became of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) successful: usize,
     pub(crate) failed: usize,
+    /// The times that the scenario measures, in milliseconds, the shortest first. Those of the last calls may be
+    /// missing.
+    pub(crate) delays: Vec<f64>,
 }
 
 /// Callees that answer for as long as this lives.
 pub(crate) struct Callees(Child);
+
+/// After how many calls SIPp writes down what it has measured of them.
+const WRITTEN_TOGETHER: &str = "100";
 
 /// How many registrations are begun in a second, and how many may be under way.
 const REGISTRATIONS_PER_SECOND: usize = 12_000;
@@ -175,9 +181,12 @@ impl Sipp {
         command
             .arg(format!("127.0.0.1:{proxy}"))
             .args(arguments)
+            .args(["-trace_rtt", "-rtt_freq", WRITTEN_TOGETHER])
             .args(["-trace_stat", "-fd", "1", "-stf"])
             .arg(&statistics);
         let mut child = command.spawn().context("SIPp")?;
+        let measured = self.directory.path();
+        let measured = measured.join(format!("{name}_{}_rtt.csv", child.id()));
         let begun = Instant::now();
         while child.try_wait()?.is_none() {
             // A call that waits for a lost message waits for long. The statistics are there by then.
@@ -190,9 +199,13 @@ impl Sipp {
         }
         let successful =
             successful(&fs::read_to_string(&statistics).context("SIPp's statistics")?)?;
+        // A scenario that measures nothing leaves no file.
+        let delays = delays(&fs::read_to_string(&measured).unwrap_or_default());
+        fs::remove_file(&measured).ok();
         Ok(Outcome {
             successful,
             failed: count.saturating_sub(successful),
+            delays,
         })
     }
 
@@ -249,6 +262,14 @@ impl Over {
     }
 }
 
+impl Outcome {
+    /// The delay that so many of a hundred calls do not exceed; not a number where none was measured.
+    pub(crate) fn percentile(&self, percent: usize) -> f64 {
+        let at = (self.delays.len() * percent / 100).min(self.delays.len().saturating_sub(1));
+        self.delays.get(at).copied().unwrap_or(f64::NAN)
+    }
+}
+
 impl Drop for Callees {
     fn drop(&mut self) {
         self.0.kill().ok();
@@ -269,9 +290,29 @@ pub(crate) fn successful(statistics: &str) -> anyhow::Result<usize> {
         .with_context(|| format!("SIPp's statistics have no {NAME}"))
 }
 
+/// What SIPp has measured, sorted: milliseconds are in the second column.
+fn delays(text: &str) -> Vec<f64> {
+    let second = |line: &str| line.split(';').nth(1)?.trim().parse().ok();
+    let mut delays: Vec<f64> = text.lines().filter_map(second).collect();
+    delays.sort_by(f64::total_cmp);
+    delays
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn percentiles_are_of_the_second_column() {
+        let text = "Date_ms;response_time_ms;rtd_no\n1;3.5;1\n2;0.5;1\n3;1.5;1\n";
+        let outcome = Outcome {
+            successful: 3,
+            failed: 0,
+            delays: delays(text),
+        };
+        let of = |percent| outcome.percentile(percent);
+        assert_eq!([of(0), of(50), of(99), of(100)], [0.5, 1.5, 3.5, 3.5]);
+    }
 
     #[test]
     fn totals_are_those_of_the_last_line() {

@@ -15,6 +15,9 @@ use rand_chacha::ChaCha12Rng;
 use sip::{Message, Method, Transport};
 
 const LINE: ConnectionId = ConnectionId(0);
+/// Users of the engine.
+const USERS: u32 = 4;
+
 const MAXIMUM_RUNS: usize = 16;
 
 fuzz_target!(|input: &[u8]| play(input));
@@ -42,7 +45,7 @@ fn play(input: &[u8]) {
     };
     let mut now = Instant::now();
     let config = EngineConfig {
-        users: vec![UserRange::new(1, 4)],
+        users: vec![UserRange::new(1, USERS)],
         maximum_runs: MAXIMUM_RUNS,
         directory: Arc::new(Directory {
             password: Some("secret".to_owned()),
@@ -117,19 +120,30 @@ fn play(input: &[u8]) {
         };
         engine.handle_message(now, now, LINE, &octets);
         engine.handle_timeout(now);
-        for (_, octets) in engine.transmits() {
-            Message::read(octets.to_vec().into()).expect("what is sent can be read");
+        loop {
+            let mut octets = Vec::new();
+            if engine.poll_transmit(&mut octets).is_none() {
+                break;
+            }
+            Message::read(octets.clone().into()).expect("what is sent can be read");
             if seen.len() < 64 {
-                seen.push(octets.to_vec());
+                seen.push(octets);
             }
         }
-        engine.clear_transmits();
         while engine.poll_record().is_some() {}
         assert!(engine.runs() <= MAXIMUM_RUNS);
         assert!(engine.in_flight() <= engine.runs());
     }
-    engine.abandon(now);
-    assert_eq!((engine.runs(), engine.in_flight()), (0, 0));
+    engine.end_all(now);
+    // What peers are told is repeated until they have said something, or had their time.
+    let end = now + Duration::from_secs(300);
+    while let Some(next) = engine.next_timeout().filter(|next| *next <= end) {
+        now = now.max(next);
+        engine.handle_timeout(now);
+    }
+    // Users who are kept registered go on trying.
+    assert!(engine.runs() <= USERS as usize);
+    assert_eq!(engine.in_flight(), 0);
 }
 
 /// A response to a request that was sent, its status and further fields chosen.

@@ -57,6 +57,11 @@ impl SipServer {
         })
     }
 
+    /// The process, of several the one that has started the others.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// CPU time and memory of all its processes.
     pub(crate) fn usage(&self) -> anyhow::Result<Usage> {
         Usage::of_tree(self.process.id()).context("what the proxy uses")

@@ -13,7 +13,7 @@ fn dice() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(8 * ProptestConfig::default().cases))]
 
     #[test]
     fn calls_from_everywhere(bytes in dice()) {

@@ -69,7 +69,7 @@ impl Clocks {
     pub fn see(&mut self, seen: &Seen<'_>) {
         let ends = (seen.source, seen.destination);
         let fingerprint = match &seen.what {
-            What::Sip { octets, .. } => self.hasher.hash_one((ends, &octets[..])),
+            What::Sip { octets, .. } => self.hasher.hash_one((ends, octets)),
             What::SipSummary { summary, .. } => match summary.start {
                 SummaryStart::Request { method, uri } => self.hasher.hash_one((ends, method, uri)),
                 SummaryStart::Response { status, reason, .. } => {
@@ -214,8 +214,6 @@ fn is_upward((source, destination): (Endpoint, Endpoint)) -> bool {
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
-    use bytes::Bytes;
-
     use super::*;
     use crate::Carrier;
 
@@ -227,7 +225,6 @@ mod tests {
     }
 
     fn see(clocks: &mut Clocks, file: usize, time: i64, (from, to): (u8, u8), text: &str) {
-        let octets = Bytes::copy_from_slice(text.as_bytes());
         clocks.see(&Seen {
             time: Time(time),
             file,
@@ -236,7 +233,7 @@ mod tests {
             destination: endpoint(to),
             what: What::Sip {
                 carrier: Carrier::Udp,
-                octets: &octets,
+                octets: text.as_bytes(),
                 cut: false,
             },
         });

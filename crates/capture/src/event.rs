@@ -5,7 +5,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::Sub;
 use std::time::Duration;
 
-use bytes::Bytes;
 use sctp::packet::{Packet, Tsn};
 use sip::Transport;
 
@@ -127,9 +126,8 @@ pub enum What<'a> {
     Sip {
         /// What carried it.
         carrier: Carrier,
-        /// The message. It may share its memory with the buffer that the file is read through: who keeps
-        /// it for long copies it ([`Bytes::copy_from_slice`]).
-        octets: &'a Bytes,
+        /// The message.
+        octets: &'a [u8],
         /// Whether the capture has only the beginning of it.
         cut: bool,
     },

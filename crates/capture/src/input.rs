@@ -1,8 +1,7 @@
 //! The octets of a file, as they are read.
 
-use std::io::{self, Read};
-
-use bytes::{Buf, Bytes};
+use std::io::{self, ErrorKind, Read};
+use std::ops::Range;
 
 /// How much is asked for at once.
 const BLOCK: usize = 256 * 1024;
@@ -12,17 +11,40 @@ const BLOCK: usize = 256 * 1024;
 /// It grows by what the file has, never by what a length field in it claims.
 pub(crate) struct Input<R> {
     source: R,
-    ready: Bytes,
-    /// Where in the file `ready` begins.
+    buffer: Vec<u8>,
+    /// What of the buffer is ready.
+    start: usize,
+    end: usize,
+    /// Where in the file that begins.
     offset: u64,
     ended: bool,
+}
+
+/// Octets that were taken. They are there until more is filled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    start: usize,
+    end: usize,
+}
+
+impl Piece {
+    /// A part of it; less where it has less.
+    pub(crate) fn part(self, part: Range<usize>) -> Piece {
+        let place = |at: usize| self.start.saturating_add(at).min(self.end);
+        Piece {
+            start: place(part.start),
+            end: place(part.end),
+        }
+    }
 }
 
 impl<R: Read> Input<R> {
     pub(crate) fn new(source: R) -> Input<R> {
         Input {
             source,
-            ready: Bytes::new(),
+            buffer: Vec::new(),
+            start: 0,
+            end: 0,
             offset: 0,
             ended: false,
         }
@@ -35,59 +57,87 @@ impl<R: Read> Input<R> {
 
     /// Reads until so many octets are ready. False when the file ends before.
     pub(crate) fn fill(&mut self, octets: usize) -> io::Result<bool> {
-        while self.ready.len() < octets && !self.ended {
-            // What is left of the block before goes to the front of the next one. Longer things are read
-            // in ever longer blocks, so that they are not copied over and over.
-            let asked = BLOCK.max(self.ready.len());
-            let mut block = Vec::with_capacity(self.ready.len() + asked);
-            block.extend_from_slice(&self.ready);
-            let read = (&mut self.source)
-                .take(asked as u64)
-                .read_to_end(&mut block);
-            let count = block.len() - self.ready.len();
-            self.ready = block.into();
-            self.ended = count < asked;
-            read?;
+        if self.ready().len() < octets && !self.ended {
+            self.read(octets)?;
         }
-        Ok(self.ready.len() >= octets)
+        Ok(self.ready().len() >= octets)
+    }
+
+    #[cold]
+    fn read(&mut self, octets: usize) -> io::Result<()> {
+        // What is left of the block before goes to the front of the next one.
+        self.buffer.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        while self.end < octets {
+            // Longer things are read in ever longer blocks, so that few bits of them are asked for one by one.
+            let room = self.end + BLOCK.max(self.end);
+            if self.buffer.len() < room {
+                self.buffer.resize(room, 0);
+            }
+            match self.source.read(&mut self.buffer[self.end..room]) {
+                Ok(0) => {
+                    self.ended = true;
+                    break;
+                }
+                Ok(count) => self.end += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.ended = true;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// What is ready.
     pub(crate) fn ready(&self) -> &[u8] {
-        &self.ready
+        &self.buffer[self.start..self.end]
     }
 
     /// The octets at a place, where they are ready.
     pub(crate) fn array<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
-        self.ready.get(at..)?.first_chunk().copied()
+        self.ready().get(at..)?.first_chunk().copied()
     }
 
     /// Takes octets; fewer when fewer are ready.
-    pub(crate) fn take(&mut self, octets: usize) -> Bytes {
-        let octets = octets.min(self.ready.len());
-        self.offset += octets as u64;
-        self.ready.split_to(octets)
+    pub(crate) fn take(&mut self, octets: usize) -> Piece {
+        let start = self.start;
+        self.drop_ready(octets);
+        Piece {
+            start,
+            end: self.start,
+        }
+    }
+
+    /// What was taken, as long as nothing was filled since.
+    pub(crate) fn octets(&self, piece: Piece) -> &[u8] {
+        self.buffer.get(piece.start..piece.end).unwrap_or_default()
     }
 
     /// Takes a line without what ends it; `None` at the end. Of a line longer than `limit`, the beginning.
-    pub(crate) fn line(&mut self, limit: usize) -> io::Result<Option<Bytes>> {
+    pub(crate) fn line(&mut self, limit: usize) -> io::Result<Option<Vec<u8>>> {
         let mut searched = 0;
         let mut beginning = None;
         loop {
             let is_more = self.fill(searched + 1)?;
-            if let Some(end) = memchr::memchr(b'\n', &self.ready[searched..]) {
-                let mut line = self.take(searched + end + 1);
-                line.truncate(line.trim_ascii_end().len());
-                return Ok(Some(beginning.unwrap_or(line)));
+            if let Some(end) = memchr::memchr(b'\n', &self.ready()[searched..]) {
+                let line = self.take(searched + end + 1);
+                let line = self.octets(line).trim_ascii_end();
+                return Ok(Some(beginning.unwrap_or_else(|| line.to_vec())));
             }
-            searched = self.ready.len();
+            searched = self.ready().len();
             if !is_more {
                 let line = self.take(searched);
-                return Ok(beginning.or((!line.is_empty()).then_some(line)));
+                let line = self.octets(line);
+                return Ok(beginning.or((!line.is_empty()).then(|| line.to_vec())));
             }
             if searched > limit {
                 let line = self.take(searched);
-                beginning.get_or_insert(line.slice(..limit));
+                if beginning.is_none() {
+                    beginning = Some(self.octets(line.part(0..limit)).to_vec());
+                }
                 searched = 0;
             }
         }
@@ -95,9 +145,9 @@ impl<R: Read> Input<R> {
 
     /// Leaves octets out; fewer when fewer are ready.
     pub(crate) fn drop_ready(&mut self, octets: usize) {
-        let octets = octets.min(self.ready.len());
+        let octets = octets.min(self.ready().len());
         self.offset += octets as u64;
-        self.ready.advance(octets);
+        self.start += octets;
     }
 
     /// Leaves octets out, however many they are. False when the file ends before.
@@ -106,7 +156,7 @@ impl<R: Read> Input<R> {
             if !self.fill(1)? {
                 return Ok(false);
             }
-            let step = octets.min(self.ready.len() as u64);
+            let step = octets.min(self.ready().len() as u64);
             self.drop_ready(step as usize);
             octets -= step;
         }

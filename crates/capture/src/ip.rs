@@ -1,9 +1,9 @@
 //! IP packets (RFC 791, RFC 8200) and their fragments.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 use ahash::RandomState;
-use bytes::Bytes;
 use etherparse::defrag::IpDefragBuf;
 use etherparse::{
     IpFragOffset, IpNumber, Ipv4HeaderSlice, Ipv6FragmentHeaderSlice, Ipv6HeaderSlice,
@@ -16,11 +16,12 @@ use crate::settings::Settings;
 
 /// What an IP packet carries.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Datagram {
+pub(crate) struct Datagram<'p> {
     pub(crate) source: IpAddr,
     pub(crate) destination: IpAddr,
     pub(crate) protocol: IpNumber,
-    pub(crate) payload: Bytes,
+    /// A part of the packet, or what its fragments were put together to.
+    pub(crate) payload: Cow<'p, [u8]>,
     /// How many octets of it are not in the capture.
     pub(crate) missing: usize,
 }
@@ -68,27 +69,24 @@ impl Fragments {
         }
     }
 
-    /// Reads an IP packet, which is a part of `whole`. `None` when it is none, or a fragment while others
-    /// are missing.
-    pub(crate) fn read(
+    /// Reads an IP packet. `None` when it is none, or a fragment while others are missing.
+    pub(crate) fn read<'p>(
         &mut self,
-        whole: &Bytes,
-        packet: &[u8],
+        packet: &'p [u8],
         trouble: &mut dyn FnMut(Trouble),
-    ) -> Option<Datagram> {
+    ) -> Option<Datagram<'p>> {
         match packet.first()? >> 4 {
-            4 => self.read_ipv4(whole, packet, trouble),
-            6 => self.read_ipv6(whole, packet, trouble),
+            4 => self.read_ipv4(packet, trouble),
+            6 => self.read_ipv6(packet, trouble),
             _ => None,
         }
     }
 
-    fn read_ipv4(
+    fn read_ipv4<'p>(
         &mut self,
-        whole: &Bytes,
-        packet: &[u8],
+        packet: &'p [u8],
         trouble: &mut dyn FnMut(Trouble),
-    ) -> Option<Datagram> {
+    ) -> Option<Datagram<'p>> {
         let header = Ipv4HeaderSlice::from_slice(packet).ok()?;
         let header_length = header.slice().len();
         // A length of 0 is what the kernel writes before the network card has cut a large packet up.
@@ -122,17 +120,16 @@ impl Fragments {
             source,
             destination,
             protocol,
-            payload: whole.slice_ref(payload),
+            payload: Cow::Borrowed(payload),
             missing: length.saturating_sub(packet.len()),
         })
     }
 
-    fn read_ipv6(
+    fn read_ipv6<'p>(
         &mut self,
-        whole: &Bytes,
-        packet: &[u8],
+        packet: &'p [u8],
         trouble: &mut dyn FnMut(Trouble),
-    ) -> Option<Datagram> {
+    ) -> Option<Datagram<'p>> {
         let header = Ipv6HeaderSlice::from_slice(packet).ok()?;
         let length = match usize::from(header.payload_length()) {
             0 => packet.len(),
@@ -164,7 +161,9 @@ impl Fragments {
                 };
                 let mut datagram = self.add(fragment, trouble)?;
                 let (protocol, payload) = extensions(datagram.protocol, &datagram.payload)?;
-                datagram.payload = datagram.payload.slice_ref(payload);
+                if payload.len() < datagram.payload.len() {
+                    datagram.payload = Cow::Owned(payload.to_vec());
+                }
                 datagram.protocol = protocol;
                 return Some(datagram);
             }
@@ -175,7 +174,7 @@ impl Fragments {
             source,
             destination,
             protocol,
-            payload: whole.slice_ref(payload),
+            payload: Cow::Borrowed(payload),
             missing: length.saturating_sub(packet.len()),
         })
     }
@@ -185,7 +184,7 @@ impl Fragments {
         &mut self,
         fragment: Fragment<'_>,
         trouble: &mut dyn FnMut(Trouble),
-    ) -> Option<Datagram> {
+    ) -> Option<Datagram<'static>> {
         let Fragment { key, protocol, .. } = fragment;
         let waiting = self.waiting.get_or_insert_mut(key, || Waiting {
             parts: IpDefragBuf::new(protocol, Vec::new(), Vec::new()),
@@ -208,7 +207,7 @@ impl Fragments {
                 source: key.source,
                 destination: key.destination,
                 protocol: waiting.protocol,
-                payload: waiting.parts.take_bufs().0.into(),
+                payload: Cow::Owned(waiting.parts.take_bufs().0),
                 missing: 0,
             });
         }

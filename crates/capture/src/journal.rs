@@ -128,7 +128,6 @@ impl Journal {
         else {
             return;
         };
-        // A copy: what was read in one block shall not be kept by one message of it.
         let Ok(message) = Message::read(Bytes::copy_from_slice(octets)) else {
             return;
         };
@@ -407,7 +406,6 @@ mod tests {
             address: IpAddr::V4(Ipv4Addr::new(10, 0, 0, host)),
             port: 5060,
         };
-        let octets = Bytes::copy_from_slice(text.as_bytes());
         journal.see(&Seen {
             time: Time(time * 1_000_000),
             file: 0,
@@ -416,7 +414,7 @@ mod tests {
             destination: end(to),
             what: What::Sip {
                 carrier: Carrier::Udp,
-                octets: &octets,
+                octets: text.as_bytes(),
                 cut: false,
             },
         });

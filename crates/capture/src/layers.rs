@@ -1,6 +1,5 @@
 //! From a packet up to SIP: each layer hands what it found to the next one.
 
-use bytes::Bytes;
 use etherparse::{TcpSlice, UdpSlice, ip_number};
 use sctp::packet::{Chunk, CommonHeader, Packet};
 
@@ -39,11 +38,11 @@ impl Layers {
     }
 
     /// Takes in a packet.
-    pub(crate) fn read(&mut self, packet: &Captured, teller: &mut Teller<'_>) {
-        match link::payload(packet.link, &packet.octets) {
+    pub(crate) fn read(&mut self, packet: Captured<'_>, teller: &mut Teller<'_>) {
+        match link::payload(packet.link, packet.octets) {
             Payload::Ip(ip) => {
                 let fragments = &mut self.fragments;
-                let datagram = fragments.read(&packet.octets, ip, &mut |trouble| {
+                let datagram = fragments.read(ip, &mut |trouble| {
                     teller.trouble(trouble);
                 });
                 if let Some(datagram) = datagram {
@@ -51,11 +50,10 @@ impl Layers {
                 }
             }
             Payload::UpperPdu(octets) => {
-                if let Some(pdu) = pdu::read(octets, &packet.comment)
+                if let Some(pdu) = pdu::read(octets, packet.comment)
                     && begins_message(pdu.octets, false)
                 {
-                    let octets = packet.octets.slice_ref(pdu.octets);
-                    teller.sip(pdu.source, pdu.destination, pdu.carrier, &octets, false);
+                    teller.sip(pdu.source, pdu.destination, pdu.carrier, pdu.octets, false);
                 }
             }
             Payload::Other => {}
@@ -75,7 +73,7 @@ impl Layers {
         });
     }
 
-    fn read_datagram(&mut self, datagram: &Datagram, teller: &mut Teller<'_>) {
+    fn read_datagram(&mut self, datagram: &Datagram<'_>, teller: &mut Teller<'_>) {
         if let Some(filter) = &self.filter
             && !filter.matches(&addressed(datagram))
         {
@@ -92,7 +90,7 @@ impl Layers {
         }
     }
 
-    fn read_udp(&mut self, datagram: &Datagram, teller: &mut Teller<'_>) {
+    fn read_udp(&mut self, datagram: &Datagram<'_>, teller: &mut Teller<'_>) {
         let Ok(udp) = UdpSlice::from_slice_lax(&datagram.payload) else {
             return;
         };
@@ -100,12 +98,10 @@ impl Layers {
         let is_cut = datagram.missing > 0;
         if begins_message(payload, !is_cut) {
             let (source, destination) = ends(datagram, udp.source_port(), udp.destination_port());
-            let octets = datagram.payload.slice_ref(payload);
-            teller.sip(source, destination, Carrier::Udp, &octets, is_cut);
+            teller.sip(source, destination, Carrier::Udp, payload, is_cut);
         } else if self.is_sctp(&udp, payload, is_cut) {
             let ports = (udp.source_port(), udp.destination_port());
-            let packet = datagram.payload.slice_ref(payload);
-            self.read_sctp(datagram, &packet, Some(ports), is_cut, teller);
+            self.read_sctp(datagram, payload, Some(ports), is_cut, teller);
         }
     }
 
@@ -126,7 +122,7 @@ impl Layers {
             })
     }
 
-    fn read_tcp(&mut self, datagram: &Datagram, teller: &mut Teller<'_>) {
+    fn read_tcp(&mut self, datagram: &Datagram<'_>, teller: &mut Teller<'_>) {
         let Ok(tcp) = TcpSlice::from_slice(&datagram.payload) else {
             return;
         };
@@ -146,8 +142,8 @@ impl Layers {
 
     fn read_sctp(
         &mut self,
-        datagram: &Datagram,
-        octets: &Bytes,
+        datagram: &Datagram<'_>,
+        octets: &[u8],
         udp: Option<(u16, u16)>,
         is_cut: bool,
         teller: &mut Teller<'_>,
@@ -172,10 +168,10 @@ impl Layers {
         }
         let mut troubles = Vec::new();
         let secure_streams = &mut self.secure_streams;
-        let mut found = |message: UserMessage, ssn, octets: Bytes| {
-            if begins_message(&octets, true) {
+        let mut found = |message: UserMessage, ssn, octets: &[u8]| {
+            if begins_message(octets, true) {
                 let carrier = Carrier::Sctp(Some(message));
-                teller.sip(source, destination, carrier, &octets, false);
+                teller.sip(source, destination, carrier, octets, false);
             } else if !message.unordered {
                 let part = Part {
                     source,
@@ -183,13 +179,13 @@ impl Layers {
                     verification_tag: header.verification_tag,
                     stream: message.stream,
                     ssn,
-                    octets: &octets,
+                    octets,
                 };
                 secure_streams.read(&part, &mut |found| tell(found, source, destination, teller));
             }
         };
         self.associations
-            .read(octets, packet, udp.is_some(), &mut found, &mut |trouble| {
+            .read(packet, udp.is_some(), &mut found, &mut |trouble| {
                 troubles.push(trouble);
             });
         for trouble in troubles {
@@ -199,7 +195,7 @@ impl Layers {
 }
 
 /// What a filter asks of a datagram. The ports of UDP, TCP and SCTP are at the same place.
-fn addressed(datagram: &Datagram) -> Addressed {
+fn addressed(datagram: &Datagram<'_>) -> Addressed {
     let has_ports = matches!(
         datagram.protocol,
         ip_number::UDP | ip_number::TCP | ip_number::SCTP
@@ -213,7 +209,7 @@ fn addressed(datagram: &Datagram) -> Addressed {
 }
 
 /// Source and destination of what a datagram carries.
-fn ends(datagram: &Datagram, source_port: u16, destination_port: u16) -> (Endpoint, Endpoint) {
+fn ends(datagram: &Datagram<'_>, source_port: u16, destination_port: u16) -> (Endpoint, Endpoint) {
     let source = Endpoint {
         address: datagram.source,
         port: source_port,

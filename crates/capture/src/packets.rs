@@ -1,7 +1,5 @@
 //! Packets that come one by one, from an interface and not from a file.
 
-use bytes::Bytes;
-
 use crate::file::{Captured, LinkType};
 use crate::layers::Layers;
 use crate::teller::Teller;
@@ -25,15 +23,14 @@ impl Packets {
     }
 
     /// Reads a packet and hands over what is seen in it.
-    pub fn read(&mut self, time: Time, octets: Bytes, see: &mut dyn FnMut(Seen<'_>)) {
+    pub fn read(&mut self, time: Time, octets: &[u8], see: &mut dyn FnMut(Seen<'_>)) {
         self.last_time = time;
         self.counts.packets += 1;
         self.counts.octets += octets.len() as u64;
         let packet = Captured {
-            time,
             link: LinkType::LINUX_SLL2,
             octets,
-            comment: Bytes::new(),
+            comment: &[],
         };
         let mut teller = Teller {
             file: 0,
@@ -42,7 +39,7 @@ impl Packets {
             counts: &mut self.counts,
             see,
         };
-        self.layers.read(&packet, &mut teller);
+        self.layers.read(packet, &mut teller);
     }
 
     /// Adds secrets of TLS connections, as lines of a key log.

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use crate::file::{File, Item};
+use crate::file::{Captured, File, Item};
 use crate::input::Input;
 use crate::layers::Layers;
 use crate::teller::Teller;
@@ -148,7 +148,14 @@ impl<R: Read> Reader<R> {
             see,
         };
         match item {
-            Some(Item::Packet(packet)) => self.layers.read(&packet, &mut teller),
+            Some(Item::Packet(packet)) => {
+                let packet = Captured {
+                    link: packet.link,
+                    octets: self.input.octets(packet.octets),
+                    comment: &packet.comment,
+                };
+                self.layers.read(packet, &mut teller);
+            }
             Some(Item::Summary(summary)) => summary.tell(&mut teller),
             Some(Item::Secrets(lines)) => self.layers.add_keys(&lines),
             Some(Item::Trouble(trouble)) => teller.trouble(trouble),

@@ -1,9 +1,9 @@
 //! User messages of SCTP put together from their fragments (RFC 9260 section 6.9).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use ahash::RandomState;
-use bytes::Bytes;
 use lru::LruCache;
 use sctp::packet::{Chunk, Data, Packet, Ssn, Tsn};
 
@@ -54,7 +54,7 @@ struct Direction {
 struct Fragment {
     beginning: bool,
     ending: bool,
-    octets: Bytes,
+    octets: Vec<u8>,
 }
 
 impl Associations {
@@ -67,14 +67,12 @@ impl Associations {
         }
     }
 
-    /// Takes in a packet, which is a part of `whole`, and gives the user messages that it completes.
-    /// What is repeated is not given again.
+    /// Takes in a packet, and gives the user messages that it completes. What is repeated is not given again.
     pub(crate) fn read(
         &mut self,
-        whole: &Bytes,
         packet: Packet<'_>,
         encapsulated: bool,
-        found: &mut dyn FnMut(UserMessage, Ssn, Bytes),
+        found: &mut dyn FnMut(UserMessage, Ssn, &[u8]),
         trouble: &mut dyn FnMut(Trouble),
     ) {
         let header = packet.header();
@@ -89,11 +87,11 @@ impl Associations {
             };
             let direction = self.table.get_or_insert_mut(key, Direction::default);
             let before = direction.held;
-            let message = direction.read(&data, whole);
+            let message = direction.read(&data);
             self.held = (self.held + direction.held).saturating_sub(before);
             if let Some((mut message, octets)) = message {
                 message.encapsulated = encapsulated;
-                found(message, data.ssn, octets);
+                found(message, data.ssn, &octets);
             }
         }
         while self.table.len() > self.most_directions || self.held > self.most_octets {
@@ -110,7 +108,7 @@ impl Associations {
 
 impl Direction {
     /// Takes in a chunk, and gives the message that it completes.
-    fn read(&mut self, data: &Data<'_>, whole: &Bytes) -> Option<(UserMessage, Bytes)> {
+    fn read<'d>(&mut self, data: &Data<'d>) -> Option<(UserMessage, Cow<'d, [u8]>)> {
         let number = self.number(data.tsn);
         if !self.is_new(number) {
             return None;
@@ -123,12 +121,12 @@ impl Direction {
             encapsulated: false,
         };
         if data.beginning && data.ending {
-            return Some((message, whole.slice_ref(data.user_data)));
+            return Some((message, Cow::Borrowed(data.user_data)));
         }
         let fragment = Fragment {
             beginning: data.beginning,
             ending: data.ending,
-            octets: Bytes::copy_from_slice(data.user_data),
+            octets: data.user_data.to_vec(),
         };
         self.held += fragment.held();
         self.fragments.insert(number, fragment);
@@ -138,7 +136,8 @@ impl Direction {
         {
             self.held = self.held.saturating_sub(first.remove().held());
         }
-        self.complete(number, message)
+        let (message, octets) = self.complete(number, message)?;
+        Some((message, Cow::Owned(octets)))
     }
 
     /// The TSN counted without wrapping around.
@@ -192,7 +191,11 @@ impl Direction {
     }
 
     /// The message around a fragment, when all of it is there.
-    fn complete(&mut self, number: i64, mut message: UserMessage) -> Option<(UserMessage, Bytes)> {
+    fn complete(
+        &mut self,
+        number: i64,
+        mut message: UserMessage,
+    ) -> Option<(UserMessage, Vec<u8>)> {
         // Fragments mostly come in order, so this is the way that ends soon.
         let (last, length) = self.reach(number, 1, |fragment| fragment.ending)?;
         let (first, before) = self.reach(number, -1, |fragment| fragment.beginning)?;
@@ -205,7 +208,7 @@ impl Direction {
         }
         message.tsn = message.tsn - (number - first) as u32;
         message.fragments = (last - first + 1) as u32;
-        Some((message, octets.into()))
+        Some((message, octets))
     }
 
     /// Goes from a fragment in a direction until one is the end there, and counts octets on the way. `None`

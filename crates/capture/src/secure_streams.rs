@@ -1,9 +1,9 @@
 //! TLS over SCTP (RFC 3436): a TLS connection for each pair of streams, its records in ordered user messages.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use ahash::RandomState;
-use bytes::Bytes;
 use lru::LruCache;
 use sctp::packet::{Chunk, Packet, Ssn};
 
@@ -41,7 +41,7 @@ pub(crate) struct Part<'a> {
     pub(crate) verification_tag: u32,
     pub(crate) stream: u16,
     pub(crate) ssn: Ssn,
-    pub(crate) octets: &'a Bytes,
+    pub(crate) octets: &'a [u8],
 }
 
 /// A TLS connection on a pair of streams.
@@ -58,7 +58,7 @@ struct Direction {
     /// The number of the message that is next; not known before the first one.
     next: Option<u16>,
     /// Messages beyond it: retransmission has put them out of order.
-    pending: BTreeMap<u16, Bytes>,
+    pending: BTreeMap<u16, Vec<u8>>,
     pending_octets: usize,
 }
 
@@ -190,27 +190,28 @@ impl Pair {
             return;
         }
         let mut at = number;
-        let mut octets = Some(part.octets.clone());
-        while let Some(message) = octets {
+        let mut octets = Cow::Borrowed(part.octets);
+        loop {
             let channel = &mut direction.channel;
-            self.tls.push(from, &message, keys, &mut |opened| {
+            self.tls.push(from, &octets, keys, &mut |opened| {
                 tell(opened, Some(channel), found);
             });
             at = at.wrapping_add(1);
-            octets = direction.pending.remove(&at);
-            let length = octets.as_ref().map_or(0, Bytes::len);
-            direction.pending_octets = direction.pending_octets.saturating_sub(length);
+            let Some(pending) = direction.pending.remove(&at) else {
+                break;
+            };
+            direction.pending_octets = direction.pending_octets.saturating_sub(pending.len());
+            octets = Cow::Owned(pending);
         }
         direction.next = Some(at);
     }
 }
 
 impl Direction {
-    fn keep(&mut self, number: u16, octets: &Bytes) {
+    fn keep(&mut self, number: u16, octets: &[u8]) {
         if self.pending.len() <= MOST_PENDING {
-            let octets = Bytes::copy_from_slice(octets);
             self.pending_octets += octets.len();
-            self.pending.insert(number, octets);
+            self.pending.insert(number, octets.to_vec());
         }
     }
 

@@ -10,6 +10,29 @@ const LONGEST_METHOD: usize = 32;
 /// (section 7.5). `whole` says whether more of them may come or be missing: then a request line needs no
 /// end when its URI is one of SIP's.
 pub(crate) fn begins_message(octets: &[u8], whole: bool) -> bool {
+    begins_as_usual(octets) || begins_anyhow(octets, whole)
+}
+
+/// The same where the line is as nearly everybody writes it; no is no answer.
+fn begins_as_usual(octets: &[u8]) -> bool {
+    if let [b'S', b'I', b'P', b'/', b'2', b'.', b'0', b' ', code @ ..] = octets {
+        return code
+            .first_chunk::<3>()
+            .is_some_and(|code| code.iter().all(u8::is_ascii_digit));
+    }
+    let window = &octets[..octets.len().min(LONGEST_LINE)];
+    let Some(method) = window.iter().position(|octet| !octet.is_ascii_uppercase()) else {
+        return false;
+    };
+    // At least one octet of a URI stands between method and version.
+    (1..LONGEST_METHOD).contains(&method)
+        && window[method] == b' '
+        && memchr::memchr(b'\n', window)
+            .and_then(|end| window.get(method + 2..end))
+            .is_some_and(|rest| rest.ends_with(b" SIP/2.0\r"))
+}
+
+fn begins_anyhow(octets: &[u8], whole: bool) -> bool {
     let octets = without_line_ends(octets);
     match octets.first() {
         Some(first) if first.is_ascii_alphabetic() => {}

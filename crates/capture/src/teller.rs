@@ -2,8 +2,6 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use bytes::Bytes;
-
 use crate::{Carrier, Counts, Endpoint, SctpPacket, Seen, SipSummary, Time, Trouble, What};
 
 /// Tells what is seen in one packet.
@@ -27,7 +25,7 @@ impl Teller<'_> {
         source: Endpoint,
         destination: Endpoint,
         carrier: Carrier,
-        octets: &Bytes,
+        octets: &[u8],
         cut: bool,
     ) {
         self.counts.sip_messages += 1;

@@ -1,8 +1,34 @@
 //! Experiments: what runs, what is measured, and the published figures beside it.
 //!
-//! So far there is one, the [`demo`]: SIP calls through a proxy over UDP, TCP and SCTP on a network
-//! that loses packets.
+//! The [`demo`] makes SIP calls through a proxy over UDP, TCP and SCTP on a network that loses
+//! packets. The [`experiments`] repeat what the documents measured of transports, on simulated hosts
+//! or on real ones, and hold it against the law: [`run()`] gives [`Results`], with a [`Verdict`] each.
 #![forbid(unsafe_code)]
 
+mod apart;
+mod bulk;
+mod calls;
+mod checks;
+mod context;
 pub mod demo;
+mod difference;
+mod experiment;
+pub mod experiments;
+mod laws;
+mod net;
+mod others;
+mod page;
+mod pair;
+mod progress;
 mod published;
+mod results;
+mod run;
+mod stage;
+mod two_hosts;
+
+pub use apart::run_apart;
+pub use checks::Checks;
+pub use context::Context;
+pub use experiment::{About, Experiment, On, Outcome, Verdict};
+pub use results::{Result as ExperimentResult, Results};
+pub use run::{Options, run, run_as_part};

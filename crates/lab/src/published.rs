@@ -42,9 +42,38 @@ pub(crate) fn calls_relative_to_udp_at_5_percent(
     Some(count(transport, loss_percent)? / count(Transport::Udp, 5.0)?)
 }
 
+/// A figure that a document states in its text, in the unit that `transport_experiments.csv` names.
+///
+/// # Panics
+///
+/// When there is none: the file is part of the program.
+pub(crate) fn stated(experiment: &str, quantity: &str) -> f64 {
+    let lines = include_str!("../published/transport_experiments.csv").lines();
+    lines
+        .filter_map(|line| {
+            let mut fields = line.split(',');
+            let is_it = fields.next()? == experiment && fields.next()? == quantity;
+            is_it.then(|| fields.next()?.parse().ok())?
+        })
+        .next()
+        .unwrap_or_else(|| panic!("{quantity} of {experiment} is not in the file"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn figures_stated_in_the_text_are_found_by_name() {
+        assert_eq!(stated("throughput-by-delay", "link"), 100.0);
+        assert_eq!(stated("heartbeat", "interval"), 31.5);
+    }
+
+    #[test]
+    #[should_panic = "is not in the file"]
+    fn a_figure_that_nobody_stated_is_none() {
+        stated("throughput-by-delay", "weather");
+    }
 
     #[test]
     fn every_row_of_the_table_is_read() {

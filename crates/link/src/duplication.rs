@@ -1,25 +1,37 @@
 //! Which packets arrive twice.
 
-use crate::random::happens;
+use crate::chance::{Chance, Memory};
+use crate::random::{Dice, unit};
 use rand_chacha::ChaCha12Rng;
 
-/// Duplicates each packet with the same probability, independent of all others.
+/// Duplicates packets.
 #[derive(Clone, Debug)]
 pub(crate) struct Duplication {
-    probability: f64,
-    rng: ChaCha12Rng,
+    chance: Chance,
+    dice: Dice,
+    memory: Memory,
 }
 
 impl Duplication {
-    pub(crate) fn new(probability: f64, rng: ChaCha12Rng) -> Duplication {
-        Duplication { probability, rng }
+    pub(crate) fn new(chance: Chance, rng: &mut ChaCha12Rng) -> Duplication {
+        Duplication {
+            chance,
+            dice: Dice::new(1, rng),
+            memory: Memory::default(),
+        }
     }
 
-    pub(crate) fn set_probability(&mut self, probability: f64) {
-        self.probability = probability;
+    pub(crate) fn set(&mut self, chance: Chance) {
+        self.chance = chance;
     }
 
-    pub(crate) fn next_is_duplicated(&mut self) -> bool {
-        happens(&mut self.rng, self.probability)
+    pub(crate) fn is_off(&self) -> bool {
+        self.chance.is_none()
+    }
+
+    /// Whether the packet of that number arrives twice.
+    pub(crate) fn duplicates(&mut self, packet: u64) -> bool {
+        let [word] = self.dice.throw(packet);
+        self.memory.happens(&self.chance, unit(word))
     }
 }

@@ -1,19 +1,17 @@
 //! In which order packets arrive.
 
-use std::time::{Duration, Instant};
-
-/// Turns delays into arrival times, and holds back what would overtake unless that is allowed.
+/// Holds back what would overtake, unless that is allowed. Times are nanoseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
     overtaking_allowed: bool,
-    latest_arrival: Option<Instant>,
+    latest_arrival: u64,
 }
 
 impl Order {
     pub(crate) fn new(overtaking_allowed: bool) -> Order {
         Order {
             overtaking_allowed,
-            latest_arrival: None,
+            latest_arrival: 0,
         }
     }
 
@@ -21,15 +19,12 @@ impl Order {
         self.overtaking_allowed = allowed;
     }
 
-    pub(crate) fn arrival(&mut self, now: Instant, delay: Duration) -> Instant {
-        let arrival = now + delay;
+    /// When a packet arrives that would arrive then.
+    pub(crate) fn arrival(&mut self, arrival: u64) -> u64 {
         if self.overtaking_allowed {
             return arrival;
         }
-        let arrival = self
-            .latest_arrival
-            .map_or(arrival, |latest| arrival.max(latest));
-        self.latest_arrival = Some(arrival);
-        arrival
+        self.latest_arrival = self.latest_arrival.max(arrival);
+        self.latest_arrival
     }
 }

@@ -1,7 +1,7 @@
 //! What a link does against what it says it does: each impairment against its distribution, and the
 //! promises about seeds and order.
 
-use link::{Bottleneck, DropCause, Link, LinkConfig, Verdict};
+use link::{Bottleneck, DropCause, Jitter, Link, LinkConfig, Verdict};
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
@@ -14,7 +14,7 @@ const PROBABILITIES: [f64; 5] = [0.01, 0.1, 0.3, 0.5, 0.9];
 fn loss_is_within_binomial_bounds() {
     for (seed, loss) in (0..).zip(PROBABILITIES) {
         let config = LinkConfig {
-            loss,
+            loss: loss.into(),
             ..LinkConfig::default()
         };
         let lost = lost_packets(config, seed);
@@ -27,7 +27,7 @@ fn loss_is_within_binomial_bounds() {
 fn losses_are_independent_of_each_other() {
     for (seed, loss) in (0..).zip(PROBABILITIES) {
         let config = LinkConfig {
-            loss,
+            loss: loss.into(),
             ..LinkConfig::default()
         };
         let lost = lost_packets(config, seed);
@@ -46,8 +46,8 @@ fn losses_are_independent_of_each_other() {
 #[test]
 fn duplication_is_within_binomial_bounds_and_spares_the_lost() {
     let config = LinkConfig {
-        loss: 0.3,
-        duplicate: 0.2,
+        loss: 0.3.into(),
+        duplicate: 0.2.into(),
         ..LinkConfig::default()
     };
     let mut link = link(config, 1);
@@ -70,9 +70,9 @@ fn duplication_is_within_binomial_bounds_and_spares_the_lost() {
 
 #[test]
 fn probabilities_of_none_and_all_are_exact() {
-    let count_lost = |loss| {
+    let count_lost = |loss: f64| {
         let config = LinkConfig {
-            loss,
+            loss: loss.into(),
             ..LinkConfig::default()
         };
         lost_packets(config, 2).iter().filter(|&&lost| lost).count()
@@ -90,8 +90,7 @@ fn jitter_is_uniform_around_the_delay() {
     let (delay, jitter) = (Duration::from_millis(50), Duration::from_millis(10));
     let config = LinkConfig {
         delay,
-        jitter,
-        reorder: true,
+        jitter: overtaking(jitter),
         ..LinkConfig::default()
     };
     let mut bins = [0_usize; BINS];
@@ -109,8 +108,7 @@ fn jitter_is_uniform_around_the_delay() {
 fn no_packet_arrives_before_it_was_sent() {
     let config = LinkConfig {
         delay: Duration::from_millis(1),
-        jitter: Duration::from_millis(4),
-        reorder: true,
+        jitter: overtaking(Duration::from_millis(4)),
         ..LinkConfig::default()
     };
     let at_once = delays(config, 4)
@@ -136,48 +134,46 @@ fn the_longest_times_do_not_overflow() {
     let config = LinkConfig {
         bottleneck: Some(Bottleneck::new(0)),
         delay: Duration::MAX,
-        jitter: Duration::MAX,
+        jitter: Duration::MAX.into(),
         ..LinkConfig::default()
     };
     let now = Instant::now();
     let year = Duration::from_secs(365 * 24 * 60 * 60);
     let mut link = link(config, 6);
     let latest = (0..100)
-        .flat_map(|_| link.offer(now, usize::MAX / 200).deliveries())
+        .flat_map(|_| arrivals(link.offer(now, usize::MAX / 200)))
         .max();
     assert!(latest > Some(now + 50 * year));
 }
 
 #[test]
 fn packets_overtake_only_where_that_is_allowed() {
-    for reorder in [false, true] {
+    for reorders in [false, true] {
         let config = LinkConfig {
             delay: Duration::from_millis(20),
-            jitter: Duration::from_millis(20),
-            reorder,
-            duplicate: 0.1,
+            jitter: Jitter {
+                reorders,
+                ..Duration::from_millis(20).into()
+            },
+            duplicate: 0.1.into(),
             ..LinkConfig::default()
         };
         let mut link = link(config, 7);
         let start = Instant::now();
         let arrivals: Vec<Instant> = (0..1000)
-            .flat_map(|n| {
-                link.offer(start + Duration::from_millis(n), 1)
-                    .deliveries()
-                    .collect::<Vec<_>>()
-            })
+            .flat_map(|n| arrivals(link.offer(start + Duration::from_millis(n), 1)))
             .collect();
-        assert_eq!(!arrivals.is_sorted(), reorder);
+        assert_eq!(!arrivals.is_sorted(), reorders);
     }
 }
 
 #[test]
 fn other_seeds_lose_other_packets() {
     let config = LinkConfig {
-        loss: 0.5,
+        loss: 0.5.into(),
         ..LinkConfig::default()
     };
-    assert_ne!(lost_packets(config, 8), lost_packets(config, 9));
+    assert_ne!(lost_packets(config.clone(), 8), lost_packets(config, 9));
 }
 
 #[test]
@@ -191,8 +187,7 @@ fn packets_leave_one_after_the_other_at_the_rate() {
     let start = Instant::now();
     let mut arrival_after = |sent: u64, bytes| {
         let sent = start + Duration::from_micros(sent);
-        let arrivals: Vec<_> = link.offer(sent, bytes).deliveries().collect();
-        (arrivals[0] - start).as_micros() - 5000
+        (arrivals(link.offer(sent, bytes))[0] - start).as_micros() - 5000
     };
     // A byte takes a microsecond.
     assert_eq!(arrival_after(0, 1000), 1000);
@@ -206,9 +201,9 @@ fn packets_leave_one_after_the_other_at_the_rate() {
 fn what_finds_no_room_in_the_queue_is_dropped() {
     let bottleneck = |queue_packets, queue_bytes| LinkConfig {
         bottleneck: Some(Bottleneck {
-            bits_per_second: 8_000_000,
             queue_packets,
             queue_bytes,
+            ..Bottleneck::new(8_000_000)
         }),
         ..LinkConfig::default()
     };
@@ -247,7 +242,7 @@ fn a_link_that_is_down_takes_nothing() {
     link.set_up(false);
     assert_eq!(link.offer(now, 10).drop_cause(), Some(DropCause::Down));
     link.set_up(true);
-    assert!(link.offer(now, 20).deliveries().eq([now]));
+    assert!(arrivals(link.offer(now, 20)) == [now]);
     let statistics = link.statistics();
     assert_eq!((statistics.down_packets, statistics.down_bytes), (1, 10));
     assert_eq!(
@@ -260,7 +255,7 @@ fn a_link_that_is_down_takes_nothing() {
 #[test]
 fn the_losses_of_a_seed_never_change() {
     let config = LinkConfig {
-        loss: 0.3,
+        loss: 0.3.into(),
         ..LinkConfig::default()
     };
     let lost: Vec<usize> = lost_packets(config, 1)
@@ -282,8 +277,7 @@ proptest! {
         let mut now = Instant::now();
         for (gap, bytes) in packets {
             now += Duration::from_nanos(gap);
-            let deliveries: Vec<_> = link.offer(now, bytes).deliveries().collect();
-            prop_assert_eq!(deliveries, [now]);
+            prop_assert_eq!(arrivals(link.offer(now, bytes)), [now]);
         }
     }
 
@@ -293,14 +287,13 @@ proptest! {
         packets in prop::collection::vec((0..1_000_000_u64, 0..65_536_usize), 0..100),
     ) {
         let config = LinkConfig {
-            loss: 0.4,
+            loss: 0.4.into(),
             delay: Duration::from_millis(30),
-            jitter: Duration::from_millis(30),
-            reorder: true,
-            duplicate: 0.4,
+            jitter: overtaking(Duration::from_millis(30)),
+            duplicate: 0.4.into(),
             ..LinkConfig::default()
         };
-        let (mut steady, mut varied) = (link(config, seed), link(config, seed));
+        let (mut steady, mut varied) = (link(config.clone(), seed), link(config, seed));
         let start = Instant::now();
         let mut now = start;
         for (gap, bytes) in packets {
@@ -316,14 +309,14 @@ proptest! {
         seed: u64,
         packets in prop::collection::vec((any::<bool>(), 0..100_u64, 1..2000_usize), 0..100),
     ) {
-        let config = LinkConfig { loss: 0.4, duplicate: 0.4, ..LinkConfig::default() };
-        let (mut free, mut bound) = (link(LinkConfig::default(), seed), link(config, seed));
-        free.set_config(config);
+        let config = LinkConfig { loss: 0.4.into(), duplicate: 0.4.into(), ..LinkConfig::default() };
+        let (mut free, mut bound) = (link(LinkConfig::default(), seed), link(config.clone(), seed));
+        free.set_config(config.clone());
         bound.set_config(LinkConfig {
             bottleneck: Some(Bottleneck {
-                bits_per_second: 80_000_000,
                 queue_packets: 3,
                 queue_bytes: 3000,
+                ..Bottleneck::new(80_000_000)
             }),
             ..config
         });
@@ -352,7 +345,11 @@ proptest! {
         queue_bytes in 1500..20_000_usize,
         packets in prop::collection::vec((0..3000_u64, 1..1501_usize), 0..300),
     ) {
-        let bottleneck = Bottleneck { bits_per_second: 8_000_000, queue_packets, queue_bytes };
+        let bottleneck = Bottleneck {
+            queue_packets,
+            queue_bytes,
+            ..Bottleneck::new(8_000_000)
+        };
         let config = LinkConfig { bottleneck: Some(bottleneck), ..LinkConfig::default() };
         let mut link = link(config, 0);
         let mut now = Instant::now();
@@ -362,7 +359,7 @@ proptest! {
             now += Duration::from_micros(gap);
             waiting.retain(|&(leaves, _)| leaves > now);
             let waiting_bytes: usize = waiting.iter().map(|&(_, bytes)| bytes).sum();
-            let arrival = link.offer(now, bytes).deliveries().next();
+            let arrival = arrivals(link.offer(now, bytes)).pop();
             let fits = waiting.len() < queue_packets && waiting_bytes + bytes <= queue_bytes;
             prop_assert_eq!(arrival.is_some(), fits);
             if let Some(arrival) = arrival {
@@ -375,12 +372,11 @@ proptest! {
 
     #[test]
     fn other_impairments_do_not_change_which_packets_are_lost(seed: u64) {
-        let alone = LinkConfig { loss: 0.3, ..LinkConfig::default() };
+        let alone = LinkConfig { loss: 0.3.into(), ..LinkConfig::default() };
         let together = LinkConfig {
-            jitter: Duration::from_millis(5),
-            duplicate: 0.5,
-            reorder: true,
-            ..alone
+            jitter: overtaking(Duration::from_millis(5)),
+            duplicate: 0.5.into(),
+            ..alone.clone()
         };
         let (mut alone, mut together) = (link(alone, seed), link(together, seed));
         let now = Instant::now();
@@ -393,6 +389,18 @@ proptest! {
 
 fn link(config: LinkConfig, seed: u64) -> Link {
     Link::new(config, ChaCha12Rng::seed_from_u64(seed))
+}
+
+fn arrivals(verdict: Verdict) -> Vec<Instant> {
+    verdict.deliveries().map(|delivery| delivery.at).collect()
+}
+
+/// Uniform jitter that lets packets overtake each other.
+fn overtaking(amount: Duration) -> Jitter {
+    Jitter {
+        reorders: true,
+        ..amount.into()
+    }
 }
 
 /// Which of the packets are lost.
@@ -416,8 +424,8 @@ fn delays(config: LinkConfig, seed: u64) -> Vec<Duration> {
 }
 
 fn delays_of(link: &mut Link, now: Instant, bytes: usize) -> Vec<Duration> {
-    let verdict = link.offer(now, bytes);
-    verdict.deliveries().map(|arrival| arrival - now).collect()
+    let arrivals = arrivals(link.offer(now, bytes));
+    arrivals.iter().map(|&arrival| arrival - now).collect()
 }
 
 /// Five standard deviations: a right link fails once in two million seeds, and the seeds are fixed.

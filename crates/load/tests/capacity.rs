@@ -150,9 +150,9 @@ async fn a_server_that_refuses_ends_the_search() {
     let mut runner = runner(Workload::Sessions, setup);
     let mut search = search(Workload::Sessions);
     let results = run(&mut runner, &mut search).await;
-    let [result] = &results[..] else {
-        panic!("one step is enough");
-    };
+    // One step is enough, but where this machine was too slow to make it.
+    let (result, before) = results.split_last().unwrap();
+    assert!(before.iter().all(|result| !result.validity.is_valid()));
     assert!(result.succeeded == 0 && result.failed > 0);
     if result.validity.is_valid() {
         assert_eq!(search.end(), Some(End::NoneSucceeded { per_second: 100 }));

@@ -1,11 +1,10 @@
 //! Media over real sockets on loopback. Nothing here depends on how fast the machine is, but for waiting.
 
-use std::net::UdpSocket;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use load::media::{Codec, MediaConfig, MediaPort, MediaReport, Mode, Remote};
-use test_support::{Peer, require_command};
+use test_support::{Peer, free_udp_port, require_command};
 
 fn open() -> MediaPort {
     MediaPort::open(MediaConfig::new("127.0.0.1".parse().unwrap())).unwrap()
@@ -73,7 +72,7 @@ fn sipps_echo_is_measured() {
     let Some(sipp) = require_command("sipp", "sip-tester") else {
         return;
     };
-    let (signalling, media) = (free_port(), free_port());
+    let (signalling, media) = (free_udp_port(), free_udp_port());
     let mut peer = Peer::spawn(
         Command::new(sipp)
             .args([
@@ -117,15 +116,4 @@ fn sipps_echo_is_measured() {
         "from the first one that came"
     );
     peer.close_input();
-}
-
-/// An even port that was free a moment ago.
-fn free_port() -> u16 {
-    loop {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let port = socket.local_addr().unwrap().port();
-        if port.is_multiple_of(2) && port < 65_000 {
-            return port;
-        }
-    }
 }

@@ -111,6 +111,40 @@ async fn callers_and_callees_are_two_programs() {
     }
 }
 
+/// Nobody is at the first next hop. Over UDP that is found out by Timer B (see `rfc3665`).
+#[tokio::test]
+async fn users_go_to_the_second_next_hop_where_the_first_cannot_be_reached() {
+    for transport in [Transport::Tcp, Transport::Ws, Transport::Sctp] {
+        let callees = RunConfig {
+            role: Role::Callees,
+            local_ip: Some([127, 0, 0, 1].into()),
+            ..direct(transport)
+        };
+        let callees = LoadRun::start(callees).await.expect("callees");
+        let encapsulation = callees.encapsulation().map_or(0, |address| address.port());
+        let nobody = test_support::Nobody::new();
+        let callers = RunConfig {
+            role: Role::Callers,
+            target: nobody.address(),
+            second_target: Some(callees.listening()[0]),
+            transports: SipNetConfig {
+                peer_encapsulation_port: encapsulation,
+                ..direct(transport).transports
+            },
+            ..direct(transport)
+        };
+        let mut callers = LoadRun::start(callers).await.expect("callers");
+        let plan = LoadPlan::at_rate(CALL, 1_000.0, 100);
+        let outcome = tokio::time::timeout(PATIENCE, callers.run(plan));
+        let outcome = outcome.await.expect("in time").expect("it runs");
+        let calls = outcome.statistics.calls;
+        assert_eq!((calls.completed, calls.failed), (100, 0), "{transport}");
+        assert_eq!(outcome.counters.failovers, 100, "{transport}");
+        callers.shutdown().await;
+        callees.shutdown().await;
+    }
+}
+
 #[tokio::test]
 async fn a_closed_loop_ends_after_so_many() {
     let mut load = LoadRun::start(direct(Transport::Udp)).await.unwrap();
@@ -210,9 +244,8 @@ async fn the_end_of_one_phase_is_not_that_of_the_next() {
 
 #[tokio::test]
 async fn nobody_listens() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let target = listener.local_addr().unwrap();
-    drop(listener);
+    let nobody = test_support::Nobody::new();
+    let target = nobody.address();
     let refused = LoadRun::start(RunConfig {
         direct: false,
         target,
@@ -224,6 +257,26 @@ async fn nobody_listens() {
         refused.to_string().contains(&target.to_string()),
         "{refused}"
     );
+}
+
+#[tokio::test]
+async fn nobody_listens_at_either_next_hop() {
+    let (first, second) = (test_support::Nobody::new(), test_support::Nobody::new());
+    let targets = [&first, &second].map(|nobody| nobody.address().to_string());
+    for transport in [Transport::Tcp, Transport::Ws] {
+        let refused = LoadRun::start(RunConfig {
+            direct: false,
+            role: Role::Callers,
+            target: first.address(),
+            second_target: Some(second.address()),
+            connect_within: Duration::from_secs(2),
+            ..direct(transport)
+        })
+        .await
+        .expect_err("nobody listens");
+        let text = refused.to_string();
+        assert!(targets.iter().any(|target| text.contains(target)), "{text}");
+    }
 }
 
 #[tokio::test]

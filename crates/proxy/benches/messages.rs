@@ -23,13 +23,24 @@ use sip::{ConnectionId, Flow, Message, Method, Name, Transport};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const CASES: [&str; 4] = ["call", "tcp-call", "registration", "refusal"];
+const CASES: [&str; 6] = [
+    "call",
+    "calls",
+    "tcp-call",
+    "tcp-calls",
+    "registration",
+    "refusal",
+];
 
 /// How many users are registered and called in turns.
 const USERS: usize = 1_000;
 
 /// What passes between two messages: transactions that have ended go after 1,300 calls.
 const STEP: Duration = Duration::from_millis(4);
+
+/// How many calls begin at a time where messages come together as they do for a worker that has much to do, each turn
+/// with one of each call that is under way.
+const TOGETHER: usize = 5;
 
 const PROXY: &str = "127.0.0.1:5060";
 const CALLER: &str = "127.0.0.1:5061";
@@ -57,7 +68,7 @@ fn main() {
 /// Does something so often. Returns the nanoseconds that the core took.
 fn run(case: &str, count: usize) -> u128 {
     let transport = match case {
-        "tcp-call" => Transport::Tcp,
+        "tcp-call" | "tcp-calls" => Transport::Tcp,
         _ => Transport::Udp,
     };
     let mut core = Core::new(transport);
@@ -68,12 +79,13 @@ fn run(case: &str, count: usize) -> u128 {
         core.refuse_calls();
     }
     core.took = Duration::ZERO;
-    for number in 0..count {
-        match case {
-            "registration" => core.register(number % USERS, number / USERS + 1),
-            "refusal" => core.refused_call(number),
-            _ => core.call(number),
+    match case {
+        "registration" => {
+            (0..count).for_each(|number| core.register(number % USERS, number / USERS + 1));
         }
+        "refusal" => (0..count).for_each(|number| core.refused_call(number)),
+        "calls" | "tcp-calls" => core.calls(count),
+        _ => (0..count).for_each(|number| core.call(number)),
     }
     core.took.as_nanos()
 }
@@ -89,6 +101,19 @@ struct Core {
     sent: Vec<Bytes>,
 }
 
+/// A call under way.
+struct Call {
+    number: usize,
+    /// How many of its messages have come.
+    step: usize,
+    /// The INVITE as it was forwarded, and the BYE.
+    requests: Vec<Message>,
+    route: Option<String>,
+}
+
+/// How many messages come for a call.
+const STEPS: usize = 6;
+
 impl Core {
     fn new(transport: Transport) -> Core {
         let config = Config {
@@ -102,8 +127,11 @@ impl Core {
             }],
             ..Config::default()
         };
+        let mut proxy = Proxy::new(config, ChaCha12Rng::seed_from_u64(1));
+        // As where no log is read.
+        proxy.tell_of_users(false);
         Core {
-            proxy: Proxy::new(config, ChaCha12Rng::seed_from_u64(1)),
+            proxy,
             transport,
             users: vec![[].into(); USERS],
             now: Instant::now(),
@@ -128,29 +156,56 @@ impl Core {
 
     /// Hands a message in, and gives what comes out.
     fn pass(&mut self, from: &str, octets: Bytes) -> Vec<Message> {
-        let flow = Flow {
-            transport: self.transport,
-            local: address(PROXY),
-            remote: address(from),
-            connection: ConnectionId(address(from).port().into()),
-            stream: 0,
-        };
+        self.pass_all(vec![(from, octets)])
+    }
+
+    /// Hands messages in that have come together, and gives what comes out.
+    fn pass_all(&mut self, messages: Vec<(&str, Bytes)>) -> Vec<Message> {
+        let mut came = Vec::with_capacity(messages.len());
+        for (from, octets) in messages {
+            let flow = Flow {
+                transport: self.transport,
+                local: address(PROXY),
+                remote: address(from),
+                connection: ConnectionId(address(from).port().into()),
+                stream: 0,
+            };
+            came.push((flow, octets));
+        }
+        let number = came.len();
         let begun = Instant::now();
-        self.feed(flow, octets);
+        self.feed(came);
         self.took += begun.elapsed();
-        self.now += self.step;
+        self.now += self.step * u32::try_from(number).expect("a few");
         let sent = self.sent.drain(..);
         sent.map(|octets| Message::read(octets).expect("a message"))
             .collect()
     }
 
-    /// All that is measured.
+    /// All that is measured: what a worker does in a turn.
     #[inline(never)]
-    fn feed(&mut self, flow: Flow, octets: Bytes) {
-        let message = Message::read(octets).expect("a message");
-        self.proxy.handle_message(self.now, flow, message);
+    fn feed(&mut self, came: Vec<(Flow, Bytes)>) {
+        let mut read = Vec::with_capacity(came.len());
+        let is_refusing = self.proxy.is_refusing(self.now);
+        for (flow, octets) in came {
+            let is_unread = octets.starts_with(b"INVITE ") || octets.starts_with(b"ACK ");
+            if is_refusing && is_unread {
+                self.proxy
+                    .accept_octets(self.now, Duration::ZERO, flow, octets);
+                continue;
+            }
+            read.push((flow, Message::read(octets).expect("a message")));
+        }
+        for (flow, message) in read {
+            self.proxy
+                .accept_message(self.now, Duration::ZERO, flow, message);
+        }
+        self.proxy.process_accepted(self.now);
+        let mut answers = Vec::new();
         while let Some((id, query)) = self.proxy.poll_query() {
-            let answer = self.store(query);
+            answers.push((id, self.store(query)));
+        }
+        for (id, answer) in answers {
             self.proxy.handle_answer(self.now, id, answer);
         }
         while let Some(transmit) = self.proxy.poll_transmit() {
@@ -203,41 +258,89 @@ impl Core {
     fn refused_call(&mut self, number: usize) {
         let invite = self.invite(number);
         let sent = self.pass(CALLER, invite.to_bytes());
-        let status = sent.first().and_then(Message::status);
-        assert!(number < 4 || status == Some(503), "{status:?}");
+        let refusal = sent.first().expect("an answer");
+        assert!(number < 4 || refusal.status() == Some(503), "{refusal}");
+        let mut ack = self.request(
+            Method::Ack,
+            invite.request_uri().expect("a URI"),
+            number % USERS,
+            &number.to_string(),
+        );
+        ack.set_to_tag(refusal.to_tag().unwrap_or_default());
+        let via = invite.header(Name::Via).expect("a Via");
+        ack.replace(Name::Via, via);
+        assert!(number < 4 || self.pass(CALLER, ack.to_bytes()).is_empty());
     }
 
     fn call(&mut self, number: usize) {
-        let user = number % USERS;
-        let call = number.to_string();
-        let invite = self.invite(number);
-        let forwarded = self
-            .pass(CALLER, invite.to_bytes())
-            .pop()
-            .expect("an INVITE");
+        let mut call = Call::new(number);
+        for _ in 0..STEPS {
+            let (from, message) = self.next_of(&call);
+            let sent = self.pass(from, message.to_bytes());
+            sent.into_iter().for_each(|message| call.take(message));
+            call.step += 1;
+        }
+        call.assert_complete();
+    }
+
+    /// Calls side by side.
+    fn calls(&mut self, count: usize) {
+        let mut begun = 0;
+        let mut under_way: Vec<Call> = Vec::new();
+        while begun < count || !under_way.is_empty() {
+            let next = (begun + TOGETHER).min(count);
+            under_way.extend((begun..next).map(Call::new));
+            begun = next;
+            let came = under_way.iter().map(|call| {
+                let (from, message) = self.next_of(call);
+                (from, message.to_bytes())
+            });
+            let came = came.collect();
+            for message in self.pass_all(came) {
+                let call_id = message.call_id().expect("a Call-ID");
+                let is_of = |call: &&mut Call| call_id == call_id_of(&call.number.to_string());
+                let mut calls = under_way.iter_mut();
+                calls.find(is_of).expect("its call").take(message);
+            }
+            for call in &mut under_way {
+                call.step += 1;
+            }
+            for call in under_way.extract_if(.., |call| call.step == STEPS) {
+                call.assert_complete();
+            }
+        }
+    }
+
+    /// The next message of a call, and where it comes from.
+    fn next_of(&self, call: &Call) -> (&'static str, Message) {
         let contact = format!("sip:{CALLEE}{}", self.parameter());
         let answer = |status, reason| {
-            let mut answer = Message::response_to(&forwarded, status, reason);
-            answer.copy_fields(&forwarded, Name::RecordRoute);
+            let invite = call.requests.first().expect("an INVITE");
+            let mut answer = Message::response_to(invite, status, reason);
+            answer.copy_fields(invite, Name::RecordRoute);
             answer.set_to_tag("4711-1");
             answer.with(Name::Contact, format!("<{contact}>"))
         };
-        self.pass(CALLEE, answer(180, "Ringing").to_bytes());
-        let ok = answer(200, "OK")
-            .with(Name::Allow, "INVITE, ACK, CANCEL, BYE, OPTIONS")
-            .with_body("application/sdp", BODY);
-        let ok = self.pass(CALLEE, ok.to_bytes()).pop().expect("a 200");
-        let route = ok.header(Name::RecordRoute).expect("a route");
-        for method in [Method::Ack, Method::Bye] {
-            let mut request = self
-                .request(method, &contact, user, &call)
-                .with(Name::Route, route);
+        let follow = |method| {
+            let number = call.number;
+            let request = self.request(method, &contact, number % USERS, &number.to_string());
+            let route = call.route.as_ref().expect("a route");
+            let mut request = request.with(Name::Route, route);
             request.set_to_tag("4711-1");
-            let sent = self.pass(CALLER, request.to_bytes());
-            let forwarded = sent.first().expect("a request");
-            if forwarded.method() == Some(&Method::Bye) {
-                let ok = Message::response_to(forwarded, 200, "OK");
-                assert_eq!(self.pass(CALLEE, ok.to_bytes()).len(), 1);
+            request
+        };
+        match call.step {
+            0 => (CALLER, self.invite(call.number)),
+            1 => (CALLEE, answer(180, "Ringing")),
+            2 => {
+                let ok = answer(200, "OK").with(Name::Allow, "INVITE, ACK, CANCEL, BYE, OPTIONS");
+                (CALLEE, ok.with_body("application/sdp", BODY))
+            }
+            3 => (CALLER, follow(Method::Ack)),
+            4 => (CALLER, follow(Method::Bye)),
+            _ => {
+                let bye = call.requests.last().expect("a BYE");
+                (CALLEE, Message::response_to(bye, 200, "OK"))
             }
         }
     }
@@ -277,13 +380,44 @@ impl Core {
             .with(Name::MaxForwards, "70")
             .with(Name::From, from)
             .with(Name::To, format!("<sip:user{user}@{PROXY}>"))
-            .with(Name::CallId, format!("{call}-4711@127.0.0.1"))
+            .with(Name::CallId, call_id_of(call))
             .with(Name::CSeq, format!("{cseq} {method}"))
     }
 
     fn parameter(&self) -> String {
         format!(";transport={}", self.transport.via_name())
     }
+}
+
+impl Call {
+    fn new(number: usize) -> Call {
+        Call {
+            number,
+            step: 0,
+            requests: Vec::new(),
+            route: None,
+        }
+    }
+
+    /// Takes notice of what has come out.
+    fn take(&mut self, message: Message) {
+        match message.method() {
+            Some(Method::Invite | Method::Bye) => self.requests.push(message),
+            None if message.status() == Some(200) => {
+                let route = message.header(Name::RecordRoute);
+                self.route = route.map(str::to_owned).or(self.route.take());
+            }
+            _ => {}
+        }
+    }
+
+    fn assert_complete(&self) {
+        assert!(self.requests.len() == 2 && self.route.is_some());
+    }
+}
+
+fn call_id_of(call: &str) -> String {
+    format!("{call}-4711@127.0.0.1")
 }
 
 fn number_of(user: &str) -> usize {

@@ -3,23 +3,58 @@
 
 /// Appends 16 hexadecimal digits in lower case.
 pub(crate) fn push_hex(text: &mut String, number: u64) {
-    const DIGITS: [char; 16] = [
-        '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f',
-    ];
-    text.reserve(16);
-    text.extend(
-        (0..16)
-            .rev()
-            .map(|place| DIGITS[(number >> (4 * place)) as usize & 0xf]),
-    );
+    text.push_str(Digits::hexadecimal(number).as_str());
+}
+
+/// A number written in digits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Digits {
+    octets: [u8; 16],
+    start: usize,
+}
+
+impl Digits {
+    /// 16 hexadecimal digits in lower case.
+    pub(crate) fn hexadecimal(number: u64) -> Digits {
+        // A half octet in each octet, the highest first.
+        let spread = |half: u32| {
+            let wide = u64::from(half);
+            let wide = (wide | wide << 16) & 0x0000_ffff_0000_ffff;
+            let wide = (wide | wide << 8) & 0x00ff_00ff_00ff_00ff;
+            let halves = (wide | wide << 4) & 0x0f0f_0f0f_0f0f_0f0f;
+            // One in each octet that is to be a letter.
+            let letters = (halves + 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101;
+            let distance = u64::from(b'a' - b'0' - 10);
+            halves + 0x3030_3030_3030_3030 + letters * distance
+        };
+        let mut octets = [0; 16];
+        let (high, low) = octets.split_at_mut(8);
+        high.copy_from_slice(&spread((number >> 32) as u32).to_be_bytes());
+        low.copy_from_slice(&spread(number as u32).to_be_bytes());
+        Digits { octets, start: 0 }
+    }
+
+    /// Decimal digits.
+    fn decimal(mut number: u32) -> Digits {
+        let mut octets = [b'0'; 16];
+        let mut start = octets.len();
+        while number > 0 || start == octets.len() {
+            start -= 1;
+            octets[start] = b'0' + (number % 10) as u8;
+            number /= 10;
+        }
+        Digits { octets, start }
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        // They are digits.
+        std::str::from_utf8(&self.octets[self.start..]).unwrap_or_default()
+    }
 }
 
 /// Appends a number in decimal digits.
 pub(crate) fn push_decimal(text: &mut String, number: u32) {
-    if number >= 10 {
-        push_decimal(text, number / 10);
-    }
-    text.extend(char::from_digit(number % 10, 10));
+    text.push_str(Digits::decimal(number).as_str());
 }
 
 /// A number in decimal digits.

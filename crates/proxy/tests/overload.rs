@@ -11,9 +11,10 @@ use load::engine::{self, Connection, Engine, EngineConfig, UserRange, Work};
 use load::record::Record;
 use load::script::builtin::{self, AnswerPlan, CallPlan};
 use load::script::{Pause, ScriptId};
+use proptest::prelude::*;
 use proxy::core::{
-    AddressOfRecord, Answer, Bindings, Config, Domain, Listener, NextHop, OverloadPolicy, Policy,
-    Proxy, Query,
+    AddressOfRecord, Answer, Bindings, Config, Domain, DropList, Listener, NextHop, OverloadPolicy,
+    Policy, Proxy, Query, Routing,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
@@ -112,11 +113,11 @@ impl Users {
         }
     }
 
-    /// Begins nothing more, and forgets what is under way.
+    /// Begins nothing more, and ends what is under way.
     fn stop_calls(&mut self, now: Instant) {
         self.arrivals = None;
         self.engine.stop_repeating();
-        self.engine.abandon(now);
+        self.engine.end_all(now);
         self.take_records();
     }
 
@@ -299,8 +300,7 @@ impl World {
             let waited = self.now - came;
             self.longest_wait = self.longest_wait.max(waited);
             messages += 1;
-            self.proxy
-                .handle_message_after(self.now, waited, flow, message);
+            receive(&mut self.proxy, self.now, waited, flow, message);
         } else if self.proxy.next_timeout().is_some_and(|due| due <= self.now) {
             self.proxy.handle_timeout(self.now);
         } else {
@@ -394,6 +394,17 @@ impl World {
     }
 }
 
+/// Hands a message over as a worker does: unread where it is likely to be refused.
+fn receive(proxy: &mut Proxy, now: Instant, waited: Duration, flow: Flow, message: Message) {
+    let is_meant = matches!(message.method(), Some(Method::Invite | Method::Ack));
+    if is_meant && proxy.is_refusing(now) {
+        proxy.accept_octets(now, waited, flow, message.to_bytes());
+        proxy.process_accepted(now);
+    } else {
+        proxy.handle_message_after(now, waited, flow, message);
+    }
+}
+
 fn off() -> OverloadPolicy {
     OverloadPolicy {
         queue_delay_target: Duration::from_secs(3600),
@@ -457,26 +468,11 @@ fn what_was_refused_may_come_back_when_the_load_is_gone() {
 #[test]
 fn the_ack_to_a_refusal_is_for_nobody_even_when_the_queue_is_gone() {
     let mut world = World::new(OverloadPolicy::default());
-    let request = |method: Method, call: &str, to_tag: &str| {
-        let uri = format!("sip:user{}@{PROXY}", USERS + 1);
-        Message::request(method.clone(), &uri)
-            .with(
-                Name::Via,
-                format!("SIP/2.0/UDP {CALLERS};branch=z9hG4bK{call}"),
-            )
-            .with(Name::MaxForwards, "70")
-            .with(Name::From, format!("<sip:user1@{PROXY}>;tag=1"))
-            .with(Name::To, format!("<{uri}>{to_tag}"))
-            .with(Name::CallId, call)
-            .with(Name::CSeq, format!("1 {method}"))
-    };
     let from = flow(address(PROXY), address(CALLERS));
     let long = OverloadPolicy::default().queue_delay_target;
     let mut receive = |after: Duration, waited: Duration, message: Message| {
         world.now += after;
-        world
-            .proxy
-            .handle_message_after(world.now, waited, from, message);
+        receive(&mut world.proxy, world.now, waited, from, message);
         let asks = world.proxy.poll_query().is_some();
         let sent = world.proxy.poll_transmit();
         (
@@ -501,4 +497,103 @@ fn the_ack_to_a_refusal_is_for_nobody_even_when_the_queue_is_gone() {
     let ack = request(Method::Ack, "2", ";tag=2");
     let (asks, _) = receive(second, Duration::ZERO, ack);
     assert!(asks);
+}
+
+/// A proxy that has refused something, and so looks at what comes.
+fn refusing(now: Instant, overload: OverloadPolicy) -> Proxy {
+    let drop = DropList {
+        addresses: vec!["192.0.2.66".parse().expect("a network")],
+        ..DropList::default()
+    };
+    let config = Config {
+        listeners: vec![Listener {
+            transport: Transport::Udp,
+            address: address(PROXY),
+        }],
+        policy: Arc::new(Policy {
+            overload,
+            routing: Routing {
+                drop,
+                ..Routing::default()
+            },
+            ..Policy::default()
+        }),
+        ..Config::default()
+    };
+    let mut proxy = Proxy::new(config, ChaCha12Rng::seed_from_u64(3));
+    let from = flow(address(PROXY), address(CALLERS));
+    for call in ["a", "b"] {
+        proxy.handle_message(now, from, request(Method::Invite, call, ""));
+    }
+    while proxy.poll_transmit().is_some() {}
+    assert!(proxy.is_refusing(now));
+    proxy
+}
+
+fn request(method: Method, call: &str, to_tag: &str) -> Message {
+    let uri = format!("sip:user{}@{PROXY}", USERS + 1);
+    Message::request(method.clone(), &uri)
+        .with(
+            Name::Via,
+            format!("SIP/2.0/UDP {CALLERS};rport;branch=z9hG4bK{call}"),
+        )
+        .with(Name::MaxForwards, "70")
+        .with(Name::From, format!("<sip:user1@{PROXY}>;tag=1"))
+        .with(Name::To, format!("<{uri}>{to_tag}"))
+        .with(Name::CallId, call)
+        .with(Name::CSeq, format!("1 {method}"))
+}
+
+proptest! {
+    /// Whatever comes to a proxy that refuses requests, what it does about it is the same whether it sees it at a glance
+    /// or reads it.
+    #[test]
+    fn a_glance_decides_as_reading_does(
+        messages in prop::collection::vec((0..6_u8, 0..4_u8, 0..4_u8, 0..200_u64), 1..40),
+        rates in any::<(bool, bool)>(),
+    ) {
+        let begun = Instant::now();
+        let overload = OverloadPolicy {
+            requests_per_second: Some(if rates.0 { 1 } else { 3 }),
+            requests_per_second_per_source: rates.1.then_some(4),
+            burst: Duration::from_millis(500),
+            ..OverloadPolicy::default()
+        };
+        let mut proxies = [refusing(begun, overload.clone()), refusing(begun, overload)];
+        let mut now = begun;
+        let mut tags: Vec<String> = Vec::new();
+        for (kind, call, from, after) in messages {
+            now += Duration::from_millis(after);
+            let call_id = ["a", "c", "d", "e"][usize::from(call)];
+            let message = match kind {
+                0 | 1 => request(Method::Invite, call_id, ""),
+                2 => request(Method::Invite, call_id, ";tag=7"),
+                3 => request(Method::Ack, call_id, ";tag=7"),
+                4 => match tags.pop() {
+                    Some(tag) => request(Method::Ack, call_id, &format!(";tag={tag}")),
+                    None => request(Method::Ack, call_id, ""),
+                },
+                _ => request(Method::Invite, call_id, "").with(Name::Via, "SIP/2.0/UDP h\r\n ;x"),
+            };
+            let from = ["192.0.2.2:5060", "192.0.2.2:7", "192.0.2.66:5060", "[2001:db8::1]:5060"][usize::from(from)];
+            let flow = flow(address(PROXY), address(from));
+            let octets = message.to_bytes();
+            let [one, other] = &mut proxies;
+            one.accept_octets(now, Duration::ZERO, flow, octets.clone());
+            one.process_accepted(now);
+            other.handle_message_after(now, Duration::ZERO, flow, Message::read(octets).expect("a message"));
+            let sent = [one, other].map(|proxy| {
+                let sent = std::iter::from_fn(|| proxy.poll_transmit());
+                sent.map(|sent| (sent.target, sent.payload)).collect::<Vec<_>>()
+            });
+            for (_, payload) in &sent[0] {
+                let answer = Message::read(payload.clone()).expect("a message");
+                tags.extend(answer.to_tag().map(str::to_owned));
+            }
+            let [one, other] = sent;
+            prop_assert_eq!(one, other);
+        }
+        let [one, other] = proxies;
+        prop_assert_eq!(one.statistics(), other.statistics());
+    }
 }

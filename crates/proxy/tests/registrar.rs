@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{Bench, flow, register, request, sip};
-use proxy::core::{Answer, Event, Query};
+use proxy::core::{Answer, Event, MAXIMUM_HELD_UPDATES, Query};
 use sip::{Flow, Method, Name};
 
 fn bench() -> Bench {
@@ -468,6 +468,36 @@ fn questions_are_bounded() {
     bench.one().answers(503);
     assert_eq!(bench.proxy.statistics().questions, 3);
     assert_eq!(bench.proxy.statistics().questions_refused, 2);
+}
+
+/// Whoever sends REGISTERs faster than they can be written keeps nobody else from being found.
+#[test]
+fn one_address_of_record_does_not_use_up_the_questions() {
+    let mut bench = Bench::with(&["udp:192.0.2.1:5060"], &["example.com"], |config| {
+        config.queries.maximum_parked = 50;
+    });
+    bench.holds_questions = true;
+    for cseq in 1..=200 {
+        bench.receive(phone(), register("mallory", cseq, &["<sip:m@192.0.2.9>"]));
+    }
+    let refused = bench.sent();
+    assert_eq!(refused.len(), 200 - (1 + MAXIMUM_HELD_UPDATES));
+    for sent in &refused {
+        assert_eq!(sent.status(), 503);
+        assert_eq!(sent.value(Name::RetryAfter), "5");
+    }
+    assert_eq!(
+        bench.proxy.statistics().questions_refused,
+        refused.len() as u64
+    );
+    assert_eq!(bench.questions.len(), 1);
+    bench.receive(phone(), register("alice", 1, &["<sip:alice@192.0.2.9>"]));
+    bench.receive(
+        phone(),
+        request(Method::Invite, "sip:bob@example.com", "call1"),
+    );
+    bench.one().answers(100);
+    assert_eq!(bench.questions.len(), 3);
 }
 
 #[test]

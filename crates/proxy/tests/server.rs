@@ -354,6 +354,42 @@ async fn names_are_resolved() {
 }
 
 #[tokio::test]
+async fn associations_and_their_paths_are_watched() {
+    let server = serve_all().await;
+    let _phone = Phone::register(&server, "alice", Transport::Sctp).await;
+    let metrics = server.observer().metrics().await;
+    let value = |name: &str| {
+        let series = format!("{name}{{");
+        let line = metrics.lines().find(|line| line.starts_with(&series));
+        let line = line.unwrap_or_else(|| panic!("no {name}: {metrics}"));
+        let (labels, value) = line.rsplit_once(' ').expect("a value");
+        assert!(
+            labels.contains("association=") && labels.ends_with('}'),
+            "{line}"
+        );
+        value.parse::<f64>().expect("a number")
+    };
+    for name in [
+        "tandem_sctp_association_outstanding_bytes",
+        "tandem_sctp_association_send_buffer_bytes",
+        "tandem_sctp_association_retransmitted_chunks",
+        "tandem_sctp_path_rtt_seconds",
+        "tandem_sctp_path_errors",
+    ] {
+        assert!(value(name) >= 0.0, "{name}");
+    }
+    for name in [
+        "tandem_sctp_association_peer_window_bytes",
+        "tandem_sctp_path_active",
+        "tandem_sctp_path_rto_seconds",
+        "tandem_sctp_path_congestion_window_bytes",
+    ] {
+        assert!(value(name) > 0.0, "{name}");
+    }
+    server.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_wildcard_listener_gives_the_address_that_it_is_reached_by() {
     let server = serve(&["udp:0.0.0.0:0", "tcp:0.0.0.0:0"]).await;
     let transports = server.listening();

@@ -163,22 +163,51 @@ fn a_server_that_says_something_after_the_caller_has_hung_up_is_cancelled() {
     }
 }
 
-/// RFC 3261 section 16.7 step 6: a final response that is none of success goes on when nothing else can
-/// come any more, or a success might follow it.
+/// RFC 3261 section 16.8: without a provisional response it counts as one that has answered 408.
 #[test]
-fn a_failure_waits_for_what_the_silent_one_may_say() {
+fn a_failure_does_not_wait_for_what_the_silent_one_may_say() {
     let mut bench = bench(2);
     let [first, second] = call(&mut bench);
-    assert_eq!(lines(&answers(&mut bench, 2, &second, 486)), ["ACK"]);
-    pass(&mut bench, 27);
-    bench.silence();
-    pass(&mut bench, 2);
-    assert_eq!(lines(&bench.sent())[0], "486");
+    let sent = answers(&mut bench, 2, &second, 486);
+    assert_eq!(lines(&sent), ["ACK", "486"]);
+    bench.receive(alice(), request(Method::Ack, NUMBER, "call"));
+    // It may have got the INVITE all the same.
+    pass(&mut bench, 5);
+    let sent = answers(&mut bench, 1, &first, 180);
+    assert_eq!(lines(&sent), ["CANCEL"]);
+    assert_eq!(lines(&answers(&mut bench, 1, &first, 487)), ["ACK"]);
     ends(&mut bench);
     assert_eq!(lines(&answers(&mut bench, 1, &first, 200)), [""; 0]);
+}
 
-    let mut bench = self::bench(2);
+/// RFC 3261 section 16.7 step 5: each success goes on at once, after another final response, too.
+#[test]
+fn a_success_that_comes_after_the_failure_goes_on() {
+    let mut bench = bench(2);
     let [first, second] = call(&mut bench);
+    assert_eq!(lines(&answers(&mut bench, 2, &second, 486)), ["ACK", "486"]);
+    bench.receive(alice(), request(Method::Ack, NUMBER, "call"));
+    // It comes again for as long as there is no ACK.
+    for _ in 0..3 {
+        let sent = answers(&mut bench, 1, &first, 200);
+        assert_eq!(lines(&sent), ["200"]);
+        sent[0].goes_to("udp:192.0.2.9:5060");
+        assert_eq!(sent[0].message.to().expect("To").tag(), Some("tag1"));
+        pass(&mut bench, 4);
+    }
+    ends(&mut bench);
+    assert_eq!(lines(&answers(&mut bench, 1, &first, 200)), [""; 0]);
+}
+
+/// One that rings after it was passed over is there: what becomes of its CANCEL is waited for.
+#[test]
+fn a_failure_waits_for_who_rings_late() {
+    let mut bench = bench(2);
+    let [first, second] = call(&mut bench);
+    assert_eq!(
+        lines(&answers(&mut bench, 1, &first, 180)),
+        ["CANCEL", "180"]
+    );
     assert_eq!(lines(&answers(&mut bench, 2, &second, 486)), ["ACK"]);
     assert_eq!(lines(&answers(&mut bench, 1, &first, 200)), ["200"]);
     ends(&mut bench);

@@ -29,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 mod document;
+mod fixed_point;
 mod format;
 mod ladder;
 mod machine;
@@ -40,6 +41,7 @@ mod text;
 mod trials;
 
 pub use document::{Document, SCHEMA, WriteError, write_file};
+pub use fixed_point::FixedPoint;
 pub use format::{format_count, format_milliseconds, format_number};
 pub use ladder::{Arrow, ArrowKind, Ladder, LadderLines};
 pub use machine::Machine;

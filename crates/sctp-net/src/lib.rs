@@ -57,6 +57,7 @@ mod statistics;
 mod team;
 
 pub use association::{Association, AssociationId};
+pub use carrier::kernel_has_sctp;
 pub use config::{
     DEFAULT_ENCAPSULATION_PORT, KernelCarrierConfig, RawCarrierConfig, UdpCarrierConfig,
 };
@@ -71,4 +72,4 @@ pub use sctp::{
 pub use stack::Stack;
 pub use statistics::{CarrierStatistics, StackStatistics};
 pub use tap::Tap;
-pub use udp_net::{Impairment, LinkConfig};
+pub use udp_net::{Impairment, Jitter, LinkConfig};

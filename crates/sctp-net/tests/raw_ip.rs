@@ -107,7 +107,9 @@ fn messages_go_over_ipv4_and_ipv6_and_captures_are_sound() {
     };
     let directory = tempfile::tempdir().unwrap();
     let capture = directory.path().join("raw.pcapng");
-    let server = EchoServer::start(&right, RawCarrierConfig::default(), quick());
+    // Not so quick that a busy machine would be taken for a loss.
+    let config = EndpointConfig::default;
+    let server = EchoServer::start(&right, RawCarrierConfig::default(), config());
     let file = capture.clone();
     let client = left.run(move || async move {
         let carrier = RawCarrierConfig {
@@ -116,7 +118,7 @@ fn messages_go_over_ipv4_and_ipv6_and_captures_are_sound() {
         };
         let stack = Stack::raw(carrier).unwrap();
         for address in ["10.1.0.2", "fd00:1::2"] {
-            let association = connect(&stack, &[address], quick()).await;
+            let association = connect(&stack, &[address], config()).await;
             assert_eq!(association.peer_encapsulation_port(), None);
             exchange(&association, 0..100, 3000).await;
             let status = association.status().await.unwrap();

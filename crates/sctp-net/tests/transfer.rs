@@ -7,7 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use common::{carrier, echo, lossy_carrier, on_stream, pair, pair_over, pattern, quick, within};
 use sctp_net::{
-    CloseCause, EndpointConfig, Impairment, LinkConfig, SendError, SendInfo, UdpCarrierConfig,
+    CloseCause, EndpointConfig, Impairment, Jitter, LinkConfig, SendError, SendInfo,
+    UdpCarrierConfig,
 };
 
 #[tokio::test]
@@ -173,16 +174,18 @@ async fn everything_arrives_over_a_network_that_loses_a_fifth() {
 #[tokio::test]
 async fn everything_arrives_over_a_network_that_delays_reorders_and_duplicates() {
     let link = LinkConfig {
-        loss: 0.02,
+        loss: 0.02.into(),
         delay: Duration::from_millis(10),
-        jitter: Duration::from_millis(5),
-        reorder: true,
-        duplicate: 0.1,
+        jitter: Jitter {
+            reorders: true,
+            ..Duration::from_millis(5).into()
+        },
+        duplicate: 0.1.into(),
         ..LinkConfig::default()
     };
     let bad = UdpCarrierConfig {
         impairment: Some(Impairment {
-            outbound: link,
+            outbound: link.clone(),
             inbound: link,
             seed: 4,
         }),

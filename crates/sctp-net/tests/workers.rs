@@ -51,12 +51,17 @@ async fn all_workers_carry_associations_and_packets_are_steered_to_them() {
     for exchange in exchanging.collect::<Vec<_>>() {
         within(exchange).await.unwrap();
     }
-    for stack in [&server_stack, &client_stack] {
-        let statistics = stack.statistics().await;
+    let (server_side, client_side) = (
+        server_stack.statistics().await,
+        client_stack.statistics().await,
+    );
+    for (statistics, peer) in [(&server_side, &client_side), (&client_side, &server_side)] {
         assert!(statistics.carrier.packets_received > 20 * ASSOCIATIONS as u64);
-        // What the tag names goes straight to its owner.
+        // What the tag names goes straight to its owner, but for what a slow peer sends again when the
+        // association is over.
         assert_eq!(statistics.handed_over, 0, "{statistics:?}");
-        assert_eq!(statistics.out_of_the_blue, 0, "{statistics:?}");
+        let again = peer.sctp.retransmitted_by_timeout + peer.sctp.retransmitted_fast;
+        assert!(statistics.out_of_the_blue <= again, "{statistics:?}");
     }
     within(server_stack.close()).await;
     assert!(within(server.accept()).await.is_none());

@@ -99,6 +99,10 @@ pub struct AssociationStatistics {
     pub retransmitted_by_timeout: u64,
     /// DATA chunks retransmitted by fast retransmit.
     pub retransmitted_fast: u64,
+    /// How often T3-rtx expired (section 6.3.3).
+    pub t3_expiries: u64,
+    /// How long it ran each time that it did, summed: the retransmission timeouts that were waited for.
+    pub t3_waited: Duration,
     /// DATA chunks received that had been received before.
     pub duplicates_received: u64,
     /// User messages given to `send`.
@@ -122,6 +126,10 @@ pub struct EndpointStatistics {
     pub retransmitted_by_timeout: u64,
     /// DATA chunks retransmitted by fast retransmit.
     pub retransmitted_fast: u64,
+    /// How often T3-rtx expired (section 6.3.3).
+    pub t3_expiries: u64,
+    /// How long it ran each time that it did, summed: the retransmission timeouts that were waited for.
+    pub t3_waited: Duration,
     /// DATA chunks received that had been received before.
     pub duplicates_received: u64,
     /// What was dropped, and why.
@@ -205,6 +213,8 @@ impl AddAssign for EndpointStatistics {
             bytes_received,
             retransmitted_by_timeout,
             retransmitted_fast,
+            t3_expiries,
+            t3_waited,
             duplicates_received,
             drops,
         } = other;
@@ -214,6 +224,8 @@ impl AddAssign for EndpointStatistics {
         self.bytes_received += bytes_received;
         self.retransmitted_by_timeout += retransmitted_by_timeout;
         self.retransmitted_fast += retransmitted_fast;
+        self.t3_expiries += t3_expiries;
+        self.t3_waited = self.t3_waited.saturating_add(t3_waited);
         self.duplicates_received += duplicates_received;
         self.drops += drops;
     }

@@ -245,8 +245,6 @@ fn play(steps: Vec<Step>, from_the_start: bool) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
-
     #[test]
     fn a_live_pair_survives_an_adversary_between_it(
         steps in prop::collection::vec(step(), 1..120),

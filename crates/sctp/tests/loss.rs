@@ -84,6 +84,8 @@ fn a_chunk_that_is_lost_again_after_fast_retransmit_waits_for_t3() {
     let statistics = pair.client.endpoint.statistics();
     assert_eq!(statistics.retransmitted_fast, 1);
     assert_eq!(statistics.retransmitted_by_timeout, 1);
+    assert_eq!(statistics.t3_expiries, 1);
+    assert_eq!(statistics.t3_waited, Duration::from_secs(1));
 }
 
 #[test]
@@ -100,6 +102,10 @@ fn t3_backs_off_as_section_6_3_3_says_until_the_peer_is_given_up() {
         .map(|(time, _)| (*time - begin).as_secs())
         .collect();
     assert_eq!(times, [0, 1, 3, 7, 15, 31, 63, 123, 183, 243, 303]);
+    let statistics = pair.client.endpoint.statistics();
+    // The last of them, 60 s after the last packet, was the one too many.
+    assert_eq!(statistics.t3_expiries, 11);
+    assert_eq!(statistics.t3_waited, Duration::from_secs(363));
     let news: Vec<&Event> = pair.client.events[1..].iter().collect();
     assert!(matches!(
         news[..],

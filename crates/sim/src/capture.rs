@@ -46,11 +46,13 @@ fn told<P>(sent: &Sent<P>) -> String {
     match verdict.drop_cause() {
         Some(DropCause::Down) => return "lost: link down".to_owned(),
         Some(DropCause::QueueFull) => return "lost: queue full".to_owned(),
+        Some(DropCause::QueueManagement) => return "lost: dropped by the queue".to_owned(),
         Some(DropCause::Lost) => return "lost".to_owned(),
         None => {}
     }
-    let delays = verdict
-        .deliveries()
-        .map(|arrival| format!("{:?}", arrival - sent.at));
+    let delays = verdict.deliveries().map(|delivery| {
+        let spoiled = delivery.alteration.map_or("", |_| " with flipped bits");
+        format!("{:?}{spoiled}", delivery.at - sent.at)
+    });
     format!("arrives after {}", delays.collect::<Vec<_>>().join(" and "))
 }

@@ -1,6 +1,6 @@
 //! Addresses joined by links, and what is on its way between them.
 
-use link::{Link, LinkStatistics, Verdict};
+use link::{Alteration, Link, LinkStatistics, Verdict};
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};
 use std::net::IpAddr;
@@ -74,13 +74,18 @@ pub struct NetworkStatistics {
     pub too_big: u64,
     /// Datagrams that arrived, each copy counted.
     pub arrived: u64,
+    /// Datagrams that arrived with flipped bits.
+    pub altered: u64,
+    /// Of these, datagrams whose contents have no bits to flip ([`crate::Host::alter`]), and which
+    /// vanished.
+    pub altered_lost: u64,
 }
 
 /// What comes to a host.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Arrival<P> {
-    /// A datagram at its destination.
-    Datagram(Datagram<P>),
+    /// A datagram at its destination, and which of its payload's bits flip.
+    Datagram(Datagram<P>, Option<Alteration>),
     /// The notice, at the source of a datagram, that it was larger than this MTU.
     TooBig(Datagram<P>, usize),
 }
@@ -89,7 +94,7 @@ impl<P> Arrival<P> {
     /// The address that it comes to.
     pub(crate) fn address(&self) -> IpAddr {
         match self {
-            Arrival::Datagram(datagram) => datagram.destination,
+            Arrival::Datagram(datagram, _) => datagram.destination,
             Arrival::TooBig(datagram, _) => datagram.source,
         }
     }
@@ -169,8 +174,9 @@ impl<P: Clone> Network<P> {
             return Fate::TooBig { mtu };
         }
         let verdict = link.offer(now, datagram.bytes);
-        for time in verdict.deliveries() {
-            self.put_on_its_way(time, Arrival::Datagram(datagram.clone()));
+        for delivery in verdict.deliveries() {
+            let arrival = Arrival::Datagram(datagram.clone(), delivery.alteration);
+            self.put_on_its_way(delivery.at, arrival);
         }
         Fate::Offered(verdict)
     }
@@ -186,8 +192,9 @@ impl<P: Clone> Network<P> {
             return None;
         }
         let Reverse(first) = self.in_flight.pop()?;
-        if matches!(first.arrival, Arrival::Datagram(_)) {
+        if let Arrival::Datagram(_, alteration) = &first.arrival {
             self.statistics.arrived += 1;
+            self.statistics.altered += u64::from(alteration.is_some());
         }
         Some(first.arrival)
     }
@@ -196,6 +203,10 @@ impl<P: Clone> Network<P> {
     pub fn link_statistics(&self, from: IpAddr, to: IpAddr) -> Option<&LinkStatistics> {
         let &id = self.routes.get(&(from, to))?;
         Some(self.link(id).statistics())
+    }
+
+    pub(crate) fn count_altered_lost(&mut self) {
+        self.statistics.altered_lost += 1;
     }
 
     /// Counters of the whole network.

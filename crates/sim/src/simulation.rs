@@ -3,7 +3,7 @@
 use crate::network::Arrival;
 use crate::schedule::Schedule;
 use crate::{Datagram, Fate, LinkId, Network};
-use link::Link;
+use link::{Alteration, Link};
 use rand_chacha::ChaCha12Rng;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,6 +24,13 @@ pub trait Host {
     /// says so. Nobody has to listen.
     fn handle_too_big(&mut self, now: Instant, datagram: Datagram<Self::Payload>, mtu: usize) {
         let _ = (now, datagram, mtu);
+    }
+
+    /// Flips bits of a payload that the link has spoiled; false when it has none to flip: then it
+    /// vanishes, as if a checksum below had found it out.
+    fn alter(payload: &mut Self::Payload, alteration: &Alteration) -> bool {
+        let _ = (payload, alteration);
+        false
     }
 
     /// The time that [`Host::next_timeout`] named has come.
@@ -162,6 +169,11 @@ impl<H: Host> Simulation<H> {
         &self.hosts[id.0]
     }
 
+    /// All hosts, in the order in which they were added.
+    pub fn hosts(&self) -> impl Iterator<Item = &H> {
+        self.hosts.iter()
+    }
+
     /// A host, to be acted upon at the present time. What it wants to send goes out when the
     /// simulation runs on.
     pub fn host_mut(&mut self, id: HostId) -> &mut H {
@@ -268,7 +280,15 @@ impl<H: Host> Simulation<H> {
         };
         let host = &mut self.hosts[id.0];
         match arrival {
-            Arrival::Datagram(datagram) => host.handle_datagram(self.now, datagram),
+            Arrival::Datagram(mut datagram, alteration) => {
+                if let Some(alteration) = alteration
+                    && !H::alter(&mut datagram.payload, &alteration)
+                {
+                    self.network.count_altered_lost();
+                    return;
+                }
+                host.handle_datagram(self.now, datagram);
+            }
             Arrival::TooBig(datagram, mtu) => host.handle_too_big(self.now, datagram, mtu),
         }
     }

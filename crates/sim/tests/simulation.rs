@@ -86,8 +86,8 @@ fn what_arrives_at_one_time_keeps_its_order() {
 #[test]
 fn links_lose_and_duplicate() {
     let (mut simulation, first, second) = two_hosts(LinkConfig {
-        loss: 0.5,
-        duplicate: 0.5,
+        loss: 0.5.into(),
+        duplicate: 0.5.into(),
         ..LinkConfig::default()
     });
     simulation.host_mut(first).outbox = (0..100).map(|n| datagram(SECOND, n)).collect();
@@ -173,7 +173,23 @@ fn the_trace_tells_what_was_sent() {
     let Fate::Offered(verdict) = sent.fate else {
         panic!("{:?}", sent.fate);
     };
-    assert!(verdict.deliveries().eq([start]));
+    assert!(verdict.deliveries().map(|delivery| delivery.at).eq([start]));
+}
+
+#[test]
+fn what_has_no_bits_to_flip_vanishes_when_the_link_spoils_it() {
+    let (mut simulation, first, second) = two_hosts(LinkConfig {
+        corrupt: 0.5.into(),
+        ..LinkConfig::default()
+    });
+    simulation.host_mut(first).outbox = (0..1000).map(|n| datagram(SECOND, n)).collect();
+    assert_eq!(run_a_minute(&mut simulation), Ok(Stop::Idle));
+    let statistics = *simulation.network().statistics();
+    assert_eq!(statistics.arrived, 1000);
+    assert_eq!(statistics.altered_lost, statistics.altered);
+    assert!((400..600).contains(&statistics.altered), "{statistics:?}");
+    let arrived = simulation.host(second).arrived.len() as u64;
+    assert_eq!(arrived, 1000 - statistics.altered);
 }
 
 #[test]

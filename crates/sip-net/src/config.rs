@@ -130,6 +130,9 @@ pub struct Limits {
     /// Events waiting to be taken from the queue of [`Incoming`](crate::Incoming). While it is full,
     /// connections are not read; datagrams are dropped.
     pub incoming_queue: usize,
+    /// Responses at one time whose connection is gone, and for which a place is looked for by what their Via says
+    /// (RFC 3263 section 5). Further ones are not sent.
+    pub max_located_responses: usize,
     /// How long [`Transports::shutdown`](crate::Transports::shutdown) may take.
     pub shutdown_timeout: Duration,
 }
@@ -154,6 +157,7 @@ impl Default for Limits {
             write_queue_bytes: 4 * 1024 * 1024,
             all_write_queues_bytes: 256 * 1024 * 1024,
             incoming_queue: 4_096,
+            max_located_responses: 64,
             shutdown_timeout: Duration::from_secs(5),
         }
     }

@@ -33,6 +33,8 @@ pub(crate) struct Outgoing {
     pub(crate) fallback: Option<SocketAddr>,
     /// Its share of the budget of all queues, while it is in one.
     pub(crate) reserved: Option<Reservation>,
+    /// It goes where nothing else is left (RFC 3263 section 5).
+    pub(crate) is_last_resort: bool,
 }
 
 /// A transaction, and the worker that has it.
@@ -76,6 +78,10 @@ pub(crate) struct Connection {
     close: Notify,
     half_closed: AtomicBool,
     socket: OnceLock<Arc<TcpStream>>,
+    /// The names that a peer which has opened it has proved.
+    names: OnceLock<Arc<[Box<str>]>>,
+    /// It can be found under its alias, and nobody has taken a part of that since.
+    has_alias: AtomicBool,
 }
 
 /// Which side opened a connection.
@@ -172,6 +178,19 @@ impl Connection {
         self.close.notified().await;
     }
 
+    /// The peer, which has opened it, has proved these names.
+    pub(crate) fn proved_to_be(&self, names: Arc<[Box<str>]>) {
+        if self.opened_by == OpenedBy::Peer {
+            // It has shown one certificate.
+            let _ = self.names.set(names);
+        }
+    }
+
+    /// The names that it can be used for in our direction, if there are any.
+    pub(crate) fn names(&self) -> &[Box<str>] {
+        self.names.get().map_or(&[], |names| names)
+    }
+
     fn tcp_counts(&self) -> TcpCounts {
         self.socket
             .get()
@@ -214,6 +233,8 @@ struct Table {
     by_remote: HashMap<FarEnd, ConnectionId>,
     /// The other addresses under which an association is there: those of its peer.
     others: HashMap<ConnectionId, Vec<SocketAddr>>,
+    /// What the peers of connections that they have opened are to be found by, too (RFC 5923).
+    aliases: HashMap<ConnectionId, Vec<FarEnd>>,
     /// How many connections each source has opened to us.
     accepted: HashMap<IpAddr, Accepted>,
     /// Those whose handshake is under way.
@@ -379,6 +400,51 @@ impl Connections {
         }
     }
 
+    /// The peer of a connection that it has opened wants to get requests by it that are for this address of its, as
+    /// one of the names that it has proved (RFC 5923 section 8.2). Messages to these use the connection from now on, and
+    /// not an older one that was offered so: a peer that has begun anew knows nothing of that, which may come back once
+    /// the newer one is gone. One that we have opened keeps its place. Each connection has one such address, the first
+    /// under which it could be found.
+    pub(crate) fn add_alias(&self, connection: &Connection, address: SocketAddr) {
+        // Each request offers it; seldom is there anything to do, and all others wait for who writes.
+        if connection.has_alias.load(Relaxed) || connection.names().is_empty() {
+            return;
+        }
+        let far_ends = |table: &Table| {
+            if table.is_alias_of(connection.id, |far_end| far_end.1 != address) {
+                return Vec::new();
+            }
+            let names = connection.names().iter();
+            let far_ends = names.map(|name| {
+                let name = Some(name.to_ascii_lowercase().into());
+                (connection.transport, address, name)
+            });
+            let free = far_ends.filter(|far_end| table.is_free_for(connection.id, far_end));
+            free.collect::<Vec<FarEnd>>()
+        };
+        if far_ends(&self.read()).is_empty() {
+            return;
+        }
+        let mut table = self.write();
+        // Things may have changed between the two locks.
+        let added = far_ends(&table);
+        if added.is_empty() || !table.by_id.contains_key(&connection.id) {
+            return;
+        }
+        connection.has_alias.store(true, Relaxed);
+        for far_end in &added {
+            match table.by_remote.insert(far_end.clone(), connection.id) {
+                Some(other) if other != connection.id => table.alias_taken(other, far_end),
+                _ => {}
+            }
+        }
+        table
+            .aliases
+            .entry(connection.id)
+            .or_default()
+            .extend(added);
+    }
+
     /// Keeps messages to the bare address off a connection that is about to end.
     pub(crate) fn retire(&self, connection: &Connection) {
         self.write().retire(connection);
@@ -468,6 +534,8 @@ impl Connections {
             close: Notify::new(),
             half_closed: AtomicBool::new(false),
             socket: OnceLock::new(),
+            names: OnceLock::new(),
+            has_alias: AtomicBool::new(false),
         });
         table.by_id.insert(connection.id, connection.clone());
         Ok((connection, receiver))
@@ -501,10 +569,41 @@ impl Table {
             .find_map(|&address| self.find(&far_end(transport, address, peer)))
     }
 
+    /// Whether a connection may be found here, as an alias: nobody else is, or one whose peer has proved the same and
+    /// has opened this one later.
+    fn is_free_for(&self, connection: ConnectionId, far_end: &FarEnd) -> bool {
+        let Some(&other) = self.by_remote.get(far_end) else {
+            return true;
+        };
+        other < connection && self.is_alias_of(other, |alias| alias == far_end)
+    }
+
+    /// Whether a connection has an alias like this.
+    fn is_alias_of(&self, connection: ConnectionId, is_meant: impl Fn(&FarEnd) -> bool) -> bool {
+        let aliases = self.aliases.get(&connection);
+        aliases.is_some_and(|aliases| aliases.iter().any(is_meant))
+    }
+
+    /// Another connection is found now where this one was, which is to look whether its place is free when it is offered
+    /// the next time.
+    fn alias_taken(&mut self, connection: ConnectionId, far_end: &FarEnd) {
+        if let Entry::Occupied(mut aliases) = self.aliases.entry(connection) {
+            aliases.get_mut().retain(|alias| alias != far_end);
+            if aliases.get().is_empty() {
+                aliases.remove();
+            }
+        }
+        if let Some(connection) = self.by_id.get(&connection) {
+            connection.has_alias.store(false, Relaxed);
+        }
+    }
+
     fn retire(&mut self, connection: &Connection) {
         let others = self.others.remove(&connection.id).unwrap_or_default();
-        for address in std::iter::once(connection.remote).chain(others) {
-            let far_end = connection.far_end(address);
+        let addresses = std::iter::once(connection.remote).chain(others);
+        let aliases = self.aliases.remove(&connection.id).unwrap_or_default();
+        let far_ends = addresses.map(|address| connection.far_end(address));
+        for far_end in far_ends.chain(aliases) {
             if self.by_remote.get(&far_end) == Some(&connection.id) {
                 self.by_remote.remove(&far_end);
             }
@@ -512,8 +611,8 @@ impl Table {
     }
 
     /// Messages to the bare address use a connection that a peer opened, but not where they are to be
-    /// secure: nobody has verified who is there (RFC 5923 section 9.2). Responses and bindings know
-    /// their connection.
+    /// secure: nobody has verified who is there, and it is not known where the peer listens; who wants to be found by
+    /// such a one [says so](Connections::add_alias). Responses and bindings know their connection.
     fn file_accepted(&mut self, connection: &Connection) {
         if !connection.transport.is_secure() {
             let far_end = connection.far_end(connection.remote);

@@ -21,7 +21,7 @@ impl Impairments {
 
     /// The bad network of the next socket. The first one's seed is that of the settings.
     pub(crate) fn next(&self) -> Option<Impairment> {
-        let impairment = self.impairment?;
+        let impairment = self.impairment.clone()?;
         let ordinal = self.opened.fetch_add(1, Relaxed);
         let seed = impairment.seed ^ ordinal.wrapping_mul(SPREAD);
         Some(Impairment { seed, ..impairment })
@@ -42,12 +42,15 @@ mod tests {
     fn each_socket_has_its_own_seed() {
         let link = LinkConfig::default();
         let impairment = Impairment {
-            outbound: link,
+            outbound: link.clone(),
             inbound: link,
             seed: 7,
         };
         let seeds = |seed| {
-            let impairments = Impairments::new(Some(Impairment { seed, ..impairment }));
+            let impairments = Impairments::new(Some(Impairment {
+                seed,
+                ..impairment.clone()
+            }));
             [(); 3].map(|()| impairments.next().map(|impairment| impairment.seed))
         };
         assert_eq!(seeds(7)[0], Some(7));

@@ -11,7 +11,6 @@ use sip::{ConnectionId, Flow, Message, Transport};
 
 /// An event of the transports.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "nearly all are messages")]
 pub enum Incoming {
     /// A message. It could be read, which does not mean that it keeps the rules:
     /// [`Message::validate`] tells.
@@ -20,7 +19,17 @@ pub enum Incoming {
         flow: Flow,
         /// The message.
         message: Message,
-        /// When it was read from the socket.
+        /// When it came: a datagram to the kernel, where that tells, else when it was read from the socket.
+        received: Instant,
+    },
+    /// A datagram that begins as an INVITE or an ACK does, for who has asked for it
+    /// ([`Transports::leave_unread`](crate::Transports::leave_unread)). It may be no message.
+    Unread {
+        /// The way it came, and by which an answer can go back.
+        flow: Flow,
+        /// The datagram.
+        bytes: Bytes,
+        /// When it came to the kernel, where that tells, else when it was read from the socket.
         received: Instant,
     },
     /// Octets that are no message. On a stream transport the place where the next message begins is
@@ -60,6 +69,14 @@ pub enum Incoming {
         transaction: TransactionKey,
         /// Why.
         error: SendError,
+    },
+    /// The network says of a datagram that we sent that it did not get to its destination (RFC 3261 section 18.4). Anybody
+    /// can say so who knows what to quote: all who have seen the message, or what was made of it farther on.
+    Undelivered {
+        /// Where it went.
+        remote: SocketAddr,
+        /// How it began, as far as that was quoted in whole lines.
+        beginning: Message,
     },
 }
 

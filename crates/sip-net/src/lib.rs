@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod activity;
+mod address_kind;
 mod asked;
 mod budget;
 mod config;
@@ -20,6 +21,7 @@ mod connections;
 mod impairments;
 mod incoming;
 mod keep_alive;
+mod last_resort;
 mod listen;
 pub mod resolve;
 mod routes;
@@ -34,6 +36,8 @@ mod trace;
 mod transports;
 mod udp;
 mod unanswered;
+mod undelivered;
+mod unread;
 
 pub use ::tap::SipTap;
 pub use config::{Limits, SipNetConfig};

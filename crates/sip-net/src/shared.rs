@@ -10,6 +10,7 @@ use sip::{Flow, Host, Message, Peer, Target, Transmit, Transport};
 use tap::Direction;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 
 use crate::asked::Asked;
 use crate::budget::Budget;
@@ -18,13 +19,17 @@ use crate::connections::{Connection, Connections, Found, OpenedBy, Outgoing, Own
 use crate::impairments::Impairments;
 use crate::incoming::{CloseReason, Incoming, MalformedReason, SendError};
 use crate::keep_alive::is_keep_alive;
+use crate::last_resort::{self, LastResort};
 use crate::listen::Listen;
+use crate::resolve::Reach;
 use crate::routes::Routes;
 use crate::sctp::SctpStacks;
 use crate::statistics::{AllCounters, Counters};
 use crate::tasks::Tasks;
 use crate::tls::Tls;
 use crate::udp::{Departures, UdpPort, UdpPorts};
+use crate::undelivered::Unnamed;
+use crate::unread::Unread;
 use crate::{sctp, stream, trace};
 
 /// The state behind a [`Transports`](crate::Transports) handle.
@@ -34,6 +39,8 @@ pub(crate) struct Shared {
     /// The queues of the workers. Whoever holds a handle must not keep them open: their end tells the
     /// users that everything has stopped.
     incoming: Vec<mpsc::WeakSender<Incoming>>,
+    /// Which workers want to have datagrams unread.
+    pub(crate) unread: Unread,
     /// The key of the hash that gives every call its owner among the workers.
     owners: RandomState,
     pub(crate) counters: AllCounters,
@@ -45,10 +52,18 @@ pub(crate) struct Shared {
     pub(crate) tls: Arc<Tls>,
     /// What may wait to be sent, everywhere together.
     pub(crate) budget: Arc<Budget>,
+    /// Where responses go whose connection is gone.
+    pub(crate) last_resort: LastResort,
+    /// Reports of the network that do not tell whose they are.
+    unnamed: Unnamed,
 }
 
 /// How many names of a certificate are told.
 const MAXIMUM_NAMES: usize = 64;
+
+/// Open queues of all workers. They do not end for as long as somebody has this.
+#[derive(Debug)]
+pub(crate) struct WaysIn(Vec<mpsc::Sender<Incoming>>);
 
 /// The owner of the receiver of [`Incoming`] has dropped it: there is nobody to work for.
 #[derive(Debug)]
@@ -67,7 +82,13 @@ impl Shared {
         impairments: Arc<Impairments>,
     ) -> Shared {
         let budget = Budget::new(config.limits.all_write_queues_bytes);
+        let mut reach = Reach::default();
+        for listen in &config.listeners {
+            reach.add(listen.transport, listen.address);
+        }
         Shared {
+            last_resort: LastResort::new(reach, config.limits.max_located_responses),
+            unread: Unread::new(incoming.len()),
             incoming,
             owners: RandomState::new(),
             counters: AllCounters::default(),
@@ -77,6 +98,7 @@ impl Shared {
             udp: UdpPorts::new(udp, impairments, &config),
             sctp,
             tls: Arc::new(tls),
+            unnamed: Unnamed::default(),
             budget,
             config,
         }
@@ -96,6 +118,29 @@ impl Shared {
         message: Message,
         received: Instant,
     ) -> Result<(), NobodyListens> {
+        let (owner, event) = self.received(flow, message, received);
+        self.put(owner, event).await
+    }
+
+    /// [`deliver`](Shared::deliver) for who brings many.
+    pub(crate) async fn deliver_by(
+        &self,
+        ways_in: &WaysIn,
+        flow: Flow,
+        message: Message,
+        received: Instant,
+    ) -> Result<(), NobodyListens> {
+        let (owner, event) = self.received(flow, message, received);
+        let way_in = ways_in.0.get(owner).ok_or(NobodyListens)?;
+        match way_in.try_send(event) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Full(event)) => way_in.send(event).await.map_err(|_| NobodyListens),
+            Err(TrySendError::Closed(_)) => Err(NobodyListens),
+        }
+    }
+
+    /// Counts a message from a connection, and tells whose it is.
+    fn received(&self, flow: Flow, message: Message, received: Instant) -> (usize, Incoming) {
         self.counters(flow.transport).messages_received.increment();
         if self.config.sip_tap.is_some() {
             self.capture(&flow, Direction::Inbound, &message.to_bytes());
@@ -106,7 +151,7 @@ impl Shared {
             message,
             received,
         };
-        self.put(owner, event).await
+        (owner, event)
     }
 
     /// Hands octets that are no message from a connection to the user; waits while the queue is
@@ -129,12 +174,37 @@ impl Shared {
 
     /// Hands what came in a datagram to the user; drops it where the queue is full. SIP repeats
     /// it, and by then the queue is shorter.
-    pub(crate) fn deliver_datagram(&self, flow: Flow, payload: Bytes, received: Instant) {
+    pub(crate) fn deliver_datagram(
+        &self,
+        ways_in: &WaysIn,
+        flow: Flow,
+        payload: Bytes,
+        received: Instant,
+    ) {
         let counters = self.counters(flow.transport);
-        let (owner, event) = match Message::read(payload.clone()) {
-            Ok(message) => {
+        let is_shown = self.config.sip_tap.is_some() || trace::is_on();
+        let shown = is_shown.then(|| payload.clone());
+        let owner_of_call = |call_id: Option<&str>| self.owner_of_call(call_id);
+        if let Some(owner) = self.unread.owner_of(&payload, owner_of_call) {
+            if let Some(payload) = shown {
                 trace::received(&flow, &payload);
                 self.capture(&flow, Direction::Inbound, &payload);
+            }
+            counters.messages_received.increment();
+            let event = Incoming::Unread {
+                flow,
+                bytes: payload,
+                received,
+            };
+            self.hand_over(ways_in, owner, event);
+            return;
+        }
+        let (owner, event) = match Message::read_or_return(payload) {
+            Ok(message) => {
+                if let Some(payload) = shown {
+                    trace::received(&flow, &payload);
+                    self.capture(&flow, Direction::Inbound, &payload);
+                }
                 counters.messages_received.increment();
                 let owner = self.owner(&message);
                 let event = Incoming::Message {
@@ -144,7 +214,7 @@ impl Shared {
                 };
                 (owner, event)
             }
-            Err(error) => {
+            Err((error, payload)) => {
                 let reason = MalformedReason::Read(error);
                 counters.malformed.increment();
                 trace::malformed(&flow, &payload, reason);
@@ -156,9 +226,23 @@ impl Shared {
                 (self.owner_of_malformed(&flow), event)
             }
         };
-        if !self.try_put(owner, event) {
-            counters.incoming_dropped.increment();
+        self.hand_over(ways_in, owner, event);
+    }
+
+    /// Hands what a datagram has brought to a worker; drops it where the queue is full.
+    fn hand_over(&self, ways_in: &WaysIn, owner: usize, event: Incoming) {
+        let way_in = ways_in.0.get(owner);
+        if way_in.is_none_or(|incoming| incoming.try_send(event).is_err()) {
+            self.counters(Transport::Udp).incoming_dropped.increment();
         }
+    }
+
+    /// The queues of the workers, for a task that brings much and ends when it is told to stop. `None` where
+    /// one of them has ended.
+    pub(crate) fn ways_in(&self) -> Option<WaysIn> {
+        let queues = self.incoming.iter();
+        let open: Option<_> = queues.map(mpsc::WeakSender::upgrade).collect();
+        open.map(WaysIn)
     }
 
     /// The worker that a message belongs to: all of a call have one Call-ID, and with it one owner.
@@ -232,6 +316,7 @@ impl Shared {
             transaction: transaction.map(|key| OwnedTransaction { worker, key }),
             fallback,
             reserved: None,
+            is_last_resort: false,
         };
         let way_out = (worker, departures);
         match target {
@@ -395,7 +480,12 @@ impl Shared {
                 );
                 departures.send(self);
             }
-            _ => self.send_failed(transport, outgoing.transaction, error),
+            _ => {
+                if let Err(refused) = last_resort::begin(self, transport, outgoing, error) {
+                    let (outgoing, error) = *refused;
+                    self.send_failed(transport, outgoing.transaction, error);
+                }
+            }
         }
     }
 
@@ -420,6 +510,35 @@ impl Shared {
         };
         if !self.try_put(worker, event) {
             counters.reports_dropped.increment();
+        }
+    }
+
+    /// Tells whose message did not get to where it was sent: the worker that has its call. Where that is not quoted, every
+    /// worker is told of a request, for so long as there are not too many; a response is sent again until it is
+    /// acknowledged, or the request is.
+    pub(crate) fn report_undelivered(&self, remote: SocketAddr, beginning: &Message) {
+        let workers = match beginning.call_id() {
+            None if self.incoming.len() > 1 => {
+                let is_told = beginning.is_request() && self.unnamed.may_be_told(Instant::now());
+                if !is_told {
+                    self.counters(Transport::Udp).reports_dropped.increment();
+                    return;
+                }
+                0..self.incoming.len()
+            }
+            call_id => {
+                let owner = self.owner_of_call(call_id);
+                owner..owner + 1
+            }
+        };
+        for worker in workers {
+            let event = Incoming::Undelivered {
+                remote,
+                beginning: beginning.clone(),
+            };
+            if !self.try_put(worker, event) {
+                self.counters(Transport::Udp).reports_dropped.increment();
+            }
         }
     }
 
@@ -485,7 +604,7 @@ impl Shared {
         tracing::debug!(%transport, remote = %connection.remote, %error, "not connected");
         queue.close();
         while let Some(outgoing) = queue.recv().await {
-            self.send_failed(transport, outgoing.transaction, error.clone());
+            self.not_sent(transport, outgoing, error.clone());
         }
     }
 
@@ -498,6 +617,7 @@ impl Shared {
         tracing::debug!(remote = %connection.remote, ?names, "certificate");
         names.truncate(MAXIMUM_NAMES);
         let names: Arc<[Box<str>]> = names.into();
+        connection.proved_to_be(names.clone());
         for worker in 0..self.incoming.len() {
             let event = Incoming::ConnectionIdentified {
                 connection: connection.id,

@@ -23,7 +23,9 @@ pub struct WireStatistics {
 
     /// SIP messages handed to the transport.
     pub messages_sent: u64,
-    /// SIP messages received, those that were dropped afterwards included.
+    /// SIP messages received, those that were dropped afterwards included. So are datagrams that begin as an INVITE or an
+    /// ACK does and are handed over [unread](crate::Transports::leave_unread), while most of them are refused: what turns
+    /// out to be no message then is not among the `malformed`.
     pub messages_received: u64,
     /// Keep-alives received: CRLF on any transport (RFC 5626 section 3.5.1), STUN over UDP (section
     /// 3.5.2), pings and pongs of WebSocket.
@@ -34,7 +36,13 @@ pub struct WireStatistics {
     pub incoming_dropped: u64,
     /// Messages not sent, for whatever reason.
     pub sends_failed: u64,
-    /// Failures that were not reported because the queue of incoming events was full.
+    /// Datagrams of which the network has said that they cannot get there.
+    pub undelivered: u64,
+    /// Places to which the Via of a response led whose connection was gone, and to which it did not go: they are not
+    /// for everybody to name (loopback, private and link-local addresses).
+    pub places_refused: u64,
+    /// Failures that were not reported because the queue of incoming events was full; and what the network says of
+    /// datagrams without quoting their Call-ID, of responses, and of requests beyond a hundred in a second.
     pub reports_dropped: u64,
 
     /// Connections, associations and client UDP sockets that are open or being opened.
@@ -90,6 +98,8 @@ impl AddAssign for WireStatistics {
         self.malformed += other.malformed;
         self.incoming_dropped += other.incoming_dropped;
         self.sends_failed += other.sends_failed;
+        self.undelivered += other.undelivered;
+        self.places_refused += other.places_refused;
         self.reports_dropped += other.reports_dropped;
         self.connections += other.connections;
         self.connections_accepted += other.connections_accepted;
@@ -135,6 +145,8 @@ pub(crate) struct Counters {
     pub(crate) malformed: Counter,
     pub(crate) incoming_dropped: Counter,
     pub(crate) sends_failed: Counter,
+    pub(crate) undelivered: Counter,
+    pub(crate) places_refused: Counter,
     pub(crate) reports_dropped: Counter,
     pub(crate) connections_accepted: Counter,
     pub(crate) connections_opened: Counter,
@@ -159,6 +171,8 @@ impl Counters {
             malformed: self.malformed.get(),
             incoming_dropped: self.incoming_dropped.get(),
             sends_failed: self.sends_failed.get(),
+            undelivered: self.undelivered.get(),
+            places_refused: self.places_refused.get(),
             reports_dropped: self.reports_dropped.get(),
             connections_accepted: self.connections_accepted.get(),
             connections_opened: self.connections_opened.get(),

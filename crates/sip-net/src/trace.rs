@@ -8,6 +8,11 @@ use tap::{Direction, PortKind, SipRecord, SipTap};
 
 use crate::incoming::MalformedReason;
 
+/// Whether messages are shown.
+pub(crate) fn is_on() -> bool {
+    tracing::enabled!(tracing::Level::DEBUG)
+}
+
 /// A message that came in.
 pub(crate) fn received(flow: &Flow, message: &[u8]) {
     tracing::debug!(

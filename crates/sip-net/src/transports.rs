@@ -13,6 +13,7 @@ use crate::config::SipNetConfig;
 use crate::impairments::Impairments;
 use crate::incoming::{Incoming, SendError};
 use crate::listen::{Listen, StartError, StartProblem};
+use crate::resolve::Resolver;
 use crate::sctp::{self, SctpAssociation, SctpListener, SctpStacks};
 use crate::shared::Shared;
 use crate::statistics::WireStatistics;
@@ -79,7 +80,7 @@ impl Transports {
         config: SipNetConfig,
         runtimes: Vec<Handle>,
     ) -> Result<(Transports, Vec<mpsc::Receiver<Incoming>>), StartError> {
-        let impairments = Arc::new(Impairments::new(config.impairment));
+        let impairments = Arc::new(Impairments::new(config.impairment.clone()));
         let tls = Tls::new(config.tls.clone(), &config.listeners)?;
         let listeners = Listeners::open(&config, &impairments, &runtimes)?;
         let queue = config.limits.incoming_queue.max(1);
@@ -139,6 +140,12 @@ impl Transports {
     /// [Sends](Transports::send) several messages; datagrams share calls to the kernel.
     pub fn send_all(&self, transmits: impl IntoIterator<Item = Transmit>) {
         self.shared().send_all(self.worker, transmits);
+    }
+
+    /// From now on this worker gets the INVITEs and ACKs that come as datagrams as [`Incoming::Unread`], or not any more.
+    /// At first it does not.
+    pub fn leave_unread(&self, is_wanted: bool) {
+        self.shared().unread.set(self.worker, is_wanted);
     }
 
     /// Gives a flow to an address, over the connection that is there or a new one. With `new` the
@@ -219,6 +226,18 @@ impl Transports {
     /// since to begin associations from.
     pub fn encapsulation_addresses(&self) -> Vec<SocketAddr> {
         self.shared().sctp.encapsulation_addresses()
+    }
+
+    /// Lets responses whose connection is gone follow the name in their Via (RFC 3263 section 5). Without that they
+    /// go to the address that the request came from, or nowhere. The Via leads to loopback, private and link-local
+    /// addresses only where the request came from such a one. The first resolver stays.
+    pub fn locate_responses_by(&self, names: Resolver) {
+        self.shared().last_resort.resolve_by(names);
+    }
+
+    /// The cipher suite that TLS agreed on last with a server that we connected to, by its IANA name.
+    pub fn tls_cipher_suite(&self) -> Option<String> {
+        self.shared().tls.cipher_suite()
     }
 
     /// Snapshots of SCTP associations that are up, `at_most` so many, the oldest first: what their

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Instant;
 
 use sip::stun::{answer_binding, is_stun};
 use sip::{ConnectionId, Flow, Transport};
@@ -19,7 +19,8 @@ use crate::impairments::Impairments;
 use crate::incoming::{CloseReason, SendError};
 use crate::keep_alive::is_keep_alive;
 use crate::listen::Listen;
-use crate::shared::Shared;
+use crate::shared::{Shared, WaysIn};
+use crate::undelivered;
 
 /// All UDP sockets of SIP: those that listen, which stay, and those that were opened to send from.
 #[derive(Debug)]
@@ -49,6 +50,8 @@ pub(crate) struct UdpPort {
     socket: UdpSocket,
     /// What waits for room in the kernel's send buffer.
     queue: mpsc::Sender<Waiting>,
+    /// How many of them there are, with the one that is being sent: what comes later must not overtake them.
+    waiting: AtomicUsize,
     close: Notify,
 }
 
@@ -109,6 +112,9 @@ pub(crate) fn bind(
         // Signalling seldom has two messages of one size for one peer, and captures stay true.
         segmentation_offload: false,
         reuse_port: shares,
+        // What waits in the kernel waits for the server, too.
+        arrival_times: true,
+        network_errors: true,
         ..UdpConfig::default()
     };
     let socket = UdpSocket::bind(address, config)?;
@@ -119,6 +125,7 @@ pub(crate) fn bind(
         local,
         socket,
         queue: sender,
+        waiting: AtomicUsize::new(0),
         close: Notify::new(),
     });
     Ok(Bound { port, queue })
@@ -306,16 +313,28 @@ impl UdpPort {
         if !outgoing.reserve(&shared.budget) {
             return Err(outgoing.refused(SendError::QueueFull));
         }
+        self.waiting.fetch_add(1, Relaxed);
         self.queue
             .try_send(Waiting { datagram, outgoing })
-            .map_err(|error| match error {
-                mpsc::error::TrySendError::Full(waiting) => {
-                    waiting.outgoing.refused(SendError::QueueFull)
-                }
-                mpsc::error::TrySendError::Closed(waiting) => {
-                    waiting.outgoing.refused(SendError::Gone)
+            .map_err(|error| {
+                self.waiting.fetch_sub(1, Relaxed);
+                match error {
+                    mpsc::error::TrySendError::Full(waiting) => {
+                        waiting.outgoing.refused(SendError::QueueFull)
+                    }
+                    mpsc::error::TrySendError::Closed(waiting) => {
+                        waiting.outgoing.refused(SendError::Gone)
+                    }
                 }
             })
+    }
+
+    /// Sends without waiting, as many as the kernel has room for; none where others wait for room already.
+    fn try_send_all(&self, datagrams: &[Datagram]) -> (usize, SendOutcome) {
+        match self.waiting.load(Relaxed) {
+            0 => self.socket.try_send_all(datagrams),
+            _ => (0, SendOutcome::Blocked),
+        }
     }
 
     /// Records what was sent where a capture of SIP is taken.
@@ -354,7 +373,7 @@ impl Departures {
         port: Arc<UdpPort>,
         remote: SocketAddr,
         source_ip: Option<IpAddr>,
-        outgoing: Outgoing,
+        mut outgoing: Outgoing,
     ) -> Result<(), Refused> {
         if outgoing.payload.len() > max_payload(remote) {
             return Err(outgoing.refused(SendError::TooLarge));
@@ -367,7 +386,8 @@ impl Departures {
         self.datagrams.push(Datagram {
             destination: remote,
             source_ip: source_ip.filter(|ip| is_wildcard && !ip.is_unspecified()),
-            payload: outgoing.payload.clone(),
+            // It comes back where the datagram does not go.
+            payload: std::mem::take(&mut outgoing.payload),
         });
         self.outgoing.push(outgoing);
         self.port = Some(port);
@@ -382,7 +402,7 @@ impl Departures {
         let mut outgoing = self.outgoing.drain(..);
         let mut datagrams = &self.datagrams[..];
         while !datagrams.is_empty() {
-            let (sent, outcome) = port.socket.try_send_all(datagrams);
+            let (sent, outcome) = port.try_send_all(datagrams);
             let counters = shared.counters(Transport::Udp);
             counters.messages_sent.add(sent as u64);
             port.capture(shared, &datagrams[..sent]);
@@ -391,13 +411,16 @@ impl Departures {
             match outcome {
                 SendOutcome::Sent => {}
                 SendOutcome::Failed(error) => {
+                    let refused = datagrams.first();
                     datagrams = &datagrams[datagrams.len().min(1)..];
-                    if let Some(outgoing) = outgoing.next() {
+                    if let (Some(mut outgoing), Some(refused)) = (outgoing.next(), refused) {
+                        outgoing.payload = refused.payload.clone();
                         shared.not_sent(Transport::Udp, outgoing, send_error(error));
                     }
                 }
                 SendOutcome::Blocked => {
-                    for (datagram, outgoing) in datagrams.iter().zip(outgoing) {
+                    for (datagram, mut outgoing) in datagrams.iter().zip(outgoing) {
+                        outgoing.payload = datagram.payload.clone();
                         if let Err(refused) = port.queue(shared, datagram.clone(), outgoing) {
                             let (outgoing, error) = *refused;
                             shared.not_sent(Transport::Udp, outgoing, error);
@@ -457,24 +480,34 @@ async fn serve(
 
 async fn receive(shared: &Shared, port: &UdpPort) -> CloseReason {
     let mut batch = Batch::new();
+    let Some(ways_in) = shared.ways_in() else {
+        // A worker that is gone takes its calls with it: nobody is to think that all is well.
+        return match shared.tasks.is_stopping() {
+            true => CloseReason::Local,
+            false => CloseReason::Failed("nobody takes what comes".to_owned()),
+        };
+    };
     loop {
         if let Err(error) = port.socket.recv(&mut batch).await {
             return CloseReason::Failed(error.to_string());
         }
-        let now = Instant::now();
         for datagram in batch.drain() {
-            take(shared, port, datagram, now);
+            take(shared, port, &ways_in, datagram);
+        }
+        while let Some(error) = batch.pop_error() {
+            undelivered::report(shared, &error);
         }
         // A socket with datagrams in it is always ready: others get their turn here.
         tokio::task::coop::consume_budget().await;
     }
 }
 
-fn take(shared: &Shared, port: &UdpPort, datagram: Received, now: Instant) {
+fn take(shared: &Shared, port: &UdpPort, ways_in: &WaysIn, datagram: Received) {
     let Received {
         source,
         destination_ip,
         payload,
+        received,
     } = datagram;
     if is_keep_alive(&payload) {
         // No answer: RFC 5626 section 4.4.1 keeps this technique off UDP.
@@ -496,7 +529,7 @@ fn take(shared: &Shared, port: &UdpPort, datagram: Received, now: Instant) {
     }
     let ip = destination_ip.unwrap_or(port.local.ip());
     let flow = port.flow(SocketAddr::new(ip, port.local.port()), source);
-    shared.deliver_datagram(flow, payload, now);
+    shared.deliver_datagram(ways_in, flow, payload, received);
 }
 
 /// Sends what found no room in the kernel's buffer, in its order.
@@ -506,23 +539,20 @@ async fn send_waiting(
     queue: &mut mpsc::Receiver<Waiting>,
 ) -> CloseReason {
     while let Some(Waiting { datagram, outgoing }) = queue.recv().await {
-        loop {
+        let error = loop {
             match port.socket.try_send(&datagram) {
-                SendOutcome::Sent => {
-                    shared.counters(Transport::Udp).messages_sent.increment();
-                    port.capture(shared, std::slice::from_ref(&datagram));
-                    break;
-                }
-                SendOutcome::Failed(error) => {
-                    shared.not_sent(Transport::Udp, outgoing, send_error(error));
-                    break;
-                }
-                SendOutcome::Blocked => {
-                    if let Err(error) = port.socket.writable().await {
-                        return CloseReason::Failed(error.to_string());
-                    }
-                }
+                SendOutcome::Sent => break None,
+                SendOutcome::Failed(error) => break Some(error),
+                SendOutcome::Blocked => port.socket.writable().await,
             }
+        };
+        port.waiting.fetch_sub(1, Relaxed);
+        match error {
+            None => {
+                shared.counters(Transport::Udp).messages_sent.increment();
+                port.capture(shared, std::slice::from_ref(&datagram));
+            }
+            Some(error) => shared.not_sent(Transport::Udp, outgoing, send_error(error)),
         }
     }
     CloseReason::Local

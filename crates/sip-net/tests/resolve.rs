@@ -174,7 +174,11 @@ async fn what_does_not_exist_is_forgotten_after_its_negative_ttl() {
     server.resume();
     // Until then the old answer counts, and name servers are left alone.
     while asked.elapsed() < Duration::from_millis(1_500) {
-        assert_eq!(resolver.resolve_now(&late, &udp), Some(Vec::new()));
+        let known = resolver.resolve_now(&late, &udp);
+        // Not when it is a busy machine that has let the time pass.
+        if asked.elapsed() < Duration::from_secs(2) {
+            assert_eq!(known, Some(Vec::new()));
+        }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let mut found = Vec::new();

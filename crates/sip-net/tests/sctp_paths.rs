@@ -60,6 +60,9 @@ impl Hosts {
             server.ip(&format!("link set {link} up"));
             client.ip(&format!("link set {link} up"));
         }
+        // A path whose first HEARTBEATs are lost is tried again half a minute later.
+        server.wait_for_links();
+        client.wait_for_links();
         Some(Hosts { server, client })
     }
 }

@@ -95,8 +95,8 @@ async fn a_bad_network_is_for_udp_sockets_only() {
         let settings = SipNetConfig {
             sctp_over,
             impairment: Some(Impairment {
-                outbound: link,
-                inbound: link,
+                outbound: link.clone(),
+                inbound: link.clone(),
                 seed: 1,
             }),
             ..config(&["sctp:127.0.0.1:0"])

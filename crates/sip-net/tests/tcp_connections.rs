@@ -4,10 +4,11 @@ mod common;
 
 use std::net::SocketAddr;
 
-use common::plain::{closed, nobody, plain, read, read_to_end, write};
+use common::plain::{closed, plain, read, read_to_end, write};
 use common::{Node, PATIENCE, limits, request, response, transaction};
 use sip::{Target, Transport};
 use sip_net::{CloseReason, Incoming, Limits, SendError};
+use test_support::Nobody;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::time::timeout;
@@ -154,7 +155,8 @@ async fn a_flow_that_is_gone_fails_or_takes_the_address() {
 #[tokio::test]
 async fn a_refused_connection_fails_what_waits_for_it() {
     let mut client = Node::listen(&[]);
-    let remote = nobody().await;
+    let nobody = Nobody::new();
+    let remote = nobody.address();
     let key = transaction();
     client.send_for(
         Target::Address(Transport::Tcp, remote),
@@ -211,7 +213,7 @@ async fn connections_are_limited() {
     assert_eq!(server.transports.statistics().await.connections_refused, 1);
     let refused = server
         .transports
-        .connect(Transport::Tcp, nobody().await, true)
+        .connect(Transport::Tcp, Nobody::new().address(), true)
         .await;
     assert_eq!(refused, Err(SendError::TooManyConnections));
 

@@ -65,20 +65,21 @@ async fn half_a_message_does_not_stay() {
 #[tokio::test]
 async fn an_idle_connection_is_closed() {
     let limit = Limits {
-        idle_timeout: Duration::from_millis(1_500),
+        idle_timeout: Duration::from_secs(3),
         ..Limits::default()
     };
     let mut server = Node::start(limits(limit, LISTEN));
     let mut client = plain(&server).await;
     let began = Instant::now();
     let mut flow = None;
-    for _ in 0..3 {
+    // Much less than the limit, of which a busy machine may take a part.
+    for _ in 0..5 {
         tokio::time::sleep(Duration::from_millis(700)).await;
         write(&mut client, &request("a")).await;
         flow = Some(server.expect(&request("a")).await);
     }
     assert_eq!(read_to_end(&mut client).await, b"");
-    assert!(began.elapsed() >= Duration::from_millis(3_500));
+    assert!(began.elapsed() >= Duration::from_millis(6_400));
     drop(client);
     assert_eq!(
         closed(&mut server, flow.expect("a flow")).await,
@@ -90,7 +91,8 @@ async fn an_idle_connection_is_closed() {
 #[tokio::test]
 async fn a_peer_that_connects_and_says_nothing_is_not_kept() {
     let limit = Limits {
-        first_message_timeout: Duration::from_millis(300),
+        // One that speaks is not to be late on a busy machine.
+        first_message_timeout: Duration::from_secs(2),
         ..Limits::default()
     };
     let mut server = Node::start(limits(limit, LISTEN));
@@ -113,8 +115,7 @@ async fn a_peer_that_connects_and_says_nothing_is_not_kept() {
     write(&mut pinging, b"\r\n\r\n").await;
     write(&mut starting, &request("b")[..40]).await;
     assert_eq!(read_to_end(&mut silent).await, b"");
-    let took = began.elapsed();
-    assert!((290..1_000).contains(&took.as_millis()), "{took:?}");
+    assert!(began.elapsed() >= Duration::from_millis(1_900));
     assert_eq!(read_to_end(&mut pinging).await, b"\r\n");
     assert_eq!(read_to_end(&mut starting).await, b"");
     drop((silent, pinging, starting));
@@ -160,11 +161,10 @@ async fn a_peer_that_closes_its_half_gets_its_answers() {
         other => panic!("{other:?}"),
     }
 
-    let began = Instant::now();
+    // Within the patience of the test, which is less than that with a half-closed connection.
     server.send(Target::Flow(flow), &response(200, "a"));
     assert_eq!(read_to_end(&mut client).await, response(200, "a"));
     assert_eq!(closed(&mut server, flow).await, CloseReason::Peer);
-    assert!(began.elapsed() < Duration::from_secs(1));
     assert_eq!(server.transports.statistics().await.connections, 0);
 }
 
@@ -219,8 +219,7 @@ async fn a_half_closed_connection_does_not_stay_for_ever() {
     let began = Instant::now();
     let (mut client, flow) = half_closed(&mut server).await;
     assert_eq!(read_to_end(&mut client).await, b"");
-    let took = began.elapsed();
-    assert!((290..2_000).contains(&took.as_millis()), "{took:?}");
+    assert!(began.elapsed() >= Duration::from_millis(290));
     assert_eq!(closed(&mut server, flow).await, CloseReason::Peer);
 }
 
@@ -231,10 +230,8 @@ async fn a_peer_that_has_closed_both_halves_is_found_out_by_the_first_answer() {
     let peer_address = peer.local_addr().expect("bound");
     let (client, flow) = half_closed(&mut server).await;
     drop(client);
-    let began = Instant::now();
     server.send(Target::Flow(flow), &response(100, "a"));
     assert_eq!(closed(&mut server, flow).await, CloseReason::Peer);
-    assert!(began.elapsed() < Duration::from_secs(5));
     let target = Target::FlowOrAddress(flow, peer_address);
     server.send(target, &response(200, "a"));
     let accepted = timeout(PATIENCE, peer.accept()).await.expect("in time");
@@ -245,7 +242,7 @@ async fn a_peer_that_has_closed_both_halves_is_found_out_by_the_first_answer() {
 
 #[tokio::test]
 async fn shutdown_sends_what_is_queued_and_closes() {
-    let mut server = Node::listen(LISTEN);
+    let mut server = Node::start(limits(patient_shutdown(), LISTEN));
     let mut client = plain(&server).await;
     write(&mut client, &request("a")).await;
     let flow = server.expect(&request("a")).await;
@@ -256,7 +253,7 @@ async fn shutdown_sends_what_is_queued_and_closes() {
     let reading = tokio::spawn(async move { read_to_end(&mut client).await });
     let began = Instant::now();
     server.transports.shutdown().await;
-    assert!(began.elapsed() < Duration::from_secs(1));
+    assert!(began.elapsed() < PATIENCE);
     let octets = reading.await.expect("no panic");
     assert_eq!(octets.len(), 50 * response(200, "a").len());
 
@@ -274,12 +271,20 @@ async fn shutdown_sends_what_is_queued_and_closes() {
 
 #[tokio::test]
 async fn shutdown_does_not_wait_for_a_peer_that_stays() {
-    let mut server = Node::listen(LISTEN);
+    let mut server = Node::start(limits(patient_shutdown(), LISTEN));
     let mut client = plain(&server).await;
     write(&mut client, &request("a")).await;
     server.expect(&request("a")).await;
     let began = Instant::now();
     server.transports.shutdown().await;
-    assert!(began.elapsed() < Duration::from_secs(4));
+    assert!(began.elapsed() < PATIENCE);
     assert_eq!(read_to_end(&mut client).await, b"");
+}
+
+/// A shutdown that waits for its time to be over takes longer than a test has patience.
+fn patient_shutdown() -> Limits {
+    Limits {
+        shutdown_timeout: 3 * PATIENCE,
+        ..Limits::default()
+    }
 }

@@ -209,15 +209,17 @@ async fn a_bad_network_loses_nothing() {
     let sctp = EndpointConfig {
         rto_initial: Duration::from_millis(50),
         rto_min: Duration::from_millis(50),
+        rto_max: Duration::from_millis(400),
+        association_max_retrans: 50,
         sack_delay: Duration::from_millis(10),
         ..EndpointConfig::default()
     };
     let bad = LinkConfig {
-        loss: 0.15,
+        loss: 0.15.into(),
         ..LinkConfig::default()
     };
     let impairment = Some(Impairment {
-        outbound: bad,
+        outbound: bad.clone(),
         inbound: bad,
         seed: 7,
     });

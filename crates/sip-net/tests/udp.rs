@@ -2,10 +2,13 @@
 
 mod common;
 
+use std::time::{Duration, Instant};
+
 use bytes::Bytes;
 use common::{Node, config, limits, request, response, transaction};
 use sip::{Target, Transport};
 use sip_net::{Impairment, Incoming, Limits, MalformedReason, SendError, SipNetConfig};
+use test_support::Nobody;
 use tokio::net::UdpSocket;
 use udp_net::LinkConfig;
 
@@ -55,6 +58,64 @@ async fn request_and_response_over_ipv4() {
 #[tokio::test]
 async fn request_and_response_over_ipv6() {
     request_and_response("udp:[::1]:0").await;
+}
+
+/// What has waited in the kernel is as old as if it had waited here: the defence against overload asks.
+#[tokio::test]
+async fn a_datagram_has_come_when_the_kernel_got_it() {
+    let mut server = Node::listen(&["udp:127.0.0.1:0"]);
+    let client = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let wait = Duration::from_millis(100);
+    // The kernel begins to stamp some time after it was asked, and takes the time of reading until then.
+    for _ in 0..50 {
+        let before = Instant::now();
+        client
+            .send_to(&request("a"), server.address())
+            .expect("sent");
+        // The only thread of the runtime has something else to do.
+        std::thread::sleep(wait);
+        let Incoming::Message { received, .. } = server.event().await else {
+            panic!("no message");
+        };
+        assert!(received >= before);
+        if received.elapsed() >= wait {
+            return;
+        }
+    }
+    panic!("none has come when the kernel got it");
+}
+
+/// ICMP tells that nobody listens (RFC 3261 section 18.4).
+#[tokio::test]
+async fn a_datagram_that_cannot_get_there_is_told() {
+    let mut node = Node::listen(&["udp:127.0.0.1:0"]);
+    let nobody = Nobody::new();
+    let target = Target::Address(Transport::Udp, nobody.address());
+    // Systems send only so many ICMP messages a second.
+    let told = tokio::time::timeout(common::PATIENCE, async {
+        loop {
+            node.send(target, &request("a"));
+            let told = tokio::time::timeout(Duration::from_millis(200), node.event()).await;
+            if let Ok(told) = told {
+                return told;
+            }
+        }
+    });
+    let Incoming::Undelivered { remote, beginning } = told.await.expect("it is told") else {
+        panic!("something else");
+    };
+    assert_eq!(remote, nobody.address());
+    assert_eq!(beginning.to_bytes(), request("a"));
+    assert!(node.transports.statistics().await.undelivered > 0);
+    // What goes elsewhere meanwhile arrives, and keep-alives are none of anybody's messages.
+    let mut other = Node::listen(&["udp:127.0.0.1:0"]);
+    for _ in 0..20 {
+        node.send(target, &Bytes::from_static(b"\r\n\r\n"));
+        let there = Target::Address(Transport::Udp, other.address());
+        node.send(there, &request("b"));
+        other.expect(&request("b")).await;
+    }
+    assert_eq!(node.transports.statistics().await.sends_failed, 0);
 }
 
 #[tokio::test]
@@ -240,7 +301,7 @@ async fn datagrams_beyond_the_queue_are_dropped_and_counted() {
 async fn a_bad_network_loses_datagrams() {
     let mut server = Node::listen(&["udp:127.0.0.1:0"]);
     let lossy = LinkConfig {
-        loss: 1.0,
+        loss: 1.0.into(),
         ..LinkConfig::default()
     };
     let impairment = Impairment {

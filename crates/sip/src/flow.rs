@@ -184,6 +184,14 @@ impl Target {
             Target::Address(transport, _) => *transport,
         }
     }
+
+    /// The address that the message goes to first.
+    pub fn remote(&self) -> SocketAddr {
+        match self {
+            Target::Flow(flow) | Target::FlowOrAddress(flow, _) => flow.remote,
+            Target::Address(_, remote) => *remote,
+        }
+    }
 }
 
 /// Who is expected at the far end of a target's address, beyond the address itself.

@@ -1,6 +1,6 @@
 //! Requests that follow another one over the same hops: its CANCEL, and the ACK to its failure.
 
-use crate::{Message, Method, Name};
+use crate::{Message, Method, Name, Scan, StartLine};
 
 /// The ACK to a final response other than 2xx (RFC 3261 section 17.1.1.3).
 pub(crate) fn ack_to_failure(invite: &Message, response: &Message) -> Message {
@@ -18,6 +18,33 @@ pub fn cancel_of(request: &Message) -> Message {
     let mut cancel = follower(request, Method::Cancel);
     cancel.copy_fields(request, Name::To);
     cancel
+}
+
+/// Writes what of a request the two are made of, for as long as nothing else is to come of it. `false` where it cannot
+/// be read.
+pub(crate) fn write_essence(essence: &mut Vec<u8>, request: &[u8]) -> bool {
+    essence.clear();
+    let Ok((StartLine::Request { method, uri }, mut scan)) = Scan::begin(request) else {
+        return false;
+    };
+    for part in [method.as_str().as_bytes(), b" ", uri, b" SIP/2.0\r\n"] {
+        essence.extend_from_slice(part);
+    }
+    let mut has_via = false;
+    while let Ok(Some(field)) = scan.next_field() {
+        let is_needed = match field.name() {
+            Some(Name::Via) => !std::mem::replace(&mut has_via, true),
+            Some(Name::Route | Name::From | Name::To | Name::CallId | Name::CSeq) => true,
+            _ => false,
+        };
+        if is_needed {
+            for part in [field.name_text, b": ", field.value, b"\r\n"] {
+                essence.extend_from_slice(part);
+            }
+        }
+    }
+    essence.extend_from_slice(b"\r\n");
+    true
 }
 
 /// What both have in common: all that routes them as the request was routed.
@@ -98,6 +125,24 @@ mod tests {
         assert_follows(&ack, Method::Ack);
         let to = "Bob <sip:bob@biloxi.com>;tag=99sa0xk";
         assert_eq!(value(&ack, Name::To), to);
+    }
+
+    #[test]
+    fn the_essence_of_a_request_has_the_same_followers() {
+        let mut essence = Vec::new();
+        assert!(write_essence(&mut essence, INVITE.as_bytes()));
+        assert!(essence.len() < INVITE.len());
+        let whole = read(INVITE);
+        let essence = Message::read(Bytes::from(essence)).expect("a message");
+        assert_eq!(cancel_of(&essence).to_bytes(), cancel_of(&whole).to_bytes());
+        let response = read("SIP/2.0 486 Busy Here\r\nTo: <sip:bob@biloxi.com>;tag=9\r\n\r\n");
+        assert_eq!(
+            ack_to_failure(&essence, &response).to_bytes(),
+            ack_to_failure(&whole, &response).to_bytes()
+        );
+        for other in ["", "SIP/2.0 200 OK\r\n\r\n"] {
+            assert!(!write_essence(&mut Vec::new(), other.as_bytes()));
+        }
     }
 
     #[test]

@@ -41,23 +41,32 @@ pub enum Method {
 impl Method {
     /// The method that a name means. Any text is taken: whether it is a token is for validation to say.
     pub fn from_name(name: &str) -> Method {
-        match name {
-            "INVITE" => Method::Invite,
-            "ACK" => Method::Ack,
-            "BYE" => Method::Bye,
-            "CANCEL" => Method::Cancel,
-            "REGISTER" => Method::Register,
-            "OPTIONS" => Method::Options,
-            "PRACK" => Method::Prack,
-            "UPDATE" => Method::Update,
-            "INFO" => Method::Info,
-            "MESSAGE" => Method::Message,
-            "REFER" => Method::Refer,
-            "SUBSCRIBE" => Method::Subscribe,
-            "NOTIFY" => Method::Notify,
-            "PUBLISH" => Method::Publish,
-            other => Method::Other(other.into()),
-        }
+        Method::known(name.as_bytes()).unwrap_or_else(|| Method::Other(name.into()))
+    }
+
+    /// As [`from_name`](Method::from_name), of octets that may not be text.
+    pub(crate) fn from_octets(name: &[u8]) -> Option<Method> {
+        Method::known(name).or_else(|| std::str::from_utf8(name).ok().map(Method::from_name))
+    }
+
+    fn known(name: &[u8]) -> Option<Method> {
+        Some(match name {
+            b"INVITE" => Method::Invite,
+            b"ACK" => Method::Ack,
+            b"BYE" => Method::Bye,
+            b"CANCEL" => Method::Cancel,
+            b"REGISTER" => Method::Register,
+            b"OPTIONS" => Method::Options,
+            b"PRACK" => Method::Prack,
+            b"UPDATE" => Method::Update,
+            b"INFO" => Method::Info,
+            b"MESSAGE" => Method::Message,
+            b"REFER" => Method::Refer,
+            b"SUBSCRIBE" => Method::Subscribe,
+            b"NOTIFY" => Method::Notify,
+            b"PUBLISH" => Method::Publish,
+            _ => return None,
+        })
     }
 
     /// The name as it is written in a request line.

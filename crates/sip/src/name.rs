@@ -46,6 +46,16 @@ macro_rules! names {
                 }
             }
         }
+
+        impl NameCode {
+            /// The code of a known name, for constants.
+            pub(crate) const fn of_known(name: Name<'static>) -> NameCode {
+                match name {
+                    $(Name::$variant => NameCode(Ordinal::$variant as u8),)*
+                    Name::Other(_) => NameCode::OTHER,
+                }
+            }
+        }
     };
 }
 
@@ -143,6 +153,12 @@ impl NameCode {
         } else {
             NameCode::OTHER
         }
+    }
+
+    /// A bit that hardly any other name has, and no other known one that is in use here.
+    #[inline(always)]
+    pub(crate) const fn bit(self) -> u64 {
+        1 << (self.0 % 64)
     }
 
     /// The place of a known name among [`Name::KNOWN`]; beyond its end for any other.

@@ -182,9 +182,21 @@ pub(crate) fn is_plain_address(value: &[u8]) -> bool {
         _ => 0,
     };
     let value = value.get(quoted_length..).unwrap_or_default();
-    let Some(rest) = trim_start(value).strip_prefix(b"<sip:") else {
+    let rest = trim_start(value).strip_prefix(b"<sip:");
+    let Some([b'>', rest @ ..]) = rest.and_then(behind_plain_uri) else {
         return false;
     };
+    behind_plain_parameters(rest, syntax::TOKEN, syntax::VALUE) == Some(&[])
+}
+
+/// Whether a text is a SIP URI as [`is_plain_address`] has it in its angle brackets.
+pub(crate) fn is_plain_uri(text: &[u8]) -> bool {
+    let rest = text.strip_prefix(b"sip:");
+    rest.and_then(behind_plain_uri) == Some(&[])
+}
+
+/// What follows a plain SIP URI, whose scheme has been taken off. `None` where it is none.
+fn behind_plain_uri(rest: &[u8]) -> Option<&[u8]> {
     let behind_user = syntax::behind(rest, syntax::USER);
     let host = match behind_user {
         [b'@', host @ ..] if behind_user.len() < rest.len() => host,
@@ -192,21 +204,14 @@ pub(crate) fn is_plain_address(value: &[u8]) -> bool {
     };
     let behind_host = syntax::behind(host, syntax::HOST);
     if !Host::is_plain(&host[..host.len() - behind_host.len()]) {
-        return false;
+        return None;
     }
     let mut rest = behind_host;
     if let [b':', port @ ..] = rest {
         rest = syntax::behind(port, syntax::DIGIT);
-        if syntax::number::<u16>(&port[..port.len() - rest.len()]).is_none() {
-            return false;
-        }
+        syntax::number::<u16>(&port[..port.len() - rest.len()])?;
     }
-    let Some([b'>', rest @ ..]) =
-        behind_plain_parameters(rest, syntax::PARAMETER, syntax::PARAMETER)
-    else {
-        return false;
-    };
-    behind_plain_parameters(rest, syntax::TOKEN, syntax::VALUE) == Some(&[])
+    behind_plain_parameters(rest, syntax::PARAMETER, syntax::PARAMETER)
 }
 
 /// What follows parameters without white space, quotation marks and escapes. `None` where there is an

@@ -15,7 +15,8 @@ pub struct ViaError;
 /// One Via value, borrowed from its message.
 #[derive(Clone, Copy, Debug)]
 pub struct Via<'a> {
-    transport: &'a str,
+    /// It is text.
+    transport: &'a [u8],
     host: Host<'a>,
     port: Option<u16>,
     parameters: Parameters<'a>,
@@ -44,7 +45,7 @@ impl<'a> Via<'a> {
         let (host, port) =
             parse_host_and_port(trim_text(sent_by), trim_text).map_err(|_| ViaError)?;
         Ok(Via {
-            transport,
+            transport: transport.as_bytes(),
             host,
             port,
             parameters: Parameters::new(parameters),
@@ -54,7 +55,7 @@ impl<'a> Via<'a> {
 
     /// A value that was parsed before.
     pub(crate) fn of_parts(
-        transport: &'a str,
+        transport: &'a [u8],
         host: Host<'a>,
         port: Option<u16>,
         parameters: &'a [u8],
@@ -93,12 +94,12 @@ impl<'a> Via<'a> {
 
     /// The transport's name as written.
     pub fn transport_name(&self) -> &'a str {
-        self.transport
+        std::str::from_utf8(self.transport).unwrap_or_default()
     }
 
     /// The transport, where it is one of those that we know.
     pub fn transport(&self) -> Option<Transport> {
-        Transport::from_via_name(self.transport)
+        Transport::from_via_name(self.transport_name())
     }
 
     /// The host of sent-by.

@@ -148,7 +148,11 @@ fn edit(message: &mut Message, name: Name<'_>, value: &str) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 8 * ProptestConfig::default().cases,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn arbitrary_octets_never_panic(octets in vec(any::<u8>(), 0..300)) {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, CommandFactory, ValueEnum};
+use clap::{Args, ValueEnum};
 use lab::demo::{Associations, End, Options};
 use sip::Transport;
 
@@ -120,14 +120,7 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
         seed: arguments.seed,
     };
     if let Err(error) = options.check() {
-        let mut command = crate::Arguments::command();
-        command.build();
-        let kind = clap::error::ErrorKind::ValueValidation;
-        let command = command.find_subcommand_mut("demo");
-        command
-            .expect("demo is a command")
-            .error(kind, error)
-            .exit();
+        crate::usage::error(&["demo"], &error.to_string());
     }
     // Found out before minutes of work, not after.
     for path in std::iter::once(&arguments.html).chain(&arguments.json) {

@@ -4,14 +4,18 @@
 
 mod capture;
 mod demo;
+mod flood;
+mod lab;
 mod load;
 mod logging;
+mod net;
 mod pcap;
 mod perf;
 mod proxy;
 mod proxy_users;
 mod sctp;
 mod traffic;
+mod usage;
 mod values;
 
 use std::process::ExitCode;
@@ -41,6 +45,8 @@ Examples:
   tandem load calls --via 127.0.0.1 -r 100   registers users of its own and lets them call each other
   tandem traffic send udp                    packets by plan: losses, delays, what encryption costs
   tandem capture analyze calls.pcap          what the calls in a capture did
+  tandem net up router                       a network in a box: hosts, a router, links that can be made bad
+  tandem lab run all                         the documents' transport experiments, on a virtual clock
 
 Exit status: 0 done, 1 something failed, 2 the arguments make no sense.";
 
@@ -48,7 +54,10 @@ Exit status: 0 done, 1 something failed, 2 the arguments make no sense.";
 enum Command {
     Capture(capture::Arguments),
     Demo(demo::Arguments),
+    Flood(flood::Arguments),
+    Lab(lab::Arguments),
     Load(load::Arguments),
+    Net(net::Arguments),
     Perf(perf::Arguments),
     Proxy(proxy::Arguments),
     Sctp(sctp::Arguments),
@@ -59,7 +68,10 @@ fn main() -> ExitCode {
     match Arguments::parse_from(load::spelled_out(std::env::args_os())).command {
         Command::Capture(arguments) => capture::run(arguments),
         Command::Demo(arguments) => demo::run(arguments),
+        Command::Flood(arguments) => flood::run(arguments),
+        Command::Lab(arguments) => lab::run(arguments),
         Command::Load(arguments) => load::run(arguments),
+        Command::Net(arguments) => net::run(arguments),
         Command::Perf(arguments) => perf::run(arguments),
         Command::Proxy(arguments) => proxy::run(arguments),
         Command::Sctp(arguments) => sctp::run(arguments),

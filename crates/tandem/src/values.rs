@@ -1,40 +1,9 @@
 //! How values are written on the command line.
 
 use std::ops::RangeInclusive;
-use std::time::Duration;
 
+pub(crate) use link::words::{duration, percentage};
 use sip::Transport;
-
-/// Reads a time with its unit: `250us`, `20ms`, `1.5s`, `2min`.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let expected = || {
-        format!("\"{text}\" is no time: a number with its unit is expected, such as 20ms or 1.5s")
-    };
-    let unit_at = text
-        .find(|character: char| character.is_ascii_alphabetic())
-        .ok_or_else(expected)?;
-    let (number, unit) = text.split_at(unit_at);
-    let seconds_per_unit = match unit {
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "min" => 60.0,
-        _ => return Err(expected()),
-    };
-    let number: f64 = number.trim().parse().map_err(|_| expected())?;
-    Duration::try_from_secs_f64(number * seconds_per_unit).map_err(|_| expected())
-}
-
-/// Reads a percentage of packets from 0 to 100, with or without the sign.
-pub(crate) fn percentage(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix('%').unwrap_or(text).trim();
-    match number.parse::<f64>() {
-        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
-        _ => Err(format!(
-            "\"{text}\" is no percentage: a number from 0 to 100 is expected"
-        )),
-    }
-}
 
 /// Reads a number above zero.
 pub(crate) fn positive(text: &str) -> Result<f64, String> {
@@ -68,25 +37,6 @@ pub(crate) fn transport(text: &str) -> Result<Transport, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_need_a_unit() {
-        assert_eq!(duration("20ms"), Ok(Duration::from_millis(20)));
-        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
-        assert_eq!(duration("0us"), Ok(Duration::ZERO));
-        for wrong in ["", "20", "ms", "-1s", "1h30", "NaNs", "1e999s"] {
-            assert!(duration(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn percentages_lie_between_0_and_100() {
-        assert_eq!(percentage("5"), Ok(5.0));
-        assert_eq!(percentage("0.5%"), Ok(0.5));
-        for wrong in ["", "-1", "101", "NaN", "ten"] {
-            assert!(percentage(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn positive_numbers_are_above_zero() {

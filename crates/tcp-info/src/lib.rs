@@ -1,5 +1,5 @@
 //! Driver: what the kernel knows of a TCP connection (`TCP_INFO`), the only way to count its packets and
-//! to see its window from outside.
+//! to see its window from outside; and the bound on the window that it advertises (`TCP_WINDOW_CLAMP`).
 //!
 //! A crate of its own, so that the crates that ask can forbid unsafe code.
 #![allow(unsafe_code)]
@@ -74,6 +74,45 @@ pub fn tcp_info(_socket: BorrowedFd<'_>) -> Option<TcpInfo> {
     None
 }
 
+/// Bounds the window that a socket advertises, in bytes (`TCP_WINDOW_CLAMP`). Of a listening socket it holds
+/// for the connections that it accepts.
+///
+/// # Errors
+///
+/// Those of the kernel, or where there is no such option.
+#[cfg(target_os = "linux")]
+pub fn clamp_window(socket: BorrowedFd<'_>, bytes: u32) -> std::io::Result<()> {
+    use std::os::fd::AsRawFd;
+
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the descriptor is open for as long as the borrow lasts; the kernel reads the one integer whose
+    // size it is told.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_WINDOW_CLAMP,
+            (&raw const bytes).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(std::io::Error::last_os_error())
+    }
+}
+
+/// Elsewhere there is no such option.
+///
+/// # Errors
+///
+/// Always.
+#[cfg(not(target_os = "linux"))]
+pub fn clamp_window(_socket: BorrowedFd<'_>, _bytes: u32) -> std::io::Result<()> {
+    Err(std::io::ErrorKind::Unsupported.into())
+}
+
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use std::io::{Read, Write};
@@ -99,6 +138,18 @@ mod tests {
         // SYN, the acknowledgement that ends the handshake (kernels count it or not), the data.
         assert!((2..=3).contains(&here.segments_sent), "{here:?}");
         assert!(here.cwnd_bytes > 0 && here.mtu_bytes > 0, "{here:?}");
+    }
+
+    /// That the bound holds is not looked at: kernels forget it sooner or later, which is why users set it again.
+    #[test]
+    fn tcp_sockets_have_a_window_to_clamp_and_others_none() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        clamp_window(listener.as_fd(), 8192).expect("a TCP socket");
+        let connection =
+            TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
+        clamp_window(connection.as_fd(), 8192).expect("a TCP socket");
+        let udp = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        assert!(clamp_window(udp.as_fd(), 8192).is_err());
     }
 
     #[test]

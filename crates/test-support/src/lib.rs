@@ -5,17 +5,23 @@
 //! as [`Peer`]s, which end with the test and show what they printed when it fails.
 #![forbid(unsafe_code)]
 
+mod browser;
+mod control_group;
 mod kernel_peer;
 mod name_server;
 mod namespace;
+mod nobody;
 mod packages;
 mod page;
 mod peer;
 mod wait;
 
+pub use browser::Browser;
+pub use control_group::ControlGroup;
 pub use kernel_peer::KernelPeer;
 pub use name_server::{NameServer, ZONE};
 pub use namespace::Namespace;
+pub use nobody::Nobody;
 pub use packages::{require_command, require_file, say_skipped};
 pub use page::{Opened, open_page};
 pub use peer::Peer;

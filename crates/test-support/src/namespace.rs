@@ -1,16 +1,17 @@
 //! Network namespaces: a loopback interface of one's own.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use crate::packages::{require_command, say_skipped};
+use crate::wait::wait_until;
 
-/// A network namespace with a loopback interface, where nobody else's packets are. It is removed when it is
-/// dropped; programs that still run in it keep it alive until they end.
+/// A network namespace with a loopback interface, where nobody else's packets are. It is gone when it is dropped
+/// and the programs that still run in it have ended.
 #[derive(Debug)]
 pub struct Namespace {
-    ip: PathBuf,
+    inner: namespace::Namespace,
     name: String,
 }
 
@@ -18,32 +19,21 @@ impl Namespace {
     /// Makes one. `None`, and a line with the reason, when that is not possible here (it needs root): the
     /// test then ends early.
     pub fn new() -> Option<Namespace> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let ip = require_command("ip", "iproute2")?;
-        let name = || {
-            let count = COUNT.fetch_add(1, Ordering::Relaxed);
-            format!("tandem-test-{}-{count}", std::process::id())
-        };
-        // A test that was killed may have left one of that name, of a process with the same number.
-        let free = |name: &String| !Path::new("/run/netns").join(name).exists();
-        let name = std::iter::repeat_with(name).find(free)?;
-        let namespace = Namespace { ip, name };
-        let mut add = Command::new(&namespace.ip);
-        add.args(["netns", "add", &namespace.name]);
-        let mut up = namespace.command(&namespace.ip);
-        up.args(["link", "set", "lo", "up"]);
-        for command in [&mut add, &mut up] {
-            let output = command.output().expect("ip can be run");
-            if !output.status.success() {
-                let reason = String::from_utf8_lossy(&output.stderr);
-                say_skipped(&format!("no network namespace: {}", reason.trim()));
+        require_command("ip", "iproute2")?;
+        let inner = match namespace::Namespace::new() {
+            Ok(inner) => inner,
+            Err(error) => {
+                say_skipped(&format!("no network namespace: {error}"));
                 return None;
             }
-        }
+        };
+        let name = inner.path().display().to_string();
+        let namespace = Namespace { inner, name };
+        namespace.ip("link set lo up");
         Some(namespace)
     }
 
-    /// The name by which `ip` knows it.
+    /// The name by which `ip` knows it where it moves interfaces: a path.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -54,13 +44,8 @@ impl Namespace {
     ///
     /// When it fails.
     pub fn ip(&self, arguments: &str) {
-        let output = Command::new(&self.ip)
-            .args(["-n", &self.name])
-            .args(arguments.split_whitespace())
-            .output()
-            .expect("ip can be run");
-        let error = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "ip {arguments}: {error}");
+        let done = self.inner.ip(arguments);
+        done.unwrap_or_else(|error| panic!("ip {arguments}: {error}"));
     }
 
     /// Joins the namespace with another by a pair of interfaces, both called `interface`. They are down,
@@ -76,36 +61,46 @@ impl Namespace {
         ));
     }
 
+    /// Waits until its interfaces that are up carry packets. The kernel may take a second with each that became up at
+    /// both ends, and drops what is sent until then.
+    ///
+    /// # Panics
+    ///
+    /// When they do not: the other end of one is down.
+    pub fn wait_for_links(&self) {
+        let carry = || {
+            let shown = self
+                .command("ip")
+                .args(["-o", "link", "show", "up"])
+                .output();
+            let shown = shown.expect("ip can be run").stdout;
+            !String::from_utf8_lossy(&shown).contains("state DOWN")
+        };
+        assert!(
+            wait_until(Duration::from_secs(30), carry),
+            "a link stays down"
+        );
+    }
+
     /// Moves the calling thread into the namespace: the sockets that it opens from now on are there.
     ///
     /// # Panics
     ///
     /// When it fails.
     pub fn enter(&self) {
-        enter(&self.name);
+        let done = self.inner.enter();
+        done.unwrap_or_else(|error| panic!("cannot enter a network namespace: {error}"));
     }
 
-    /// A command that runs a program in the namespace.
+    /// A command that runs a program in the namespace, which sees its interfaces in `/sys`, too.
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
-        let mut command = Command::new(&self.ip);
-        command.args(["netns", "exec", &self.name]).arg(program);
-        command
+        self.inner.command(program, Some(Path::new("/etc/hosts")))
     }
 }
 
 /// Moves the calling thread into the namespace that `ip` knows by this name.
 pub(crate) fn enter(name: &str) {
     let path = format!("/run/netns/{name}");
-    let file = std::fs::File::open(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    nix::sched::setns(file, nix::sched::CloneFlags::CLONE_NEWNET)
-        .unwrap_or_else(|error| panic!("cannot enter {path}: {error}"));
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        Command::new(&self.ip)
-            .args(["netns", "delete", &self.name])
-            .output()
-            .ok();
-    }
+    let entered = namespace::Namespace::open(Path::new(&path)).and_then(|one| one.enter());
+    entered.unwrap_or_else(|error| panic!("cannot enter {path}: {error}"));
 }

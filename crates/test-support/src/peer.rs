@@ -7,6 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
 use crate::wait::wait_until;
 
 /// How much of a program's output is kept; of more, at least the last half of this.
@@ -138,6 +141,22 @@ impl Peer {
         }
         status
     }
+
+    /// Asks the program to end (SIGTERM), and waits for that, but no longer than this. Tells whether it has ended.
+    pub fn ask_to_end(&mut self, limit: Duration) -> bool {
+        // Where it has ended its number may be another's.
+        if self.has_ended() {
+            return true;
+        }
+        if let Ok(id) = i32::try_from(self.id()) {
+            kill(Pid::from_raw(id), Signal::SIGTERM).ok();
+        }
+        wait_until(limit, || self.has_ended())
+    }
+
+    fn has_ended(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(Some(_)))
+    }
 }
 
 impl Drop for Peer {
@@ -212,6 +231,19 @@ mod tests {
         let output = peer.output();
         assert!(output.ends_with("\n299999\n300000\n"));
         assert!((MAX_OUTPUT_BYTES / 2..=MAX_OUTPUT_BYTES).contains(&output.len()));
+    }
+
+    #[test]
+    fn programs_end_when_they_are_asked_to() {
+        let limit = Duration::from_secs(20);
+        let script = "trap 'echo asked; exit 3' TERM; echo ready; while :; do sleep 0.1; done";
+        let mut peer = Peer::spawn(Command::new("sh").args(["-c", script]));
+        peer.wait_for_output("ready", limit);
+        assert!(peer.ask_to_end(limit));
+        assert_eq!(peer.wait(limit).code(), Some(3));
+        assert_eq!(peer.output(), "ready\nasked\n");
+        // It has long ended.
+        assert!(peer.ask_to_end(Duration::ZERO));
     }
 
     #[test]

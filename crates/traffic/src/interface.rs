@@ -1,7 +1,7 @@
 //! What the system knows of its network interfaces.
 
 use std::fs;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::IpAddr;
 
 use serde::Serialize;
 
@@ -53,14 +53,7 @@ impl Interface {
 
     /// The interface through which packets to an address leave; `None` when there is no route.
     pub fn towards(address: IpAddr) -> Option<Interface> {
-        let any = match address {
-            IpAddr::V4(_) => "0.0.0.0:0",
-            IpAddr::V6(_) => "[::]:0",
-        };
-        // A connected socket has the address that its packets would have; none is sent.
-        let socket = UdpSocket::bind(any).ok()?;
-        socket.connect(SocketAddr::new(address, 9)).ok()?;
-        let local = socket.local_addr().ok()?.ip();
+        let local = udp_net::local_address_towards(address).ok()?;
         let interfaces = if_addrs::get_if_addrs().ok()?;
         let found = interfaces.into_iter().find(|one| one.ip() == local)?;
         Interface::named(&found.name).ok()

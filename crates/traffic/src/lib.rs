@@ -2,7 +2,7 @@
 //! and contents over UDP, TCP and SCTP, encrypted or not, and what becomes of them.
 //!
 //! The cores do no I/O: [`Composer`] makes packets, [`Reception`] takes them, [`Echoes`] those that come
-//! back, [`Schedule`] says when one leaves. A [`Receiver`] waits for senders, [`send`] is one.
+//! back, [`Schedule`] says when one leaves. A [`Receiver`] waits for senders, a [`Sender`] is one.
 #![forbid(unsafe_code)]
 
 mod clock;
@@ -42,5 +42,5 @@ pub use receiver::{Receiver, ReceiverConfig, ReceiverEvent};
 pub use reception::{ReceiverReport, Reception, Second};
 pub use result::{LinkShare, Run};
 pub use schedule::{Pattern, Schedule};
-pub use sender::{Progress, SenderConfig, send};
+pub use sender::{Progress, Sender, SenderConfig};
 pub use times::{TimeSummary, Times, Work};

@@ -41,9 +41,9 @@ pub struct Run {
     pub limit: Limit,
     /// Whether somebody ended it before.
     pub interrupted: bool,
-    /// Packets that left.
+    /// Packets that were made to be sent.
     pub sent: u64,
-    /// Packets that the system refused to send; they are among those sent.
+    /// Those of them that our own system refused to send.
     pub refused: u64,
     /// How long sending took, seconds.
     pub seconds: f64,
@@ -64,9 +64,9 @@ pub struct Run {
     pub round_trip: TimeSummary,
     /// Packets that were sent back and did not come, or were not ours.
     pub echoes_lost: u64,
-    /// Packets that did not come.
+    /// Packets that left and did not come.
     pub lost: u64,
-    /// Of those sent, in percent.
+    /// Of those that left, in percent.
     pub loss_percent: f64,
     /// What the receiver saw.
     pub receiver: ReceiverReport,

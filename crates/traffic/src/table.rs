@@ -332,7 +332,7 @@ pub fn notes(conditions: &[Condition]) -> Vec<String> {
     let refused: u64 = runs.iter().map(|run| run.refused).sum();
     if refused > 0 {
         notes.push(format!(
-            "{} packets were refused by the sender's own system; they are among the lost ones.",
+            "{} packets were refused by the sender's own system; they never left and are not among the lost ones.",
             format_count(refused)
         ));
     }

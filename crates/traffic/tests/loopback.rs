@@ -11,8 +11,12 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use traffic::{
     DEFAULT_PORT, Encryption, Limit, Pattern, Payload, Rate, Receiver, ReceiverConfig, Run,
-    RunPlan, SenderConfig, send,
+    RunPlan, Sender, SenderConfig,
 };
+
+async fn send(config: &SenderConfig, stop: Arc<AtomicBool>) -> anyhow::Result<Vec<Run>> {
+    Sender::connect(config).await?.send(stop, |_| {}).await
+}
 
 fn carrier(peer_port: u16) -> CarrierConfig {
     CarrierConfig {
@@ -71,7 +75,7 @@ async fn run(listen: &str, runs: Vec<RunPlan>) -> Vec<Run> {
     };
     let config = config(target, receiver.encapsulation_port().unwrap_or(1), runs);
     let stop = Arc::new(AtomicBool::new(false));
-    let results = send(&config, stop, |_| {}).await.unwrap();
+    let results = send(&config, stop).await.unwrap();
     receiver.close().await;
     results
 }
@@ -212,7 +216,7 @@ async fn what_the_network_does_is_told() {
             vec![plan(encryption, 1000, "2k")],
         );
         let stop = Arc::new(AtomicBool::new(false));
-        let runs = send(&config, stop, |_| {}).await.unwrap();
+        let runs = send(&config, stop).await.unwrap();
         let (run, seen) = (&runs[0], &runs[0].receiver);
         let doubled = (1..=1000).filter(|n| n % 7 == 0 && n % 10 != 0).count() as u64;
         let held = (1..=1000)
@@ -249,14 +253,14 @@ async fn strangers_and_refusals_are_told() {
     };
     let mut config = config(target, 1, vec![plan(Encryption::None, 1, "1")]);
     let stop = Arc::new(AtomicBool::new(false));
-    let error = send(&config, Arc::clone(&stop), |_| {}).await.unwrap_err();
+    let error = send(&config, Arc::clone(&stop)).await.unwrap_err();
     assert!(
         error.to_string().contains("--i-may-test 192.0.2.1"),
         "{error}"
     );
     // It listens for TCP alone.
     config.target.hosts = vec!["127.0.0.1".into()];
-    let error = send(&config, stop, |_| {}).await.unwrap_err();
+    let error = send(&config, stop).await.unwrap_err();
     assert!(
         error.to_string().contains("does not listen for udp"),
         "{error}"
@@ -285,7 +289,7 @@ async fn who_finds_no_place_is_told() {
         let runs = vec![plan(Encryption::None, 1, "1")];
         let config = config(target, encapsulation_port, runs);
         let stop = Arc::new(AtomicBool::new(false));
-        let error = send(&config, stop, |_| {}).await.unwrap_err();
+        let error = send(&config, stop).await.unwrap_err();
         assert!(error.to_string().contains("as many senders"), "{error}");
         receiver.close().await;
     }

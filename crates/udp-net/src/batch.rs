@@ -2,17 +2,28 @@
 
 use std::collections::VecDeque;
 use std::collections::vec_deque;
-use std::io::IoSliceMut;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::BorrowedFd;
+use std::time::Instant;
 
 use bytes::Bytes;
-use quinn_udp::{BATCH_SIZE, RecvMeta};
 
+use crate::name::{NAME_BYTES, Name};
 use crate::network_error::NetworkError;
+use crate::receive_many::{Arrival, receive_many};
+use crate::stamps::Stamps;
+
+/// How many datagrams, or trains of them, one call receives at most.
+pub(crate) const BATCH_SIZE: usize = 32;
 
 /// The largest that the kernel writes into one buffer: a datagram, or a train of them that it
 /// received as one (UDP_GRO), is at most 64 KiB.
 const SLOT_BYTES: usize = 65_536;
+
+/// From the beginning of one buffer to the next. It is no multiple of a page, so that the first octets of all
+/// of them do not meet in the same few lines of the processor's caches.
+const STRIDE: usize = SLOT_BYTES + 576;
 
 /// A datagram that arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +35,10 @@ pub struct Received {
     pub destination_ip: Option<IpAddr>,
     /// Its content.
     pub payload: Bytes,
+    /// When it came: to the kernel, where the socket tells that
+    /// ([`UdpConfig::arrival_times`](crate::UdpConfig::arrival_times)), else to this program. What an impairment has
+    /// delayed has come when it was let go.
+    pub received: Instant,
 }
 
 /// Receives datagrams many at a time; one belongs to each task that calls
@@ -33,6 +48,7 @@ pub struct Received {
 #[derive(Debug)]
 pub struct Batch {
     buffers: Vec<u8>,
+    names: Vec<Name>,
     received: VecDeque<Received>,
     errors: VecDeque<NetworkError>,
 }
@@ -41,7 +57,8 @@ impl Batch {
     /// An empty batch.
     pub fn new() -> Self {
         Self {
-            buffers: vec![0; BATCH_SIZE * SLOT_BYTES],
+            buffers: vec![0; BATCH_SIZE * STRIDE],
+            names: vec![Name([0; NAME_BYTES]); BATCH_SIZE],
             received: VecDeque::with_capacity(BATCH_SIZE),
             errors: VecDeque::new(),
         }
@@ -85,32 +102,52 @@ impl Batch {
         self.received.push_back(datagram);
     }
 
-    /// Lets `receive` fill the buffers, and hands each datagram to `deliver` together with this
-    /// batch's queue.
-    pub(crate) fn fill<E>(
+    /// Reads what has come to a socket, and hands each datagram to `deliver` together with this batch's queue. Tells how
+    /// many slots of [`BATCH_SIZE`] have been filled. Without `stamps` all of it came `now`.
+    ///
+    /// # Errors
+    /// The kernel's; `WouldBlock` where nothing has come.
+    pub(crate) fn fill(
         &mut self,
-        receive: impl FnOnce(&mut [IoSliceMut<'_>], &mut [RecvMeta]) -> Result<usize, E>,
+        socket: BorrowedFd<'_>,
+        stamps: Option<&Stamps>,
+        now: Instant,
         mut deliver: impl FnMut(&mut VecDeque<Received>, Received),
-    ) -> Result<(), E> {
-        let mut metas = [RecvMeta::default(); BATCH_SIZE];
-        let mut slots = self.buffers.chunks_exact_mut(SLOT_BYTES);
-        let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
-            std::array::from_fn(|_| IoSliceMut::new(slots.next().unwrap_or_default()));
-        let filled = receive(&mut slices, &mut metas)?;
-        for (slot, meta) in slices.iter().zip(&metas).take(filled) {
-            let train = &slot[..meta.len.min(slot.len())];
-            for payload in segments(train, meta.stride) {
+    ) -> io::Result<usize> {
+        let mut arrivals = [Arrival::default(); BATCH_SIZE];
+        let slots = self.buffers.chunks_exact_mut(STRIDE);
+        let slots = slots.map(|slot| slot.get_mut(..SLOT_BYTES).unwrap_or_default());
+        let reading = stamps.map(|stamps| (stamps, stamps.begin()));
+        let filled = receive_many(socket, slots, &mut self.names, &mut arrivals)?;
+        let clocks = reading.map(|(stamps, reading)| {
+            if filled < BATCH_SIZE {
+                stamps.note_empty(&reading);
+            }
+            reading.clocks()
+        });
+        let slots = self.buffers.chunks_exact(STRIDE);
+        for ((slot, name), arrival) in slots.zip(&self.names).zip(&arrivals).take(filled) {
+            let Arrival { length, told } = *arrival;
+            // A source of a family that nobody knows cannot be.
+            let (Some(train), Some(source)) = (slot.get(..length), name.address()) else {
+                continue;
+            };
+            let received = clocks
+                .as_ref()
+                .map_or(now, |clocks| clocks.instant(told.stamp));
+            for payload in segments(train, told.segment.unwrap_or(length)) {
                 let datagram = Received {
-                    source: meta.addr,
-                    destination_ip: meta.dst_ip,
+                    source,
+                    destination_ip: told.destination,
                     // A copy of its own, so that a message kept for long keeps no buffer of
                     // others alive.
                     payload: Bytes::copy_from_slice(payload),
+                    received,
                 };
                 deliver(&mut self.received, datagram);
             }
         }
-        Ok(())
+        Ok(filled)
     }
 }
 

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use link::{Link, LinkConfig};
+use bytes::{Bytes, BytesMut};
+use link::{Alteration, Link, LinkConfig};
 use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
 
@@ -15,7 +16,11 @@ use crate::statistics::Counters;
 
 /// What the network does to datagrams, in each direction. The seed fixes the fate of the n-th
 /// datagram of a direction.
-#[derive(Clone, Copy, Debug, PartialEq)]
+///
+/// A datagram whose bits flip is dropped, as the receiver's UDP would, unless its checksum would not
+/// tell. Queues that mark packets (ECN) do so in vain: a socket cannot set what only the kernel's IP
+/// writes, so their links take no packet for one that can be marked.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Impairment {
     /// The link that outgoing datagrams cross.
     pub outbound: LinkConfig,
@@ -122,7 +127,7 @@ struct Direction<T> {
     delayed: DelayQueue<T>,
 }
 
-impl<T: Clone> Direction<T> {
+impl<T: Clone + Alter> Direction<T> {
     fn new(config: LinkConfig, seed: u64, stream: u64) -> Self {
         let mut rng = ChaCha12Rng::seed_from_u64(seed);
         rng.set_stream(stream);
@@ -142,19 +147,67 @@ impl<T: Clone> Direction<T> {
     ) -> Fate {
         let bytes = bytes as usize;
         let verdict = self.link.offer(now, bytes);
-        for due in verdict.deliveries() {
-            if due <= now {
-                ready.push_back(datagram.clone());
-            } else if !self.delayed.push(due, bytes, datagram.clone()) {
+        // Until a copy of it is left that arrives.
+        let mut fate = Fate::Lost;
+        for delivery in verdict.deliveries() {
+            let mut datagram = datagram.clone();
+            if let Some(alteration) = delivery.alteration
+                && !datagram.alter(&alteration)
+            {
+                continue;
+            }
+            fate = Fate::Carried;
+            if delivery.at <= now {
+                ready.push_back(datagram);
+            } else if !self.delayed.push(delivery.at, bytes, datagram) {
                 counters.delay_overflow();
             }
         }
-        if verdict.is_dropped() {
-            Fate::Lost
-        } else {
-            Fate::Carried
-        }
+        fate
     }
+}
+
+/// Something whose bits can flip on the way.
+trait Alter {
+    /// Flips bits; false when the receiver's UDP would see that by its checksum, and drop it.
+    fn alter(&mut self, alteration: &Alteration) -> bool;
+}
+
+impl Alter for Datagram {
+    fn alter(&mut self, alteration: &Alteration) -> bool {
+        alter_payload(&mut self.payload, alteration)
+    }
+}
+
+impl Alter for Received {
+    fn alter(&mut self, alteration: &Alteration) -> bool {
+        alter_payload(&mut self.payload, alteration)
+    }
+}
+
+/// The kernel computes the checksum of what it is given, so the one that the datagram had before it
+/// was spoiled is looked at here. A flip of one bit it always finds; several may make up for each
+/// other.
+fn alter_payload(payload: &mut Bytes, alteration: &Alteration) -> bool {
+    let mut altered = BytesMut::from(&payload[..]);
+    alteration.apply(&mut altered);
+    let is_unnoticed = internet_sum(&altered) == internet_sum(payload);
+    *payload = altered.freeze();
+    is_unnoticed
+}
+
+/// The sum of RFC 1071, section 1: of 16-bit words, in one's complement.
+fn internet_sum(bytes: &[u8]) -> u16 {
+    let words = bytes.chunks(2).map(|pair| {
+        let low = pair.get(1).copied().unwrap_or_default();
+        u64::from(u16::from_be_bytes([pair[0], low]))
+    });
+    // No payload is so long that the sum of its words overflows.
+    let mut sum: u64 = words.sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
 }
 
 /// A panic elsewhere leaves a queue of datagrams as good as it was.
@@ -165,6 +218,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use link::Corruption;
+
+    impl Alter for u32 {
+        fn alter(&mut self, _: &Alteration) -> bool {
+            false
+        }
+    }
 
     fn dropped(direction: &mut Direction<u32>) -> Vec<u32> {
         let counters = Counters::default();
@@ -178,14 +238,68 @@ mod tests {
     }
 
     #[test]
-    fn the_directions_lose_different_datagrams_of_one_seed() {
+    fn a_datagram_is_spoiled_only_where_its_checksum_would_not_tell() {
+        let original = Bytes::from((0..=255).collect::<Vec<u8>>());
+        let (mut noticed, mut unnoticed) = (0, 0);
+        for seed in 0..20_000 {
+            let mut payload = original.clone();
+            // Two bits make up for each other when they are of one value and flip to and fro.
+            if alter_payload(&mut payload, &Alteration::new(seed, 2)) {
+                unnoticed += 1;
+                let places: Vec<usize> = Alteration::new(seed, 2).places(256).collect();
+                assert_eq!(places[0] % 16, places[1] % 16);
+            } else {
+                noticed += 1;
+            }
+            assert_ne!(payload, original);
+            let mut payload = original.clone();
+            assert!(!alter_payload(&mut payload, &Alteration::new(seed, 1)));
+        }
+        // One pair in 16 has one value, half of these flip to and fro.
+        let share = f64::from(unnoticed) / f64::from(noticed + unnoticed);
+        assert!((share - 1.0 / 32.0).abs() < 0.01, "{share}");
+    }
+
+    #[test]
+    fn sums_are_those_of_rfc_1071() {
+        // The example of section 3.
+        let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
+        assert_eq!(internet_sum(&bytes), 0xddf2);
+        assert_eq!(internet_sum(&[0x12]), 0x1200);
+        assert_eq!(internet_sum(&[]), 0);
+    }
+
+    #[test]
+    fn a_datagram_of_which_one_copy_is_left_is_not_lost() {
         let config = LinkConfig {
-            loss: 0.3,
+            corrupt: Corruption {
+                chance: 0.5.into(),
+                ..Corruption::default()
+            },
+            duplicate: 1.0.into(),
             ..LinkConfig::default()
         };
-        let outbound = dropped(&mut Direction::new(config, 7, 0));
-        let inbound = dropped(&mut Direction::new(config, 7, 1));
-        assert_eq!(outbound, dropped(&mut Direction::new(config, 7, 0)));
+        let mut direction = Direction::new(config, 3, 0);
+        let (counters, now) = (Counters::default(), Instant::now());
+        let mut seen = [0; 3];
+        for number in 0..200_u32 {
+            let mut ready = VecDeque::new();
+            let fate = direction.offer(now, number, 100, &counters, &mut ready);
+            assert_eq!(fate == Fate::Lost, ready.is_empty());
+            seen[ready.len()] += 1;
+        }
+        assert!(seen.iter().all(|times| *times > 0), "{seen:?}");
+    }
+
+    #[test]
+    fn the_directions_lose_different_datagrams_of_one_seed() {
+        let config = LinkConfig {
+            loss: 0.3.into(),
+            ..LinkConfig::default()
+        };
+        let outbound = dropped(&mut Direction::new(config.clone(), 7, 0));
+        let inbound = dropped(&mut Direction::new(config.clone(), 7, 1));
+        assert_eq!(outbound, dropped(&mut Direction::new(config.clone(), 7, 0)));
         assert_ne!(outbound, inbound);
         assert_ne!(outbound, dropped(&mut Direction::new(config, 8, 0)));
     }

@@ -12,20 +12,27 @@
 
 mod batch;
 mod delay;
+mod header;
 mod impairment;
+mod name;
 mod network_error;
 mod options;
+mod pending;
 mod plain;
+mod receive_many;
 mod registration;
+mod route;
 mod send_many;
 mod socket;
+mod stamps;
 mod statistics;
 
 pub use batch::{Batch, Received};
 pub use impairment::Impairment;
-pub use link::LinkConfig;
+pub use link::{Jitter, LinkConfig};
 pub use network_error::{NetworkError, Report, hear_network_errors, next_network_error};
 pub use options::{allow_fragmentation, forbid_fragmentation, path_mtu};
-pub use plain::{PLAIN_BATCH, Piece, PlainBatch, PlainSocket};
+pub use plain::{PLAIN_BATCH, Piece, PlainBatch, PlainDatagram, PlainSocket};
+pub use route::local_address_towards;
 pub use socket::{Datagram, Flushed, SendOutcome, SendQueue, UdpConfig, UdpSocket};
 pub use statistics::UdpStatistics;

@@ -80,6 +80,24 @@ pub(crate) fn set_receive_buffer(socket: BorrowedFd<'_>, octets: usize) -> io::R
         .or_else(|_| set(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, octets))
 }
 
+/// Has the kernel tell of each datagram when it came (`SO_TIMESTAMPNS`).
+///
+/// # Errors
+///
+/// The kernel's.
+pub(crate) fn stamp_arrivals(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
+}
+
+/// Lets the kernel hand over datagrams of one length from one sender as one (`UDP_GRO`).
+///
+/// # Errors
+///
+/// The kernel's.
+pub(crate) fn receive_in_trains(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set(socket, libc::SOL_UDP, libc::UDP_GRO, 1)
+}
+
 /// How many packets found no room in the socket's receive buffer since it was opened.
 ///
 /// # Errors

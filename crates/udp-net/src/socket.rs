@@ -14,12 +14,14 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 
-use crate::batch::Batch;
+use crate::batch::{BATCH_SIZE, Batch, Received};
 use crate::impairment::{Impaired, Impairment};
 use crate::network_error::{hear_network_errors, next_network_error};
 use crate::options::{allow_fragmentation, forbid_fragmentation};
+use crate::pending::{Tried, send_past_errors};
 use crate::registration::watch;
 use crate::send_many::send_many;
+use crate::stamps::Stamps;
 use crate::statistics::{Counters, UdpStatistics, bytes_on_wire};
 
 /// How a socket is set up. The default has no impairment and asks the kernel for large buffers.
@@ -40,11 +42,15 @@ pub struct UdpConfig {
     /// itself (loopback), a capture shows it as one datagram, which analysers take for malformed.
     pub segmentation_offload: bool,
     /// Whether what the network reports about datagrams sent earlier is put into the batch, to be
-    /// taken by [`Batch::pop_error`]. False by default.
+    /// taken by [`Batch::pop_error`]. False by default. The kernel then fails calls that have to do with other datagrams:
+    /// they are repeated, and one that it fails again and again counts as sent and is lost.
     pub network_errors: bool,
     /// Whether several sockets may be bound to one address, if all of them ask for it
     /// (`SO_REUSEPORT`): each datagram then goes to one of them. False by default.
     pub reuse_port: bool,
+    /// Whether the kernel is asked when each datagram came, so that [`Received::received`] counts the time too that it
+    /// has waited in the socket (`SO_TIMESTAMPNS`). False by default.
+    pub arrival_times: bool,
 }
 
 impl Default for UdpConfig {
@@ -57,6 +63,7 @@ impl Default for UdpConfig {
             segmentation_offload: true,
             network_errors: false,
             reuse_port: false,
+            arrival_times: false,
         }
     }
 }
@@ -154,6 +161,8 @@ pub struct UdpSocket {
     longest_train: AtomicUsize,
     network_errors: bool,
     allow_fragmentation: bool,
+    /// Where the kernel tells when datagrams came.
+    stamps: Option<Stamps>,
 }
 
 /// The kernel fails this many receive calls in a row before `recv` gives up on the socket.
@@ -339,17 +348,21 @@ impl UdpSocket {
         self.io.get_ref().set_reuse_port(true)
     }
 
-    /// Waits until the kernel's send buffer has room.
-    ///
-    /// # Errors
-    ///
-    /// When the socket itself has failed.
-    pub async fn writable(&self) -> io::Result<()> {
+    /// Waits until the kernel's send buffer may have room: that is to be found out by sending.
+    pub async fn writable(&self) {
         // Seldom waited for, so that it is registered each time. The system knows a registration by its
         // descriptor, and this one's is taken.
-        let copy = self.io.get_ref().try_clone()?;
-        let room = watch(copy, Interest::WRITABLE)?;
-        room.writable().await.map(drop)
+        let copy = self.io.get_ref().try_clone();
+        let room = copy.and_then(|copy| watch(copy, Interest::WRITABLE));
+        let is_writable = match &room {
+            Ok(room) => room.writable().await.map(drop),
+            Err(_) => Err(io::ErrorKind::Other.into()),
+        };
+        // A process that has as many descriptors as it may is no reason to give a socket up: buffers empty
+        // themselves in the time of a few packets.
+        if is_writable.is_err() {
+            tokio::time::sleep(RELEASE_RETRY).await;
+        }
     }
 
     fn open(address: SocketAddr, config: UdpConfig) -> io::Result<Self> {
@@ -377,6 +390,8 @@ impl UdpSocket {
             true => state.max_gso_segments(),
             false => 1,
         };
+        // What came before nobody has asked has no stamp.
+        let stamps = config.arrival_times.then(|| Stamps::ask(socket.as_fd()));
         socket.set_nonblocking(true)?;
         let local_addr = socket.local_addr()?.as_socket();
         Ok(Self {
@@ -389,6 +404,7 @@ impl UdpSocket {
             longest_train: AtomicUsize::new(longest_train),
             network_errors: config.network_errors,
             allow_fragmentation: config.allow_fragmentation,
+            stamps,
         })
     }
 
@@ -417,21 +433,9 @@ impl UdpSocket {
     /// One receive call; datagrams that the inbound link delays go to its queue.
     fn receive(&self, batch: &mut Batch) -> io::Result<()> {
         let now = Instant::now();
-        batch.fill(
-            |buffers, metas| {
-                let mut received = None;
-                let blocked = self.io.try_io(Interest::READABLE, |socket| {
-                    let count = self.state.recv(UdpSockRef::from(socket), buffers, metas)?;
-                    received = Some(count);
-                    match count < buffers.len() {
-                        // Nothing is left: tokio is told what another call would say.
-                        true => Err(io::ErrorKind::WouldBlock.into()),
-                        false => Ok(count),
-                    }
-                });
-                received.map_or(blocked, Ok)
-            },
-            |received, datagram| {
+        let mut has_received = false;
+        let read = self.io.try_io(Interest::READABLE, |socket| {
+            let deliver = |received: &mut VecDeque<Received>, datagram: Received| {
                 let bytes = bytes_on_wire(&datagram.source, datagram.payload.len());
                 self.counters.received(1, bytes);
                 match &self.impaired {
@@ -440,8 +444,19 @@ impl UdpSocket {
                         impaired.offer_inbound(now, datagram, bytes, &self.counters, received)
                     }
                 }
-            },
-        )
+            };
+            let filled = batch.fill(socket.as_fd(), self.stamps.as_ref(), now, deliver)?;
+            has_received = true;
+            match filled < BATCH_SIZE {
+                // Nothing is left: tokio is told what another call would say.
+                true => Err(io::ErrorKind::WouldBlock.into()),
+                false => Ok(()),
+            }
+        });
+        match has_received {
+            true => Ok(()),
+            false => read,
+        }
     }
 
     /// Delivers and sends the delayed datagrams that are due; returns when the next one is.
@@ -449,7 +464,10 @@ impl UdpSocket {
         let impaired = self.impaired.as_ref()?;
         let now = Instant::now();
         while let Some(datagram) = impaired.due_inbound(now) {
-            batch.push(datagram);
+            batch.push(Received {
+                received: now,
+                ..datagram
+            });
         }
         self.release_outbound(impaired, now);
         impaired.next_due()
@@ -583,13 +601,8 @@ impl UdpSocket {
 
     /// One call to the kernel for several datagrams, tried like that for one.
     fn put_many_on_wire(&self, datagrams: &[Datagram]) -> io::Result<usize> {
-        let send = || send_many(self.as_fd(), datagrams);
-        match send() {
-            Err(error) if self.network_errors && error.kind() != io::ErrorKind::WouldBlock => {
-                send()
-            }
-            result => result,
-        }
+        // The errors of others stop the first of them.
+        self.put(|| send_many(self.as_fd(), datagrams), 1)
     }
 
     /// One call to the kernel.
@@ -608,12 +621,22 @@ impl UdpSocket {
         };
         let socket = self.io.get_ref();
         let send = || self.state.try_send(UdpSockRef::from(socket), &transmit);
-        match send() {
-            // It may be the error of an earlier datagram, which is told only once.
-            Err(error) if self.network_errors && error.kind() != io::ErrorKind::WouldBlock => {
-                send()
+        self.put(send, ())
+    }
+
+    /// Sends past the errors of earlier datagrams where those are heard. What they stop for good is lost on its way, which
+    /// its sender has to expect of any datagram: `lost` is what it is told.
+    fn put<T>(&self, mut send: impl FnMut() -> io::Result<T>, lost: T) -> io::Result<T> {
+        if !self.network_errors {
+            return send();
+        }
+        match send_past_errors(send) {
+            Tried::Done(result) => result,
+            Tried::Lost => {
+                self.counters.send_error();
+                tracing::debug!(local = %self.local_addr, "errors of others have stopped a datagram");
+                Ok(lost)
             }
-            result => result,
         }
     }
 }

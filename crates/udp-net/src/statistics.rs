@@ -31,7 +31,8 @@ pub struct UdpStatistics {
     pub delay_overflows: u64,
     /// Errors of the kernel while receiving, such as ICMP errors that it reports there.
     pub receive_errors: u64,
-    /// Datagrams that the kernel refused to send (no route, too large, not permitted).
+    /// Datagrams that the kernel refused to send (no route, too large, not permitted); and those that the errors of others
+    /// have stopped, which count as sent, too.
     pub send_errors: u64,
 }
 

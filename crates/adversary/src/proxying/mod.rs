@@ -214,6 +214,7 @@ impl Settings {
                 ring_time: self.rings_for_a_while.then_some(Duration::from_secs(3)),
                 recursion: self.recursion,
                 maximum_targets: 12,
+                ..ForwardingPolicy::default()
             },
             trust: TrustDomain {
                 addresses: addresses.into_iter().filter(|_| self.trusts).collect(),

@@ -14,7 +14,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
 use sip::digest::Credentials;
 use sip::transaction::TransactionKey;
-use sip::{ConnectionId, Flow, Message, Name};
+use sip::{ConnectionId, Flow, Message, Name, Transport};
 
 use super::requests::{Peer, TRANSPORTS, local};
 
@@ -99,6 +99,15 @@ impl Server {
     }
 
     pub(super) fn receive_octets(&mut self, flow: Flow, octets: Bytes, is_malformed: bool) {
+        // As transports do it with datagrams.
+        let is_unread = octets.starts_with(b"INVITE ") || octets.starts_with(b"ACK ");
+        if flow.transport == Transport::Udp && is_unread && self.proxy.is_refusing(self.now) {
+            self.proxy
+                .accept_octets(self.now, Duration::ZERO, flow, octets);
+            self.proxy.process_accepted(self.now);
+            self.settle();
+            return;
+        }
         match Message::read(octets.clone()) {
             Ok(message) if !is_malformed => self.proxy.handle_message(self.now, flow, message),
             _ => self.proxy.handle_malformed(self.now, flow, octets),

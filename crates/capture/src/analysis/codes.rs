@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use measures::Delays;
+
 use super::call::{TIMEOUT_NANOSECONDS, response};
-use super::delays::Delays;
 use super::message::{Entry, Kind, MethodCode};
 use super::thread::Added;
 use crate::Time;
@@ -31,8 +32,10 @@ pub struct Transactions {
 /// Messages counted by what they are.
 #[derive(Clone, Default, Debug)]
 pub struct Codes {
-    requests: BTreeMap<MethodCode, Count>,
-    responses: BTreeMap<u16, Count>,
+    /// By the place of the method.
+    requests: [Count; MethodCode::ALL.len()],
+    /// In the order in which they came up: there are few, and those of every call come first.
+    responses: Vec<(u16, Count)>,
     transactions: BTreeMap<MethodCode, Transactions>,
 }
 
@@ -70,7 +73,8 @@ impl Codes {
                 Some(answer) => {
                     let transactions = self.transactions.entry(request.method).or_default();
                     transactions.answered += 1;
-                    transactions.delay.record(answer.received - request.sent);
+                    let delay = answer.received - request.sent;
+                    transactions.delay.record_nanoseconds(delay);
                 }
                 None if now - request.sent >= TIMEOUT_NANOSECONDS => {
                     self.transactions
@@ -85,16 +89,17 @@ impl Codes {
 
     /// Requests by method, in the order of importance for calls.
     pub fn requests(&self) -> impl Iterator<Item = (&'static str, Count)> {
-        self.requests
-            .iter()
-            .map(|(method, count)| (method.name(), *count))
+        let requests = MethodCode::ALL.iter().zip(self.requests);
+        requests
+            .filter(|(_, count)| count.messages > 0)
+            .map(|(method, count)| (method.name(), count))
     }
 
     /// Responses by status code.
     pub fn responses(&self) -> impl Iterator<Item = (u16, Count)> {
-        self.responses
-            .iter()
-            .map(|(status, count)| (*status, *count))
+        let mut responses = self.responses.clone();
+        responses.sort_unstable_by_key(|(status, _)| *status);
+        responses.into_iter()
     }
 
     /// What became of requests, by method.
@@ -107,7 +112,8 @@ impl Codes {
     /// All messages.
     pub fn total(&self) -> Count {
         let mut total = Count::default();
-        for count in self.requests.values().chain(self.responses.values()) {
+        let responses = self.responses.iter().map(|(_, count)| count);
+        for count in self.requests.iter().chain(responses) {
             total.messages += count.messages;
             total.retransmissions += count.retransmissions;
         }
@@ -116,8 +122,18 @@ impl Codes {
 
     fn entry(&mut self, kind: Kind, method: MethodCode) -> &mut Count {
         match kind {
-            Kind::Request => self.requests.entry(method).or_default(),
-            Kind::Response(status) => self.responses.entry(status).or_default(),
+            Kind::Request => &mut self.requests[method as usize],
+            Kind::Response(status) => {
+                let known = self
+                    .responses
+                    .iter()
+                    .position(|(known, _)| *known == status);
+                let at = known.unwrap_or_else(|| {
+                    self.responses.push((status, Count::default()));
+                    self.responses.len() - 1
+                });
+                &mut self.responses[at].1
+            }
         }
     }
 }

@@ -23,28 +23,42 @@ impl Labels {
     /// Characters of a text that are kept.
     const LONGEST: usize = 60;
 
-    pub(crate) fn request(&mut self, method: &str) -> Label {
+    pub(crate) fn request(&mut self, method: &[u8]) -> Label {
         self.label(0, method)
     }
 
-    pub(crate) fn response(&mut self, status: u16, reason: &str) -> Label {
+    pub(crate) fn response(&mut self, status: u16, reason: &[u8]) -> Label {
         self.label(status, reason)
     }
 
     /// There are few, and the same ones come again and again: looking through them is quick.
-    fn label(&mut self, status: u16, text: &str) -> Label {
-        let shortened = match text.char_indices().nth(Self::LONGEST) {
-            Some((end, _)) => &text[..end],
-            None => text,
+    fn label(&mut self, status: u16, text: &[u8]) -> Label {
+        match self.find(status, text) {
+            Some(label) => label,
+            None => self.add(status, std::str::from_utf8(text).unwrap_or_default()),
+        }
+    }
+
+    fn find(&self, status: u16, text: &[u8]) -> Option<Label> {
+        let is_wanted = |known: &Text| known.status == status && known.text.as_bytes() == text;
+        let at = self.texts.iter().position(is_wanted)?;
+        Some(Label(at as u16))
+    }
+
+    fn add(&mut self, status: u16, text: &str) -> Label {
+        let shortened = match text.len() > Self::LONGEST {
+            true => text
+                .char_indices()
+                .nth(Self::LONGEST)
+                .map_or(text, |(end, _)| &text[..end]),
+            false => text,
         };
-        let is_wanted =
-            |known: &Text| known.status == status && known.text.as_bytes() == shortened.as_bytes();
-        if let Some(at) = self.texts.iter().position(is_wanted) {
-            return Label(at as u16);
+        if let Some(known) = self.find(status, shortened.as_bytes()) {
+            return known;
         }
         let text = match self.texts.len() {
             full if full >= 2 * Self::MOST => return Label(u16::MAX),
-            full if full >= Self::MOST && shortened != "…" => return self.label(status, "…"),
+            full if full >= Self::MOST && shortened != "…" => return self.add(status, "…"),
             _ => shortened.into(),
         };
         self.texts.push(Text { status, text });
@@ -69,11 +83,11 @@ mod tests {
     #[test]
     fn a_text_is_kept_once() {
         let mut labels = Labels::default();
-        let ringing = labels.response(180, "Ringing");
-        assert_eq!(labels.response(180, "Ringing"), ringing);
-        assert_ne!(labels.response(183, "Ringing"), ringing);
+        let ringing = labels.response(180, b"Ringing");
+        assert_eq!(labels.response(180, b"Ringing"), ringing);
+        assert_ne!(labels.response(183, b"Ringing"), ringing);
         assert_eq!(labels.text(ringing), "180 Ringing");
-        let invite = labels.request("INVITE");
+        let invite = labels.request(b"INVITE");
         assert_eq!(labels.text(invite), "INVITE");
     }
 
@@ -81,10 +95,10 @@ mod tests {
     fn texts_without_end_are_bounded() {
         let mut labels = Labels::default();
         for number in 0..100_000 {
-            labels.response(200 + (number % 500) as u16, &number.to_string());
+            labels.response(200 + (number % 500) as u16, number.to_string().as_bytes());
         }
         assert!(labels.texts.len() <= 2 * Labels::MOST);
-        let long = labels.request(&"x".repeat(1000));
+        let long = labels.request("x".repeat(1000).as_bytes());
         assert!(labels.text(long).len() <= 60);
     }
 }

@@ -3,8 +3,9 @@
 use std::hash::Hash;
 
 use ahash::RandomState;
-use sip::{Method, Name, Parameters, Scan, ScannedField, StartLine, Transport};
+use sip::{Method, Transport};
 
+use super::fields::{Fields, Start, branch, sequence};
 use super::labels::{Label, Labels};
 use crate::Time;
 
@@ -29,6 +30,25 @@ pub(crate) enum MethodCode {
 }
 
 impl MethodCode {
+    /// All, in their order.
+    pub(crate) const ALL: [MethodCode; 15] = [
+        MethodCode::Invite,
+        MethodCode::Ack,
+        MethodCode::Bye,
+        MethodCode::Cancel,
+        MethodCode::Register,
+        MethodCode::Options,
+        MethodCode::Prack,
+        MethodCode::Update,
+        MethodCode::Info,
+        MethodCode::Message,
+        MethodCode::Refer,
+        MethodCode::Subscribe,
+        MethodCode::Notify,
+        MethodCode::Publish,
+        MethodCode::Other,
+    ];
+
     pub(crate) fn of(method: &Method) -> MethodCode {
         match method {
             Method::Invite => MethodCode::Invite,
@@ -147,7 +167,8 @@ impl Entry {
 /// What a message says of itself, as far as it matters here.
 #[derive(Debug)]
 pub(crate) struct Glance<'m> {
-    pub(crate) call_id: &'m str,
+    /// It is UTF-8.
+    pub(crate) call_id: &'m [u8],
     /// The values of From and To, as written.
     pub(crate) from: Option<&'m [u8]>,
     pub(crate) to: &'m [u8],
@@ -171,59 +192,6 @@ pub(crate) enum Unseen {
     Ungrouped,
 }
 
-/// The first field of each name that matters.
-#[derive(Default)]
-struct Fields<'m> {
-    call_id: Option<&'m [u8]>,
-    cseq: Option<ScannedField<'m>>,
-    from: Option<&'m [u8]>,
-    to: Option<&'m [u8]>,
-    r_seq: Option<&'m [u8]>,
-    content_type: Option<&'m [u8]>,
-    /// The topmost Via value.
-    via: Option<&'m [u8]>,
-    vias: usize,
-}
-
-impl<'m> Fields<'m> {
-    /// Goes over all fields of a message.
-    fn of(scan: &mut Scan<'m>) -> Result<Fields<'m>, Unseen> {
-        let mut fields = Fields::default();
-        while let Some(field) = scan.next_field().map_err(|_| Unseen::Unreadable)? {
-            // Names that begin otherwise need not be looked up.
-            match field.name_text {
-                [
-                    b'V' | b'v' | b'T' | b't' | b'F' | b'f' | b'I' | b'i' | b'C' | b'c',
-                    ..,
-                ] => {}
-                [b'R' | b'r', _, _, _] => {}
-                _ => continue,
-            }
-            let place = match field.name() {
-                Some(Name::Via) => {
-                    for value in field.values() {
-                        fields.via.get_or_insert(value);
-                        fields.vias += 1;
-                    }
-                    continue;
-                }
-                Some(Name::CSeq) => {
-                    fields.cseq.get_or_insert(field);
-                    continue;
-                }
-                Some(Name::CallId) => &mut fields.call_id,
-                Some(Name::From) => &mut fields.from,
-                Some(Name::To) => &mut fields.to,
-                Some(Name::RSeq) => &mut fields.r_seq,
-                Some(Name::ContentType) => &mut fields.content_type,
-                _ => continue,
-            };
-            place.get_or_insert(field.value);
-        }
-        Ok(fields)
-    }
-}
-
 impl<'m> Glance<'m> {
     /// Looks at a message, once over its octets.
     pub(crate) fn at(
@@ -231,37 +199,33 @@ impl<'m> Glance<'m> {
         hasher: &RandomState,
         labels: &mut Labels,
     ) -> Result<Glance<'m>, Unseen> {
-        let (start, mut scan) = Scan::begin(octets).map_err(|_| Unseen::Unreadable)?;
-        let fields = Fields::of(&mut scan)?;
-        Glance::of(&start, &fields, scan.body(), hasher, labels).ok_or(Unseen::Ungrouped)
+        let (start, fields) = Fields::of(octets)?;
+        Glance::of(start, &fields, hasher, labels).ok_or(Unseen::Ungrouped)
     }
 
     fn of(
-        start: &StartLine<'m>,
+        start: Start<'m>,
         fields: &Fields<'m>,
-        body: &[u8],
         hasher: &RandomState,
         labels: &mut Labels,
     ) -> Option<Glance<'m>> {
-        let call_id = std::str::from_utf8(fields.call_id?).ok()?;
-        let (cseq, cseq_method) = fields.cseq?.cseq()?;
-        let method = MethodCode::of(&cseq_method);
+        let call_id = fields.call_id?;
+        if !call_id.is_ascii() && std::str::from_utf8(call_id).is_err() {
+            return None;
+        }
+        let (cseq, method, other) = sequence(fields.cseq?)?;
         let via = fields.via?;
         let to = fields.to?;
         let to_tag = tag(to);
         let (kind, label, detail) = match start {
-            StartLine::Request { .. } => {
-                let name = match method {
-                    MethodCode::Other => cseq_method.as_str(),
-                    known => known.name(),
-                };
-                (Kind::Request, labels.request(name), 0)
+            Start::Request => {
+                let name = other.as_deref().unwrap_or(method.name());
+                (Kind::Request, labels.request(name.as_bytes()), 0)
             }
-            StartLine::Response { status, reason } => {
-                let reason = std::str::from_utf8(reason).unwrap_or_default();
+            Start::Response { status, reason } => {
                 let detail = short_hash(hasher, &(to_tag, fields.r_seq));
-                let label = labels.response(*status, reason);
-                (Kind::Response(*status), label, detail)
+                let label = labels.response(status, reason);
+                (Kind::Response(status), label, detail)
             }
         };
         Some(Glance {
@@ -277,17 +241,10 @@ impl<'m> Glance<'m> {
             depth: fields.vias.min(usize::from(MOST_VIAS)) as u8,
             label,
             in_dialog: kind == Kind::Request && to_tag.is_some(),
-            has_session_description: !body.is_empty()
+            has_session_description: fields.has_body
                 && fields.content_type.is_some_and(is_session_description),
         })
     }
-}
-
-/// The branch parameter of a Via value (RFC 3261 section 8.1.1.7).
-fn branch(via: &[u8]) -> Option<&[u8]> {
-    let start = memchr::memchr(b';', via)?;
-    let branch = Parameters::parse(&via[start..]).get("branch")?;
-    Some(branch.as_bytes())
 }
 
 /// Via values counted; a message with more has gone round in circles.

@@ -2,9 +2,10 @@
 
 mod call;
 mod codes;
-mod delays;
+mod fields;
 mod kept;
 mod labels;
+mod line_feeds;
 mod losses;
 mod message;
 mod metrics;
@@ -26,11 +27,10 @@ use crate::sctp_view::SctpView;
 use crate::{Seen, Time, What};
 
 pub use codes::{Codes, Count, Transactions};
-pub use delays::{DelaySummary, Delays};
 pub(crate) use kept::KeptCall;
 pub(crate) use labels::Labels;
 pub use losses::{Loss, Losses};
-pub use metrics::{Metrics, MetricsSummary};
+pub use measures::{DelaySummary, Delays, Metrics, MetricsSummary};
 pub use results::{Delayed, Results};
 pub use session::{Event, Outcome, Session, Timestamps};
 pub use timeline::{Step, Timeline};

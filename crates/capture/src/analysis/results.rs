@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use measures::{Delays, Metrics};
+
 use super::codes::Codes;
-use super::delays::Delays;
 use super::losses::Losses;
-use super::metrics::Metrics;
 use super::timeline::Timeline;
 use super::{Analysis, KeptCall, Labels};
 use crate::Time;

@@ -3,15 +3,16 @@
 use ahash::RandomState;
 use sip::{NameAddr, Uri};
 
+use measures::{Delays, Metrics};
+
 use super::Options;
 use super::call;
 use super::codes::Codes;
-use super::delays::Delays;
 use super::kept::Kept;
 use super::labels::Labels;
 use super::losses::Losses;
 use super::message::{Entry, Glance, Kind, MethodCode, Unseen};
-use super::metrics::Metrics;
+use super::metrics;
 use super::registration;
 use super::session::{Outcome, Session};
 use super::thread::{Added, Thread};
@@ -183,11 +184,16 @@ impl SipThreads {
 
     /// What both legs of a B2BUA's call have in common: who calls whom.
     fn leg_key(&self, glance: &Glance<'_>) -> Option<u64> {
-        let from = NameAddr::parse(glance.from?).ok()?;
-        let to = NameAddr::parse(glance.to).ok()?;
+        let user = |value: &[u8]| match plain_address(value) {
+            Some(plain) => Some(self.hasher.hash_one(plain.split_once('@')?.0)),
+            None => Some(
+                self.hasher
+                    .hash_one(user_of(NameAddr::parse(value).ok()?.uri())?),
+            ),
+        };
         Some(
             self.hasher
-                .hash_one((user_of(from.uri())?, user_of(to.uri())?)),
+                .hash_one((user(glance.from?)?, user(glance.to)?)),
         )
     }
 
@@ -225,12 +231,16 @@ impl SipThreads {
         if !is_new {
             return;
         }
-        let is_wanted = self.kept.wanted.iter().any(|id| **id == *glance.call_id);
+        let is_wanted = self
+            .kept
+            .wanted
+            .iter()
+            .any(|id| id.as_bytes() == glance.call_id);
         self.codes.judge(&thread.entries, now);
         if let Some(judged) = registration::judge(&thread.entries, now) {
-            self.metrics.add_registration(&judged);
+            metrics::add_registration(&mut self.metrics, &judged);
             if let Some(delay) = judged.registrar_delay {
-                self.register_delay.record(delay);
+                self.register_delay.record_nanoseconds(delay);
             }
         }
         if is_wanted {
@@ -304,9 +314,9 @@ impl SipThreads {
         self.counters.copies += thread.copies;
         self.codes.judge(&thread.entries, now);
         if let Some(judged) = registration::judge(&thread.entries, now) {
-            self.metrics.add_registration(&judged);
+            metrics::add_registration(&mut self.metrics, &judged);
             if let Some(delay) = judged.registrar_delay {
-                self.register_delay.record(delay);
+                self.register_delay.record_nanoseconds(delay);
             }
         }
         let judged = call::judge(&thread, now);
@@ -314,7 +324,7 @@ impl SipThreads {
             self.counters.partial_calls += 1;
         }
         let session = judged.map(|judged| {
-            self.metrics.add_session(&judged);
+            metrics::add_session(&mut self.metrics, &judged);
             self.add_session(&judged.session);
             each(&judged.session);
             judged.session
@@ -324,7 +334,7 @@ impl SipThreads {
 
     fn add_session(&mut self, session: &Session) {
         if let Some(delay) = session.invite_delay() {
-            self.invite_delay.record(delay);
+            self.invite_delay.record_nanoseconds(delay);
         }
         self.add_paired_session(session);
     }
@@ -342,7 +352,7 @@ impl SipThreads {
             step.set_up += 1;
             step.set_up_total = step.set_up_total.saturating_add(nanoseconds);
             step.set_up_longest = step.set_up_longest.max(nanoseconds);
-            self.call_setup_delay.record(delay);
+            self.call_setup_delay.record_nanoseconds(delay);
         }
     }
 }
@@ -359,6 +369,9 @@ fn is_part_of_call(thread: &Thread) -> bool {
 
 /// `user@host` of the URI in a From or To field.
 fn address_of_record(value: &[u8]) -> Option<Box<str>> {
+    if let Some(plain) = plain_address(value) {
+        return Some(plain.into());
+    }
     let address = NameAddr::parse(value).ok()?;
     let text = match Uri::parse(address.uri()) {
         Ok(uri) => match uri.as_sip() {
@@ -374,11 +387,143 @@ fn address_of_record(value: &[u8]) -> Option<Box<str>> {
     (text.len() <= LONGEST).then(|| text.into_boxed_str())
 }
 
+/// `user@host`, where it stands in a SIP URI in angle brackets and nothing about it is unusual: no escapes, nothing
+/// that is written in two ways.
+fn plain_address(value: &[u8]) -> Option<&str> {
+    let open = memchr::memchr(b'<', value)?;
+    // A name in quotation marks may have a bracket in it.
+    let name = match &value[..open] {
+        [b'"', name @ .., b'"', b' '] => name,
+        name => name,
+    };
+    let inside = value[open + 1..].strip_prefix(b"sip:")?;
+    if !are_all(NAME, name) {
+        return None;
+    }
+    let (inside, behind) = inside.split_at(memchr::memchr(b'>', inside)?);
+    // Parameters follow, or nothing.
+    let is_end = matches!(behind, [b'>'] | [b'>', b';', ..]);
+    if !is_end || !are_all(PARAMETER, &behind[1..]) {
+        return None;
+    }
+    let at = memchr::memchr(b'@', inside)?;
+    let (user, rest) = (&inside[..at], &inside[at + 1..]);
+    let end = rest.iter().position(|octet| matches!(octet, b':' | b';'));
+    let (host, rest) = rest.split_at(end.unwrap_or(rest.len()));
+    let is_port = |rest: &[u8]| {
+        rest.is_empty()
+            || rest.len() <= 5 && rest[0] == b':' && rest[1..].iter().all(u8::is_ascii_digit)
+    };
+    const LONGEST: usize = 256;
+    // A label of letters makes it a name; what ends with digits may be an address that is none.
+    let is_host = host.last().is_some_and(u8::is_ascii_lowercase)
+        && host.first().is_some_and(u8::is_ascii_alphanumeric)
+        && are_all(HOST, host)
+        && !host
+            .windows(2)
+            .any(|pair| matches!(pair, [b'.' | b'-', b'.' | b'-']));
+    let is_all = !user.is_empty()
+        && are_all(USER, user)
+        && is_host
+        && (rest.len() != 1 && is_port(rest))
+        && at + 1 + host.len() <= LONGEST;
+    if !is_all {
+        return None;
+    }
+    std::str::from_utf8(&inside[..at + 1 + host.len()]).ok()
+}
+
+/// Where an octet may stand in an address about which nothing is unusual.
+const NAME: u8 = 1;
+const PARAMETER: u8 = 2;
+const USER: u8 = 4;
+const HOST: u8 = 8;
+
+static PLACES: [u8; 256] = {
+    let mut places = [0; 256];
+    let mut octet = 0;
+    while octet < 0x80 {
+        places[octet] = match octet as u8 {
+            b'a'..=b'z' | b'0'..=b'9' => NAME | PARAMETER | USER | HOST,
+            b'A'..=b'Z' => NAME | PARAMETER,
+            b' ' => NAME,
+            b'.' | b'-' => PARAMETER | USER | HOST,
+            b'_' => PARAMETER | USER,
+            b';' | b'=' => PARAMETER,
+            _ => 0,
+        };
+        octet += 1;
+    }
+    places
+};
+
+/// Whether all octets may stand at such a place.
+fn are_all(place: u8, octets: &[u8]) -> bool {
+    octets
+        .iter()
+        .all(|octet| PLACES[usize::from(*octet)] & place != 0)
+}
+
 /// The user of a SIP URI, as written.
 pub(crate) fn user_of(uri: &str) -> Option<&str> {
     let (_, rest) = uri.split_once(':')?;
     match rest.split_once('@') {
         Some((user, _)) => Some(user),
         None => Some(rest.split([';', '?', '>']).next().unwrap_or(rest)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn thoroughly(value: &[u8]) -> Option<String> {
+        let address = NameAddr::parse(value).ok()?;
+        let uri = Uri::parse(address.uri()).ok()?;
+        let sip = uri.as_sip()?;
+        Some(format!("{}@{}", sip.user()?, sip.host()))
+    }
+
+    #[test]
+    fn plain_addresses_are_told_quickly() {
+        for (value, plain) in [
+            (
+                "\"User 7\" <sip:user7@example.org>;tag=a",
+                Some("user7@example.org"),
+            ),
+            ("<sip:a_b@x:5070>", Some("a_b@x")),
+            ("Bob <sip:b@x.org>", Some("b@x.org")),
+            ("<sip:b@x.org;transport=tcp>", None),
+            ("<sip:b%41@x.org>", None),
+            ("<sips:b@x.org>", None),
+            ("\"<sip:a@x>\" <sip:b@x>", None),
+            ("sip:b@x.org", None),
+            ("<sip:a@a><sip:", None),
+            ("<sip:a@a>;tag=1,", None),
+            ("<sip:b@10.0.0.1>", None),
+        ] {
+            assert_eq!(plain_address(value.as_bytes()), plain, "{value}");
+        }
+    }
+
+    proptest! {
+        /// What is told quickly is what the reader of addresses says.
+        #[test]
+        fn plain_addresses_are_right(parts in prop::collection::vec(
+            prop::sample::select(vec![
+                "<sip:", "<", "sip:", ">", "@", "a", "b7", "x", "org", ".", "-", "_", ":", "5060", "\"", " ", ";tag=1", "%41",
+                "A", "[::1]", ",", ";", "=",
+            ]),
+            0..12,
+        )) {
+            let value = format!("<sip:{}", parts.concat());
+            for value in [value.clone(), parts.concat(), format!("\"a b\" {value}")] {
+                if let Some(plain) = plain_address(value.as_bytes()) {
+                    prop_assert_eq!(Some(plain.to_owned()), thoroughly(value.as_bytes()), "{}", value);
+                }
+            }
+        }
     }
 }

@@ -68,9 +68,9 @@ impl Thread {
     /// (an interface and the one beneath it): no timer of SIP is that short.
     const COPY_NANOSECONDS: i64 = 1_000_000;
 
-    pub(crate) fn new(call_id: &str, time: Time, number: u64) -> Thread {
+    pub(crate) fn new(call_id: &[u8], time: Time, number: u64) -> Thread {
         Thread {
-            call_ids: vec![call_id.into()],
+            call_ids: vec![text(call_id)],
             ends: Vec::with_capacity(4),
             entries: Vec::with_capacity(16),
             omitted: 0,
@@ -237,6 +237,11 @@ impl Thread {
 /// Whether a final response to this method may be the last of a call.
 fn ends_call(method: MethodCode) -> bool {
     matches!(method, MethodCode::Invite | MethodCode::Bye)
+}
+
+/// A Call-ID, which was found to be UTF-8, as text.
+pub(crate) fn text(call_id: &[u8]) -> Box<str> {
+    String::from_utf8_lossy(call_id).into()
 }
 
 /// The bit that stands for a file; those beyond the thirtieth share one.

@@ -6,7 +6,7 @@ use ahash::RandomState;
 use hashbrown::{HashMap, HashTable};
 use slab::Slab;
 
-use super::thread::Thread;
+use super::thread::{Thread, text};
 use crate::Time;
 
 /// The open threads. Time is that of the messages.
@@ -55,12 +55,12 @@ impl Threads {
     }
 
     /// The thread of a Call-ID, and which of its legs that is.
-    pub(crate) fn find(&self, call_id: &str) -> Option<(usize, usize)> {
+    pub(crate) fn find(&self, call_id: &[u8]) -> Option<(usize, usize)> {
         let hash = self.hasher.hash_one(call_id);
         let is_wanted = |place: &Place| {
             place.hash == hash
                 && self.threads.get(place.thread).is_some_and(|open| {
-                    open.thread.call_ids.get(place.leg).map(|id| &**id) == Some(call_id)
+                    open.thread.call_ids.get(place.leg).map(|id| id.as_bytes()) == Some(call_id)
                 })
         };
         let place = self.by_call_id.find(hash, is_wanted)?;
@@ -73,7 +73,7 @@ impl Threads {
             self.refused += 1;
             return None;
         }
-        let hash = self.hasher.hash_one(&*thread.call_ids[0]);
+        let hash = self.hasher.hash_one(thread.call_ids[0].as_bytes());
         let key = self.threads.insert(Open { thread, due: None });
         self.insert_place(hash, key, 0);
         self.most_open = self.most_open.max(self.threads.len());
@@ -81,14 +81,14 @@ impl Threads {
     }
 
     /// Joins a further Call-ID to a thread: another leg of the same call. Returns which leg it is.
-    pub(crate) fn join(&mut self, key: usize, call_id: &str) -> Option<usize> {
+    pub(crate) fn join(&mut self, key: usize, call_id: &[u8]) -> Option<usize> {
         const MOST_LEGS: usize = 8;
         let hash = self.hasher.hash_one(call_id);
         let thread = &mut self.threads.get_mut(key)?.thread;
         if thread.call_ids.len() >= MOST_LEGS {
             return None;
         }
-        thread.call_ids.push(call_id.into());
+        thread.call_ids.push(text(call_id));
         let leg = thread.call_ids.len() - 1;
         self.insert_place(hash, key, leg);
         Some(leg)
@@ -175,7 +175,7 @@ impl Threads {
     fn remove(&mut self, key: usize) -> Option<Thread> {
         let open = self.threads.try_remove(key)?;
         for (leg, call_id) in open.thread.call_ids.iter().enumerate() {
-            let hash = self.hasher.hash_one(&**call_id);
+            let hash = self.hasher.hash_one(call_id.as_bytes());
             let is_it = |place: &Place| place.thread == key && place.leg == leg;
             if let Ok(occupied) = self.by_call_id.find_entry(hash, is_it) {
                 occupied.remove();
@@ -197,7 +197,8 @@ struct Agenda {
     /// The second of the first slot.
     first: u64,
     slots: VecDeque<Vec<usize>>,
-    /// Everything that is due, with the second it was noted for.
+    /// Everything that is due, with the second it was noted for: what was noted first is at the end, so that
+    /// calls end about in the order in which they began.
     due: Vec<(u64, usize)>,
 }
 
@@ -222,7 +223,9 @@ impl Agenda {
             let keys = self.slots.pop_front()?;
             let second = self.first;
             self.first += 1;
-            self.due.extend(keys.into_iter().map(|key| (second, key)));
+            // The last one is taken first.
+            self.due
+                .extend(keys.into_iter().rev().map(|key| (second, key)));
         }
         self.due.pop()
     }

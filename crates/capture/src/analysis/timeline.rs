@@ -29,6 +29,8 @@ pub struct Timeline {
     /// Nanoseconds of a step.
     width: i64,
     steps: Vec<Step>,
+    /// When the step of the last time began, in nanoseconds since the origin, and which it is.
+    last: Option<(i64, usize)>,
     /// Responses of each status code in each step.
     codes: Vec<(u16, Vec<u64>)>,
 }
@@ -45,6 +47,7 @@ impl Timeline {
             origin: None,
             width: 1_000_000,
             steps: Vec::with_capacity(Self::MOST),
+            last: None,
             codes: Vec::new(),
         }
     }
@@ -95,6 +98,13 @@ impl Timeline {
     fn place(&mut self, time: Time) -> usize {
         let origin = *self.origin.get_or_insert(time);
         let since = (time - origin).max(0);
+        // Most are in the same step as the one before.
+        if let Some((began, at)) = self.last
+            && since >= began
+            && since - began < self.width
+        {
+            return at;
+        }
         while since / self.width >= Self::MOST as i64 {
             self.widen();
         }
@@ -102,6 +112,7 @@ impl Timeline {
         if self.steps.len() <= at {
             self.steps.resize(at + 1, Step::default());
         }
+        self.last = Some((at as i64 * self.width, at));
         at
     }
 
@@ -121,6 +132,7 @@ impl Timeline {
 
     fn widen(&mut self) {
         self.width = self.width.saturating_mul(2);
+        self.last = None;
         self.steps = self
             .steps
             .chunks(2)

@@ -1,16 +1,14 @@
 //! Capture files: pcap, pcapng, and what Wireshark prints.
 //!
 //! Read here and not by a library, because what is damaged is to be told by its place in the file and
-//! stepped over, and because a packet is handed on as a part of the buffer it was read into.
+//! stepped over, and because a packet is handed on where it was read to.
 
 mod pcap;
 mod pcapng;
 
 use std::io::{self, Read};
 
-use bytes::Bytes;
-
-use crate::input::Input;
+use crate::input::{Input, Piece};
 use crate::text::{Summaries, Summary};
 use crate::{Time, Trouble};
 
@@ -36,23 +34,32 @@ impl LinkType {
     pub(crate) const LINUX_SLL2: LinkType = LinkType(276);
 }
 
+/// A packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Captured<'p> {
+    pub(crate) link: LinkType,
+    pub(crate) octets: &'p [u8],
+    /// What somebody wrote beside it; empty where nobody did.
+    pub(crate) comment: &'p [u8],
+}
+
 /// A packet as it lies in a file.
-#[derive(Clone, Debug)]
-pub(crate) struct Captured {
+#[derive(Debug)]
+pub(crate) struct Placed {
     pub(crate) time: Time,
     pub(crate) link: LinkType,
-    pub(crate) octets: Bytes,
+    pub(crate) octets: Piece,
     /// What somebody wrote beside it; empty where nobody did.
-    pub(crate) comment: Bytes,
+    pub(crate) comment: Box<[u8]>,
 }
 
 /// The next thing in a file.
 pub(crate) enum Item {
-    Packet(Captured),
+    Packet(Placed),
     /// What is printed of a packet.
     Summary(Box<Summary>),
     /// Lines of a TLS key log.
-    Secrets(Bytes),
+    Secrets(Box<[u8]>),
     Trouble(Trouble),
 }
 

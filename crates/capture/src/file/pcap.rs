@@ -2,9 +2,7 @@
 
 use std::io::{self, Read};
 
-use bytes::Bytes;
-
-use super::{Captured, Item, LONGEST_PACKET, LinkType, Order, broken_end, skip_damage};
+use super::{Item, LONGEST_PACKET, LinkType, Order, Placed, broken_end, skip_damage};
 use crate::Time;
 use crate::input::Input;
 
@@ -74,11 +72,11 @@ impl Pcap {
         input.drop_ready(self.record_header_length);
         self.last_seconds = Some(seconds);
         let nanoseconds = i64::from(fraction) * i64::from(self.nanoseconds_per_unit);
-        Ok(Some(Item::Packet(Captured {
+        Ok(Some(Item::Packet(Placed {
             time: Time(i64::from(seconds) * 1_000_000_000 + nanoseconds),
             link: self.link,
             octets: input.take(length as usize),
-            comment: Bytes::new(),
+            comment: Box::default(),
         })))
     }
 

@@ -2,10 +2,8 @@
 
 use std::io::{self, Read};
 
-use bytes::Bytes;
-
-use super::{Captured, Item, LONGEST_PACKET, LinkType, Order, broken_end, skip_damage};
-use crate::input::Input;
+use super::{Item, LONGEST_PACKET, LinkType, Order, Placed, broken_end, skip_damage};
+use crate::input::{Input, Piece};
 use crate::{Time, Trouble};
 
 /// What is wrong with a file that was cut off.
@@ -105,10 +103,8 @@ impl Pcapng {
                 return self.skip_damage(input, "the two lengths of a block differ");
             }
             let offset = input.offset();
-            let mut body = input.take(length as usize);
-            body.truncate(length as usize - 4);
-            let body = body.slice(8..);
-            match self.read_block(kind, &body) {
+            let body = input.take(length as usize).part(8..length as usize - 4);
+            match self.read_block(kind, body, input.octets(body)) {
                 Ok(Some(item)) => return Ok(Some(item)),
                 Ok(None) => {}
                 Err(reason) => {
@@ -122,8 +118,13 @@ impl Pcapng {
         }
     }
 
-    /// Reads the body of a block.
-    fn read_block(&mut self, kind: u32, body: &Bytes) -> Result<Option<Item>, &'static str> {
+    /// Reads the body of a block, which lies at `place`.
+    fn read_block(
+        &mut self,
+        kind: u32,
+        place: Piece,
+        body: &[u8],
+    ) -> Result<Option<Item>, &'static str> {
         match kind {
             INTERFACE_DESCRIPTION => {
                 if self.interfaces.len() == MOST_INTERFACES {
@@ -136,7 +137,7 @@ impl Pcapng {
             }
             DECRYPTION_SECRETS => Ok(self.secrets(body).map(Item::Secrets)),
             _ => self
-                .packet(kind, body)
+                .packet(kind, place, body)
                 .map(|packet| Some(Item::Packet(packet))),
         }
     }
@@ -165,7 +166,7 @@ impl Pcapng {
     }
 
     /// Reads a block of one of the kinds that have a packet.
-    fn packet(&mut self, kind: u32, body: &Bytes) -> Result<Captured, &'static str> {
+    fn packet(&mut self, kind: u32, place: Piece, body: &[u8]) -> Result<Placed, &'static str> {
         const SHORT: &str = "a packet block without its fields";
         let u32_at = |at| self.order.u32_at(body, at).ok_or(SHORT);
         let (interface, has_time, start, length) = match kind {
@@ -192,32 +193,32 @@ impl Pcapng {
         if length > LONGEST_PACKET || end > body.len() {
             return Err("a packet longer than its block");
         }
-        let mut comment = Bytes::new();
+        let mut comment = Box::default();
         if interface.link == LinkType::UPPER_PDU && kind == ENHANCED_PACKET {
             let options = body.get(end.next_multiple_of(4)..).unwrap_or_default();
             if let Some((_, value)) = self
                 .options(options)
                 .find(|&(code, _)| code == OPTION_COMMENT)
             {
-                comment = body.slice_ref(value);
+                comment = value.into();
             }
         }
-        Ok(Captured {
+        Ok(Placed {
             time: self.last_time,
             link: interface.link,
-            octets: body.slice(start..end),
+            octets: place.part(start..end),
             comment,
         })
     }
 
     /// The lines of a key log that TLS made; secrets of other protocols are left out.
-    fn secrets(&self, body: &Bytes) -> Option<Bytes> {
+    fn secrets(&self, body: &[u8]) -> Option<Box<[u8]>> {
         if self.order.u32_at(body, 0)? != TLS_KEY_LOG {
             return None;
         }
         let length = self.order.u32_at(body, 4)? as usize;
         let end = length.saturating_add(8).min(body.len());
-        Some(body.slice(8..end))
+        Some(body.get(8..end)?.into())
     }
 
     /// The options at the end of a block: code and value.

@@ -5,12 +5,11 @@ use std::io::{self, Write};
 
 use report::{Document, Machine};
 use sctp::packet::ChunkType;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
-use super::{FileSummary, Output, session_table};
+use super::{FileSummary, Output, json_session};
 use crate::{
-    Association, Beginning, Count, DelaySummary, Direction, Ending, Event, MetricsSummary, Session,
-    Time,
+    Association, Beginning, Count, DelaySummary, Direction, Ending, MetricsSummary, Session, Time,
 };
 
 /// A JSON document on its way into a file: sessions are written as they end, because there may be many, and
@@ -63,7 +62,7 @@ impl<P: Serialize, W: Write> JsonDocument<P, W> {
         };
         self.line.clear();
         self.line.extend_from_slice(separator);
-        serde_json::to_writer(&mut self.line, &JsonSession::new(session, origin))?;
+        json_session::push(session, origin, &mut self.line);
         self.out.write_all(&self.line)
     }
 
@@ -285,66 +284,6 @@ struct JsonPath {
     round_trip_min_ms: Option<f64>,
     round_trip_mean_ms: Option<f64>,
     round_trip_max_ms: Option<f64>,
-}
-
-#[derive(Serialize)]
-struct JsonSession<'s> {
-    session: u64,
-    call_ids: &'s [Box<str>],
-    from: &'s str,
-    to: &'s str,
-    transport: &'static str,
-    outcome: &'static str,
-    status: Option<u16>,
-    timestamps_s: Timestamps,
-    register_delay_1_ms: Option<f64>,
-    register_delay_2_ms: Option<f64>,
-    invite_delay_ms: Option<f64>,
-    call_setup_delay_ms: Option<f64>,
-    session_request_delay_ms: Option<f64>,
-    session_disconnect_delay_ms: Option<f64>,
-    session_duration_s: Option<f64>,
-    messages: u64,
-    retransmissions: u64,
-}
-
-impl<'s> JsonSession<'s> {
-    fn new(session: &'s Session, origin: Time) -> JsonSession<'s> {
-        let milliseconds = |delay: Option<i64>| delay.map(|delay| delay as f64 / 1e6);
-        let seconds = |delay: Option<i64>| delay.map(|delay| delay as f64 / 1e9);
-        let timestamps = Event::ALL.map(|event| {
-            let time = session.timestamps.get(event);
-            (event.name(), seconds(time.map(|time| time - origin)))
-        });
-        JsonSession {
-            session: session.number,
-            call_ids: &session.call_ids,
-            from: &session.from,
-            to: &session.to,
-            transport: session_table::transport(session),
-            outcome: session.outcome.text(),
-            status: session.outcome.status(),
-            timestamps_s: Timestamps(timestamps),
-            register_delay_1_ms: milliseconds(session.register_delay_1()),
-            register_delay_2_ms: milliseconds(session.register_delay_2()),
-            invite_delay_ms: milliseconds(session.invite_delay()),
-            call_setup_delay_ms: milliseconds(session.call_setup_delay()),
-            session_request_delay_ms: milliseconds(session.session_request_delay),
-            session_disconnect_delay_ms: milliseconds(session.session_disconnect_delay),
-            session_duration_s: seconds(session.session_duration),
-            messages: session.messages,
-            retransmissions: session.retransmissions,
-        }
-    }
-}
-
-/// An object with a member for each timestamp, in the order of the document's table.
-struct Timestamps([(&'static str, Option<f64>); Event::ALL.len()]);
-
-impl Serialize for Timestamps {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().copied())
-    }
 }
 
 fn association(association: &Association) -> JsonAssociation {

@@ -1,6 +1,7 @@
 //! What an analysis found, as tables, CSV, JSON, pages and ladder diagrams.
 
 mod json;
+mod json_session;
 mod ladder;
 mod page;
 mod sctp_tables;

@@ -206,6 +206,6 @@ impl Output {
 fn percentiles(delays: &Delays) -> impl Iterator<Item = (f64, Option<f64>)> {
     PERCENTILES.into_iter().map(|percent| {
         let value = delays.quantile(percent / 100.0);
-        (percent, value.map(|value| value as f64 / 1e6))
+        (percent, value.map(|value| value.as_secs_f64() * 1e3))
     })
 }

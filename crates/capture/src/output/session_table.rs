@@ -54,7 +54,7 @@ impl SessionTable {
 
     /// Appends a session as a line of CSV, times in full. What was not seen is empty: the document's 0 could
     /// be a time too.
-    pub fn push_csv_line(&self, session: &Session, out: &mut String) {
+    pub fn push_csv_line(&self, session: &Session, out: &mut Vec<u8>) {
         // Whole numbers of nanoseconds: a floating-point number has fewer digits than a time.
         let mut record = CsvRecord::new(out, self.decimal);
         record.count(session.number);

@@ -35,6 +35,28 @@ fn calls_without_end_are_bounded() {
     assert!(remarks.contains("--open-calls"), "{remarks}");
 }
 
+/// However long a capture is, no more is remembered than what is open: a call a second, each over at once.
+#[test]
+fn calls_that_are_over_are_forgotten() {
+    let mut open = Vec::new();
+    for calls in [100, 5000] {
+        let mut script = Script::new();
+        for number in 0..calls {
+            let call_id = format!("call-{number}");
+            let call = Dialog {
+                call_id: &call_id,
+                ..CALL
+            };
+            call_through_proxy(&mut script, call, number * 1000);
+        }
+        let (sessions, results) = script.finish();
+        assert_eq!(sessions.len() as i64, calls);
+        open.push(results.most_open);
+    }
+    assert_eq!(open[0], open[1]);
+    assert!(open[0] < 50, "{open:?}");
+}
+
 #[test]
 fn one_call_without_end_is_bounded() {
     let mut script = Script::new();

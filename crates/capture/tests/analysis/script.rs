@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use bytes::Bytes;
 use capture::{Analysis, Carrier, Endpoint, Options, Results, Seen, Session, Time, What};
 
 /// Nanoseconds of a millisecond.
@@ -39,7 +38,6 @@ impl Script {
     /// A message at so many nanoseconds.
     pub(crate) fn see_at(&mut self, time: i64, from: u8, to: u8, text: &str) {
         self.packet += 1;
-        let octets = Bytes::copy_from_slice(text.as_bytes());
         let seen = Seen {
             time: Time(1_000_000_000_000 + time),
             file: self.file,
@@ -48,7 +46,7 @@ impl Script {
             destination: endpoint(to),
             what: What::Sip {
                 carrier: Carrier::Udp,
-                octets: &octets,
+                octets: text.as_bytes(),
                 cut: false,
             },
         };

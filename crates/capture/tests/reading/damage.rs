@@ -153,7 +153,7 @@ fn captures_that_are_cut_anywhere() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(8 * ProptestConfig::default().cases))]
 
     #[test]
     fn damage_of_any_kind(

@@ -222,12 +222,12 @@ fn impairment(options: &Options, transport: Transport, loss_percent: f64) -> Opt
         return None;
     }
     let link = link::LinkConfig {
-        loss: loss_percent / 100.0,
+        loss: (loss_percent / 100.0).into(),
         delay: options.delay,
         ..link::LinkConfig::default()
     };
     Some(Impairment {
-        outbound: link,
+        outbound: link.clone(),
         inbound: link,
         seed: seed(options.seed, transport, loss_percent),
     })

@@ -16,16 +16,20 @@ pub struct ValidityLimits {
     pub late_share: f64,
     /// The part of the arrivals (0 to 1) that may not be begun at all.
     pub missed_share: f64,
+    /// Datagrams that may find no room in the generator's own sockets, as a part (0 to 1) of the attempts: each
+    /// is repeated after T1 (RFC 3261 section 17.1.1.2), which looks like a slow server.
+    pub dropped_share: f64,
 }
 
 impl Default for ValidityLimits {
     /// 1 % may be later than 20 ms, which is a twenty-fifth of T1 (RFC 3261 section 17.1.1.1), and 1 % may
-    /// be missing.
+    /// be missing, and for as many a datagram may be lost here.
     fn default() -> ValidityLimits {
         ValidityLimits {
             late_after: Duration::from_millis(20),
             late_share: 0.01,
             missed_share: 0.01,
+            dropped_share: 0.01,
         }
     }
 }
@@ -71,12 +75,25 @@ pub enum Objection {
         /// Of how many.
         scheduled: u64,
     },
+    /// Datagrams have come for which the generator's own sockets had no room.
+    Dropped {
+        /// How many at least: the kernel counts several that came as one once.
+        datagrams: u64,
+        /// Attempts that were begun.
+        attempts: u64,
+    },
 }
 
 impl Validity {
-    /// Judges a run by its statistics and how many arrivals the schedule has for the time it took (see
-    /// [`Arrivals::scheduled`](super::Arrivals::scheduled)).
-    pub fn judge(limits: &ValidityLimits, statistics: &Statistics, scheduled: u64) -> Validity {
+    /// Judges a run by its statistics, by how many arrivals the schedule has for the time it took (see
+    /// [`Arrivals::scheduled`](super::Arrivals::scheduled)), and by how many datagrams found no room in the generator's own
+    /// sockets.
+    pub fn judge(
+        limits: &ValidityLimits,
+        statistics: &Statistics,
+        scheduled: u64,
+        dropped: u64,
+    ) -> Validity {
         let mut objections = Vec::new();
         let arrivals = statistics.arrivals;
         let share = statistics.lateness.share_above(limits.late_after);
@@ -108,6 +125,13 @@ impl Validity {
             objections.push(Objection::Full {
                 not_started: arrivals.held_back,
                 scheduled,
+            });
+        }
+        let attempts = statistics.attempts();
+        if dropped as f64 > attempts as f64 * limits.dropped_share {
+            objections.push(Objection::Dropped {
+                datagrams: dropped,
+                attempts,
             });
         }
         Validity { objections }
@@ -166,6 +190,13 @@ impl fmt::Display for Objection {
                 f,
                 "{not_started} of {scheduled} attempts were not begun because their users had no connection"
             ),
+            Objection::Dropped {
+                datagrams,
+                attempts,
+            } => write!(
+                f,
+                "the generator's own sockets had no room for {datagrams} datagrams during {attempts} attempts"
+            ),
         }
     }
 }
@@ -214,7 +245,7 @@ mod tests {
     }
 
     fn judge(statistics: &Statistics, scheduled: u64) -> Validity {
-        Validity::judge(&ValidityLimits::default(), statistics, scheduled)
+        Validity::judge(&ValidityLimits::default(), statistics, scheduled, 0)
     }
 
     #[test]
@@ -269,6 +300,18 @@ mod tests {
             scheduled: 1100,
         };
         assert_eq!(verdict.objections, [unable]);
+    }
+
+    #[test]
+    fn what_the_generator_did_not_hear_makes_it_invalid() {
+        let statistics = run(0, 0);
+        let judge = |dropped| {
+            let limits = ValidityLimits::default();
+            Validity::judge(&limits, &statistics, 1000, dropped)
+        };
+        assert!(judge(10).is_valid());
+        let expected = "invalid: the generator's own sockets had no room for 11 datagrams during 1000 attempts";
+        assert_eq!(judge(11).to_string(), expected);
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub struct StepRunner {
     /// Between steps, so that the server is rid of the last one.
     settle: Duration,
     present: Option<Present>,
+    /// What TLS agreed on in the last step.
+    tls_cipher_suite: Option<String>,
 }
 
 /// The users that there are.
@@ -99,6 +101,7 @@ impl StepRunner {
             register_within: Duration::from_secs(60),
             settle: Duration::from_secs(2),
             present: None,
+            tls_cipher_suite: None,
         }
     }
 
@@ -162,6 +165,7 @@ impl StepRunner {
             drain: None,
         };
         let outcome = run_until_failure(&mut present.users, plan, step).await?;
+        self.tls_cipher_suite.clone_from(&outcome.tls_cipher_suite);
         if step.workload == Workload::Registrations && outcome.statistics.completed() > 0 {
             let begun = outcome.statistics.arrivals.started;
             remove_bindings(&mut present, step, begun).await?;
@@ -169,6 +173,11 @@ impl StepRunner {
         let registration = present.registration.take();
         self.present = Some(present);
         Ok(result(step, outcome, registration))
+    }
+
+    /// The cipher suite that TLS agreed on in the last step, by its IANA name.
+    pub fn tls_cipher_suite(&self) -> Option<&str> {
+        self.tls_cipher_suite.as_deref()
     }
 
     /// Closes all connections.

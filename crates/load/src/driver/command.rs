@@ -23,6 +23,8 @@ pub(super) enum Command {
         started: Instant,
         per_second: Option<f64>,
     },
+    /// Remove the bindings of all users, as fast as the registrar answers.
+    Unregister { started: Instant },
     /// Do what a plan says.
     Run {
         started: Instant,
@@ -78,6 +80,8 @@ pub(super) struct Report {
     /// Users who have no connection.
     pub(super) unconnected_users: u32,
     pub(super) processor: ProcessorTime,
+    /// What TLS agreed on last.
+    pub(super) tls_cipher_suite: Option<String>,
     /// Of a run that is over, where calls have media.
     pub(super) media: Option<Box<MediaTotal>>,
 }
@@ -94,6 +98,7 @@ impl Report {
         self.unconnected += other.unconnected;
         self.unconnected_users += other.unconnected_users;
         self.processor += other.processor;
+        self.tls_cipher_suite = self.tls_cipher_suite.take().or(other.tls_cipher_suite);
         match (&mut self.media, other.media) {
             (Some(ours), Some(theirs)) => ours.merge(&theirs),
             (ours @ None, theirs) => *ours = theirs,

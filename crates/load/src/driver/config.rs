@@ -25,6 +25,11 @@ pub struct RunConfig {
     /// What is put under load: a proxy or registrar, or, with [`direct`](RunConfig::direct), whoever is called.
     /// Whether that may be is for the caller to check: [`consent::check`].
     pub target: SocketAddr,
+    /// Where requests go that the target does not answer, or with 503, or to which they cannot be sent (RFC 3263
+    /// section 4.3). Users whose connection to the target cannot be opened begin with this one.
+    pub second_target: Option<SocketAddr>,
+    /// As [`peer`](RunConfig::peer), of the second target.
+    pub second_peer: Option<Arc<Peer>>,
     /// Who is expected there, where more is known than the address: the name that a TLS certificate has to
     /// show, further addresses of an SCTP peer.
     pub peer: Option<Arc<Peer>>,
@@ -75,6 +80,8 @@ impl Default for RunConfig {
         RunConfig {
             transport: Transport::Udp,
             target: SocketAddr::from(([127, 0, 0, 1], Transport::Udp.default_port())),
+            second_target: None,
+            second_peer: None,
             peer: None,
             role: Role::Both,
             direct: false,

@@ -22,7 +22,7 @@ pub enum LoadError {
     Connect {
         /// The transport.
         transport: Transport,
-        /// What is put under load.
+        /// What was to be connected to.
         target: SocketAddr,
         /// Why.
         source: ConnectError,

@@ -52,6 +52,7 @@ mod config;
 mod error;
 mod media;
 mod open_files;
+mod pace;
 mod phase;
 mod plan;
 mod run;

@@ -42,6 +42,8 @@ pub(super) struct Phase {
     /// Users whose registration was begun here and has not ended; one has no two at a time. Those that the
     /// engine begins to keep users registered are not among them.
     registering: HashSet<u32>,
+    /// When what was begun in this turn was due.
+    begun: Vec<Instant>,
     /// Attempts of a closed loop that have ended.
     ended: u64,
     is_done: bool,
@@ -51,8 +53,9 @@ pub(super) struct Phase {
 enum Activity {
     /// Nothing, but to answer.
     None,
-    /// Registers each user once.
+    /// Registers each user once, or removes each binding.
     Registering {
+        removes: bool,
         users: Vec<UserRange>,
         /// The next one, by its place in all ranges.
         next: u32,
@@ -91,6 +94,8 @@ struct Turns {
 pub(super) enum Turn {
     /// There is more to do, or it was said before that there is not.
     Nothing,
+    /// As many were begun as are begun in a turn: more may be due.
+    More,
     /// All has been begun, and has ended or had its time.
     Done,
 }
@@ -119,10 +124,21 @@ impl Phase {
             .map(|plan| Arrivals::new(plan, population.share, started, rng))
             .transpose()?;
         Ok(Phase::new(Activity::Registering {
+            removes: false,
             users: vec![population.callers, population.callees],
             next: 0,
             arrivals: arrivals.map(Box::new),
         }))
+    }
+
+    /// Removes the bindings of all users of a worker who have one, as fast as the registrar answers.
+    pub(super) fn unregister(population: Population) -> Phase {
+        Phase::new(Activity::Registering {
+            removes: true,
+            users: vec![population.callers, population.callees],
+            next: 0,
+            arrivals: None,
+        })
     }
 
     /// Does what a plan says.
@@ -173,6 +189,7 @@ impl Phase {
             drain: None,
             stopped: None,
             registering: HashSet::new(),
+            begun: Vec::new(),
             ended: 0,
             is_done: false,
         }
@@ -185,8 +202,9 @@ impl Phase {
         engine: &mut Engine,
         statistics: &mut Statistics,
     ) -> Turn {
+        let mut is_behind = false;
         if self.stopped.is_none() {
-            self.begin_due(now, engine, statistics);
+            is_behind = self.begin_due(now, engine, statistics);
             if self.is_over(now) {
                 self.stop(now, engine);
             }
@@ -196,7 +214,15 @@ impl Phase {
                 self.is_done = true;
                 Turn::Done
             }
+            false if is_behind => Turn::More,
             false => Turn::Nothing,
+        }
+    }
+
+    /// What was begun in this turn has been sent now: that is how late it was.
+    pub(super) fn note_begun(&mut self, now: Instant, statistics: &mut Statistics) {
+        for due in self.begun.drain(..) {
+            statistics.note_started(due, now);
         }
     }
 
@@ -225,6 +251,16 @@ impl Phase {
     /// Whether attempts are begun by the clock, so that nobody waits for this worker's speed.
     pub(super) fn is_open(&self) -> bool {
         matches!(self.doing, Activity::Open { .. })
+    }
+
+    /// Whether bindings are removed, which is no attempt of anybody's.
+    pub(super) fn is_removing(&self) -> bool {
+        matches!(self.doing, Activity::Registering { removes: true, .. })
+    }
+
+    /// Whether nothing is begun here but what keeps users registered.
+    pub(super) fn is_serving(&self) -> bool {
+        matches!(self.doing, Activity::Serving)
     }
 
     /// Takes note of what has ended.
@@ -275,6 +311,14 @@ impl Phase {
             Activity::Open { arrivals, .. } => {
                 arrivals.scheduled(self.stopped.map_or(now, |stopped| stopped.min(now)))
             }
+            Activity::Registering {
+                users,
+                arrivals: Some(arrivals),
+                ..
+            } => {
+                let all = users.iter().map(|range| u64::from(range.count));
+                arrivals.scheduled(now).min(all.sum())
+            }
             _ => 0,
         }
     }
@@ -287,27 +331,43 @@ impl Phase {
         }
     }
 
-    fn begin_due(&mut self, now: Instant, engine: &mut Engine, statistics: &mut Statistics) {
+    /// Tells whether more may be due.
+    fn begin_due(
+        &mut self,
+        now: Instant,
+        engine: &mut Engine,
+        statistics: &mut Statistics,
+    ) -> bool {
         match &mut self.doing {
             Activity::Registering {
+                removes,
                 users,
                 next,
                 arrivals,
             } => {
                 for _ in 0..BEGUN_AT_ONCE {
+                    while *removes
+                        && user_at(users, *next).is_some_and(|user| !engine.is_registered(user))
+                    {
+                        *next += 1;
+                    }
                     let Some(user) = user_at(users, *next) else {
-                        return;
+                        return false;
                     };
                     let due = match arrivals {
                         Some(arrivals) => arrivals.take_due(now),
                         None => (self.registering.len() < REGISTRATIONS_AT_ONCE).then_some(now),
                     };
-                    let Some(due) = due else { return };
+                    let Some(due) = due else { return false };
                     *next += 1;
                     // Users without a connection take no part.
-                    if engine.register(now, due, user).is_ok() {
+                    let begun = match *removes {
+                        true => engine.unregister(now, due, user),
+                        false => engine.register(now, due, user),
+                    };
+                    if begun.is_ok() {
                         self.registering.insert(user);
-                        statistics.note_started(due, now);
+                        self.begun.push(due);
                     }
                 }
             }
@@ -319,7 +379,7 @@ impl Phase {
             } => {
                 for _ in 0..BEGUN_AT_ONCE {
                     let Some(due) = arrivals.take_due(now) else {
-                        return;
+                        return false;
                     };
                     let under_way = engine.in_flight() + self.registering.len();
                     let begun = match turns.next(&plan.work) {
@@ -336,15 +396,16 @@ impl Phase {
                         None => Err(NotBegun::NoSuchUser),
                     };
                     match begun {
-                        Ok(()) => statistics.note_started(due, now),
+                        Ok(()) => self.begun.push(due),
                         // The far end has not answered what was begun before.
                         Err(NotBegun::Full | NotBegun::Busy) => statistics.note_held_back(due),
                         Err(_) => statistics.note_not_started(due),
                     }
                 }
             }
-            Activity::None | Activity::Closed { .. } | Activity::Serving => {}
+            Activity::None | Activity::Closed { .. } | Activity::Serving => return false,
         }
+        true
     }
 
     /// Whether nothing is begun any more from now on.

@@ -19,6 +19,7 @@ use super::command::{Command, Control, Mailbox, Reply, Report};
 use super::config::{Connections, Role, RunConfig};
 use super::error::LoadError;
 use super::media::{CallsWithMedia, MediaTotal};
+use super::pace::Turns;
 use super::phase::Population;
 use super::plan::LoadPlan;
 use super::usage::ProcessorTime;
@@ -48,6 +49,8 @@ pub struct LoadRun {
     background: Option<Running>,
     /// What the workers had taken of the processors when the last run ended.
     processor: ProcessorTime,
+    /// Datagrams for which our own sockets had had no room then.
+    dropped: u64,
     /// Users of this process.
     users: u32,
 }
@@ -94,6 +97,8 @@ pub struct Outcome {
     pub processor: ProcessorTime,
     /// The background traffic since the users were started, where there is any.
     pub background: Option<BackgroundTotal>,
+    /// What TLS agreed on last, by its IANA name, where there is any.
+    pub tls_cipher_suite: Option<String>,
     /// The media of calls, where they have any.
     pub media: Option<Box<MediaTotal>>,
 }
@@ -159,6 +164,7 @@ impl LoadRun {
             encapsulation,
             background,
             processor: ProcessorTime::default(),
+            dropped: 0,
             users: config.users * if config.role == Role::Both { 2 } else { 1 },
         };
         match tokio::time::timeout(patience, load.all_ready()).await {
@@ -193,6 +199,22 @@ impl LoadRun {
             &Command::Rest,
         )
         .await
+    }
+
+    /// Removes the bindings of all users who are registered, and returns when the registrar has said so or when the
+    /// time is up. They are not kept registered any more.
+    ///
+    /// # Errors
+    /// When the workers stop.
+    pub async fn unregister(&mut self, within: Duration) -> Result<Outcome, LoadError> {
+        let started = Instant::now();
+        self.control.tell(&Command::Unregister { started });
+        let until = Until {
+            end: started.checked_add(within),
+            registered: false,
+        };
+        self.fulfil(started, self.interval, until, &Command::Rest)
+            .await
     }
 
     /// Fulfils a plan and returns when all that it wants begun has ended, or has had its time; or soon after
@@ -339,10 +361,12 @@ impl LoadRun {
             return Err(LoadError::Stopped);
         };
         self.processor = sum.processor;
+        let dropped = sum.wire.incoming_dropped.saturating_sub(self.dropped);
+        self.dropped = sum.wire.incoming_dropped;
         let limits = ValidityLimits::default();
         let outcome = Outcome {
             time,
-            validity: Validity::judge(&limits, &sum.statistics, sum.scheduled),
+            validity: Validity::judge(&limits, &sum.statistics, sum.scheduled, dropped),
             registered: sum.registered,
             unconnected: sum.unconnected,
             counters: sum.counters,
@@ -350,6 +374,7 @@ impl LoadRun {
             processor: sum.processor - processor,
             background: self.background.as_ref().map(Running::total),
             statistics: sum.statistics.clone(),
+            tls_cipher_suite: sum.tls_cipher_suite.take(),
             media: sum.media.take(),
         };
         self.show(started, sum);
@@ -412,6 +437,17 @@ struct Built {
     encapsulation: Option<SocketAddr>,
 }
 
+/// Tells of a worker that panics: whoever waits for what each worker says would wait for ever, since the others go on.
+struct Farewell(UnboundedSender<Reply>);
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.send(Reply::Failed(LoadError::Stopped)).ok();
+        }
+    }
+}
+
 /// The thread of a worker: its sockets are opened in it, since what carries some transports runs on one
 /// thread alone.
 fn begin_worker(
@@ -421,6 +457,7 @@ fn begin_worker(
     replies: UnboundedSender<Reply>,
     told: oneshot::Sender<Result<Built, LoadError>>,
 ) {
+    let _farewell = Farewell(replies.clone());
     let population = population(config, share);
     let link_seed = rng.next_u64();
     let hasher = hasher(&mut rng);
@@ -460,6 +497,7 @@ fn begin_worker(
     if told.send(Ok(built)).is_err() {
         return;
     }
+    let turns = Turns::new(config, setup.carrier.is_stamped());
     worker::run(worker::Parts {
         users,
         carrier: setup.carrier,
@@ -470,7 +508,9 @@ fn begin_worker(
         records: config.records.clone(),
         interval: config.interval,
         connect_by: Instant::now() + config.connect_within,
-        target: (config.transport, config.target),
+        turns,
+        transport: config.transport,
+        has_second: config.second_target.is_some(),
         rng,
     });
 }
@@ -480,6 +520,11 @@ fn check(config: &RunConfig) -> Result<(), LoadError> {
     match config.users {
         0 => Err(LoadError::Settings("a run needs at least one user")),
         MOST_USERS.. => Err(LoadError::Settings("a run has 100,000,000 callers at most")),
+        _ if config.second_target.is_some() && setup::is_listening(config) => {
+            Err(LoadError::Settings(
+                "whoever is called directly is where they are: there is no second next hop",
+            ))
+        }
         _ => Ok(()),
     }
 }
@@ -540,4 +585,28 @@ fn hasher(rng: &mut impl Rng) -> RandomState {
         rng.next_u64(),
         rng.next_u64(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_that_panics_says_so() {
+        let (sender, mut replies) = unbounded_channel();
+        let other = sender.clone();
+        let worker = |fails: bool| {
+            let farewell = Farewell(sender.clone());
+            thread::spawn(move || {
+                let _farewell = farewell;
+                assert!(!fails, "a panic that this test wants");
+            })
+        };
+        worker(false).join().unwrap();
+        assert!(replies.try_recv().is_err());
+        worker(true).join().unwrap_err();
+        let reply = replies.try_recv();
+        assert!(matches!(reply, Ok(Reply::Failed(LoadError::Stopped))));
+        drop(other);
+    }
 }

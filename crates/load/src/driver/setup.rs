@@ -1,10 +1,11 @@
 //! What a worker sends by: sockets and connections, and whose they are.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 
 use ahash::RandomState;
-use sip::Transport;
+use sip::{Peer, Transport};
 use sip_net::{Listen, SipNetConfig, StreamPolicy};
 use udp_net::Impairment;
 
@@ -75,22 +76,33 @@ fn plain(
     let target = listening.unwrap_or(config.target);
     for (side, range) in connecting(config, population).into_iter().enumerate() {
         let mut connect = |place: u32| -> Result<ConnectionId, LoadError> {
-            let id = match is_tcp {
-                true => carrier.connect(config.local_ip, target)?,
-                false => {
-                    let port = port(config, population, side as u64, place)?;
-                    let (id, local) = carrier.bind_udp(SocketAddr::new(local, port), target)?;
-                    let connection = Connection {
-                        transport: Transport::Udp,
-                        local,
-                        remote: target,
-                    };
-                    users.plan(id);
-                    users.opened(id, connection);
-                    return Ok(id);
+            if is_tcp {
+                let id = carrier.connect(config.local_ip, target)?;
+                users.plan(id);
+                if let Some(remote) = config.second_target {
+                    let second = carrier.connect(config.local_ip, remote)?;
+                    users.plan_second(id, second);
                 }
+                return Ok(id);
+            }
+            let port = port(config, population, side as u64, place)?;
+            let (id, local) = carrier.bind_udp(SocketAddr::new(local, port), target)?;
+            let connection = Connection {
+                transport: Transport::Udp,
+                local,
+                remote: target,
             };
             users.plan(id);
+            users.opened(id, connection);
+            if let Some(remote) = config.second_target {
+                let second = carrier.add_way(id, remote)?;
+                let connection = Connection {
+                    remote,
+                    ..connection
+                };
+                users.plan_second(id, second);
+                users.opened(second, connection);
+            }
             Ok(id)
         };
         let ids = match config.connections {
@@ -127,10 +139,14 @@ fn net(
     let listeners = is_listening.then_some(Listen { transport, address });
     let mut transports = SipNetConfig {
         listeners: listeners.into_iter().collect(),
-        impairment: config.transports.impairment.map(|impairment| Impairment {
-            seed: link_seed,
-            ..impairment
-        }),
+        impairment: config
+            .transports
+            .impairment
+            .clone()
+            .map(|impairment| Impairment {
+                seed: link_seed,
+                ..impairment
+            }),
         ..config.transports.clone()
     };
     if population.share.workers > 1 {
@@ -144,17 +160,26 @@ fn net(
     };
     let limit = u32::from(streams);
     let connections = transports.limits.max_connections;
-    transports.limits.max_connections = connections.max(2 * config.users as usize + 16);
+    transports.limits.max_connections = connections.max(4 * config.users as usize + 16);
     let mut carrier = NetCarrier::start(transports, hasher)?;
     let listening = carrier.listening().first().map(|listen| listen.address);
     let target = listening.unwrap_or(config.target);
     for range in connecting(config, population) {
         let mut connect = |streams: u32| {
             let streams = u16::try_from(streams).unwrap_or(u16::MAX);
-            let peer = config.peer.clone();
-            let first = carrier.connect(transport, target, peer, streams);
-            let ids = (0..streams).map(move |stream| ConnectionId(first.0 + u32::from(stream)));
-            ids.inspect(|id| users.plan(*id)).collect::<Vec<_>>()
+            let mut open = |target, peer: &Option<Arc<Peer>>| {
+                let first = carrier.connect(transport, target, peer.clone(), streams);
+                let ids = (0..streams).map(|stream| ConnectionId(first.0 + u32::from(stream)));
+                ids.collect::<Vec<_>>()
+            };
+            let ids = open(target, &config.peer);
+            ids.iter().for_each(|id| users.plan(*id));
+            if let Some(second) = config.second_target {
+                for (id, second) in ids.iter().zip(open(second, &config.second_peer)) {
+                    users.plan_second(*id, second);
+                }
+            }
+            ids
         };
         let ids = match config.connections {
             Connections::Shared => connect(range.count.min(limit)),
@@ -215,18 +240,11 @@ pub(super) fn local_ip(config: &RunConfig) -> io::Result<IpAddr> {
         return Ok(local);
     }
     if is_listening(config) && !config.role.has_callers() {
-        // There is nobody to ask the way to: callees are where they are looked for.
+        // There is nobody to ask the way to: callees are where they are looked for, and say so to each who calls.
         return Ok(match config.target {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         });
     }
-    let any: IpAddr = match config.target {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let socket = UdpSocket::bind((any, 0))?;
-    // Nothing is sent: the system says which way it would go.
-    socket.connect(config.target)?;
-    Ok(socket.local_addr()?.ip())
+    udp_net::local_address_towards(config.target.ip())
 }

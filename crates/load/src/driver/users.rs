@@ -8,18 +8,28 @@ use crate::engine::{Connection, ConnectionId, Engine, Outgoing, UserRange};
 /// An engine, and which of its connections are open.
 pub(super) struct Users {
     pub(super) engine: Engine,
-    /// By id, of the connections that users need, whether they are open. Peers' have higher ids.
-    open: Vec<bool>,
+    /// By id, the connections that are ours. Peers' have higher ids.
+    ways: Vec<Way>,
     unopened: u32,
     /// How users are spread over them.
     spread: Vec<(u32, Vec<ConnectionId>)>,
+}
+
+/// A connection of ours.
+#[derive(Clone, Copy, Debug, Default)]
+struct Way {
+    /// Whether users need it: they can do without those to second next hops.
+    is_needed: bool,
+    is_open: bool,
+    /// The connection to the second next hop, where there is one.
+    second: Option<ConnectionId>,
 }
 
 impl Users {
     pub(super) fn new(engine: Engine) -> Users {
         Users {
             engine,
-            open: Vec::new(),
+            ways: Vec::new(),
             unopened: 0,
             spread: Vec::new(),
         }
@@ -27,8 +37,23 @@ impl Users {
 
     /// A connection that users need; ids are given in their order.
     pub(super) fn plan(&mut self, id: ConnectionId) {
-        self.open.resize(id.0 as usize + 1, false);
+        self.way(id).is_needed = true;
         self.unopened += 1;
+    }
+
+    /// A connection to a second next hop, for what nobody answers on one that users need.
+    pub(super) fn plan_second(&mut self, first: ConnectionId, second: ConnectionId) {
+        self.engine.set_alternative(first, second);
+        self.way(second);
+        self.way(first).second = Some(second);
+    }
+
+    fn way(&mut self, id: ConnectionId) -> &mut Way {
+        let place = id.0 as usize;
+        if self.ways.len() <= place {
+            self.ways.resize(place + 1, Way::default());
+        }
+        &mut self.ways[place]
     }
 
     /// Spreads users over connections, one after the other.
@@ -40,17 +65,43 @@ impl Users {
         self.spread.push((range.count, connections.to_vec()));
     }
 
-    /// How many users have a connection that is not open.
+    /// How many users have a connection that is not open, and no second one that is.
     pub(super) fn unconnected_users(&self) -> u32 {
         if self.unopened == 0 {
             return 0;
         }
         let unconnected = self.spread.iter().map(|(users, connections)| {
             let connections = connections.iter().cycle().take(*users as usize);
-            let closed = connections.filter(|id| self.open.get(id.0 as usize) == Some(&false));
+            let closed = connections.filter(|id| !self.is_reached(**id));
             closed.count() as u32
         });
         unconnected.sum()
+    }
+
+    /// Whether one of its next hops is.
+    fn is_reached(&self, id: ConnectionId) -> bool {
+        let Some(way) = self.known(id) else {
+            return true;
+        };
+        let second = way.second.and_then(|second| self.known(second));
+        way.is_open || second.is_some_and(|second| second.is_open)
+    }
+
+    fn known(&self, id: ConnectionId) -> Option<&Way> {
+        self.ways.get(id.0 as usize)
+    }
+
+    /// A connection has been opened, or lost.
+    fn note(&mut self, id: ConnectionId, is_open: bool) {
+        if let Some(way) = self.ways.get_mut(id.0 as usize)
+            && std::mem::replace(&mut way.is_open, is_open) != is_open
+            && way.is_needed
+        {
+            match is_open {
+                true => self.unopened -= 1,
+                false => self.unopened += 1,
+            }
+        }
     }
 
     /// Connections that users need and that are not open.
@@ -60,13 +111,15 @@ impl Users {
 }
 
 impl Traffic for Users {
-    fn opened(&mut self, id: ConnectionId, connection: Connection) {
-        self.engine.set_connection(id, connection);
-        if let Some(open) = self.open.get_mut(id.0 as usize)
-            && !std::mem::replace(open, true)
+    fn opened(&mut self, id: ConnectionId, mut connection: Connection) {
+        // A socket at all addresses answers from the one by which the peer is reached, and has to say so.
+        if connection.local.ip().is_unspecified()
+            && let Ok(local) = udp_net::local_address_towards(connection.remote.ip())
         {
-            self.unopened -= 1;
+            connection.local.set_ip(local);
         }
+        self.engine.set_connection(id, connection);
+        self.note(id, true);
     }
 
     fn message(&mut self, now: Instant, received: Instant, id: ConnectionId, octets: &[u8]) {
@@ -75,11 +128,7 @@ impl Traffic for Users {
 
     fn lost(&mut self, now: Instant, id: ConnectionId) {
         self.engine.handle_connection_lost(now, id);
-        if let Some(open) = self.open.get_mut(id.0 as usize)
-            && std::mem::replace(open, false)
-        {
-            self.unopened += 1;
-        }
+        self.note(id, false);
     }
 
     fn poll_transmit(&mut self, into: &mut Vec<u8>) -> Option<Outgoing> {

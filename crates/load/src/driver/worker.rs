@@ -1,7 +1,7 @@
 //! One worker: a thread with an engine, connections of its own, and a share of the schedule.
 
-use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rand::SeedableRng;
@@ -13,7 +13,9 @@ use super::carrier::Carrier;
 use super::command::{Command, Reply, Report};
 use super::error::LoadError;
 use super::media::CallsWithMedia;
+use super::pace::{Pace, Turns};
 use super::phase::{Phase, Population, Turn};
+use super::plan::What;
 use super::usage;
 use super::users::Users;
 use crate::record::Record;
@@ -22,12 +24,8 @@ use crate::statistics::Statistics;
 /// The longest that a worker waits without looking around.
 const LONGEST_WAIT: Duration = Duration::from_millis(200);
 
-/// A worker that begins attempts by the clock and has more to do than so many messages in such a time lets them
-/// gather for a while before it looks at them: a call is six wakes otherwise, each of which costs more than what
-/// is done in it. Delays are measured too long by up to that and by how late the system's timer is.
-const GATHERED_ABOVE: u64 = 40;
-const GATHERED_BY: Duration = Duration::from_millis(10);
-const GATHERING: Duration = Duration::from_micros(150);
+/// How long a worker that ends waits for answers to the BYEs and CANCELs of what it has ended before its time.
+const GOODBYE: Duration = Duration::from_secs(1);
 
 /// Records are handed on when there are so many, or when they are so old.
 const RECORDS_AT_ONCE: usize = 512;
@@ -44,8 +42,11 @@ pub(super) struct Parts {
     pub(super) records: Option<SyncSender<Vec<Record>>>,
     pub(super) interval: Duration,
     pub(super) connect_by: Instant,
-    /// What connections lead to.
-    pub(super) target: (Transport, SocketAddr),
+    /// For how long messages may gather.
+    pub(super) turns: Turns,
+    pub(super) transport: Transport,
+    /// Whether there is a second next hop.
+    pub(super) has_second: bool,
     pub(super) rng: ChaCha12Rng,
 }
 
@@ -61,7 +62,9 @@ pub(super) fn run(parts: Parts) {
         records,
         interval,
         connect_by,
-        target,
+        turns,
+        transport,
+        has_second,
         rng,
     } = parts;
     let mut worker = Worker {
@@ -74,11 +77,15 @@ pub(super) fn run(parts: Parts) {
         media,
         population,
         phase: Phase::idle(),
-        target,
+        longest_turn: turns.longest([]),
+        turns,
+        transport,
+        has_second,
         rng,
     };
     if worker.open(&mut carrier, connect_by) {
         worker.work(&mut carrier);
+        worker.say_goodbye(&mut carrier);
     }
     worker.hand_on_records();
     // Whoever waits for the worker's end waits for its connections' ends too.
@@ -96,25 +103,21 @@ struct Worker {
     media: Option<CallsWithMedia>,
     population: Population,
     phase: Phase,
-    target: (Transport, SocketAddr),
+    turns: Turns,
+    /// In this phase.
+    longest_turn: Duration,
+    transport: Transport,
+    has_second: bool,
     rng: ChaCha12Rng,
 }
 
 impl Worker {
     /// Waits until all connections are open, or the time for that is over. Tells whether to go on.
     fn open(&mut self, carrier: &mut Carrier, by: Instant) -> bool {
+        let mut has_failed = false;
+        // The last that trying again would not help.
+        let mut lasting = None;
         while self.users.unopened() > 0 && Instant::now() < by {
-            if let Some(source) = carrier.take_error()
-                && !source.is_passing()
-            {
-                let (transport, target) = self.target;
-                self.tell(Reply::Failed(LoadError::Connect {
-                    transport,
-                    target,
-                    source,
-                }));
-                return false;
-            }
             match self.commands.try_recv() {
                 Ok(Command::Shutdown) | Err(TryRecvError::Disconnected) => return false,
                 // There is nothing to steer yet.
@@ -122,12 +125,36 @@ impl Worker {
             }
             let until = by.min(Instant::now() + LONGEST_WAIT);
             carrier.turn(Some(until), &mut self.users);
+            if let Some((target, source)) = carrier.take_error() {
+                has_failed = true;
+                if !source.is_passing() {
+                    lasting = Some(LoadError::Connect {
+                        transport: self.transport,
+                        target,
+                        source,
+                    });
+                    if !self.has_second {
+                        break;
+                    }
+                }
+            }
+            // Where the first next hop refuses the second one is there for it.
+            if self.has_second && has_failed && self.users.unconnected_users() == 0 {
+                break;
+            }
         }
-        self.tell(Reply::Ready)
+        match lasting {
+            // Those who reach one of two next hops have what they need, whatever becomes of the other.
+            Some(error) if !self.has_second || self.users.unconnected_users() > 0 => {
+                self.tell(Reply::Failed(error));
+                false
+            }
+            _ => self.tell(Reply::Ready),
+        }
     }
 
     fn work(&mut self, carrier: &mut Carrier) {
-        let mut gathering = Gathering::new(Instant::now());
+        let mut pace = Pace::new(Instant::now(), self.longest_turn);
         loop {
             let now = Instant::now();
             loop {
@@ -147,24 +174,65 @@ impl Worker {
                 // What ended is none of what is begun now.
                 self.take_records(now);
             }
+            // What was due has taken its time.
+            let now = Instant::now();
             let engine = &mut self.users.engine;
             let turn = self.phase.turn(now, engine, &mut self.statistics);
-            let timeouts = [
-                engine.next_timeout(),
-                self.phase.next(),
-                Some(now + LONGEST_WAIT),
-            ];
             self.take_records(now);
+            carrier.flush(&mut self.users);
+            self.phase.note_begun(Instant::now(), &mut self.statistics);
             if turn == Turn::Done && !self.tell(Reply::Done) {
                 return;
             }
-            carrier.turn(timeouts.into_iter().flatten().min(), &mut self.users);
-            self.take_records(now);
+            let next = [self.users.engine.next_timeout(), self.phase.next()];
+            let next = next.into_iter().flatten().min();
+            let received = self.users.engine.counters().received;
+            let mut until = next;
             if self.phase.is_open() {
-                gathering.wait(now, self.users.engine.counters().received);
+                if self.users.engine.counters().redirections > 0 {
+                    // Delays count from the request that was redirected (RFC 6076 section 4.3).
+                    self.longest_turn = self.longest_turn.min(self.turns.with_follow_ups());
+                }
+                pace.limit(self.longest_turn);
+                let is_behind = turn == Turn::More || next.is_some_and(|next| next <= now);
+                let wait = pace.end_turn(Instant::now(), next, is_behind, received);
+                until = wait.until;
+                if !wait.pause.is_zero() {
+                    thread::sleep(wait.pause);
+                }
             }
+            let latest = now + LONGEST_WAIT;
+            carrier.turn(
+                Some(until.map_or(latest, |until| until.min(latest))),
+                &mut self.users,
+            );
+            self.take_records(now);
             if carrier.is_stopped() {
                 self.tell(Reply::Failed(LoadError::Stopped));
+                return;
+            }
+        }
+    }
+
+    /// Peers of what was ended before its time are told so, and have a moment to answer.
+    fn say_goodbye(&mut self, carrier: &mut Carrier) {
+        let by = Instant::now() + GOODBYE;
+        loop {
+            let now = Instant::now();
+            self.users.engine.handle_timeout(now);
+            let is_over = self.users.engine.runs() == 0 || now >= by || carrier.is_stopped();
+            // The last turn sends what there is to send, and waits for nothing.
+            let until = match is_over {
+                true => now,
+                false => self
+                    .users
+                    .engine
+                    .next_timeout()
+                    .map_or(by, |due| due.min(by)),
+            };
+            carrier.turn(Some(until), &mut self.users);
+            self.take_records(now);
+            if is_over {
                 return;
             }
         }
@@ -179,15 +247,22 @@ impl Worker {
             } => {
                 self.statistics = Statistics::new(started, self.interval);
                 let rng = ChaCha12Rng::from_rng(&mut self.rng);
+                self.longest_turn = self.turns.longest([What::Register]);
                 match Phase::register(started, per_second, self.population, rng) {
                     Ok(phase) => self.phase = phase,
                     Err(error) => return self.tell(Reply::Failed(error.into())),
                 }
             }
+            Command::Unregister { started } => {
+                self.statistics = Statistics::new(started, self.interval);
+                self.phase = Phase::unregister(self.population);
+            }
             Command::Run { started, plan } => {
                 self.statistics = Statistics::new(started, self.interval);
                 let rng = ChaCha12Rng::from_rng(&mut self.rng);
                 let engine = &mut self.users.engine;
+                let work = plan.work.iter().map(|doing| doing.what);
+                self.longest_turn = self.turns.longest(work);
                 match Phase::run(now, started, &plan, self.population, rng, engine) {
                     Ok(phase) => self.phase = phase,
                     Err(error) => return self.tell(Reply::Failed(error.into())),
@@ -203,7 +278,7 @@ impl Worker {
             }
             Command::Finish => {
                 self.phase.stop(now, &mut self.users.engine);
-                self.users.engine.abandon(now);
+                self.users.engine.end_all(now);
                 self.take_records(now);
                 self.hand_on_records();
                 let mut report = self.report(now, carrier);
@@ -228,7 +303,16 @@ impl Worker {
         while let Some(record) = self.users.engine.poll_record() {
             self.phase.record(&record);
             self.statistics.record(&record);
-            if let Some(records) = &mut self.records {
+            if let Record::Registration(registration) = &record
+                && registration.is_refresh
+                && self.phase.is_serving()
+            {
+                // Nothing else is begun by the clock.
+                self.statistics.note_upkeep(&registration.attempt);
+            }
+            if let Some(records) = &mut self.records
+                && !self.phase.is_removing()
+            {
                 records.push(record, now);
             }
         }
@@ -256,6 +340,7 @@ impl Worker {
             unconnected: self.users.unopened(),
             unconnected_users: self.users.unconnected_users(),
             processor: usage::of_thread(),
+            tls_cipher_suite: carrier.tls_cipher_suite(),
             media: None,
         }
     }
@@ -263,37 +348,6 @@ impl Worker {
     /// Tells whether somebody hears it.
     fn tell(&self, reply: Reply) -> bool {
         self.replies.send(reply).is_ok()
-    }
-}
-
-/// How busy a worker is, and for how long it lets messages gather.
-struct Gathering {
-    since: Instant,
-    /// Messages received until then.
-    received: u64,
-    is_busy: bool,
-}
-
-impl Gathering {
-    fn new(now: Instant) -> Gathering {
-        Gathering {
-            since: now,
-            received: 0,
-            is_busy: false,
-        }
-    }
-
-    /// Waits for what is left of a turn that began then.
-    fn wait(&mut self, began: Instant, received: u64) {
-        let now = Instant::now();
-        if now.saturating_duration_since(self.since) >= GATHERED_BY {
-            self.is_busy = received - self.received > GATHERED_ABOVE;
-            (self.since, self.received) = (now, received);
-        }
-        let worked = now.saturating_duration_since(began);
-        if self.is_busy && worked < GATHERING {
-            std::thread::sleep(GATHERING - worked);
-        }
     }
 }
 

@@ -98,7 +98,7 @@ impl Engine {
             return octets.to_vec();
         }
         let mut out = Vec::new();
-        let name = self.runs.name(index);
+        let occasion = self.occasion(script, index, turn);
         let Some(run) = self.runs.get(index) else {
             return out;
         };
@@ -107,19 +107,9 @@ impl Engine {
         };
         let kept = Received::read(&run.last).ok();
         let scene = Scene {
-            run,
-            name,
-            kind: script.kind(),
-            identity: &self.identity,
-            config: &self.config,
-            connection,
             last: turn.message.or(kept.as_ref()),
             answered: turn.message,
-            cseq: run.cseq,
-            branch: run.branches,
-            step: run.step,
-            now: turn.moment.now,
-            media: self.local_media(index),
+            ..Scene::of(run, occasion, (&self.identity, &self.config), connection)
         };
         let mut ink = Ink {
             rng: &mut self.rng,
@@ -154,12 +144,14 @@ impl Engine {
     }
 
     /// What few runs have: room for this script's variables and timers.
-    fn extra(&mut self, script: &Script, index: u32) -> Option<&mut Extra> {
+    pub(super) fn extra(&mut self, script: &Script, index: u32) -> Option<&mut Extra> {
         let run = self.runs.get_mut(index)?;
         Some(run.extra.get_or_insert_with(|| {
             Box::new(Extra {
                 variables: vec![None; script.variables().len()],
                 timers: vec![(Time::NEVER, Time::NEVER); script.timers()],
+                forks: Vec::new(),
+                redirection: None,
             })
         }))
     }

@@ -1,12 +1,13 @@
 //! Answers that the engine gives by itself: to what belongs to nothing, and to what no script expects.
 
-use sip::{Method, Name, StartLine};
+use sip::{Method, StartLine};
 
 use super::Engine;
 use super::config::ConnectionId;
 use super::identity::RunName;
 use super::received::Received;
 use super::remnants::Remnant;
+use super::render::{write_line, write_vias};
 use super::time::Moment;
 
 /// The methods that the engine's own users understand, as Allow lists them.
@@ -44,14 +45,8 @@ impl Engine {
         out.push(b' ');
         out.extend_from_slice(reason(status).as_bytes());
         out.extend_from_slice(b"\r\n");
-        let mut field = |name: &str, value: &[u8]| {
-            out.extend_from_slice(name.as_bytes());
-            out.extend_from_slice(b": ");
-            out.extend_from_slice(value);
-            out.extend_from_slice(b"\r\n");
-        };
-        request.each_field(Name::Via, &request.vias, |value| field("Via", value));
-        field("From", request.from);
+        write_vias(request, self.connections.get(connection), out);
+        write_line("From", request.from, out);
         out.extend_from_slice(b"To: ");
         out.extend_from_slice(request.to);
         if status > 100 && request.tag_of_to().is_none() {
@@ -59,19 +54,13 @@ impl Engine {
             self.identity.write_tag(run, out);
         }
         out.extend_from_slice(b"\r\n");
-        let mut field = |name: &str, value: &[u8]| {
-            out.extend_from_slice(name.as_bytes());
-            out.extend_from_slice(b": ");
-            out.extend_from_slice(value);
-            out.extend_from_slice(b"\r\n");
-        };
-        field("Call-ID", request.call_id);
-        field("CSeq", request.cseq_value);
+        write_line("Call-ID", request.call_id, out);
+        write_line("CSeq", request.cseq_value, out);
         if status == 405 || (status == 200 && request.cseq_method == Method::Options) {
             out.extend_from_slice(ALLOW);
         }
         out.extend_from_slice(b"Content-Length: 0\r\n\r\n");
-        self.send_written(start, connection);
+        self.send_written(start, connection, run.index);
     }
 
     /// Answers a request that belongs to no run and begins none.
@@ -81,8 +70,8 @@ impl Engine {
         request: &Received<'_>,
         connection: ConnectionId,
     ) {
-        let hash = self.hash(request.call_id);
-        let branch = self.hash(request.branch());
+        let hash = self.hash_of_caller(request);
+        let branch = self.transaction(request);
         if let Some(Remnant::Answered(answered)) = self.remnants.get(moment.now, hash) {
             let answered = *answered;
             let is_invite = request.cseq_method == Method::Invite;

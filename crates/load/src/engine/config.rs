@@ -24,6 +24,9 @@ pub struct EngineConfig {
     pub timers: Timers,
     /// Whether messages are repeated where RFC 3261 says so. Timeouts count either way.
     pub is_repeating: bool,
+    /// To how many places that a 3xx names, or several of them one after the other, a request outside of a dialog
+    /// is sent at most (RFC 3261 section 8.1.3.4); with 0 a 3xx is a refusal like any other.
+    pub maximum_targets: usize,
     /// How many runs there may be at a time: beyond, none is begun, and requests that would begin one are
     /// dropped and counted.
     pub maximum_runs: usize,
@@ -52,6 +55,7 @@ impl Default for EngineConfig {
             routes: Vec::new(),
             timers: Timers::default(),
             is_repeating: true,
+            maximum_targets: 8,
             maximum_runs: 1_000_000,
             registration: RegistrationPlan::default(),
             media_port: 49_172,

@@ -1,7 +1,10 @@
 //! What an engine knows of connections, and what its users are called.
 
+use std::net::IpAddr;
+
 use super::config::{Connection, ConnectionId, Directory};
 use super::identity::write_decimal;
+use super::run::NOBODY;
 
 /// A connection as templates want it: its addresses as text.
 #[derive(Debug)]
@@ -9,16 +12,25 @@ pub(super) struct ConnectionText {
     pub(super) connection: Connection,
     local: Box<str>,
     remote: Box<str>,
+    /// How long the addresses are in them, without the ports.
+    local_ip: usize,
+    remote_ip: usize,
     pub(super) is_lost: bool,
+    /// The run that began last on it, where it can be lost.
+    pub(super) newest: u32,
 }
 
 impl ConnectionText {
     fn new(connection: Connection) -> ConnectionText {
+        let (local, remote) = (connection.local.to_string(), connection.remote.to_string());
         ConnectionText {
-            local: connection.local.to_string().into(),
-            remote: connection.remote.to_string().into(),
+            local_ip: without_port(&local).len(),
+            remote_ip: without_port(&remote).len(),
+            local: local.into(),
+            remote: remote.into(),
             connection,
             is_lost: false,
+            newest: NOBODY,
         }
     }
 
@@ -29,7 +41,7 @@ impl ConnectionText {
 
     /// Address, IPv6 in brackets.
     pub(super) fn local_ip(&self) -> &str {
-        without_port(&self.local)
+        self.local.get(..self.local_ip).unwrap_or_default()
     }
 
     pub(super) fn remote(&self) -> &str {
@@ -37,16 +49,21 @@ impl ConnectionText {
     }
 
     pub(super) fn remote_ip(&self) -> &str {
-        without_port(&self.remote)
+        self.remote.get(..self.remote_ip).unwrap_or_default()
     }
 
     /// Address without brackets.
     pub(super) fn media_ip(&self) -> &str {
-        let address = self.local_ip();
-        address
-            .strip_prefix('[')
-            .and_then(|address| address.strip_suffix(']'))
-            .unwrap_or(address)
+        without_brackets(self.local_ip())
+    }
+
+    /// Whether a host, as a Via names it, is where messages of the peer come from.
+    pub(super) fn is_remote(&self, host: &str) -> bool {
+        let address = self.connection.remote.ip().to_canonical();
+        host == self.remote_ip()
+            || without_brackets(host)
+                .parse()
+                .is_ok_and(|host: IpAddr| host.to_canonical() == address)
     }
 
     /// The digit of the version of IP.
@@ -64,6 +81,13 @@ impl ConnectionText {
     }
 }
 
+fn without_brackets(address: &str) -> &str {
+    address
+        .strip_prefix('[')
+        .and_then(|address| address.strip_suffix(']'))
+        .unwrap_or(address)
+}
+
 fn without_port(address: &str) -> &str {
     address.rsplit_once(':').map_or(address, |(ip, _)| ip)
 }
@@ -72,6 +96,8 @@ fn without_port(address: &str) -> &str {
 #[derive(Debug, Default)]
 pub(super) struct Connections {
     connections: Vec<Option<ConnectionText>>,
+    /// Where requests go that nobody answers on a connection, whether that has ever been open or not.
+    alternatives: Vec<Option<ConnectionId>>,
 }
 
 /// How many connections there may be: a number beyond is a mistake of the driver's.
@@ -87,7 +113,11 @@ impl Connections {
             self.connections.resize_with(place + 1, || None);
         }
         if let Some(known) = self.connections.get_mut(place) {
-            *known = Some(ConnectionText::new(connection));
+            let newest = known.as_ref().map_or(NOBODY, |known| known.newest);
+            *known = Some(ConnectionText {
+                newest,
+                ..ConnectionText::new(connection)
+            });
         }
     }
 
@@ -95,8 +125,44 @@ impl Connections {
         self.connections.get(id.0 as usize)?.as_ref()
     }
 
+    pub(super) fn get_mut(&mut self, id: ConnectionId) -> Option<&mut ConnectionText> {
+        self.connections.get_mut(id.0 as usize)?.as_mut()
+    }
+
+    pub(super) fn set_alternative(&mut self, id: ConnectionId, alternative: ConnectionId) {
+        let place = id.0 as usize;
+        if place >= MAXIMUM_CONNECTIONS {
+            return;
+        }
+        if self.alternatives.len() <= place {
+            self.alternatives.resize(place + 1, None);
+        }
+        if let Some(known) = self.alternatives.get_mut(place) {
+            *known = Some(alternative);
+        }
+    }
+
+    /// The other connection for what nobody answers on one, where it is open.
+    pub(super) fn alternative(&self, id: ConnectionId) -> Option<ConnectionId> {
+        let alternative = *self.alternatives.get(id.0 as usize)?;
+        alternative.filter(|alternative| self.is_open(*alternative))
+    }
+
+    /// By which connection goes what begins now: by this one, or the other while it is not open. One that is lost
+    /// is told, one that has never been is not.
+    pub(super) fn way(&self, id: ConnectionId) -> Option<ConnectionId> {
+        if self.is_open(id) {
+            return Some(id);
+        }
+        self.alternative(id).or(self.get(id).map(|_| id))
+    }
+
+    fn is_open(&self, id: ConnectionId) -> bool {
+        self.get(id).is_some_and(|connection| !connection.is_lost)
+    }
+
     pub(super) fn lose(&mut self, id: ConnectionId) {
-        if let Some(Some(connection)) = self.connections.get_mut(id.0 as usize) {
+        if let Some(connection) = self.get_mut(id) {
             connection.is_lost = true;
         }
     }

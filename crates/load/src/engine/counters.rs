@@ -32,6 +32,10 @@ pub struct Counters {
     /// 2xx of further callees of forked INVITEs, whose dialogs were acknowledged and ended; repetitions
     /// included.
     pub forked_answers: u64,
+    /// Requests sent to a place that a 3xx had named.
+    pub redirections: u64,
+    /// Requests sent by another connection, because nobody had answered on theirs or with 503.
+    pub failovers: u64,
     /// Requests that belong to no run and begin none; answered as RFC 3261 has it, but for ACK.
     pub stray_requests: u64,
     /// Requests dropped because there were as many runs as are allowed.
@@ -57,6 +61,8 @@ impl AddAssign for Counters {
         self.malformed += other.malformed;
         self.stray_responses += other.stray_responses;
         self.forked_answers += other.forked_answers;
+        self.failovers += other.failovers;
+        self.redirections += other.redirections;
         self.stray_requests += other.stray_requests;
         self.refused_by_limit += other.refused_by_limit;
         self.lost_on_purpose += other.lost_on_purpose;

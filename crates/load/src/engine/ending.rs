@@ -1,5 +1,7 @@
 //! How runs end: their records, what they owe their peers, and what is left of them.
 
+use sip::Method;
+
 use super::Engine;
 use super::remnants::{Answered, Remnant};
 use super::run::{Ack, Cancel, ClientState, NOBODY, Run, ServerState, State};
@@ -32,7 +34,7 @@ impl Engine {
         run.notes.outcome = Some(outcome);
         // An answer to a call that has been ended is not repeated any more.
         if run.dialog.is_ended && matches!(run.invited.state, ServerState::Answered(200..300)) {
-            run.invited.stop_timers();
+            run.invited.timers.stop();
         }
         if run.notes.is_in_flight {
             run.notes.is_in_flight = false;
@@ -46,9 +48,24 @@ impl Engine {
         self.write_record(script, index, outcome, ended);
         self.release_user(script, index, outcome, now);
         if outcome == Outcome::Unfinished {
-            return;
+            self.stop_asking(index);
         }
         self.clean_up(script, index, turn);
+    }
+
+    /// What a run that is ended before its time still asks of its peer is not repeated any more, but a BYE or a
+    /// CANCEL. The answer to an INVITE is waited for: it has to be acknowledged, and the call to be ended.
+    fn stop_asking(&mut self, index: u32) {
+        let Some(run) = self.runs.get_mut(index) else {
+            return;
+        };
+        run.invite.timers.repeat_at = Time::NEVER;
+        let ends = matches!(run.other.method, Method::Bye | Method::Cancel);
+        if run.other.is_pending() && !ends {
+            run.other.timers.stop();
+            run.other.state = ClientState::Idle;
+            self.buffers.give_back(&mut run.other.message);
+        }
     }
 
     /// Sends what a run owes its peer: a call that is not wanted any more is cancelled, refused or hung up.
@@ -78,7 +95,7 @@ impl Engine {
         }
         // A BYE has to wait for the ACK (RFC 3261 section 15).
         if matches!(run.invited.state, ServerState::Answered(200..300))
-            && run.invited.give_up_at.is_known()
+            && run.invited.timers.give_up_at.is_known()
         {
             run.notes.is_bye_wanted = true;
             return;
@@ -140,8 +157,10 @@ impl Engine {
                     self.remnants.insert(now, expires, hash, remnant);
                 }
                 (Side::Callee, ..) => {
-                    let answered = answered(run, name);
-                    let remnant = Remnant::Answered(answered);
+                    let dialog = &run.dialog;
+                    let caller = dialog.get(dialog.remote_tag);
+                    let hash = self.hasher.hash_one((dialog.get(dialog.call_id), caller));
+                    let remnant = Remnant::Answered(answered(run, name));
                     self.remnants.insert(now, expires, hash, remnant);
                 }
                 _ => {}
@@ -150,6 +169,7 @@ impl Engine {
         if is_in_table {
             self.remove_from_table(index, hash);
         }
+        self.unlist(index);
         self.runs.release(index, &mut self.buffers);
     }
 

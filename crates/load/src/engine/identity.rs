@@ -87,6 +87,15 @@ impl Identity {
         out.extend_from_slice(&self.suffix);
     }
 
+    /// Whose branch this is, and the number of the transaction, where this engine has written it.
+    pub(super) fn transaction(&self, branch: &[u8]) -> Option<(RunName, u16)> {
+        let numbers = branch.strip_prefix(COOKIE)?.strip_suffix(&self.suffix)?;
+        let dot = memchr::memchr(b'.', numbers)?;
+        let (transaction, run) = (numbers.get(..dot)?, numbers.get(dot + 1..)?);
+        let transaction = u16::try_from(parse_hexadecimal(transaction)?).ok()?;
+        Some((RunName::from_number(parse_hexadecimal(run)?), transaction))
+    }
+
     /// Whose Call-ID this is, where this engine has written it.
     pub(super) fn owner(&self, call_id: &[u8]) -> Option<Owner> {
         let (&letter, rest) = call_id.split_first()?;
@@ -255,6 +264,9 @@ mod tests {
         assert_eq!(identity.tagged(&tag), Some(RUN));
         let branch = written(|out| identity.write_branch(RUN, 3, out));
         assert_eq!(branch, b"z9hG4bK3.70000001f.0123456789abcdef");
+        assert_eq!(identity.transaction(&branch), Some((RUN, 3)));
+        assert_eq!(identity.transaction(&branch[1..]), None);
+        assert_eq!(identity.transaction(b"z9hG4bK.0123456789abcdef"), None);
     }
 
     #[test]

@@ -21,10 +21,8 @@
 //!     engine.handle_timeout(now);
 //!     // 3. what the schedule wants: an arrival that was due at `due`
 //!     engine.begin(now, due, Work { script: call, user, peer });          // Err: counted as not begun
-//!     // 4. what is to be sent, either copied …
+//!     // 4. what is to be sent
 //!     while let Some(outgoing) = engine.poll_transmit(&mut buffer) { … }
-//!     //    … or where it stands, in one piece
-//!     for (connection, octets) in engine.transmits() { … }  engine.clear_transmits();
 //!     // 5. what has ended
 //!     while let Some(record) = engine.poll_record() { statistics.record(&record); }
 //!     // 6. wait for messages, the next arrival, or
@@ -35,8 +33,7 @@
 //! *Users* are numbers. An engine has those of its [`UserRange`]s; user *i* calls user *n + i*, and the
 //! peer may be another engine's. Whose messages those are that come is written in them: the Call-ID of
 //! what this engine has begun and the tag of what it has answered hold the number of the run, so that
-//! neither is looked up in a table. [`Engine::owns`] tells a driver with several workers whose message it
-//! has.
+//! neither is looked up in a table.
 //!
 //! *Connections* are numbers that the driver gives. A user's requests go by the user's connection, an
 //! answer goes by the connection by which the request came. An engine never looks at where a message came
@@ -56,26 +53,35 @@
 //! dropped, one that belongs to nothing is answered and counted, and every table has a bound.
 
 mod actions;
+mod answering;
 mod answers;
 mod authentication;
+mod buffers;
+mod call_ids;
 mod config;
 mod connections;
 mod counters;
 mod ending;
+mod failover;
+mod forks;
 mod identity;
+mod listed;
 mod media;
 mod outbox;
 mod received;
+mod redirection;
 mod remnants;
 mod render;
 mod requests;
 mod responses;
 mod run;
+mod runs;
 mod sending;
 mod steps;
 mod time;
 mod timeouts;
 mod users;
+mod usual;
 mod wheel;
 
 use std::collections::VecDeque;
@@ -83,13 +89,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ahash::RandomState;
-use hashbrown::{HashMap, HashTable};
+use hashbrown::HashMap;
 use rand::Rng;
 use rand_chacha::ChaCha12Rng;
 use sip::Method;
 
 use crate::record::{Failure, Outcome, Record, Side};
-use crate::script::{First, Kind, Script, ScriptId, Template};
+use crate::script::{First, Kind, Script, ScriptId, Template, builtin};
 
 pub use config::{
     Connection, ConnectionId, Directory, EngineConfig, Listed, RegistrationPlan, Timers, UserRange,
@@ -97,12 +103,15 @@ pub use config::{
 pub use counters::Counters;
 pub use media::{CallMedia, LocalMedia};
 
+use buffers::Buffers;
+use call_ids::CallIds;
 use connections::Connections;
-use identity::{Identity, Owner};
+use identity::Identity;
 use outbox::Outbox;
 use received::Received;
 use remnants::Remnants;
-use run::{Buffers, NOBODY, Runs, State};
+use run::{NOBODY, State};
+use runs::Runs;
 use steps::Turn;
 use time::{Clock, Moment, Time};
 use users::{Repeat, Users};
@@ -128,7 +137,7 @@ pub struct Engine {
     users: Users,
     runs: Runs,
     /// Runs that are found by their Call-ID.
-    by_call_id: HashTable<u32>,
+    by_call_id: CallIds,
     wheel: Wheel,
     remnants: Remnants,
     buffers: Buffers,
@@ -175,7 +184,7 @@ pub enum NotBegun {
     /// The user is not one of this engine's.
     #[error("no such user")]
     NoSuchUser,
-    /// The user has no connection, or it has been lost.
+    /// The user has not had a connection yet.
     #[error("the user has no connection")]
     NotConnected,
     /// A registration of this user is under way.
@@ -191,9 +200,15 @@ pub enum NotBegun {
 pub struct Outgoing {
     /// Which way.
     pub connection: ConnectionId,
+    /// Whose it is: messages that have the same number here are to leave in their order, those of other
+    /// numbers in any.
+    pub run: u32,
     /// How many octets were appended to the buffer.
     pub length: usize,
 }
+
+/// How many runs, and users, of whom something is due have their turn before messages are sent.
+const DUE_AT_ONCE: usize = 256;
 
 /// How much is remembered of runs that are over, as a multiple of how many there may be.
 const REMNANTS_PER_RUN: usize = 2;
@@ -221,14 +236,14 @@ impl Engine {
             users: Users::new(&config.users),
             own: Arc::new(Own {
                 ack: Template::parse(OWN_ACK).ok(),
-                bye: Template::parse(OWN_BYE).ok(),
+                bye: Template::parse(builtin::BYE_OF_EITHER).ok(),
             }),
             scripts: Vec::new(),
             waiting: Vec::new(),
             registering: None,
             connections: Connections::default(),
             runs: Runs::default(),
-            by_call_id: HashTable::new(),
+            by_call_id: CallIds::default(),
             wheel: Wheel::new(),
             buffers: Buffers::default(),
             scratch: Vec::new(),
@@ -308,42 +323,50 @@ impl Engine {
         self.let_return(moment.now);
     }
 
-    /// Takes in that a connection is lost: what waits for an answer on it fails (RFC 3261 section
-    /// 8.1.3.1), and its users begin nothing more until it is [set](Engine::set_connection) again. Calls
-    /// that are held go on.
+    /// Takes in that a connection is lost, which only those of reliable transports can be: what waits for an
+    /// answer on it fails (RFC 3261 section 8.1.3.1), and so does what its users begin until it is
+    /// [set](Engine::set_connection) again, but where it has an [alternative](Engine::set_alternative) that is open.
+    /// Calls that are held go on.
     pub fn handle_connection_lost(&mut self, now: Instant, connection: ConnectionId) {
         let now = self.clock.time(now);
         self.connections.lose(connection);
-        for index in 0..self.runs.places() {
+        for index in self.waiting_on(connection) {
             let Some(run) = self.runs.get_mut(index) else {
                 continue;
             };
-            let waits = run.invite.is_pending() || run.other.is_pending();
-            if run.connection != connection || !waits {
-                continue;
-            }
+            let is_invite = run.invite.is_pending();
             for client in [&mut run.invite, &mut run.other] {
                 if client.is_pending() {
-                    client.stop_timers();
+                    client.timers.stop();
                     client.state = run::ClientState::Idle;
                 }
             }
-            let outcome = Outcome::Failed(Failure::ConnectionLost);
             if let Some(script) = self.script_of(index) {
-                self.finish(&script, index, outcome, &Turn::at(now));
+                let turn = Turn::at(now);
+                if !self.fail_over_lost(&script, index, is_invite, &turn) {
+                    let outcome = Outcome::Failed(Failure::ConnectionLost);
+                    self.finish(&script, index, outcome, &turn);
+                }
                 self.settle(&script, index, now);
             }
         }
         self.let_return(now);
     }
 
-    /// Does what is due.
+    /// Does what is due; where that is much a part of it, so that what it has to say is sent meanwhile: then
+    /// [`next_timeout`](Engine::next_timeout) says that there is more.
     pub fn handle_timeout(&mut self, now: Instant) {
         let now = self.clock.time(now);
-        while let Some(index) = self.wheel.pop_due(now) {
+        for _ in 0..DUE_AT_ONCE {
+            let Some(index) = self.wheel.pop_due(now) else {
+                break;
+            };
             self.handle_due_run(index, now);
         }
-        while let Some(place) = self.users.pop_due(now) {
+        for _ in 0..DUE_AT_ONCE {
+            let Some(place) = self.users.pop_due(now) else {
+                break;
+            };
             self.handle_due_user(place, now);
         }
         self.let_return(now);
@@ -439,58 +462,28 @@ impl Engine {
         self.returning.clear();
     }
 
-    /// Forgets everything that is under way and leaves a record of each, as unfinished. Nothing is sent.
-    pub fn abandon(&mut self, now: Instant) {
+    /// Ends everything that is under way and leaves a record of each, as unfinished. Peers are told: calls are
+    /// hung up, cancelled or refused, and [`runs`](Engine::runs) counts those that still wait for what peers say
+    /// to that.
+    pub fn end_all(&mut self, now: Instant) {
         let now = self.clock.time(now);
         self.stop_repeating();
         for index in 0..self.runs.places() {
             if let Some(script) = self.script_of(index) {
                 self.finish(&script, index, Outcome::Unfinished, &Turn::at(now));
-                self.release(index, now);
+                self.settle(&script, index, now);
             }
         }
     }
 
     /// Appends the next message that is to be sent to a buffer.
     pub fn poll_transmit(&mut self, into: &mut Vec<u8>) -> Option<Outgoing> {
-        let (connection, length) = self.outbox.poll(into)?;
-        Some(Outgoing { connection, length })
-    }
-
-    /// All messages that are to be sent, in their order, where they stand; they stand one behind the other
-    /// in one piece of memory.
-    pub fn transmits(&self) -> impl Iterator<Item = (ConnectionId, &[u8])> {
-        self.outbox.iter()
-    }
-
-    /// Forgets the messages that are to be sent, because they have been.
-    pub fn clear_transmits(&mut self) {
-        self.outbox.clear();
+        self.outbox.poll(into)
     }
 
     /// What became of the next attempt that has ended.
     pub fn poll_record(&mut self) -> Option<Record> {
         self.records.pop_front()
-    }
-
-    /// Whether a message is about a run, a registration or a call of this engine: by the Call-ID, or the
-    /// tag of To. A request that begins something new is nobody's.
-    pub fn owns(&self, octets: &[u8]) -> bool {
-        let Ok(message) = Received::read(octets) else {
-            return false;
-        };
-        let tag = match message.method() {
-            Some(_) => message.tag_of_to(),
-            None => message.tag_of_from(),
-        };
-        match tag.and_then(|tag| self.identity.tagged(tag)) {
-            Some(_) => true,
-            None if self.find_in_table(message.call_id).is_some() => true,
-            None => match self.identity.owner(message.call_id) {
-                Some(Owner::Run(_) | Owner::User(_)) => message.method().is_none() || tag.is_some(),
-                None => false,
-            },
-        }
     }
 
     /// Attempts under way that our users have begun, registrations apart: what a limit of calls is about.
@@ -506,6 +499,14 @@ impl Engine {
     /// Users whose registration stands.
     pub fn registered_users(&self) -> u32 {
         self.users.registered()
+    }
+
+    /// Whether a user's registration stands.
+    pub fn is_registered(&self, user: u32) -> bool {
+        let place = self.users.place(user);
+        place
+            .and_then(|place| self.users.get(place))
+            .is_some_and(|user| user.is_registered)
     }
 
     /// Users of this engine.
@@ -564,11 +565,9 @@ impl Engine {
         }
         let is_registration = *script.kind() == Kind::Registration;
         let user = self.users.get(place).ok_or(NotBegun::NoSuchUser)?;
-        let connection = user.connection().ok_or(NotBegun::NotConnected)?;
-        let known = self.connections.get(connection);
-        if known.is_none_or(|connection| connection.is_lost) {
-            return Err(NotBegun::NotConnected);
-        }
+        let own = user.connection().ok_or(NotBegun::NotConnected)?;
+        // Where it has been lost the first request cannot be sent, which is the peer's doing: the attempt fails.
+        let connection = self.connections.way(own).ok_or(NotBegun::NotConnected)?;
         if is_registration && user.registering != NOBODY {
             return Err(NotBegun::Busy);
         }
@@ -590,6 +589,7 @@ impl Engine {
         run.user_number = user_number;
         run.peer_number = peer;
         run.connection = connection;
+        self.counters.failovers += u64::from(connection != own);
         run.number = self.begun;
         run.times.due = due;
         run.times.begun = now;
@@ -602,6 +602,7 @@ impl Engine {
         run.notes.is_in_flight = !matches!(cause, Cause::Upkeep { .. });
         run.dialog.prepare(&mut self.buffers);
         self.in_flight += usize::from(run.notes.is_in_flight);
+        self.list(index);
         if is_registration && let Some(user) = self.users.get_mut(place) {
             user.registering = index;
         }
@@ -636,20 +637,6 @@ From: {local_party}
 To: {remote_party}
 Call-ID: {call_id}
 CSeq: {cseq} ACK
-Content-Length: 0
-
-";
-
-/// The BYE of a call that the script does not care for any more.
-const OWN_BYE: &str = "\
-BYE {target} SIP/2.0
-Via: SIP/2.0/{transport} {local_address};branch={branch}
-Max-Forwards: 70
-{routes}
-From: {local_party}
-To: {remote_party}
-Call-ID: {call_id}
-CSeq: {cseq} BYE
 Content-Length: 0
 
 ";

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::Outgoing;
 use super::config::ConnectionId;
 
 /// Messages that are to be sent.
@@ -16,6 +17,8 @@ pub(super) struct Outbox {
 #[derive(Debug)]
 struct Entry {
     connection: ConnectionId,
+    /// The place of the run that has written it.
+    run: u32,
     range: Range<usize>,
 }
 
@@ -26,9 +29,13 @@ impl Outbox {
     }
 
     /// The message written since `start` goes this way.
-    pub(super) fn finish(&mut self, start: usize, connection: ConnectionId) {
+    pub(super) fn finish(&mut self, start: usize, connection: ConnectionId, run: u32) {
         let range = start..self.octets.len();
-        self.queue.push(Entry { connection, range });
+        self.queue.push(Entry {
+            connection,
+            run,
+            range,
+        });
     }
 
     /// The message written since `start` does not go anywhere.
@@ -47,7 +54,7 @@ impl Outbox {
     }
 
     /// The next message.
-    pub(super) fn poll(&mut self, into: &mut Vec<u8>) -> Option<(ConnectionId, usize)> {
+    pub(super) fn poll(&mut self, into: &mut Vec<u8>) -> Option<Outgoing> {
         let Some(entry) = self.queue.get(self.taken) else {
             self.clear();
             return None;
@@ -55,20 +62,15 @@ impl Outbox {
         self.taken += 1;
         let octets = self.octets.get(entry.range.clone()).unwrap_or_default();
         into.extend_from_slice(octets);
-        Some((entry.connection, octets.len()))
-    }
-
-    /// All messages that have not been taken.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (ConnectionId, &[u8])> {
-        let rest = self.queue.get(self.taken..).unwrap_or_default();
-        rest.iter().map(|entry| {
-            let octets = self.octets.get(entry.range.clone());
-            (entry.connection, octets.unwrap_or_default())
+        Some(Outgoing {
+            connection: entry.connection,
+            run: entry.run,
+            length: octets.len(),
         })
     }
 
     /// Forgets all messages.
-    pub(super) fn clear(&mut self) {
+    fn clear(&mut self) {
         self.octets.clear();
         self.queue.clear();
         self.taken = 0;

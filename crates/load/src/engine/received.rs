@@ -2,11 +2,13 @@
 
 use sip::{Method, Name, Scan, StartLine};
 
+use super::usual;
+
 /// Fields of one name that are kept where they are found. More than these are looked for again.
 const KEPT_FIELDS: usize = 4;
 
 /// A message that has come. Everything is borrowed from its octets.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Received<'a> {
     pub(super) octets: &'a [u8],
     pub(super) start: StartLine<'a>,
@@ -27,14 +29,14 @@ pub(super) struct Received<'a> {
 }
 
 /// The values of the fields of a name.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fields<'a> {
     kept: [&'a [u8]; KEPT_FIELDS],
     count: usize,
 }
 
 impl<'a> Fields<'a> {
-    fn push(&mut self, value: &'a [u8]) {
+    pub(super) fn push(&mut self, value: &'a [u8]) {
         if let Some(place) = self.kept.get_mut(self.count) {
             *place = value;
         }
@@ -57,7 +59,17 @@ pub(super) struct Unreadable;
 impl<'a> Received<'a> {
     /// Reads a message. It has to have what every message has to have (RFC 3261 section 8.1.1): Via, From,
     /// To, Call-ID and CSeq, and in a request the CSeq's method has to be that of the request.
+    #[inline]
     pub(super) fn read(octets: &'a [u8]) -> Result<Received<'a>, Unreadable> {
+        match usual::read(octets) {
+            Some(received) => Ok(received),
+            None => Received::scan(octets),
+        }
+    }
+
+    /// Reads a message however it is written.
+    #[inline(never)]
+    pub(super) fn scan(octets: &'a [u8]) -> Result<Received<'a>, Unreadable> {
         let line_ends = octets
             .iter()
             .position(|octet| !matches!(octet, b'\r' | b'\n'))
@@ -150,9 +162,23 @@ impl<'a> Received<'a> {
 
     /// The branch of the topmost Via; nothing where it has none.
     pub(super) fn branch(&self) -> &'a [u8] {
+        parameter_of_list(self.top_via(), b"branch").unwrap_or_default()
+    }
+
+    /// Who has sent a request, as the topmost Via has it: host and port.
+    pub(super) fn sent_by(&self) -> &'a [u8] {
+        let via = self.top_via();
+        let end = memchr::memchr(b';', via).unwrap_or(via.len());
+        let sent = via.get(..end).unwrap_or_default().trim_ascii_end();
+        let begin = sent.iter().rposition(u8::is_ascii_whitespace);
+        sent.get(begin.map_or(0, |space| space + 1)..)
+            .unwrap_or_default()
+    }
+
+    fn top_via(&self) -> &'a [u8] {
         let via = self.vias.first().unwrap_or_default();
         let end = memchr::memchr(b',', via).unwrap_or(via.len());
-        parameter_of_list(via.get(..end).unwrap_or_default(), b"branch").unwrap_or_default()
+        via.get(..end).unwrap_or_default()
     }
 
     /// The URI of the first Contact.
@@ -192,24 +218,28 @@ impl<'a> Received<'a> {
 }
 
 /// A parameter of a From, To or Contact: outside of the angle brackets.
-pub(super) fn parameter<'a>(value: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+pub(super) fn parameter<'a, const N: usize>(value: &'a [u8], name: &[u8; N]) -> Option<&'a [u8]> {
     let from = memchr::memrchr(b'>', value).map_or(0, |bracket| bracket + 1);
     parameter_of_list(value.get(from..)?, name)
 }
 
 /// A parameter behind a semicolon, in any case.
-fn parameter_of_list<'a>(value: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+fn parameter_of_list<'a, const N: usize>(value: &'a [u8], name: &[u8; N]) -> Option<&'a [u8]> {
     let mut rest = value;
     loop {
-        let semicolon = rest.iter().position(|&octet| octet == b';')?;
+        // Most parameters are behind nothing else.
+        let semicolon = match rest.first()? {
+            b';' => 0,
+            _ => memchr::memchr(b';', rest)?,
+        };
         rest = rest.get(semicolon + 1..)?;
         if let [b' ' | b'\t' | b'\r' | b'\n', ..] = rest {
             rest = rest.trim_ascii_start();
         }
-        let Some((found, mut value)) = rest.split_at_checked(name.len()) else {
+        let Some((found, mut value)) = rest.split_first_chunk::<N>() else {
             continue;
         };
-        if !found.eq_ignore_ascii_case(name) {
+        if found != name && !found.eq_ignore_ascii_case(name) {
             continue;
         }
         if let [b' ' | b'\t' | b'\r' | b'\n', ..] = value {
@@ -221,24 +251,20 @@ fn parameter_of_list<'a>(value: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
         if let [b' ' | b'\t' | b'\r' | b'\n', ..] = value {
             value = value.trim_ascii_start();
         }
-        let end = value
-            .iter()
-            .position(|&octet| ENDS_VALUE[usize::from(octet)]);
-        return value.get(..end.unwrap_or(value.len()));
+        return value.get(..end_of_value(value));
     }
 }
 
-/// What ends the value of a parameter.
-const ENDS_VALUE: [bool; 256] = {
-    let mut table = [false; 256];
-    let ends = b";, \t\r\n";
-    let mut at = 0;
-    while at < ends.len() {
-        table[ends[at] as usize] = true;
-        at += 1;
-    }
-    table
-};
+/// Where the value of a parameter ends: sixteen octets are looked at together, since most values are longer.
+fn end_of_value(value: &[u8]) -> usize {
+    let ends = |octet: u8| matches!(octet, b';' | b',' | b' ' | b'\t' | b'\r' | b'\n');
+    let (chunks, _) = value.as_chunks::<16>();
+    let any = |chunk: &&[u8; 16]| chunk.iter().fold(false, |any, octet| any | ends(*octet));
+    let clean = 16 * chunks.iter().take_while(|chunk| !any(chunk)).count();
+    let rest = value.get(clean..).unwrap_or_default();
+    let end = rest.iter().position(|octet| ends(*octet));
+    clean + end.unwrap_or(rest.len())
+}
 
 /// The URI of an address: what is in angle brackets, or all before the parameters.
 pub(super) fn address_uri(value: &[u8]) -> Option<&[u8]> {
@@ -299,6 +325,7 @@ mod tests {
             (17, &Method::Invite)
         );
         assert_eq!(received.branch(), b"z9hG4bK1");
+        assert_eq!(received.sent_by(), b"a");
         assert_eq!(received.tag_of_from(), Some(&b"1"[..]));
         assert_eq!(received.tag_of_to(), Some(&b"2"[..]));
         assert_eq!(received.contact_uri(), Some(&b"sip:b@1.2.3.4:5070;lr"[..]));

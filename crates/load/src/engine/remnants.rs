@@ -39,7 +39,7 @@ pub(super) struct Answered {
     pub(super) status: u16,
 }
 
-/// Remnants by the hash of their Call-IDs.
+/// Remnants by the hash of their Call-IDs, with the caller's tag where we were called.
 #[derive(Debug)]
 pub(super) struct Remnants {
     by_call_id: HashMap<u64, (Time, Remnant), ahash::RandomState>,

@@ -5,11 +5,12 @@ use rand_chacha::ChaCha12Rng;
 use sip::{Method, Name};
 
 use super::authentication::Challenged;
-use super::config::EngineConfig;
+use super::config::{Directory, EngineConfig};
 use super::connections::ConnectionText;
 use super::identity::{Identity, RunName, write_decimal};
 use super::media::LocalMedia;
-use super::received::Received;
+use super::received::{Received, address_uri};
+use super::responses::list;
 use super::run::{NOBODY, Run};
 use super::time::Time;
 use crate::record::Side;
@@ -33,6 +34,15 @@ pub(super) struct Scene<'a> {
     pub(super) step: StepNumber,
     pub(super) now: Time,
     pub(super) media: Option<LocalMedia>,
+}
+
+/// What is written for.
+#[derive(Clone, Copy)]
+pub(super) struct Occasion<'a> {
+    pub(super) kind: &'a Kind,
+    pub(super) name: RunName,
+    pub(super) media: Option<LocalMedia>,
+    pub(super) now: Time,
 }
 
 /// What is used up by writing.
@@ -128,6 +138,38 @@ fn write_pieces(
         }
     }
     length_at
+}
+
+impl<'a> Scene<'a> {
+    /// What a run is about where nothing is answered: with the numbers of its last request.
+    pub(super) fn of(
+        run: &'a Run,
+        occasion: Occasion<'a>,
+        (identity, config): (&'a Identity, &'a EngineConfig),
+        connection: &'a ConnectionText,
+    ) -> Scene<'a> {
+        let Occasion {
+            kind,
+            name,
+            media,
+            now,
+        } = occasion;
+        Scene {
+            run,
+            name,
+            kind,
+            identity,
+            config,
+            connection,
+            last: None,
+            answered: None,
+            cseq: run.cseq,
+            branch: run.branches,
+            step: run.step,
+            now,
+            media,
+        }
+    }
 }
 
 impl Scene<'_> {
@@ -258,18 +300,28 @@ impl Scene<'_> {
     }
 
     fn write_contact(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"sip:");
-        if self.run.user_number != 0 {
-            self.write_user(out);
-            out.push(b'@');
-        }
-        out.extend_from_slice(self.connection.local().as_bytes());
-        out.extend_from_slice(b";transport=");
-        let transport = self.connection.connection.transport;
-        out.extend_from_slice(transport.uri_parameter().as_bytes());
+        let directory = &self.config.directory;
+        write_contact(directory, self.run.user_number, self.connection, out);
     }
 
+    /// The Request-URI within a dialog: the peer's Contact, but where the first proxy is a strict router (RFC 3261
+    /// section 12.2.1.1).
     fn write_target(&self, out: &mut Vec<u8>) {
+        let dialog = &self.run.dialog;
+        match dialog.is_strict {
+            true => {
+                let first = dialog
+                    .get(dialog.routes)
+                    .split(|octet| *octet == b'\r')
+                    .next();
+                let proxy = first.and_then(address_uri);
+                out.extend_from_slice(proxy.unwrap_or_default());
+            }
+            false => self.write_remote_target(out),
+        }
+    }
+
+    fn write_remote_target(&self, out: &mut Vec<u8>) {
         let target = self.run.dialog.target;
         if target.is_empty() {
             self.write_address(self.run.peer_number, out);
@@ -288,7 +340,14 @@ impl Scene<'_> {
 
     fn write_routes(&self, out: &mut Vec<u8>) {
         let dialog = &self.run.dialog;
-        if !dialog.routes.is_empty() {
+        if dialog.is_strict {
+            let routes = dialog.get(dialog.routes);
+            let rest = memchr::memchr(b'\n', routes).map_or(routes.len(), |end| end + 1);
+            out.extend_from_slice(routes.get(rest..).unwrap_or_default());
+            out.extend_from_slice(b"Route: <");
+            self.write_remote_target(out);
+            out.extend_from_slice(b">\r\n");
+        } else if !dialog.routes.is_empty() {
             out.extend_from_slice(dialog.get(dialog.routes));
         } else if dialog.remote_tag.is_empty() {
             for route in &self.config.routes {
@@ -344,9 +403,7 @@ impl Scene<'_> {
             return;
         };
         match field {
-            EchoedField::Via => request.each_field(Name::Via, &request.vias, |value| {
-                write_line("Via", value, out);
-            }),
+            EchoedField::Via => write_vias(request, Some(self.connection), out),
             EchoedField::RecordRoute => {
                 request.each_field(Name::RecordRoute, &request.record_routes, |value| {
                     write_line("Record-Route", value, out);
@@ -442,6 +499,97 @@ impl Scene<'_> {
         }
         super::authentication::learn(ink.challenges, response, &username, &password);
     }
+}
+
+/// The address at which a user is reached by a connection.
+pub(super) fn write_contact(
+    directory: &Directory,
+    user_number: u32,
+    connection: &ConnectionText,
+    out: &mut Vec<u8>,
+) {
+    out.extend_from_slice(b"sip:");
+    if user_number != 0 {
+        directory.write_name(user_number, out);
+        out.push(b'@');
+    }
+    out.extend_from_slice(connection.local().as_bytes());
+    out.extend_from_slice(b";transport=");
+    let transport = connection.connection.transport;
+    out.extend_from_slice(transport.uri_parameter().as_bytes());
+}
+
+/// Copies the Via fields of a request into its response. The topmost one tells where the request came from, where
+/// that is another address than it says (RFC 3261 section 18.2.1) or its sender wants to know (RFC 3581 section 4).
+pub(super) fn write_vias(
+    request: &Received<'_>,
+    source: Option<&ConnectionText>,
+    out: &mut Vec<u8>,
+) {
+    let mut source = source;
+    request.each_field(Name::Via, &request.vias, |value| {
+        out.extend_from_slice(b"Via: ");
+        match source.take() {
+            Some(source) => write_top_via(value, request.sent_by(), source, out),
+            None => out.extend_from_slice(value),
+        }
+        out.extend_from_slice(b"\r\n");
+    });
+}
+
+fn write_top_via(value: &[u8], sent_by: &[u8], source: &ConnectionText, out: &mut Vec<u8>) {
+    const RPORT: &[u8] = b"rport";
+    if is_plain(value) && is_sent_from(sent_by, source) {
+        out.extend_from_slice(value);
+        return;
+    }
+    let top = list(value).next().unwrap_or(value);
+    let mut wants_port = false;
+    let mut has_received = false;
+    for (number, piece) in top.split(|octet| *octet == b';').enumerate() {
+        if number > 0 {
+            out.push(b';');
+        }
+        out.extend_from_slice(piece);
+        let name = piece.trim_ascii();
+        if number > 0 && name.eq_ignore_ascii_case(RPORT) {
+            wants_port = true;
+            out.push(b'=');
+            write_decimal(source.connection.remote.port().into(), out);
+        }
+        has_received |= name
+            .get(..9)
+            .is_some_and(|name| name.eq_ignore_ascii_case(b"received="));
+    }
+    if !has_received && (wants_port || !is_sent_from(sent_by, source)) {
+        let address = source.connection.remote.ip().to_canonical();
+        out.extend_from_slice(format!(";received={address}").as_bytes());
+    }
+    out.extend_from_slice(value.get(top.len()..).unwrap_or_default());
+}
+
+/// Whether a Via has no parameter but its branch, and there is one of it.
+fn is_plain(via: &[u8]) -> bool {
+    let Some(parameters) = memchr::memchr(b';', via) else {
+        return false;
+    };
+    let parameters = via.get(parameters + 1..).unwrap_or_default();
+    parameters.starts_with(b"branch=") && memchr::memchr2(b';', b',', parameters).is_none()
+}
+
+/// Whether a Via says what is true of where a request came from.
+fn is_sent_from(sent_by: &[u8], source: &ConnectionText) -> bool {
+    host_of(sent_by).is_some_and(|host| source.is_remote(host))
+}
+
+/// The host of host and port, IPv6 in brackets.
+fn host_of(sent_by: &[u8]) -> Option<&str> {
+    let end = match sent_by {
+        [b'[', ..] => memchr::memchr(b']', sent_by).map(|bracket| bracket + 1),
+        _ => memchr::memchr(b':', sent_by),
+    };
+    let host = sent_by.get(..end.unwrap_or(sent_by.len()))?;
+    std::str::from_utf8(host).ok()
 }
 
 pub(super) fn write_line(name: &str, value: &[u8], out: &mut Vec<u8>) {

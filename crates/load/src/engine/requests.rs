@@ -6,10 +6,10 @@ use super::Engine;
 use super::config::ConnectionId;
 use super::identity::Owner;
 use super::received::{Received, address_uri, user_of};
-use super::responses::{list, write_route};
+use super::responses::{is_strict, list, write_route};
 use super::run::{NOBODY, Run, ServerState, State};
 use super::sending::Which;
-use super::steps::Turn;
+use super::steps::{Turn, find_alternative};
 use super::time::{Moment, Time};
 use crate::record::{Failure, Outcome, Side};
 use crate::script::{Script, ScriptId};
@@ -28,18 +28,21 @@ impl Engine {
             connection: Some(connection),
         };
         let tag = request.tag_of_to();
-        if let Some(index) = self.run_of_request(request, tag) {
+        let transaction = self.transaction(request);
+        let run = self.run_of_request(request, tag, transaction);
+        let anew = |index: &u32| self.begins_anew(*index, request, tag, transaction);
+        if let Some(index) = run.filter(|index| !anew(index)) {
             if let Some(script) = self.script_of(index) {
-                self.handle_request_of(&script, index, request, method, &turn);
+                self.handle_request_of(&script, index, request, method, transaction, &turn);
                 self.settle(&script, index, moment.now);
             }
             return;
         }
         if tag.is_none()
             && let Some(script) = self.script_for(method)
-            && !self.is_remembered(moment.now, request)
+            && !self.is_remembered(moment.now, request, transaction)
         {
-            self.begin_callee(script, request, &turn);
+            self.begin_callee(script, request, transaction, &turn);
             return;
         }
         self.answer_stray(moment, request, connection);
@@ -47,24 +50,82 @@ impl Engine {
 
     /// The run that a request is for: by our tag in To, or by the Call-ID of what has no tag yet or one that
     /// the script has written.
-    fn run_of_request(&self, request: &Received<'_>, tag: Option<&[u8]>) -> Option<u32> {
+    fn run_of_request(
+        &self,
+        request: &Received<'_>,
+        tag: Option<&[u8]>,
+        transaction: u64,
+    ) -> Option<u32> {
         let Some(tag) = tag else {
-            return self.find_in_table(request.call_id);
+            return self.run_of_caller(request, transaction);
         };
         if let Some(name) = self.identity.tagged(tag) {
             return self.runs.find(name);
         }
         let own_tag = self.hasher.hash_one(tag) | 1;
-        let is_it = |index: &u32| {
-            self.runs
-                .get(*index)
-                .is_some_and(|run| run.dialog.own_tag == own_tag)
-        };
-        let in_table = self.find_in_table(request.call_id).filter(is_it);
+        let is_it = |run: &Run| run.dialog.own_tag == own_tag;
+        let in_table = self.find_in_table(request.call_id, is_it);
         in_table.or_else(|| match self.identity.owner(request.call_id) {
-            Some(Owner::Run(name)) => self.runs.find(name).filter(is_it),
+            Some(Owner::Run(name)) => {
+                let run = self.runs.find(name);
+                run.filter(|index| self.runs.get(*index).is_some_and(is_it))
+            }
             _ => None,
         })
+    }
+
+    /// The run that a request without a tag in To is for: the one whose transaction it belongs to (RFC 3261
+    /// section 17.2.3), one that the same caller has begun, or one that waits for it. A Call-ID alone says little: two calls have the
+    /// same one where a request comes back to where it was.
+    fn run_of_caller(&self, request: &Received<'_>, transaction: u64) -> Option<u32> {
+        // Nobody has used most of them.
+        let hash = self.hash(request.call_id);
+        self.by_call_id.find(hash, |_| true)?;
+        let is_its = |run: &Run| {
+            let servers = [
+                (run.invited.state, run.invited.branch),
+                (run.asked.state, run.asked.branch),
+            ];
+            servers
+                .iter()
+                .any(|(state, branch)| *state != ServerState::Idle && *branch == transaction)
+        };
+        let caller = request.tag_of_from().unwrap_or_default();
+        let no_tag = self.hasher.hash_one(&b""[..]) | 1;
+        let is_same_caller = |run: &Run| match run.side {
+            Side::Callee => run.dialog.get(run.dialog.remote_tag) == caller,
+            // A script that has called without a tag, as RFC 2543 had it.
+            Side::Caller => run.dialog.own_tag == no_tag,
+        };
+        // A script may want several requests that have nothing else in common.
+        let waits = |run: &Run| {
+            let script = self.scripts.get(usize::from(run.script));
+            script.is_some_and(|script| find_alternative(script, run, request).is_some())
+        };
+        self.find_in_table(request.call_id, is_its)
+            .or_else(|| self.find_in_table(request.call_id, is_same_caller))
+            .or_else(|| self.find_in_table(request.call_id, waits))
+    }
+
+    /// Whether a request is not for the run of the same caller, but begins another one: it has no tag in To, is
+    /// no repetition, and the run does not wait for it.
+    fn begins_anew(
+        &self,
+        index: u32,
+        request: &Received<'_>,
+        tag: Option<&[u8]>,
+        transaction: u64,
+    ) -> bool {
+        let Some(run) = self.runs.get(index) else {
+            return false;
+        };
+        tag.is_none()
+            && self.script_for(&request.cseq_method).is_some()
+            && matches!(placement(run, request, transaction), Placement::New)
+            && self
+                .scripts
+                .get(usize::from(run.script))
+                .is_none_or(|script| !self.is_expected(script, index, request))
     }
 
     /// The script that waits for a request of a method.
@@ -75,8 +136,8 @@ impl Engine {
     }
 
     /// Whether a request is one that has been answered by a run that is over.
-    fn is_remembered(&self, now: Time, request: &Received<'_>) -> bool {
-        let hash = self.hash(request.call_id);
+    fn is_remembered(&self, now: Time, request: &Received<'_>, transaction: u64) -> bool {
+        let hash = self.hash_of_caller(request);
         let Some(super::remnants::Remnant::Answered(answered)) = self.remnants.get(now, hash)
         else {
             return false;
@@ -84,11 +145,17 @@ impl Engine {
         if request.cseq_method == Method::Invite {
             return answered.invite == Some(request.cseq);
         }
-        answered.cseq == request.cseq && answered.branch == self.hash(request.branch())
+        answered.cseq == request.cseq && answered.branch == transaction
     }
 
     /// A request begins a run.
-    fn begin_callee(&mut self, script_id: ScriptId, request: &Received<'_>, turn: &Turn<'_>) {
+    fn begin_callee(
+        &mut self,
+        script_id: ScriptId,
+        request: &Received<'_>,
+        transaction: u64,
+        turn: &Turn<'_>,
+    ) {
         let (Some(script), Some(connection)) = (self.script(script_id), turn.connection) else {
             return;
         };
@@ -97,7 +164,6 @@ impl Engine {
             return;
         }
         let hash = self.hash(request.call_id);
-        let branch = self.hash(request.branch());
         let user_number = self.number_of(request.uri().and_then(user_of));
         let peer_number = self.number_of(address_uri(request.from).and_then(user_of));
         let user = self.users.place(user_number).unwrap_or(NOBODY);
@@ -131,7 +197,8 @@ impl Engine {
         run.notes.is_first_turn = true;
         run.dialog.prepare(&mut self.buffers);
         learn_caller(run, request);
-        note_request(run, request, branch);
+        note_request(run, request, transaction);
+        self.list(index);
         self.insert_in_table(index, hash);
         self.begin_media(&script, index, Side::Callee);
         self.describe_media(index, request.body);
@@ -149,9 +216,9 @@ impl Engine {
         index: u32,
         request: &Received<'_>,
         method: &Method,
+        branch: u64,
         turn: &Turn<'_>,
     ) {
-        let branch = self.hash(request.branch());
         match method {
             Method::Ack => self.handle_ack(script, index, request, turn),
             Method::Cancel => self.handle_cancel(script, index, request, turn),
@@ -171,6 +238,12 @@ impl Engine {
                     Placement::Old => self.answer_now(index, request, 500, turn),
                     Placement::New => {
                         note_request(run, request, branch);
+                        let is_others = request.tag_of_from().unwrap_or_default()
+                            != run.dialog.get(run.dialog.remote_tag);
+                        if run.side == Side::Callee && !run.dialog.is_confirmed && is_others {
+                            // It is this one that may begin a dialog.
+                            learn_caller(run, request);
+                        }
                         if *method == Method::Bye && !run.times.bye.is_known() {
                             run.times.bye = turn.moment.received;
                             run.notes.is_bye_from_peer = true;
@@ -219,7 +292,7 @@ impl Engine {
             return;
         }
         run.invited.state = ServerState::Acknowledged(status);
-        run.invited.stop_timers();
+        run.invited.timers.stop();
         self.buffers.give_back(&mut run.invited.response);
         if !run.times.acknowledged.is_known() {
             run.times.acknowledged = turn.moment.received;
@@ -256,7 +329,11 @@ impl Engine {
         let Some(run) = self.runs.get(index) else {
             return;
         };
-        if run.invited.state == ServerState::Idle || run.invited.cseq != request.cseq {
+        // It has the branch of what it cancels.
+        let is_its = run.invited.state != ServerState::Idle
+            && run.invited.cseq == request.cseq
+            && run.invited.branch == self.transaction(request);
+        if !is_its {
             self.answer_now(index, request, 481, turn);
             return;
         }
@@ -329,11 +406,11 @@ impl Engine {
             .is_some_and(|connection| connection.is_unreliable());
         run.invited.state = ServerState::Answered(status);
         run.invited.written = Some(written);
-        run.invited.interval = timers.t1;
+        run.invited.timers.interval = timers.t1;
         if is_unreliable && self.config.is_repeating {
-            run.invited.repeat_at = now.after(timers.t1);
+            run.invited.timers.repeat_at = now.after(timers.t1);
         }
-        run.invited.give_up_at = now.after(timers.give_up);
+        run.invited.timers.give_up_at = now.after(timers.give_up);
     }
 
     /// Answers a request of a run that no step expects.
@@ -376,31 +453,42 @@ impl Engine {
         }
     }
 
-    /// The run that a Call-ID is filed under.
-    pub(super) fn find_in_table(&self, call_id: &[u8]) -> Option<u32> {
+    /// The run that is filed under a Call-ID, of those that are looked for.
+    pub(super) fn find_in_table(
+        &self,
+        call_id: &[u8],
+        is_it: impl Fn(&Run) -> bool,
+    ) -> Option<u32> {
         let hash = self.hash(call_id);
-        self.by_call_id
-            .find(hash, |index| {
-                self.runs.get(*index).is_some_and(|run| {
-                    run.call_id_hash == hash && run.dialog.get(run.dialog.call_id) == call_id
-                })
+        self.by_call_id.find(hash, |index| {
+            self.runs.get(index).is_some_and(|run| {
+                run.call_id_hash == hash
+                    && run.dialog.get(run.dialog.call_id) == call_id
+                    && is_it(run)
             })
-            .copied()
+        })
     }
 
     /// Files a run under the hash of its Call-ID.
     pub(super) fn insert_in_table(&mut self, index: u32, hash: u64) {
-        let runs = &self.runs;
-        self.by_call_id.insert_unique(hash, index, |index| {
-            runs.get(*index).map_or(0, |run| run.call_id_hash)
-        });
+        self.by_call_id.insert(hash, index);
     }
 
     /// Takes a run out of the table.
     pub(super) fn remove_from_table(&mut self, index: u32, hash: u64) {
-        if let Ok(entry) = self.by_call_id.find_entry(hash, |found| *found == index) {
-            entry.remove();
-        }
+        self.by_call_id.remove(hash, index);
+    }
+
+    /// What tells a request's transaction from all others: its branch, and who has sent it (RFC 3261 section
+    /// 17.2.3).
+    pub(super) fn transaction(&self, request: &Received<'_>) -> u64 {
+        self.hasher.hash_one((request.sent_by(), request.branch()))
+    }
+
+    /// What tells a caller's call from all others.
+    pub(super) fn hash_of_caller(&self, request: &Received<'_>) -> u64 {
+        let caller = request.tag_of_from().unwrap_or_default();
+        self.hasher.hash_one((request.call_id, caller))
     }
 
     /// The hash of a text from the network.
@@ -447,7 +535,7 @@ fn note_request(run: &mut Run, request: &Received<'_>, branch: u64) {
         run.invited.branch = branch;
         run.invited.written = None;
         run.invited.response.clear();
-        run.invited.stop_timers();
+        run.invited.timers.stop();
     } else {
         run.asked.state = ServerState::Proceeding;
         run.asked.cseq = request.cseq;
@@ -477,6 +565,7 @@ fn learn_caller(run: &mut Run, request: &Received<'_>) {
                 }
             });
         });
+        dialog.is_strict = is_strict(dialog.get(dialog.routes));
     }
     dialog.fix();
 }

@@ -1,16 +1,16 @@
 //! Responses: to which request of which run they belong, and what follows from them.
 
-use sip::{Method, Name, ScannedField};
+use sip::{Method, Name, ScannedField, Uri};
 
+use super::Engine;
 use super::config::ConnectionId;
 use super::identity::Owner;
 use super::received::{Received, address_uri, parameter, seconds};
 use super::remnants::Remnant;
-use super::render::{copy_credentials, write_line};
+use super::render::write_contact;
 use super::run::{Cancel, Client, ClientState, NOBODY, Run, State};
 use super::steps::Turn;
 use super::time::{Moment, Time};
-use super::{Engine, Failed};
 use crate::record::{Failure, Outcome, Side};
 use crate::script::{Kind, Script, Step};
 
@@ -57,11 +57,7 @@ impl Engine {
             return self.runs.find(name);
         }
         let own_tag = self.hasher.hash_one(tag) | 1;
-        let is_it = |index: &u32| {
-            self.runs
-                .get(*index)
-                .is_some_and(|run| run.dialog.own_tag == own_tag)
-        };
+        let is_it = |run: &Run| run.dialog.own_tag == own_tag;
         let by_number = match self.identity.owner(response.call_id) {
             Some(Owner::Run(name)) => self.runs.find(name),
             Some(Owner::User(user)) => self
@@ -72,8 +68,8 @@ impl Engine {
             None => None,
         };
         by_number
-            .filter(is_it)
-            .or_else(|| self.find_in_table(response.call_id).filter(is_it))
+            .filter(|index| self.runs.get(*index).is_some_and(is_it))
+            .or_else(|| self.find_in_table(response.call_id, is_it))
     }
 
     /// A response to a run that is over, or to none.
@@ -84,6 +80,9 @@ impl Engine {
         status: u16,
         connection: ConnectionId,
     ) {
+        if self.end_of_fork(moment, response, status) {
+            return;
+        }
         let is_invite = response.cseq_method == Method::Invite;
         if is_invite && status >= 300 {
             let hash = self.hash(response.call_id);
@@ -94,7 +93,7 @@ impl Engine {
                 self.outbox.buffer().extend_from_slice(ack);
                 self.counters.repeated += 1;
                 self.counters.retransmissions += 1;
-                self.send_written(start, connection);
+                self.send_written(start, connection, super::run::NOBODY);
                 return;
             }
         }
@@ -130,7 +129,9 @@ impl Engine {
             client.has_had(response.branch(), &self.scratch)
         };
         if !is_its {
-            self.counters.stray_responses += 1;
+            if !self.end_of_fork(turn.moment, response, status) {
+                self.counters.stray_responses += 1;
+            }
             return;
         }
         match client.state {
@@ -143,7 +144,7 @@ impl Engine {
                     && is_fork(run, response)
                 {
                     self.counters.forked_answers += 1;
-                    self.end_fork(index, response);
+                    self.end_fork(script, index, response, turn.moment.now);
                 } else if is_invite && status >= 200 && is_same_class {
                     self.repeat_ack(script, index, turn.moment.now);
                 }
@@ -169,11 +170,11 @@ impl Engine {
             let is_cancelled = run.invite.cancel == Cancel::Sent;
             let is_first = run.invite.state == ClientState::Calling;
             run.invite.state = ClientState::Proceeding;
-            run.invite.repeat_at = Time::NEVER;
+            run.invite.timers.repeat_at = Time::NEVER;
             if !is_cancelled && (is_first || status > 100) {
                 // Timer B is that of the state Calling alone (section 17.1.1.2). What follows is as with
                 // Timer C, which 100 does not set again (section 16.7 step 2).
-                run.invite.give_up_at = turn.moment.now.after(timers.proceeding);
+                run.invite.timers.give_up_at = turn.moment.now.after(timers.proceeding);
             }
             let received = turn.moment.received;
             if !run.times.answered.is_known() {
@@ -191,7 +192,7 @@ impl Engine {
             let client = &mut run.other;
             client.state = ClientState::Proceeding;
             // From now on at intervals of T2 (section 17.1.2.2).
-            client.interval = timers.t2;
+            client.timers.interval = timers.t2;
         }
         if status > 100
             && script.learns_early()
@@ -220,7 +221,7 @@ impl Engine {
             &mut run.other
         };
         client.state = ClientState::Final(status);
-        client.stop_timers();
+        client.timers.stop();
         let method = client.method.clone();
         if !is_invite {
             self.buffers.give_back(&mut client.message);
@@ -294,19 +295,36 @@ impl Engine {
             run.notes.status = status;
         }
         if *method == Method::Register && status < 300 {
-            let granted = response
-                .contact
-                .and_then(|contact| parameter(contact, b"expires"))
-                .and_then(seconds)
-                .or_else(|| response.expires.and_then(seconds));
+            self.scratch.clear();
+            if let Some(connection) = self.connections.get(run.connection) {
+                let directory = &self.config.directory;
+                write_contact(directory, run.user_number, connection, &mut self.scratch);
+            }
+            let granted = granted(response, &self.scratch);
             let asked = u32::try_from(plan.expires.as_secs()).unwrap_or(u32::MAX);
             run.notes.expires = Some(granted.unwrap_or(asked));
         }
     }
 
+    /// Sends a request again with what its response has asked for, or to where it should go instead. Returns
+    /// whether it does.
+    fn tries_again(
+        &mut self,
+        script: &Script,
+        index: u32,
+        response: &Received<'_>,
+        status: u16,
+        is_invite: bool,
+        turn: &Turn<'_>,
+    ) -> bool {
+        self.complies(script, index, response, status, is_invite, turn)
+            || status == 503 && self.fail_over(script, index, is_invite, turn)
+            || status >= 300 && self.redirect(script, index, is_invite, Some(response), turn)
+    }
+
     /// Sends a request again with what its response has asked for: credentials (RFC 3261 section 22.2), or
     /// a longer time for a binding (section 10.2.8). Returns whether it does.
-    fn tries_again(
+    fn complies(
         &mut self,
         script: &Script,
         index: u32,
@@ -360,15 +378,7 @@ impl Engine {
             }
             _ => return false,
         }
-        let turn = Turn {
-            message: None,
-            ..*turn
-        };
-        if let Err(Failed(failure)) =
-            self.send_request(script, index, number, send, method, &turn, true)
-        {
-            self.finish(script, index, Outcome::Failed(failure), &turn);
-        }
+        self.send_instead(script, index, (number, send), turn, true);
         true
     }
 
@@ -411,68 +421,7 @@ impl Engine {
             return;
         }
         dialog.routes = dialog.push_with(|out| write_route_set(response, out));
-    }
-
-    /// A 2xx of another callee, which a proxy has forked the INVITE to, is a dialog of its own: it is
-    /// acknowledged and ended (RFC 3261 section 13.2.2.4). Each time that it comes again the same ACK and the
-    /// same BYE are sent again, for which nothing has to be kept.
-    fn end_fork(&mut self, index: u32, response: &Received<'_>) {
-        let name = self.runs.name(index);
-        let tag = self.hash(response.tag_of_to().unwrap_or_default());
-        let Some(run) = self.runs.get(index) else {
-            return;
-        };
-        let Some(connection) = self.connections.get(run.connection) else {
-            return;
-        };
-        let (Ok(invite), Some(target)) = (
-            Received::read(&run.invite.message),
-            response.contact_uri().or(address_uri(response.to)),
-        ) else {
-            return;
-        };
-        let mut messages = Vec::new();
-        for (method, cseq) in [
-            (Method::Ack, invite.cseq),
-            // Each dialog has sequence numbers of its own (section 12.2.1.1).
-            (Method::Bye, invite.cseq.saturating_add(1)),
-        ] {
-            let method_name = method.as_str();
-            let mut out = Vec::new();
-            out.extend_from_slice(method_name.as_bytes());
-            out.push(b' ');
-            out.extend_from_slice(target);
-            out.extend_from_slice(b" SIP/2.0\r\nVia: SIP/2.0/");
-            let transport = connection.connection.transport.via_name();
-            out.extend_from_slice(transport.as_bytes());
-            out.push(b' ');
-            out.extend_from_slice(connection.local().as_bytes());
-            out.extend_from_slice(b";branch=");
-            self.identity
-                .write_branch(name, run.invite.branch, &mut out);
-            out.extend_from_slice(format!(".{method_name}{tag:x}\r\n").as_bytes());
-            out.extend_from_slice(b"Max-Forwards: 70\r\n");
-            write_route_set(response, &mut out);
-            for (field, value) in [
-                ("From", invite.from),
-                ("To", response.to),
-                ("Call-ID", invite.call_id),
-            ] {
-                write_line(field, value, &mut out);
-            }
-            let rest = format!("CSeq: {cseq} {method_name}\r\nContent-Length: 0\r\n\r\n");
-            out.extend_from_slice(rest.as_bytes());
-            if method == Method::Ack {
-                copy_credentials(&run.invite.message, 0, &mut out);
-            }
-            messages.push(out);
-        }
-        let connection = run.connection;
-        for message in messages {
-            let start = self.outbox.len();
-            self.outbox.buffer().extend_from_slice(&message);
-            self.send_written(start, connection);
-        }
+        dialog.is_strict = is_strict(dialog.get(dialog.routes));
     }
 
     /// A call that the script has given up is answered all the same: it is acknowledged and ended.
@@ -515,7 +464,7 @@ fn is_fork(run: &Run, response: &Received<'_>) -> bool {
 }
 
 /// Writes the route set that a response gives its caller (RFC 3261 section 12.1.2).
-fn write_route_set(response: &Received<'_>, out: &mut Vec<u8>) {
+pub(super) fn write_route_set(response: &Received<'_>, out: &mut Vec<u8>) {
     let mut routes: Vec<&[u8]> = Vec::new();
     response.each_field(Name::RecordRoute, &response.record_routes, |value| {
         routes.extend(list(value));
@@ -523,6 +472,49 @@ fn write_route_set(response: &Received<'_>, out: &mut Vec<u8>) {
     for route in routes.iter().rev() {
         write_route(route, out);
     }
+}
+
+/// Whether the first of some lines of Route is a strict router, which has no parameter lr (RFC 3261 section
+/// 12.2.1.1).
+pub(super) fn is_strict(routes: &[u8]) -> bool {
+    let first = routes.split(|octet| *octet == b'\r').next();
+    let Some(uri) = first.and_then(address_uri) else {
+        return false;
+    };
+    let mut parameters = uri.split(|octet| matches!(octet, b';' | b'?')).skip(1);
+    !parameters.any(|parameter| {
+        let name = parameter.split(|octet| *octet == b'=').next();
+        name.is_some_and(|name| name.eq_ignore_ascii_case(b"lr"))
+    })
+}
+
+/// For how many seconds a registrar holds our binding: the 200 lists all of them (RFC 3261 section 10.2.4). An only
+/// one is ours, however the registrar writes it.
+fn granted(response: &Received<'_>, own: &[u8]) -> Option<u32> {
+    let mut count = 0;
+    let (mut ours, mut last) = (None, None);
+    response.each_named("Contact", |field| {
+        for value in list(field) {
+            count += 1;
+            last = Some(value);
+            if address_uri(value).is_some_and(|uri| is_same_address(uri, own)) {
+                ours = Some(value);
+            }
+        }
+    });
+    ours.or(last.filter(|_| count == 1))
+        .and_then(|binding| parameter(binding, b"expires"))
+        .and_then(seconds)
+        .or_else(|| response.expires.and_then(seconds))
+}
+
+/// Whether two addresses are one (section 19.1.4).
+fn is_same_address(one: &[u8], other: &[u8]) -> bool {
+    let uri = |text| Uri::parse(std::str::from_utf8(text).ok()?).ok();
+    one == other
+        || uri(one)
+            .zip(uri(other))
+            .is_some_and(|(one, other)| one.is_equivalent(&other))
 }
 
 /// The values of a list.

@@ -2,8 +2,9 @@
 
 use sip::Method;
 
+use super::buffers::Buffers;
 use super::config::ConnectionId;
-use super::identity::RunName;
+use super::redirection::Redirection;
 use super::time::Time;
 use crate::record::{Outcome, Side};
 use crate::script::StepNumber;
@@ -26,6 +27,9 @@ pub(super) struct Run {
     /// The number of the user at the other end; 0 where it is not known.
     pub(super) peer_number: u32,
     pub(super) connection: ConnectionId,
+    /// The runs that began before and after it on the same connection, of those that can be lost; or [`NOBODY`].
+    pub(super) older: u32,
+    pub(super) newer: u32,
     /// How many runs had begun when this one did, it included.
     pub(super) number: u64,
     /// When a pause ends, or waiting for a message.
@@ -77,16 +81,44 @@ pub(super) struct Client {
     pub(super) has_branch: bool,
     /// Which step has sent it.
     pub(super) step: StepNumber,
-    /// Timers A and E.
-    pub(super) repeat_at: Time,
-    pub(super) interval: std::time::Duration,
-    /// Timers B and F.
-    pub(super) give_up_at: Time,
+    /// Timers A and E, B and F.
+    pub(super) timers: Timers,
     pub(super) message: Vec<u8>,
     /// How often it was sent with credentials, and the hashes of the realms that these were for.
     pub(super) attempts: u8,
     pub(super) realms: [u32; 3],
     pub(super) cancel: Cancel,
+}
+
+/// When a message of a transaction is repeated, and until when.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timers {
+    pub(super) repeat_at: Time,
+    pub(super) interval: std::time::Duration,
+    pub(super) give_up_at: Time,
+}
+
+impl Timers {
+    /// When something is due.
+    fn next(self) -> Time {
+        self.repeat_at.min(self.give_up_at)
+    }
+
+    /// Nothing is due any more.
+    pub(super) fn stop(&mut self) {
+        self.repeat_at = Time::NEVER;
+        self.give_up_at = Time::NEVER;
+    }
+}
+
+impl Default for Timers {
+    fn default() -> Timers {
+        Timers {
+            repeat_at: Time::NEVER,
+            interval: std::time::Duration::ZERO,
+            give_up_at: Time::NEVER,
+        }
+    }
 }
 
 /// Where a client transaction stands.
@@ -119,20 +151,9 @@ impl Client {
         matches!(self.state, ClientState::Calling | ClientState::Proceeding)
     }
 
-    /// When something is due.
-    pub(super) fn next(&self) -> Time {
-        self.repeat_at.min(self.give_up_at)
-    }
-
-    /// Nothing is due any more.
-    pub(super) fn stop_timers(&mut self) {
-        self.repeat_at = Time::NEVER;
-        self.give_up_at = Time::NEVER;
-    }
-
     fn reset(&mut self, buffers: &mut Buffers) {
         self.state = ClientState::Idle;
-        self.stop_timers();
+        self.timers.stop();
         buffers.give_back(&mut self.message);
         self.attempts = 0;
         self.realms = [0; 3];
@@ -149,9 +170,7 @@ impl Default for Client {
             branch: 0,
             has_branch: false,
             step: StepNumber(0),
-            repeat_at: Time::NEVER,
-            interval: std::time::Duration::ZERO,
-            give_up_at: Time::NEVER,
+            timers: Timers::default(),
             message: Vec::new(),
             attempts: 0,
             realms: [0; 3],
@@ -171,11 +190,8 @@ pub(super) struct ServerInvite {
     pub(super) response: Vec<u8>,
     /// Where that response was written, while it has not been copied.
     pub(super) written: Option<(usize, usize)>,
-    /// The next repetition of a final response: Timer G, or that of section 13.3.1.4.
-    pub(super) repeat_at: Time,
-    pub(super) interval: std::time::Duration,
-    /// Timer H, or the end of these repetitions.
-    pub(super) give_up_at: Time,
+    /// Those of a final response: Timers G and H, or the repetitions of section 13.3.1.4 and their end.
+    pub(super) timers: Timers,
 }
 
 /// Where a server transaction stands.
@@ -200,26 +216,15 @@ impl Default for ServerInvite {
             branch: 0,
             response: Vec::new(),
             written: None,
-            repeat_at: Time::NEVER,
-            interval: std::time::Duration::ZERO,
-            give_up_at: Time::NEVER,
+            timers: Timers::default(),
         }
     }
 }
 
 impl ServerInvite {
-    pub(super) fn next(&self) -> Time {
-        self.repeat_at.min(self.give_up_at)
-    }
-
-    pub(super) fn stop_timers(&mut self) {
-        self.repeat_at = Time::NEVER;
-        self.give_up_at = Time::NEVER;
-    }
-
     fn reset(&mut self, buffers: &mut Buffers) {
         self.state = ServerState::Idle;
-        self.stop_timers();
+        self.timers.stop();
         buffers.give_back(&mut self.response);
         self.written = None;
     }
@@ -293,6 +298,8 @@ pub(super) struct Dialog {
     pub(super) is_confirmed: bool,
     /// Whether a BYE was sent or received.
     pub(super) is_ended: bool,
+    /// Whether the first proxy of the route set is a strict router (RFC 3261 section 12.2.1.1).
+    pub(super) is_strict: bool,
 }
 
 /// How much of a peer's text a run keeps at most.
@@ -335,6 +342,7 @@ impl Dialog {
         self.remote_tag = Span::default();
         self.target = Span::default();
         self.routes = Span::default();
+        self.is_strict = false;
     }
 
     /// Replaces the peer's Contact, and nothing else (RFC 3261 section 12.2.1.2). One for which there is no
@@ -349,16 +357,18 @@ impl Dialog {
         if length > MAXIMUM_TEXT {
             return;
         }
+        let is_strict = self.is_strict;
         // The old texts go, so that a call that is changed often does not grow.
         self.forget_peer();
         self.remote_tag = self.push(&tag);
         self.target = self.push(target);
         self.routes = self.push(&routes);
+        self.is_strict = is_strict;
     }
 
     /// Gets room for texts.
     pub(super) fn prepare(&mut self, buffers: &mut Buffers) {
-        buffers.keep(&mut self.text, b"");
+        self.text = buffers.take_small();
     }
 
     fn reset(&mut self, buffers: &mut Buffers) {
@@ -431,6 +441,8 @@ pub(super) struct Notes {
     pub(super) is_in_flight: bool,
     /// It is in the table of Call-IDs.
     pub(super) is_in_table: bool,
+    /// It is among the runs of its connection.
+    pub(super) is_listed: bool,
     /// The outcome, once it is known.
     pub(super) outcome: Option<Outcome>,
 }
@@ -441,10 +453,14 @@ pub(super) struct Extra {
     pub(super) variables: Vec<Option<Vec<u8>>>,
     /// By number: when a timer was started and stopped.
     pub(super) timers: Vec<(Time, Time)>,
+    /// Hashes of the tags of further callees of its INVITE, whose dialogs were ended.
+    pub(super) forks: Vec<u64>,
+    /// Where its request was redirected to.
+    pub(super) redirection: Option<Box<Redirection>>,
 }
 
 impl Run {
-    fn new() -> Run {
+    pub(super) fn new() -> Run {
         Run {
             generation: 0,
             state: State::Free,
@@ -455,6 +471,8 @@ impl Run {
             user_number: 0,
             peer_number: 0,
             connection: ConnectionId(0),
+            older: NOBODY,
+            newer: NOBODY,
             number: 0,
             wait_until: Time::NEVER,
             invite: Client::default(),
@@ -477,9 +495,9 @@ impl Run {
     /// When something is due.
     pub(super) fn next(&self) -> Time {
         self.wait_until
-            .min(self.invite.next())
-            .min(self.other.next())
-            .min(self.invited.next())
+            .min(self.invite.timers.next())
+            .min(self.other.timers.next())
+            .min(self.invited.timers.next())
     }
 
     /// Whether the INVITE that began it has had no final response.
@@ -507,10 +525,12 @@ impl Run {
     }
 
     /// Everything as at the beginning, but the memory.
-    fn reset(&mut self, buffers: &mut Buffers) {
+    pub(super) fn reset(&mut self, buffers: &mut Buffers) {
         self.generation = self.generation.wrapping_add(1);
         self.state = State::Free;
         self.step = StepNumber(0);
+        self.older = NOBODY;
+        self.newer = NOBODY;
         self.wait_until = Time::NEVER;
         self.invite.reset(buffers);
         self.other.reset(buffers);
@@ -526,114 +546,5 @@ impl Run {
         buffers.give_back(&mut self.initial);
         buffers.give_back(&mut self.last);
         self.extra = None;
-    }
-}
-
-/// All runs. Their places are used again, the last one freed first, so that a few runs stay in the
-/// processor's cache.
-#[derive(Debug, Default)]
-pub(super) struct Runs {
-    runs: Vec<Run>,
-    free: Vec<u32>,
-}
-
-impl Runs {
-    /// A place for a run.
-    pub(super) fn allocate(&mut self) -> u32 {
-        match self.free.pop() {
-            Some(index) => index,
-            None => {
-                self.runs.push(Run::new());
-                self.runs.len() as u32 - 1
-            }
-        }
-    }
-
-    /// Frees a place.
-    pub(super) fn release(&mut self, index: u32, buffers: &mut Buffers) {
-        if let Some(run) = self.runs.get_mut(index as usize)
-            && run.state != State::Free
-        {
-            run.reset(buffers);
-            self.free.push(index);
-        }
-    }
-
-    /// How many are under way.
-    pub(super) fn len(&self) -> usize {
-        self.runs.len() - self.free.len()
-    }
-
-    /// How many places there are.
-    pub(super) fn places(&self) -> u32 {
-        self.runs.len() as u32
-    }
-
-    pub(super) fn get(&self, index: u32) -> Option<&Run> {
-        self.runs
-            .get(index as usize)
-            .filter(|run| run.state != State::Free)
-    }
-
-    pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut Run> {
-        self.runs
-            .get_mut(index as usize)
-            .filter(|run| run.state != State::Free)
-    }
-
-    /// The place of a run that has just been allocated.
-    pub(super) fn fresh(&mut self, index: u32) -> Option<&mut Run> {
-        self.runs.get_mut(index as usize)
-    }
-
-    /// The name of the run at a place.
-    pub(super) fn name(&self, index: u32) -> RunName {
-        RunName {
-            index,
-            generation: self
-                .runs
-                .get(index as usize)
-                .map_or(0, |run| run.generation),
-        }
-    }
-
-    /// The place of a run that is still under way.
-    pub(super) fn find(&self, name: RunName) -> Option<u32> {
-        let run = self.get(name.index)?;
-        (run.generation == name.generation).then_some(name.index)
-    }
-}
-
-/// Memory for messages that are kept for a while: given back, it is used again.
-#[derive(Debug, Default)]
-pub(super) struct Buffers(Vec<Vec<u8>>);
-
-impl Buffers {
-    /// How many are kept for use.
-    const MAXIMUM: usize = 4_096;
-    /// The largest that are kept for use, in octets.
-    const LARGEST: usize = 4_096;
-
-    /// Keeps a copy of a text in the place of another one.
-    pub(super) fn keep(&mut self, place: &mut Vec<u8>, text: &[u8]) {
-        if place.capacity() == 0
-            && let Some(buffer) = self.0.pop()
-        {
-            *place = buffer;
-        }
-        place.clear();
-        place.extend_from_slice(text);
-    }
-
-    /// Forgets a text.
-    pub(super) fn give_back(&mut self, place: &mut Vec<u8>) {
-        if place.capacity() == 0 {
-            return;
-        }
-        let mut buffer = std::mem::take(place);
-        if self.0.len() < Self::MAXIMUM && buffer.capacity() <= Self::LARGEST {
-            buffer.clear();
-            self.0.push(buffer);
-        }
     }
 }

@@ -5,14 +5,16 @@ use std::ops::Range;
 use sip::Method;
 
 use super::config::ConnectionId;
-use super::received::{Received, parameter};
-use super::render::{Ink, MAXIMUM_MESSAGE, Scene, copy_credentials, write_follower, write_message};
-use super::run::{Ack, Cancel, Client, ClientState, NOBODY, ServerState};
+use super::received::Received;
+use super::render::{
+    Ink, MAXIMUM_MESSAGE, Occasion, Scene, copy_credentials, write_follower, write_message,
+};
+use super::run::{Ack, Cancel, Client, ClientState, NOBODY};
 use super::steps::Turn;
 use super::time::Time;
 use super::{Engine, Failed};
-use crate::record::{Failure, Side};
-use crate::script::{Kind, Script, Send, Source, Start, StepNumber, Template};
+use crate::record::{Failure, Outcome, Side};
+use crate::script::{Kind, Script, Send, Start, StepNumber, Template};
 
 /// The numbers that a request is written with.
 #[derive(Clone, Copy)]
@@ -33,6 +35,12 @@ impl Engine {
     ) -> Result<(), Failed> {
         match send.template.start() {
             Start::Request(method) => {
+                // Where a script sends it anew nobody has redirected it.
+                if let Some(run) = self.runs.get_mut(index)
+                    && let Some(extra) = &mut run.extra
+                {
+                    extra.redirection = None;
+                }
                 self.send_request(script, index, number, send, method, turn, false)
             }
             Start::Response(status) => self.send_response(script, index, send, *status, turn),
@@ -51,7 +59,9 @@ impl Engine {
         turn: &Turn<'_>,
         is_again: bool,
     ) -> Result<(), Failed> {
-        let template = &send.template;
+        let redirected = self.runs.get(index).and_then(|run| run.redirected(number));
+        let redirected = redirected.map(|(uri, fields)| send.template.redirected(uri, fields));
+        let template = redirected.as_ref().unwrap_or(&send.template);
         let numbers = self.next_numbers(script, index, template, method);
         let range = self.write(script, index, number, template, numbers, turn)?;
         self.learn_own(script, index, template, &range);
@@ -63,7 +73,7 @@ impl Engine {
         let is_lost = send.loss > 0.0 && self.draws(send.loss);
         let connection = self.runs.get(index).map(|run| run.connection);
         match connection {
-            Some(connection) if !is_lost => self.send_written(range.start, connection),
+            Some(connection) if !is_lost => self.send_written(range.start, connection, index),
             _ => {
                 self.counters.lost_on_purpose += 1;
                 self.outbox.discard(range.start);
@@ -72,7 +82,7 @@ impl Engine {
         Ok(())
     }
 
-    fn draws(&mut self, probability: f64) -> bool {
+    pub(super) fn draws(&mut self, probability: f64) -> bool {
         use rand::RngExt;
         self.rng.random::<f64>() < probability
     }
@@ -119,6 +129,46 @@ impl Engine {
         }
     }
 
+    /// What a run writes for now.
+    pub(super) fn occasion<'s>(
+        &self,
+        script: &'s Script,
+        index: u32,
+        turn: &Turn<'_>,
+    ) -> Occasion<'s> {
+        Occasion {
+            kind: script.kind(),
+            name: self.runs.name(index),
+            media: self.local_media(index),
+            now: turn.moment.now,
+        }
+    }
+
+    /// Sends a request of a step instead of the one before it, as a transaction of its own: `is_again` with what was
+    /// asked for, or else elsewhere. Where it cannot be sent the run has failed.
+    pub(super) fn send_instead(
+        &mut self,
+        script: &Script,
+        index: u32,
+        (number, send): (StepNumber, &Send),
+        turn: &Turn<'_>,
+        is_again: bool,
+    ) {
+        let Some(method) = send.template.method() else {
+            return;
+        };
+        // What it says is not taken from what has come for the one before.
+        let turn = Turn {
+            message: None,
+            ..*turn
+        };
+        if let Err(Failed(failure)) =
+            self.send_request(script, index, number, send, method, &turn, is_again)
+        {
+            self.finish(script, index, Outcome::Failed(failure), &turn);
+        }
+    }
+
     /// Writes a message of a run behind what is to be sent. Returns where.
     fn write(
         &mut self,
@@ -129,7 +179,7 @@ impl Engine {
         numbers: Numbers,
         turn: &Turn<'_>,
     ) -> Result<Range<usize>, Failed> {
-        let name = self.runs.name(index);
+        let occasion = self.occasion(script, index, turn);
         let run = self.runs.get(index).ok_or(Failed(Failure::Script))?;
         let connection = self
             .connections
@@ -141,19 +191,11 @@ impl Engine {
             _ => None,
         };
         let scene = Scene {
-            run,
-            name,
-            kind: script.kind(),
-            identity: &self.identity,
-            config: &self.config,
-            connection,
             last: turn.message.or(kept.as_ref()),
-            answered: None,
             cseq: numbers.cseq,
             branch: numbers.branch,
             step: number,
-            now: turn.moment.now,
-            media: self.local_media(index),
+            ..Scene::of(run, occasion, (&self.identity, &self.config), connection)
         };
         let mut none = Vec::new();
         let user = self.users.get_mut(run.user);
@@ -256,13 +298,13 @@ impl Engine {
         client.branch = numbers.branch;
         client.has_branch = send.template.has_branch();
         client.step = number;
-        client.interval = timers.t1;
-        client.repeat_at = if is_repeating {
+        client.timers.interval = timers.t1;
+        client.timers.repeat_at = if is_repeating {
             now.after(timers.t1)
         } else {
             Time::NEVER
         };
-        client.give_up_at = if send.is_repeated {
+        client.timers.give_up_at = if send.is_repeated {
             now.after(timers.give_up)
         } else {
             Time::NEVER
@@ -286,7 +328,7 @@ impl Engine {
             }
             Method::Cancel if run.invite.is_pending() => {
                 run.invite.cancel = Cancel::Sent;
-                run.invite.give_up_at = now.after(timers.give_up);
+                run.invite.timers.give_up_at = now.after(timers.give_up);
             }
             Method::Bye => {
                 run.dialog.is_ended = true;
@@ -354,7 +396,7 @@ impl Engine {
             }
         }
         self.note_repetition(index);
-        self.send_written(start, connection);
+        self.send_written(start, connection, index);
     }
 
     /// Counts that a run has sent something once more.
@@ -386,7 +428,7 @@ impl Engine {
             let end = self.outbox.len();
             run.ack = Ack::Octets(self.outbox.written(start..end).into());
         }
-        self.send_written(start, connection);
+        self.send_written(start, connection, index);
     }
 
     /// Cancels the INVITE of a run that has no final response, as soon as it may be.
@@ -412,7 +454,7 @@ impl Engine {
         }
         run.invite.cancel = Cancel::Sent;
         // Without a final response in this time the INVITE counts as cancelled (section 9.1).
-        run.invite.give_up_at = now.after(timers.give_up);
+        run.invite.timers.give_up_at = now.after(timers.give_up);
         let is_unreliable = self
             .connections
             .get(connection)
@@ -424,15 +466,15 @@ impl Engine {
         client.cseq = run.invite.cseq;
         client.branch = run.invite.branch;
         client.has_branch = run.invite.has_branch;
-        client.interval = timers.t1;
-        client.give_up_at = now.after(timers.give_up);
-        client.repeat_at = Time::NEVER;
+        client.timers.interval = timers.t1;
+        client.timers.give_up_at = now.after(timers.give_up);
+        client.timers.repeat_at = Time::NEVER;
         if is_unreliable && self.config.is_repeating {
-            client.repeat_at = now.after(timers.t1);
+            client.timers.repeat_at = now.after(timers.t1);
             let message = self.outbox.written(start..end);
             self.buffers.keep(&mut client.message, message);
         }
-        self.send_written(start, connection);
+        self.send_written(start, connection, index);
     }
 
     /// Sends the ACK to a 2xx that the script does not care for any more.
@@ -469,202 +511,6 @@ impl Engine {
         let _ = self.send_request(script, index, number, &send, method, &turn, false);
     }
 
-    /// Sends a response that a step says.
-    fn send_response(
-        &mut self,
-        script: &Script,
-        index: u32,
-        send: &Send,
-        status: u16,
-        turn: &Turn<'_>,
-    ) -> Result<(), Failed> {
-        let name = self.runs.name(index);
-        let run = self.runs.get(index).ok_or(Failed(Failure::Script))?;
-        let connection_id = turn.connection.unwrap_or(run.connection);
-        let connection = self
-            .connections
-            .get(connection_id)
-            .ok_or(Failed(Failure::ConnectionLost))?;
-        let octets = match send.answers {
-            Source::First if !run.initial.is_empty() => Some(&run.initial),
-            Source::Last if turn.message.is_none() => Some(&run.last),
-            _ => None,
-        };
-        let kept = octets.and_then(|octets| Received::read(octets).ok());
-        let answered = match octets {
-            Some(_) => kept.as_ref(),
-            None => turn.message,
-        };
-        let answered = answered
-            .filter(|answered| answered.method().is_some())
-            .ok_or(Failed(Failure::Script))?;
-        let scene = Scene {
-            run,
-            name,
-            kind: script.kind(),
-            identity: &self.identity,
-            config: &self.config,
-            connection,
-            last: turn.message.or(Some(answered)),
-            answered: Some(answered),
-            cseq: answered.cseq,
-            branch: 0,
-            step: run.step,
-            now: turn.moment.now,
-            media: self.local_media(index),
-        };
-        let mut ink = Ink {
-            rng: &mut self.rng,
-            challenges: &mut Vec::new(),
-        };
-        let start = self.outbox.len();
-        write_message(&send.template, &scene, &mut ink, self.outbox.buffer());
-        let end = self.outbox.len();
-        let is_invite = answered.cseq_method == Method::Invite;
-        let is_bye = answered.cseq_method == Method::Bye;
-        let cseq = answered.cseq;
-        if end - start > MAXIMUM_MESSAGE {
-            self.outbox.discard(start);
-            return Err(Failed(Failure::Script));
-        }
-        let is_callee = run.side == Side::Callee;
-        let begins_dialog = run.dialog.own_tag == 0 || answered.tag_of_to().is_none();
-        if is_callee && begins_dialog {
-            self.learn_answered_tag(index, &send.template, start..end);
-        }
-        if is_invite {
-            self.note_answer(index, send, status, cseq, (start, end), turn.moment.now);
-            if is_callee && (200..300).contains(&status) {
-                self.media_answered(index);
-            }
-        } else {
-            self.note_response(index, status, is_bye, (start, end), turn.moment.now);
-        }
-        let is_lost = send.loss > 0.0 && self.draws(send.loss);
-        if is_lost {
-            // It is kept in order to be sent when the request comes again.
-            self.keep_written(index);
-            self.counters.lost_on_purpose += 1;
-            self.outbox.discard(start);
-        } else {
-            self.send_written(start, connection_id);
-        }
-        Ok(())
-    }
-
-    /// Takes in the tag that a script writes into a response by itself.
-    fn learn_answered_tag(&mut self, index: u32, template: &Template, range: Range<usize>) {
-        if template.echoes_to() || template.has_local_tag() {
-            return;
-        }
-        let Ok(sent) = Received::read(self.outbox.written(range)) else {
-            return;
-        };
-        let Some(tag) = sent.tag_of_to() else {
-            return;
-        };
-        let hash = self.hasher.hash_one(tag) | 1;
-        if let Some(run) = self.runs.get_mut(index) {
-            run.dialog.own_tag = hash;
-            let to = run.dialog.get(run.dialog.to);
-            if parameter(to, b"tag") != Some(tag) {
-                run.dialog.to = run.dialog.push(sent.to);
-                run.dialog.fix();
-            }
-        }
-    }
-
-    /// The server transaction of the INVITE goes on with a response (RFC 3261 sections 13.3.1 and 17.2.1).
-    fn note_answer(
-        &mut self,
-        index: u32,
-        send: &Send,
-        status: u16,
-        cseq: u32,
-        written: (usize, usize),
-        now: Time,
-    ) {
-        let timers = self.config.timers;
-        let Some(run) = self.runs.get_mut(index) else {
-            return;
-        };
-        if run.invited.cseq != cseq || run.invited.state != ServerState::Proceeding {
-            return;
-        }
-        run.invited.written = Some(written);
-        if status < 200 {
-            if !run.times.first_provisional.is_known() {
-                run.times.first_provisional = now;
-            }
-            if status > 100 && !run.times.progress.is_known() {
-                run.times.progress = now;
-            }
-            return;
-        }
-        run.invited.state = ServerState::Answered(status);
-        let is_unreliable = self
-            .connections
-            .get(run.connection)
-            .is_some_and(|connection| connection.is_unreliable());
-        // A 2xx is repeated over every transport (section 13.3.1.4).
-        let repeats =
-            self.config.is_repeating && send.is_repeated && (status < 300 || is_unreliable);
-        run.invited.interval = timers.t1;
-        if repeats {
-            run.invited.repeat_at = now.after(timers.t1);
-        }
-        if send.is_repeated {
-            run.invited.give_up_at = now.after(timers.give_up);
-        }
-        if status < 300 {
-            run.dialog.is_confirmed = true;
-        }
-        if !run.times.answered.is_known() {
-            run.times.answered = now;
-            run.notes.status = status;
-        }
-    }
-
-    fn note_response(
-        &mut self,
-        index: u32,
-        status: u16,
-        is_bye: bool,
-        written: (usize, usize),
-        now: Time,
-    ) {
-        let Some(run) = self.runs.get_mut(index) else {
-            return;
-        };
-        run.asked.written = Some(written);
-        if status < 200 {
-            return;
-        }
-        run.asked.state = ServerState::Answered(status);
-        if is_bye && !run.times.bye_answered.is_known() {
-            run.times.bye_answered = now;
-            run.notes.bye_status = status;
-        } else if !is_bye && !run.times.answered.is_known() && run.times.invited == Time::NEVER {
-            run.times.answered = now;
-            run.notes.status = status;
-        }
-    }
-
-    /// Copies responses of this turn that may have to be sent again.
-    pub(super) fn keep_written(&mut self, index: u32) {
-        let Some(run) = self.runs.get_mut(index) else {
-            return;
-        };
-        if let Some((start, end)) = run.invited.written.take() {
-            let octets = self.outbox.written(start..end);
-            self.buffers.keep(&mut run.invited.response, octets);
-        }
-        if let Some((start, end)) = run.asked.written.take() {
-            let octets = self.outbox.written(start..end);
-            self.buffers.keep(&mut run.asked.response, octets);
-        }
-    }
-
     /// Sends a run's message once more.
     pub(super) fn resend(&mut self, index: u32, which: Which, connection: Option<ConnectionId>) {
         let start = self.outbox.len();
@@ -683,14 +529,14 @@ impl Engine {
         }
         self.outbox.buffer().extend_from_slice(octets);
         self.note_repetition(index);
-        self.send_written(start, connection);
+        self.send_written(start, connection, index);
     }
 
-    /// What was written since `start` is to be sent.
-    pub(super) fn send_written(&mut self, start: usize, connection: ConnectionId) {
+    /// What a run has written since `start` is to be sent.
+    pub(super) fn send_written(&mut self, start: usize, connection: ConnectionId, run: u32) {
         self.counters.sent += 1;
         self.counters.sent_octets += (self.outbox.len() - start) as u64;
-        self.outbox.finish(start, connection);
+        self.outbox.finish(start, connection, run);
     }
 }
 

@@ -303,7 +303,7 @@ impl Engine {
 }
 
 /// The alternative for a message: of the step at which the run waits, or of those for any time.
-fn find_alternative<'s>(
+pub(super) fn find_alternative<'s>(
     script: &'s Script,
     run: &Run,
     message: &Received<'_>,

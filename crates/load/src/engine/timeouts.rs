@@ -31,15 +31,16 @@ impl Engine {
         let Some(run) = self.runs.get_mut(index) else {
             return;
         };
-        let is_invite_due = run.invite.repeat_at <= now && run.invite.give_up_at > now;
+        let is_invite_due =
+            run.invite.timers.repeat_at <= now && run.invite.timers.give_up_at > now;
         if is_invite_due {
-            run.invite.interval *= 2;
-            run.invite.repeat_at = now.after(run.invite.interval);
+            run.invite.timers.interval *= 2;
+            run.invite.timers.repeat_at = now.after(run.invite.timers.interval);
         }
-        let is_other_due = run.other.repeat_at <= now && run.other.give_up_at > now;
+        let is_other_due = run.other.timers.repeat_at <= now && run.other.timers.give_up_at > now;
         if is_other_due {
-            run.other.interval = (run.other.interval * 2).min(t2);
-            run.other.repeat_at = now.after(run.other.interval);
+            run.other.timers.interval = (run.other.timers.interval * 2).min(t2);
+            run.other.timers.repeat_at = now.after(run.other.timers.interval);
         }
         if is_invite_due {
             self.resend(index, Which::Invite, None);
@@ -55,11 +56,11 @@ impl Engine {
         let Some(run) = self.runs.get_mut(index) else {
             return;
         };
-        if run.invited.repeat_at > now || run.invited.give_up_at <= now {
+        if run.invited.timers.repeat_at > now || run.invited.timers.give_up_at <= now {
             return;
         }
-        run.invited.interval = (run.invited.interval * 2).min(t2);
-        run.invited.repeat_at = now.after(run.invited.interval);
+        run.invited.timers.interval = (run.invited.timers.interval * 2).min(t2);
+        run.invited.timers.repeat_at = now.after(run.invited.timers.interval);
         self.resend(index, Which::Answer, None);
     }
 
@@ -72,15 +73,15 @@ impl Engine {
         };
         let is_proceeding =
             run.invite.state == ClientState::Proceeding && run.invite.cancel == Cancel::No;
-        if !is_proceeding || run.invite.give_up_at > now {
+        if !is_proceeding || run.invite.timers.give_up_at > now {
             return false;
         }
         if run.wait_until.is_known() {
             // The script has a limit of its own, after which it may want to do something.
-            run.invite.give_up_at = run.wait_until.max(now).after(give_up);
+            run.invite.timers.give_up_at = run.wait_until.max(now).after(give_up);
             return false;
         }
-        run.invite.stop_timers();
+        run.invite.timers.stop();
         self.cancel(index, now);
         if let Some(run) = self.runs.get_mut(index)
             && run.invite.cancel != Cancel::Sent
@@ -100,21 +101,30 @@ impl Engine {
         let Some(run) = self.runs.get_mut(index) else {
             return;
         };
-        if run.other.give_up_at <= now {
-            run.other.stop_timers();
+        let is_other_silent = run.other.timers.give_up_at <= now;
+        if is_other_silent {
+            run.other.timers.stop();
             run.other.state = ClientState::Idle;
-            if run.other.method != sip::Method::Cancel {
-                failure = Some(Failure::NoResponse);
-            }
         }
-        if run.invite.give_up_at <= now {
-            run.invite.stop_timers();
+        let is_cancel = run.other.method == sip::Method::Cancel;
+        let is_invite_silent = run.invite.timers.give_up_at <= now;
+        if is_invite_silent {
+            run.invite.timers.stop();
             run.invite.state = ClientState::Idle;
-            failure = Some(silence(run.invite.cancel));
         }
+        let cancel = run.invite.cancel;
+        if is_other_silent && !is_cancel && !self.tries_elsewhere(script, index, false, &turn) {
+            failure = Some(Failure::NoResponse);
+        }
+        if is_invite_silent && !self.tries_elsewhere(script, index, true, &turn) {
+            failure = Some(silence(cancel));
+        }
+        let Some(run) = self.runs.get_mut(index) else {
+            return;
+        };
         let mut is_unacknowledged = false;
-        if run.invited.give_up_at <= now {
-            run.invited.stop_timers();
+        if run.invited.timers.give_up_at <= now {
+            run.invited.timers.stop();
             is_unacknowledged = matches!(run.invited.state, ServerState::Answered(200..300));
             // A change that was refused leaves the call as it was (section 14.2), unless the script
             // waits for the ACK.
@@ -130,6 +140,23 @@ impl Engine {
         if let Some(failure) = failure {
             self.finish(script, index, Outcome::Failed(failure), &turn);
         }
+    }
+
+    /// Nobody has answered: where another next hop is asked, or the next place that a 3xx had named, nothing has
+    /// failed.
+    fn tries_elsewhere(
+        &mut self,
+        script: &Script,
+        index: u32,
+        is_invite: bool,
+        turn: &Turn<'_>,
+    ) -> bool {
+        let tries = self.fail_over(script, index, is_invite, turn)
+            || self.redirect(script, index, is_invite, None, turn);
+        if tries {
+            self.wait_anew(script, index, turn);
+        }
+        tries
     }
 
     /// The end of a pause, or of waiting for a message.
@@ -168,7 +195,8 @@ impl Engine {
         if is_expired {
             user.expires_at = Time::NEVER;
         }
-        let refreshes = user.refresh_at <= now;
+        let due = user.refresh_at;
+        let refreshes = due <= now;
         if refreshes {
             user.refresh_at = Time::NEVER;
         }
@@ -180,7 +208,7 @@ impl Engine {
             self.users.set_registered(place, false);
         }
         if refreshes
-            && self.begin_registration(now, now, place, false).is_err()
+            && self.begin_registration(now, due, place, false).is_err()
             && let Some(user) = self.users.get_mut(place)
             && user.registering == NOBODY
         {

@@ -260,8 +260,8 @@ impl Media {
             return;
         };
         self.counters.received += 1;
-        self.counters.sent += u64::from(stream.mode == Mode::Echo);
-        stream.handle_rtp(now, &self.epoch, &packet, octets, &mut self.outbox);
+        let is_echoed = stream.handle_rtp(now, &self.epoch, &packet, octets, &mut self.outbox);
+        self.counters.sent += u64::from(is_echoed);
     }
 
     /// Sends what is due.

@@ -37,6 +37,17 @@ pub(super) struct Reception {
     jitter_max: f64,
 }
 
+/// What a packet is to its source's others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// One that counts.
+    New,
+    /// One that has come before.
+    Copy,
+    /// One of a source that is not known to be one yet, or may have begun anew.
+    NotValid,
+}
+
 /// What became of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
@@ -87,21 +98,21 @@ impl Reception {
         reception
     }
 
-    /// A packet came; returns whether it counts, not as a copy. This is `update_seq` of RFC 3550
-    /// appendix A.1, which takes no notice of copies, and the estimate of appendix A.8.
-    pub(super) fn arrived(&mut self, now: Instant, sequence: u16, timestamp: u32) -> bool {
+    /// A packet came. This is `update_seq` of RFC 3550 appendix A.1, which takes no notice of copies, and the
+    /// estimate of appendix A.8.
+    pub(super) fn arrived(&mut self, now: Instant, sequence: u16, timestamp: u32) -> Arrival {
         if self.probation > 0 {
             if sequence == self.highest.wrapping_add(1) {
                 self.probation -= 1;
                 self.highest = sequence;
                 if self.probation > 0 {
-                    return false;
+                    return Arrival::NotValid;
                 }
                 self.begin(sequence);
             } else {
                 self.probation = MIN_SEQUENTIAL - 1;
                 self.highest = sequence;
-                return false;
+                return Arrival::NotValid;
             }
         }
         let ahead = sequence.wrapping_sub(self.highest);
@@ -116,7 +127,7 @@ impl Reception {
         } else if ahead <= u16::MAX - MAX_MISORDER + 1 {
             if self.expected_after_jump != Some(sequence) {
                 self.expected_after_jump = Some(sequence.wrapping_add(1));
-                return false;
+                return Arrival::NotValid;
             }
             self.earlier = self.counts();
             self.begin(sequence);
@@ -137,7 +148,10 @@ impl Reception {
         self.received += 1;
         self.duplicates += u64::from(is_copy);
         self.measure_jitter(now, timestamp);
-        !is_copy
+        match is_copy {
+            true => Arrival::Copy,
+            false => Arrival::New,
+        }
     }
 
     /// What became of all packets.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::g711::CLOCK_RATE;
 use super::outbox::Outbox;
-use super::reception::{Counts, Reception};
+use super::reception::{Arrival, Counts, Reception};
 use super::remote::Remote;
 use super::report::MediaReport;
 use super::rtcp::{self, Report, ReportBlock, SenderInfo};
@@ -38,6 +38,8 @@ pub(super) struct Stream {
     /// Of sources that were there before this one.
     earlier: Counts,
     report: MediaReport,
+    /// How many packets had been sent at the last report but one, and at the last one.
+    sent_at_reports: [u64; 2],
 }
 
 /// What we send.
@@ -91,6 +93,7 @@ impl Stream {
             source: None,
             earlier: Counts::default(),
             report: MediaReport::default(),
+            sent_at_reports: [0; 2],
         };
         stream.redirect(now, mode, remote);
         stream
@@ -170,7 +173,7 @@ impl Stream {
         self.report.sent += 1;
     }
 
-    /// A packet of this call's source came; `octets` is all of it.
+    /// A packet of this call's source came; `octets` is all of it. Returns whether it is sent back.
     pub(super) fn handle_rtp(
         &mut self,
         now: Instant,
@@ -178,19 +181,21 @@ impl Stream {
         packet: &RtpPacket<'_>,
         octets: &[u8],
         outbox: &mut Outbox,
-    ) {
+    ) -> bool {
         let Some(source) = &mut self.source else {
-            return;
+            return false;
         };
-        let is_new = source
+        let arrival = source
             .reception
             .arrived(now, packet.sequence, packet.timestamp);
-        if self.mode == Mode::Echo {
+        // A copy is not: where the other side sends back, too, a packet would go round for ever.
+        let is_echoed = self.mode == Mode::Echo && arrival != Arrival::Copy;
+        if is_echoed {
             outbox.push(self.remote.rtp, |into| into.extend_from_slice(octets));
             self.report.echoed += 1;
         }
-        if !is_new {
-            return;
+        if arrival != Arrival::New {
+            return is_echoed;
         }
         if packet.ssrc == self.ssrc {
             if let Some(sent) = self.voice.as_ref().and_then(|voice| voice.sent_at(packet)) {
@@ -208,6 +213,7 @@ impl Stream {
                 self.report.one_way.add(delay);
             }
         }
+        is_echoed
     }
 
     /// Another side's report came.
@@ -229,8 +235,8 @@ impl Stream {
         }
     }
 
-    /// Reports to the other side: as a sender if it has sent, with a block of what it has received since
-    /// it last did (RFC 3550 section 6.4).
+    /// Reports to the other side: as a sender if it has sent since the last report but one, with a block of what
+    /// it has received since the last one (RFC 3550 section 6.4).
     pub(super) fn send_report(
         &mut self,
         now: Instant,
@@ -239,7 +245,10 @@ impl Stream {
         goodbye: bool,
         outbox: &mut Outbox,
     ) {
-        let sender = self.voice.as_ref().filter(|voice| voice.packets > 0);
+        let [_, last] = self.sent_at_reports;
+        let before = std::mem::replace(&mut self.sent_at_reports, [last, self.report.sent])[0];
+        let voice = self.voice.as_ref().or(self.paused.as_ref());
+        let sender = voice.filter(|_| self.report.sent > before);
         let report = Report {
             ssrc: self.ssrc,
             // Counters go round, as the timestamp does.

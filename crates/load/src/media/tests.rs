@@ -241,6 +241,62 @@ fn an_echo_tells_the_round_trip_of_every_packet() {
     assert!(near(caller.echo.max, Duration::from_millis(20)));
 }
 
+/// Two echoes would send one packet to and fro for ever.
+#[test]
+fn an_echo_sends_nothing_back_twice() {
+    let mut network = Network::new(fine);
+    let calls = network.call([Mode::Echo, Mode::Echo], false);
+    let packet = |sequence: u16| {
+        let mut octets = vec![0x80, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9];
+        octets[2..4].copy_from_slice(&sequence.to_be_bytes());
+        octets.extend([0; 160]);
+        octets
+    };
+    for sequence in 7..10 {
+        let from = network.hosts[0].rtp;
+        network.post(Duration::ZERO, 0, from, packet(sequence));
+        network.post(Duration::ZERO, 0, from, packet(sequence));
+    }
+    network.run(Duration::from_secs(5));
+    let [first, second] = network.end(calls);
+    assert_eq!(
+        (first.echoed, second.echoed),
+        (3, 3),
+        "{first:?} {second:?}"
+    );
+    assert_eq!((first.duplicates, second.duplicates), (0, 6));
+}
+
+#[test]
+fn who_has_stopped_sending_reports_as_a_receiver() {
+    let mut network = Network::new(fine);
+    let calls = network.call([Mode::Talk, Mode::Sink], true);
+    network.run(Duration::from_secs(1));
+    let mut held = network.remote_of(1, calls[1], true);
+    held.listens = false;
+    let now = network.now;
+    network.hosts[0]
+        .media
+        .start(now, calls[0], Mode::Talk, held);
+    // So that all stay where they can be looked at.
+    network.delay = Duration::from_secs(3600);
+    network.run(Duration::from_secs(20));
+    let packets = std::mem::take(&mut network.packets).into_sorted_vec();
+    let late = packets.iter().rev().map(|Reverse(packet)| packet);
+    let kinds: Vec<u8> = late
+        .filter(|(at, _, to, ..)| *to == 1 && *at > network.now)
+        .map(|(.., octets)| octets[1])
+        .collect();
+    // RFC 3550 section 6.4: SR (200) for two more intervals, then RR (201).
+    let first = kinds
+        .iter()
+        .position(|kind| *kind == 201)
+        .expect("receiver reports");
+    assert!(first <= 2, "{kinds:?}");
+    assert!(kinds[first..].iter().all(|kind| *kind == 201), "{kinds:?}");
+    assert!(kinds.len() > 5, "{kinds:?}");
+}
+
 #[test]
 fn many_calls_share_an_address() {
     let mut network = Network::new(fine);

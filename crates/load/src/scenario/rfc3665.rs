@@ -1,8 +1,7 @@
-//! The flows of RFC 3665, as far as they are those of user agents. Section 3.4 is about a caller with two
-//! proxies, of which an engine has but one.
+//! The flows of RFC 3665, as far as they are those of user agents.
 
 /// Names of the flows, and their files.
-pub(super) const FLOWS: [(&str, &str); 15] = [
+pub(super) const FLOWS: [(&str, &str); 16] = [
     (
         "rfc3665-2.1",
         include_str!("../../scenarios/rfc3665/2.1.toml"),
@@ -34,6 +33,10 @@ pub(super) const FLOWS: [(&str, &str); 15] = [
     (
         "rfc3665-3.3",
         include_str!("../../scenarios/rfc3665/3.3.toml"),
+    ),
+    (
+        "rfc3665-3.4",
+        include_str!("../../scenarios/rfc3665/3.4.toml"),
     ),
     (
         "rfc3665-3.5",

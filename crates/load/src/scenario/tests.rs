@@ -45,7 +45,7 @@ fn the_flows_of_rfc_3665_are_sound() {
             assert_eq!(caller.kind(), &Kind::Registration);
         }
     }
-    assert!(Scenario::built_in("rfc3665-3.4", &Options::default()).is_none());
+    assert!(Scenario::built_in("rfc3665-3.12", &Options::default()).is_none());
 }
 
 #[test]

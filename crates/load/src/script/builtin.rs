@@ -117,7 +117,7 @@ pub fn call(plan: &CallPlan) -> Result<Script, BuiltinError> {
         farewell(Then::Jump(GIVE_UP)),
         Step::GiveUp,
     ];
-    Ok(Script::new("call", steps, Vec::new())?)
+    Ok(Script::new("call", steps, Vec::new())?.asking_once())
 }
 
 /// A callee: 180, 200 after ringing, and 200 to the BYE; a BYE of its own where none comes.
@@ -155,7 +155,7 @@ pub fn answer(plan: &AnswerPlan) -> Result<Script, BuiltinError> {
     ]);
     if plan.patience.is_some() {
         steps.extend([
-            send(CALLEES_BYE)?,
+            send(BYE_OF_EITHER)?,
             Step::Expect(Expect::any_of([Alternative::response(
                 200..=699,
                 Then::Next,
@@ -186,7 +186,7 @@ pub fn refused(statuses: RangeInclusive<u16>) -> Result<Script, BuiltinError> {
         Step::Send(Send::new(Template::parse(INVITE)?)),
         Step::Expect(Expect::response(statuses)),
     ];
-    Ok(Script::new("refused call", steps, Vec::new())?)
+    Ok(Script::new("refused call", steps, Vec::new())?.asking_once())
 }
 
 /// An OPTIONS to the peer.
@@ -195,7 +195,7 @@ pub fn refused(statuses: RangeInclusive<u16>) -> Result<Script, BuiltinError> {
 ///
 /// None: see [`BuiltinError`].
 pub fn options() -> Result<Script, BuiltinError> {
-    request("options", OPTIONS)
+    Ok(request("options", OPTIONS)?.asking_once())
 }
 
 /// An OPTIONS to the proxy itself, which has no peer in it (RFC 3261 section 11).
@@ -204,7 +204,7 @@ pub fn options() -> Result<Script, BuiltinError> {
 ///
 /// None: see [`BuiltinError`].
 pub fn ping() -> Result<Script, BuiltinError> {
-    request("ping", PING)
+    Ok(request("ping", PING)?.asking_once())
 }
 
 /// A MESSAGE to the peer (RFC 3428).
@@ -213,7 +213,7 @@ pub fn ping() -> Result<Script, BuiltinError> {
 ///
 /// None: see [`BuiltinError`].
 pub fn message() -> Result<Script, BuiltinError> {
-    request("message", MESSAGE)
+    Ok(request("message", MESSAGE)?.asking_once())
 }
 
 /// Says yes to a request of a method outside of a call: to OPTIONS or MESSAGE.
@@ -291,8 +291,8 @@ Content-Length: 0
 
 ";
 
-/// The BYE of who was called, and who may have been called by a stranger.
-const CALLEES_BYE: &str = "\
+/// The BYE of whoever ends a call, of which one party may be a stranger.
+pub(crate) const BYE_OF_EITHER: &str = "\
 BYE {target} SIP/2.0
 Via: SIP/2.0/{transport} {local_address};branch={branch}
 Max-Forwards: 70

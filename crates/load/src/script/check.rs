@@ -177,6 +177,7 @@ pub(super) fn check(
         acknowledges_failures: false,
         is_strict: false,
         learns_early,
+        asks_once: false,
         needs,
     })
 }

@@ -71,6 +71,7 @@ pub struct Script {
     acknowledges_failures: bool,
     is_strict: bool,
     learns_early: bool,
+    asks_once: bool,
     /// By step: what is still used of messages that have been received.
     needs: check::Needs,
 }
@@ -139,6 +140,13 @@ impl Script {
         self
     }
 
+    /// The same script, no delay of which has more than one request in it: each counts from a request to its own
+    /// answer, unless that is a challenge.
+    pub(crate) fn asking_once(mut self) -> Script {
+        self.asks_once = true;
+        self
+    }
+
     /// Its name, for people.
     pub fn name(&self) -> &str {
         &self.name
@@ -188,6 +196,11 @@ impl Script {
     /// so that what a provisional response says of the dialog matters.
     pub(crate) fn learns_early(&self) -> bool {
         self.learns_early
+    }
+
+    /// Whether each of its delays is known to be that of one request, where nobody is challenged.
+    pub(crate) fn asks_once(&self) -> bool {
+        self.asks_once
     }
 
     /// The step of a number.

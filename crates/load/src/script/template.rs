@@ -261,6 +261,41 @@ impl Template {
         self.cseq
     }
 
+    /// The same request for another URI, with further header fields, which are whole lines.
+    pub(crate) fn redirected(&self, uri: &str, fields: &[u8]) -> Template {
+        const LINE_END: &[u8] = b"\r\n";
+        let Start::Request(method) = &self.start else {
+            return self.clone();
+        };
+        let behind = |piece: &Piece| match piece {
+            Piece::Literal(octets) => memchr::memmem::find(octets, LINE_END).map(|end| {
+                octets
+                    .get(end + LINE_END.len()..)
+                    .unwrap_or_default()
+                    .into()
+            }),
+            Piece::Slot(_) => None,
+        };
+        // The start line is what it ends with, and all before.
+        let ends = self.head().iter().enumerate();
+        let mut ends = ends.filter_map(|(at, piece)| Some((at, behind(piece)?)));
+        let Some((at, behind)): Option<(usize, Box<[u8]>)> = ends.next() else {
+            return self.clone();
+        };
+        let line = format!("{} {uri} SIP/2.0\r\n", method.as_str());
+        let mut pieces = vec![Piece::Literal(
+            [line.as_bytes(), fields, &behind].concat().into(),
+        )];
+        pieces.extend(self.pieces.iter().skip(at + 1).cloned());
+        Template {
+            pieces,
+            head: self.head - at,
+            start: self.start.clone(),
+            cseq: self.cseq,
+            flags: self.flags,
+        }
+    }
+
     /// The start line, the header section and the empty line.
     pub(crate) fn head(&self) -> &[Piece] {
         self.pieces.get(..self.head).unwrap_or_default()

@@ -4,7 +4,6 @@
 //! A worker keeps [`Statistics`] of its own; they are merged to look at, in any order.
 
 mod codes;
-mod delays;
 mod metrics;
 mod published;
 mod run;
@@ -14,8 +13,7 @@ mod sketch;
 mod tests;
 
 pub use codes::{Codes, Failures};
-pub use delays::{DelaySummary, Delays};
-pub use metrics::{Metrics, MetricsSummary};
+pub use measures::{DelaySummary, Delays, Metrics, MetricsSummary};
 pub use published::{Published, PublishedSummary};
 pub use run::{ArrivalCounts, Ends, Statistics};
 pub use series::{Interval, Series};

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::delays::{DelaySummary, Delays};
 use crate::record::{CallRecord, Outcome, RegistrationRecord};
+use measures::{DelaySummary, Delays};
 
 /// Those figures, seen by the users.
 ///

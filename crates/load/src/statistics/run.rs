@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use measures::{Delays, Metrics};
+
 use super::codes::{Codes, Failures};
-use super::delays::Delays;
-use super::metrics::Metrics;
+use super::metrics;
 use super::published::Published;
 use super::series::Series;
 use crate::record::{
@@ -166,6 +167,20 @@ impl Statistics {
         interval.not_started += 1;
     }
 
+    /// Notes how late a refresh began, where no schedule has it.
+    pub fn note_upkeep(&mut self, refresh: &Attempt) {
+        let lateness = refresh.lateness();
+        self.lateness.record(lateness);
+        self.series.at(refresh.begun).lateness.record(lateness);
+    }
+
+    /// Attempts of this run so far, by a schedule or without one; where there were none but peers', theirs.
+    pub fn attempts(&self) -> u64 {
+        let all = |ends: &Ends| ends.decided() + ends.unfinished;
+        let ours = all(&self.calls) + all(&self.registrations) + all(&self.requests);
+        self.arrivals.started.max(ours).max(all(&self.served))
+    }
+
     /// Counts a record.
     pub fn record(&mut self, record: &Record) {
         let attempt = record.attempt();
@@ -290,7 +305,7 @@ impl Statistics {
     }
 
     fn record_setup(&mut self, call: &CallRecord) {
-        self.metrics.add_setup(call);
+        metrics::add_setup(&mut self.metrics, call);
         let attempt = &call.attempt;
         if let Some(answered) = call.answered {
             self.answer_delay.record(call.since_first_invite(answered));
@@ -314,7 +329,7 @@ impl Statistics {
         if !call.is_setup_recorded {
             self.record_setup(call);
         }
-        self.metrics.add_end(call);
+        metrics::add_end(&mut self.metrics, call);
         self.published.add_session(call);
         let is_over = call.bye_status.is_some() || call.attempt.outcome != Outcome::Unfinished;
         if call.bye.is_some() && !call.is_bye_from_peer && is_over {
@@ -324,7 +339,7 @@ impl Statistics {
     }
 
     fn record_registration(&mut self, registration: &RegistrationRecord) {
-        self.metrics.add_registration(registration);
+        metrics::add_registration(&mut self.metrics, registration);
         self.published.add_registration(registration);
         let attempt = &registration.attempt;
         self.registrations.count(attempt.outcome);

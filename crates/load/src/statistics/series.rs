@@ -106,12 +106,14 @@ impl Series {
 
     /// The interval of a time. What was before the start belongs to the first one.
     pub(super) fn at(&mut self, time: Instant) -> &mut Interval {
-        let since = time.saturating_duration_since(self.origin);
-        while since.div_duration_f64(self.width) >= Self::MOST as f64 {
+        let since = nanoseconds(time.saturating_duration_since(self.origin));
+        let index = loop {
+            let index = since / nanoseconds(self.width).max(1);
+            if index < Self::MOST as u64 {
+                break index as usize;
+            }
             self.widen();
-        }
-        let index = (since.as_nanos() / self.width.as_nanos()) as usize;
-        let index = index.min(Self::MOST - 1);
+        };
         if self.intervals.len() <= index {
             self.intervals.resize(index + 1, Interval::default());
         }
@@ -140,6 +142,13 @@ impl Series {
         });
         self.intervals = joined.collect();
     }
+}
+
+/// As many as 64 bits hold: five centuries.
+fn nanoseconds(time: Duration) -> u64 {
+    time.as_secs()
+        .saturating_mul(1_000_000_000)
+        .saturating_add(time.subsec_nanos().into())
 }
 
 #[cfg(test)]

@@ -361,7 +361,7 @@ fn a_seed_repeats_everything() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases.div_ceil(4)))]
 
     /// Whatever is lost or repeated: every call ends, in its time, and leaves nothing behind.
     #[test]

@@ -1,7 +1,14 @@
 //! Whole engines on a virtual clock: what calls, registrations and their failures look like from outside.
 #![allow(unreachable_pub, reason = "the modules of a test are private")]
 
+mod alone;
+mod callees;
+mod callers;
 mod calls;
-mod peers;
+mod endings;
+mod failovers;
+mod forks;
+mod hostile;
+mod redirections;
 mod registrations;
 mod world;

@@ -74,6 +74,44 @@ fn world(users: u32, plan: RegistrationPlan, password: Option<&str>) -> World {
     world
 }
 
+/// A registrar lists all bindings of a user, whoever made them (RFC 3261 section 10.2.4).
+#[test]
+fn the_time_of_a_binding_is_that_of_our_own() {
+    let own = "<sip:user1@127.0.0.1:5070;transport=udp>";
+    for (contacts, expires) in [
+        (
+            vec![format!("<sip:user1@192.0.2.1>;expires=7, {own};expires=90")],
+            90,
+        ),
+        (
+            vec![
+                "<sip:user1@192.0.2.1>;expires=7".to_owned(),
+                "<sip:%75ser1@127.0.0.1:5070;transport=UDP>;expires=80".to_owned(),
+            ],
+            80,
+        ),
+        (vec!["<sip:rewritten@192.0.2.1>;expires=7".to_owned()], 7),
+        (
+            vec!["<sip:a@192.0.2.1>;expires=7, <sip:b@192.0.2.1>;expires=8".to_owned()],
+            60,
+        ),
+    ] {
+        let mut world = world(1, RegistrationPlan::default(), None);
+        let mut registrar: Registrar = Box::new(move |request| {
+            let mut response = Message::response_to(request, 200, "OK");
+            response.set_to_tag("registrar");
+            for contact in &contacts {
+                response = response.with(Name::Contact, &contact[..]);
+            }
+            response.with(Name::Expires, "60")
+        });
+        world.callers.register(world.now, world.now, 1).unwrap();
+        run(&mut world, &mut registrar, SECOND);
+        let granted = registrations(&world)[0].expires;
+        assert_eq!(granted, Some(expires * SECOND));
+    }
+}
+
 #[test]
 fn users_register_refresh_and_leave() {
     let plan = RegistrationPlan {

@@ -84,15 +84,32 @@ struct Callees {
 }
 
 impl Callees {
-    async fn start(mut config: RunConfig) -> Callees {
+    /// Where a peer calls them directly.
+    async fn start(config: RunConfig) -> Callees {
+        let config = RunConfig {
+            direct: true,
+            // One socket that a peer can be told of.
+            workers: 1,
+            ..config
+        };
+        Callees::serve(config, false).await
+    }
+
+    /// At a proxy.
+    async fn registered(config: RunConfig) -> Callees {
+        Callees::serve(config, true).await
+    }
+
+    async fn serve(mut config: RunConfig, registers: bool) -> Callees {
         let (sender, records) = mpsc::sync_channel(10_000);
         config.records = Some(sender);
         config.role = Role::Callees;
-        config.direct = true;
-        // One socket that a peer can be told of.
-        config.workers = 1;
         let mut load = LoadRun::start(config).await.expect("it starts");
-        let port = load.listening().first().expect("an address").port();
+        if registers {
+            let registered = load.register(None, PATIENCE).await.expect("it registers");
+            assert_eq!(registered.registered, 4);
+        }
+        let port = load.listening().first().map_or(0, |address| address.port());
         let control = load.control();
         let serving = tokio::spawn(async move {
             let pace = Pace::Serve { time: None };

@@ -26,7 +26,7 @@ use crate::{CarrierConfig, Over, PAYLOAD_SEED, Protocol, TestParameters};
 pub use published::{Published, published};
 
 /// Associations that are set up at a time.
-const SET_UP_AT_A_TIME: usize = 64;
+pub const SET_UP_AT_A_TIME: usize = 64;
 
 /// SCTP ports of the client. Between two ports there is one association at most, so for more associations
 /// than this the server opens several ports.
@@ -371,6 +371,11 @@ async fn send(
 }
 
 impl Scale {
+    /// What was measured.
+    pub fn run(&self) -> &ScaleRun {
+        &self.run
+    }
+
     /// The table for a terminal of this many columns, with the published figures.
     pub fn to_terminal(&self, width: usize) -> String {
         table::table(self).to_terminal(width)

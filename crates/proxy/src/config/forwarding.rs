@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::reader::Section;
 use crate::ProxyConfig;
-use crate::core::{Forking, Mode, Policy, Relay};
+use crate::core::{Forking, LONGEST_LIFETIME, Mode, Policy, Relay};
 
 pub(super) const MODES: [(&str, Mode); 3] = [
     ("stateful", Mode::Stateful),
@@ -59,5 +59,11 @@ fn forwarding(section: &Section<'_, '_>, policy: &mut Policy) {
         forwarding.maximum_targets,
         1..,
         "1 or more",
+    );
+    forwarding.dialog_lifetime = section.within(
+        "dialog_lifetime",
+        forwarding.dialog_lifetime,
+        ..=LONGEST_LIFETIME,
+        "365 days or less",
     );
 }

@@ -119,6 +119,8 @@ fn connections(section: &Section<'_, '_>, proxy: &mut ProxyConfig) {
         "maximum_handshakes_per_source",
         limits.max_handshakes_per_source,
     );
+    limits.max_located_responses =
+        section.get("maximum_located_responses", limits.max_located_responses);
     limits.write_queue_messages = count("write_queue_messages", limits.write_queue_messages);
     limits.write_queue_bytes = count("write_queue_octets", limits.write_queue_bytes);
     limits.all_write_queues_bytes = count("all_write_queues_octets", limits.all_write_queues_bytes);

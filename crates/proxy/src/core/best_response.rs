@@ -14,7 +14,6 @@ pub(crate) struct FinalResponses {
 
 /// A final response that could go upstream.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "what is kept is boxed")]
 pub(crate) enum Candidate {
     /// One that a branch received, without the Via that was ours.
     Received(Message),

@@ -18,6 +18,9 @@ pub struct AddressOfRecord(Arc<str>);
 /// How long an address of record may be, in octets.
 const MAXIMUM_LENGTH: usize = 320;
 
+/// What stands beside the user and the host: the sign between them, brackets, a port.
+const ROOM_BESIDE: usize = "@[]:65535".len();
+
 impl AddressOfRecord {
     /// The address of record that a URI in a domain of ours stands for. `None` without a user, or
     /// where it is longer than any that we would store.
@@ -25,14 +28,28 @@ impl AddressOfRecord {
         let written = uri
             .user()
             .filter(|user| !user.is_empty() && user.len() <= MAXIMUM_LENGTH)?;
-        let unescaped = uri
-            .user_unescaped()
+        let has_escapes = written.contains('%');
+        let unescaped = has_escapes
+            .then(|| uri.user_unescaped())
+            .flatten()
             .and_then(|octets| String::from_utf8(octets).ok())
             .filter(|user| !user.contains(char::is_control));
         // Escapes that make no text, or none that can be shown, stay escapes: two different users must
         // not become one.
         let user = unescaped.as_deref().unwrap_or(written);
-        let text = format!("{user}@{domain}");
+        let mut text = String::with_capacity(user.len() + domain.host.len() + ROOM_BESIDE);
+        text.push_str(user);
+        text.push('@');
+        domain.push_to(&mut text);
+        (text.len() <= MAXIMUM_LENGTH).then(|| AddressOfRecord(text.into()))
+    }
+
+    /// The address of record of a user, without escapes, in a domain, before whose name stands the sign between
+    /// them. `None` where it is longer than any that we would store.
+    pub(super) fn of_parts(user: &str, domain: &str) -> Option<AddressOfRecord> {
+        let mut text = String::with_capacity(user.len() + domain.len());
+        text.push_str(user);
+        text.push_str(domain);
         (text.len() <= MAXIMUM_LENGTH).then(|| AddressOfRecord(text.into()))
     }
 

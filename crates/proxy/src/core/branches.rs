@@ -62,7 +62,7 @@ impl Proxy {
             if context.may_go_on(now) && context.begin_targets(keeps_breadth) {
                 continue;
             }
-            if context.is_pending() {
+            if context.is_awaited() {
                 break;
             }
             self.answer_with_best(now, server, &mut context);
@@ -388,14 +388,17 @@ impl Proxy {
 
     /// Forwards the request (RFC 3261 section 16.6 steps 8 to 11).
     fn forward(&mut self, now: Instant, name: BranchName, context: &mut Context, hop: Hop) {
-        let from = self.arrival_side(&context.request, &context.arrival);
+        let is_routed = context.request.method().is_some_and(is_record_routed);
+        let from = match is_routed {
+            true => self.arrival_side(&context.request, &context.arrival),
+            false => None,
+        };
         let is_invite = context.is_invite();
         let held = context.octets();
         let rings_until = match self.policy.forwarding.ring_time {
             Some(time) if !context.targets.is_empty() => Some(now + time),
             _ => None,
         };
-        let is_routed = context.request.method().is_some_and(is_record_routed);
         let Some(branch) = context.branches.get_mut(name.1) else {
             return;
         };
@@ -415,8 +418,9 @@ impl Proxy {
                 request_uri: &branch.target.uri,
                 path: &branch.target.path,
                 branch: &id,
+                offers_alias: self.identity.offers_alias(side.transport),
                 back: None,
-                record_route_from: from.as_ref().filter(|_| is_routed),
+                record_route_from: from.as_ref(),
                 to: side,
                 max_breadth: Some(max_breadth),
             };

@@ -28,8 +28,8 @@ pub(crate) struct Context {
     pub(crate) fingerprint: Fingerprint,
     /// The branches that may run side by side (RFC 5393 section 5.3.3).
     pub(crate) max_breadth: u32,
-    /// The call that it begins, for the log.
-    pub(crate) call: Option<Arc<Call>>,
+    /// It begins a call.
+    pub(crate) begins_call: bool,
     /// When the request came.
     pub(crate) received: Instant,
     /// When its client gives up, where that is known: that of an INVITE waits for as long as it likes.
@@ -51,6 +51,8 @@ pub(crate) struct Context {
     pub(crate) is_stopped: bool,
     /// A final response has gone upstream.
     pub(crate) is_answered: bool,
+    /// It was none of success.
+    pub(crate) has_failed: bool,
     /// A branch could not begin because there is no room for its transaction.
     pub(crate) is_overloaded: bool,
 }
@@ -134,10 +136,7 @@ impl Context {
             request.shrink_to_fit();
         }
         Context {
-            call: is_invite
-                .then(|| Call::of(&request, arrival))
-                .flatten()
-                .map(Arc::new),
+            begins_call: is_invite && request.to_tag().is_none(),
             received: now,
             given_up_at: (!is_invite).then(|| now + timeout),
             is_responded: false,
@@ -155,12 +154,21 @@ impl Context {
             is_cancelled: false,
             is_stopped: false,
             is_answered: false,
+            has_failed: false,
             is_overloaded: false,
         }
     }
 
     pub(crate) fn is_invite(&self) -> bool {
         self.request.method() == Some(&Method::Invite)
+    }
+
+    /// The call that it begins, for the log. It is made each time: a call may ring for minutes.
+    pub(crate) fn call(&self) -> Option<Arc<Call>> {
+        if !self.begins_call {
+            return None;
+        }
+        Call::of(&self.request, self.arrival).map(Arc::new)
     }
 
     /// The length of all messages that are held: the request, its copies that have no final response,
@@ -224,8 +232,24 @@ impl Context {
         }
     }
 
-    /// Whether anything can still bring a final response. That of a hop which was passed over would come
-    /// too late, unless it is one to an INVITE.
+    /// Whether the final response of anything is waited for. A hop that was passed over has had its time: without a
+    /// provisional response it counts as one that has answered 408 (RFC 3261 section 16.8), for else a caller
+    /// would learn of the busy phone behind another hop only when Timer B ends the dead one. One that has sent a
+    /// provisional response is there, and is being cancelled: what it says of that is the end of it.
+    pub(crate) fn is_awaited(&self) -> bool {
+        let is_invite = self.is_invite();
+        self.lookup.is_some()
+            || self.branches.iter().any(|branch| match &branch.state {
+                BranchState::Forwarded(forwarded) => {
+                    !forwarded.is_passed_over || is_invite && forwarded.is_proceeding
+                }
+                BranchState::Ended => false,
+                BranchState::Ready | BranchState::Resolving(_) => true,
+            })
+    }
+
+    /// Whether anything can still bring a final response that has to be seen to: an INVITE may have reached a hop
+    /// that was passed over, which is to be cancelled then, or has answered already.
     pub(crate) fn is_pending(&self) -> bool {
         let is_invite = self.is_invite();
         self.lookup.is_some()

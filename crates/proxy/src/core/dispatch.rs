@@ -114,12 +114,8 @@ impl Proxy {
     /// state: the same for its retransmissions, its CANCEL and the ACK to a failure, so that all go the
     /// same way (RFC 3263 section 4.4).
     pub(super) fn choice(&self, request: &Message) -> Option<u64> {
-        (self.mode(request) == Mode::Stateless).then(|| {
-            let number = request.cseq().map(|(number, _)| number);
-            let from = request.from();
-            let tag = from.as_ref().and_then(|from| from.tag());
-            self.hash(&(request.call_id(), number, tag))
-        })
+        (self.mode(request) == Mode::Stateless)
+            .then(|| self.hash(&(request.call_id(), request.cseq_number(), request.from_tag())))
     }
 
     /// How long a next hop may leave a request without any response before another one is tried.

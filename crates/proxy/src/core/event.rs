@@ -133,10 +133,11 @@ impl Call {
         if request.to()?.tag().is_some() {
             return None;
         }
+        let from = request.from()?;
         Some(Call {
             call_id: request.call_id().unwrap_or_default().to_owned(),
-            caller: request.from()?.uri().to_owned(),
-            from_tag: request.from()?.tag().unwrap_or_default().to_owned(),
+            caller: from.uri().to_owned(),
+            from_tag: from.tag().unwrap_or_default().to_owned(),
             arrival,
             callee: request.request_uri().unwrap_or_default().to_owned(),
         })

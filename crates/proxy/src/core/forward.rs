@@ -30,6 +30,8 @@ pub(crate) struct Forwarding<'a> {
     pub(crate) path: &'a str,
     /// The branch parameter of our Via.
     pub(crate) branch: &'a str,
+    /// Our Via says that the next hop may send us requests by the connection, too (RFC 5923 section 8.1).
+    pub(crate) offers_alias: bool,
     /// A parameter of our Via that has a token of the flow which the request came along, for those who
     /// do not remember it.
     pub(crate) back: Option<(&'a str, &'a Flow)>,
@@ -94,6 +96,9 @@ pub(crate) fn forwarded(
     via.push_str(";branch=");
     via.push_str(how.branch);
     via.push_str(rport);
+    if how.offers_alias {
+        via.push_str(";alias");
+    }
     if let Some((name, flow)) = how.back {
         for part in [";", name, "=", &tokens.encode(flow)] {
             via.push_str(part);
@@ -139,7 +144,7 @@ pub(crate) fn is_record_routed(method: &Method) -> bool {
 /// The flow of a request, where later ones to its sender must go along it: where the sender is the
 /// user agent itself, and is not at its Contact.
 pub(crate) fn needed_flow(request: &Message, arrival: &Flow) -> Option<Flow> {
-    if request.contains(Name::RecordRoute) || request.values(Name::Via).nth(1).is_some() {
+    if request.contains(Name::RecordRoute) || !request.has_one_via() {
         return None;
     }
     let Some(Ok(sip::Contact::Address(contact))) = request.contacts().next() else {

@@ -47,6 +47,7 @@ pub(crate) struct Identity {
     local_addresses: Vec<IpAddr>,
     /// All names of all domains, and the name that each stands for.
     domains: Vec<(KnownHost, HostPort)>,
+    offers_aliases: bool,
 }
 
 /// A host that hosts of messages are compared with.
@@ -91,7 +92,21 @@ impl Identity {
             advertise,
             local_addresses,
             domains: domains.into_iter().flat_map(known).collect(),
+            offers_aliases: false,
         }
+    }
+
+    /// One who lets others send requests by the TLS connections that it opens, or does not (RFC 5923).
+    pub(crate) fn offering_aliases(self, offers_aliases: bool) -> Identity {
+        Identity {
+            offers_aliases,
+            ..self
+        }
+    }
+
+    /// Whether our Via says so, over this transport.
+    pub(crate) fn offers_alias(&self, transport: Transport) -> bool {
+        self.offers_aliases && transport == Transport::Tls
     }
 
     /// What a message over a transport to an address gives as its origin: the advertised address,
@@ -155,13 +170,14 @@ impl Identity {
         let Host::Address(address) = uri.host() else {
             return false;
         };
+        let mut meant = Meant::new(uri, port, arrival);
         self.listeners.iter().any(|listener| {
             let local = listener.address.ip();
             // A wildcard listener may have got the address after it was opened.
             let is_here = local == address
                 || covers(local, address)
                     && (address == arrival.ip() || self.local_addresses.contains(&address));
-            is_here && is_meant(listener, uri, port, arrival)
+            is_here && meant.is(listener)
         })
     }
 
@@ -231,9 +247,8 @@ impl Identity {
     }
 
     fn is_own_port(&self, uri: &SipUri<'_>, port: u16, arrival: SocketAddr) -> bool {
-        self.listeners
-            .iter()
-            .any(|listener| is_meant(listener, uri, port, arrival))
+        let mut meant = Meant::new(uri, port, arrival);
+        self.listeners.iter().any(|listener| meant.is(listener))
             || self
                 .advertise
                 .as_ref()
@@ -251,16 +266,43 @@ impl KnownHost {
     }
 }
 
-/// Whether a URI with this port leads to a listener. The port of another transport is another port: a
+/// Which listeners a URI with this port leads to. The port of another transport is another port: a
 /// user agent may have it. Those who call us over another transport than UDP often leave it unnamed.
-fn is_meant(listener: &Listener, uri: &SipUri<'_>, port: u16, arrival: SocketAddr) -> bool {
-    let is_named = match uri::transport(uri, false) {
-        // No `transport=wss` exists (RFC 7118 section 5.2), and one TCP port is not both.
-        Some(Transport::Ws) => matches!(listener.transport, Transport::Ws | Transport::Wss),
-        transport => transport == Some(listener.transport),
-    };
-    listener.address.port() == port
-        && (is_named || !uri.parameters().contains("transport") && arrival.port() == port)
+struct Meant<'a> {
+    uri: &'a SipUri<'a>,
+    port: u16,
+    arrival: SocketAddr,
+    /// The transport that it leads to, and whether any other one will do; once somebody has asked.
+    transport: Option<(Option<Transport>, bool)>,
+}
+
+impl<'a> Meant<'a> {
+    fn new(uri: &'a SipUri<'a>, port: u16, arrival: SocketAddr) -> Meant<'a> {
+        Meant {
+            uri,
+            port,
+            arrival,
+            transport: None,
+        }
+    }
+
+    fn is(&mut self, listener: &Listener) -> bool {
+        if listener.address.port() != self.port {
+            return false;
+        }
+        let (uri, is_here) = (self.uri, self.arrival.port() == self.port);
+        let (transport, is_open) = *self.transport.get_or_insert_with(|| {
+            let named = uri.parameter("transport");
+            let transport = uri::transport_named(uri, named, false);
+            (transport, is_here && named.is_none())
+        });
+        let is_named = match transport {
+            // No `transport=wss` exists (RFC 7118 section 5.2), and one TCP port is not both.
+            Some(Transport::Ws) => matches!(listener.transport, Transport::Ws | Transport::Wss),
+            transport => transport == Some(listener.transport),
+        };
+        is_named || is_open
+    }
 }
 
 /// Whether a listener's address takes what is sent to an address of this host.

@@ -8,7 +8,7 @@ use rand::Rng;
 use rand_chacha::ChaCha12Rng;
 use sip::{Host, Message, Name, Via};
 
-use crate::text::push_hex;
+use crate::text::{Digits, push_hex};
 
 /// Computes and recognises the second part of our branch parameters.
 ///
@@ -76,11 +76,10 @@ impl LoopDetector {
         is_own: impl Fn(&Via<'_>) -> bool,
     ) -> bool {
         // Seen without reading the Vias where it stands in none.
-        let mut digits = String::with_capacity(16);
-        push_hex(&mut digits, fingerprint.0);
+        let digits = Digits::hexadecimal(fingerprint.0);
         request
             .headers(Name::Via)
-            .any(|vias| memmem::find(vias, digits.as_bytes()).is_some())
+            .any(|vias| memmem::find(vias, digits.as_str().as_bytes()).is_some())
             && request.vias().filter_map(Result::ok).any(|via| {
                 via.branch().and_then(Fingerprint::of_branch) == Some(fingerprint) && is_own(&via)
             })
@@ -93,8 +92,8 @@ const MAGIC_COOKIE: &str = "z9hG4bK";
 /// What is the same in all requests of a transaction.
 fn hash_call(hasher: &mut impl Hasher, request: &Message) {
     request.call_id().hash(hasher);
-    request.from().and_then(|from| from.tag()).hash(hasher);
-    request.cseq().map(|(number, _)| number).hash(hasher);
+    request.from_tag().hash(hasher);
+    request.cseq_number().hash(hasher);
 }
 
 /// The second part of a branch parameter.

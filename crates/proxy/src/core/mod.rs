@@ -31,11 +31,13 @@ mod best_response;
 mod binding;
 mod branches;
 mod clock;
+mod config;
 mod context;
 mod contexts;
 mod dialog_mark;
 mod dispatch;
 mod event;
+mod familiar;
 pub(crate) mod flow_octets;
 mod flow_token;
 mod forward;
@@ -52,6 +54,7 @@ mod proxy;
 mod query;
 mod recursion;
 mod redirect;
+mod refusing;
 mod registered;
 mod registering;
 mod registrar;
@@ -72,6 +75,8 @@ mod validation;
 
 pub use authentication::AuthenticationPolicy;
 pub use binding::{AddressOfRecord, Binding, BindingParts, Bindings};
+pub use config::Config;
+pub(crate) use dialog_mark::LONGEST_LIFETIME;
 pub use event::{Answered, Call, Event, HopOutcome};
 pub use flow_token::FORMER_CONNECTION;
 pub use identity::{Domain, Listener};
@@ -82,8 +87,8 @@ pub use latency::{
 };
 pub use overload::{OverloadPolicy, OverloadStatistics};
 pub use policy::{Forking, ForwardingPolicy, Mode, Policy, Relay};
-pub use proxy::{Config, Proxy};
-pub use query::{Answer, Destination, NextHop, Query, QueryId, QueryLimits};
+pub use proxy::Proxy;
+pub use query::{Answer, Destination, MAXIMUM_HELD_UPDATES, NextHop, Query, QueryId, QueryLimits};
 pub use registrar::RegistrarConfig;
 pub use routing::{
     AddressRange, AddressRangeError, DropList, Group, Member, MemberHealth, MemberState, Pattern,

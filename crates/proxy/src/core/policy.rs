@@ -83,6 +83,9 @@ pub struct ForwardingPolicy {
     pub recursion: bool,
     /// How many targets are tried for one request, those that 3xx responses name among them.
     pub maximum_targets: usize,
+    /// For how long after a dialog has begun here its requests are known as such, and brought to wherever
+    /// they are for; longer than any call. A year at the most, and told to the hour.
+    pub dialog_lifetime: Duration,
 }
 
 impl Default for ForwardingPolicy {
@@ -94,6 +97,7 @@ impl Default for ForwardingPolicy {
             ring_time: Some(Duration::from_secs(30)),
             recursion: false,
             maximum_targets: 64,
+            dialog_lifetime: Duration::from_secs(7 * 24 * 3600),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The proxy and registrar as one state machine: what it is fed with, what it is polled for, and what
 //! the other files share.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::Hash;
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -15,94 +15,34 @@ use sip::transaction::{
     ClientId, ServerId, TransactionConfig, TransactionEvent, TransactionKey, Transactions,
     note_source,
 };
-use sip::{ConnectionId, Flow, Message, Method, Name, Target, Transmit, Violation};
+use sip::{ConnectionId, Flow, Message, Target, Transmit, Violation};
 
 use super::authentication::{Authenticating, Authentication, Parked};
 use super::clock::Clock;
+use super::config::Config;
 use super::contexts::Contexts;
 use super::dialog_mark::DialogMarks;
 use super::dispatch::Dispatch;
 use super::event::Event;
+use super::familiar::Familiar;
 use super::flow_token::{FORMER_CONNECTION, FlowTokens};
 use super::gruu::Gruus;
-use super::identity::{Domain, Identity, Listener};
+use super::identity::Identity;
 use super::keep_alive::KeepAlives;
 use super::keys::Keys;
 use super::latency::Latencies;
 use super::loop_detection::LoopDetector;
-use super::overload::{Admission, Defence, Surroundings};
+use super::overload::{Admission, Defence};
 use super::policy::Policy;
-use super::query::{Answer, Query, QueryId, QueryLimits, Questions};
+use super::query::{Answer, Query, QueryId, Questions};
+use super::refusing::OUR_TAG;
 use super::registering::Registering;
 use super::registrar::RegistrarConfig;
-use super::rejection::Rejection;
 use super::routing::{Dropped, Probe};
 use super::stateless::Passing;
 use super::statistics::Statistics;
 use super::trust::ProvedNames;
-use crate::HostPort;
 use crate::text::push_hex;
-
-/// What a proxy is told when it is made.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// The addresses that the driver listens on, with their real ports.
-    pub listeners: Vec<Listener>,
-    /// What goes into Via and Record-Route in place of the listener's address; without a port the
-    /// listener's port stays.
-    pub advertise: Option<HostPort>,
-    /// The addresses of this host: those that a wildcard listener stands for.
-    pub local_addresses: Vec<IpAddr>,
-    /// The domains that the registrar and proxy are responsible for.
-    pub domains: Vec<Domain>,
-    /// The timers of transactions and the bound on their number.
-    pub transactions: TransactionConfig,
-    /// The registrar's settings.
-    pub registrar: RegistrarConfig,
-    /// The bounds on questions.
-    pub queries: QueryLimits,
-    /// How long a forwarded INVITE may go without a final response after its last provisional one;
-    /// more than three minutes (Timer C, RFC 3261 section 16.6 step 11).
-    pub timer_c: Duration,
-    /// The largest request, in octets, that goes over UDP where TCP is there too: 1,300, or 200 less
-    /// than the path MTU where that is known (RFC 3261 section 18.1.1). What goes along a flow goes
-    /// there whatever its size: whoever is at its other end has chosen it.
-    pub maximum_datagram: usize,
-    /// How many octets of messages are held by the requests that are being forwarded or wait for an
-    /// answer: each request, its copies, and the responses kept. A request beyond it is answered 503.
-    /// What the transactions keep to retransmit is not counted; their number is bounded.
-    pub maximum_held_octets: usize,
-    /// How many events wait to be taken; those that come when so many do are dropped.
-    pub maximum_events: usize,
-    /// What can be changed at run time, as it is at first.
-    pub policy: Arc<Policy>,
-    /// What is signed with them has to be known again by all workers of a server, and after a restart.
-    /// `None` draws them from the generator.
-    pub keys: Option<Keys>,
-    /// Tells this process from earlier ones with the same keys. The same in all workers.
-    pub incarnation: u32,
-}
-
-impl Default for Config {
-    fn default() -> Config {
-        Config {
-            listeners: Vec::new(),
-            advertise: None,
-            local_addresses: Vec::new(),
-            domains: Vec::new(),
-            transactions: TransactionConfig::default(),
-            registrar: RegistrarConfig::default(),
-            queries: QueryLimits::default(),
-            timer_c: Duration::from_secs(185),
-            maximum_datagram: 1300,
-            maximum_held_octets: 256 << 20,
-            maximum_events: 10_000,
-            policy: Arc::default(),
-            keys: None,
-            incarnation: 0,
-        }
-    }
-}
 
 /// A proxy and registrar.
 #[derive(Debug)]
@@ -125,6 +65,7 @@ pub struct Proxy {
     pub(super) gruus: Gruus,
     pub(super) clock: Clock,
     pub(super) authentication: Authentication,
+    pub(super) familiar: Familiar,
     /// The requests that wait for what is stored of a password.
     pub(super) authenticating: HashMap<ServerId, Parked, RandomState>,
     /// The key of our tags.
@@ -137,16 +78,21 @@ pub struct Proxy {
     /// Which branch a transaction of ours belongs to. It outlives the context where further 2xx
     /// responses can come (RFC 6026).
     pub(super) clients: HashMap<ClientId, BranchName, RandomState>,
+    /// The way back for 2xx responses to an INVITE that has got another final response before, of which the server
+    /// transaction takes none (RFC 6026 section 7.1). They come for as long as the entry in `clients` is there.
+    pub(super) late_answers: BTreeMap<ClientId, Flow>,
     /// Timer C of each branch, or the end of waiting for what a CANCEL brings.
     pub(super) timers: BTreeSet<(Instant, BranchName)>,
     /// Connections that are known to be gone. A REGISTER may have come over them to another worker.
     pub(super) closed: BTreeSet<ConnectionId>,
     pub(super) dispatch: Dispatch,
-    defence: Defence,
+    pub(super) defence: Defence,
     pub(super) keep_alives: KeepAlives,
     /// What is sent beside the messages of SIP.
     pub(super) outgoing: VecDeque<Transmit>,
     events: VecDeque<Event>,
+    /// Somebody reads of calls and registrations.
+    pub(super) tells_of_users: bool,
     pub(super) statistics: Statistics,
     pub(super) latencies: Box<Latencies>,
 }
@@ -227,7 +173,8 @@ impl Proxy {
                 config.advertise,
                 config.local_addresses,
                 config.domains,
-            ),
+            )
+            .offering_aliases(config.offers_aliases),
             registrar: config.registrar,
             transaction_config: config.transactions,
             timer_c: config.timer_c,
@@ -244,11 +191,13 @@ impl Proxy {
             gruus,
             clock: Clock::default(),
             authentication,
+            familiar: Familiar::default(),
             authenticating,
             tags,
             contexts,
             parked_octets: 0,
             clients,
+            late_answers: BTreeMap::new(),
             timers: BTreeSet::new(),
             // The highest number of all: it is never forgotten.
             closed: BTreeSet::from([FORMER_CONNECTION]),
@@ -257,6 +206,7 @@ impl Proxy {
             keep_alives: KeepAlives::default(),
             outgoing: VecDeque::new(),
             events: VecDeque::new(),
+            tells_of_users: true,
             statistics: Statistics::default(),
             latencies: Box::default(),
         }
@@ -277,6 +227,16 @@ impl Proxy {
         flow: Flow,
         message: Message,
     ) {
+        self.accept_message(now, waited, flow, message);
+        self.process_accepted(now);
+    }
+
+    /// [`handle_message_after`](Proxy::handle_message_after) as far as the message's transaction: what that has to
+    /// tell waits for [`process_accepted`](Proxy::process_accepted).
+    ///
+    /// A message leads through more code than the processor keeps at hand. Of many that have come together, each part of
+    /// the way is best gone by all before the next.
+    pub fn accept_message(&mut self, now: Instant, waited: Duration, flow: Flow, message: Message) {
         match self.policy.routing.drop.check(flow.remote.ip(), &message) {
             Some(Dropped::Address) => {
                 self.statistics.dropped_addresses += 1;
@@ -289,21 +249,21 @@ impl Proxy {
             None => {}
         }
         self.defence.note_waited(now, waited);
-        let admission = if message.is_request() {
-            let around = Surroundings {
-                from: flow.remote.ip(),
-                is_trusted: self.is_trusted(&flow),
-                registers_are_challenged: self.policy.authentication.register,
-                waited,
-                transactions: (
-                    self.transactions.server_transactions(),
-                    self.transaction_config.max_transactions,
-                ),
-            };
-            self.defence.judge(now, &message, &around)
-        } else {
-            Admission::Admit
+        let admission = match message.is_request() {
+            true => self.judge(now, waited, &flow, &message),
+            false => Admission::Admit,
         };
+        self.accept_judged(now, flow, message, admission);
+    }
+
+    /// [`accept_message`](Proxy::accept_message) for one of which it is decided whether it is taken at all.
+    pub(super) fn accept_judged(
+        &mut self,
+        now: Instant,
+        flow: Flow,
+        message: Message,
+        admission: Admission,
+    ) {
         // A refusal has to cost little, or there would be no time for what is not refused: nothing is
         // looked at that need not be.
         match admission {
@@ -331,11 +291,17 @@ impl Proxy {
             }
         }
         if self.is_stateless(&message) {
+            // It overtakes none of those before it.
+            self.process_accepted(now);
             self.handle_stateless(now, flow, message);
         } else {
             self.transactions.handle_message(now, flow, message);
-            self.process_transaction_events(now);
         }
+    }
+
+    /// Goes on with the messages that were [accepted](Proxy::accept_message), in their order.
+    pub fn process_accepted(&mut self, now: Instant) {
+        self.process_transaction_events(now);
     }
 
     /// Takes octets that are no whole message: answered 400 where they are enough of a request for
@@ -358,6 +324,13 @@ impl Proxy {
     /// Takes notice that a message of this transaction could not be sent (RFC 3261 section 18.4).
     pub fn handle_send_failure(&mut self, now: Instant, transaction: TransactionKey) {
         self.transactions.handle_send_failure(now, transaction);
+        self.process_transaction_events(now);
+    }
+
+    /// Takes notice that the network says of a datagram to this address that it did not get there: of one that began so
+    /// (RFC 3261 section 18.4).
+    pub fn handle_undelivered(&mut self, now: Instant, remote: SocketAddr, beginning: &Message) {
+        self.transactions.handle_undelivered(now, remote, beginning);
         self.process_transaction_events(now);
     }
 
@@ -398,12 +371,14 @@ impl Proxy {
     pub fn set_policy(&mut self, now: Instant, policy: Arc<Policy>) {
         self.dispatch.set_policy(now, &policy);
         self.defence.set_policy(&policy.overload);
+        self.familiar = Familiar::default();
         self.policy = policy;
     }
 
     /// Takes notice of the time of day, for those who are to be told it (Date, RFC 3261 section 20.17).
     pub fn set_wall_clock(&mut self, now: Instant, time: SystemTime) {
         self.clock.set(now, time);
+        self.marks.set_time(time);
     }
 
     /// Refuses what would begin a dialog from now on. What has begun goes on.
@@ -414,6 +389,12 @@ impl Proxy {
     /// How many transactions have not ended, those included that only wait for retransmissions.
     pub fn transactions(&self) -> usize {
         self.transactions.client_transactions() + self.transactions.server_transactions()
+    }
+
+    /// Whether events are made of calls and registrations that go well or not; where nobody reads them they need not
+    /// be. At first they are.
+    pub fn tell_of_users(&mut self, is_wanted: bool) {
+        self.tells_of_users = is_wanted;
     }
 
     /// Does what is due.
@@ -509,10 +490,21 @@ impl Proxy {
     /// its CANCEL get the same (RFC 3261 section 9.2), and an ACK to what was answered without a
     /// transaction is known again; and from a key, so that nobody else can tell.
     pub(super) fn tag_for(&self, message: &Message) -> String {
-        let number = message.cseq().map(|(number, _)| number);
-        let mut tag = String::with_capacity(16);
-        push_hex(&mut tag, self.hash(&(message.call_id(), number)));
+        self.tag_of(message.call_id(), message.cseq_number())
+    }
+
+    /// [`tag_for`](Proxy::tag_for) a request of which only this is known.
+    pub(super) fn tag_of(&self, call_id: Option<&str>, number: Option<u32>) -> String {
+        let mut tag = String::with_capacity(OUR_TAG);
+        push_hex(&mut tag, self.hash(&(call_id, number)));
         tag
+    }
+
+    /// Whether the tag in To of a message is ours.
+    pub(super) fn has_our_tag(&self, message: &Message) -> bool {
+        // Those of others have another length, mostly.
+        let tag = message.to_tag().filter(|tag| tag.len() == OUR_TAG);
+        tag.is_some_and(|tag| tag == self.tag_for(message))
     }
 
     /// A number that follows from a value and from our key.
@@ -600,52 +592,13 @@ impl Proxy {
                     transaction: TransactionKey::Client(client),
                 } => {
                     self.clients.remove(&client);
+                    self.late_answers.remove(&client);
                 }
                 // Responses that cannot be sent are dropped (RFC 3261 section 16.9), and a missing ACK
                 // is the endpoints' business.
                 _ => {}
             }
         }
-    }
-
-    /// Refuses a request for which nothing is to be done, and makes no transaction of it. It may break
-    /// any rule: nobody has looked.
-    fn refuse_statelessly(&mut self, now: Instant, flow: Flow, mut request: Message) {
-        const OVERLOADED: Violation = Violation {
-            status: 503,
-            reason: "Service Unavailable",
-        };
-        self.statistics.refused += 1;
-        note_source(&mut request, &flow);
-        let Some(mut response) = Message::rejection(&request, &OVERLOADED) else {
-            return;
-        };
-        let seconds = self.defence.retry_after().as_secs().max(1);
-        response.push_back(Name::RetryAfter, seconds.to_string());
-        let response = self.tagged(response);
-        self.transactions.respond_stateless(now, flow, response);
-    }
-
-    /// Whether a message is an ACK to a response that was sent without a transaction, to refuse a call:
-    /// it is for nobody.
-    fn acknowledges_refusal(&mut self, now: Instant, message: &Message) -> bool {
-        if message.method() != Some(&Method::Ack) || !self.defence.may_be_acknowledged(now) {
-            return false;
-        }
-        let tag = self.tag_for(message);
-        let is_ours = message.to().and_then(|to| to.tag()) == Some(tag.as_str());
-        is_ours && !self.transactions.knows(message)
-    }
-
-    fn answer_overloaded(&mut self, now: Instant, flow: Flow, request: &Message) {
-        self.statistics.refused += 1;
-        self.defence.note_refused(now);
-        let seconds = self.defence.retry_after().as_secs().max(1);
-        let response = Rejection::overloaded()
-            .with(Name::RetryAfter, seconds.to_string())
-            .response(request);
-        let response = self.tagged(response);
-        self.transactions.respond_stateless(now, flow, response);
     }
 
     /// Takes notice that a transaction of ours has brought no response.

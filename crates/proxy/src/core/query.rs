@@ -6,8 +6,9 @@
 //!   [`QueryLimits::maximum_resolving`] does; the next one is refused;
 //! - a question without an answer in [`QueryLimits::timeout`] is given up, a later answer ignored;
 //! - of one address of record one update is asked at a time, in the order of arrival (RFC 3261
-//!   section 10.3).
+//!   section 10.3); so many others wait for it as [`MAXIMUM_HELD_UPDATES`] says, the next one is refused.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -115,6 +116,11 @@ pub struct NextHop {
     pub peer: Option<Arc<Peer>>,
 }
 
+/// How many updates of one address of record wait for the one that is asked. A user agent has one REGISTER under way at
+/// a time (RFC 3261 section 10.2), and a user has a few of them; whoever sends more than the store takes must not use
+/// up the places of all the others.
+pub const MAXIMUM_HELD_UPDATES: usize = 16;
+
 /// The bounds on waiting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueryLimits {
@@ -145,10 +151,18 @@ pub(crate) struct Questions<W> {
     /// In the order of asking, which is that of the deadlines too: all have the same time.
     parked: BTreeMap<QueryId, Parked<W>>,
     /// The updates of an address of record: the first is asked, the others wait for it.
-    updates: HashMap<AddressOfRecord, VecDeque<QueryId>, RandomState>,
+    updates: HashMap<AddressOfRecord, Queue, RandomState>,
     outgoing: VecDeque<(QueryId, Query)>,
     /// How many of those that are parked ask for next hops.
     resolving: usize,
+}
+
+/// Updates of one address of record. Nearly always there is one.
+#[derive(Debug)]
+struct Queue {
+    /// The one that is asked.
+    first: QueryId,
+    others: VecDeque<QueryId>,
 }
 
 #[derive(Debug)]
@@ -180,7 +194,7 @@ impl<W> Questions<W> {
     }
 
     /// Asks, and parks `waiting` until there is an answer or the time is over. Gives it back where
-    /// there is no room for another question.
+    /// there is no room for another question, or for another update of its address of record.
     pub(crate) fn ask(&mut self, now: Instant, query: Query, waiting: W) -> Result<QueryId, W> {
         let is_resolving = matches!(query, Query::Resolve(_));
         let is_full = if is_resolving {
@@ -188,7 +202,7 @@ impl<W> Questions<W> {
         } else {
             self.parked.len() - self.resolving >= self.limits.maximum_parked
         };
-        if is_full {
+        if is_full || self.has_enough_updates(&query) {
             return Err(waiting);
         }
         self.resolving += usize::from(is_resolving);
@@ -200,10 +214,15 @@ impl<W> Questions<W> {
         let mut query = Some(query);
         if let Some(Query::Update(address, _)) = &query {
             update_of = Some(address.clone());
-            let queue = self.updates.entry(address.clone()).or_default();
-            queue.push_back(id);
-            if queue.len() > 1 {
-                held = query.take();
+            match self.updates.entry(address.clone()) {
+                Entry::Occupied(mut queue) => {
+                    queue.get_mut().others.push_back(id);
+                    held = query.take();
+                }
+                Entry::Vacant(place) => {
+                    let others = VecDeque::new();
+                    place.insert(Queue { first: id, others });
+                }
             }
         }
         self.outgoing.extend(query.map(|query| (id, query)));
@@ -262,21 +281,30 @@ impl<W> Questions<W> {
         self.parked.len()
     }
 
+    /// Whether a question is an update of an address of record for which as many wait as may.
+    fn has_enough_updates(&self, query: &Query) -> bool {
+        let Query::Update(address, _) = query else {
+            return false;
+        };
+        let queue = self.updates.get(address);
+        queue.is_some_and(|queue| queue.others.len() >= MAXIMUM_HELD_UPDATES)
+    }
+
     /// Takes an update off its queue and asks the one behind it.
     fn ask_next_update(&mut self, address: &AddressOfRecord, ended: QueryId) {
         let Some(queue) = self.updates.get_mut(address) else {
             return;
         };
-        // Nearly always it is the first; one behind it that is given up must not be asked later.
-        if queue.front() == Some(&ended) {
-            queue.pop_front();
-        } else {
-            queue.retain(|id| *id != ended);
+        if queue.first != ended {
+            // It is not to be asked later.
+            queue.others.retain(|id| *id != ended);
+            return;
         }
-        let Some(next) = queue.front().copied() else {
+        let Some(next) = queue.others.pop_front() else {
             self.updates.remove(address);
             return;
         };
+        queue.first = next;
         let held = self
             .parked
             .get_mut(&next)
@@ -433,6 +461,34 @@ mod tests {
         assert_eq!(questions.take(first), Some("first"));
         assert_eq!(asked(&mut questions), []);
         assert!(questions.updates.is_empty());
+    }
+
+    #[test]
+    fn updates_of_one_address_of_record_leave_room_for_others() {
+        let now = Instant::now();
+        let mut questions = questions(100);
+        let mut taken = Vec::new();
+        for _ in 0..1000 {
+            taken.extend(questions.ask(now, update("mallory", now), "mallory"));
+        }
+        assert_eq!(taken.len(), 1 + MAXIMUM_HELD_UPDATES);
+        assert_eq!(questions.len(), taken.len());
+        for user in ["alice", "bob"] {
+            assert!(questions.ask(now, update(user, now), user).is_ok());
+        }
+        let lookup = Query::Lookup(address("mallory"));
+        assert!(questions.ask(now, lookup, "lookup").is_ok());
+
+        // With each answer there is room for one more.
+        assert_eq!(questions.take(taken[0]), Some("mallory"));
+        assert!(questions.ask(now, update("mallory", now), "more").is_ok());
+        assert_eq!(
+            questions.ask(now, update("mallory", now), "too many"),
+            Err("too many")
+        );
+        // One that is given up before its turn leaves room too.
+        assert_eq!(questions.take(taken[5]), Some("mallory"));
+        assert!(questions.ask(now, update("mallory", now), "more").is_ok());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::time::Instant;
 
+use bytes::BytesMut;
 use sip::{Message, Name, Uri};
 
 use super::binding::{AddressOfRecord, Binding};
@@ -15,47 +16,78 @@ use crate::text::push_decimal;
 pub(crate) struct Registered<'a> {
     pub(crate) config: &'a RegistrarConfig,
     pub(crate) address: &'a AddressOfRecord,
+    /// Our tag in To.
+    pub(crate) tag: &'a str,
     /// Whether the rules of RFC 5626 were applied.
     pub(crate) is_outbound: bool,
     /// What time it is, as the Date field says it, where that is known.
     pub(crate) date: Option<&'a str>,
+    /// What shows the user agent that we know the password too.
+    pub(crate) confirmation: Option<&'a str>,
 }
 
+/// What a binding takes in a 200 beside its contact and the parameters.
+const BESIDE_CONTACT: usize = 64;
+
+/// What a 200 has besides what stands in the request, and the bindings.
+const BESIDE_BINDINGS: usize = 128;
+
 impl Registered<'_> {
-    /// The 200, which lists the bindings with what remains of their intervals.
-    pub(crate) fn response(
+    /// About how long the 200 becomes.
+    pub(crate) fn length(request: &Message, bindings: &[Binding]) -> usize {
+        let length = |binding: &Binding| {
+            binding.contact().len() + binding.parameters().len() + BESIDE_CONTACT
+        };
+        let bindings: usize = bindings.iter().map(length).sum();
+        request.wire_length() + bindings + BESIDE_BINDINGS
+    }
+
+    /// Writes the 200, which lists the bindings with what remains of their intervals.
+    pub(crate) fn write(
         &self,
+        octets: &mut BytesMut,
         request: &Message,
         bindings: &[Binding],
         now: Instant,
         gruus: &mut Gruus,
-    ) -> Message {
-        let mut response = Message::response_to(request, 200, "OK");
+    ) {
+        request.write_response_head(octets, 200, "OK", self.tag);
         let gives_gruus = self.config.gruu && supports(request, "gruu");
+        let mut value = String::new();
         for binding in bindings.iter().filter(|binding| binding.expires() > now) {
-            let mut value = contact_value(binding, now);
+            value.clear();
+            push_contact(&mut value, binding, now);
             if gives_gruus {
                 self.add_gruus(&mut value, request, binding, gruus);
             }
-            response.push_back(Name::Contact, value);
+            put(octets, "Contact", value.as_bytes());
         }
         // RFC 3327 section 5.3.
-        response.copy_fields(request, Name::Path);
+        for path in request.headers(Name::Path) {
+            put(octets, "Path", path);
+        }
         // RFC 3608 section 6.3, in the order in which they are passed.
         for route in &self.config.service_route {
-            response.push_back(Name::ServiceRoute, route);
+            put(octets, "Service-Route", route.as_bytes());
         }
         if self.is_outbound {
             // RFC 5626 sections 6 and 5.4.
-            response.push_back(Name::Require, "outbound");
+            put(octets, "Require", b"outbound");
             if let Some(flow_timer) = self.config.flow_timer {
-                response.push_back(Name::FlowTimer, flow_timer.as_secs().max(1).to_string());
+                let seconds = flow_timer.as_secs().max(1).to_string();
+                put(octets, "Flow-Timer", seconds.as_bytes());
             }
         }
-        if let Some(date) = self.date {
-            response.push_back(Name::Date, date);
+        let rest = [
+            ("Date", self.date),
+            ("Authentication-Info", self.confirmation),
+        ];
+        for (name, value) in rest {
+            if let Some(value) = value {
+                put(octets, name, value.as_bytes());
+            }
         }
-        response
+        octets.extend_from_slice(b"Content-Length: 0\r\n\r\n");
     }
 
     /// Adds the GRUUs of a contact's instance (RFC 5627 section 5.2).
@@ -83,12 +115,28 @@ impl Registered<'_> {
     }
 }
 
-/// A Contact value as a registrar writes it.
-fn contact_value(binding: &Binding, now: Instant) -> String {
+/// Writes a header field. Line ends in its value, where it was folded when it came, are spaces.
+fn put(octets: &mut BytesMut, name: &str, value: &[u8]) {
+    octets.extend_from_slice(name.as_bytes());
+    octets.extend_from_slice(b": ");
+    let start = octets.len();
+    octets.extend_from_slice(value);
+    if memchr::memchr2(b'\r', b'\n', value).is_some() {
+        for octet in &mut octets[start..] {
+            if matches!(octet, b'\r' | b'\n') {
+                *octet = b' ';
+            }
+        }
+    }
+    octets.extend_from_slice(b"\r\n");
+}
+
+/// Writes a Contact value as a registrar has it.
+fn push_contact(value: &mut String, binding: &Binding, now: Instant) {
     // Rounded, so that the moment in which the store wrote does not cost the client a second.
     let remaining = (binding.expires() - now).as_millis().saturating_add(500) / 1000;
     let (contact, parameters) = (binding.contact(), binding.parameters());
-    let mut value = String::with_capacity(contact.len() + parameters.len() + 32);
+    value.reserve(contact.len() + parameters.len() + BESIDE_CONTACT);
     for part in ["<", contact, ">", parameters] {
         value.push_str(part);
     }
@@ -97,6 +145,5 @@ fn contact_value(binding: &Binding, now: Instant) -> String {
         let _ = write!(value, ";q=0.{:03}", binding.q());
     }
     value.push_str(";expires=");
-    push_decimal(&mut value, u32::try_from(remaining).unwrap_or(u32::MAX));
-    value
+    push_decimal(value, u32::try_from(remaining).unwrap_or(u32::MAX));
 }

@@ -24,7 +24,7 @@ pub(super) struct Registering {
     request: Message,
     flow: Flow,
     address: AddressOfRecord,
-    /// The contacts that it changes, with the intervals granted; zero for those removed.
+    /// The contacts that it changes, with the intervals granted, zero for those removed; for the log.
     changes: Vec<(String, Duration)>,
     /// When the request came.
     received: Instant,
@@ -52,15 +52,11 @@ impl Proxy {
         request: Message,
         confirmation: Option<String>,
     ) {
-        let new_gruus = self.gruus.draw();
         let Registration {
             address,
             update,
             is_outbound,
-        } = match self
-            .registrar
-            .read(&request, &flow, now, &self.identity, new_gruus)
-        {
+        } = match self.read_registration(&request, &flow, now) {
             Ok(registration) => registration,
             Err(rejection) => {
                 self.refuse(now, server, &request, &rejection);
@@ -70,7 +66,10 @@ impl Proxy {
         let (query, changes) = match update {
             None => (Query::Lookup(address.clone()), Vec::new()),
             Some(update) => {
-                let changes = changes(&update);
+                let changes = match self.tells_of_users {
+                    true => changes(&update),
+                    false => Vec::new(),
+                };
                 (Query::Update(address.clone(), update), changes)
             }
         };
@@ -89,6 +88,24 @@ impl Proxy {
         {
             self.refuse(now, server, &registering.request, &Rejection::overloaded());
         }
+    }
+
+    fn read_registration(
+        &mut self,
+        request: &Message,
+        flow: &Flow,
+        now: Instant,
+    ) -> Result<Registration, Rejection> {
+        if let Some(registration) = self.read_familiar(request, flow, now) {
+            return Ok(registration);
+        }
+        let new_gruus = self.gruus.draw();
+        let identity = &self.identity;
+        let registration = self
+            .registrar
+            .read(request, flow, now, identity, new_gruus)?;
+        self.note_domain(request, flow, &registration.address);
+        Ok(registration)
     }
 
     /// Goes on with a REGISTER when the store has answered: 200 only now that the change is safe.
@@ -145,17 +162,21 @@ impl Proxy {
             });
         }
         self.keep_alive(now, &flow, &bindings);
+        let tag = self.tag_for(&request);
         let registered = Registered {
             config: &self.registrar,
             address: &address,
+            tag: &tag,
             is_outbound,
             date: self.clock.date(now),
+            confirmation: confirmation.as_deref(),
         };
-        let mut response = registered.response(&request, &bindings, now, &mut self.gruus);
-        if let Some(confirmation) = confirmation {
-            response.push_back(Name::AuthenticationInfo, confirmation);
-        }
-        self.respond(now, server, response);
+        let length = Registered::length(&request, &bindings);
+        let gruus = &mut self.gruus;
+        self.transactions
+            .respond_written(now, server, (200, length), |octets| {
+                registered.write(octets, &request, &bindings, now, gruus);
+            });
     }
 }
 

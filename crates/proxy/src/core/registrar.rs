@@ -64,7 +64,7 @@ pub(crate) struct Registration {
 }
 
 /// How many octets of a contact URI, its parameters, or a Call-ID are stored.
-const MAXIMUM_STORED_LENGTH: usize = 1024;
+pub(super) const MAXIMUM_STORED_LENGTH: usize = 1024;
 
 /// How many octets of a Path are stored.
 const MAXIMUM_PATH_LENGTH: usize = 4096;
@@ -76,7 +76,7 @@ const MAXIMUM_USER_AGENT_LENGTH: usize = 64;
 const NEVER_TOO_BRIEF: Duration = Duration::from_secs(3600);
 
 /// What a malformed interval counts as (RFC 3261 section 10.2.1.1).
-const MALFORMED_INTERVAL: u32 = 3600;
+pub(super) const MALFORMED_INTERVAL: u32 = 3600;
 
 /// The parameters of a contact that are not stored: what is said in other ways, and what a user agent
 /// cannot say (RFC 5627 section 5.1).
@@ -129,22 +129,39 @@ impl RegistrarConfig {
             (true, true) if request.expires() == Some(0) => Change::RemoveAll,
             (true, _) => return Err(MALFORMED_WILDCARD),
         };
+        // Through another proxy the flow leads to that proxy, and its Path to the user agent.
+        let flow = is_first_hop(request).then_some(*flow);
+        let update = self.update(request, flow, now, (change, &path.join(","), new_gruus))?;
+        Ok(Registration {
+            address,
+            update: Some(update),
+            is_outbound,
+        })
+    }
+
+    /// What a location store is asked for a change of contacts, with a Path and what is for new temporary GRUUs.
+    pub(super) fn update(
+        &self,
+        request: &Message,
+        flow: Option<Flow>,
+        now: Instant,
+        (change, path, new_gruus): (Change, &str, u64),
+    ) -> Result<Update, Rejection> {
         let call_id = request
             .call_id()
             .filter(|call_id| call_id.len() <= MAXIMUM_STORED_LENGTH)
             .ok_or(Rejection::new(400, "Call-ID Too Long"))?;
-        let (cseq, _) = request
-            .cseq()
+        let cseq = request
+            .cseq_number()
             .ok_or(Rejection::new(400, "Malformed CSeq"))?;
         let user_agent = request.header(Name::UserAgent).unwrap_or_default();
         let user_agent_length = user_agent.floor_char_boundary(MAXIMUM_USER_AGENT_LENGTH);
-        let update = Update {
+        Ok(Update {
             change,
             call_id: call_id.into(),
             cseq,
-            // Through another proxy the flow leads to that proxy, and its Path to the user agent.
-            flow: is_first_hop(request).then_some(*flow),
-            path: path.join(",").into(),
+            flow,
+            path: path.into(),
             user_agent: user_agent
                 .get(..user_agent_length)
                 .unwrap_or_default()
@@ -152,11 +169,6 @@ impl RegistrarConfig {
             received: now,
             maximum_bindings: self.maximum_bindings,
             new_gruus,
-        };
-        Ok(Registration {
-            address,
-            update: Some(update),
-            is_outbound,
         })
     }
 
@@ -171,6 +183,9 @@ impl RegistrarConfig {
 
     /// Step 2: the extensions that a client requires have to be known here.
     fn check_extensions(&self, request: &Message) -> Result<(), Rejection> {
+        if !request.contains(Name::Require) {
+            return Ok(());
+        }
         let known = self.extensions();
         let is_known = |tag: &str| known.iter().any(|known| tag.eq_ignore_ascii_case(known));
         let unknown: Vec<&str> = request
@@ -265,7 +280,7 @@ impl RegistrarConfig {
         })
     }
 
-    /// The interval that a contact gets (RFC 3261 section 10.3 step 7).
+    /// The interval that a contact gets.
     fn lifetime(&self, request: &Message, contact: &NameAddr<'_>) -> Result<Duration, Rejection> {
         let requested = if contact.parameters().contains("expires") {
             Some(contact.expires().unwrap_or(MALFORMED_INTERVAL))
@@ -274,6 +289,12 @@ impl RegistrarConfig {
         } else {
             None
         };
+        self.granted(requested)
+    }
+
+    /// The interval that is granted to who has asked for one of so many seconds, or for none (RFC 3261 section 10.3
+    /// step 7).
+    pub(super) fn granted(&self, requested: Option<u32>) -> Result<Duration, Rejection> {
         let Some(seconds) = requested else {
             return Ok(self.default_expires);
         };
@@ -313,7 +334,7 @@ pub(crate) fn supports(request: &Message, tag: &str) -> bool {
 
 /// Whether a request came from the user agent itself, and not through another proxy.
 pub(crate) fn is_first_hop(request: &Message) -> bool {
-    request.values(Name::Via).nth(1).is_none()
+    request.has_one_via()
 }
 
 /// Whether a Path value has the `ob` parameter in its URI (RFC 5626 section 5.1).

@@ -73,10 +73,19 @@ impl Proxy {
             self.cancel(now, server, &request, cancels);
             return;
         }
+        if !self.policy.authentication.register && self.is_familiar(&request, &arrival) {
+            self.register(now, now, server, arrival, request, None);
+            return;
+        }
         self.remove_claims(&mut request, &arrival);
         let fingerprint = self.loops.fingerprint(&request);
+        let has_route = request.contains(Name::Route);
         match self.bound(&mut request, &arrival, fingerprint) {
             Ok(bound) => {
+                let is_noted = !has_route && !self.policy.authentication.register;
+                if is_noted && matches!(bound.addressee, Addressee::Registrar) {
+                    self.note_registrar(&request, &arrival);
+                }
                 let taken = Taken {
                     server,
                     arrival,
@@ -253,22 +262,35 @@ impl Proxy {
             addressee: Addressee::Element,
             is_in_dialog: false,
         };
-        let facts = match validation::check(request, fingerprint, &self.identity)? {
+        let uri = request.request_uri().and_then(|uri| Uri::parse(uri).ok());
+        let facts = match validation::check(request, uri.as_ref(), fingerprint, &self.identity)? {
             Verdict::Process(facts) => facts,
             Verdict::AnswerOptions => return Ok(bound),
         };
         let had_route = request.contains(Name::Route);
-        let has_tag = request.to().is_some_and(|to| to.tag().is_some());
+        if let Some(uri) = &uri
+            && !had_route
+            && !facts.is_loose
+            && !facts.has_maddr
+        {
+            // Nothing has led it here.
+            bound.addressee = self.addressee(request, uri, arrival, None, true)?;
+            return Ok(bound);
+        }
+        let has_tag = request.to_tag().is_some();
         let own = route::Own {
             identity: &self.identity,
             tokens: &self.tokens,
             mark: (had_route && has_tag).then(|| self.marks.of(request)),
+            lifetime: self.policy.forwarding.dialog_lifetime,
         };
         let led = route::preprocess(request, arrival, own, facts)?;
         bound.is_in_dialog = led.is_marked;
         // Within a dialog the Routes have led here, and the Request-URI leads on.
         let may_be_routed = !(had_route && has_tag);
-        bound.addressee = self.addressee(request, arrival, led.along, may_be_routed)?;
+        let uri = request.request_uri().and_then(|uri| Uri::parse(uri).ok());
+        let uri = uri.ok_or(validation::UNSUPPORTED_SCHEME)?;
+        bound.addressee = self.addressee(request, &uri, arrival, led.along, may_be_routed)?;
         Ok(bound)
     }
 
@@ -277,12 +299,13 @@ impl Proxy {
     fn addressee(
         &self,
         request: &Message,
+        uri: &Uri<'_>,
         arrival: &Flow,
         along: Option<route::Along>,
         may_be_routed: bool,
     ) -> Result<Addressee, Rejection> {
         let has_route = request.contains(Name::Route);
-        let text = request.request_uri().unwrap_or_default();
+        let text = uri.as_str();
         if let Some(along) = along
             && !has_route
         {
@@ -294,9 +317,9 @@ impl Proxy {
             return Ok(Addressee::Routed);
         }
         let requested = || Ok(Addressee::Requested(Target::as_requested(text, None)));
-        let uri = match Uri::parse(text) {
-            Ok(Uri::Sip(uri)) => uri,
-            Ok(_) if has_route => return requested(),
+        let uri = match uri {
+            Uri::Sip(uri) => uri,
+            _ if has_route => return requested(),
             // Nobody here has a telephone number of that kind: the client may try a SIP URI (RFC
             // 3261 section 8.1.3.5).
             _ => return Err(validation::UNSUPPORTED_SCHEME),
@@ -306,19 +329,19 @@ impl Proxy {
         }
         let has_user = uri.user().is_some_and(|user| !user.is_empty());
         let is_register = request.method() == Some(&Method::Register);
-        match self.identity.domain(&uri, arrival.local) {
+        match self.identity.domain(uri, arrival.local) {
             Some(_) if is_register && has_route => requested(),
             Some(_) if is_register => Ok(Addressee::Registrar),
-            Some(domain) if is_gruu(&uri) => self
+            Some(domain) if is_gruu(uri) => self
                 .gruus
-                .read(&uri, domain)
+                .read(uri, domain)
                 .map(|(address, _)| Addressee::User(address))
                 .ok_or(NOT_FOUND),
-            Some(domain) if has_user => AddressOfRecord::new(&uri, domain)
+            Some(domain) if has_user => AddressOfRecord::new(uri, domain)
                 .map(Addressee::User)
                 .ok_or(NOT_FOUND),
             Some(_) => Ok(Addressee::Element),
-            None if !self.identity.is_own_address(&uri, arrival.local) => requested(),
+            None if !self.identity.is_own_address(uri, arrival.local) => requested(),
             // Our own address, but no domain of ours: there are no users.
             None if has_user || is_register => Err(NOT_FOUND),
             None => Ok(Addressee::Element),
@@ -401,9 +424,13 @@ impl Proxy {
                 Message::response_to(&context.request, 100, "Trying"),
             );
         }
-        if let Some(call) = &context.call {
+        if context.begins_call {
             self.statistics.calls_started += 1;
-            self.report(Event::CallStarted(call.clone()));
+            if self.tells_of_users
+                && let Some(call) = context.call()
+            {
+                self.report(Event::CallStarted(call));
+            }
         }
     }
 
@@ -459,9 +486,17 @@ impl Proxy {
     }
 }
 
-/// A URI of this scheme or SIPS that has parameters: most have none, which is seen without reading them.
+/// Whether a URI has a parameter that may be `gr`, be it written with escapes. Most have none, which is seen
+/// without reading them.
+fn may_be_gruu(uri: &str) -> bool {
+    let octets = uri.as_bytes();
+    memchr::memchr_iter(b';', octets)
+        .any(|at| matches!(octets.get(at + 1), Some(b'g' | b'G' | b'%')))
+}
+
+/// A URI that may be a GRUU, read.
 fn sip_uri(uri: &str) -> Option<SipUri<'_>> {
-    match uri.contains(';').then(|| Uri::parse(uri)) {
+    match may_be_gruu(uri).then(|| Uri::parse(uri)) {
         Some(Ok(Uri::Sip(uri))) => Some(uri),
         _ => None,
     }

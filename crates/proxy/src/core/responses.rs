@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use sip::transaction::{ClientId, ServerId};
-use sip::{Message, Method, Name, NameAddr, Transport};
+use sip::{Message, Method, Name, Transport};
 
 use super::best_response::Candidate;
 use super::context::{Cancel, Context};
@@ -32,9 +32,7 @@ impl Proxy {
         let Some(mut context) = self.contexts.remove(&name.0) else {
             // Another 2xx, when all else is over: each goes upstream (step 5, RFC 6026).
             if has_via && is_success(status) && is_invite(&response) {
-                // It is not known any more to whom it goes.
-                self.withhold_identity_from_anybody(&mut response);
-                self.transactions.respond(now, name.0, response);
+                self.forward_another_success(now, client, name, response);
             }
             return;
         };
@@ -82,6 +80,7 @@ impl Proxy {
         context: &mut Context,
     ) {
         context.is_answered = true;
+        context.has_failed = true;
         // What was passed over is not waited for.
         self.cancel_branches(now, server, context);
         let best = context.finals.take_best();
@@ -131,35 +130,16 @@ impl Proxy {
             }
             self.latencies.add_last(method, waited);
         }
-        if let Some(call) = context.call.clone() {
-            if is_success(status) {
-                self.statistics.calls_answered += 1;
-                let hop = answer.and_then(|(branch, _)| context.hop(branch));
-                let hop = hop.map(|(_, forwarded)| place_of(&forwarded.sent_to));
-                let to_tag = answer.and_then(|(_, response)| tag_of(response.to()));
-                self.report(Event::CallAnswered(Answered {
-                    call,
-                    status,
-                    to_tag: to_tag.unwrap_or_default(),
-                    hop,
-                }));
-            } else {
-                self.statistics.calls_failed += 1;
-                self.report(Event::CallFailed {
-                    call,
-                    status,
-                    reason: reason.to_owned(),
-                });
+        if context.begins_call {
+            match is_success(status) {
+                true => self.statistics.calls_answered += 1,
+                false => self.statistics.calls_failed += 1,
             }
-        } else if (is_success(status) || status == 481)
-            && context.request.method() == Some(&Method::Bye)
+        }
+        if self.tells_of_users
+            && let Some(event) = final_event(context, status, reason, answer)
         {
-            let call_id = context.request.call_id().unwrap_or_default().to_owned();
-            self.report(Event::CallEnded {
-                call_id,
-                from_tag: tag_of(context.request.from()).unwrap_or_default(),
-                to_tag: tag_of(context.request.to()).unwrap_or_default(),
-            });
+            self.report(event);
         }
     }
 
@@ -220,7 +200,14 @@ impl Proxy {
             let status = response.status().unwrap_or(200);
             self.report_final(now, context, status, "OK", Some((name.1, &response)));
         }
-        if is_invite || !context.is_answered {
+        if is_invite && context.has_failed {
+            // The server transaction takes no further one (RFC 6026 section 7.1), and is gone as far as this one is
+            // concerned (RFC 3261 section 16.7 steps 5 and 9): whoever has picked up late shall know of it.
+            self.transactions
+                .respond_stateless(now, context.arrival, response);
+            // Nor takes it those that follow.
+            self.late_answers.insert(client, context.arrival);
+        } else if is_invite || !context.is_answered {
             self.transactions.respond(now, name.0, response);
         }
         context.is_answered = true;
@@ -230,6 +217,24 @@ impl Proxy {
             self.clients.insert(client, name);
         }
         self.cancel_branches(now, name.0, context);
+    }
+
+    /// A 2xx that comes again, or from somebody else behind the same hop, when there is no context any more.
+    fn forward_another_success(
+        &mut self,
+        now: Instant,
+        client: ClientId,
+        name: BranchName,
+        mut response: Message,
+    ) {
+        if let Some(&arrival) = self.late_answers.get(&client) {
+            self.withhold_identity(&mut response, &sip::Target::Flow(arrival), None);
+            self.transactions.respond_stateless(now, arrival, response);
+        } else {
+            // It is not known any more to whom it goes.
+            self.withhold_identity_from_anybody(&mut response);
+            self.transactions.respond(now, name.0, response);
+        }
     }
 
     /// A final response of 300 or more is kept for the choice of the best (steps 4 and 5). One whose
@@ -304,6 +309,39 @@ impl Proxy {
     }
 }
 
+/// What the log says of the end of a request: how a call has begun, or how a dialog has ended.
+fn final_event(
+    context: &Context,
+    status: u16,
+    reason: &str,
+    answer: Option<(usize, &Message)>,
+) -> Option<Event> {
+    let request = &context.request;
+    if let Some(call) = context.call() {
+        if !is_success(status) {
+            return Some(Event::CallFailed {
+                call,
+                status,
+                reason: reason.to_owned(),
+            });
+        }
+        let hop = answer.and_then(|(branch, _)| context.hop(branch));
+        let to_tag = answer.and_then(|(_, response)| response.to_tag());
+        return Some(Event::CallAnswered(Answered {
+            call,
+            status,
+            to_tag: to_tag.unwrap_or_default().to_owned(),
+            hop: hop.map(|(_, forwarded)| place_of(&forwarded.sent_to)),
+        }));
+    }
+    let has_ended = (is_success(status) || status == 481) && request.method() == Some(&Method::Bye);
+    has_ended.then(|| Event::CallEnded {
+        call_id: request.call_id().unwrap_or_default().to_owned(),
+        from_tag: request.from_tag().unwrap_or_default().to_owned(),
+        to_tag: request.to_tag().unwrap_or_default().to_owned(),
+    })
+}
+
 /// Whether another flow of the same instance may serve (RFC 5626 section 7): any response but 430 and 408
 /// is that of the instance.
 fn has_flow_failed(candidate: &Candidate, is_silent: bool) -> bool {
@@ -320,11 +358,6 @@ fn place_of(target: &sip::Target) -> (Transport, SocketAddr) {
         sip::Target::Address(_, remote) => *remote,
     };
     (target.transport(), remote)
-}
-
-/// The tag of a From or To.
-fn tag_of(field: Option<NameAddr<'_>>) -> Option<String> {
-    field?.tag().map(str::to_owned)
 }
 
 fn is_success(status: u16) -> bool {

@@ -1,6 +1,8 @@
 //! Routes: taking those that have led here off a request (RFC 3261 section 16.4), and giving a
 //! forwarded one the form that its next hop expects (section 16.6 step 6).
 
+use std::time::Duration;
+
 use sip::{Flow, Message, Name, NameAddr, SipUri, Uri};
 
 use super::dialog_mark::{CALL, DialogMark};
@@ -35,6 +37,8 @@ pub(crate) struct Own<'a> {
     pub(crate) tokens: &'a FlowTokens,
     /// That of the dialog which the request may belong to.
     pub(crate) mark: Option<DialogMark>,
+    /// For how long one is good.
+    pub(crate) lifetime: Duration,
 }
 
 /// Takes off a request what has led it here.
@@ -175,7 +179,7 @@ fn led_by(uri: &SipUri<'_>, arrival: &Flow, own: Own<'_>) -> Result<Led, Rejecti
     let is_marked = own
         .mark
         .zip(uri.parameter(CALL))
-        .is_some_and(|(mark, written)| mark.is(written));
+        .is_some_and(|(mark, written)| mark.is(written, own.lifetime));
     Ok(Led {
         along: flow_of(uri, arrival, own.tokens)?,
         is_marked,

@@ -113,8 +113,7 @@ impl Proxy {
         arrival: Flow,
         mut request: Message,
     ) {
-        let tag = self.tag_for(&request);
-        if request.to().and_then(|to| to.tag()) == Some(tag.as_str()) {
+        if self.has_our_tag(&request) {
             return;
         }
         self.remove_claims(&mut request, &arrival);
@@ -262,6 +261,7 @@ impl Proxy {
                         request_uri: &target.uri,
                         path: &target.path,
                         branch: &branch,
+                        offers_alias: self.identity.offers_alias(side.transport),
                         back: is_answered.then_some((FLOW, &*arrival)),
                         record_route_from: from.as_ref(),
                         to: side,

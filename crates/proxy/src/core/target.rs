@@ -238,10 +238,12 @@ pub(crate) fn is_sips(uri: &str) -> bool {
 /// does. Over TLS a connection that the far end has opened is not taken for one to its address, which nobody
 /// has verified (RFC 5923 section 9.2).
 pub(crate) fn is_at_contact(flow: &Flow, contact: &SipUri<'_>) -> bool {
-    flow.transport != Transport::Sctp
-        && !flow.transport.is_secure()
-        && !is_websocket(flow.transport)
-        && contact_address(contact, flow.transport) == Some(flow.remote)
+    shows_address(flow.transport) && contact_address(contact, flow.transport) == Some(flow.remote)
+}
+
+/// Whether a flow of this transport tells that its far end is where a Contact says.
+fn shows_address(transport: Transport) -> bool {
+    transport != Transport::Sctp && !transport.is_secure() && !is_websocket(transport)
 }
 
 /// Whether only its client can open a connection of this transport.
@@ -273,14 +275,16 @@ fn target(
                     Host::Address(address) => address == flow.remote.ip() || is_sctp,
                 };
             let is_reliable = flow.transport.is_reliable();
-            let address = contact_address(&contact, flow.transport).filter(|_| is_direct);
+            let told = contact_address(&contact, flow.transport);
+            let is_there = shows_address(flow.transport) && told == Some(flow.remote);
+            let address = told.filter(|_| is_direct);
             let has_flow = (!is_reliable || is_open(flow.connection))
                 && (flow.transport.is_secure() || !contact.is_secure());
             if has_flow {
                 ways.push_back(Way::Flow {
                     flow,
                     address,
-                    is_needed: is_outbound || !is_at_contact(&flow, &contact),
+                    is_needed: is_outbound || !is_there,
                 });
             }
             // What leads to the same place is not tried twice.

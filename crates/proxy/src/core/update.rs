@@ -63,11 +63,17 @@ impl Update {
     /// # Errors
     /// The change is made whole or not at all.
     pub fn apply(&self, current: &[Binding]) -> Result<Vec<Binding>, UpdateError> {
-        let mut bindings: Vec<Binding> = current
-            .iter()
-            .filter(|binding| binding.expires() > self.received)
-            .cloned()
-            .collect();
+        self.apply_to(current.to_vec())
+    }
+
+    /// [`apply`](Update::apply), for who has no use for the bindings as they were.
+    ///
+    /// # Errors
+    /// Those of [`apply`](Update::apply).
+    pub fn apply_to(&self, current: Vec<Binding>) -> Result<Vec<Binding>, UpdateError> {
+        let count = current.len();
+        let mut bindings = current;
+        bindings.retain(|binding| binding.expires() > self.received);
         match &self.change {
             Change::RemoveAll => {
                 if bindings.iter().any(|binding| self.is_late(binding)) {
@@ -87,7 +93,7 @@ impl Update {
                     self.apply_contact(contact, &mut bindings);
                 }
                 // Only a change that adds is refused: what is there may always be refreshed.
-                if bindings.len() > self.maximum_bindings && bindings.len() > current.len() {
+                if bindings.len() > self.maximum_bindings && bindings.len() > count {
                     return Err(UpdateError::TooManyBindings);
                 }
             }

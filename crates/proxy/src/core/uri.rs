@@ -49,8 +49,17 @@ pub(crate) fn address(uri: &SipUri<'_>, secure: bool) -> Option<(Transport, Sock
 /// The transport that a URI asks for, or else the default of its scheme (RFC 3263 section 4.1 for
 /// URIs without NAPTR records).
 pub(crate) fn transport(uri: &SipUri<'_>, secure: bool) -> Option<Transport> {
+    transport_named(uri, uri.parameter("transport"), secure)
+}
+
+/// As [`transport`], of a URI whose parameter for it is known.
+pub(crate) fn transport_named(
+    uri: &SipUri<'_>,
+    named: Option<&str>,
+    secure: bool,
+) -> Option<Transport> {
     let secure = secure || uri.is_secure();
-    let named = match uri.parameter("transport") {
+    let named = match named {
         Some(name) => Some(name.parse::<Transport>().ok()?),
         None => None,
     };

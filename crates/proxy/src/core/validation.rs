@@ -24,19 +24,21 @@ pub(crate) struct UriFacts {
     pub(crate) has_maddr: bool,
 }
 
-/// Checks steps 1 to 5; what [`Message::validate`] checks has been.
+/// Checks steps 1 to 5; what [`Message::validate`] checks has been. `uri` is the Request-URI, read, if it
+/// can be.
 pub(crate) fn check(
     request: &Message,
+    uri: Option<&Uri<'_>>,
     fingerprint: Fingerprint,
     identity: &Identity,
 ) -> Result<Verdict, Rejection> {
-    let facts = match request.request_uri().map(Uri::parse) {
-        Some(Ok(Uri::Sip(uri))) => UriFacts {
+    let facts = match uri {
+        Some(Uri::Sip(uri)) => UriFacts {
             is_loose: uri.parameters().contains("lr"),
             has_maddr: uri.parameters().contains("maddr"),
         },
-        Some(Ok(Uri::Tel(_))) => UriFacts::default(),
-        Some(Ok(Uri::Other(_))) => return Err(UNSUPPORTED_SCHEME),
+        Some(Uri::Tel(_)) => UriFacts::default(),
+        Some(Uri::Other(_)) => return Err(UNSUPPORTED_SCHEME),
         // A scheme that we know with a text that we cannot read.
         _ => return Err(Rejection::new(400, "Malformed Request-URI")),
     };

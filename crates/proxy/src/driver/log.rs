@@ -23,6 +23,11 @@ pub(super) struct Log {
 }
 
 impl Log {
+    /// Whether anybody reads what is said of calls and registrations that go well.
+    pub(super) fn is_read() -> bool {
+        tracing::enabled!(tracing::Level::INFO)
+    }
+
     /// Writes an event of the core.
     pub(super) fn write(&mut self, now: Instant, event: &Event) {
         if let Event::AuthenticationFailed {

@@ -168,6 +168,7 @@ impl Server {
             None => rand::make_rng(),
         };
         let location = Store::open(&config.location, &mut rng)?;
+        let has_certificate = config.transports.tls.client.certificate.is_some();
         let mut workers = Workers::start(config.workers).map_err(StartError::Threads)?;
         let (transports, incoming) =
             Transports::start_workers(config.transports, workers.runtimes())?;
@@ -194,6 +195,7 @@ impl Server {
             listeners: listeners.collect(),
             advertise: config.advertise,
             local_addresses,
+            offers_aliases: has_certificate && domains.len() == 1,
             domains,
             transactions: TransactionConfig {
                 max_transactions: share(config.transactions.max_transactions),
@@ -212,6 +214,7 @@ impl Server {
         };
         let recorder = Recorder::start(&config.records).map_err(StartError::Records)?;
         let names = resolve::Resolver::new(config.dns, rand::SeedableRng::from_rng(&mut rng));
+        transports.locate_responses_by(names.clone());
         let members = Members::new();
         let (stop, stopped) = watch::channel(false);
         let stop = Arc::new(stop);

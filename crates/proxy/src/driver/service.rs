@@ -29,6 +29,8 @@ pub(super) struct Service {
     traffic: Box<Traffic>,
     pace: Pace,
     log: Log,
+    /// Whether requests were being refused after the last turn.
+    is_refusing: bool,
 }
 
 /// What a worker has for itself of the world outside.
@@ -76,24 +78,35 @@ impl Service {
             traffic: Box::default(),
             pace: Pace::default(),
             log: Log::default(),
+            is_refusing: false,
         }
     }
 
     /// Serves until it is told to stop, or nobody is left to tell it.
     pub(super) async fn run(mut self) {
-        while self.turn().await {
-            if self.surroundings.incoming.is_empty() {
-                self.pace.keep();
-            } else {
-                // What waits in the sockets meanwhile is read, which notes when it came: the core has to
-                // know how long it has waited in all.
-                tokio::task::yield_now().await;
-            }
-        }
+        while self.round().await {}
     }
 
-    /// Waits until there is something to do, and does all that there is. Returns whether it goes on.
-    async fn turn(&mut self) -> bool {
+    /// A turn, and what belongs between two. Returns whether there is to be another one.
+    async fn round(&mut self) -> bool {
+        let Some(messages) = self.turn().await else {
+            return false;
+        };
+        // What others have handed over meanwhile waits too, for those that come with it.
+        if self.surroundings.incoming.len() < BATCH {
+            self.pace.keep(messages);
+        }
+        // However much others hand over, the sockets of this worker are read after each turn. After the
+        // first yield the runtime knows which of them have something, after the second their tasks
+        // have read it and noted when it came: the core has to know how long it has waited in all.
+        tokio::task::yield_now().await;
+        tokio::task::yield_now().await;
+        true
+    }
+
+    /// Waits until there is something to do, and does all that there is. Returns how many messages there were; `None`
+    /// when it is over.
+    async fn turn(&mut self) -> Option<usize> {
         let Surroundings {
             incoming,
             commands,
@@ -113,10 +126,10 @@ impl Service {
         let (mut answer, mut command) = (None, None);
         tokio::select! {
             biased;
-            _ = stopped.wait_for(|stopped| *stopped) => return false,
+            _ = stopped.wait_for(|stopped| *stopped) => return None,
             count = incoming.recv_many(&mut self.batch, BATCH) => {
                 if count == 0 {
-                    return false;
+                    return None;
                 }
             }
             stored = location.next() => answer = Some(stored),
@@ -128,6 +141,8 @@ impl Service {
         let now = Instant::now();
         self.core.set_wall_clock(now, SystemTime::now());
         members.tell(&mut self.core);
+        let is_recorded = self.surroundings.recorder.is_some();
+        self.core.tell_of_users(is_recorded || Log::is_read());
         if let Some(command) = command {
             self.obey(now, command);
         }
@@ -135,9 +150,11 @@ impl Service {
             self.core.handle_answer(now, id, answer);
         }
         let mut batch = std::mem::take(&mut self.batch);
+        let messages = batch.len();
         for incoming in batch.drain(..) {
             self.handle(now, incoming);
         }
+        self.core.process_accepted(now);
         self.batch = batch;
         // A steady stream of messages must hold up neither commands, answers nor timers.
         while let Ok(command) = self.surroundings.commands.try_recv() {
@@ -150,7 +167,12 @@ impl Service {
             self.core.handle_timeout(now);
         }
         self.flush(now);
-        true
+        let is_refusing = self.core.is_refusing(now);
+        if self.is_refusing != is_refusing {
+            self.is_refusing = is_refusing;
+            self.surroundings.transports.leave_unread(is_refusing);
+        }
+        Some(messages)
     }
 
     fn obey(&mut self, now: Instant, command: Command) {
@@ -171,7 +193,7 @@ impl Service {
     }
 
     fn handle(&mut self, now: Instant, incoming: Incoming) {
-        match incoming {
+        let incoming = match incoming {
             Incoming::Message {
                 flow,
                 message,
@@ -179,14 +201,34 @@ impl Service {
             } => {
                 self.traffic.count_received(flow.transport, &message);
                 let waited = now.saturating_duration_since(received);
-                self.core.handle_message_after(now, waited, flow, message);
+                self.core.accept_message(now, waited, flow, message);
+                return;
             }
+            Incoming::Unread {
+                flow,
+                bytes,
+                received,
+            } => {
+                self.traffic.count_unread(flow.transport, &bytes);
+                let waited = now.saturating_duration_since(received);
+                self.core.accept_octets(now, waited, flow, bytes);
+                return;
+            }
+            other => other,
+        };
+        // The messages before it are of the time before it.
+        self.core.process_accepted(now);
+        match incoming {
+            Incoming::Message { .. } | Incoming::Unread { .. } => {}
             Incoming::Malformed { flow, bytes, .. } => self.core.handle_malformed(now, flow, bytes),
             Incoming::ConnectionIdentified { connection, names } => {
                 self.core.handle_connection_identified(connection, names);
             }
             Incoming::ConnectionClosed { connection, .. } => {
                 self.core.handle_connection_closed(connection);
+            }
+            Incoming::Undelivered { remote, beginning } => {
+                self.core.handle_undelivered(now, remote, &beginning);
             }
             Incoming::SendFailed { transaction, error } => {
                 if is_refusal(&error) {
@@ -200,8 +242,8 @@ impl Service {
 
     /// Carries out what the core wants, until it wants nothing more.
     fn flush(&mut self, now: Instant) {
-        while let Some((id, query)) = self.core.poll_query() {
-            self.ask(now, id, query);
+        // An answer may bring a further question.
+        while self.ask_all(now) {
             while let Some((id, answer)) = self.surroundings.location.next_now() {
                 self.core.handle_answer(now, id, answer);
             }
@@ -235,6 +277,16 @@ impl Service {
             }
             _ => {}
         }
+    }
+
+    /// Asks all that the core wants to know. Returns whether there was anything.
+    fn ask_all(&mut self, now: Instant) -> bool {
+        let mut has_asked = false;
+        while let Some((id, query)) = self.core.poll_query() {
+            self.ask(now, id, query);
+            has_asked = true;
+        }
+        has_asked
     }
 
     fn ask(&mut self, now: Instant, id: QueryId, query: Query) {
@@ -272,101 +324,4 @@ fn is_refusal(error: &SendError) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-    use std::time::Duration;
-
-    use rand::SeedableRng;
-    use rand_chacha::ChaCha12Rng;
-    use sip::{Flow, Message, Method, Name, Transport};
-    use sip_net::SipNetConfig;
-    use sip_net::resolve::ResolverConfig;
-
-    use super::super::control;
-    use super::*;
-    use crate::core::{Config, Listener, Policy, Relay};
-    use crate::location::LocationConfig;
-
-    #[tokio::test]
-    async fn messages_without_an_end_do_not_hold_up_answers() {
-        let (transports, _others) = Transports::start(SipNetConfig {
-            listeners: vec!["udp:127.0.0.1:0".parse().expect("a listener")],
-            ..SipNetConfig::default()
-        })
-        .expect("it starts");
-        let local = transports.listening()[0].address;
-        // The request is for somebody else.
-        let mut policy = Policy::default();
-        policy.forwarding.relay = Relay::Anybody;
-        let config = Config {
-            policy: Arc::new(policy),
-            listeners: vec![Listener {
-                transport: Transport::Udp,
-                address: local,
-            }],
-            ..Config::default()
-        };
-        let mut rng = ChaCha12Rng::seed_from_u64(1);
-        let location = location::Store::open(&LocationConfig::default(), &mut rng)
-            .expect("a store")
-            .handle();
-        let names = sip_net::resolve::Resolver::new(
-            ResolverConfig::default(),
-            ChaCha12Rng::seed_from_u64(2),
-        );
-        let resolver = Resolver::new(transports.clone(), names, Duration::from_secs(10));
-        let (sender, incoming) = mpsc::channel(4 * BATCH);
-        let (_commander, commands) = control::channel();
-        let (stop, stopped) = watch::channel(false);
-        let stop = Arc::new(stop);
-        let surroundings = Surroundings {
-            transports,
-            incoming,
-            commands,
-            location,
-            resolver,
-            recorder: None,
-            members: Members::new(),
-            stopped,
-            _ends_all: EndsAll(Arc::downgrade(&stop)),
-        };
-        let mut service = Service::new(Proxy::new(config, rng), surroundings);
-
-        let peer = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
-        let flow = Flow {
-            transport: Transport::Udp,
-            local,
-            remote: peer.local_addr().expect("an address"),
-            connection: sip::ConnectionId(0),
-            stream: 0,
-        };
-        let uri = format!("sip:x@localhost:{}", flow.remote.port());
-        let request = Message::request(Method::Options, &uri)
-            .with(Name::Via, "SIP/2.0/UDP 127.0.0.1:9;branch=z9hG4bK1")
-            .with(Name::From, "<sip:a@127.0.0.1>;tag=1")
-            .with(Name::To, format!("<{uri}>"))
-            .with(Name::CallId, "1")
-            .with(Name::CSeq, "1 OPTIONS");
-        // The same request over and over: the first is forwarded, the others are taken for its
-        // retransmissions. There is one in every turn.
-        let begun = Instant::now();
-        let mut forwarded = 0;
-        while forwarded == 0 && begun.elapsed() < Duration::from_secs(5) {
-            let message = Incoming::Message {
-                flow,
-                message: request.clone(),
-                received: Instant::now(),
-            };
-            assert!(sender.try_send(message).is_ok());
-            assert!(service.turn().await);
-            tokio::time::sleep(Duration::from_millis(1)).await;
-            forwarded = service.core.statistics().forwarded;
-        }
-        assert_eq!(forwarded, 1);
-
-        // A worker that ends takes the others along.
-        assert!(!*stop.borrow());
-        drop(service);
-        assert!(*stop.borrow());
-    }
-}
+mod tests;

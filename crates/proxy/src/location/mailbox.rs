@@ -22,19 +22,20 @@ impl Mailbox {
         self.arrived.notify_one();
     }
 
-    /// The answer that has been there longest, if there is one.
-    pub(super) fn take(&self) -> Option<(QueryId, Answer)> {
-        self.answers().pop_front()
+    /// Takes all answers, in their order. Returns how many there are.
+    pub(super) fn take_all(&self, taken: &mut VecDeque<(QueryId, Answer)>) -> usize {
+        let mut answers = self.answers();
+        let count = answers.len();
+        match taken.is_empty() {
+            true => std::mem::swap(taken, &mut answers),
+            false => taken.append(&mut answers),
+        }
+        count
     }
 
-    /// Waits for an answer. Cancelling loses none.
-    pub(super) async fn next(&self) -> (QueryId, Answer) {
-        loop {
-            if let Some(answer) = self.take() {
-                return answer;
-            }
-            self.arrived.notified().await;
-        }
+    /// Waits until answers have been put in since this was waited for last.
+    pub(super) async fn arrived(&self) {
+        self.arrived.notified().await;
     }
 
     fn answers(&self) -> MutexGuard<'_, VecDeque<(QueryId, Answer)>> {

@@ -59,13 +59,14 @@ impl MemoryStore {
     fn try_update(&self, address: &AddressOfRecord, update: &Update) -> Answer {
         let mut entry = self.table.entry(address.as_str());
         let current = entry.bindings();
-        let changed: Bindings = match update.apply(current.as_deref().unwrap_or_default()) {
+        let is_known = current.is_some();
+        let changed: Bindings = match update.apply_to(current.unwrap_or_default()) {
             Ok(bindings) => bindings.into(),
             Err(error) => return Answer::Refused(error),
         };
         // Nobody becomes known by removing what is not there.
-        if current.is_some() || !changed.is_empty() {
-            if !entry.put(self.table.write(address.as_str(), 0, &changed)) {
+        if is_known || !changed.is_empty() {
+            if !entry.put(0, &changed) {
                 return Answer::Full;
             }
             self.updates.fetch_add(1, Relaxed);
@@ -103,7 +104,7 @@ impl MemoryStore {
             let mut entry = self.table.entry(&address);
             let mut left = entry.bindings().unwrap_or_default();
             left.retain(|binding| binding.expires() > now);
-            entry.set(self.table.write(&address, 0, &left));
+            entry.set(0, &left);
         }
     }
 }

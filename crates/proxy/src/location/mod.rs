@@ -54,7 +54,9 @@ pub struct LocationConfig {
     /// What a registration in a database file that was answered 200 survives.
     pub synchronous: Synchronous,
     /// How long a change of a database file waits for others to be written with: what a transaction
-    /// costs they share.
+    /// costs they share. Every REGISTER that changes something waits as long, also where it is alone; and
+    /// since one change of an address of record is made at a time, there are no more than one in this time
+    /// of each.
     pub commit_delay: Duration,
     /// The users of a store in memory; one in a database file has those that are in the file.
     pub users: Vec<User>,
@@ -90,7 +92,7 @@ impl Default for LocationConfig {
             maximum_octets: 256 << 20,
             maximum_waiting: 10_000,
             synchronous: Synchronous::default(),
-            commit_delay: Duration::from_millis(10),
+            commit_delay: Duration::from_millis(20),
             users: Vec::new(),
         }
     }
@@ -183,7 +185,7 @@ struct Empty {
 pub struct Handle {
     store: Store,
     mailbox: Arc<Mailbox>,
-    /// Answers that were there at once.
+    /// Answers that were there at once, or have been taken out of the mailbox.
     ready: VecDeque<(QueryId, Answer)>,
     /// How many answers are still to come through the mailbox.
     waiting: usize,
@@ -205,25 +207,21 @@ impl Handle {
 
     /// The next answer, if there is one now.
     pub fn next_now(&mut self) -> Option<(QueryId, Answer)> {
-        if let Some(answer) = self.ready.pop_front() {
-            return Some(answer);
+        if self.ready.is_empty() && self.waiting > 0 {
+            let taken = self.mailbox.take_all(&mut self.ready);
+            self.waiting = self.waiting.saturating_sub(taken);
         }
-        if self.waiting == 0 {
-            return None;
-        }
-        let answer = self.mailbox.take()?;
-        self.waiting -= 1;
-        Some(answer)
+        self.ready.pop_front()
     }
 
     /// Waits for the next answer. It can be cancelled; none is lost.
     pub async fn next(&mut self) -> (QueryId, Answer) {
-        if let Some(answer) = self.ready.pop_front() {
-            return answer;
+        loop {
+            if let Some(answer) = self.next_now() {
+                return answer;
+            }
+            self.mailbox.arrived().await;
         }
-        let answer = self.mailbox.next().await;
-        self.waiting = self.waiting.saturating_sub(1);
-        answer
     }
 
     /// Does a small part of what has to be done now and then, such as removing what has expired. To be

@@ -15,26 +15,9 @@ use crate::octets::{OctetReader, push_number};
 pub(super) struct Record(Box<[u8]>);
 
 impl Record {
-    /// Writes a record. `scratch` is what it is written in first, so that it takes no more than its
-    /// length. A binding never ends earlier than it says, and less than a millisecond later.
-    pub(super) fn new(
-        scratch: &mut Vec<u8>,
-        address: &str,
-        number: u64,
-        bindings: &[Binding],
-        epoch: Instant,
-    ) -> Record {
-        scratch.clear();
-        put_text(scratch, address);
-        scratch.extend_from_slice(&number.to_le_bytes()[..NUMBER_LENGTH]);
-        push_number(scratch, bindings.len() as u64);
-        if let Some(first) = bindings.iter().map(Binding::expires).min() {
-            push_number(scratch, milliseconds_since(epoch, first));
-        }
-        for binding in bindings {
-            put_binding(scratch, binding, epoch);
-        }
-        Record(scratch.as_slice().into())
+    /// Makes a record of what [`write`] has written.
+    pub(super) fn new(written: &[u8]) -> Record {
+        Record(written.into())
     }
 
     /// The address of record.
@@ -42,7 +25,12 @@ impl Record {
         text(&mut OctetReader(&self.0)).unwrap_or_default()
     }
 
-    /// The number given to [`new`](Record::new).
+    /// Whether it is that of this address of record.
+    pub(super) fn is_of(&self, address: &str) -> bool {
+        octets_of_text(&mut OctetReader(&self.0)) == Some(address.as_bytes())
+    }
+
+    /// The number given to [`write`].
     pub(super) fn number(&self) -> u64 {
         self.header().map_or(0, |(header, _)| header.number)
     }
@@ -65,7 +53,7 @@ impl Record {
         };
         // What was written here can be read: it never came from outside.
         (0..header.count)
-            .map_while(|_| binding(&mut reader, epoch))
+            .map_while(|_| read_binding(&mut reader, |expiry| instant(epoch, expiry)))
             .collect()
     }
 
@@ -74,18 +62,23 @@ impl Record {
         self.0.len()
     }
 
-    /// Takes the place of another record without asking for memory, where both have one length.
-    pub(super) fn replace(&mut self, other: Record) {
-        if self.0.len() == other.0.len() {
-            self.0.copy_from_slice(&other.0);
+    /// Becomes the record that [`write`] has written, without asking for memory where both have one length.
+    pub(super) fn become_written(&mut self, written: &[u8]) {
+        if self.0.len() == written.len() {
+            self.0.copy_from_slice(written);
         } else {
-            *self = other;
+            *self = Record::new(written);
         }
+    }
+
+    /// The octets, as [`write`] has written them.
+    pub(super) fn as_written(&self) -> &[u8] {
+        &self.0
     }
 
     fn header(&self) -> Option<(Header, OctetReader<'_>)> {
         let mut reader = OctetReader(&self.0);
-        text(&mut reader)?;
+        octets_of_text(&mut reader)?;
         let mut number = [0; 8];
         number[..NUMBER_LENGTH].copy_from_slice(reader.octets(NUMBER_LENGTH)?);
         let count = usize::try_from(reader.number()?).ok()?;
@@ -106,6 +99,31 @@ impl Record {
 /// The number of an entry changes with every refresh; the length of a record does not.
 const NUMBER_LENGTH: usize = 6;
 
+/// Writes a record in place of what is in `octets`. A binding never ends earlier than it says, and less
+/// than a millisecond later.
+pub(super) fn write(
+    octets: &mut Vec<u8>,
+    address: &str,
+    number: u64,
+    bindings: &[Binding],
+    epoch: Instant,
+) {
+    octets.clear();
+    put_text(octets, address);
+    octets.extend_from_slice(&number.to_le_bytes()[..NUMBER_LENGTH]);
+    push_number(octets, bindings.len() as u64);
+    if let Some(first) = bindings.iter().map(Binding::expires).min() {
+        push_number(octets, milliseconds_since(epoch, first));
+    }
+    for binding in bindings {
+        put_binding(
+            octets,
+            binding,
+            milliseconds_since(epoch, binding.expires()),
+        );
+    }
+}
+
 struct Header {
     number: u64,
     count: usize,
@@ -113,13 +131,14 @@ struct Header {
     first_expiry: Option<u64>,
 }
 
-fn put_binding(octets: &mut Vec<u8>, binding: &Binding, epoch: Instant) {
+/// Appends a binding. When it ends is said by a number, whatever that counts from.
+pub(super) fn put_binding(octets: &mut Vec<u8>, binding: &Binding, expiry: u64) {
     // Named one by one: what is added to a binding must be kept here too.
     let BindingParts {
         contact,
         parameters,
         q,
-        expires,
+        expires: _,
         lifetime,
         call_id,
         cseq,
@@ -133,7 +152,7 @@ fn put_binding(octets: &mut Vec<u8>, binding: &Binding, epoch: Instant) {
         put_text(octets, text);
     }
     push_number(octets, q.into());
-    push_number(octets, milliseconds_since(epoch, expires));
+    push_number(octets, expiry);
     push_number(octets, lifetime.as_secs());
     push_number(octets, cseq.into());
     push_number(octets, reg_id.map_or(0, NonZeroU32::get).into());
@@ -147,7 +166,8 @@ fn put_binding(octets: &mut Vec<u8>, binding: &Binding, epoch: Instant) {
     }
 }
 
-fn put_text(octets: &mut Vec<u8>, text: &str) {
+/// Appends a text.
+pub(super) fn put_text(octets: &mut Vec<u8>, text: &str) {
     push_number(octets, text.len() as u64);
     octets.extend_from_slice(text.as_bytes());
 }
@@ -164,12 +184,21 @@ fn instant(epoch: Instant, milliseconds: u64) -> Instant {
         .unwrap_or(epoch)
 }
 
-fn text<'a>(reader: &mut OctetReader<'a>) -> Option<&'a str> {
-    let length = usize::try_from(reader.number()?).ok()?;
-    std::str::from_utf8(reader.octets(length)?).ok()
+/// Reads what [`put_text`] has written.
+pub(super) fn text<'a>(reader: &mut OctetReader<'a>) -> Option<&'a str> {
+    std::str::from_utf8(octets_of_text(reader)?).ok()
 }
 
-fn binding(reader: &mut OctetReader<'_>, epoch: Instant) -> Option<Binding> {
+fn octets_of_text<'a>(reader: &mut OctetReader<'a>) -> Option<&'a [u8]> {
+    let length = usize::try_from(reader.number()?).ok()?;
+    reader.octets(length)
+}
+
+/// Reads what [`put_binding`] has written. `instant`: when it ends, by the number that says it.
+pub(super) fn read_binding(
+    reader: &mut OctetReader<'_>,
+    instant: impl FnOnce(u64) -> Instant,
+) -> Option<Binding> {
     let [contact, parameters, call_id, path, user_agent] = [
         text(reader)?,
         text(reader)?,
@@ -184,7 +213,7 @@ fn binding(reader: &mut OctetReader<'_>, epoch: Instant) -> Option<Binding> {
         path,
         user_agent,
         q: u16::try_from(reader.number()?).ok()?,
-        expires: instant(epoch, reader.number()?),
+        expires: instant(reader.number()?),
         lifetime: Duration::from_secs(reader.number()?),
         cseq: u32::try_from(reader.number()?).ok()?,
         reg_id: NonZeroU32::new(u32::try_from(reader.number()?).ok()?),
@@ -234,32 +263,35 @@ mod tests {
             binding("sip:a@192.0.2.1", after(7_200_000), Some(flow)),
             binding("", after(5), None),
         ];
-        let mut scratch = Vec::new();
-        let record = Record::new(&mut scratch, "bob@example.com", 300, &bindings, epoch);
+        let mut octets = Vec::new();
+        let mut record = |number, bindings: &[Binding]| {
+            write(&mut octets, "bob@example.com", number, bindings, epoch);
+            Record::new(&octets)
+        };
+        let other = record(300, &[]);
+        let record = record(300, &bindings);
         assert_eq!(record.address(), "bob@example.com");
+        assert!(record.is_of("bob@example.com") && !record.is_of("bob@example.co"));
         assert_eq!((record.number(), record.count()), (300, 2));
         assert_eq!(record.bindings(epoch), bindings);
         assert!(!record.has_expired(after(4), epoch) && record.has_expired(after(5), epoch));
 
-        let mut other = Record::new(&mut scratch, "bob@example.com", 300, &[], epoch);
+        let mut other = other;
         assert_eq!((other.count(), other.bindings(epoch)), (0, vec![]));
         assert!(!other.has_expired(after(u64::from(u32::MAX)), epoch));
-        other.replace(record.clone());
-        assert_eq!(other, record);
+        for _ in 0..2 {
+            other.become_written(record.as_written());
+            assert_eq!(other, record);
+        }
     }
 
     #[test]
     fn a_binding_ends_when_it_says_or_less_than_a_millisecond_later() {
         let epoch = Instant::now();
         let expires = epoch + Duration::from_nanos(1_000_001);
-        let record = Record::new(
-            &mut Vec::new(),
-            "a",
-            0,
-            &[binding("a", expires, None)],
-            epoch,
-        );
-        let read = record.bindings(epoch).remove(0).expires();
+        let mut octets = Vec::new();
+        write(&mut octets, "a", 0, &[binding("a", expires, None)], epoch);
+        let read = Record::new(&octets).bindings(epoch).remove(0).expires();
         assert_eq!(read, epoch + Duration::from_millis(2));
     }
 }

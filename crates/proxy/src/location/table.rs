@@ -9,7 +9,7 @@ use ahash::RandomState;
 use hashbrown::HashTable;
 
 use super::backend::LocationStatistics;
-use super::record::Record;
+use super::record::{self, Record};
 use crate::core::{AddressOfRecord, Answer, Binding};
 
 /// All addresses of record that are known, with their bindings.
@@ -43,13 +43,21 @@ pub(super) struct Room {
     octets: isize,
 }
 
-type Shard = HashTable<Record>;
+#[derive(Debug, Default)]
+struct Shard {
+    records: HashTable<Record>,
+    /// What a record is written in first, so that it takes no more than its length.
+    draft: Vec<u8>,
+}
 
 /// So many that a worker seldom waits for another, and that one of them is soon looked through.
 const SHARDS: usize = 64;
 
 /// In how much time all shards are looked through for what has expired.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The longest draft whose memory is kept for the next.
+const DRAFT_OCTETS: usize = 4096;
 
 /// What a record takes besides its octets: its place in the table and the allocator's part.
 const RECORD_OVERHEAD: usize = 48;
@@ -97,11 +105,6 @@ impl Table {
     /// What instants in records count from.
     pub(super) fn epoch(&self) -> Instant {
         self.epoch
-    }
-
-    /// Writes a record, to be put into this table.
-    pub(super) fn write(&self, address: &str, number: u64, bindings: &[Binding]) -> Record {
-        Record::new(&mut Vec::new(), address, number, bindings, self.epoch)
     }
 
     /// The bindings of an address of record.
@@ -162,6 +165,7 @@ impl Table {
             return Vec::new();
         };
         lock(shard)
+            .records
             .iter()
             .filter(|record| is_wanted(record))
             .take(limit)
@@ -205,8 +209,8 @@ pub(super) struct Entry<'a> {
 impl Entry<'_> {
     /// What is there; `None` where the address of record is not known.
     pub(super) fn record(&self) -> Option<&Record> {
-        self.shard
-            .find(self.hash, |record| record.address() == self.address)
+        let records = &self.shard.records;
+        records.find(self.hash, |record| record.is_of(self.address))
     }
 
     /// The bindings that are there; `None` where the address of record is not known.
@@ -214,46 +218,62 @@ impl Entry<'_> {
         Some(self.record()?.bindings(self.table.epoch))
     }
 
-    /// Puts a record in place of what is there. `false`, and nothing has changed, where there is no
-    /// room for it. Of those who do so at once in other shards, each may find the same last room.
-    pub(super) fn put(&mut self, record: Record) -> bool {
-        let mut room = Room::default();
-        room.exchange(self.record().map(Record::octets), Some(record.octets()));
-        let has_room = self.table.has_room(Room::default(), room);
-        if has_room {
-            self.set(record);
-        }
-        has_room
+    /// Puts bindings in place of what is there. `false`, and nothing has changed, where there is no
+    /// room for them. Of those who do so at once in other shards, each may find the same last room.
+    pub(super) fn put(&mut self, number: u64, bindings: &[Binding]) -> bool {
+        self.write_and_set(number, bindings, true)
     }
 
-    /// Puts a record in place of what is there, whether there is room or not.
-    pub(super) fn set(&mut self, record: Record) {
+    /// Puts bindings in place of what is there, whether there is room or not.
+    pub(super) fn set(&mut self, number: u64, bindings: &[Binding]) {
+        self.write_and_set(number, bindings, false);
+    }
+
+    fn write_and_set(&mut self, number: u64, bindings: &[Binding], is_bounded: bool) -> bool {
+        let mut draft = std::mem::take(&mut self.shard.draft);
+        record::write(&mut draft, self.address, number, bindings, self.table.epoch);
+        let is_set = self.set_written(&draft, bindings.len(), is_bounded);
+        draft.clear();
+        draft.shrink_to(DRAFT_OCTETS);
+        self.shard.draft = draft;
+        is_set
+    }
+
+    /// Puts a record of so many bindings, as it is written, in place of what is there. `false` where it is to
+    /// be within the bounds, and is not.
+    pub(super) fn set_written(&mut self, written: &[u8], count: usize, is_bounded: bool) -> bool {
         let table = self.table;
         let mut room = Room::default();
-        let mut bindings = record.count().cast_signed();
-        match self
+        let mut bindings = count.cast_signed();
+        let old = self
             .shard
-            .find_mut(self.hash, |record| record.address() == self.address)
-        {
+            .records
+            .find_mut(self.hash, |record| record.is_of(self.address));
+        room.exchange(old.as_deref().map(Record::octets), Some(written.len()));
+        if is_bounded && !table.has_room(Room::default(), room) {
+            return false;
+        }
+        match old {
             Some(old) => {
-                room.exchange(Some(old.octets()), Some(record.octets()));
                 bindings -= old.count().cast_signed();
-                old.replace(record);
+                old.become_written(written);
             }
             None => {
-                room.exchange(None, Some(record.octets()));
                 let hasher = |record: &Record| table.hasher.hash_one(record.address());
-                self.shard.insert_unique(self.hash, record, hasher);
+                let record = Record::new(written);
+                self.shard.records.insert_unique(self.hash, record, hasher);
             }
         }
         table.count(room, bindings);
+        true
     }
 
     /// Forgets the address of record.
     pub(super) fn remove(&mut self) {
         let found = self
             .shard
-            .find_entry(self.hash, |record| record.address() == self.address);
+            .records
+            .find_entry(self.hash, |record| record.is_of(self.address));
         if let Ok(found) = found {
             let (old, _) = found.remove();
             let mut room = Room::default();

@@ -446,7 +446,7 @@ const RESPONSE_CLASS_NAMES: [&str; RESPONSE_CLASSES] = ["1xx", "2xx", "3xx", "4x
 /// A counter of the transports: its name, what it counts, and where it is found.
 type WireCounter = (&'static str, &'static str, fn(&WireStatistics) -> u64);
 
-const WIRE_COUNTERS: [WireCounter; 13] = [
+const WIRE_COUNTERS: [WireCounter; 15] = [
     ("tandem_packets_sent", "IP packets sent", |wire| {
         wire.packets_sent
     }),
@@ -484,6 +484,16 @@ const WIRE_COUNTERS: [WireCounter; 13] = [
     ("tandem_send_failures", "Messages not sent", |wire| {
         wire.sends_failed
     }),
+    (
+        "tandem_undelivered",
+        "Datagrams of which the network says that they cannot get there",
+        |wire| wire.undelivered,
+    ),
+    (
+        "tandem_places_refused",
+        "Places named by the Via of a response without a connection, and not for everybody to name",
+        |wire| wire.places_refused,
+    ),
     (
         "tandem_connections_accepted",
         "Connections that peers opened",

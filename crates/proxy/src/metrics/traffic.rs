@@ -38,6 +38,12 @@ impl Traffic {
         }
     }
 
+    /// Counts a request that came and was not read.
+    pub(crate) fn count_unread(&mut self, transport: Transport, octets: &[u8]) {
+        let class = method_class(&method(octets));
+        self.received.request(transport, class);
+    }
+
     /// Counts a message that is to go out. It is octets by now, of which the start line tells enough.
     pub(crate) fn count_sent(&mut self, transmit: &Transmit) {
         let transport = match transmit.target {
@@ -52,9 +58,7 @@ impl Traffic {
             }
             Some(_) => {}
             None => {
-                let name = payload.split(|octet| *octet == b' ').next();
-                let name = name.and_then(|name| std::str::from_utf8(name).ok());
-                let class = method_class(&Method::from_name(name.unwrap_or_default()));
+                let class = method_class(&method(payload));
                 self.sent.request(transport, class);
             }
         }
@@ -96,6 +100,13 @@ impl AddAssign<&Direction> for Direction {
             *count += more;
         }
     }
+}
+
+/// The method of a request.
+fn method(octets: &[u8]) -> Method {
+    let name = octets.split(|octet| *octet == b' ').next();
+    let name = name.and_then(|name| std::str::from_utf8(name).ok());
+    Method::from_name(name.unwrap_or_default())
 }
 
 fn place(transport: Transport) -> usize {
@@ -166,6 +177,11 @@ mod tests {
         traffic.count_received(Transport::Udp, &response);
         assert_eq!(traffic.received.requests[method_class(&Method::Bye)][3], 1);
         assert_eq!(traffic.received.responses[1][0], 1);
+        traffic.count_unread(Transport::Udp, b"INVITE sip:a@b SIP/2.0\r\n");
+        assert_eq!(
+            traffic.received.requests[method_class(&Method::Invite)][0],
+            1
+        );
         let mut sum = traffic.clone();
         sum += &traffic;
         assert_eq!(sum.received.responses[1][0], 2);

@@ -97,6 +97,17 @@ impl Bench {
         self.settle();
     }
 
+    /// Hands in messages that have come together.
+    pub(crate) fn receive_together(&mut self, messages: Vec<(Flow, Message)>) {
+        for (flow, message) in messages {
+            let message = reread(&message);
+            self.proxy
+                .accept_message(self.now, Duration::ZERO, flow, message);
+        }
+        self.proxy.process_accepted(self.now);
+        self.settle();
+    }
+
     /// Hands in octets that were found to be no whole message.
     pub(crate) fn receive_malformed(&mut self, flow: Flow, octets: &[u8]) {
         self.proxy

@@ -145,7 +145,7 @@ fn call(
 fn unmarked(routes: Vec<String>) -> Vec<String> {
     let unmarked = |route: String| {
         let (uri, mark) = route.split_once(";call=").expect("a mark");
-        assert_eq!(mark.len(), 17, "{route}");
+        assert_eq!(mark.len(), 21, "{route}");
         format!("{uri}>")
     };
     routes.into_iter().map(unmarked).collect()

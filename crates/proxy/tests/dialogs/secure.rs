@@ -1,5 +1,8 @@
 //! SIPS URIs (RFC 5630).
 
+use std::sync::Arc;
+
+use proxy::core::{Policy, Relay};
 use sip::{Method, Name};
 
 use crate::common::{Bench, flow, register, request};
@@ -107,4 +110,27 @@ fn a_sips_request_does_not_go_where_there_is_no_tls() {
         request(Method::Notify, "sips:dave@10.0.0.1", "c4").with(Name::Route, route),
     );
     bench.one().answers(500);
+}
+
+/// RFC 5923 section 8.1.
+#[test]
+fn who_is_connected_to_over_tls_may_send_requests_back_where_that_is_offered() {
+    for offers_aliases in [false, true] {
+        let mut bench = Bench::with(&[UDP, TLS], &["example.com"], |config| {
+            config.offers_aliases = offers_aliases;
+            let mut policy = Policy::default();
+            policy.forwarding.relay = Relay::Anybody;
+            config.policy = Arc::new(policy);
+        });
+        let alice = flow(UDP, "192.0.2.9:5060");
+        for (call, uri, is_offered) in [
+            ("c1", "sips:x@192.0.2.50", offers_aliases),
+            ("c2", "sip:x@192.0.2.50", false),
+        ] {
+            bench.receive(alice, request(Method::Options, uri, call));
+            let sent = bench.one();
+            let via = sent.message.top_via().expect("a Via");
+            assert_eq!(via.parameters().contains("alias"), is_offered, "{uri}");
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //! through us. We are no open relay.
 
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
 use proxy::core::{Policy, Relay, Route, RouteTarget};
 use sip::{Flow, Message, Method, Name};
@@ -94,7 +95,10 @@ fn a_tag_and_our_route_do_not_make_a_dialog() {
         for (call, route) in [
             ("c1", None),
             ("c2", Some("<sip:192.0.2.1:5060;lr>")),
-            ("c3", Some("<sip:192.0.2.1:5060;lr;call=0123456789abcdef>")),
+            (
+                "c3",
+                Some("<sip:192.0.2.1:5060;lr;call=00000123456789abcdef>"),
+            ),
             // That of another call.
             ("c4", Some(marked.as_str())),
         ] {
@@ -143,6 +147,44 @@ fn a_stranger_in_a_dialog_that_began_here_goes_on() {
             .one()
             .is(Method::Bye, "sip:mallory@203.0.113.7")
             .goes_to("udp:203.0.113.7:5060");
+    }
+}
+
+/// What has once been written for a call does not open the server for ever.
+#[test]
+fn who_was_in_a_call_is_a_stranger_when_no_call_can_be_that_old() {
+    for calls in [false, true] {
+        let mut bench = with(|policy| policy.authentication.calls = calls);
+        let began = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        let lifetime = Policy::default().forwarding.dialog_lifetime;
+        bench.proxy.set_wall_clock(bench.now, began);
+        let bob = flow(UDP, "192.0.2.20:5060");
+        bench.register(bob, "bob", "<sip:bob@192.0.2.20>");
+        let invite = from_stranger(Method::Invite, "sip:bob@example.com", "call");
+        bench.receive(stranger(), invite.clone());
+        let [_, forwarded] = bench.two();
+        let ok =
+            response(&forwarded.message, 200, "b1").with(Name::Contact, "<sip:bob@192.0.2.20>");
+        bench.receive(bob, ok);
+        let ok = bench.one();
+        let hour = Duration::from_secs(3600);
+        for (cseq, time, expected) in [
+            (2, lifetime - hour, None),
+            (3, lifetime + 2 * hour, Some(403)),
+            (4, 30 * lifetime, Some(403)),
+        ] {
+            bench.proxy.set_wall_clock(bench.now, began + time);
+            let mut info = within(
+                &invite,
+                &ok,
+                &Method::Info,
+                "sip:victim@198.51.100.9",
+                false,
+            );
+            info.replace(Name::CSeq, format!("{cseq} INFO"));
+            info.set_top_via_parameter("branch", Some(&format!("z9hG4bKinfo{cseq}")));
+            assert_eq!(refusal(&mut bench, info), expected, "after {time:?}");
+        }
     }
 }
 

@@ -8,7 +8,6 @@ use sip::transaction::{ClientId, ServerId};
 
 /// A call that is under way.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "a phone has few calls")]
 pub(crate) enum Call {
     /// We have invited and have no final response.
     Inviting {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use link::{Link, LinkConfig};
+use link::{Jitter, Link, LinkConfig};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 use sim::{HostId, Simulation, Stop};
@@ -129,15 +129,18 @@ impl Story {
 
     fn connect(&mut self, rng: &mut ChaCha12Rng, one: SocketAddr, other: SocketAddr) {
         let config = LinkConfig {
-            loss: rng.random_range(0.0..0.15),
+            loss: rng.random_range(0.0..0.15).into(),
             delay: Duration::from_millis(rng.random_range(1..80)),
-            jitter: Duration::from_millis(rng.random_range(0..40)),
-            reorder: rng.random_bool(0.5),
-            duplicate: rng.random_range(0.0..0.05),
+            jitter: Jitter {
+                amount: Duration::from_millis(rng.random_range(0..40)),
+                reorders: rng.random_bool(0.5),
+                ..Jitter::default()
+            },
+            duplicate: rng.random_range(0.0..0.05).into(),
             ..LinkConfig::default()
         };
         for (from, to) in [(one, other), (other, one)] {
-            let link = Link::new(config, ChaCha12Rng::from_rng(rng));
+            let link = Link::new(config.clone(), ChaCha12Rng::from_rng(rng));
             self.simulation.connect(from.ip(), to.ip(), link);
         }
     }

@@ -6,6 +6,8 @@ mod svg;
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use crate::table::{Cell, Column, Row, Table};
 
 pub(crate) use palette::{
@@ -13,7 +15,7 @@ pub(crate) use palette::{
 };
 
 /// A line plot.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plot {
     pub(crate) title: String,
     pub(crate) x: Axis,
@@ -105,7 +107,7 @@ fn exact(value: f64) -> Cell {
 }
 
 /// An axis of a [`Plot`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Axis {
     pub(crate) label: String,
     pub(crate) unit: String,
@@ -141,7 +143,7 @@ impl Axis {
 }
 
 /// A line of a [`Plot`].
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     pub(crate) name: String,
     pub(crate) colour: Colour,
@@ -186,7 +188,7 @@ impl Series {
 }
 
 /// A point of a [`Series`].
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Where on the x axis.
     pub x: f64,
@@ -218,7 +220,7 @@ impl From<(f64, f64)> for Point {
 
 /// The colours of lines, told apart by readers with any kind of colour vision (the set of Okabe and Ito).
 /// Each has its own marker, so that the colour is never the only difference.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Colour {
     /// Blue, a disc.
     Blue,

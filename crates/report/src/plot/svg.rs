@@ -271,7 +271,11 @@ impl Canvas<'_, '_> {
             .collect();
         for line in places.split(Option::is_none) {
             let line: Vec<Place> = line.iter().copied().flatten().collect();
-            self.draw_line(&line, series)?;
+            match line[..] {
+                // A value between two gaps is no line: without a marker nobody would see it.
+                [alone] if !series.has_markers() => self.draw_dot(alone, series)?,
+                _ => self.draw_line(&line, series)?,
+            }
         }
         for point in &series.points {
             if let (Some(_), Some((low, high))) = (point.y, point.interval)
@@ -303,6 +307,13 @@ impl Canvas<'_, '_> {
         } else {
             self.area.draw(&PathElement::new(places.to_vec(), style))
         }
+    }
+
+    /// Draws a dot that is a bit wider than the line.
+    fn draw_dot(&self, place: Place, series: &Series) -> Drawn {
+        let colour = series.colour.shade().light;
+        self.area
+            .draw(&Circle::new(place, 2 * UNITS, colour.filled()))
     }
 
     /// Draws an error bar.

@@ -209,6 +209,9 @@ impl KeyColumns {
         if index < self.widths.len() {
             classes.push(STICKY_CLASSES[index]);
         }
+        if table.columns[index].wraps {
+            classes.push("wraps");
+        }
         if classes.is_empty() {
             String::new()
         } else {
@@ -222,9 +225,12 @@ fn starts_group(columns: &[Column], index: usize) -> bool {
     index > 0 && columns[index].group != columns[index - 1].group
 }
 
-/// Characters of the widest cell, or of the header with the unit.
+/// Characters of the widest cell, or of the header with the unit; of a column whose texts wrap no more than it needs.
 fn column_width(table: &Table, index: usize) -> usize {
+    /// The least width of such a column in the style sheet.
+    const WRAPPED: usize = 24;
     let column = &table.columns[index];
+    let most = if column.wraps { WRAPPED } else { usize::MAX };
     let header = one_line(&column.header).chars().count();
     let unit = column
         .unit
@@ -235,5 +241,5 @@ fn column_width(table: &Table, index: usize) -> usize {
         .iter()
         .filter_map(|row| row.cells.get(index))
         .map(|cell| cell.display().chars().count());
-    cells.max().unwrap_or(0).max(header + unit)
+    cells.max().unwrap_or(0).max(header + unit).min(most)
 }

@@ -7,6 +7,8 @@ mod terminal;
 
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 use crate::format::{format_count, format_number, milliseconds_decimals};
 use crate::text::one_line;
 
@@ -14,7 +16,7 @@ pub use csv::Decimal;
 pub use record::CsvRecord;
 
 /// A table, to be shown in a terminal, on a page, or written as CSV.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Table {
     pub(crate) title: String,
     pub(crate) columns: Vec<Column>,
@@ -138,13 +140,14 @@ struct ColumnGroup {
 }
 
 /// A column of a [`Table`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
     pub(crate) header: String,
     pub(crate) unit: Option<String>,
     pub(crate) group: Option<String>,
     pub(crate) alignment: Alignment,
     pub(crate) is_key: bool,
+    pub(crate) wraps: bool,
 }
 
 impl Column {
@@ -156,6 +159,7 @@ impl Column {
             group: None,
             alignment: Alignment::Left,
             is_key: false,
+            wraps: false,
         }
     }
 
@@ -189,6 +193,13 @@ impl Column {
         self
     }
 
+    /// Lets long texts of the column go over several lines of a page where there is no room for them.
+    #[must_use]
+    pub fn wraps(mut self) -> Column {
+        self.wraps = true;
+        self
+    }
+
     /// Aligns the column's cells otherwise.
     #[must_use]
     pub fn align(mut self, alignment: Alignment) -> Column {
@@ -198,7 +209,7 @@ impl Column {
 }
 
 /// Where a column's cells stand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Alignment {
     /// At the left edge.
     Left,
@@ -209,7 +220,7 @@ pub enum Alignment {
 }
 
 /// A row of a [`Table`].
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     pub(crate) cells: Vec<Cell>,
     pub(crate) is_reference: bool,
@@ -242,7 +253,7 @@ impl Row {
 }
 
 /// A cell of a [`Row`].
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Cell {
     /// A text.
     Text(String),

@@ -1,27 +1,28 @@
 //! Records of CSV written field by field, where there are too many for tables.
 
 use super::Decimal;
+use crate::FixedPoint;
 use crate::text::one_line;
 
 /// One record of CSV (RFC 4180), appended to a text field by field.
 ///
 /// ```
-/// let mut line = String::new();
+/// let mut line = Vec::new();
 /// let mut record = report::CsvRecord::new(&mut line, report::Decimal::Point);
 /// record.text("a,b").count(1000).fixed(Some(-1_500), 3).absent();
 /// record.end();
-/// assert_eq!(line, "\"a,b\",1000,-1.500,\r\n");
+/// assert_eq!(line, b"\"a,b\",1000,-1.500,\r\n");
 /// ```
 #[derive(Debug)]
 pub struct CsvRecord<'o> {
-    out: &'o mut String,
+    out: &'o mut Vec<u8>,
     decimal: Decimal,
     is_first: bool,
 }
 
 impl<'o> CsvRecord<'o> {
     /// Begins a record behind what is in `out`.
-    pub fn new(out: &'o mut String, decimal: Decimal) -> CsvRecord<'o> {
+    pub fn new(out: &'o mut Vec<u8>, decimal: Decimal) -> CsvRecord<'o> {
         CsvRecord {
             out,
             decimal,
@@ -34,10 +35,9 @@ impl<'o> CsvRecord<'o> {
     pub fn text(&mut self, text: &str) -> &mut Self {
         self.separate();
         let separator = self.decimal.separator();
-        let is_plain =
-            |octet: u8| (0x20..0x7f).contains(&octet) && octet != b'"' && octet != separator as u8;
+        let is_plain = |octet: u8| IS_PLAIN[usize::from(octet)] && octet != separator as u8;
         if text.bytes().all(is_plain) {
-            self.out.push_str(text);
+            self.out.extend_from_slice(text.as_bytes());
         } else {
             self.push_quoted(text, separator);
         }
@@ -47,7 +47,8 @@ impl<'o> CsvRecord<'o> {
     /// A whole number.
     pub fn count(&mut self, count: u64) -> &mut Self {
         self.separate();
-        self.out.push_str(itoa::Buffer::new().format(count));
+        self.out
+            .extend_from_slice(itoa::Buffer::new().format(count).as_bytes());
         self
     }
 
@@ -57,23 +58,12 @@ impl<'o> CsvRecord<'o> {
         let Some(number) = number else {
             return self;
         };
-        if number < 0 {
-            self.out.push('-');
-        }
-        let mut digits = itoa::Buffer::new();
-        let digits = digits.format(number.unsigned_abs());
-        let (whole, fraction) = digits.split_at(digits.len().saturating_sub(decimals));
-        self.out
-            .push_str(if whole.is_empty() { "0" } else { whole });
-        if decimals > 0 {
-            self.out.push(match self.decimal {
-                Decimal::Point => '.',
-                Decimal::Comma => ',',
-            });
-            let missing = decimals - fraction.len();
-            self.out.extend(std::iter::repeat_n('0', missing));
-            self.out.push_str(fraction);
-        }
+        let point = match self.decimal {
+            Decimal::Point => b'.',
+            Decimal::Comma => b',',
+        };
+        let number = FixedPoint::new(number, decimals, point);
+        self.out.extend_from_slice(number.as_bytes());
         self
     }
 
@@ -85,37 +75,49 @@ impl<'o> CsvRecord<'o> {
 
     /// Ends the record with CRLF (rule 1).
     pub fn end(self) {
-        self.out.push_str("\r\n");
+        self.out.extend_from_slice(b"\r\n");
     }
 
     fn separate(&mut self) {
         if !std::mem::take(&mut self.is_first) {
-            self.out.push(self.decimal.separator());
+            self.out.push(self.decimal.separator() as u8);
         }
     }
 
     fn push_quoted(&mut self, text: &str, separator: char) {
         let text = one_line(text);
         if text.contains([separator, '"']) {
-            self.out.push('"');
-            self.out.push_str(&text.replace('"', "\"\""));
-            self.out.push('"');
+            self.out.push(b'"');
+            self.out
+                .extend_from_slice(text.replace('"', "\"\"").as_bytes());
+            self.out.push(b'"');
         } else {
-            self.out.push_str(&text);
+            self.out.extend_from_slice(text.as_bytes());
         }
     }
 }
+
+/// What stands in a field as it is, whatever separates them: printable ASCII but quotation marks.
+static IS_PLAIN: [bool; 256] = {
+    let mut is_plain = [false; 256];
+    let mut octet = 0x20;
+    while octet < 0x7f {
+        is_plain[octet] = octet != b'"' as usize;
+        octet += 1;
+    }
+    is_plain
+};
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn record(decimal: Decimal, fill: impl FnOnce(&mut CsvRecord<'_>)) -> String {
-        let mut line = String::new();
+        let mut line = Vec::new();
         let mut record = CsvRecord::new(&mut line, decimal);
         fill(&mut record);
         record.end();
-        line
+        String::from_utf8(line).expect("text")
     }
 
     #[test]

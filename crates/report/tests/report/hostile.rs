@@ -166,7 +166,7 @@ fn read_csv(csv: &str) -> Vec<Vec<String>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases.div_ceil(2)))]
 
     #[test]
     fn a_table_on_a_page_keeps_its_cells(table in table()) {

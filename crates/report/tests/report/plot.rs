@@ -77,6 +77,20 @@ fn a_missing_value_leaves_a_gap() {
     );
 }
 
+/// A line of so many points has no markers.
+#[test]
+fn a_value_between_two_gaps_is_a_dot() {
+    let values = (0..100).map(|x| (f64::from(x), (x % 50 < 2 || x == 30).then_some(1.0)));
+    let svg = plot(Series::new("s", Colour::Blue).points(values)).to_svg(600, 400);
+    // The key in the legend, and two short lines.
+    assert_eq!(lines(&svg, BLUE), [2, 2, 2]);
+    let document = Document::parse(&svg).expect("well-formed");
+    let dots = document
+        .descendants()
+        .filter(|node| node.tag_name().name() == "circle" && node.attribute("fill") == Some(BLUE));
+    assert_eq!(dots.count(), 1);
+}
+
 #[test]
 fn an_interval_is_drawn_as_an_error_bar() {
     let point = Point {

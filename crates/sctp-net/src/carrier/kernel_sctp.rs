@@ -6,14 +6,16 @@ use std::path::Path;
 /// Refuses raw IP where the kernel has SCTP loaded: it hears our packets too, finds none of its own
 /// associations for them, and answers them with ABORT.
 pub(super) fn refuse_beside_kernel_sctp() -> io::Result<()> {
-    if is_loaded() {
+    if kernel_has_sctp() {
         return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, EXPLANATION));
     }
     Ok(())
 }
 
-/// What the module shows when it is there. To ask for a socket instead would load it.
-fn is_loaded() -> bool {
+/// Whether the kernel has an SCTP of its own loaded, beside which a stack right on IP
+/// ([`Stack::raw`](crate::Stack::raw)) is refused unless it is kept away.
+pub fn kernel_has_sctp() -> bool {
+    // What the module shows when it is there. To ask for a socket instead would load it.
     ["/proc/thread-self/net/sctp", "/sys/module/sctp"]
         .iter()
         .any(|path| Path::new(path).exists())

@@ -22,6 +22,8 @@ use udp_net::Report;
 use crate::config::{RawCarrierConfig, UdpCarrierConfig};
 use crate::statistics::CarrierStatistics;
 
+pub use kernel_sctp::kernel_has_sctp;
+
 /// A carrier, to be shared out among workers.
 pub(crate) struct Carrier {
     /// All local addresses; wildcards stand for all of the host's.
@@ -162,7 +164,10 @@ impl Writer {
     /// When the carrier has failed for good.
     pub(crate) async fn writable(&self) -> io::Result<()> {
         match self {
-            Writer::Udp(writer) => writer.writable().await,
+            Writer::Udp(writer) => {
+                writer.writable().await;
+                Ok(())
+            }
             Writer::Raw(writer) => writer.writable().await,
         }
     }

@@ -121,7 +121,7 @@ fn try_open_groups(
 
 /// The settings of the socket with this number among all.
 fn udp_config(config: &UdpCarrierConfig, number: usize, workers: usize) -> UdpConfig {
-    let impairment = config.impairment.map(|mut impairment| {
+    let impairment = config.impairment.clone().map(|mut impairment| {
         // Each socket draws a sequence of its own.
         impairment.seed = impairment.seed.wrapping_add(number as u64);
         impairment
@@ -329,10 +329,9 @@ impl Writer {
         all
     }
 
-    pub(super) async fn writable(&self) -> io::Result<()> {
-        match self.sockets.iter().find(|outlet| !outlet.queue.is_empty()) {
-            Some(outlet) => outlet.socket.writable().await,
-            None => Ok(()),
+    pub(super) async fn writable(&self) {
+        if let Some(outlet) = self.sockets.iter().find(|outlet| !outlet.queue.is_empty()) {
+            outlet.socket.writable().await;
         }
     }
 

@@ -31,12 +31,12 @@ pub(crate) fn stack() -> Stack {
 /// A carrier that loses packets in both directions.
 pub(crate) fn lossy_carrier(loss: f64, seed: u64) -> UdpCarrierConfig {
     let link = LinkConfig {
-        loss,
+        loss: loss.into(),
         ..LinkConfig::default()
     };
     UdpCarrierConfig {
         impairment: Some(Impairment {
-            outbound: link,
+            outbound: link.clone(),
             inbound: link,
             seed,
         }),

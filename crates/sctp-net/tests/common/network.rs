@@ -46,6 +46,9 @@ impl Host {
             }
             host.namespace.ip(&format!("link set {name} up"));
         }
+        for host in [self, other] {
+            host.namespace.wait_for_links();
+        }
     }
 
     /// Runs a future to its end in the host, on a thread of its own.

@@ -576,14 +576,17 @@ impl Association {
 
     /// Section 6.3.3.
     fn handle_t3_rtx(&mut self, index: PathIndex, context: &mut Context<'_>) {
-        let has_expired = self
-            .paths
-            .get(index)
-            .and_then(Path::t3_rtx)
-            .is_some_and(|expires| expires <= context.now);
-        if !has_expired {
+        let has_expired =
+            |path: &&Path| path.t3_rtx().is_some_and(|expires| expires <= context.now);
+        let Some(waited) = self.paths.get(index).filter(has_expired).map(Path::rto) else {
             return;
-        }
+        };
+        let mine = &mut self.statistics;
+        mine.t3_expiries += 1;
+        mine.t3_waited = mine.t3_waited.saturating_add(waited);
+        let all = &mut context.statistics;
+        all.t3_expiries += 1;
+        all.t3_waited = all.t3_waited.saturating_add(waited);
         if self.sender.t3_rtx_is_error() {
             self.count_error(index, true, context);
         }

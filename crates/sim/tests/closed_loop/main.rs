@@ -96,12 +96,12 @@ impl Run {
     /// Lays links that lose so much, in both directions.
     fn set_loss(&mut self, loss: f64) {
         let config = LinkConfig {
-            loss,
+            loss: loss.into(),
             delay: DELAY,
             ..LinkConfig::default()
         };
         for (from, to, random) in [(CLIENT, SERVER, 3), (SERVER, CLIENT, 4)] {
-            let link = Link::new(config, generator(self.seed, random));
+            let link = Link::new(config.clone(), generator(self.seed, random));
             self.simulation.connect(from, to, link);
         }
     }

@@ -243,7 +243,7 @@ struct Run {
 
 impl Run {
     fn new(config: EndpointConfig) -> Run {
-        let mut world = World::new(1, &[Network::of_delay(DELAY); 2], &config);
+        let mut world = World::new(1, &[(); 2].map(|()| Network::of_delay(DELAY)), &config);
         world.connect();
         world.run_until(Duration::from_secs(2));
         let status = world.client().status().expect("it is up");

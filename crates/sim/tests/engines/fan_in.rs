@@ -45,7 +45,7 @@ fn many_clients_share_a_narrow_link_and_all_come_through() {
             let client_address = address(false, 0, 1 + number);
             let network = simulation.network_mut();
             network.add_route(client_address, server_address, narrow);
-            let back = Link::new(wide, generator(1, number.into()));
+            let back = Link::new(wide.clone(), generator(1, number.into()));
             network.connect(server_address, client_address, back);
             host(&mut simulation, number)
         })
@@ -82,7 +82,7 @@ fn many_clients_share_a_narrow_link_and_all_come_through() {
             assert_eq!(message.payload, vec![message.ppid as u8; MESSAGE]);
         }
     }
-    assert_eq!(by_association.len(), CLIENTS.into());
+    assert_eq!(by_association.len(), usize::from(CLIENTS));
     assert!(
         by_association
             .values()
@@ -115,7 +115,7 @@ fn many_clients_share_a_narrow_link_and_all_come_through() {
     }
     let complete = simulation.host(server).events();
     let complete = complete.filter(|(_, event)| matches!(event, Event::ShutdownComplete { .. }));
-    assert_eq!(complete.count(), CLIENTS.into());
+    assert_eq!(complete.count(), usize::from(CLIENTS));
 }
 
 /// The server is number 0.

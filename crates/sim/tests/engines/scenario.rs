@@ -3,7 +3,7 @@
 use crate::host::{EngineHost, Message};
 use crate::world::{Network, World};
 use bytes::Bytes;
-use link::{Bottleneck, LinkConfig};
+use link::{Bottleneck, Jitter, LinkConfig, Rate};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 use sctp::{AssociationState, EndpointConfig, SendInfo};
@@ -334,18 +334,23 @@ fn random_network(rng: &mut ChaCha12Rng, is_gentle: bool) -> Network {
 fn random_link(rng: &mut ChaCha12Rng, is_gentle: bool) -> LinkConfig {
     let delay = Duration::from_micros(rng.random_range(100..100_000));
     let bottleneck = rng.random_bool(0.3).then(|| Bottleneck {
-        bits_per_second: rng.random_range(500_000..100_000_000),
+        rate: Rate::Constant(rng.random_range(500_000..100_000_000)),
         queue_packets: rng.random_range(5..200),
         queue_bytes: 1 << 20,
+        ..Bottleneck::new(0)
     });
     let most_loss = if is_gentle { 0.1 } else { 0.3 };
     LinkConfig {
         bottleneck,
-        loss: rng.random_range(0.0..=most_loss),
+        loss: rng.random_range(0.0..=most_loss).into(),
         delay,
-        jitter: delay.mul_f64(rng.random_range(0.0..=1.0)),
-        reorder: rng.random_bool(0.7),
-        duplicate: rng.random_range(0.0..=0.2),
+        jitter: Jitter {
+            amount: delay.mul_f64(rng.random_range(0.0..=1.0)),
+            reorders: rng.random_bool(0.7),
+            ..Jitter::default()
+        },
+        duplicate: rng.random_range(0.0..=0.2).into(),
+        ..LinkConfig::default()
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct SctpPacket {
 }
 
 /// One network that both hosts are on: a link in each direction.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Network {
     pub(crate) there: LinkConfig,
     pub(crate) back: LinkConfig,
@@ -41,7 +41,7 @@ impl Network {
             ..LinkConfig::default()
         };
         Network {
-            there: link,
+            there: link.clone(),
             back: link,
             ..Network::default()
         }
@@ -81,11 +81,11 @@ impl World {
         let links = networks.iter().enumerate().map(|(number, network)| {
             let [client, server] = [1, 2].map(|host| address(network.is_ipv6, number, host));
             let ends = [
-                (client, server, network.there),
-                (server, client, network.back),
+                (client, server, &network.there),
+                (server, client, &network.back),
             ];
             ends.map(|(from, to, config)| {
-                let link = simulation.connect(from, to, Link::new(config, rng()));
+                let link = simulation.connect(from, to, Link::new(config.clone(), rng()));
                 simulation.network_mut().set_mtu(link, network.mtu);
                 link
             })

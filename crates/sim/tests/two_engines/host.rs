@@ -1,16 +1,13 @@
 //! A simulated host: an engine and a user of it.
 
-use bytes::Bytes;
-use sctp::{
-    AssociationId, Endpoint, Event, PathAddress, ReceivedMessage, SendError, SendInfo, Transmit,
-};
+use bytes::{Bytes, BytesMut};
+use link::Alteration;
+use sctp::{AssociationId, Endpoint, Event, PathAddress, ReceivedMessage, SendError, SendInfo};
 use sim::{Datagram, Host};
+use sim_transport::{path_of, sctp_datagram};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
-
-/// Bytes of an IPv4 header: what a packet takes on the wire beside itself.
-const IP_HEADER: usize = 20;
 
 /// One message that a user sends.
 #[derive(Clone, Debug)]
@@ -204,13 +201,16 @@ impl Host for EngineHost {
     type Payload = Bytes;
 
     fn handle_datagram(&mut self, now: Instant, datagram: Datagram<Bytes>) {
-        let from = PathAddress {
-            local: Some(datagram.destination),
-            remote: datagram.source,
-            encapsulation_port: None,
-        };
+        let from = path_of(&datagram);
         self.endpoint.handle_packet(now, from, datagram.payload);
         self.act(now);
+    }
+
+    fn alter(payload: &mut Bytes, alteration: &Alteration) -> bool {
+        let mut altered = BytesMut::from(&payload[..]);
+        alteration.apply(&mut altered);
+        *payload = altered.freeze();
+        true
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -233,17 +233,7 @@ impl Host for EngineHost {
     }
 
     fn poll_transmit(&mut self, now: Instant) -> Option<Datagram<Bytes>> {
-        let Transmit {
-            path,
-            packet,
-            may_fragment,
-        } = self.endpoint.poll_transmit(now)?;
-        Some(Datagram {
-            source: path.local.unwrap_or(self.address),
-            destination: path.remote,
-            bytes: IP_HEADER + packet.len(),
-            may_fragment,
-            payload: packet,
-        })
+        let transmit = self.endpoint.poll_transmit(now)?;
+        Some(sctp_datagram(transmit, |_| self.address, |packet| packet))
     }
 }

@@ -59,6 +59,24 @@ fn messages_survive_bad_links() {
     }
 }
 
+/// What arrives with flipped bits fails its checksum, and nothing else does.
+#[test]
+fn engines_drop_what_the_links_spoil() {
+    let mut spoiled = 0;
+    for seed in 0..50 {
+        let simulation = run(seed, Instant::now(), false);
+        let dropped: u64 = simulation
+            .hosts()
+            .map(|host| host.endpoint().statistics().drops.checksum)
+            .sum();
+        let statistics = simulation.network().statistics();
+        assert_eq!(dropped, statistics.altered, "seed {seed}");
+        assert_eq!(statistics.altered_lost, 0);
+        spoiled += dropped;
+    }
+    assert!(spoiled > 100, "{spoiled}");
+}
+
 /// Runs the scenario of a seed, checks its outcome, and checks that another run is the same.
 fn run_twice(seed: u64, print: bool) {
     let start = Instant::now();

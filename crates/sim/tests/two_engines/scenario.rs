@@ -2,7 +2,7 @@
 
 use crate::host::{Close, EngineHost, Message, Plan};
 use bytes::Bytes;
-use link::{Link, LinkConfig};
+use link::{Corruption, Jitter, Link, LinkConfig};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 use sctp::{Endpoint, EndpointConfig, Event, ReceivedMessage, SendInfo};
@@ -36,7 +36,7 @@ pub(crate) struct Scenario {
 impl Scenario {
     pub(crate) fn of_seed(seed: u64) -> Scenario {
         let mut rng = ChaCha12Rng::seed_from_u64(seed);
-        let links = [random_link(&mut rng), random_link(&mut rng)];
+        let mut links = [random_link(&mut rng), random_link(&mut rng)];
         let mut config = random_config(&mut rng);
         let closes = [
             [Close::WhenReceived, Close::Never],
@@ -58,6 +58,13 @@ impl Scenario {
         }
         client.expected = server.messages.len();
         server.expected = client.messages.len();
+        for link in &mut links {
+            // CRC32c finds all flips of so few bits.
+            link.corrupt = Corruption {
+                bits: rng.random_range(1..=3),
+                ..rng.random_range(0.0..=0.1).into()
+            };
+        }
         Scenario {
             seed,
             links,
@@ -78,7 +85,7 @@ impl Scenario {
         };
         let mut simulation = Simulation::new(start);
         simulation.record();
-        let [there, back] = self.links;
+        let [there, back] = self.links.clone();
         simulation.connect(CLIENT, SERVER, Link::new(there, rng()));
         simulation.connect(SERVER, CLIENT, Link::new(back, rng()));
         let mut host = |address, port, plan: &Plan| {
@@ -184,11 +191,14 @@ fn without_path_changes(events: &[Event]) -> Vec<&Event> {
 fn random_link(rng: &mut ChaCha12Rng) -> LinkConfig {
     let delay = Duration::from_micros(rng.random_range(100..100_000));
     LinkConfig {
-        loss: rng.random_range(0.0..=0.3),
+        loss: rng.random_range(0.0..=0.3).into(),
         delay,
-        jitter: delay.mul_f64(rng.random_range(0.0..=1.0)),
-        reorder: rng.random_bool(0.7),
-        duplicate: rng.random_range(0.0..=0.2),
+        jitter: Jitter {
+            amount: delay.mul_f64(rng.random_range(0.0..=1.0)),
+            reorders: rng.random_bool(0.7),
+            ..Jitter::default()
+        },
+        duplicate: rng.random_range(0.0..=0.2).into(),
         ..LinkConfig::default()
     }
 }

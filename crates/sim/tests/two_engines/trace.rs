@@ -16,7 +16,7 @@ pub(crate) fn print(simulation: &Simulation<EngineHost>, start: Instant) {
         let arrivals: Vec<String> = verdict
             .into_iter()
             .flat_map(|verdict| verdict.deliveries())
-            .map(|arrival| format!("{:.6}", (arrival - start).as_secs_f64()))
+            .map(|delivery| format!("{:.6}", (delivery.at - start).as_secs_f64()))
             .collect();
         println!(
             "{:.6} {} -> {} [{}] {}",

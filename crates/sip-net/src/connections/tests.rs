@@ -20,6 +20,7 @@ fn outgoing(bytes: usize) -> Outgoing {
         transaction: None,
         fallback: None,
         reserved: None,
+        is_last_resort: false,
     }
 }
 
@@ -279,4 +280,160 @@ fn handshakes_under_way_are_bounded_in_all_and_for_each_source() {
     }
     assert!(table.read().unproved.is_empty());
     assert_eq!(table.read().accepted.len(), 1);
+}
+
+/// RFC 5923 section 8.2.
+#[test]
+fn a_peer_is_found_by_the_names_that_it_has_proved_where_it_wants_to_be() {
+    let table = connections(Limits::default());
+    let names = |names: &[&str]| names.iter().map(|&name| name.into()).collect();
+    let peer = |name: &str| {
+        Some(Arc::new(Peer {
+            name: Some(name.into()),
+            ..Peer::default()
+        }))
+    };
+    let find = |port, name| table.find_or_open(Transport::Tls, remote(port), peer(name));
+    let open = |client: u16, proved: &[&str]| {
+        let accepted = table.accepted_unproved(Transport::Tls, remote(client));
+        let (connection, queue) = accepted.expect("room");
+        table.proved(&connection);
+        connection.proved_to_be(names(proved));
+        table.add_alias(&connection, remote(5061));
+        (connection, queue)
+    };
+    let (nobody, _nobody) = open(40_000, &[]);
+    let (first, _first) = open(40_001, &["Example.com", "p1.example.com"]);
+    assert_eq!(existing(find(5061, "example.COM")), first.id);
+    assert_eq!(existing(find(5061, "p1.example.com")), first.id);
+    // Another domain of the same server (section 9.3), another port of it, and nobody in particular.
+    let (other, _other) = new(find(5061, "example.net"));
+    let (another, _another) = new(find(5062, "example.com"));
+    let (bare, _bare) = new(table.find_or_open(Transport::Tls, remote(5061), None));
+    for connection in [&other, &another, &bare] {
+        assert!(connection.id != first.id && connection.id != nobody.id);
+    }
+    // One connection has one such address.
+    table.add_alias(&first, remote(5070));
+    let (elsewhere, _elsewhere) = new(find(5070, "example.com"));
+    assert_ne!(elsewhere.id, first.id);
+    // Gone, it is not found, nor is it found again.
+    table.retire(&first);
+    table.add_alias(&first, remote(5061));
+    let (newer, _newer) = new(find(5061, "example.com"));
+    assert_ne!(newer.id, first.id);
+    table.remove(&first);
+    assert_eq!(existing(find(5061, "example.com")), newer.id);
+    assert!(table.read().aliases.is_empty());
+}
+
+/// A peer that has begun anew is found by its new connection, before the end of the old one is noticed.
+#[test]
+fn the_place_of_an_alias_is_taken_by_a_newer_one_of_the_same_name() {
+    let table = connections(Limits::default());
+    let peer = |name: &str| {
+        Some(Arc::new(Peer {
+            name: Some(name.into()),
+            ..Peer::default()
+        }))
+    };
+    let find = |name| table.find_or_open(Transport::Tls, remote(5061), peer(name));
+    let open = |client: u16, proved: &[&str]| {
+        let accepted = table.accepted_unproved(Transport::Tls, remote(client));
+        let (connection, queue) = accepted.expect("room");
+        table.proved(&connection);
+        connection.proved_to_be(proved.iter().map(|&name| name.into()).collect());
+        (connection, queue)
+    };
+    let (old, _old) = open(40_000, &["example.com", "p1.example.com"]);
+    let (new_one, _new_one) = open(40_001, &["example.com"]);
+    table.add_alias(&old, remote(5061));
+    assert_eq!(existing(find("example.com")), old.id);
+    table.add_alias(&new_one, remote(5061));
+    assert_eq!(existing(find("example.com")), new_one.id);
+    // What it has not proved stays with who has, and the old one does not come back.
+    assert_eq!(existing(find("p1.example.com")), old.id);
+    table.add_alias(&old, remote(5061));
+    assert_eq!(existing(find("example.com")), new_one.id);
+    // The end of the old one leaves the new one in its place.
+    table.remove(&old);
+    assert_eq!(existing(find("example.com")), new_one.id);
+    // One that is older takes nothing.
+    let (older, _older) = open(40_002, &["example.com"]);
+    let (newest, _newest) = open(40_003, &["example.com"]);
+    table.add_alias(&newest, remote(5061));
+    table.add_alias(&older, remote(5061));
+    assert_eq!(existing(find("example.com")), newest.id);
+    // It is tried again.
+    table.remove(&newest);
+    table.add_alias(&older, remote(5061));
+    assert_eq!(existing(find("example.com")), older.id);
+}
+
+/// Requests by an older connection show that it is alive, when the newer one is gone that had its place.
+#[test]
+fn the_place_of_an_alias_goes_back_to_the_older_one() {
+    let table = connections(Limits::default());
+    let at = |port, name: &str| {
+        let far_end = (Transport::Tls, remote(port), Some(name.into()));
+        table.read().by_remote.get(&far_end).copied()
+    };
+    let open = |client: u16, proved: &[&str]| {
+        let accepted = table.accepted_unproved(Transport::Tls, remote(client));
+        let (connection, queue) = accepted.expect("room");
+        table.proved(&connection);
+        connection.proved_to_be(proved.iter().map(|&name| name.into()).collect());
+        (connection, queue)
+    };
+    let (old, _old) = open(40_000, &["example.com", "p1.example.com"]);
+    table.add_alias(&old, remote(5061));
+    for client in 40_001..40_004 {
+        let (newer, _newer) = open(client, &["example.com"]);
+        table.add_alias(&newer, remote(5061));
+        table.add_alias(&old, remote(5061));
+        assert_eq!(at(5061, "example.com"), Some(newer.id));
+        assert_eq!(at(5061, "p1.example.com"), Some(old.id));
+        table.remove(&newer);
+        assert_eq!(at(5061, "example.com"), None);
+        // It still has one address.
+        table.add_alias(&old, remote(5062));
+        assert_eq!(at(5062, "example.com"), None);
+        table.add_alias(&old, remote(5061));
+        assert_eq!(at(5061, "example.com"), Some(old.id));
+        assert_eq!(table.read().aliases[&old.id].len(), 2);
+    }
+    // One that has nothing left gets all of it back, once.
+    let (both, _both) = open(40_004, &["example.com", "p1.example.com"]);
+    table.add_alias(&both, remote(5061));
+    assert!(!table.read().aliases.contains_key(&old.id));
+    table.remove(&both);
+    table.add_alias(&old, remote(5061));
+    table.add_alias(&old, remote(5061));
+    assert_eq!(at(5061, "p1.example.com"), Some(old.id));
+    assert_eq!(table.read().aliases[&old.id].len(), 2);
+    table.remove(&old);
+    assert!(table.read().aliases.is_empty() && table.read().by_remote.is_empty());
+}
+
+#[test]
+fn an_alias_waits_for_the_end_of_a_connection_that_we_have_opened() {
+    let table = connections(Limits::default());
+    let peer = Some(Arc::new(Peer {
+        name: Some("example.com".into()),
+        ..Peer::default()
+    }));
+    let find = || table.find_or_open(Transport::Tls, remote(5061), peer.clone());
+    let (ours, _ours) = new(find());
+    let accepted = table.accepted_unproved(Transport::Tls, remote(40_000));
+    let (theirs, _theirs) = accepted.expect("room");
+    table.proved(&theirs);
+    theirs.proved_to_be(["example.com".into()].into());
+    table.add_alias(&theirs, remote(5061));
+    assert_eq!(existing(find()), ours.id);
+    assert!(table.read().aliases.is_empty());
+    table.remove(&ours);
+    table.add_alias(&theirs, remote(5061));
+    assert_eq!(existing(find()), theirs.id);
+    table.remove(&theirs);
+    new(find());
 }

@@ -204,6 +204,7 @@ impl Carrier<'_> {
                 transaction: None,
                 fallback: None,
                 reserved: None,
+                is_last_resort: false,
             });
         }
     }

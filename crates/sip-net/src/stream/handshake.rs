@@ -66,6 +66,9 @@ pub(super) async fn begin(
         _ => Octets::plain(socket),
     };
     let names = names(&octets);
+    if let Some(suite) = octets.cipher_suite() {
+        shared.tls.note_cipher_suite(suite);
+    }
     let link = match transport {
         Transport::Ws | Transport::Wss => {
             let host = name.to_str();

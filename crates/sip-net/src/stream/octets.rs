@@ -5,6 +5,7 @@ use std::io::{self, IoSlice, Read, Write};
 use std::sync::Arc;
 
 use bytes::BytesMut;
+use rustls::CipherSuite;
 use rustls::pki_types::CertificateDer;
 use socket2::SockRef;
 use tokio::io::Interest;
@@ -74,6 +75,12 @@ impl Octets {
         let tls = self.tls.as_deref();
         tls.and_then(|tls| tls.peer_certificates())
             .unwrap_or_default()
+    }
+
+    /// What TLS has agreed on.
+    pub(super) fn cipher_suite(&self) -> Option<CipherSuite> {
+        let suite = self.tls.as_deref()?.negotiated_cipher_suite()?;
+        Some(suite.suite())
     }
 
     pub(super) fn socket(&self) -> &Arc<TcpStream> {

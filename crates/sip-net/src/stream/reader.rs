@@ -1,12 +1,13 @@
 //! The half of a connection that hands what comes to the user.
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
-use sip::{Flow, Frame, FramingLimits, Message, StreamReader};
+use sip::{Flow, Frame, FramingLimits, Message, StreamReader, Transport};
 use tokio::time::sleep_until;
 
 use super::link::{Link, Received};
@@ -15,7 +16,7 @@ use crate::activity::Activity;
 use crate::connections::{Connection, OpenedBy, Outgoing};
 use crate::incoming::{CloseReason, MalformedReason};
 use crate::keep_alive::{PONG, is_keep_alive, is_ping};
-use crate::shared::{NobodyListens, Shared};
+use crate::shared::{NobodyListens, Shared, WaysIn};
 use crate::statistics::Counters;
 use crate::trace;
 use crate::unanswered::Unanswered;
@@ -148,11 +149,13 @@ impl<'a> Reader<'a> {
     /// Takes all whole messages from the buffer.
     async fn take_messages(&mut self, now: Instant) -> Result<(), CloseReason> {
         self.activity.touch(now);
+        // For as long as this takes the queues do not end.
+        let ways_in = self.shared.ways_in().ok_or(CloseReason::Local)?;
         loop {
             match self.framing.next(&mut self.buffer) {
                 Ok(Some(Frame::Message(octets))) => {
                     self.partial_since = None;
-                    self.deliver(octets, now).await?;
+                    self.deliver(&ways_in, octets, now).await?;
                 }
                 Ok(Some(Frame::Ping)) => {
                     self.counters().keep_alives.increment();
@@ -193,7 +196,11 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         match Message::read(octets.clone()) {
-            Ok(message) => self.hand_over(message, &octets, now).await,
+            Ok(message) => {
+                self.note(&message, &octets);
+                let delivered = self.shared.deliver(self.flow, message, now).await;
+                delivered.map_err(|NobodyListens| CloseReason::Local)
+            }
             // The next message is one of its own: the connection stays.
             Err(error) => {
                 let reason = MalformedReason::Read(error);
@@ -204,25 +211,34 @@ impl<'a> Reader<'a> {
         }
     }
 
-    async fn deliver(&mut self, octets: Bytes, now: Instant) -> Result<(), CloseReason> {
-        match Message::read(octets.clone()) {
-            Ok(message) => self.hand_over(message, &octets, now).await,
+    async fn deliver(
+        &mut self,
+        ways_in: &WaysIn,
+        octets: Bytes,
+        now: Instant,
+    ) -> Result<(), CloseReason> {
+        let shown = trace::is_on().then(|| octets.clone());
+        match Message::read_or_return(octets) {
+            Ok(message) => {
+                self.note(&message, shown.as_deref().unwrap_or_default());
+                let delivered = self.shared.deliver_by(ways_in, self.flow, message, now);
+                delivered.await.map_err(|NobodyListens| CloseReason::Local)
+            }
             // What has no start line has no Content-Length to be trusted either.
-            Err(error) => self.malformed(octets, MalformedReason::Read(error)).await,
+            Err((error, octets)) => self.malformed(octets, MalformedReason::Read(error)).await,
         }
     }
 
-    async fn hand_over(
-        &mut self,
-        message: Message,
-        octets: &[u8],
-        now: Instant,
-    ) -> Result<(), CloseReason> {
+    /// Takes notice of a message that is handed over. `octets` are what is shown of it.
+    fn note(&mut self, message: &Message, octets: &[u8]) {
         self.first_message_by = None;
-        self.unanswered.received(&message);
-        trace::received(&self.flow, octets);
-        let delivered = self.shared.deliver(self.flow, message, now).await;
-        delivered.map_err(|NobodyListens| CloseReason::Local)
+        self.unanswered.received(message);
+        if let Some(address) = alias(self.connection, message) {
+            self.shared.connections.add_alias(self.connection, address);
+        }
+        if trace::is_on() {
+            trace::received(&self.flow, octets);
+        }
     }
 
     async fn malformed(
@@ -269,12 +285,26 @@ impl<'a> Reader<'a> {
             transaction: None,
             fallback: None,
             reserved: None,
+            is_last_resort: false,
         });
     }
 
     fn counters(&self) -> &'a Counters {
         self.shared.counters(self.flow.transport)
     }
+}
+
+/// The address at which the sender of a request wants to be found by the connection that it has opened, where it has
+/// proved who it is (RFC 5923 section 8.2): that from which it came, with the port on which it listens.
+fn alias(connection: &Connection, message: &Message) -> Option<SocketAddr> {
+    if connection.transport != Transport::Tls || connection.names().is_empty() {
+        return None;
+    }
+    message.method()?;
+    let via = message.top_via()?;
+    let port = via.port().unwrap_or(Transport::Tls.default_port());
+    let is_wanted = via.parameters().contains("alias");
+    is_wanted.then(|| SocketAddr::new(connection.remote.ip(), port))
 }
 
 /// Whose rules the peer did not keep.

@@ -52,13 +52,17 @@ impl Writer<'_> {
                 }
             }
             let written = if self.pending.is_empty() {
-                self.link.flush()
+                self.link.flush().map(|()| Instant::now())
             } else {
                 let written = self.link.write(&self.pending, self.written);
-                written.map(|written| self.advance(written))
+                written.map(|written| {
+                    let now = Instant::now();
+                    self.advance(now, written);
+                    now
+                })
             };
             match written {
-                Ok(()) => self.activity.touch(Instant::now()),
+                Ok(now) => self.activity.touch(now),
                 Err(error) if would_block(&error) => {
                     match timeout(stalled, self.link.socket().writable()).await {
                         Ok(Ok(())) => {}
@@ -72,9 +76,9 @@ impl Writer<'_> {
     }
 
     /// So much has been written.
-    fn advance(&mut self, written: Written) {
+    fn advance(&mut self, now: Instant, written: Written) {
         match written {
-            Written::Messages(count) => (0..count).for_each(|_| self.sent_first()),
+            Written::Messages(count) => (0..count).for_each(|_| self.sent_first(now)),
             Written::Octets(length) => {
                 self.written += length;
                 while let Some(first) = self.pending.front() {
@@ -83,19 +87,19 @@ impl Writer<'_> {
                         break;
                     }
                     self.written -= bytes;
-                    self.sent_first();
+                    self.sent_first(now);
                 }
             }
         }
     }
 
     /// The first message is written.
-    fn sent_first(&mut self) {
+    fn sent_first(&mut self, now: Instant) {
         let Some(first) = self.pending.pop_front() else {
             return;
         };
         self.unanswered.sent(&first.payload);
-        self.asked.sent(Instant::now(), first.transaction);
+        self.asked.sent(now, first.transaction);
         self.connection.popped(first.payload.len());
         self.shared.sent(&self.flow, &first.payload);
     }

@@ -15,6 +15,7 @@ mod verifiers;
 mod watch;
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,7 @@ use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::ServerName;
 use rustls::server::NoClientAuth;
 use rustls::server::danger::ClientCertVerifier;
-use rustls::{ClientConfig, KeyLog, NoKeyLog, ServerConfig};
+use rustls::{CipherSuite, ClientConfig, KeyLog, NoKeyLog, ServerConfig};
 use sip::{Peer, Transport};
 use tokio::task::spawn_blocking;
 
@@ -57,6 +58,8 @@ pub(crate) struct Tls {
     reading: tokio::sync::Mutex<()>,
     /// How that failed last.
     failure: Mutex<Option<(Instant, TlsError)>>,
+    /// The number of the cipher suite that was agreed on last with a server; 0 before.
+    cipher_suite: AtomicU16,
 }
 
 /// How long it is remembered that what clients use cannot be read: not each connection tries anew.
@@ -110,10 +113,29 @@ impl Tls {
             stamps: Mutex::default(),
             reading: tokio::sync::Mutex::default(),
             failure: Mutex::default(),
+            cipher_suite: AtomicU16::new(0),
             config,
         };
         tls.reload()?;
         Ok(tls)
+    }
+
+    /// Takes note of what was agreed on with a server.
+    pub(crate) fn note_cipher_suite(&self, suite: CipherSuite) {
+        self.cipher_suite.store(suite.into(), Ordering::Relaxed);
+    }
+
+    /// What was agreed on last with a server, by its IANA name.
+    pub(crate) fn cipher_suite(&self) -> Option<String> {
+        match self.cipher_suite.load(Ordering::Relaxed) {
+            // TLS_NULL_WITH_NULL_NULL, which is never agreed on.
+            0 => None,
+            number => {
+                let name = format!("{:?}", CipherSuite::from(number));
+                // rustls tells those of TLS 1.3 apart by their names.
+                Some(name.replacen("TLS13_", "TLS_", 1))
+            }
+        }
     }
 
     /// What a listener uses for its next connection. `listen` is as it is in the settings.

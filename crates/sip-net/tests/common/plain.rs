@@ -1,12 +1,10 @@
 //! Plain TCP sockets, which send what no implementation should, and see every octet.
 
-use std::net::SocketAddr;
-
 use bytes::Bytes;
 use sip::{Flow, Transport};
 use sip_net::{CloseReason, Incoming};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::{Node, PATIENCE};
@@ -59,10 +57,4 @@ pub async fn closed(node: &mut Node, flow: Flow) -> CloseReason {
         }
         other => panic!("not closed: {other:?}"),
     }
-}
-
-/// An address where nobody listens.
-pub async fn nobody() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    listener.local_addr().expect("bound")
 }

@@ -4,9 +4,10 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 
-use crate::{Message, Method, Name};
+use crate::{Method, Name};
 
-use super::{Flaws, Source, Span, Start, Violation};
+use super::fields::Fields;
+use super::{Contents, Flaws, Message, Source, Span, Start, Violation};
 
 impl Message {
     /// A request without header fields but `Content-Length: 0`.
@@ -25,7 +26,7 @@ impl Message {
         message.write_status_line(status, reason);
         for field in request.fields_named(Name::Via) {
             let copy = message.write_copy(request, field);
-            message.fields.push(copy);
+            message.0.fields.push(copy);
         }
         // Of these there is one each, unless the request is malformed.
         for name in [
@@ -39,8 +40,8 @@ impl Message {
                 continue;
             };
             if status == 100 || name != Name::Timestamp {
-                let copy = message.write_copy(request, &request.fields[at]);
-                message.fields.push(copy);
+                let copy = message.write_copy(request, &request.0.fields[at]);
+                message.0.fields.push(copy);
             }
         }
         message.push_back(Name::ContentLength, "0");
@@ -64,13 +65,13 @@ impl Message {
             end: 0,
             source: Source::Written,
         };
-        Message {
+        Message(Box::new(Contents {
             start: Start::Response {
                 status: 0,
                 reason: nothing,
             },
             start_line: nothing,
-            fields: Vec::with_capacity(16),
+            fields: Fields::with_capacity(16),
             received: Bytes::new(),
             body_start: 0,
             new_body: None,
@@ -78,6 +79,6 @@ impl Message {
             edited: true,
             flaws: Flaws::default(),
             top_via: OnceLock::new(),
-        }
+        }))
     }
 }

@@ -31,7 +31,7 @@ impl Message {
         let at = self.position(name).unwrap_or(0);
         let field = self.write_new_field(name, value.as_ref());
         self.forget(field.name);
-        self.fields.insert(at, field);
+        self.0.fields.insert(at, field);
     }
 
     /// Adds a field behind the last of the same name, or else behind all others but a Content-Length
@@ -53,7 +53,7 @@ impl Message {
     pub fn remove_first_value(&mut self, name: Name<'_>) -> bool {
         self.forget(name.code());
         while let Some(at) = self.position(name) {
-            let field = self.fields[at];
+            let field = self.0.fields[at];
             let value = self.value_of(&field);
             let first = first_value(value);
             let rest = match &first {
@@ -63,8 +63,8 @@ impl Message {
             if first_value(rest).is_some() {
                 self.cut_value(at, field.value_end - rest.len() as u32);
             } else {
-                self.fields.remove(at);
-                self.edited = true;
+                self.0.fields.remove(at);
+                self.0.edited = true;
             }
             // A field without a value goes too, but does not count.
             if first.is_some() {
@@ -78,12 +78,12 @@ impl Message {
     pub fn remove_all(&mut self, name: Name<'_>) -> usize {
         let code = name.code();
         self.forget(code);
-        let mut fields = std::mem::take(&mut self.fields);
+        let mut fields = std::mem::take(&mut self.0.fields);
         let before = fields.len();
         fields.retain(|field| !self.is_named(field, code, name));
         let removed = before - fields.len();
-        self.fields = fields;
-        self.edited |= removed > 0;
+        self.0.fields = fields;
+        self.0.edited |= removed > 0;
         removed
     }
 
@@ -92,11 +92,11 @@ impl Message {
     pub fn retain(&mut self, name: Name<'_>, keep: impl Fn(&[u8]) -> bool) {
         let code = name.code();
         self.forget(code);
-        let mut fields = std::mem::take(&mut self.fields);
+        let mut fields = std::mem::take(&mut self.0.fields);
         let before = fields.len();
         fields.retain(|field| !self.is_named(field, code, name) || keep(self.value_of(field)));
-        self.edited |= fields.len() < before;
-        self.fields = fields;
+        self.0.edited |= fields.len() < before;
+        self.0.fields = fields;
     }
 
     /// Puts a value in the place of the first field of this name, whose spelling stays, and takes the
@@ -107,9 +107,9 @@ impl Message {
         };
         self.rewrite_field(at, &[Piece::New(trim(value.as_ref()))]);
         if self.fields_named(name).nth(1).is_some() {
-            let field = self.fields[at];
+            let field = self.0.fields[at];
             self.remove_all(name);
-            self.fields.insert(at, field);
+            self.0.fields.insert(at, field);
         }
     }
 
@@ -129,7 +129,7 @@ impl Message {
 
     /// Changes the Request-URI. Nothing happens to a response.
     pub fn set_request_uri(&mut self, uri: &str) {
-        let Start::Request { method, .. } = &self.start else {
+        let Start::Request { method, .. } = &self.0.start else {
             return;
         };
         let method = method.clone();
@@ -139,14 +139,14 @@ impl Message {
     /// Sets a parameter of the topmost Via value, or adds it: received and rport of a request that
     /// came (RFC 3261 section 18.2.1, RFC 3581 section 4). Nothing happens where there is no Via.
     pub fn set_top_via_parameter(&mut self, name: &str, value: Option<&str>) {
-        let vias = self.fields.iter().enumerate();
+        let vias = self.0.fields.iter().enumerate();
         let mut vias = vias.filter(|(_, field)| field.name == Name::Via.code());
         let Some((at, list)) =
             vias.find_map(|(at, field)| Some((at, first_value(self.value_of(field))?)))
         else {
             return;
         };
-        let field = self.fields[at];
+        let field = self.0.fields[at];
         let first = &self.value_of(&field)[list.value.clone()];
         let (separator, place) = match via::parameter_range(first, name) {
             Some(range) => (
@@ -191,10 +191,10 @@ impl Message {
         let Some(at) = self.position(Name::To) else {
             return;
         };
-        if self.to().is_some_and(|to| to.tag().is_some()) {
+        if self.to_tag().is_some() {
             return;
         }
-        let value = Piece::Old(self.fields[at].value());
+        let value = Piece::Old(self.0.fields[at].value());
         self.rewrite_field(
             at,
             &[value, Piece::Clean(b";tag="), Piece::New(tag.as_bytes())],
@@ -211,7 +211,7 @@ impl Message {
             }
         }
         self.replace(Name::ContentLength, Decimal::of(body.len()).digits());
-        self.new_body = Some(body);
+        self.0.new_body = Some(body);
     }
 
     /// [`set_body`](Message::set_body), to be chained.
@@ -232,7 +232,7 @@ impl Message {
     /// Forgets what is known of the fields of a name: they are about to change.
     fn forget(&mut self, name: NameCode) {
         if name == Name::Via.code() {
-            self.top_via = OnceLock::new();
+            self.0.top_via = OnceLock::new();
         }
     }
 
@@ -242,15 +242,16 @@ impl Message {
         let code = name.code();
         self.forget(code);
         let last = self
+            .0
             .fields
             .iter()
             .rposition(|field| self.is_named(field, code, name));
-        let at = match (last, self.fields.last()) {
+        let at = match (last, self.0.fields.last()) {
             (Some(last), _) => last + 1,
-            (None, Some(end)) if end.name == Name::ContentLength.code() => self.fields.len() - 1,
-            (None, _) => self.fields.len(),
+            (None, Some(end)) if end.name == Name::ContentLength.code() => self.0.fields.len() - 1,
+            (None, _) => self.0.fields.len(),
         };
-        self.fields.insert(at, field);
+        self.0.fields.insert(at, field);
     }
 
     /// Writes a field that was not there.
@@ -268,10 +269,10 @@ impl Message {
         let line = other.text(field.line);
         let is_ours = field.line.source == Source::Written;
         // Without line ends but those that end or fold it.
-        if (is_ours || !other.flaws.line_ends) && line.ends_with(b"\r\n") {
-            let start = self.written.len();
-            self.written.extend_from_slice(line);
-            self.edited = true;
+        if (is_ours || !other.0.flaws.line_ends) && line.ends_with(b"\r\n") {
+            let start = self.0.written.len();
+            self.0.written.extend_from_slice(line);
+            self.0.edited = true;
             let moved = |place: u32| place - field.line.start + start as u32;
             return Field {
                 line: self.written_since(start),
@@ -286,11 +287,12 @@ impl Message {
 
     /// Writes the value of a field anew. The name stays as it is written.
     fn rewrite_field(&mut self, at: usize, value: &[Piece<'_>]) {
-        let field = self.fields[at];
+        let field = self.0.fields[at];
         self.forget(field.name);
         let end = field.line.start + u32::from(field.name_length);
         let spelling = Piece::Old(Span { end, ..field.line });
-        self.fields[at] = self.write_field(field.name, spelling, value);
+        let written = self.write_field(field.name, spelling, value);
+        self.0.fields.set(at, written);
     }
 
     /// Takes off a field's value what stands before `start`.
@@ -299,7 +301,7 @@ impl Message {
     /// many values there are, and writing the rest anew for each would take memory and time that
     /// grow with the square of their number.
     fn cut_value(&mut self, at: usize, start: u32) {
-        let field = self.fields[at];
+        let field = self.0.fields[at];
         match field.line.source {
             Source::Received => {
                 let rest = Span {
@@ -312,11 +314,11 @@ impl Message {
             Source::Written => {
                 let cut = start - field.value_start;
                 let line_start = field.line.start + cut;
-                self.written.copy_within(
+                self.0.written.copy_within(
                     field.line.start as usize..field.value_start as usize,
                     line_start as usize,
                 );
-                self.fields[at] = Field {
+                let cut = Field {
                     line: Span {
                         start: line_start,
                         ..field.line
@@ -324,7 +326,8 @@ impl Message {
                     value_start: start,
                     ..field
                 };
-                self.edited = true;
+                self.0.fields.set(at, cut);
+                self.0.edited = true;
             }
         }
     }
@@ -332,17 +335,17 @@ impl Message {
     /// Writes a line of a field.
     fn write_field(&mut self, name: NameCode, spelling: Piece<'_>, value: &[Piece<'_>]) -> Field {
         self.make_room();
-        let start = self.written.len();
+        let start = self.0.written.len();
         self.write(spelling);
-        let name_length = u16::try_from(self.written.len() - start).unwrap_or_default();
-        self.written.extend_from_slice(b": ");
-        let value_start = self.written.len();
+        let name_length = u16::try_from(self.0.written.len() - start).unwrap_or_default();
+        self.0.written.extend_from_slice(b": ");
+        let value_start = self.0.written.len();
         for piece in value {
             self.write(*piece);
         }
-        let value_end = self.written.len();
-        self.written.extend_from_slice(b"\r\n");
-        self.edited = true;
+        let value_end = self.0.written.len();
+        self.0.written.extend_from_slice(b"\r\n");
+        self.0.edited = true;
         Field {
             line: self.written_since(start),
             value_start: value_start as u32,
@@ -355,53 +358,53 @@ impl Message {
     /// Writes a request line, and makes it the start line.
     pub(super) fn write_request_line(&mut self, method: Method, uri: &str) {
         self.make_room();
-        let start = self.written.len();
+        let start = self.0.written.len();
         self.write(Piece::New(method.as_str().as_bytes()));
-        self.written.push(b' ');
-        let uri_start = self.written.len();
+        self.0.written.push(b' ');
+        let uri_start = self.0.written.len();
         self.write(Piece::New(uri.as_bytes()));
         let uri = self.written_since(uri_start);
-        self.written.extend_from_slice(b" SIP/2.0\r\n");
-        self.start = Start::Request { method, uri };
-        self.start_line = self.written_since(start);
-        self.edited = true;
+        self.0.written.extend_from_slice(b" SIP/2.0\r\n");
+        self.0.start = Start::Request { method, uri };
+        self.0.start_line = self.written_since(start);
+        self.0.edited = true;
     }
 
     /// Writes a status line, and makes it the start line.
     pub(super) fn write_status_line(&mut self, status: u16, reason: &str) {
         self.make_room();
-        let start = self.written.len();
-        self.written.extend_from_slice(b"SIP/2.0 ");
+        let start = self.0.written.len();
+        self.0.written.extend_from_slice(b"SIP/2.0 ");
         let code = Decimal::of(status.into());
         let zeros = 3_usize.saturating_sub(code.digits().len());
-        self.written.extend_from_slice(&b"000"[..zeros]);
-        self.written.extend_from_slice(code.digits());
-        self.written.push(b' ');
-        let reason_start = self.written.len();
+        self.0.written.extend_from_slice(&b"000"[..zeros]);
+        self.0.written.extend_from_slice(code.digits());
+        self.0.written.push(b' ');
+        let reason_start = self.0.written.len();
         self.write(Piece::New(reason.as_bytes()));
         let reason = self.written_since(reason_start);
-        self.written.extend_from_slice(b"\r\n");
-        self.start = Start::Response { status, reason };
-        self.start_line = self.written_since(start);
-        self.edited = true;
+        self.0.written.extend_from_slice(b"\r\n");
+        self.0.start = Start::Response { status, reason };
+        self.0.start_line = self.written_since(start);
+        self.0.edited = true;
     }
 
     /// Asks once for all the memory that edits usually take.
     fn make_room(&mut self) {
-        if self.written.capacity() == 0 {
-            self.written.reserve(WRITTEN_BYTES);
+        if self.0.written.capacity() == 0 {
+            self.0.written.reserve(WRITTEN_BYTES);
         }
     }
 
     fn write(&mut self, piece: Piece<'_>) {
         match piece {
             Piece::New(text) => self.write_new(text),
-            Piece::Clean(text) => self.written.extend_from_slice(text),
+            Piece::Clean(text) => self.0.written.extend_from_slice(text),
             Piece::Old(span) => {
                 let range = span.start as usize..span.end as usize;
                 match span.source {
-                    Source::Received => self.written.extend_from_slice(&self.received[range]),
-                    Source::Written => self.written.extend_from_within(range),
+                    Source::Received => self.0.written.extend_from_slice(&self.0.received[range]),
+                    Source::Written => self.0.written.extend_from_within(range),
                 }
             }
         }
@@ -409,29 +412,29 @@ impl Message {
 
     fn write_new(&mut self, text: &[u8]) {
         if find_control(text).is_none() {
-            self.written.extend_from_slice(text);
+            self.0.written.extend_from_slice(text);
             return;
         }
         let mut rest = text;
         while let Some(at) = memchr::memchr2(b'\r', b'\n', rest) {
-            self.written.extend_from_slice(&rest[..at]);
+            self.0.written.extend_from_slice(&rest[..at]);
             rest = &rest[at..];
             if let [b'\r', b'\n', space @ (b' ' | b'\t'), ..] = rest {
-                self.written.extend_from_slice(&[b'\r', b'\n', *space]);
+                self.0.written.extend_from_slice(&[b'\r', b'\n', *space]);
                 rest = &rest[3..];
             } else {
-                self.written.push(b' ');
+                self.0.written.push(b' ');
                 rest = &rest[1..];
             }
         }
-        self.written.extend_from_slice(rest);
+        self.0.written.extend_from_slice(rest);
     }
 
     /// What has been written since the buffer was that long.
     fn written_since(&self, start: usize) -> Span {
         Span {
             start: start as u32,
-            end: self.written.len() as u32,
+            end: self.0.written.len() as u32,
             source: Source::Written,
         }
     }

@@ -7,9 +7,10 @@ use bytes::{Buf, Bytes};
 use crate::line::{LineEnd, line_end};
 use crate::name::NameCode;
 use crate::syntax::{self, find, find_near, trim_end, trim_start};
-use crate::{Message, Method, Name};
+use crate::{Method, Name};
 
-use super::{Field, Flaws, Source, Span, Start};
+use super::fields::Fields;
+use super::{Contents, Field, Flaws, Message, Source, Span, Start};
 
 /// How many header fields a message may have.
 pub const MAXIMUM_FIELDS: usize = 512;
@@ -40,37 +41,80 @@ impl Message {
     /// that Content-Length delimits (section 18.3). Where Content-Length is missing, malformed or
     /// too large, the body is what there is.
     pub fn read(octets: Bytes) -> Result<Message, ReadError> {
-        let mut received = octets;
-        if u32::try_from(received.len()).is_err() {
+        Message::read_or_return(octets).map_err(|(error, _)| error)
+    }
+
+    /// As [`read`](Message::read), for who has a use for octets that are no message.
+    pub fn read_or_return(octets: Bytes) -> Result<Message, (ReadError, Bytes)> {
+        match Index::read(&octets) {
+            Ok(index) => Ok(index.message(octets)),
+            Err(error) => Err((error, octets)),
+        }
+    }
+}
+
+/// What reading finds out. All places are counted from the start line on.
+struct Index {
+    /// How many line ends there are before the start line.
+    skipped: usize,
+    start: Start,
+    start_line: Span,
+    fields: Fields,
+    body_start: usize,
+    length: usize,
+    flaws: Flaws,
+}
+
+impl Index {
+    #[inline]
+    fn read(octets: &[u8]) -> Result<Index, ReadError> {
+        if u32::try_from(octets.len()).is_err() {
             return Err(ReadError::TooLarge);
         }
-        let line_ends = received
+        let skipped = octets
             .iter()
-            .position(|octet| !matches!(octet, b'\r' | b'\n'));
-        received.advance(line_ends.ok_or(ReadError::Empty)?);
+            .position(|octet| !matches!(octet, b'\r' | b'\n'))
+            .ok_or(ReadError::Empty)?;
+        let received = &octets[skipped..];
 
         let mut flaws = Flaws::default();
-        let end = next_line(&received, 0, &mut flaws);
+        let end = next_line(received, 0, &mut flaws);
         let start_line = received_span(0, end.next);
         let start = read_start_line(&received[..end.end]).ok_or(ReadError::StartLine)?;
-        let (fields, body_start) = read_fields(&received, end.next, &mut flaws)?;
+        let (fields, body_start) = read_fields(received, end.next, &mut flaws)?;
 
-        let body_length = single_content_length(&received, &fields)
+        let body_length = single_content_length(received, &fields)
             .unwrap_or(usize::MAX)
             .min(received.len() - body_start);
-        received.truncate(body_start + body_length);
-        Ok(Message {
+        Ok(Index {
+            skipped,
             start,
             start_line,
             fields,
+            body_start,
+            length: body_start + body_length,
+            flaws,
+        })
+    }
+
+    /// The message of which this is the index.
+    #[inline]
+    fn message(self, octets: Bytes) -> Message {
+        let mut received = octets;
+        received.advance(self.skipped);
+        received.truncate(self.length);
+        Message(Box::new(Contents {
+            start: self.start,
+            start_line: self.start_line,
+            fields: self.fields,
             received,
-            body_start: body_start as u32,
+            body_start: self.body_start as u32,
             new_body: None,
             written: Vec::new(),
             edited: false,
-            flaws,
+            flaws: self.flaws,
             top_via: OnceLock::new(),
-        })
+        }))
     }
 }
 
@@ -79,8 +123,8 @@ fn read_fields(
     received: &[u8],
     mut at: usize,
     flaws: &mut Flaws,
-) -> Result<(Vec<Field>, usize), ReadError> {
-    let mut fields = Vec::with_capacity(24);
+) -> Result<(Fields, usize), ReadError> {
+    let mut fields = Fields::with_capacity(24);
     while at < received.len() {
         let mut end = match line_end(received, at) {
             Some(end) => end,

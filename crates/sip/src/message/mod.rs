@@ -2,7 +2,10 @@
 
 mod build;
 mod edit;
+mod fields;
+mod glance;
 mod index;
+mod plain_via;
 mod scan;
 mod top_via;
 mod validate;
@@ -19,6 +22,8 @@ use crate::name_addr::Contacts;
 use crate::syntax::{self, is_lws, trim_start};
 use crate::{Method, Name, NameAddr, NameAddrError, Via, ViaError};
 
+use fields::Fields;
+pub use glance::Glance;
 pub use index::{MAXIMUM_FIELDS, ReadError};
 pub use scan::{Scan, ScannedField, StartLine};
 use top_via::TopVia;
@@ -30,10 +35,15 @@ pub use values::Values;
 /// Values are parsed when they are asked for. Edits are written to a buffer of their own and replace
 /// entries of the index, so [`to_bytes`](Message::to_bytes) gathers what it finds: each line that no
 /// edit is about goes out as it came, with its spelling, folding and place.
-pub struct Message {
+///
+/// It is in a place of its own: messages are handed on often.
+pub struct Message(Box<Contents>);
+
+/// What a message has.
+struct Contents {
     start: Start,
     start_line: Span,
-    fields: Vec<Field>,
+    fields: Fields,
     /// The whole message as it came, from the start line on; empty for one that was built here.
     received: Bytes,
     /// Where the body begins in `received`.
@@ -53,22 +63,20 @@ pub struct Message {
 /// A copy is made to be edited: it has room for what forwarding adds.
 impl Clone for Message {
     fn clone(&self) -> Message {
-        let mut fields = Vec::with_capacity(self.fields.len() + ADDED_FIELDS);
-        fields.extend_from_slice(&self.fields);
-        let mut written = Vec::with_capacity(self.written.len() + WRITTEN_BYTES);
-        written.extend_from_slice(&self.written);
-        Message {
-            start: self.start.clone(),
-            start_line: self.start_line,
-            fields,
-            received: self.received.clone(),
-            body_start: self.body_start,
-            new_body: self.new_body.clone(),
+        let mut written = Vec::with_capacity(self.0.written.len() + WRITTEN_BYTES);
+        written.extend_from_slice(&self.0.written);
+        Message(Box::new(Contents {
+            start: self.0.start.clone(),
+            start_line: self.0.start_line,
+            fields: self.0.fields.clone_with_room(ADDED_FIELDS),
+            received: self.0.received.clone(),
+            body_start: self.0.body_start,
+            new_body: self.0.new_body.clone(),
             written,
-            edited: self.edited,
-            flaws: self.flaws,
-            top_via: self.top_via.clone(),
-        }
+            edited: self.0.edited,
+            flaws: self.0.flaws,
+            top_via: self.0.top_via.clone(),
+        }))
     }
 }
 
@@ -133,18 +141,18 @@ impl Message {
     /// Gives back the memory that was asked for in advance: for a message that is kept, and that few
     /// edits are to come to.
     pub fn shrink_to_fit(&mut self) {
-        self.fields.shrink_to_fit();
-        self.written.shrink_to_fit();
+        self.0.fields.shrink_to_fit();
+        self.0.written.shrink_to_fit();
     }
 
     /// Whether it is a request.
     pub fn is_request(&self) -> bool {
-        matches!(self.start, Start::Request { .. })
+        matches!(self.0.start, Start::Request { .. })
     }
 
     /// The method of a request; `None` for a response.
     pub fn method(&self) -> Option<&Method> {
-        match &self.start {
+        match &self.0.start {
             Start::Request { method, .. } => Some(method),
             Start::Response { .. } => None,
         }
@@ -152,7 +160,7 @@ impl Message {
 
     /// The Request-URI as written; `None` for a response, or where it is not UTF-8.
     pub fn request_uri(&self) -> Option<&str> {
-        match &self.start {
+        match &self.0.start {
             Start::Request { uri, .. } => std::str::from_utf8(self.text(*uri)).ok(),
             Start::Response { .. } => None,
         }
@@ -160,7 +168,7 @@ impl Message {
 
     /// The status code of a response; `None` for a request.
     pub fn status(&self) -> Option<u16> {
-        match &self.start {
+        match &self.0.start {
             Start::Request { .. } => None,
             Start::Response { status, .. } => Some(*status),
         }
@@ -168,7 +176,7 @@ impl Message {
 
     /// The reason phrase of a response; `None` for a request, or where it is not UTF-8.
     pub fn reason(&self) -> Option<&str> {
-        match &self.start {
+        match &self.0.start {
             Start::Request { .. } => None,
             Start::Response { reason, .. } => std::str::from_utf8(self.text(*reason)).ok(),
         }
@@ -176,17 +184,17 @@ impl Message {
 
     /// The body.
     pub fn body(&self) -> &[u8] {
-        match &self.new_body {
+        match &self.0.new_body {
             Some(body) => body,
-            None => &self.received[self.body_start as usize..],
+            None => &self.0.received[self.0.body_start as usize..],
         }
     }
 
     /// The body as shared octets.
     pub fn body_bytes(&self) -> Bytes {
-        match &self.new_body {
+        match &self.0.new_body {
             Some(body) => body.clone(),
-            None => self.received.slice(self.body_start as usize..),
+            None => self.0.received.slice(self.0.body_start as usize..),
         }
     }
 
@@ -198,6 +206,22 @@ impl Message {
     /// CSeq: the sequence number and the method (RFC 3261 section 20.16).
     pub fn cseq(&self) -> Option<(u32, Method)> {
         read_cseq(self.header_bytes(Name::CSeq)?)
+    }
+
+    /// The sequence number in CSeq (RFC 3261 section 20.16).
+    pub fn cseq_number(&self) -> Option<u32> {
+        let (number, _) = split_cseq(self.header_bytes(Name::CSeq)?)?;
+        syntax::number(number)
+    }
+
+    /// The tag in From; `None` where there is none, or From is missing or malformed.
+    pub fn from_tag(&self) -> Option<&str> {
+        tag_in(self.header_bytes(Name::From)?)
+    }
+
+    /// The tag in To; `None` where there is none, or To is missing or malformed.
+    pub fn to_tag(&self) -> Option<&str> {
+        tag_in(self.header_bytes(Name::To)?)
     }
 
     /// From; `None` where it is missing or malformed.
@@ -212,8 +236,22 @@ impl Message {
 
     /// The topmost Via value; `None` where it is missing or malformed.
     pub fn top_via(&self) -> Option<Via<'_>> {
-        let found = self.top_via.get_or_init(|| TopVia::find(self));
+        let found = self.0.top_via.get_or_init(|| TopVia::find(self));
         found.as_ref()?.via(self)
+    }
+
+    /// Whether there is one Via value, or none at all: who has sent a request has put it there.
+    pub fn has_one_via(&self) -> bool {
+        let found = self.0.top_via.get_or_init(|| TopVia::find(self));
+        let mut fields = self.headers(Name::Via);
+        let is_whole = |value: &[u8]| {
+            let length = found.as_ref().and_then(TopVia::well_formed_length);
+            length == Some(value.len())
+        };
+        match (fields.next(), fields.next()) {
+            (Some(only), None) if is_whole(only) => true,
+            _ => self.values(Name::Via).nth(1).is_none(),
+        }
     }
 
     /// All Via values, topmost first.
@@ -267,7 +305,7 @@ impl Message {
     /// The value of the first field of this name. It may be folded.
     pub fn header_bytes(&self, name: Name<'_>) -> Option<&[u8]> {
         self.position(name)
-            .map(|at| self.value_of(&self.fields[at]))
+            .map(|at| self.value_of(&self.0.fields[at]))
     }
 
     /// The values of all fields of this name, a field each.
@@ -289,7 +327,7 @@ impl Message {
 
     /// All fields in order: name and value. Lines without a name have an empty one.
     pub fn fields(&self) -> impl Iterator<Item = (Name<'_>, &[u8])> {
-        self.fields.iter().map(|field| {
+        self.0.fields.iter().map(|field| {
             let name = field.name.name().unwrap_or_else(|| {
                 Name::Other(std::str::from_utf8(self.name_of(field)).unwrap_or_default())
             });
@@ -304,19 +342,21 @@ impl Message {
         if code == NameCode::OTHER {
             return self.position_of_other(name);
         }
-        self.fields.iter().position(|field| field.name == code)
+        self.0.fields.position(code)
     }
 
     #[cold]
     fn position_of_other(&self, name: Name<'_>) -> Option<usize> {
-        self.fields
+        let fields = self.0.fields.where_may_be(NameCode::OTHER);
+        fields
             .iter()
             .position(|field| self.is_named(field, NameCode::OTHER, name))
     }
 
     fn fields_named<'a>(&'a self, name: Name<'a>) -> impl Iterator<Item = &'a Field> {
         let code = name.code();
-        self.fields
+        let fields = self.0.fields.where_may_be(code);
+        fields
             .iter()
             .filter(move |field| self.is_named(field, code, name))
     }
@@ -346,20 +386,40 @@ impl Message {
 
     fn text(&self, span: Span) -> &[u8] {
         let buffer: &[u8] = match span.source {
-            Source::Received => &self.received,
-            Source::Written => &self.written,
+            Source::Received => &self.0.received,
+            Source::Written => &self.0.written,
         };
         &buffer[span.start as usize..span.end as usize]
+    }
+}
+
+/// The tag of an address.
+fn tag_in(value: &[u8]) -> Option<&str> {
+    match plain_tag(value) {
+        Some(tag) => std::str::from_utf8(tag?).ok(),
+        None => NameAddr::parse(value).ok()?.tag(),
+    }
+}
+
+/// The tag of an address that is as most are: a URI in angle brackets and nothing else, or with a tag behind
+/// it that is a token. `None` where that takes more than a glance.
+fn plain_tag(value: &[u8]) -> Option<Option<&[u8]>> {
+    let bracketed = value.strip_prefix(b"<")?;
+    let (uri, behind) = bracketed.split_at(syntax::find(b'>', bracketed)?);
+    if !uri.is_ascii() {
+        return None;
+    }
+    match behind.strip_prefix(b">;tag=") {
+        Some(tag) if syntax::is_token(tag) => Some(Some(tag)),
+        None if behind == b">" => Some(None),
+        _ => None,
     }
 }
 
 /// CSeq in its parts.
 fn read_cseq(value: &[u8]) -> Option<(u32, Method)> {
     let (number, method) = split_cseq(value)?;
-    Some((
-        syntax::number(number)?,
-        Method::from_name(std::str::from_utf8(method).ok()?),
-    ))
+    Some((syntax::number(number)?, Method::from_octets(method)?))
 }
 
 /// The number and the method of CSeq.

@@ -154,7 +154,7 @@ fn a_long_list_is_taken_apart_in_its_place() {
             assert_eq!(text(&message), expected);
         }
     }
-    assert!(message.written.len() <= list.len() + "route: \r\n".len());
+    assert!(message.0.written.len() <= list.len() + "route: \r\n".len());
     assert!(message.remove_first_value(Name::Route));
     assert_eq!(text(&message), "OPTIONS sip:a SIP/2.0\r\nTo: x\r\n\r\n");
 }
@@ -525,4 +525,69 @@ fn violations() {
     assert!(register("Contact: <sip:a>, sip:b;q=0.5"));
     assert!(!register("Contact: *\r\nContact: <sip:a>"));
     assert!(!register("Contact: <sip:a>, *"));
+}
+
+/// A tag that is seen at a glance is the one that the parser finds.
+#[test]
+fn tags_are_those_of_the_addresses() {
+    for value in [
+        "<sip:a@b>",
+        "<sip:a@b>;tag=1",
+        "<sip:a@b>;TAG=1",
+        "<sip:a@b>;tag=",
+        "<sip:a@b>;tag",
+        "<sip:a@b> ;tag=1",
+        "<sip:a@b>;tag=1;x=2",
+        "<sip:a@b>;x=2;tag=1",
+        "<sip:a@b>;tag=\"1\"",
+        "<sip:a@b>x;tag=1",
+        "<sip:a@b",
+        "<sip:a<b>>;tag=1",
+        "\"<sip:x>;tag=2\" <sip:a@b>;tag=1",
+        "sip:a@b;tag=1",
+        "<sip:\u{e4}>;tag=1",
+        "",
+    ] {
+        let message = Message::request(Method::Bye, "sip:a")
+            .with(Name::To, value)
+            .with(Name::From, value);
+        let parsed = NameAddr::parse(value.as_bytes()).ok();
+        let tag = parsed.and_then(|address| address.tag());
+        assert_eq!(
+            (message.to_tag(), message.from_tag()),
+            (tag, tag),
+            "{value}"
+        );
+    }
+}
+
+/// What is written of a response at once is what is built, but its end.
+#[test]
+fn the_head_of_a_response_is_written_as_it_is_built() {
+    let fields = "Via: SIP/2.0/UDP a;branch=1, SIP/2.0/UDP b\r\nf: <sip:a@b>;tag=1\r\nSubject: x\r\n\
+        Call-ID: 1\r\nCSeq: 1 REGISTER\r\nv: SIP/2.0/TCP c\r\nTimestamp: 4\r\nContact: <sip:a@b>\r\n";
+    for to in [
+        "To: <sip:a@b>\r\n",
+        "t:<sip:a@b>  \r\n",
+        "TO :\t\"x\" <sip:a@b>;x\r\n",
+        "To: sip:a@b\r\n ;x\r\n",
+        "To: <sip:a@b>;tag=2\r\n",
+        "To: <sip:a@b>\n",
+        "To: <sip:a@b\r\n",
+        "",
+    ] {
+        for end in ["\r\n", ""] {
+            let text = format!("REGISTER sip:b SIP/2.0\r\n{fields}{to}{end}");
+            for length in [text.len(), text.len() - 2] {
+                let octets = Bytes::copy_from_slice(&text.as_bytes()[..length]);
+                let request = Message::read(octets).expect("a message");
+                let mut built = Message::response_to(&request, 404, "Not Found");
+                built.set_to_tag("t-1");
+                let mut written = bytes::BytesMut::new();
+                request.write_response_head(&mut written, 404, "Not Found", "t-1");
+                written.extend_from_slice(b"Content-Length: 0\r\n\r\n");
+                assert_eq!(written, built.to_bytes(), "{text:?} {length}");
+            }
+        }
+    }
 }

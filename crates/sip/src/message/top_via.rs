@@ -6,6 +6,7 @@ use std::ops::Range;
 use crate::via::KnownParameters;
 use crate::{Host, Message, Name, Via};
 
+use super::plain_via::PlainVia;
 use super::values::first_value;
 use super::{Field, Span};
 
@@ -20,6 +21,8 @@ pub(super) struct TopVia {
     has_rport: bool,
     has_received: bool,
     has_maddr: bool,
+    /// How long it is where it has the usual form, which is well-formed; 0 where nobody has looked.
+    well_formed_length: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +34,34 @@ enum SavedHost {
 impl TopVia {
     /// Parses the topmost value. `None` where there is none, or it is malformed.
     pub(super) fn find(message: &Message) -> Option<TopVia> {
+        let field = &message.0.fields[message.0.fields.position(Name::Via.code())?];
+        match PlainVia::read(message.value_of(field)) {
+            Some(plain) => Some(TopVia::of_plain(field, plain)),
+            None => TopVia::parse(message),
+        }
+    }
+
+    /// One that has the usual form.
+    fn of_plain(field: &Field, plain: PlainVia) -> TopVia {
+        let span = |part| within(field, part);
+        TopVia {
+            transport: span(plain.transport),
+            host: match plain.host {
+                (_, Some(address)) => SavedHost::Address(address),
+                (name, None) => SavedHost::Name(span(name)),
+            },
+            port: plain.port,
+            well_formed_length: plain.parameters.end as u32,
+            parameters: span(plain.parameters),
+            branch: plain.branch.map(span),
+            has_rport: plain.has_rport,
+            has_received: plain.has_received,
+            has_maddr: plain.has_maddr,
+        }
+    }
+
+    #[cold]
+    fn parse(message: &Message) -> Option<TopVia> {
         let fields = message.fields_named(Name::Via);
         let (field, first) = fields
             .filter_map(|field| Some((field, first_value(message.value_of(field))?)))
@@ -51,14 +82,29 @@ impl TopVia {
             has_rport: known.has_rport,
             has_received: known.has_received,
             has_maddr: known.has_maddr,
+            well_formed_length: 0,
         })
     }
 
+    /// How long it is at the beginning of its field, where that has shown at a glance that it is
+    /// well-formed.
+    pub(super) fn well_formed_length(&self) -> Option<usize> {
+        (self.well_formed_length > 0).then_some(self.well_formed_length as usize)
+    }
+
+    /// Whether its branch is this one.
+    pub(super) fn has_branch(&self, message: &Message, branch: &[u8]) -> bool {
+        let has_length = |span: &Span| (span.end - span.start) as usize == branch.len();
+        self.branch
+            .filter(has_length)
+            .is_some_and(|span| message.text(span) == branch)
+    }
+
     /// The Via, whose texts are in the message.
+    #[inline]
     pub(super) fn via<'a>(&self, message: &'a Message) -> Option<Via<'a>> {
-        let text = |span: Span| std::str::from_utf8(message.text(span)).ok();
         let host = match self.host {
-            SavedHost::Name(name) => Host::Name(text(name)?),
+            SavedHost::Name(name) => Host::Name(std::str::from_utf8(message.text(name)).ok()?),
             SavedHost::Address(address) => Host::Address(address),
         };
         let known = KnownParameters {
@@ -67,12 +113,11 @@ impl TopVia {
             has_received: self.has_received,
             has_maddr: self.has_maddr,
         };
-        let parameters = message.text(self.parameters);
         Some(Via::of_parts(
-            text(self.transport)?,
+            message.text(self.transport),
             host,
             self.port,
-            parameters,
+            message.text(self.parameters),
             known,
         ))
     }
@@ -131,6 +176,8 @@ mod tests {
         ];
         for (number, edit) in edits.into_iter().enumerate() {
             edit(&mut message);
+            let count = message.values(Name::Via).count();
+            assert_eq!(message.has_one_via(), count < 2, "{number}");
             let copy = message.clone();
             let (known, parsed) = branches(&copy);
             assert_eq!(known, parsed, "{number}");

@@ -2,11 +2,13 @@
 //! 16.3 and 18.3).
 
 use crate::name::NameCode;
-use crate::name_addr::is_plain_address;
+use crate::name_addr::{is_plain_address, is_plain_uri};
 use crate::syntax;
 use crate::{Message, Method, Name, NameAddr, Uri, Via};
 
 use super::index::is_version;
+use super::plain_via::PlainVia;
+use super::top_via::TopVia;
 use super::values::value_length;
 use super::{Start, split_cseq};
 
@@ -32,7 +34,7 @@ const fn bad_request(reason: &'static str) -> Violation {
 const MALFORMED_VIA: Violation = bad_request("Malformed Via");
 
 /// The prefix that makes a branch a transaction's name (RFC 3261 section 8.1.1.7).
-const MAGIC_COOKIE: &str = "z9hG4bK";
+const MAGIC_COOKIE: &[u8] = b"z9hG4bK";
 
 /// The fields that every request and response has once (RFC 3261 section 8.1.1), with what to say of
 /// one that has not. Max-Forwards is missing where a client of RFC 2543 sends (section 16.3).
@@ -61,67 +63,74 @@ impl Message {
     /// decision is not looked at: schemes, extensions, media types, the time of day.
     pub fn validate(&self) -> Result<(), Violation> {
         self.validate_start_line()?;
-        if self.flaws.unterminated {
+        if self.0.flaws.unterminated {
             return Err(bad_request("Header Section Not Ended"));
         }
-        if self.flaws.line_ends {
+        if self.0.flaws.line_ends {
             return Err(bad_request("Line Not Ended By CRLF"));
         }
-        let counts = self.validate_fields()?;
-        let count = |name: Name<'_>| counts.get(name.code().ordinal()).copied().unwrap_or(0);
-        for (name, reason) in MANDATORY {
-            if count(name) == 0 {
-                return Err(bad_request(reason));
-            }
+        let found = self.validate_fields()?;
+        if let Some((_, reason)) = first_of(&MANDATORY, !found.names) {
+            return Err(bad_request(reason));
         }
-        for (name, reason) in SINGLE {
-            if count(name) > 1 {
-                return Err(bad_request(reason));
-            }
+        if let Some((_, reason)) = first_of(&SINGLE, found.repeated) {
+            return Err(bad_request(reason));
         }
-        if count(Name::Contact) > 1 && self.headers(Name::Contact).any(|value| value == b"*") {
+        if found.repeated & bit_of(Name::Contact) != 0
+            && self.headers(Name::Contact).any(|value| value == b"*")
+        {
             return Err(bad_request("Misplaced * In Contact"));
         }
         // A branch of nothing but the cookie names no transaction (RFC 4475 section 3.2.1).
-        let branch = || self.top_via().and_then(|via| via.branch());
-        if self.is_request() && branch() == Some(MAGIC_COOKIE) {
+        let has_branch = |branch| {
+            let known = self.0.top_via.get().and_then(Option::as_ref);
+            known.is_some_and(|via| via.has_branch(self, branch))
+        };
+        if self.is_request() && has_branch(MAGIC_COOKIE) {
             return Err(bad_request("Empty Branch"));
         }
         Ok(())
     }
 
-    /// Checks the fields one by one. Returns how many there are of each known name.
-    fn validate_fields(&self) -> Result<[u16; Name::KNOWN.len()], Violation> {
-        let mut counts = [0; Name::KNOWN.len()];
-        for field in &self.fields {
+    /// Checks the fields one by one. Returns which known names there are.
+    fn validate_fields(&self) -> Result<Found, Violation> {
+        let mut found = Found::default();
+        for field in self.0.fields.iter() {
             if field.name == NameCode::MALFORMED {
                 return Err(bad_request("Malformed Header Field"));
             }
-            let Some(name) = field.name.name() else {
+            let Some(name) = Name::KNOWN.get(field.name.ordinal()) else {
                 continue;
             };
-            // There are fewer fields than this type can count.
-            let count = &mut counts[field.name.ordinal()];
-            *count += 1;
+            let bit = field.name.bit();
+            if bit & ACTED_UPON == 0 {
+                continue;
+            }
             let value = self.value_of(field);
-            if *count == 1 && field.name == Name::Via.code() {
+            if found.names & bit == 0 && field.name == Name::Via.code() {
                 self.validate_first_vias(value)?;
             } else {
                 self.validate_value(name, value)?;
             }
+            found.repeated |= found.names & bit;
+            found.names |= bit;
         }
-        Ok(counts)
+        Ok(found)
     }
 
     /// Checks the first field of Via values. The topmost is parsed for all who will ask for it.
     fn validate_first_vias(&self, values: &[u8]) -> Result<(), Violation> {
-        let (first, others) = values.split_at(value_length(values));
+        let known = self.0.top_via.get_or_init(|| TopVia::find(self));
+        let at_a_glance = known.as_ref().and_then(TopVia::well_formed_length);
+        let is_first_well_formed = || {
+            let via = self.top_via();
+            via.is_some_and(|via| via.parameters().are_well_formed())
+        };
+        let (first, others) = values.split_at(at_a_glance.unwrap_or_else(|| value_length(values)));
         let is_well_formed = !syntax::trim(first).is_empty()
-            && self
-                .top_via()
-                .is_some_and(|via| via.parameters().are_well_formed())
+            && (at_a_glance.is_some() || is_first_well_formed())
             && match others {
-                [_comma, others @ ..] => list_is_well_formed(others, is_via),
+                [_comma, others @ ..] => are_vias(others),
                 [] => true,
             };
         match is_well_formed {
@@ -131,9 +140,9 @@ impl Message {
     }
 
     /// Checks a value that is acted upon.
-    fn validate_value(&self, name: Name<'_>, value: &[u8]) -> Result<(), Violation> {
+    fn validate_value(&self, name: &Name<'_>, value: &[u8]) -> Result<(), Violation> {
         let (is_well_formed, reason) = match name {
-            Name::Via => (list_is_well_formed(value, is_via), MALFORMED_VIA.reason),
+            Name::Via => (are_vias(value), MALFORMED_VIA.reason),
             Name::From => (is_address(value), "Malformed From"),
             Name::To => (is_address(value), "Malformed To"),
             Name::CSeq => return self.validate_cseq(value),
@@ -166,15 +175,18 @@ impl Message {
     /// `Method SP Request-URI SP SIP-Version CRLF` or `SIP-Version SP Status-Code SP Reason-Phrase
     /// CRLF` (section 7.1 and 7.2), the version being ours.
     fn validate_start_line(&self) -> Result<(), Violation> {
-        let line = without_line_end(self.text(self.start_line));
-        if let Start::Response { status, .. } = self.start
+        let line = without_line_end(self.text(self.0.start_line));
+        if let Start::Response { status, .. } = self.0.start
             && line.starts_with(b"SIP/2.0 ")
             && (100..=699).contains(&status)
         {
             return Ok(());
         }
+        if self.has_plain_request_line(line) {
+            return Ok(());
+        }
         let mut words = line.split(|&octet| octet == b' ');
-        let version = match self.start {
+        let version = match self.0.start {
             Start::Request { .. } => words.clone().rfind(|word| is_version(word)),
             Start::Response { .. } => words.next(),
         };
@@ -184,7 +196,7 @@ impl Message {
                 reason: "Version Not Supported",
             });
         }
-        match &self.start {
+        match &self.0.start {
             Start::Response { status, .. } => {
                 if !(100..=699).contains(status) {
                     return Err(bad_request("Status Code Out Of Range"));
@@ -211,6 +223,20 @@ impl Message {
             }
         }
         Ok(())
+    }
+
+    /// Whether a request line is as nearly all are: a known method, a plain SIP URI, and our version, with a
+    /// space between them.
+    fn has_plain_request_line(&self, line: &[u8]) -> bool {
+        let Start::Request { method, uri } = &self.0.start else {
+            return false;
+        };
+        let start = uri.start.wrapping_sub(self.0.start_line.start) as usize;
+        let end = uri.end.wrapping_sub(self.0.start_line.start) as usize;
+        !matches!(method, Method::Other(_))
+            && start == method.as_str().len() + 1
+            && line.get(end..) == Some(b" SIP/2.0")
+            && line.get(start..end).is_some_and(is_plain_uri)
     }
 
     /// A number below 2^31 and the method of the request (section 8.1.1.5).
@@ -247,6 +273,43 @@ impl Message {
     }
 }
 
+/// Known names that were found, a [bit](NameCode::bit) each.
+#[derive(Clone, Copy, Debug, Default)]
+struct Found {
+    names: u64,
+    /// Those found more than once.
+    repeated: u64,
+}
+
+const fn bit_of(name: Name<'static>) -> u64 {
+    NameCode::of_known(name).bit()
+}
+
+/// The names of the fields that are looked at.
+const ACTED_UPON: u64 = {
+    let mut bits = bit_of(Name::Contact) | bit_of(Name::Route) | bit_of(Name::RecordRoute);
+    let mut at = 0;
+    while at < SINGLE.len() {
+        bits |= bit_of(SINGLE[at].0);
+        at += 1;
+    }
+    at = 0;
+    while at < MANDATORY.len() {
+        bits |= bit_of(MANDATORY[at].0);
+        at += 1;
+    }
+    bits
+};
+
+/// The first name of a list that is among these.
+fn first_of(
+    list: &[(Name<'static>, &'static str)],
+    names: u64,
+) -> Option<(Name<'static>, &'static str)> {
+    let mut all = list.iter().copied();
+    all.find(|(name, _)| names & bit_of(*name) != 0)
+}
+
 fn without_line_end(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
@@ -265,6 +328,10 @@ fn list_is_well_formed(list: &[u8], is_well_formed: impl Fn(&[u8]) -> bool) -> b
             [] => return true,
         }
     }
+}
+
+fn are_vias(list: &[u8]) -> bool {
+    PlainVia::is_all_of(list) || list_is_well_formed(list, is_via)
 }
 
 fn is_via(value: &[u8]) -> bool {

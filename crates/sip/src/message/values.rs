@@ -24,7 +24,7 @@ impl<'a> Values<'a> {
         Values {
             message,
             name,
-            fields: message.fields.iter(),
+            fields: message.0.fields.where_may_be(name.code()).iter(),
             rest: b"",
         }
     }

@@ -1,37 +1,101 @@
 //! Writing: gathering what the edits have left and what they have written.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
-use crate::Message;
+use crate::{Message, Name};
 
 use super::Span;
 
 impl Message {
     /// The message as it goes on the wire. Nothing is copied where nothing was edited.
     pub fn to_bytes(&self) -> Bytes {
-        if !self.edited {
-            return self.received.clone();
+        if !self.0.edited {
+            return self.0.received.clone();
         }
         // Exactly, or there would be a second allocation to remember the capacity.
         let mut octets = Vec::with_capacity(self.wire_length());
-        for run in self.runs() {
-            octets.extend_from_slice(self.text(run));
-            octets.extend_from_slice(self.missing_line_end(run));
-        }
-        octets.extend_from_slice(b"\r\n");
-        octets.extend_from_slice(self.body());
+        self.gather(|part| octets.extend_from_slice(part));
         octets.into()
+    }
+
+    /// Appends the message as it goes on the wire.
+    pub fn write_to(&self, octets: &mut BytesMut) {
+        if self.0.edited {
+            self.gather(|part| octets.extend_from_slice(part));
+        } else {
+            octets.extend_from_slice(&self.0.received);
+        }
+    }
+
+    /// Appends the beginning of the response to this request: what [`response_to`](Message::response_to) gives it,
+    /// with this tag in To unless there is one, but Content-Length and the empty line. They and other fields are
+    /// the caller's to write, of a response that is sent and not looked at again.
+    pub fn write_response_head(
+        &self,
+        octets: &mut BytesMut,
+        status: u16,
+        reason: &str,
+        to_tag: &str,
+    ) {
+        if self.0.flaws.line_ends || self.0.flaws.unterminated {
+            let mut response = Message::response_to(self, status, reason);
+            response.set_to_tag(to_tag);
+            response.remove_all(Name::ContentLength);
+            let runs = response.runs();
+            runs.for_each(|run| octets.extend_from_slice(response.text(run)));
+            return;
+        }
+        let digit = |weight: u16| b'0' + (status / weight % 10) as u8;
+        octets.extend_from_slice(b"SIP/2.0 ");
+        octets.extend_from_slice(&[digit(100), digit(10), digit(1), b' ']);
+        octets.extend_from_slice(reason.as_bytes());
+        octets.extend_from_slice(b"\r\n");
+        for field in self.fields_named(Name::Via) {
+            octets.extend_from_slice(self.text(field.line));
+        }
+        for name in [Name::From, Name::To, Name::CallId, Name::CSeq] {
+            let Some(at) = self.position(name) else {
+                continue;
+            };
+            let field = &self.0.fields[at];
+            if name != Name::To || self.to_tag().is_some() {
+                octets.extend_from_slice(self.text(field.line));
+                continue;
+            }
+            let value = self.value_of(field);
+            for part in [
+                self.name_of(field),
+                b": ",
+                value,
+                b";tag=",
+                to_tag.as_bytes(),
+                b"\r\n",
+            ] {
+                octets.extend_from_slice(part);
+            }
+        }
+    }
+
+    /// Hands on the parts of a message that was edited, in their order.
+    #[inline]
+    fn gather(&self, mut part: impl FnMut(&[u8])) {
+        for run in self.runs() {
+            part(self.text(run));
+            part(self.missing_line_end(run));
+        }
+        part(b"\r\n");
+        part(self.body());
     }
 
     /// How many octets [`to_bytes`](Message::to_bytes) has.
     pub fn wire_length(&self) -> usize {
-        if !self.edited {
-            return self.received.len();
+        if !self.0.edited {
+            return self.0.received.len();
         }
         let length = |line: Span| (line.end - line.start) as usize;
-        let fields = self.fields.iter().map(|field| length(field.line));
-        let header = length(self.start_line) + fields.sum::<usize>();
-        let missing = match self.flaws.unterminated {
+        let fields = self.0.fields.iter().map(|field| length(field.line));
+        let header = length(self.0.start_line) + fields.sum::<usize>();
+        let missing = match self.0.flaws.unterminated {
             true => self
                 .runs()
                 .map(|run| self.missing_line_end(run).len())
@@ -43,8 +107,8 @@ impl Message {
 
     /// The start line and all fields, neighbours that lie side by side in one piece.
     fn runs(&self) -> impl Iterator<Item = Span> {
-        let mut lines = self.fields.iter().map(|field| field.line);
-        let mut next = Some(self.start_line);
+        let mut lines = self.0.fields.iter().map(|field| field.line);
+        let mut next = Some(self.0.start_line);
         std::iter::from_fn(move || {
             let mut run = next.take()?;
             for line in lines.by_ref() {
@@ -61,7 +125,7 @@ impl Message {
 
     /// What the last line lacks of a message that was cut short.
     fn missing_line_end(&self, run: Span) -> &'static [u8] {
-        if self.flaws.unterminated && !self.text(run).ends_with(b"\n") {
+        if self.0.flaws.unterminated && !self.text(run).ends_with(b"\n") {
             b"\r\n"
         } else {
             b""

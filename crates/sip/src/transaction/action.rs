@@ -38,6 +38,24 @@ pub(super) enum Timer {
 }
 
 impl Timer {
+    /// All, in the order of their numbers.
+    pub(super) const ALL: [Timer; 14] = [
+        Timer::A,
+        Timer::B,
+        Timer::D,
+        Timer::E,
+        Timer::F,
+        Timer::G,
+        Timer::H,
+        Timer::I,
+        Timer::J,
+        Timer::K,
+        Timer::L,
+        Timer::M,
+        Timer::Trying,
+        Timer::Expiry,
+    ];
+
     /// Whether it is a client transaction's; else it is a server transaction's.
     pub(super) fn is_of_clients(self) -> bool {
         match self {
@@ -64,6 +82,8 @@ pub(super) enum Action {
     SendAck,
     /// Pass the ACK to the transport again.
     RetransmitAck,
+    /// The request is not sent again: keep what its CANCEL or ACK is made of.
+    KeepEssence,
     /// Build a 100 and pass it to the transport.
     SendTrying,
     /// Pass the user's response to the transport and keep it for retransmissions.

@@ -50,10 +50,11 @@ impl ClientInvite {
     /// A response of this status came.
     pub(super) fn handle_response(&mut self, status: u16, config: &TransactionConfig) -> Actions {
         match (self.state, status) {
-            (State::Calling | State::Proceeding, ..200) => {
+            (State::Calling, ..200) => {
                 self.state = State::Proceeding;
-                [Action::PassUp].into()
+                [Action::KeepEssence, Action::PassUp].into()
             }
+            (State::Proceeding, ..200) => [Action::PassUp].into(),
             (State::Calling | State::Proceeding, 200..300) => {
                 self.state = State::Accepted;
                 [Action::PassUp, Action::Start(Timer::M, config.timeout())].into()
@@ -125,6 +126,7 @@ mod tests {
         Action::PassUp,
         Action::Start(Timer::D, TIMEOUT),
     ];
+    const PROVISIONAL: [Action; 2] = [Action::KeepEssence, Action::PassUp];
     const ACCEPTED: [Action; 2] = [Action::PassUp, Action::Start(Timer::M, TIMEOUT)];
 
     fn config() -> TransactionConfig {
@@ -181,8 +183,8 @@ mod tests {
     #[test]
     fn calling_and_responses() {
         for (status, expected, state) in [
-            (100, &[Action::PassUp][..], State::Proceeding),
-            (199, &[Action::PassUp], State::Proceeding),
+            (100, &PROVISIONAL[..], State::Proceeding),
+            (199, &PROVISIONAL, State::Proceeding),
             (200, &ACCEPTED, State::Accepted),
             (299, &ACCEPTED, State::Accepted),
             (300, &ACKNOWLEDGED, State::Completed),

@@ -1,9 +1,9 @@
 //! The client transactions of a layer: finding them, and doing what their machines ask for.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ahash::RandomState;
 use bytes::Bytes;
 
 use super::action::{Action, Actions, Timer};
@@ -12,6 +12,7 @@ use super::client_non_invite::ClientNonInvite;
 use super::common::Common;
 use super::keyed::Keyed;
 use super::matching::write_client_key;
+use super::routing::is_same_place;
 use super::{ClientId, SendRequestError, TransactionEvent, TransactionKey, call_hash};
 use crate::hop_by_hop::ack_to_failure;
 use crate::{Flow, Message, Method, Peer, Target, Transmit};
@@ -29,7 +30,7 @@ struct Client {
     target: Target,
     peer: Option<Arc<Peer>>,
     call: u32,
-    /// What can still be sent: the request, then its ACK.
+    /// What can still be sent: the request, then its ACK; in between what its CANCEL or ACK is made of.
     message: Bytes,
 }
 
@@ -40,9 +41,9 @@ enum Machine {
 }
 
 impl Clients {
-    pub(super) fn new(hasher: RandomState) -> Clients {
+    pub(super) fn new(secret: [u64; 2]) -> Clients {
         Clients {
-            table: Keyed::new(hasher),
+            table: Keyed::new(secret),
         }
     }
 
@@ -96,7 +97,7 @@ impl Clients {
         Ok(ClientId(number))
     }
 
-    /// The request, where it is kept.
+    /// The request, where it is kept, or what matters of it for a CANCEL.
     pub(super) fn sent_request(&self, id: ClientId) -> Option<Message> {
         let client = self.table.get(id.0)?;
         let kept = Message::read(client.message.clone()).ok()?;
@@ -146,6 +147,18 @@ impl Clients {
         }
     }
 
+    /// The transaction of a request or ACK that was sent to this address.
+    pub(super) fn find_sent(&mut self, request: &Message, remote: SocketAddr) -> Option<ClientId> {
+        let method = match request.method()? {
+            Method::Ack => &Method::Invite,
+            method => method,
+        };
+        let branch = request.top_via()?.branch()?;
+        write_client_key(self.table.sought(), branch, method);
+        let (number, client) = self.table.find()?;
+        is_same_place(client.target.remote(), remote).then_some(ClientId(number))
+    }
+
     pub(super) fn handle_send_failure(&mut self, common: &mut Common, now: Instant, id: ClientId) {
         if let Some(client) = self.table.get_mut(id.0) {
             let actions = client.machine.handle_send_failure();
@@ -191,6 +204,11 @@ impl Clients {
                         common.keep(&mut client.message, ack);
                         common.statistics.requests_sent += 1;
                         common.transmits.push_back(client.transmit(id));
+                    }
+                }
+                Action::KeepEssence => {
+                    if let Some(essence) = common.essence(&client.message) {
+                        common.keep(&mut client.message, essence);
                     }
                 }
                 Action::PassUp => {

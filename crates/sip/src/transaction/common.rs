@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use super::timers::Timers;
 use super::{TransactionConfig, TransactionEvent, TransactionStatistics};
-use crate::Transmit;
+use crate::hop_by_hop::write_essence;
+use crate::{Message, Transmit};
 
 /// The timers and the ways out.
 #[derive(Debug)]
@@ -18,7 +19,14 @@ pub(super) struct Common {
     pub(super) statistics: TransactionStatistics,
     /// The length of all messages that are kept.
     kept_octets: usize,
+    /// Where the next messages are written that end together.
+    chunk: BytesMut,
+    /// Where something is written whose length is not known yet.
+    draft: Vec<u8>,
 }
+
+/// How many octets of messages share a piece of memory.
+const CHUNK_OCTETS: usize = 32 << 10;
 
 impl Common {
     pub(super) fn new(config: TransactionConfig) -> Common {
@@ -29,6 +37,8 @@ impl Common {
             events: VecDeque::new(),
             statistics: TransactionStatistics::default(),
             kept_octets: 0,
+            chunk: BytesMut::new(),
+            draft: Vec::new(),
         }
     }
 
@@ -47,6 +57,30 @@ impl Common {
     pub(super) fn keep(&mut self, place: &mut Bytes, message: Bytes) {
         self.kept_octets = self.kept_octets + message.len() - place.len();
         *place = message;
+    }
+
+    /// Writes a message that is kept for a time that is the same for all: each lies behind the one before,
+    /// and their memory goes when the last of them does.
+    pub(super) fn write_in_turn(&mut self, message: &Message) -> Bytes {
+        self.written_in_turn(message.wire_length(), |octets| message.write_to(octets))
+    }
+
+    /// The same for what `write` writes, which becomes about so long.
+    pub(super) fn written_in_turn(
+        &mut self,
+        length: usize,
+        write: impl FnOnce(&mut BytesMut),
+    ) -> Bytes {
+        if self.chunk.capacity() < length {
+            self.chunk = BytesMut::with_capacity(CHUNK_OCTETS.max(length));
+        }
+        write(&mut self.chunk);
+        self.chunk.split().freeze()
+    }
+
+    /// What the CANCEL or ACK of a request is made of, in place of its own; `None` where it is no request.
+    pub(super) fn essence(&mut self, request: &[u8]) -> Option<Bytes> {
+        write_essence(&mut self.draft, request).then(|| Bytes::copy_from_slice(&self.draft))
     }
 
     /// The length of all messages that are kept.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::table::PLACE_BITS;
+
 /// How transactions behave. The default is what the RFCs say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransactionConfig {
@@ -46,12 +48,18 @@ impl TransactionConfig {
     /// The shortest retransmission interval.
     const SHORTEST_T1: Duration = Duration::from_millis(1);
 
-    /// The same with T1 and T2 within their bounds: an interval of zero would repeat a message
-    /// without end.
+    /// The same with T1, T2 and the number of transactions within their bounds: an interval of zero would
+    /// repeat a message without end.
     pub(super) fn bounded(self) -> TransactionConfig {
         let t1 = self.t1.max(TransactionConfig::SHORTEST_T1);
         let t2 = self.t2.max(t1);
-        TransactionConfig { t1, t2, ..self }
+        TransactionConfig {
+            t1,
+            t2,
+            // With a CANCEL each they have a place in the table.
+            max_transactions: self.max_transactions.min(1 << (PLACE_BITS - 1)),
+            ..self
+        }
     }
 
     /// 64*T1: Timers B, F, H, J, L and M.

@@ -3,10 +3,10 @@
 //! A key is the parts that have to be equal, one behind the other, each after its length: one piece
 //! of memory a transaction, and no two sets of parts make the same key.
 
-use crate::{Host, Message, Method, Name};
+use crate::{Glance, Host, Message, Method, Name, Via};
 
 /// What the branch of a request begins with that keeps to RFC 3261 (section 8.1.1.7).
-pub(super) const MAGIC_COOKIE: &str = "z9hG4bK";
+pub(crate) const MAGIC_COOKIE: &str = "z9hG4bK";
 
 /// Which rules made a server transaction's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,28 +39,46 @@ pub(super) fn write_server_key(
     key.clear();
     write_part(key, method.as_str().as_bytes());
     let via = request.top_via()?;
-    match via.branch() {
-        // A cookie alone names nothing (RFC 4475 section 3.2.1).
-        Some(branch) if branch.starts_with(MAGIC_COOKIE) && branch != MAGIC_COOKIE => {
-            write_part(key, branch.as_bytes());
-            write_host(key, via.host());
-            let port = via.port().map(u16::to_be_bytes);
-            write_part(key, port.as_ref().map_or(&[], |octets| octets));
-            Some(Rules::Rfc3261)
-        }
-        _ => {
+    match write_branch_key(key, &via) {
+        Some(()) => Some(Rules::Rfc3261),
+        None => {
             // The To tag is left out, since that of an ACK is the response's. It is looked at
             // where an ACK comes; no other request could differ in it alone.
             write_part(key, request.values(Name::Via).next()?);
             write_part(key, request.request_uri()?.as_bytes());
             write_part(key, request.call_id()?.as_bytes());
-            let from_tag = request.from().and_then(|from| from.tag());
+            let from_tag = request.from_tag();
             write_part(key, from_tag.unwrap_or_default().as_bytes());
-            let (number, _) = request.cseq()?;
+            let number = request.cseq_number()?;
             write_part(key, &number.to_be_bytes());
             Some(Rules::Rfc2543)
         }
     }
+}
+
+/// [`write_server_key`] for a request that was seen at a glance. `None` where that is not enough.
+pub(super) fn write_glanced_key(
+    key: &mut Vec<u8>,
+    request: &Glance<'_>,
+    method: &Method,
+) -> Option<()> {
+    key.clear();
+    write_part(key, method.as_str().as_bytes());
+    write_branch_key(key, request.top_via())
+}
+
+/// Writes what names a transaction by the rules of RFC 3261, behind its method. `None` where the branch does not keep to
+/// them.
+fn write_branch_key(key: &mut Vec<u8>, via: &Via<'_>) -> Option<()> {
+    // A cookie alone names nothing (RFC 4475 section 3.2.1).
+    let branch = via
+        .branch()
+        .filter(|branch| branch.starts_with(MAGIC_COOKIE) && *branch != MAGIC_COOKIE)?;
+    write_part(key, branch.as_bytes());
+    write_host(key, via.host());
+    let port = via.port().map(u16::to_be_bytes);
+    write_part(key, port.as_ref().map_or(&[], |octets| octets));
+    Some(())
 }
 
 fn write_part(key: &mut Vec<u8>, part: &[u8]) {
@@ -69,15 +87,20 @@ fn write_part(key: &mut Vec<u8>, part: &[u8]) {
     key.extend_from_slice(part);
 }
 
+/// Each kind of host begins with a letter of its own: a name may have the octets of an address.
 fn write_host(key: &mut Vec<u8>, host: Host<'_>) {
+    let mut write = |kind: u8, octets: &[u8]| {
+        key.push(kind);
+        write_part(key, octets);
+    };
     match host {
         Host::Name(name) => {
-            write_part(key, name.as_bytes());
+            write(b'n', name.as_bytes());
             let start = key.len() - name.len();
             key[start..].make_ascii_lowercase();
         }
-        Host::Address(std::net::IpAddr::V4(address)) => write_part(key, &address.octets()),
-        Host::Address(std::net::IpAddr::V6(address)) => write_part(key, &address.octets()),
+        Host::Address(std::net::IpAddr::V4(address)) => write(b'4', &address.octets()),
+        Host::Address(std::net::IpAddr::V6(address)) => write(b'6', &address.octets()),
     }
 }
 
@@ -158,6 +181,20 @@ mod tests {
         write_client_key(&mut one, "1a", &Method::Other("X".into()));
         write_client_key(&mut other, "a", &Method::Other("X1".into()));
         assert_ne!(one, other);
+    }
+
+    #[test]
+    fn a_name_is_no_address_of_the_same_octets() {
+        for (name, address) in [
+            ("abcd", "97.98.99.100"),
+            (
+                "abcdefghijklmnop",
+                "[6162:6364:6566:6768:696a:6b6c:6d6e:6f70]",
+            ),
+        ] {
+            let of = |host: &str| key_of(&changed("host.example.com", host)).0;
+            assert_ne!(of(name), of(address), "{name}");
+        }
     }
 
     #[test]

@@ -28,15 +28,17 @@ mod statistics;
 mod table;
 mod timers;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use ahash::RandomState;
+use bytes::BytesMut;
 use rand::RngExt;
 use rand_chacha::ChaCha12Rng;
 
 use crate::token::push_token;
-use crate::{Flow, Message, Peer, Target, Transmit};
+use crate::{Flow, Glance, Message, Peer, Target, Transmit};
 
 use clients::Clients;
 use common::Common;
@@ -46,6 +48,7 @@ use servers::Servers;
 pub use config::TransactionConfig;
 pub use event::TransactionEvent;
 pub use id::{ClientId, ServerId, TransactionKey};
+pub(crate) use matching::MAGIC_COOKIE;
 pub use routing::note_source;
 pub use statistics::TransactionStatistics;
 
@@ -79,8 +82,8 @@ impl Transactions {
         let hasher =
             RandomState::with_seeds(rng.random(), rng.random(), rng.random(), rng.random());
         Transactions {
-            clients: Clients::new(hasher.clone()),
-            servers: Servers::new(hasher),
+            clients: Clients::new(rng.random()),
+            servers: Servers::new(rng.random(), hasher),
             common: Common::new(config),
             rng,
         }
@@ -114,12 +117,39 @@ impl Transactions {
         self.servers.knows(request)
     }
 
+    /// [`knows`](Transactions::knows) for a request that was seen at a glance.
+    pub fn knows_at_a_glance(&mut self, request: &Glance<'_>) -> bool {
+        self.servers.knows_at_a_glance(request)
+    }
+
     /// Takes in that the transport could not send a message of a transaction (section 18.4).
     pub fn handle_send_failure(&mut self, now: Instant, transaction: TransactionKey) {
         let common = &mut self.common;
         match transaction {
             TransactionKey::Client(id) => self.clients.handle_send_failure(common, now, id),
             TransactionKey::Server(id) => self.servers.handle_send_failure(common, now, id),
+        }
+    }
+
+    /// Takes in that the network says of a datagram that it did not get to this address (section 18.4): of one that began
+    /// with this message, whose last fields may be missing.
+    ///
+    /// It can be forged by who knows the branch and where the datagram went: by everybody farther on, too, who finds the
+    /// branch in the Via list. They are on the way of the request, and so could refuse or drop it as well: what they can do
+    /// is to end this transaction as if its next hop had not been there. Others would have to guess the branch.
+    pub fn handle_undelivered(&mut self, now: Instant, remote: SocketAddr, beginning: &Message) {
+        let transaction = match beginning.is_request() {
+            true => {
+                let client = self.clients.find_sent(beginning, remote);
+                client.map(TransactionKey::Client)
+            }
+            false => {
+                let server = self.servers.find_answered(beginning, remote);
+                server.map(TransactionKey::Server)
+            }
+        };
+        if let Some(transaction) = transaction {
+            self.handle_send_failure(now, transaction);
         }
     }
 
@@ -169,6 +199,22 @@ impl Transactions {
         self.sweep_timers();
     }
 
+    /// [Answers](Transactions::respond) a request other than INVITE with a response that is written where it is kept.
+    /// It becomes about so long.
+    pub fn respond_written(
+        &mut self,
+        now: Instant,
+        transaction: ServerId,
+        (status, length): (u16, usize),
+        write: impl FnOnce(&mut BytesMut),
+    ) {
+        let common = &mut self.common;
+        let response = common.written_in_turn(length, write);
+        self.servers
+            .respond_written(common, now, transaction, status, response);
+        self.sweep_timers();
+    }
+
     /// Sends a message outside of any transaction: the ACK to a 2xx (section 13.2.2.4).
     pub fn send_stateless(&mut self, now: Instant, message: Message, target: Target) {
         self.send_stateless_to(now, message, target, None);
@@ -206,8 +252,29 @@ impl Transactions {
         }
     }
 
-    /// The request of a client transaction, for a CANCEL to be made of. `None` once it has its final
-    /// response.
+    /// Answers a request that was seen at a glance, without a transaction and without a body: `status` is status code and
+    /// reason phrase, `tag` that of To where there is none, `fields` further header fields, as whole lines.
+    pub fn refuse(
+        &mut self,
+        flow: Flow,
+        request: &Glance<'_>,
+        status: &str,
+        tag: &str,
+        fields: &str,
+    ) {
+        let response = request.response(flow.remote, status, tag, fields);
+        self.common.statistics.responses_sent += 1;
+        self.common.transmits.push_back(Transmit {
+            target: ResponseRoute::new(&flow, request.top_via()).target(),
+            peer: None,
+            payload: response.into(),
+            call: call_hash(request.call_id()),
+            transaction: None,
+        });
+    }
+
+    /// The request of a client transaction, for a CANCEL to be made of: what that does not need of it may be missing.
+    /// `None` once it has its final response.
     pub fn sent_request(&self, transaction: ClientId) -> Option<Message> {
         self.clients.sent_request(transaction)
     }

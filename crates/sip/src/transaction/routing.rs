@@ -21,6 +21,11 @@ pub fn note_source(request: &mut Message, flow: &Flow) {
     }
 }
 
+/// Whether two addresses are one, whatever else is known of them beside address and port.
+pub(super) fn is_same_place(one: SocketAddr, other: SocketAddr) -> bool {
+    (one.ip(), one.port()) == (other.ip(), other.port())
+}
+
 /// The way back to where a request came from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ResponseRoute {

@@ -95,6 +95,11 @@ impl ServerNonInvite {
         }
     }
 
+    /// Whether the final response was sent and is kept.
+    pub(super) fn is_completed(&self) -> bool {
+        self.state == State::Completed
+    }
+
     /// Whether a message can still be needed: the request, to build a 100, or the last response.
     pub(super) fn needs_message(&self) -> bool {
         self.state != State::Terminated

@@ -1,5 +1,6 @@
 //! The server transactions of a layer: finding them, and doing what their machines ask for.
 
+use std::net::SocketAddr;
 use std::time::Instant;
 
 use ahash::RandomState;
@@ -8,17 +9,19 @@ use bytes::Bytes;
 use super::action::{Action, Actions, Timer};
 use super::common::Common;
 use super::keyed::Keyed;
-use super::matching::{Rules, write_server_key};
-use super::routing::{ResponseRoute, note_source};
+use super::matching::{Rules, write_glanced_key, write_server_key};
+use super::routing::{ResponseRoute, is_same_place, note_source};
 use super::server_invite::ServerInvite;
 use super::server_non_invite::ServerNonInvite;
 use super::{ServerId, TransactionEvent, TransactionKey, call_hash};
-use crate::{Flow, Message, Method, Transmit};
+use crate::{Flow, Glance, Message, Method, Transmit};
 
 /// All server transactions.
 #[derive(Debug)]
 pub(super) struct Servers {
     table: Keyed<Server>,
+    /// For the tags of responses.
+    hasher: RandomState,
 }
 
 /// One server transaction.
@@ -35,7 +38,14 @@ struct Server {
     response_tag: Option<Box<str>>,
     /// Hashes of the To tags of the 2xx responses that were sent: what is sent for another fork is
     /// no retransmission.
-    answered_tags: Vec<u64>,
+    answered: Answered,
+}
+
+/// The first of the tags, and the others: most calls have one callee.
+#[derive(Debug, Default)]
+struct Answered {
+    first: Option<u64>,
+    others: Vec<u64>,
 }
 
 #[derive(Debug)]
@@ -55,12 +65,15 @@ enum Subject {
     },
     /// The response that the user sends.
     Response(Message),
+    /// The same, to a request other than INVITE, as it goes on the wire.
+    Written(Bytes),
 }
 
 impl Servers {
-    pub(super) fn new(hasher: RandomState) -> Servers {
+    pub(super) fn new(secret: [u64; 2], hasher: RandomState) -> Servers {
         Servers {
-            table: Keyed::new(hasher),
+            table: Keyed::new(secret),
+            hasher,
         }
     }
 
@@ -165,7 +178,7 @@ impl Servers {
             call: call_hash(request.call_id().unwrap_or_default()),
             message,
             response_tag: None,
-            answered_tags: Vec::new(),
+            answered: Answered::default(),
         });
         note_source(&mut request, &flow);
         let subject = Subject::Request {
@@ -193,6 +206,23 @@ impl Servers {
         }
     }
 
+    /// The user answers a request other than INVITE.
+    pub(super) fn respond_written(
+        &mut self,
+        common: &mut Common,
+        now: Instant,
+        id: ServerId,
+        status: u16,
+        response: Bytes,
+    ) {
+        if let Some(server) = self.table.get_mut(id.0)
+            && let Machine::NonInvite(machine) = &mut server.machine
+        {
+            let actions = machine.respond(status, &common.config);
+            self.perform(common, now, id.0, actions, Subject::Written(response));
+        }
+    }
+
     pub(super) fn handle_timer(
         &mut self,
         common: &mut Common,
@@ -213,6 +243,17 @@ impl Servers {
         }
     }
 
+    /// The transaction of a response that was sent to this address.
+    pub(super) fn find_answered(
+        &mut self,
+        response: &Message,
+        remote: SocketAddr,
+    ) -> Option<ServerId> {
+        let (_, method) = response.cseq()?;
+        let (number, server) = self.find(response, &method)?;
+        is_same_place(server.route.target().remote(), remote).then_some(ServerId(number))
+    }
+
     /// Whether a request belongs to a transaction: its own, or that of the INVITE which it cancels or
     /// acknowledges.
     pub(super) fn knows(&mut self, request: &Message) -> bool {
@@ -222,6 +263,17 @@ impl Servers {
         let is_about_invite = matches!(method, Method::Ack | Method::Cancel);
         self.find(request, method).is_some()
             || is_about_invite && self.find(request, &Method::Invite).is_some()
+    }
+
+    /// [`knows`](Servers::knows) for a request that was seen at a glance.
+    pub(super) fn knows_at_a_glance(&mut self, request: &Glance<'_>) -> bool {
+        let method = request.method();
+        let mut is_there = |method: &Method| {
+            write_glanced_key(self.table.sought(), request, method).is_some()
+                && self.table.find().is_some()
+        };
+        let is_about_invite = matches!(method, Method::Ack | Method::Cancel);
+        is_there(method) || is_about_invite && is_there(&Method::Invite)
     }
 
     /// The transaction that a request would match, were it of this method.
@@ -240,7 +292,6 @@ impl Servers {
         mut subject: Subject,
     ) {
         let id = ServerId(number);
-        let hasher = self.table.hasher().clone();
         for action in actions {
             let Some(server) = self.table.get_mut(number) else {
                 return;
@@ -254,16 +305,21 @@ impl Servers {
                     }
                 }
                 Action::SendResponse => {
-                    if let Subject::Response(response) = &subject {
-                        let payload = server.keep(common, response);
-                        common.statistics.responses_sent += 1;
-                        common.transmits.push_back(server.transmit(id, payload));
-                    }
+                    let payload = match &subject {
+                        Subject::Response(response) => server.keep(common, response),
+                        Subject::Written(response) => {
+                            server.keep_written(common, response);
+                            response.clone()
+                        }
+                        _ => continue,
+                    };
+                    common.statistics.responses_sent += 1;
+                    common.transmits.push_back(server.transmit(id, payload));
                 }
                 Action::SendAnswer => {
                     if let Subject::Response(response) = &subject {
                         let payload = server.keep(common, response);
-                        if server.is_repeated_answer(response, &hasher) {
+                        if server.is_repeated_answer(response, &self.hasher) {
                             common.statistics.response_retransmissions += 1;
                         } else {
                             common.statistics.responses_sent += 1;
@@ -309,6 +365,7 @@ impl Servers {
                 | Action::RetransmitRequest
                 | Action::SendAck
                 | Action::RetransmitAck
+                | Action::KeepEssence
                 | Action::InformTimeout => {}
             }
         }
@@ -327,21 +384,27 @@ impl Server {
     /// Whether an ACK with the right key is for this transaction. By the rules of RFC 2543 the ACK
     /// to a 2xx has that key too, or that to the response of another fork.
     fn is_acknowledged_by(&self, ack: &Message) -> bool {
-        self.rules == Rules::Rfc3261
-            || ack.to().and_then(|to| to.tag()) == self.response_tag.as_deref()
+        self.rules == Rules::Rfc3261 || ack.to_tag() == self.response_tag.as_deref()
     }
 
     /// Writes a response, and keeps it where it may have to be sent again.
     fn keep(&mut self, common: &mut Common, response: &Message) -> Bytes {
-        let payload = response.to_bytes();
-        if self.machine.needs_message() {
-            common.keep(&mut self.message, payload.clone());
-        }
+        let payload = match self.machine.is_completed() {
+            true => common.write_in_turn(response),
+            false => response.to_bytes(),
+        };
+        self.keep_written(common, &payload);
         if self.rules == Rules::Rfc2543 {
-            let tag = response.to().and_then(|to| to.tag());
+            let tag = response.to_tag();
             self.response_tag = tag.map(Box::from);
         }
         payload
+    }
+
+    fn keep_written(&mut self, common: &mut Common, response: &Bytes) {
+        if self.machine.needs_message() {
+            common.keep(&mut self.message, response.clone());
+        }
     }
 
     /// Builds a 100 (RFC 3261 section 8.2.6.1).
@@ -358,11 +421,14 @@ impl Server {
 
     /// Whether a 2xx from the same callee was sent before; it is remembered for the next time.
     fn is_repeated_answer(&mut self, answer: &Message, hasher: &RandomState) -> bool {
-        let tag = answer.to().and_then(|to| to.tag());
+        let tag = answer.to_tag();
         let hash = hasher.hash_one(tag.unwrap_or_default());
-        let is_known = self.answered_tags.contains(&hash);
-        if !is_known && self.answered_tags.len() < Server::MAXIMUM_FORKS {
-            self.answered_tags.push(hash);
+        let Answered { first, others } = &mut self.answered;
+        let is_known = *first == Some(hash) || others.contains(&hash);
+        if first.is_none() {
+            *first = Some(hash);
+        } else if !is_known && others.len() + 1 < Server::MAXIMUM_FORKS {
+            others.push(hash);
         }
         is_known
     }
@@ -398,7 +464,7 @@ impl Subject {
                 request,
                 cancels,
             }),
-            Subject::None | Subject::Response(_) => None,
+            Subject::None | Subject::Response(_) | Subject::Written(_) => None,
         }
     }
 }
@@ -446,6 +512,14 @@ impl Machine {
         match self {
             Machine::Invite(machine) => machine.handle_send_failure(),
             Machine::NonInvite(machine) => machine.handle_send_failure(),
+        }
+    }
+
+    /// Whether what is kept stays for the time of Timer J, and nothing takes its place.
+    fn is_completed(&self) -> bool {
+        match self {
+            Machine::Invite(_) => false,
+            Machine::NonInvite(machine) => machine.is_completed(),
         }
     }
 

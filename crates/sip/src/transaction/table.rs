@@ -24,6 +24,10 @@ enum Place<T> {
     Free(Option<u32>),
 }
 
+/// How many bits of a number tell the place. The next four are zero: there is more in the world, but not
+/// in the memory of a process.
+pub(super) const PLACE_BITS: u32 = 28;
+
 /// Places of a block: a power of two.
 const BLOCK: usize = 128;
 

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::action::Timer;
+use super::table::PLACE_BITS;
 
 /// Timers in the order in which they fire.
 ///
@@ -16,6 +17,8 @@ use super::action::Timer;
 pub(super) struct Timers {
     queues: Vec<Queue>,
     length: usize,
+    /// The time of the first start, from which the others are counted.
+    epoch: Option<Instant>,
 }
 
 /// The timers of one duration.
@@ -25,11 +28,32 @@ struct Queue {
     running: VecDeque<Running>,
 }
 
+/// There are millions of them: each takes 16 octets.
 #[derive(Debug)]
 struct Running {
-    due: Instant,
-    transaction: u64,
-    timer: Timer,
+    /// In nanoseconds since the epoch.
+    due: u64,
+    /// The number of the transaction, with the timer in bits that no number has.
+    what: u64,
+}
+
+/// The bits of a transaction's number that have the timer.
+const TIMER_BITS: u64 = 0xf << PLACE_BITS;
+
+impl Running {
+    fn new(due: u64, transaction: u64, timer: Timer) -> Running {
+        let what = transaction & !TIMER_BITS | (timer as u64) << PLACE_BITS;
+        Running { due, what }
+    }
+
+    fn transaction(&self) -> u64 {
+        self.what & !TIMER_BITS
+    }
+
+    fn timer(&self) -> Option<Timer> {
+        let code = (self.what & TIMER_BITS) >> PLACE_BITS;
+        Timer::ALL.get(code as usize).copied()
+    }
 }
 
 impl Timers {
@@ -38,8 +62,8 @@ impl Timers {
         self.length
     }
 
-    /// Lets a timer of a transaction fire after a time. One that is further away than an `Instant`
-    /// can tell never fires.
+    /// Lets a timer of a transaction fire after a time. One that is further away than an `Instant`, or
+    /// five hundred years, never fires.
     pub(super) fn start(
         &mut self,
         now: Instant,
@@ -47,14 +71,14 @@ impl Timers {
         transaction: u64,
         timer: Timer,
     ) {
-        let Some(due) = now.checked_add(duration) else {
+        let epoch = *self.epoch.get_or_insert(now);
+        let due = now.checked_add(duration);
+        let due = due.map(|due| due.saturating_duration_since(epoch).as_nanos());
+        let Some(due) = due.and_then(|due| u64::try_from(due).ok()) else {
             return;
         };
-        let running = match self
-            .queues
-            .iter_mut()
-            .position(|queue| queue.duration == duration)
-        {
+        let mut queues = self.queues.iter_mut();
+        let running = match queues.position(|queue| queue.duration == duration) {
             Some(at) => &mut self.queues[at].running,
             None => {
                 self.queues.push(Queue {
@@ -67,44 +91,45 @@ impl Timers {
         };
         // A caller whose clock stepped back must not bring the queue out of order.
         let due = running.back().map_or(due, |last| last.due.max(due));
-        running.push_back(Running {
-            due,
-            transaction,
-            timer,
-        });
+        running.push_back(Running::new(due, transaction, timer));
         self.length += 1;
     }
 
     /// When the first timer fires, be it one that means nothing any more.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
-        self.queues.iter().filter_map(Queue::next_timeout).min()
+        let due = self.queues.iter().filter_map(Queue::next_due).min()?;
+        self.epoch?.checked_add(Duration::from_nanos(due))
     }
 
     /// Takes out the first timer, if it fires by now.
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<(u64, Timer)> {
-        let queue = self
-            .queues
-            .iter_mut()
-            .filter(|queue| queue.next_timeout().is_some_and(|due| due <= now))
-            .min_by_key(|queue| queue.next_timeout())?;
-        let running = queue.running.pop_front()?;
+        let now = now.checked_duration_since(self.epoch?)?.as_nanos();
+        let dues = self.queues.iter().enumerate();
+        let (due, at) = dues
+            .filter_map(|(at, queue)| Some((queue.next_due()?, at)))
+            .min()?;
+        if u128::from(due) > now {
+            return None;
+        }
+        let running = self.queues[at].running.pop_front()?;
         self.length -= 1;
-        Some((running.transaction, running.timer))
+        Some((running.transaction(), running.timer()?))
     }
 
     /// Forgets the timers of transactions that are gone.
     pub(super) fn sweep(&mut self, is_alive: impl Fn(u64, Timer) -> bool) {
         for queue in &mut self.queues {
-            queue
-                .running
-                .retain(|running| is_alive(running.transaction, running.timer));
+            queue.running.retain(|running| {
+                let timer = running.timer();
+                timer.is_some_and(|timer| is_alive(running.transaction(), timer))
+            });
         }
         self.length = self.queues.iter().map(|queue| queue.running.len()).sum();
     }
 }
 
 impl Queue {
-    fn next_timeout(&self) -> Option<Instant> {
+    fn next_due(&self) -> Option<u64> {
         self.running.front().map(|running| running.due)
     }
 }
@@ -129,6 +154,17 @@ mod tests {
         let expected = [(2, Timer::E), (3, Timer::E), (1, Timer::F), (4, Timer::F)];
         assert_eq!(fired, expected);
         assert_eq!((timers.next_timeout(), timers.len()), (None, 0));
+    }
+
+    #[test]
+    fn timers_and_transactions_come_out_as_they_went_in() {
+        for timer in Timer::ALL {
+            for transaction in [0, (1 << PLACE_BITS) - 1, u64::MAX << 32, 7 << 32 | 5] {
+                let running = Running::new(1, transaction, timer);
+                let found = (running.transaction(), running.timer());
+                assert_eq!(found, (transaction, Some(timer)));
+            }
+        }
     }
 
     #[test]

@@ -30,12 +30,12 @@ impl<'a> Host<'a> {
         {
             return Some(Host::Address(address.into()));
         }
-        is_name(octets.strip_suffix(b".").unwrap_or(octets)).then_some(Host::Name(text))
+        is_host_name(octets).then_some(Host::Name(text))
     }
 
     /// Whether a text is a domain name or an IPv4 address.
     pub(crate) fn is_plain(text: &[u8]) -> bool {
-        ipv4(text).is_some() || is_name(text.strip_suffix(b".").unwrap_or(text))
+        ipv4(text).is_some() || is_host_name(text)
     }
 
     /// The address, where it is one.
@@ -45,6 +45,11 @@ impl<'a> Host<'a> {
             Host::Address(address) => Some(*address),
         }
     }
+}
+
+/// Whether a text is a domain name, with or without the dot of the root at its end.
+pub(crate) fn is_host_name(text: &[u8]) -> bool {
+    is_name(text.strip_suffix(b".").unwrap_or(text))
 }
 
 /// Whether a text is labels with single dots between them, the last one not a number: no top-level
@@ -64,34 +69,31 @@ fn is_name(text: &[u8]) -> bool {
 
 /// `IPv4address` (RFC 5954 section 4.1). Every message has a dozen of them, and the parser of the
 /// standard library is made for more than that.
-fn ipv4(text: &[u8]) -> Option<Ipv4Addr> {
-    let mut octets = [0_u8; 4];
-    let mut rest = text;
-    for (at, octet) in octets.iter_mut().enumerate() {
-        if at > 0 {
-            rest = rest.strip_prefix(b".")?;
-        }
-        let (first, mut tail) = rest.split_first()?;
-        let mut number = digit(*first)?;
-        while let Some((value, behind)) = tail
-            .split_first()
-            .and_then(|(next, behind)| Some((digit(*next)?, behind)))
-        {
-            // No number begins with a zero that could mean octal.
-            if number == 0 || number > 25 {
+pub(crate) fn ipv4(text: &[u8]) -> Option<Ipv4Addr> {
+    /// No number yet.
+    const NONE: u32 = u32::MAX;
+    let (mut address, mut number, mut dots) = (0_u32, NONE, 0_u32);
+    for &octet in text {
+        let digit = u32::from(octet.wrapping_sub(b'0'));
+        if digit < 10 {
+            number = match number {
+                NONE => digit,
+                // No number begins with a zero that could mean octal.
+                1..=25 => number * 10 + digit,
+                _ => return None,
+            };
+            if number > 255 {
                 return None;
             }
-            number = number * 10 + value;
-            tail = behind;
+        } else if octet == b'.' && number != NONE && dots < 3 {
+            address = address << 8 | number;
+            number = NONE;
+            dots += 1;
+        } else {
+            return None;
         }
-        *octet = u8::try_from(number).ok()?;
-        rest = tail;
     }
-    rest.is_empty().then(|| Ipv4Addr::from(octets))
-}
-
-fn digit(octet: u8) -> Option<u16> {
-    octet.is_ascii_digit().then(|| u16::from(octet - b'0'))
+    (dots == 3 && number != NONE).then(|| Ipv4Addr::from_bits(address << 8 | number))
 }
 
 /// An IPv6 address with a colon too many before its IPv4 part, which the grammar of RFC 3261 allowed:

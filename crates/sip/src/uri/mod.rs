@@ -10,7 +10,7 @@ use std::fmt;
 use crate::syntax::{self, PASSWORD, URI, USER, find_any, split_once};
 
 pub use host::Host;
-pub(crate) use host::parse_host_and_port;
+pub(crate) use host::{ipv4, is_host_name, parse_host_and_port};
 pub use parameters::UriParameters;
 pub use tel::TelUri;
 

@@ -1,5 +1,7 @@
 //! Parameters and headers of a SIP URI.
 
+use std::cmp::Ordering;
+
 use crate::Parameter;
 use crate::syntax::{self, HEADER, PARAMETER, split_before, split_once};
 
@@ -27,7 +29,7 @@ impl<'a> UriParameters<'a> {
     /// there is no such parameter. The name may be written with escapes in the URI.
     pub fn get(&self, name: &str) -> Option<&'a str> {
         self.into_iter()
-            .find(|parameter| escape::are_equivalent(parameter.name, name, true))
+            .find(|parameter| is_named(parameter.name, name))
             .map(|parameter| parameter.value.unwrap_or_default())
     }
 
@@ -133,6 +135,18 @@ pub(super) fn headers_are_equivalent(one: Option<&str>, other: Option<&str>) -> 
             && count == other.split('&').count()
             && all_in(one, other)
             && all_in(other, one)
+}
+
+/// Whether a name that is written, perhaps with escapes, is another one.
+fn is_named(written: &str, name: &str) -> bool {
+    // An escape takes more than what it stands for.
+    let longer = match written.len().cmp(&name.len()) {
+        Ordering::Less => name,
+        Ordering::Equal if written.eq_ignore_ascii_case(name) => return true,
+        _ => written,
+    };
+    syntax::find_near(b'%', longer.as_bytes()).is_some()
+        && escape::are_equivalent(written, name, true)
 }
 
 /// A name and its value at the equals sign.

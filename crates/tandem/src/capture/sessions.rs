@@ -18,7 +18,7 @@ use super::options::Outputs;
 pub(super) struct Sessions<P> {
     csv: Option<BufWriter<File>>,
     /// The line of CSV that is made.
-    line: String,
+    line: Vec<u8>,
     json: Option<JsonDocument<P, BufWriter<File>>>,
     decimal: Decimal,
     origin: Option<Time>,
@@ -52,7 +52,7 @@ impl<P: Serialize> Sessions<P> {
         };
         Ok(Sessions {
             csv: outputs.csv.as_deref().map(create).transpose()?,
-            line: String::new(),
+            line: Vec::new(),
             json,
             decimal: outputs.decimal(),
             origin: None,
@@ -109,7 +109,8 @@ impl<P: Serialize> Sessions<P> {
     }
 
     fn write_header(&mut self, origin: Time) {
-        self.line = SessionTable::new(origin, self.decimal).csv_header();
+        let header = SessionTable::new(origin, self.decimal).csv_header();
+        self.line = header.into_bytes();
         self.write_line();
     }
 
@@ -132,7 +133,7 @@ impl<P: Serialize> Sessions<P> {
 
     fn write_line(&mut self) {
         if let Some(csv) = &mut self.csv {
-            let written = csv.write_all(self.line.as_bytes());
+            let written = csv.write_all(&self.line);
             keep_error(&mut self.error, written, "cannot write the CSV");
         }
     }

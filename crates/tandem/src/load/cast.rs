@@ -36,9 +36,18 @@ pub(super) struct Cast {
     #[arg(long, help_heading = "Users")]
     pub(super) direct: bool,
 
+    /// To how many places that a 3xx names a request is sent, at most, all of them by way of --via; 0: a 3xx ends it
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(..=1000),
+          help_heading = "Users")]
+    pub(super) redirections: u16,
+
     /// Do not register: the proxy knows where the callees are
     #[arg(long, help_heading = "Users")]
     pub(super) no_register: bool,
+
+    /// Leave users registered at the end, until their bindings expire
+    #[arg(long, conflicts_with = "no_register", help_heading = "Users")]
+    pub(super) keep_registered: bool,
 
     /// Registrations a second before the calls [default: as fast as they are answered]
     #[arg(long, value_name = "RATE", value_parser = positive, help_heading = "Users")]
@@ -149,6 +158,7 @@ impl Cast {
                     ..RegistrationPlan::default()
                 },
                 process: std::process::id(),
+                maximum_targets: self.redirections.into(),
                 ..EngineConfig::default()
             },
             scripts: piece.scripts.into_iter().map(Arc::new).collect(),
@@ -181,7 +191,9 @@ impl Cast {
             config,
             registration: registers.then_some(Registration {
                 per_second: self.register_rate,
+                is_measured: false,
             }),
+            unregisters: registers && !self.keep_registered,
             plan,
         })
     }

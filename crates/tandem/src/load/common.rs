@@ -27,6 +27,10 @@ pub(super) struct Network {
     #[arg(long, value_name = "PROXY-URI")]
     pub(super) via: Option<Server>,
 
+    /// Where requests go that --via does not answer, or with 503, or that cannot be sent there: a second proxy
+    #[arg(long, value_name = "PROXY-URI", requires = "via")]
+    pub(super) second_via: Option<Server>,
+
     /// Transport to the server: udp, tcp, tls, sctp or tls-sctp (ws, wss) [default: that of --via, or udp]
     ///
     /// SIPp's u1, t1, l1 and s1 are understood.
@@ -97,6 +101,9 @@ pub(super) struct Network {
 pub(super) struct Found {
     pub(super) address: SocketAddr,
     pub(super) peer: Option<Arc<Peer>>,
+    /// The second proxy.
+    second: Option<SocketAddr>,
+    second_peer: Option<Arc<Peer>>,
     /// The host and port as they were given: the domain of the users unless they have another.
     pub(super) name: String,
 }
@@ -122,23 +129,36 @@ impl Network {
             return Ok(Found {
                 address,
                 peer: None,
+                second: None,
+                second_peer: None,
                 name: address.to_string(),
             });
         };
-        let address = via.resolve(transport, self.local_address).await?;
-        consent::check(&via.host, address.ip(), &self.i_may_test)?;
-        let is_name = via.host.parse::<IpAddr>().is_err();
-        let peer = is_name.then(|| {
-            Arc::new(Peer {
-                name: Some(via.host.as_str().into()),
-                addresses: Vec::new(),
-            })
-        });
+        let address = self.resolve(via, transport).await?;
+        let second = match &self.second_via {
+            Some(second) => {
+                ensure!(
+                    second.transport.is_none_or(|other| other == transport),
+                    "--second-via names another transport than the first proxy has, {transport}"
+                );
+                Some(self.resolve(second, transport).await?)
+            }
+            None => None,
+        };
         Ok(Found {
             address,
-            peer,
+            peer: via.peer(),
+            second,
+            second_peer: self.second_via.as_ref().and_then(Server::peer),
             name: via.to_string(),
         })
+    }
+
+    /// The address of a server that may be put under load.
+    async fn resolve(&self, server: &Server, transport: Transport) -> anyhow::Result<SocketAddr> {
+        let address = server.resolve(transport, self.local_address).await?;
+        consent::check(&server.host, address.ip(), &self.i_may_test)?;
+        Ok(address)
     }
 
     /// What a run is told of the network.
@@ -146,6 +166,8 @@ impl Network {
         RunConfig {
             transport,
             target: found.address,
+            second_target: found.second,
+            second_peer: found.second_peer.clone(),
             peer: found.peer.clone(),
             connections: match self.connections {
                 Sharing::Shared => Connections::Shared,

@@ -44,6 +44,8 @@ pub(super) struct Run {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     timers_ms: Vec<DelaySummary>,
     generator: Generator,
+    /// What TLS agreed on last, by its IANA name.
+    tls_cipher_suite: Option<String>,
     wire: Wire,
     background: Option<Background>,
     /// The media of the calls.
@@ -74,6 +76,10 @@ struct Generator {
     stray_requests: u64,
     /// Messages that peers sent again.
     repeated: u64,
+    /// Requests sent to a place that a 3xx had named.
+    redirections: u64,
+    /// Requests sent by way of the second proxy.
+    failovers: u64,
 }
 
 /// What went over the wire.
@@ -179,6 +185,7 @@ impl Run {
                 .map(|delays| delays.milliseconds())
                 .collect(),
             generator: generator(results),
+            tls_cipher_suite: results.tls_cipher_suite().map(str::to_owned),
             wire: wire(results.wire()),
             background: results.background().map(|total| Background {
                 sent: total.sent,
@@ -210,6 +217,8 @@ fn generator(results: &Results) -> Generator {
         stray_responses: counters.stray_responses,
         stray_requests: counters.stray_requests,
         repeated: counters.repeated,
+        redirections: counters.redirections,
+        failovers: counters.failovers,
     }
 }
 

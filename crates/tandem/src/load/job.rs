@@ -23,6 +23,8 @@ pub(super) struct Job {
     pub(super) config: RunConfig,
     /// How users register before they begin, unless they do not.
     pub(super) registration: Option<Registration>,
+    /// Whether their bindings are removed at the end.
+    pub(super) unregisters: bool,
     pub(super) plan: LoadPlan,
 }
 
@@ -31,6 +33,8 @@ pub(super) struct Job {
 pub(super) struct Registration {
     /// How many a second, or as fast as the registrar answers.
     pub(super) per_second: Option<f64>,
+    /// Whether that is what is measured, so that the generator has to have kept this rate.
+    pub(super) is_measured: bool,
 }
 
 impl Job {
@@ -99,6 +103,23 @@ impl Job {
                 .await?;
             outcome = Some(done);
         }
+        if self.unregisters && !display.is_interrupted() {
+            let phase = Phase {
+                name: "unregistering",
+                planned: Planned::Unlimited,
+            };
+            let within = UNREGISTERING.saturating_add(Duration::from_millis(users));
+            let unregistering = load.unregister(within);
+            let left = display
+                .watch(phase, &control, &live, |_| false, unregistering)
+                .await?
+                .registered;
+            if left > 0 {
+                display.say(&format!(
+                    "{left} of {users} users remain registered until their bindings expire"
+                ));
+            }
+        }
         load.shutdown().await;
         if let Some(records) = records {
             records.finish()?;
@@ -134,6 +155,9 @@ impl Job {
         }
     }
 }
+
+/// How long the registrar may take to remove all bindings, and a millisecond more for each.
+const UNREGISTERING: Duration = Duration::from_secs(5);
 
 /// How long registrations are waited for. Users who were refused or not answered try again after a while,
 /// which need not be waited for.

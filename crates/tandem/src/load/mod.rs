@@ -25,7 +25,7 @@ mod view;
 
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory, Subcommand};
+use clap::{Args, Subcommand};
 
 pub(crate) use sipp::spelled_out;
 
@@ -97,13 +97,5 @@ fn fail(error: &anyhow::Error) -> ExitCode {
 
 /// Says what makes no sense in the arguments of `tandem load COMMAND`, and ends the program.
 fn usage_error(command: &str, reason: &str) -> ! {
-    let mut program = crate::Arguments::command();
-    program.build();
-    let kind = clap::error::ErrorKind::ValueValidation;
-    let load = program.find_subcommand_mut("load");
-    let command = load.and_then(|load| load.find_subcommand_mut(command));
-    match command {
-        Some(command) => command.error(kind, reason).exit(),
-        None => clap::Error::raw(kind, reason).exit(),
-    }
+    crate::usage::error(&["load", command], reason)
 }

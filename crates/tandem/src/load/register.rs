@@ -21,7 +21,8 @@ use crate::values::{count, duration, percentage};
 /// Register users, again and again, or keep a large population registered.
 ///
 /// Users register by the schedule, each --cycles times one after the other; with --keep-alive all register
-/// once and are kept registered for that time, their refreshes spread so that they do not come at once.
+/// once and are kept registered for that time, their refreshes spread so that they do not come at once. They
+/// remain registered until their bindings expire.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -155,7 +156,10 @@ async fn job(arguments: &Arguments) -> anyhow::Result<Job> {
         Some(time) => {
             let per_second = Some(schedule.per_second());
             (
-                Some(Registration { per_second }),
+                Some(Registration {
+                    per_second,
+                    is_measured: true,
+                }),
                 Pace::Serve { time: Some(time) },
             )
         }
@@ -177,6 +181,8 @@ async fn job(arguments: &Arguments) -> anyhow::Result<Job> {
         noun: "registrations",
         config,
         registration,
+        // Who registers users wants them registered.
+        unregisters: false,
         plan,
     })
 }

@@ -41,6 +41,7 @@ pub(super) struct Results {
     counters: Counters,
     wire: WireStatistics,
     processor: ProcessorTime,
+    tls_cipher_suite: Option<String>,
     background: Option<BackgroundTotal>,
     media: Option<Box<MediaTotal>>,
 }
@@ -61,6 +62,9 @@ impl Results {
         is_interrupted: bool,
     ) -> Results {
         let users = job.users();
+        let is_measured = job
+            .registration
+            .is_some_and(|registration| registration.is_measured);
         let registered = registration.as_ref().map(|outcome| Registered {
             users,
             registered: u64::from(outcome.registered),
@@ -76,8 +80,21 @@ impl Results {
         };
         if let (Some(registration), Some(_)) = (&registration, &outcome) {
             add_registrations(&mut statistics, &registration.statistics);
+            if is_measured {
+                statistics.arrivals = registration.statistics.arrivals;
+                statistics.lateness.merge(&registration.statistics.lateness);
+            }
+        }
+        let mut validity = Validity::default();
+        let measured = registration.iter().filter(|_| is_measured);
+        for outcome in measured.chain(&outcome) {
+            let objections = &outcome.validity.objections;
+            validity.objections.extend_from_slice(objections);
         }
         let asked = match job.plan.pace {
+            Pace::Serve { .. } if is_measured => job
+                .registration
+                .and_then(|registration| registration.per_second),
             Pace::Open(plan) => match plan.pattern {
                 Pattern::Constant { per_second } => Some(per_second),
                 _ => None,
@@ -92,13 +109,11 @@ impl Results {
             is_interrupted,
             registration: registered,
             time,
-            validity: outcome
-                .as_ref()
-                .map(|outcome| outcome.validity.clone())
-                .unwrap_or_default(),
+            validity,
             counters: last.map(|last| last.counters).unwrap_or_default(),
             wire: last.map(|last| last.wire).unwrap_or_default(),
             processor: last.map(|last| last.processor).unwrap_or_default(),
+            tls_cipher_suite: last.and_then(|last| last.tls_cipher_suite.clone()),
             background: last.and_then(|last| last.background),
             media: outcome.and_then(|outcome| outcome.media),
             statistics,
@@ -233,6 +248,20 @@ impl Results {
             format_count(self.counters.malformed),
             format_count(self.counters.stray_responses + self.counters.stray_requests)
         ));
+        for (count, what) in [
+            (self.counters.redirections, "places that a 3xx had named"),
+            (self.counters.failovers, "the second proxy"),
+        ] {
+            if count > 0 {
+                lines.push(format!(
+                    "Elsewhere   {} requests sent to {what}",
+                    format_count(count)
+                ));
+            }
+        }
+        if let Some(suite) = &self.tls_cipher_suite {
+            lines.push(format!("Security    TLS with {suite}"));
+        }
         if self.wire.incoming_dropped > 0 {
             lines.push(format!(
                 "Lost here   {} datagrams for which our own sockets had no room",
@@ -306,6 +335,10 @@ impl Results {
 
     pub(super) fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    pub(super) fn tls_cipher_suite(&self) -> Option<&str> {
+        self.tls_cipher_suite.as_deref()
     }
 
     pub(super) fn wire(&self) -> &WireStatistics {

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use anyhow::Context;
-use sip::{Transport, Uri};
+use sip::{Peer, Transport, Uri};
 
 /// The proxy or server: a SIP URI, or a host with or without a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +67,16 @@ impl FromStr for Server {
 }
 
 impl Server {
+    /// Who is expected there, where more is known than the address: the name that a certificate has to show.
+    pub(super) fn peer(&self) -> Option<Arc<Peer>> {
+        self.host.parse::<IpAddr>().is_err().then(|| {
+            Arc::new(Peer {
+                name: Some(self.host.as_str().into()),
+                addresses: Vec::new(),
+            })
+        })
+    }
+
     /// The server's address: that of the family asked for where the name has several.
     pub(super) async fn resolve(
         &self,

@@ -4,7 +4,6 @@ use std::fs::OpenOptions;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use clap::CommandFactory;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Progress on standard error: lines, and in a terminal a bar beneath them.
@@ -91,15 +90,7 @@ pub(crate) fn check_writable<'a>(
 
 /// Says what makes no sense in the arguments of `tandem perf COMMAND`, and ends the program.
 pub(super) fn usage_error(command: &str, reason: &str) -> ! {
-    let mut program = crate::Arguments::command();
-    program.build();
-    let kind = clap::error::ErrorKind::ValueValidation;
-    let perf = program.find_subcommand_mut("perf");
-    let command = perf.and_then(|perf| perf.find_subcommand_mut(command));
-    match command {
-        Some(command) => command.error(kind, reason).exit(),
-        None => clap::Error::raw(kind, reason).exit(),
-    }
+    crate::usage::error(&["perf", command], reason)
 }
 
 /// Columns to fill: those of the terminal, or a width that suits files.

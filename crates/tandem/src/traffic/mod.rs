@@ -6,7 +6,7 @@ mod send;
 
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory, Subcommand};
+use clap::{Args, Subcommand};
 
 use crate::{fail, logging};
 
@@ -64,13 +64,5 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
 
 /// Says what makes no sense in the arguments of `tandem traffic COMMAND`, and ends the program.
 fn usage_error(command: &str, reason: &str) -> ! {
-    let mut program = crate::Arguments::command();
-    program.build();
-    let kind = clap::error::ErrorKind::ValueValidation;
-    let traffic = program.find_subcommand_mut("traffic");
-    let command = traffic.and_then(|traffic| traffic.find_subcommand_mut(command));
-    match command {
-        Some(command) => command.error(kind, reason).exit(),
-        None => clap::Error::raw(kind, reason).exit(),
-    }
+    crate::usage::error(&["traffic", command], reason)
 }

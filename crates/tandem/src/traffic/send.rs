@@ -13,7 +13,8 @@ use report::{Document, Machine, format_count, format_milliseconds, format_number
 use serde::Serialize;
 use traffic::{
     Condition, DEFAULT_PORT, Encryption, HEADER_OCTETS, Limit, Pattern, Payload, Progress, Rate,
-    Receiver, ReceiverConfig, Run, RunPlan, SenderConfig, link_speed, max_size, page, table, text,
+    Receiver, ReceiverConfig, Run, RunPlan, Sender, SenderConfig, link_speed, max_size, page,
+    table, text,
 };
 
 use super::usage_error;
@@ -211,20 +212,23 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         seed: arguments.seed,
         runs: plans(&arguments, &payload),
     };
+    // Who may not be tested, or is not there, is not told of what would have been.
+    let sender = Sender::connect(&config).await?;
     if arguments.encryption.contains(&Encryption::DesCfb) {
         eprintln!("tandem: des-cfb is insecure; it is here to measure what it costs");
     }
     print_line(&plan_line(&config));
     let labels: Vec<String> = config.runs.iter().map(label).collect();
     let count = labels.len();
-    let runs = traffic::send(&config, stop, move |progress| {
-        let label = labels.get(progress.run.saturating_sub(1));
-        eprintln!(
-            "{}",
-            progress_line(&progress, count, label.map_or("", |label| label))
-        );
-    })
-    .await?;
+    let runs = sender
+        .send(stop, move |progress| {
+            let label = labels.get(progress.run.saturating_sub(1));
+            eprintln!(
+                "{}",
+                progress_line(&progress, count, label.map_or("", |label| label))
+            );
+        })
+        .await?;
     if let Some(receiver) = receiver {
         receiver.close().await;
     }

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -26,23 +27,15 @@ fn calls_through_kamailio_over_tcp_are_seen() {
 }
 
 fn calls_through_kamailio_are_seen(transport: &str) {
-    let (Some(tcpdump), Some(kamailio)) = (
-        require_command("tcpdump", "tcpdump"),
-        // The port of a proxy that has no part in this.
-        Kamailio::start(transport, 9),
-    ) else {
+    // The port of a proxy that has no part in this.
+    let Some(kamailio) = Kamailio::start(transport, 9) else {
         return;
     };
     let directory = tempfile::tempdir().expect("a directory");
     let capture = directory.path().join("calls.pcap");
-    let mut recorder = Peer::spawn(
-        Command::new(tcpdump)
-            .args(["-i", "lo", "-U", "-Z", "root", "--immediate-mode"])
-            .args(["-B", "65536", "-w"])
-            .arg(&capture)
-            .arg(format!("port {}", kamailio.port)),
-    );
-    recorder.wait_for_output("listening on", LIMIT);
+    let Some(recorder) = Recorder::start(&capture, kamailio.port) else {
+        return;
+    };
 
     let answers = scenario("callee.xml");
     let answers = answers.to_str().expect("a UTF-8 path");
@@ -79,8 +72,7 @@ fn calls_through_kamailio_are_seen(transport: &str) {
     let status = caller.process.wait(2 * LIMIT);
     assert!(status.success(), "not every call came about: {status}");
     let process = caller.process.id();
-    interrupt(recorder.id());
-    recorder.wait(LIMIT);
+    recorder.finish();
 
     let run = analyze(&capture, directory.path());
     let statistics = Statistics::read(caller.directory.path());
@@ -124,6 +116,47 @@ fn calls_through_kamailio_are_seen(transport: &str) {
         ours > 0.0 && ours <= theirs + 20.0,
         "{ours} ms, SIPp: {theirs} ms"
     );
+}
+
+/// tcpdump on the loopback interface.
+pub(crate) struct Recorder {
+    process: Peer,
+    file: PathBuf,
+    port: u16,
+}
+
+impl Recorder {
+    /// Records what comes from a port or goes to it. `None` where there is no tcpdump.
+    pub(crate) fn start(file: &Path, port: u16) -> Option<Recorder> {
+        let mut process = Peer::spawn(
+            Command::new(require_command("tcpdump", "tcpdump")?)
+                .args(["-i", "lo", "-U", "-Z", "root", "--immediate-mode"])
+                .args(["-B", "65536", "-w"])
+                .arg(file)
+                .arg(format!("port {port}")),
+        );
+        process.wait_for_output("listening on", LIMIT);
+        Some(Recorder {
+            process,
+            file: file.to_owned(),
+            port,
+        })
+    }
+
+    /// Waits until all that was sent is in the file, and ends it: what it has not read by then would be lost.
+    pub(crate) fn finish(mut self) {
+        const LAST: &[u8] = b"this is the last datagram";
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let has_last = || {
+            // Nobody need be there: that it was sent is enough.
+            let _ = socket.send_to(LAST, ("127.0.0.1", self.port));
+            let octets = fs::read(&self.file).unwrap_or_default();
+            octets.windows(LAST.len()).any(|window| window == LAST)
+        };
+        assert!(test_support::wait_until(LIMIT, has_last), "not recorded");
+        interrupt(self.process.id());
+        self.process.wait(LIMIT);
+    }
 }
 
 /// Milliseconds from an INVITE's arrival at Kamailio to its 200 leaving there.
@@ -173,7 +206,8 @@ impl Statistics {
     }
 }
 
-fn analyze(capture: &Path, directory: &Path) -> Value {
+/// The run that `tandem capture analyze` writes of a capture.
+pub(crate) fn analyze(capture: &Path, directory: &Path) -> Value {
     let json = directory.join("capture.json");
     let output = Command::new(env!("CARGO_BIN_EXE_tandem"))
         .args(["capture", "analyze"])

@@ -3,6 +3,7 @@
 mod baresip;
 mod browser;
 mod capture;
+mod capture_of_load;
 mod kamailio;
 mod linphone;
 mod phone;
@@ -190,4 +191,33 @@ fn phones_in_a_browser_call_each_other_over_secure_websocket() {
     browser.wait_for("media connected");
     browser.wait_for("call ended");
     proxy.wait_for("outcome=\"answered\"");
+}
+
+/// Emulated users at a registrar of somebody else that wants to know who they are.
+#[test]
+fn emulated_users_authenticate_at_kamailio() {
+    let Some(kamailio) = Kamailio::authenticating() else {
+        return;
+    };
+    let via = format!("127.0.0.1:{}", kamailio.port);
+    for transport in ["udp", "tcp"] {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_tandem"))
+            .args(["load", "calls", "--via", &via, "--transport", transport])
+            .args(["--users", "3", "-r", "50", "-m", "12"])
+            .args(["--auth", "user%d:secret"])
+            .output()
+            .expect("it runs");
+        let said = String::from_utf8_lossy(&output.stdout);
+        let complaints = String::from_utf8_lossy(&output.stderr);
+        // On a machine that is too busy the run is invalid.
+        assert!(
+            matches!(output.status.code(), Some(0 | 3)),
+            "{said}{complaints}"
+        );
+        assert!(
+            said.contains("Registered  6 of 6 users"),
+            "{said}{complaints}"
+        );
+        assert!(!complaints.contains("remain registered"), "{complaints}");
+    }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use test_support::{Peer, say_skipped};
+use test_support::{Peer, say_skipped, wait_until};
 
 use crate::support::{program_path, send_signal, tandem};
 
@@ -62,17 +62,17 @@ fn a_disk_that_is_full_is_told_and_loses_nothing_that_was_answered() {
     );
     let mut shell = Command::new("unshare");
     shell.args(["--mount", "--", "sh", "-c", &script, "sh", program_path()]);
-    let mut proxy = start(&mut proxy_command(shell, &store));
+    let proxy = start(&mut proxy_command(shell, &store));
     let client = Client::new(&proxy);
 
     let mut phones = Phones::default();
     let begun = Instant::now();
-    while phones.failed == 0 {
+    // A server that is overloaded, on a busy machine, refuses too.
+    while phones.failed == 0 || !proxy.output().contains("cannot write to ") {
         assert!(begun.elapsed() < 3 * LIMIT, "the disk never was full");
         phones.register(&client, Duration::from_millis(100));
     }
     assert!(phones.answered > 100, "{}", phones.answered);
-    proxy.wait_for_output("cannot write to ", LIMIT);
 
     // Room again: it goes on by itself, and says so.
     let inside = |name: &str| -> PathBuf {
@@ -87,10 +87,12 @@ fn a_disk_that_is_full_is_told_and_loses_nothing_that_was_answered() {
     }
     phones.take_responses(&client);
     phones.check(&client);
-    let output = proxy.output();
-    let complaints = output.matches("cannot write to ").count();
-    assert!(output.contains("works again"), "{output}");
-    assert!(complaints <= 2, "{complaints} times:\n{output}");
+    // A smaller change may find room where a larger one did not: each spell is told once, and its end.
+    let told = |what: &str| proxy.output().matches(what).count();
+    let is_over = || told("writing to ") > 0 && told("writing to ") == told("cannot write to ");
+    assert!(wait_until(LIMIT, is_over), "{}", proxy.output());
+    let complaints = told("cannot write to ");
+    assert!(complaints <= 20, "{complaints} times:\n{}", proxy.output());
 
     // The files as they would be found after a kill.
     send_signal(proxy.id(), "STOP");
@@ -276,6 +278,10 @@ impl Phones {
                 let Some(response) = client.receive(Duration::from_secs(2)) else {
                     break;
                 };
+                if response.status == 503 {
+                    // A busy machine is an overloaded server's: it is asked again.
+                    continue;
+                }
                 let phone = &mut self.phones[response.phone];
                 assert_eq!(response.status, 200, "{response:?}");
                 let is_right =

@@ -3,8 +3,12 @@
 mod capture;
 mod capture_live;
 mod demo;
+mod flood;
+mod lab;
+mod lab_on_net;
 mod load;
 mod location;
+mod net;
 mod operation;
 mod pages;
 mod perf;

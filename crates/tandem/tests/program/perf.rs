@@ -479,12 +479,14 @@ fn strangers_are_not_put_under_load() {
 
 #[test]
 fn nobody_there_is_one_line() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = free.local_addr().expect("bound").port();
-    drop(free);
+    let nobody = test_support::Nobody::new();
     for transport in ["tcp", "udp"] {
         let output = tandem()
-            .args(["perf", "client", &format!("{transport}:127.0.0.1:{port}")])
+            .args([
+                "perf",
+                "client",
+                &format!("{transport}:{}", nobody.address()),
+            ])
             .output()
             .expect("it runs");
         assert_eq!(output.status.code(), Some(1));

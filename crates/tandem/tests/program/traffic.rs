@@ -207,6 +207,12 @@ fn strangers_are_not_flooded_and_nonsense_is_refused() {
         assert!(text.contains(words), "{arguments:?}: {text}");
     };
     fails(&["send", "udp:192.0.2.1"], 1, "--i-may-test 192.0.2.1");
+    // Nor are they told of what would have come.
+    let output = traffic(&["send", "udp:192.0.2.1"])
+        .output()
+        .expect("it runs");
+    let said = text(&output);
+    assert!(!said.contains("experiment"), "{said}");
     fails(&["send", "udp:127.0.0.1:1"], 1, "Connection refused");
     fails(&["send", "quic"], 2, "is none");
     fails(&["send", "udp", "--size", "20"], 2, "takes from 40");

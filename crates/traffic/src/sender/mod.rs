@@ -75,35 +75,58 @@ pub struct Progress {
     pub round_trip_ms: Option<f64>,
 }
 
-/// Sends all runs. `stop` ends the one that goes on, and leaves the rest out; `progress` is told each second.
-///
-/// # Errors
-///
-/// When the target may not be tested, cannot be reached, refuses a run, or is lost.
-pub async fn send(
-    config: &SenderConfig,
-    stop: Arc<AtomicBool>,
-    mut progress: impl FnMut(Progress) + Send + 'static,
-) -> anyhow::Result<Vec<Run>> {
-    let (mut path, peer) = connect::open(config).await?;
-    let mut runs = Vec::new();
-    for (index, plan) in config.runs.iter().enumerate() {
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
-        let job = Job::new(config, plan.clone(), index, Arc::clone(&stop));
-        // Pacing waits to the microsecond, so it has a thread to itself.
-        let (result, back, told) = tokio::task::spawn_blocking(move || {
-            let result = job.run(&mut path, &mut progress);
-            (result, path, progress)
-        })
-        .await?;
-        (path, progress) = (back, told);
-        let outcome = result?;
-        runs.push(judge(config, plan, index, peer, outcome));
+/// A sender that has reached its receiver.
+pub struct Sender<'a> {
+    config: &'a SenderConfig,
+    path: Path,
+    peer: IpAddr,
+}
+
+impl Sender<'_> {
+    /// Connects to the target.
+    ///
+    /// # Errors
+    ///
+    /// When it may not be tested, or cannot be reached.
+    pub async fn connect(config: &SenderConfig) -> anyhow::Result<Sender<'_>> {
+        let (path, peer) = connect::open(config).await?;
+        Ok(Sender { config, path, peer })
     }
-    path.close().await;
-    Ok(runs)
+
+    /// Sends all runs. `stop` ends the one that goes on, and leaves the rest out; `progress` is told each second.
+    ///
+    /// # Errors
+    ///
+    /// When the receiver refuses a run, or is lost.
+    pub async fn send(
+        self,
+        stop: Arc<AtomicBool>,
+        mut progress: impl FnMut(Progress) + Send + 'static,
+    ) -> anyhow::Result<Vec<Run>> {
+        let Sender {
+            config,
+            mut path,
+            peer,
+        } = self;
+        let mut runs = Vec::new();
+        for (index, plan) in config.runs.iter().enumerate() {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let job = Job::new(config, plan.clone(), index, Arc::clone(&stop));
+            // Pacing waits to the microsecond, so it has a thread to itself.
+            let (result, back, told) = tokio::task::spawn_blocking(move || {
+                let result = job.run(&mut path, &mut progress);
+                (result, path, progress)
+            })
+            .await?;
+            (path, progress) = (back, told);
+            let outcome = result?;
+            runs.push(judge(config, plan, index, peer, outcome));
+        }
+        path.close().await;
+        Ok(runs)
+    }
 }
 
 /// What both sides of a run tell.
@@ -177,7 +200,7 @@ impl Job {
                 });
             },
         )?;
-        let packets = composer.count();
+        let packets = composer.count().saturating_sub(pacing.refused);
         let report = match path.ask(&SenderMessage::Sent { packets }, REPORT_TIME)? {
             ReceiverMessage::Report(report) => *report,
             _ => bail!("the receiver answers something else"),
@@ -216,7 +239,7 @@ fn judge(
     let rate = plan.rate.packets_per_second(plan.size);
     let late = pacing.lateness.p95_ms.unwrap_or(0.0);
     let round_trip = echoes.round_trips().summary();
-    let lost = sent.saturating_sub(report.received);
+    let (lost, loss_percent) = losses(sent, pacing.refused, report.received);
     Run {
         experiment: config.experiment,
         run: u32::try_from(index + 1).unwrap_or(u32::MAX),
@@ -247,10 +270,18 @@ fn judge(
         echoes_lost: report.echoed.saturating_sub(round_trip.count),
         round_trip,
         lost,
-        loss_percent: lost as f64 / sent.max(1) as f64 * 100.0,
+        loss_percent,
         link: link(config, peer, packet_bytes, packets_per_second),
         receiver: report,
     }
+}
+
+/// Packets that left and did not come, and how many in a hundred that is: what our own system has refused was never
+/// under way.
+fn losses(sent: u64, refused: u64, received: u64) -> (u64, f64) {
+    let left = sent.saturating_sub(refused);
+    let lost = left.saturating_sub(received);
+    (lost, lost as f64 / left.max(1) as f64 * 100.0)
 }
 
 /// What the packets need of the link towards the peer, if its speed is known.
@@ -280,4 +311,18 @@ fn link(
         (ip, transport),
         rate,
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_never_left_is_not_lost() {
+        assert_eq!(losses(1000, 0, 900), (100, 10.0));
+        assert_eq!(losses(1000, 200, 800), (0, 0.0));
+        assert_eq!(losses(1000, 200, 600), (200, 25.0));
+        assert_eq!(losses(10, 10, 0), (0, 0.0));
+        assert_eq!(losses(0, 0, 0), (0, 0.0));
+    }
 }

@@ -7,6 +7,7 @@ mod poller;
 #[cfg(test)]
 mod tests;
 
+use std::net::SocketAddr;
 use std::time::Instant;
 
 use sip_net::WireStatistics;
@@ -49,6 +50,14 @@ impl Carrier {
         }
     }
 
+    /// Sends what there is to send.
+    pub(super) fn flush(&mut self, traffic: &mut impl Traffic) {
+        match self {
+            Carrier::Plain(carrier) => carrier.flush(traffic),
+            Carrier::Net(carrier) => carrier.flush(traffic),
+        }
+    }
+
     /// Sends what there is to send, waits until something has come or the time is up, and hands over what
     /// has come.
     pub(super) fn turn(&mut self, until: Option<Instant>, traffic: &mut impl Traffic) {
@@ -58,11 +67,25 @@ impl Carrier {
         }
     }
 
-    /// Why the last attempt to open a connection failed, if it did.
-    pub(super) fn take_error(&mut self) -> Option<ConnectError> {
+    /// Why the last attempt to open a connection failed, if it did, and where to.
+    pub(super) fn take_error(&mut self) -> Option<(SocketAddr, ConnectError)> {
         match self {
-            Carrier::Plain(carrier) => carrier.take_error().map(ConnectError::from),
-            Carrier::Net(carrier) => carrier.take_error().map(ConnectError::from),
+            Carrier::Plain(carrier) => {
+                let (remote, error) = carrier.take_error()?;
+                Some((remote, error.into()))
+            }
+            Carrier::Net(carrier) => {
+                let (remote, error) = carrier.take_error()?;
+                Some((remote, error.into()))
+            }
+        }
+    }
+
+    /// Whether it is known when messages have come, however late they are read.
+    pub(super) fn is_stamped(&self) -> bool {
+        match self {
+            Carrier::Plain(carrier) => carrier.is_stamped(),
+            Carrier::Net(_) => false,
         }
     }
 
@@ -79,6 +102,14 @@ impl Carrier {
         match self {
             Carrier::Plain(carrier) => carrier.statistics(),
             Carrier::Net(carrier) => carrier.statistics(),
+        }
+    }
+
+    /// What TLS agreed on last, by its IANA name.
+    pub(super) fn tls_cipher_suite(&self) -> Option<String> {
+        match self {
+            Carrier::Plain(_) => None,
+            Carrier::Net(carrier) => carrier.tls_cipher_suite(),
         }
     }
 

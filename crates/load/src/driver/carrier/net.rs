@@ -43,8 +43,8 @@ pub(crate) struct NetCarrier {
     /// Connections that are being opened.
     opening: JoinSet<(Planned, Result<Flow, SendError>)>,
     waiting: Vec<Planned>,
-    /// Why the last attempt to open one failed.
-    error: Option<SendError>,
+    /// Why the last attempt to open one failed, and where to.
+    error: Option<(SocketAddr, SendError)>,
     ways: Ways,
     notify: Arc<Notify>,
     buffer: Vec<u8>,
@@ -152,8 +152,8 @@ impl NetCarrier {
         self.transports.listening()
     }
 
-    /// Why the last attempt to open a connection failed, if it did.
-    pub(crate) fn take_error(&mut self) -> Option<SendError> {
+    /// Why the last attempt to open a connection failed, if it did, and where to.
+    pub(crate) fn take_error(&mut self) -> Option<(SocketAddr, SendError)> {
         self.error.take()
     }
 
@@ -175,7 +175,9 @@ impl NetCarrier {
                     None => std::future::pending().await,
                 }
             };
-            // The tasks of the connections have their turn even where this one never waits.
+            // The tasks of the connections have their turn even where this one never waits: behind the first it is
+            // looked what has come, before the second that is read.
+            tokio::task::yield_now().await;
             tokio::task::yield_now().await;
             tokio::select! {
                 biased;
@@ -201,6 +203,11 @@ impl NetCarrier {
         self.runtime.block_on(self.transports.statistics())
     }
 
+    /// What TLS agreed on last, by its IANA name.
+    pub(crate) fn tls_cipher_suite(&self) -> Option<String> {
+        self.transports.tls_cipher_suite()
+    }
+
     pub(crate) fn shutdown(self) {
         self.runtime.block_on(self.transports.shutdown());
     }
@@ -222,15 +229,17 @@ impl NetCarrier {
                     let again = self.ways.lost(connection, traffic);
                     self.waiting.extend(again);
                 }
-                // The transports count what is malformed; nothing is sent with a transaction to be told.
+                // The transports count what is malformed; nothing is sent with a transaction to be told; all is read.
                 Incoming::Malformed { .. }
+                | Incoming::Unread { .. }
+                | Incoming::Undelivered { .. }
                 | Incoming::ConnectionIdentified { .. }
                 | Incoming::SendFailed { .. } => {}
             }
         }
     }
 
-    fn flush(&mut self, traffic: &mut impl Traffic) {
+    pub(crate) fn flush(&mut self, traffic: &mut impl Traffic) {
         let mut transmits = Vec::new();
         loop {
             self.buffer.clear();
@@ -255,7 +264,11 @@ impl NetCarrier {
             }
             let all = transmits.drain(..);
             let transports = &self.transports;
-            self.runtime.block_on(async { transports.send_all(all) });
+            self.runtime.block_on(async {
+                transports.send_all(all);
+                // It is written now: the worker may pause before it waits for what comes.
+                tokio::task::yield_now().await;
+            });
         }
     }
 
@@ -285,7 +298,7 @@ impl NetCarrier {
     }
 
     fn not_opened(&mut self, planned: Planned, error: SendError) {
-        self.error = Some(error);
+        self.error = Some((planned.remote, error));
         self.waiting.push(planned);
     }
 }

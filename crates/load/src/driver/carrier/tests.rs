@@ -63,6 +63,7 @@ impl Traffic for Ends {
         into.extend_from_slice(&octets);
         Some(Outgoing {
             connection,
+            run: 0,
             length: octets.len(),
         })
     }
@@ -246,21 +247,20 @@ fn a_lost_connection_is_told_and_opened_again() {
 
 #[test]
 fn nobody_listens() {
-    let listener = std::net::TcpListener::bind(HERE).unwrap();
-    let nobody = listener.local_addr().unwrap();
-    drop(listener);
+    let nobody = test_support::Nobody::new();
     let mut carrier = PlainCarrier::new(hasher()).unwrap();
-    carrier.connect(None, nobody).unwrap();
+    carrier.connect(None, nobody.address()).unwrap();
     let mut carrier = plain(carrier);
     let mut ends = Ends::default();
     let deadline = Instant::now() + PATIENCE;
-    let error = loop {
+    let (remote, error) = loop {
         carrier.turn(Some(Instant::now() + Duration::from_millis(10)), &mut ends);
         if let Some(error) = carrier.take_error() {
             break error;
         }
         assert!(Instant::now() < deadline);
     };
+    assert_eq!(remote, nobody.address());
     assert!(!error.is_passing(), "{error}");
 }
 

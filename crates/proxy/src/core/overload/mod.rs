@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use ahash::RandomState;
 use rand::Rng;
 use rand_chacha::ChaCha12Rng;
-use sip::{Message, Method, Name};
+use sip::{Glance, Message, Method, Name};
 
 use bucket::{Bucket, Rate};
 use queue::QueueDelay;
@@ -103,6 +103,44 @@ pub(crate) struct Surroundings {
     pub(crate) waited: Duration,
     /// Server transactions that there are, and may be.
     pub(crate) transactions: (usize, usize),
+}
+
+/// A request, as far as it is judged by what it says.
+pub(crate) trait Judged {
+    /// Its method; `None` for what is no request.
+    fn method(&self) -> Option<&Method>;
+    /// Whether it says that it belongs to a dialog: To has a tag.
+    fn is_in_dialog(&self) -> bool;
+    /// Whether it has credentials.
+    fn has_credentials(&self) -> bool;
+}
+
+impl Judged for Message {
+    fn method(&self) -> Option<&Method> {
+        Message::method(self)
+    }
+
+    fn is_in_dialog(&self) -> bool {
+        self.to_tag().is_some()
+    }
+
+    fn has_credentials(&self) -> bool {
+        self.contains(Name::Authorization) || self.contains(Name::ProxyAuthorization)
+    }
+}
+
+impl Judged for Glance<'_> {
+    fn method(&self) -> Option<&Method> {
+        Some(Glance::method(self))
+    }
+
+    fn is_in_dialog(&self) -> bool {
+        self.to_tag().is_some()
+    }
+
+    fn has_credentials(&self) -> bool {
+        Glance::has_credentials(self)
+    }
 }
 
 /// The defence of one core.
@@ -204,7 +242,7 @@ impl Defence {
     pub(crate) fn judge(
         &mut self,
         now: Instant,
-        request: &Message,
+        request: &impl Judged,
         around: &Surroundings,
     ) -> Admission {
         let Some(method) = request.method() else {
@@ -253,7 +291,7 @@ impl Defence {
         around: &Surroundings,
         kind: Kind,
         method: &Method,
-        request: &Message,
+        request: &impl Judged,
     ) -> bool {
         if let Some(rate) = &self.by_source
             && *method != Method::Ack
@@ -277,8 +315,7 @@ impl Defence {
         if let Some(rate) = &self.unauthenticated
             && is_a_scan
             && kind != Kind::Begun
-            && !request.contains(Name::Authorization)
-            && !request.contains(Name::ProxyAuthorization)
+            && !request.has_credentials()
             && !self.scanners.take(now, around.from, rate, 0.0)
         {
             self.statistics.scans_ignored += 1;
@@ -340,10 +377,10 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(method: &Method, request: &Message) -> Kind {
+    fn of(method: &Method, request: &impl Judged) -> Kind {
         match method {
             Method::Ack | Method::Cancel => Kind::Begun,
-            _ if request.to().is_some_and(|to| to.tag().is_some()) => Kind::Begun,
+            _ if request.is_in_dialog() => Kind::Begun,
             Method::Invite | Method::Subscribe | Method::Refer => Kind::Begins,
             _ => Kind::Alone,
         }

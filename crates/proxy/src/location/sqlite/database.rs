@@ -9,6 +9,7 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::super::Synchronous;
+use super::former;
 
 /// Why a database file could not be used: one line that says what is wrong and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +45,15 @@ pub enum DatabaseError {
         /// Its schema.
         found: i64,
     },
+    /// The file was written by an earlier version of this program, and a proxy, which may be of that version, uses it.
+    #[error("{} was written by an older version (schema {found}, this one writes {SCHEMA}), and a proxy runs on it; \
+             restart that proxy with this version first", path.display())]
+    Older {
+        /// The file.
+        path: PathBuf,
+        /// Its schema.
+        found: i64,
+    },
     /// The file is no longer whole.
     #[error("{} is damaged: {error}; put a copy of it back, or move it away to begin anew", path.display())]
     Damaged {
@@ -66,7 +76,14 @@ pub enum DatabaseError {
 const SCHEMA: i64 = MIGRATIONS.len() as i64;
 
 /// What leads from each version of the schema to the next, from an empty file on.
-const MIGRATIONS: [&str; 1] = [include_str!("schema_1.sql")];
+const MIGRATIONS: [fn(&Connection) -> rusqlite::Result<()>; 2] = [
+    |connection| connection.execute_batch(include_str!("schema_1.sql")),
+    |connection| {
+        connection.execute_batch(include_str!("schema_2.sql"))?;
+        former::convert(connection)?;
+        connection.execute_batch("DROP VIEW current_bindings; DROP TABLE bindings")
+    },
+];
 
 /// Marks a file as ours ("Tndm").
 const APPLICATION_ID: i64 = 0x546e_646d;
@@ -106,8 +123,13 @@ pub(super) fn lock(path: &Path) -> Result<Lock, DatabaseError> {
 }
 
 /// Opens a database for writing; a file that is not there is made, for its owner alone to read: there
-/// are secrets in it.
-pub(super) fn open(path: &Path, synchronous: Synchronous) -> Result<Connection, DatabaseError> {
+/// are secrets in it. Without a lock, which another process may have, a file of an earlier version is an error while
+/// there is such a process: it goes on writing as before.
+pub(super) fn open(
+    path: &Path,
+    synchronous: Synchronous,
+    held: Option<&Lock>,
+) -> Result<Connection, DatabaseError> {
     make_directory(path)?;
     create(path)?;
     let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
@@ -125,7 +147,7 @@ pub(super) fn open(path: &Path, synchronous: Synchronous) -> Result<Connection, 
         }
         connection.pragma_update(None, "synchronous", synchronous.name())?;
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
-        migrate(&connection, path)
+        migrate(&connection, path, held)
     };
     let prepared: rusqlite::Result<_> = prepare();
     prepared.map_err(|error| describe(path, error))??;
@@ -153,7 +175,11 @@ fn connect(path: &Path, access: OpenFlags) -> Result<Connection, DatabaseError> 
 }
 
 /// Brings the schema to this program's version, in one transaction.
-fn migrate(connection: &Connection, path: &Path) -> rusqlite::Result<Result<(), DatabaseError>> {
+fn migrate(
+    connection: &Connection,
+    path: &Path,
+    held: Option<&Lock>,
+) -> rusqlite::Result<Result<(), DatabaseError>> {
     let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
     connection.execute_batch("BEGIN IMMEDIATE")?;
     let tables = "SELECT count(*) FROM sqlite_schema";
@@ -168,8 +194,19 @@ fn migrate(connection: &Connection, path: &Path) -> rusqlite::Result<Result<(), 
             found,
         }));
     }
+    // Until the end of the transaction nobody may begin to use it.
+    let mut _taken = None;
+    if found < SCHEMA && !is_empty && held.is_none() {
+        _taken = match lock(path) {
+            Ok(lock) => Some(lock),
+            Err(DatabaseError::InUse(path)) => {
+                return Ok(Err(DatabaseError::Older { path, found }));
+            }
+            Err(error) => return Ok(Err(error)),
+        };
+    }
     for migration in MIGRATIONS.iter().skip(usize::try_from(found).unwrap_or(0)) {
-        connection.execute_batch(migration)?;
+        migration(connection)?;
     }
     if found != SCHEMA {
         connection.pragma_update(None, "application_id", APPLICATION_ID)?;

@@ -7,11 +7,13 @@
 //!
 //! Another thread reads the `users` again when somebody has changed them.
 //!
-//! `database` opens the file, `rows` is how bindings are written in it, `secret` what keys are made of.
+//! `database` opens the file, `log` is how bindings are written in it, and `former` how they were, `secret`
+//! what keys are made of.
 
 mod database;
+mod former;
+mod log;
 mod queue;
-mod rows;
 mod secret;
 mod users;
 mod writer;
@@ -30,7 +32,7 @@ use super::mailbox::Mailbox;
 use super::table::Table;
 use super::users::Users;
 use super::{Empty, LocationConfig};
-use crate::core::{Answer, QueryId};
+use crate::core::{Answer, Binding, QueryId};
 pub use database::DatabaseError;
 use database::describe;
 use queue::{Queue, Waiting};
@@ -83,19 +85,17 @@ impl SqliteStore {
             seed,
         } = empty;
         let lock = database::lock(path)?;
-        let connection = database::open(path, config.synchronous)?;
+        let connection = database::open(path, config.synchronous, Some(&lock))?;
         let mut reader = UserReader::new(path)?;
         let mut load = || {
-            let take = |entry: &rows::Entry| {
-                let mut place = table.entry(&entry.address);
-                match &entry.bindings {
-                    Some(bindings) => {
-                        place.set(table.write(&entry.address, entry.number, bindings));
-                    }
+            let take = |row: u64, address: &str, bindings: Option<&[Binding]>| {
+                let mut place = table.entry(address);
+                match bindings {
+                    Some(bindings) => place.set(row, bindings),
                     None => place.remove(),
                 }
             };
-            let loaded = rows::load(&connection, take)?;
+            let loaded = log::load(&connection, take)?;
             reader.refresh(&users)?;
             Ok((loaded, secret::seed(&connection, seed)?))
         };
@@ -111,7 +111,7 @@ impl SqliteStore {
             shared: Arc::clone(&shared),
             path: path.to_owned(),
             commit_delay: config.commit_delay,
-            loaded,
+            log: loaded,
             hasher,
             _lock: lock,
         };
@@ -130,6 +130,14 @@ impl SqliteStore {
         })?);
         Ok(store)
     }
+}
+
+/// How many entries are in the log of a file.
+#[cfg(test)]
+pub(super) fn count_entries(path: &Path) -> usize {
+    let connection = database::open_reader(path).expect("a database");
+    let loaded = log::load(&connection, |_, _, _| {});
+    loaded.expect("it is whole").entries
 }
 
 fn spawn(

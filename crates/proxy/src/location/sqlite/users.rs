@@ -29,7 +29,8 @@ pub enum UserDatabaseError {
 }
 
 impl UserDatabase {
-    /// Opens a database file; one that is not there is made.
+    /// Opens a database file; one that is not there is made, and one of an earlier version converted, unless a proxy
+    /// runs on it.
     ///
     /// # Errors
     /// What is wrong with the file, in words for the operator.
@@ -37,7 +38,7 @@ impl UserDatabase {
         let path = url
             .path()
             .ok_or_else(|| UserDatabaseError::NoUsers(url.clone()))?;
-        let connection = database::open(&path, Synchronous::Full)?;
+        let connection = database::open(&path, Synchronous::Full, None)?;
         Ok(UserDatabase { connection, path })
     }
 

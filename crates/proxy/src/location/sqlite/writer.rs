@@ -1,7 +1,7 @@
 //! The thread that changes the database: many changes in one transaction.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use rusqlite::{Connection, ErrorCode, Statement};
 use tracing::{error, info};
 
 use super::super::mailbox::Mailbox;
-use super::super::record::Record;
+use super::super::record::{self, Record};
 use super::super::table::{Room, Table};
 use super::database::Lock;
+use super::log::{Clocks, Extent, Statements, put_entry};
 use super::queue::{Found, Queue, Waiting};
-use super::rows::{Clocks, Loaded, MAXIMUM_PLACES, Statements};
 use super::{Counters, Shared};
-use crate::core::{Answer, Binding, Bindings, QueryId, UpdateError};
+use crate::core::{Answer, Binding, Bindings, QueryId};
 
 /// What the thread owns.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(super) struct Writer {
     pub(super) path: PathBuf,
     pub(super) commit_delay: Duration,
     /// What is in the log.
-    pub(super) loaded: Loaded,
+    pub(super) log: Extent,
     pub(super) hasher: RandomState,
     /// Nobody else may write bindings before this thread has ended.
     pub(super) _lock: Lock,
@@ -41,12 +41,15 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How many addresses of record are cleaned up in one transaction at most.
 const CLEANED_AT_ONCE: usize = 1000;
 
-/// How many superseded rows the log may have besides as many as there are bindings.
-const SUPERSEDED_ROWS: usize = 10_000;
+/// How many superseded entries the log may have besides as many as there are addresses of record.
+const SUPERSEDED_ENTRIES: usize = 10_000;
 
-/// How many rows are looked at for each change, to find superseded ones: more than one, so that the log
+/// How many entries are looked at for each that is added, to find superseded ones: more than one, so that the log
 /// becomes shorter.
-const COMPACTED_A_CHANGE: usize = 2;
+const COMPACTED_AN_ENTRY: usize = 2;
+
+/// The longest row whose memory is kept for the next.
+const ROW_OCTETS: usize = 1 << 20;
 
 /// How often at most a full store looks for what it can forget.
 const FORGETTING_INTERVAL: Duration = Duration::from_secs(1);
@@ -76,9 +79,13 @@ impl Writer {
             statements,
             clocks: Clocks::now(),
             staged: HashMap::with_hasher(self.hasher.clone()),
+            entries: Vec::new(),
+            draft: Vec::new(),
             room: Room::default(),
-            log: self.loaded,
+            log: self.log,
             lacked_room: false,
+            path: &self.path,
+            is_damage_told: false,
         };
         let mut health = Health {
             path: &self.path,
@@ -137,11 +144,18 @@ struct Batch<'a> {
     clocks: Clocks,
     /// What addresses of record have when the transaction is through; `None`: they are forgotten.
     staged: HashMap<Box<str>, Option<Record>, RandomState>,
+    /// The row of the log that says so.
+    entries: Vec<u8>,
+    /// What a record is written in first, so that it takes no more than its length.
+    draft: Vec<u8>,
     /// The room that the staged records take more than what they take the place of.
     room: Room,
-    log: Loaded,
+    log: Extent,
     /// A change was refused for want of room.
     lacked_room: bool,
+    path: &'a Path,
+    /// The operator has been told that the log cannot be read.
+    is_damage_told: bool,
 }
 
 impl Batch<'_> {
@@ -155,20 +169,19 @@ impl Batch<'_> {
         is_forgetting: bool,
     ) -> rusqlite::Result<()> {
         self.clocks = Clocks::now();
-        let rows_before = self.log.rows;
+        let log_before = self.log;
         let written = self.stage_all(now, waiting, answers, is_forgetting);
-        let done = match written {
-            Ok(()) => self.transaction.commit(),
-            Err(error) => Err(error),
-        };
+        let done = written.and_then(|()| self.commit());
         if done.is_err() {
             self.transaction.roll_back();
             self.staged.clear();
-            self.log.rows = rows_before;
+            self.log = log_before;
         } else {
             self.install();
             self.lacked_room &= !is_forgetting;
         }
+        self.entries.clear();
+        self.entries.shrink_to(ROW_OCTETS);
         self.room = Room::default();
         done
     }
@@ -180,8 +193,9 @@ impl Batch<'_> {
         answers: &mut Answers,
         is_forgetting: bool,
     ) -> rusqlite::Result<()> {
+        let entries_before = self.log.entries;
         for waiting in waiting {
-            let answer = self.update(waiting)?;
+            let answer = self.update(waiting);
             self.lacked_room |= answer == Answer::Full;
             answers.push((waiting.id, answer));
         }
@@ -200,126 +214,144 @@ impl Batch<'_> {
             }
         }
         for address in expired {
-            self.remove_expired(now, &address)?;
+            self.remove_expired(now, &address);
         }
         for address in idle {
-            self.forget(&address)?;
+            self.forget(&address);
         }
-        self.compact()
+        self.compact(entries_before)
+    }
+
+    /// Makes what is staged safe.
+    fn commit(&mut self) -> rusqlite::Result<()> {
+        if self.entries.is_empty() {
+            return Ok(());
+        }
+        let row = self.row();
+        self.transaction.begin()?;
+        self.statements.put(row, &self.entries)?;
+        self.transaction.commit()?;
+        self.log.last_row = row;
+        Ok(())
+    }
+
+    /// The number of the row that is being written.
+    fn row(&self) -> u64 {
+        self.log.last_row + 1
     }
 
     /// Removes a few superseded entries from the log where there are many. Those among them that still
     /// count are written again, at the end; they are few, since user agents register again and again.
-    fn compact(&mut self) -> rusqlite::Result<()> {
-        let statistics = self.shared.table.statistics();
-        let needed = statistics.bindings.max(statistics.addresses_of_record) as usize;
-        let superseded = self.log.rows.saturating_sub(2 * needed);
-        if self.staged.is_empty() || superseded < SUPERSEDED_ROWS {
+    /// Where the log cannot be read nothing is removed, and the changes are written all the same.
+    fn compact(&mut self, entries_before: usize) -> rusqlite::Result<()> {
+        let known = self.shared.table.statistics().addresses_of_record as usize;
+        let superseded = self.log.entries.saturating_sub(2 * known);
+        if self.staged.is_empty() || superseded < SUPERSEDED_ENTRIES {
             return Ok(());
         }
-        let oldest = self
-            .statements
-            .oldest(COMPACTED_A_CHANGE * self.staged.len())?;
-        for (entry, address) in &oldest {
-            if let (Some(number), Some(bindings)) = self.current(address)
-                && number == *entry
+        self.transaction.begin()?;
+        // An address of record may have changed several times.
+        let added = self.log.entries.saturating_sub(entries_before);
+        let oldest = match self.statements.oldest(COMPACTED_AN_ENTRY * added) {
+            Ok(oldest) => oldest,
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => {
+                self.tell_damage(&error);
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        for (row, address) in &oldest {
+            if let Some((number, bindings)) = self.current(address)
+                && number == *row
             {
-                self.append(address, &bindings)?;
+                self.append(address, &bindings, false);
             }
         }
         if let Some((last, _)) = oldest.last() {
-            self.log.rows -= self.statements.remove_through(*last)?;
+            self.statements.remove_through(*last)?;
+            self.log.entries = self.log.entries.saturating_sub(oldest.len());
         }
         Ok(())
     }
 
-    fn update(&mut self, waiting: &Waiting) -> rusqlite::Result<Answer> {
-        let address = waiting.address.as_str();
-        let (_, current) = self.current(address);
-        let changed = match waiting.update.apply(current.as_deref().unwrap_or_default()) {
-            Ok(changed) => changed,
-            Err(error) => return Ok(Answer::Refused(error)),
-        };
-        if changed.len() > MAXIMUM_PLACES {
-            return Ok(Answer::Refused(UpdateError::TooManyBindings));
+    /// Says once what follows from it that the log cannot be read.
+    fn tell_damage(&mut self, error: &rusqlite::Error) {
+        if !self.is_damage_told {
+            self.is_damage_told = true;
+            error!(
+                "{} is damaged: {error}; registrations are written to it as before, but it grows, and cannot be \
+                 loaded again: put a copy of it back, or move it away, when the proxy is stopped",
+                self.path.display()
+            );
         }
-        // Nobody becomes known by removing what is not there.
-        if current.is_some() || !changed.is_empty() {
-            if !self.has_room(address, &changed) {
-                return Ok(Answer::Full);
-            }
-            self.append(address, &changed)?;
-        }
-        Ok(Answer::Bindings(Bindings::from(changed)))
     }
 
-    fn remove_expired(&mut self, now: Instant, address: &str) -> rusqlite::Result<()> {
-        let (_, Some(mut bindings)) = self.current(address) else {
-            return Ok(());
+    fn update(&mut self, waiting: &Waiting) -> Answer {
+        let address = waiting.address.as_str();
+        let current = self.current(address);
+        let is_known = current.is_some();
+        let current = current.map_or(Vec::new(), |(_, bindings)| bindings);
+        let changed = match waiting.update.apply_to(current) {
+            Ok(changed) => changed,
+            Err(error) => return Answer::Refused(error),
+        };
+        // Nobody becomes known by removing what is not there.
+        if (is_known || !changed.is_empty()) && !self.append(address, &changed, true) {
+            return Answer::Full;
+        }
+        Answer::Bindings(Bindings::from(changed))
+    }
+
+    fn remove_expired(&mut self, now: Instant, address: &str) {
+        let Some((_, mut bindings)) = self.current(address) else {
+            return;
         };
         if bindings.iter().any(|binding| binding.expires() <= now) {
             bindings.retain(|binding| binding.expires() > now);
-            self.append(address, &bindings)?;
+            self.append(address, &bindings, false);
         }
-        Ok(())
     }
 
-    fn forget(&mut self, address: &str) -> rusqlite::Result<()> {
+    fn forget(&mut self, address: &str) {
         if !self.staged.contains_key(address) {
-            self.transaction.begin()?;
-            self.log.last_entry += 1;
-            self.statements
-                .append_forgotten(self.log.last_entry, address)?;
-            self.log.rows += 1;
+            put_entry(&mut self.entries, self.clocks, address, None);
+            self.log.entries += 1;
             self.staged.insert(address.into(), None);
         }
-        Ok(())
     }
 
-    /// The last entry and the bindings of an address of record, with what this transaction has changed.
-    fn current(&self, address: &str) -> (Option<u64>, Option<Vec<Binding>>) {
+    /// The row of the last entry and the bindings of an address of record, with what this transaction has
+    /// changed; `None` where it is not known.
+    fn current(&self, address: &str) -> Option<(u64, Vec<Binding>)> {
         let table = &self.shared.table;
-        let read = |record: &Record| (Some(record.number()), Some(record.bindings(table.epoch())));
+        let read = |record: &Record| (record.number(), record.bindings(table.epoch()));
         match self.staged.get(address) {
-            Some(Some(record)) => read(record),
-            Some(None) => (None, None),
-            None => table.entry(address).record().map_or((None, None), read),
+            Some(staged) => staged.as_ref().map(read),
+            None => table.entry(address).record().map(read),
         }
     }
 
-    /// Whether an address of record can have these bindings.
-    fn has_room(&self, address: &str, bindings: &[Binding]) -> bool {
+    /// Adds an entry: from now on an address of record has these bindings, and is known. `false`, and nothing has
+    /// changed, where there has to be room for them and is none.
+    fn append(&mut self, address: &str, bindings: &[Binding], is_bounded: bool) -> bool {
         let table = &self.shared.table;
-        let record = table.write(address, 0, bindings);
-        table.has_room(self.room, self.room_with(address, &record))
-    }
-
-    /// The room that is taken when a record is staged, too.
-    fn room_with(&self, address: &str, record: &Record) -> Room {
+        let row = self.log.last_row + 1;
+        record::write(&mut self.draft, address, row, bindings, table.epoch());
         let old = match self.staged.get(address).and_then(Option::as_ref) {
             Some(staged) => Some(staged.octets()),
-            None => {
-                let entry = self.shared.table.entry(address);
-                entry.record().map(Record::octets)
-            }
+            None => table.entry(address).record().map(Record::octets),
         };
         let mut room = self.room;
-        room.exchange(old, Some(record.octets()));
-        room
-    }
-
-    /// Writes the bindings of an address of record into the transaction.
-    fn append(&mut self, address: &str, bindings: &[Binding]) -> rusqlite::Result<()> {
-        self.transaction.begin()?;
-        self.log.last_entry += 1;
-        let entry = self.log.last_entry;
-        self.log.rows += self
-            .statements
-            .append(self.clocks, entry, address, bindings)?;
-        let record = self.shared.table.write(address, entry, bindings);
-        self.room = self.room_with(address, &record);
+        room.exchange(old, Some(self.draft.len()));
+        if is_bounded && !table.has_room(self.room, room) {
+            return false;
+        }
+        self.room = room;
+        put_entry(&mut self.entries, self.clocks, address, Some(bindings));
+        self.log.entries += 1;
+        let record = Record::new(&self.draft);
         self.staged.insert(address.into(), Some(record));
-        Ok(())
+        true
     }
 
     /// Shows everybody what is safe now.
@@ -327,7 +359,9 @@ impl Batch<'_> {
         for (address, record) in self.staged.drain() {
             let mut entry = self.shared.table.entry(&address);
             match record {
-                Some(record) => entry.set(record),
+                Some(record) => {
+                    entry.set_written(record.as_written(), record.count(), false);
+                }
                 None => entry.remove(),
             }
         }
@@ -377,7 +411,7 @@ impl Transaction<'_> {
 
 /// Whether the database can be written, told to the operator when it changes.
 struct Health<'a> {
-    path: &'a std::path::Path,
+    path: &'a Path,
     counters: &'a Counters,
     is_failing: bool,
 }

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use rusqlite::Connection;
 use sip::digest::Credentials;
 
+use super::super::sqlite::count_entries;
 use super::*;
 use crate::core::FORMER_CONNECTION;
 
@@ -37,6 +38,19 @@ impl Scratch {
             let answer = worker.register(&format!("u{user}"), 1, CONTACT, Instant::now());
             assert_eq!(count(&answer), Some(1));
         }
+    }
+
+    /// Makes a file as the first version wrote them.
+    fn make_of_older_version(&self) -> Connection {
+        fs::create_dir(self.directory.path().join("new")).expect("made");
+        let connection = Connection::open(self.path()).expect("a database");
+        connection
+            .execute_batch(include_str!("../sqlite/schema_1.sql"))
+            .expect("tables");
+        connection
+            .execute_batch("PRAGMA application_id = 1416520813; PRAGMA user_version = 1")
+            .expect("set");
+        connection
     }
 
     /// What is said when it cannot be opened.
@@ -75,45 +89,161 @@ fn what_was_answered_is_there_when_the_file_is_opened_again() {
     assert_eq!(count(&worker.register("u42", 2, CONTACT, now)), Some(1));
 }
 
-#[test]
-fn what_is_superseded_does_not_stay_in_the_file() {
-    let scratch = Scratch::new();
-    let mut worker = scratch.open();
+/// Registers 50 users 300 times, so many times without waiting for the answers.
+fn register_again_and_again(worker: &mut Worker, at_once: u32) {
     let now = Instant::now();
-    // One user does not come again, and is in the way of what is removed.
-    worker.register("once", 1, CONTACT, now);
-    for cseq in 1..=300 {
-        for user in 0..50 {
-            let user = format!("u{user}");
-            let (id, address, update) = worker.registering.update(&user, cseq, CONTACT, now);
-            worker
-                .handle
-                .submit(now, id, StoreQuery::Update(address, update));
+    for from in (1..=300).step_by(at_once as usize) {
+        for cseq in from..from + at_once {
+            for user in 0..50 {
+                let user = format!("u{user}");
+                let (id, address, update) = worker.registering.update(&user, cseq, CONTACT, now);
+                worker
+                    .handle
+                    .submit(now, id, StoreQuery::Update(address, update));
+            }
         }
-        for _ in 0..50 {
+        for _ in 0..50 * at_once {
             assert_eq!(count(&worker.next().1), Some(1));
         }
     }
-    drop(worker);
-    let connection = Connection::open(scratch.path()).expect("a database");
-    let number = |query: &str| -> u32 {
-        connection
-            .query_row(query, (), |row| row.get(0))
-            .expect(query)
-    };
-    let rows = number("SELECT count(*) FROM bindings");
-    assert!(rows < 11_000, "{rows} rows for 51 bindings");
-    assert_eq!(number("SELECT count(*) FROM current_bindings"), 51);
-    drop(connection);
-    let mut worker = scratch.open();
-    assert_eq!(worker.counts(), (51, 51));
-    for user in ["once", "u0", "u49"] {
-        assert_eq!(count(&worker.look_up(user, now)), Some(1), "{user}");
+}
+
+#[test]
+fn what_is_superseded_does_not_stay_in_the_file() {
+    // An address of record may change many times in one transaction.
+    for at_once in [1, 100] {
+        let scratch = Scratch::new();
+        let mut worker = scratch.open();
+        let now = Instant::now();
+        // One user does not come again, and is in the way of what is removed.
+        worker.register("once", 1, CONTACT, now);
+        register_again_and_again(&mut worker, at_once);
+        drop(worker);
+        let entries = count_entries(&scratch.path());
+        assert!(entries < 11_000, "{entries} entries for 51 bindings");
+        let mut worker = scratch.open();
+        assert_eq!(worker.counts(), (51, 51));
+        for user in ["once", "u0", "u49"] {
+            assert_eq!(count(&worker.look_up(user, now)), Some(1), "{user}");
+        }
+        assert!(matches!(
+            worker.register("u7", 300, CONTACT, now),
+            Answer::Refused(_)
+        ));
     }
-    assert!(matches!(
-        worker.register("u7", 300, CONTACT, now),
-        Answer::Refused(_)
-    ));
+}
+
+/// What is damaged under a running proxy keeps nobody from registering.
+#[test]
+fn a_row_that_cannot_be_read_stops_no_registrations() {
+    let scratch = Scratch::new();
+    let mut worker = scratch.open();
+    worker.register("once", 1, CONTACT, Instant::now());
+    let other = Connection::open(scratch.path()).expect("a connection");
+    let damaged = other.execute("UPDATE log SET entries = x'ff' WHERE id = 1", ());
+    assert_eq!(damaged.expect("written"), 1);
+    // So often that it would be removed.
+    register_again_and_again(&mut worker, 100);
+    assert_eq!(worker.store.statistics().failed_updates, 0);
+    drop(worker);
+    let rest = other.execute("DELETE FROM log WHERE id = 1", ());
+    assert_eq!(rest.expect("written"), 1);
+    drop(other);
+    assert_eq!(count_entries(&scratch.path()), 15_000);
+    assert_eq!(scratch.open().counts(), (50, 50));
+}
+
+/// What was written with a row for each binding is there, and from now on in the log.
+#[test]
+fn a_file_of_an_older_version_is_taken_over() {
+    let scratch = Scratch::new();
+    let connection = scratch.make_of_older_version();
+    let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let wall = wall.expect("after 1970").as_millis() as i64;
+    let add = |entry: i64, place: i64, address: &str, state: i64, contact: Option<&str>| {
+        connection
+            .execute(
+                "INSERT INTO bindings VALUES (?,?,?,?,';x',700,?,3600,'call',5,NULL,0,
+                    'UDP 127.0.0.1:5060 127.0.0.1:9','','Phone')",
+                (
+                    entry << 16 | place,
+                    address,
+                    state,
+                    contact,
+                    wall + 3_000_000,
+                ),
+            )
+            .expect("a row")
+    };
+    for entry in 1..=1500 {
+        let user = format!("u{}@example.com", entry % 1000);
+        add(
+            entry,
+            0,
+            &user,
+            0,
+            Some(&format!("sip:a@127.0.0.1:{entry}")),
+        );
+    }
+    add(1501, 0, "u1@example.com", 2, None);
+    add(1502, 0, "u2@example.com", 1, None);
+    add(1503, 0, "u3@example.com", 0, Some("sip:one@127.0.0.1"));
+    add(1503, 1, "u3@example.com", 0, Some("sip:other@127.0.0.1"));
+    drop(connection);
+    for _ in 0..2 {
+        let mut worker = scratch.open();
+        assert_eq!(worker.counts(), (999, 999));
+        let now = Instant::now();
+        assert_eq!(worker.look_up("u1", now), Answer::Unknown);
+        assert_eq!(count(&worker.look_up("u2", now)), Some(0));
+        assert_eq!(count(&worker.look_up("u3", now)), Some(2));
+        let Answer::Bindings(bindings) = worker.look_up("u400", now) else {
+            panic!("a user who is registered");
+        };
+        let parts = bindings[0].parts();
+        assert_eq!(
+            (parts.contact, parts.parameters, parts.q, parts.call_id),
+            ("sip:a@127.0.0.1:1400", ";x", 700, "call")
+        );
+        assert_eq!(
+            parts.flow.map(|flow| flow.connection),
+            Some(FORMER_CONNECTION)
+        );
+        let left = parts.expires.saturating_duration_since(now).as_secs();
+        assert!((2900..=3000).contains(&left), "{left}");
+    }
+}
+
+/// The running proxy would go on writing as its version does.
+#[test]
+fn users_of_a_file_of_an_older_version_are_not_changed_while_a_proxy_runs_on_it() {
+    let scratch = Scratch::new();
+    let proxy = scratch.make_of_older_version();
+    // As a proxy opens it.
+    proxy
+        .pragma_update(None, "journal_mode", "wal")
+        .expect("set");
+    let before = fs::read(scratch.path()).expect("a file");
+    let lock = fs::File::create(scratch.directory.path().join("new/a.db-lock")).expect("a file");
+    lock.lock().expect("nobody has it");
+    let error = UserDatabase::open(&Url::Sqlite(scratch.path())).expect_err("it is in use");
+    let text = error.to_string();
+    assert!(
+        text.contains("schema 1") && text.contains("restart that proxy"),
+        "{text}"
+    );
+    assert_eq!(text.lines().count(), 1, "{text}");
+    let version = proxy.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
+    assert_eq!(version.expect("a number"), 1);
+    assert_eq!(fs::read(scratch.path()).expect("a file"), before);
+
+    // With nobody on it it is taken over.
+    drop((lock, proxy));
+    let users = UserDatabase::open(&Url::Sqlite(scratch.path())).expect("it opens");
+    let alice = User::new("alice", "example.com", b"secret");
+    assert!(users.put(&alice).expect("written"));
+    // The lock is not kept.
+    assert_eq!(scratch.open().store.statistics().users, 1);
 }
 
 #[test]

@@ -180,7 +180,7 @@ fn run(config: &LocationConfig, steps: &[Step]) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases.div_ceil(4)))]
 
     #[test]
     fn the_store_in_memory_does_what_the_model_does(steps in prop::collection::vec(step(), 1..40)) {

@@ -109,16 +109,22 @@ impl Carrier<'_> {
             let now = Instant::now();
             self.activity.touch(now);
             let (stream, unordered) = (received.stream, received.unordered);
-            let (taken, is_established, names) = {
+            let (taken, is_established, suite, names) = {
                 let mut sessions = secure.lock();
+                let was_established = sessions.any_is_established();
                 let taken = sessions.receive(stream, unordered, &received.payload, now);
                 let is_established = sessions.any_is_established();
-                (taken, is_established, sessions.take_names())
+                let begins = is_established && !was_established;
+                let suite = begins.then(|| sessions.cipher_suite()).flatten();
+                (taken, is_established, suite, sessions.take_names())
             };
             secure.records.notify_one();
             self.deadline_moved.notify_one();
             if is_established {
                 self.opened();
+            }
+            if let Some(suite) = suite {
+                self.shared.tls.note_cipher_suite(suite);
             }
             if let Some(names) = names {
                 self.shared.identified(self.connection, names).await;

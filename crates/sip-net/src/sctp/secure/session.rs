@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
+use rustls::CipherSuite;
 use sip::{Frame, FramingError, FramingLimits, StreamReader};
 
 use crate::connections::Outgoing;
@@ -91,6 +92,12 @@ impl Session {
     pub(super) fn peer_names(&self) -> Vec<Box<str>> {
         let certificates = self.tls.peer_certificates().unwrap_or_default();
         certificates.first().map_or_else(Vec::new, sip_domains)
+    }
+
+    /// What the handshake has agreed on.
+    pub(super) fn cipher_suite(&self) -> Option<CipherSuite> {
+        let suite = self.tls.negotiated_cipher_suite()?;
+        Some(suite.suite())
     }
 
     /// Whether the peer has closed the connection (close_notify).

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection};
+use rustls::{CipherSuite, ClientConfig, ClientConnection, ServerConfig, ServerConnection};
 use sip::{Frame, FramingError, FramingLimits};
 
 use crate::connections::Outgoing;
@@ -139,6 +139,13 @@ impl Sessions {
             self.peer_closed(stream)?;
         }
         Ok(())
+    }
+
+    /// The cipher suite that one of the sessions has agreed on with a server.
+    pub(super) fn cipher_suite(&self) -> Option<CipherSuite> {
+        let is_client = !matches!(self.role, Role::Server(_));
+        let mut suites = self.by_stream.values().filter_map(Session::cipher_suite);
+        suites.next().filter(|_| is_client)
     }
 
     /// The names that the certificates of all sessions have shown, where that has changed. A message may

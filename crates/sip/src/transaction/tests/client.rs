@@ -273,6 +273,50 @@ fn a_send_failure_ends_a_client_transaction() {
 }
 
 #[test]
+fn what_the_network_says_was_not_delivered_counts_as_not_sent() {
+    for text in [invite(), options()] {
+        let mut layer = Layer::default();
+        layer.request(&text, Transport::Udp);
+        let remote = flow(Transport::Udp).remote;
+        // Of another transaction, of another address, of another method, and of none.
+        let elsewhere = SocketAddr::new(remote.ip(), remote.port() + 1);
+        let mut say = |remote, beginning: &str| {
+            let beginning = read(beginning);
+            let transactions = &mut layer.transactions;
+            transactions.handle_undelivered(layer.now, remote, &beginning);
+            layer.told()
+        };
+        for (remote, beginning) in [
+            (remote, text.replace("z9hG4bK1", "z9hG4bK2")),
+            (elsewhere, text.clone()),
+            (remote, request("BYE", "z9hG4bK1")),
+            (remote, response(200, "INVITE", "z9hG4bK1", "a")),
+            (remote, "INVITE sip:bob@example.com SIP/2.0\r\n".to_owned()),
+        ] {
+            assert_eq!(say(remote, &beginning), [""; 0], "{beginning}");
+        }
+        // The beginning is enough.
+        let end = text.find("\r\nFrom").expect("From") + 2;
+        assert_eq!(say(remote, &text[..end]), ["send failed", "terminated"]);
+        assert!(layer.is_empty());
+    }
+}
+
+#[test]
+fn an_ack_that_was_not_delivered_ends_its_transaction() {
+    let mut layer = Layer::default();
+    layer.request(&invite(), Transport::Udp);
+    let busy = response(486, "INVITE", "z9hG4bK1", "a");
+    layer.receive(flow(Transport::Udp), &busy);
+    let ack = layer.transmits().pop().expect("an ACK");
+    let ack = Message::read(ack.payload).expect("a message");
+    let remote = flow(Transport::Udp).remote;
+    let transactions = &mut layer.transactions;
+    transactions.handle_undelivered(layer.now, remote, &ack);
+    assert_eq!(layer.told(), ["486", "send failed", "terminated"]);
+}
+
+#[test]
 fn an_abandoned_transaction_is_gone() {
     let mut layer = Layer::default();
     let id = layer.request(&invite(), Transport::Udp);

@@ -215,7 +215,7 @@ impl<'a> Live<'a> {
             sessions,
             ..
         } = self;
-        packets.read(time, heard.octets, &mut |seen| {
+        packets.read(time, &heard.octets, &mut |seen| {
             see(analysis, sessions, &seen);
             if !is_paused {
                 journal.see(&seen);

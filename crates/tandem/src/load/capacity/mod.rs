@@ -224,6 +224,8 @@ impl Measuring<'_> {
         let arguments = self.arguments;
         let users = arguments.sessions as u32;
         let mut config = self.config(Role::Callers, users, vec![builtin::register()?])?;
+        // A search may take longer than it is until the first of them would be refreshed, beside what is measured.
+        config.engine.registration.refresh_after = None;
         // Steps that would be too short have more attempts, each of a user of its own.
         let registrants = match &arguments.population.users_file {
             Some(_) => config.engine.directory.listed.len() as u64,
@@ -274,6 +276,7 @@ impl Measuring<'_> {
                 break;
             }
         }
+        let tls_cipher_suite = runner.tls_cipher_suite().map(str::to_owned);
         runner.shutdown().await;
         let of = |wanted| {
             ends.iter()
@@ -283,7 +286,10 @@ impl Measuring<'_> {
         let registration_rate = of(Workload::Registrations);
         let reregistration_rate = of(Workload::Reregistrations);
         Ok(Measured::Benchmark(Box::new(Benchmark {
-            setup: self.setup(),
+            setup: TestSetup {
+                tls_cipher_suite,
+                ..self.setup()
+            },
             sessions: of(Workload::Sessions).map(|end| SessionBenchmark {
                 session_establishment_rate: end,
                 is_media_relay: false,

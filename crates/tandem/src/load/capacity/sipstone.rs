@@ -1,6 +1,6 @@
 //! The users of SIPstone: what they do for each of its parts.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 
 use anyhow::Context;
 use load::capacity::{Part, Setup, Workload};
@@ -83,15 +83,7 @@ impl Measuring<'_> {
     fn elsewhere(&self) -> anyhow::Result<SocketAddr> {
         let local = match self.arguments.network.local_address {
             Some(address) => address,
-            None => {
-                let wildcard: IpAddr = match self.found.address {
-                    SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-                    SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-                };
-                let socket = UdpSocket::bind((wildcard, 0))?;
-                socket.connect(self.found.address)?;
-                socket.local_addr()?.ip()
-            }
+            None => udp_net::local_address_towards(self.found.address.ip())?,
         };
         let free = UdpSocket::bind((local, 0)).context("cannot find a free port")?;
         Ok(free.local_addr()?)

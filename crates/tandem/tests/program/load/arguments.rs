@@ -1,8 +1,6 @@
 //! What is said of arguments that make no sense, of targets that may not be tested, and of servers that do
 //! not answer.
 
-use std::net::TcpListener;
-
 use super::text;
 use crate::support::tandem;
 
@@ -106,9 +104,8 @@ fn strangers_are_left_alone() {
 /// What cannot be done is said at once, with what to do, and ends as SIPp does.
 #[test]
 fn what_fails_says_what_to_do() {
-    let nobody = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let closed = nobody.local_addr().expect("an address").to_string();
-    drop(nobody);
+    let nobody = test_support::Nobody::new();
+    let closed = nobody.address().to_string();
     let (code, said) = run(&["calls", "--via", &closed, "-t", "tcp", "-m", "1"]);
     assert_eq!(code, Some(255), "{said}");
     assert!(said.contains(&closed), "{said}");

@@ -149,8 +149,15 @@ fn users_register_again_and_again() {
         &["--users", "10", "--cycles", "3", "-r", "200"],
     );
     assert_well(code, &run);
-    assert_eq!(run["registrations"]["completed"], 30, "{run}");
-    assert_eq!(run["rfc6076"]["registration_request_delay_ms"]["count"], 30);
+    assert_eq!(run["arrivals"]["offered"], 30, "{run}");
+    // Where a user is still at it when it is to begin again, on a busy machine, that is one less.
+    let started = &run["arrivals"]["started"];
+    assert!(started.as_u64() >= Some(10), "{run}");
+    assert_eq!(&run["registrations"]["completed"], started, "{run}");
+    assert_eq!(
+        &run["rfc6076"]["registration_request_delay_ms"]["count"],
+        started
+    );
 }
 
 #[test]
@@ -178,7 +185,8 @@ fn a_call_that_fails_is_an_exit_code() {
         "udp",
         &["--role", "callers", "--users", "2", "-r", "50", "-m", "10"],
     );
-    assert_eq!(code, Some(1), "{run}");
+    let is_valid = run["validity"]["valid"] == true;
+    assert_eq!(code, Some(if is_valid { 1 } else { 3 }), "{run}");
     assert_eq!(run["calls"]["failed"], 10, "{run}");
     assert_eq!(run["failures"]["refused"], 10, "{run}");
 }

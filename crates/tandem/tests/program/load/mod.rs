@@ -4,6 +4,8 @@ mod arguments;
 mod calls;
 mod capacity;
 mod files;
+mod registrars;
+mod security;
 
 use std::process::Output;
 

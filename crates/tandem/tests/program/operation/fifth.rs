@@ -1,9 +1,8 @@
 //! The proxy held to a fifth of a processor by the kernel, so that the callers are not what saturates.
 
+use std::fmt;
 use std::fs;
-use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use load::arrivals::{Pattern, Plan as ArrivalPlan, Spacing};
@@ -12,6 +11,7 @@ use load::engine::EngineConfig;
 use load::script::Pause;
 use load::script::builtin::{AnswerPlan, CallPlan};
 use load::statistics::Ends;
+use test_support::{ControlGroup, say_skipped};
 
 use super::watching::get;
 use super::{PATIENCE, start_command};
@@ -25,61 +25,9 @@ const PERIOD: Duration = Duration::from_millis(10);
 /// refuses none of them.
 const USERS: u32 = 200;
 
-/// A control group of the kernel's CPU controller.
-#[derive(Debug)]
-struct ControlGroup {
-    directory: PathBuf,
-}
-
-impl ControlGroup {
-    /// One that may use a fifth of a processor, under version 1 or 2 of the controller.
-    fn of_a_fifth() -> io::Result<ControlGroup> {
-        let name = format!("tandem-overload-{}", std::process::id());
-        let period = PERIOD.as_micros();
-        let quota = period / 5;
-        let (root, settings) = match Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
-            true => {
-                let root = Path::new("/sys/fs/cgroup");
-                fs::write(root.join("cgroup.subtree_control"), "+cpu")?;
-                (root, vec![("cpu.max", format!("{quota} {period}"))])
-            }
-            false => {
-                let settings = vec![
-                    ("cpu.cfs_period_us", period.to_string()),
-                    ("cpu.cfs_quota_us", quota.to_string()),
-                ];
-                (Path::new("/sys/fs/cgroup/cpu"), settings)
-            }
-        };
-        let directory = root.join(name);
-        fs::create_dir(&directory)?;
-        let group = ControlGroup { directory };
-        for (file, value) in settings {
-            fs::write(group.directory.join(file), value)?;
-        }
-        Ok(group)
-    }
-
-    fn take_in(&self, process: u32) -> io::Result<()> {
-        fs::write(self.directory.join("cgroup.procs"), process.to_string())
-    }
-}
-
-impl Drop for ControlGroup {
-    fn drop(&mut self) {
-        // It goes when the last of its processes has.
-        for _ in 0..100 {
-            if fs::remove_dir(&self.directory).is_ok() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-}
-
 /// A proxy of its own for each run: what an earlier one has left (its callees' bindings, transactions that
 /// only wait for retransmissions) is not to burden the next.
-fn start(group: &ControlGroup) -> Proxy {
+fn start(group: &ControlGroup) -> std::io::Result<Proxy> {
     let mut command = tandem();
     command
         .args(["proxy", "--store", "memory:", "--workers", "1"])
@@ -87,8 +35,8 @@ fn start(group: &ControlGroup) -> Proxy {
         .env("TANDEM_LOG", "warn,tandem=info");
     let mut proxy = start_command(&mut command);
     proxy.peer.wait_for_output("metrics on http://", PATIENCE);
-    group.take_in(proxy.peer.id()).expect("it is ours");
-    proxy
+    group.take_in(proxy.peer.id())?;
+    Ok(proxy)
 }
 
 /// What became of a run.
@@ -109,6 +57,20 @@ impl Run {
 
     fn attempted_per_second(&self) -> f64 {
         (self.calls.decided() + self.calls.unfinished) as f64 / self.time.as_secs_f64()
+    }
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:.0} calls/s begun, {:.0} completed, {} in all failed, {} messages sent again, {:.1} % of a processor",
+            self.attempted_per_second(),
+            self.completed_per_second(),
+            self.calls.failed,
+            self.retransmissions,
+            100.0 * self.share,
+        )
     }
 }
 
@@ -182,88 +144,91 @@ fn kernel_drops(port: u16) -> u64 {
         .sum()
 }
 
-/// It measures, so it wants a machine of its own:
-/// `cargo test --release -p tandem --test program fifth -- --ignored --nocapture`.
+/// A server without a defence completes next to nothing at twice what it can carry: it spends itself on calls that
+/// their callers have given up. How near ours comes to its capacity is measured by `versus proxy-overload`, with a
+/// program that is built for that; here it is that of tests, on a machine that has other things to do.
 #[test]
-#[ignore = "measures a processor's work: on a busy machine the callers cannot keep up; run it alone"]
-fn held_to_a_fifth_of_a_processor_it_completes_most_of_what_it_can_at_twice_that() {
-    let group = match ControlGroup::of_a_fifth() {
+fn held_to_a_fifth_of_a_processor_it_goes_on_completing_calls_at_twice_what_it_can_carry() {
+    let group = match ControlGroup::new(PERIOD / 5, PERIOD) {
         Ok(group) => group,
         Err(error) => {
-            println!("skipped: a control group needs root and the cpu controller: {error}");
+            say_skipped(&format!(
+                "a control group needs root and the cpu controller: {error}"
+            ));
             return;
         }
     };
     // Callers that wait for their calls to end never overload it.
-    let proxy = start(&group);
+    let proxy = match start(&group) {
+        Ok(proxy) => proxy,
+        Err(error) => {
+            say_skipped(&format!(
+                "a control group that takes processes of ours: {error}"
+            ));
+            return;
+        }
+    };
     let closed = call(
         &proxy,
         Pace::Closed {
             count: None,
-            time: Some(Duration::from_secs(10)),
+            time: Some(Duration::from_secs(3)),
         },
     );
     drop(proxy);
     let capacity = closed.completed_per_second();
-    println!(
-        "capacity {capacity:.0} calls/s: {:.1} % of a processor, {} calls failed, {} messages sent again",
-        100.0 * closed.share,
-        closed.calls.failed,
-        closed.retransmissions,
+    println!("capacity: {closed}");
+    let proxy = start(&group).expect("as before");
+    let offered = 2.0 * capacity;
+    let run = call(
+        &proxy,
+        Pace::Open(ArrivalPlan {
+            pattern: Pattern::Constant {
+                per_second: offered,
+            },
+            spacing: Spacing::Even,
+            count: None,
+            time: Some(Duration::from_secs(5)),
+        }),
     );
-
-    let share = |times| {
-        let share = overloaded(&group, capacity, times);
-        println!("at {times} times that {:.0} % of it", 100.0 * share);
-        share
-    };
-    let at_twice = share(2.0);
-    // How it goes on from there is shown, not promised.
-    share(4.0);
-    assert!(at_twice > 0.8, "{at_twice}");
+    println!("at twice that: {run}");
+    let (_, metrics) = get(&proxy, "/metrics");
+    for line in metrics.lines().filter(|line| is_telling(line)) {
+        println!("{line}");
+    }
+    let dropped = kernel_drops(proxy.port("udp"));
+    println!("datagrams that the kernel has dropped: {dropped}");
+    // Whether it can be judged depends on who else wants the processors.
+    let is_starved = |run: &Run| run.share < 0.12;
+    if run.attempted_per_second() < 0.9 * offered || is_starved(&closed) || is_starved(&run) {
+        say_skipped("the machine is too busy for callers and proxy");
+        return;
+    }
+    let refused = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix("tandem_drops_total{reason=\"queue_delay\"} "))
+        .and_then(|count| count.parse::<f64>().ok())
+        .expect("a counter");
+    // What fails is what was refused at once: no call that was taken on is given up.
+    assert!(
+        run.calls.failed as f64 <= 1.02 * refused + 20.0,
+        "{run}, {refused} refused"
+    );
+    // Of what it could have done with the time that it got.
+    let share = run.completed_per_second() / run.share / (capacity / closed.share);
+    assert!(share > 0.4, "{share}");
 }
 
-/// Offers a new proxy so many times its capacity, and gives the part of it that is completed.
-fn overloaded(group: &ControlGroup, capacity: f64, times: f64) -> f64 {
-    let proxy = start(group);
-    let offered = times * capacity;
-    let pace = Pace::Open(ArrivalPlan {
-        pattern: Pattern::Constant {
-            per_second: offered,
-        },
-        spacing: Spacing::Even,
-        count: None,
-        time: Some(Duration::from_secs(20)),
-    });
-    let run = call(&proxy, pace);
-    let attempted = run.attempted_per_second();
-    println!(
-        "{attempted:.0} begun a second, {:.0} completed: {:.1} % of a processor, {} calls failed, \
-         {} messages sent again",
-        run.completed_per_second(),
-        100.0 * run.share,
-        run.calls.failed,
-        run.retransmissions,
-    );
-    let (_, metrics) = get(&proxy, "/metrics");
-    for line in metrics.lines() {
-        let is_telling = [
-            "tandem_drops",
-            "tandem_incoming_dropped",
-            "tandem_queue_delay",
-            "tandem_sip_absorbed",
-            "tandem_sip_retransmissions",
-        ]
-        .iter()
-        .any(|name| line.starts_with(name));
-        if is_telling && !line.ends_with(" 0") {
-            println!("{line}");
-        }
-    }
-    println!(
-        "datagrams that the kernel has dropped: {}",
-        kernel_drops(proxy.port("udp"))
-    );
-    assert!(attempted > 0.9 * offered, "the callers could not keep up");
-    run.completed_per_second() / capacity
+/// Whether a line of the metrics says what has become of messages.
+fn is_telling(line: &str) -> bool {
+    let is_told = [
+        "tandem_drops",
+        "tandem_incoming_dropped",
+        "tandem_queue_delay",
+        "tandem_sip_absorbed",
+        "tandem_sip_retransmissions",
+    ]
+    .iter()
+    .any(|name| line.starts_with(name));
+    is_told && !line.ends_with(" 0")
 }

@@ -1,5 +1,6 @@
 //! `tandem proxy` as an operator sets it up, changes it, watches it and ends it.
 
+mod certificates;
 mod configuration;
 mod drain;
 mod fifth;

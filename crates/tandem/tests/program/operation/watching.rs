@@ -4,8 +4,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use super::sip::Phone;
-use super::{PATIENCE, configuration, start};
-use crate::support::Proxy;
+use super::{PATIENCE, configuration, eventually, start, start_command};
+use crate::support::{Proxy, tandem};
 
 /// Asks the proxy's HTTP listener; gives status and body.
 pub(super) fn get(proxy: &Proxy, path: &str) -> (u16, String) {
@@ -92,4 +92,23 @@ fn http_is_answered_as_it_should_be() {
         head.contains("application/openmetrics-text; version=1.0.0"),
         "{head}"
     );
+}
+
+#[test]
+fn all_sip_is_written_to_a_file() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let capture = directory.path().join("sip.pcapng");
+    let mut command = tandem();
+    command.args(["proxy", "--store", "memory:", "--listen", "udp:127.0.0.1:0"]);
+    command.arg("--pcap").arg(&capture);
+    let proxy = start_command(&mut command);
+    let phone = Phone::new(&proxy, "alice");
+    assert_eq!(phone.register("r1"), 200);
+    eventually("request and answer are in the file", || {
+        let written = std::fs::read(&capture).unwrap_or_default();
+        let has = |text: &[u8]| written.windows(text.len()).any(|part| part == text);
+        // The section header of pcapng.
+        let is_capture = written.starts_with(&[0x0a, 0x0d, 0x0d, 0x0a]);
+        is_capture && has(b"REGISTER sip:") && has(b"SIP/2.0 200 OK")
+    });
 }

@@ -21,15 +21,15 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// A running `tandem sctp`, and where it is.
 #[derive(Debug)]
-struct Talk {
+pub(crate) struct Talk {
     peer: Peer,
-    port: u16,
+    pub(crate) port: u16,
     /// 0 where there is no encapsulation.
-    encapsulation_port: u16,
+    pub(crate) encapsulation_port: u16,
 }
 
 /// `tandem sctp listen` on ports that the system chooses.
-fn listen(arguments: &[&str]) -> Talk {
+pub(crate) fn listen(arguments: &[&str]) -> Talk {
     let mut command = tandem();
     command.args(["sctp", "listen", "--address", "127.0.0.1"]);
     command.args(["--port", "0", "--encapsulation-port", "0"]);

@@ -4,6 +4,8 @@
 mod outbox;
 mod routes;
 mod stream;
+mod taps;
+mod trains;
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,7 +16,7 @@ use std::time::{Duration, Instant};
 use ahash::RandomState;
 use sip::Transport;
 use sip_net::WireStatistics;
-use udp_net::{PLAIN_BATCH, Piece, PlainBatch, PlainSocket};
+use udp_net::{PLAIN_BATCH, Piece, PlainBatch, PlainDatagram, PlainSocket};
 
 use super::Traffic;
 use super::frames::{Frame, MAX_MESSAGE};
@@ -23,12 +25,14 @@ use crate::engine::{Connection, ConnectionId};
 use outbox::Outbox;
 use routes::{Route, Routes};
 use stream::{Read, Stream};
+use taps::Taps;
 
 /// Octets of the kernel's buffers to ask for at a UDP socket: what comes while a batch is worked on.
 const UDP_BUFFER: usize = 8 << 20;
 
-/// How many batches are read from a socket before others have their turn.
+/// How many batches are read from a socket before others have their turn, and of datagrams how many.
 const BATCHES_AT_ONCE: usize = 4;
+const DATAGRAMS_AT_ONCE: usize = 256;
 
 /// Octets read from a connection at a time.
 const READ: usize = 64 * 1024;
@@ -56,6 +60,10 @@ pub(crate) struct PlainCarrier {
     room: Vec<u8>,
     opening: Opening,
     counts: WireStatistics,
+    /// Whether it sends datagrams, of which it may choose the order, and no streams.
+    is_udp: bool,
+    /// Where it has datagrams on loopback, which may travel in trains.
+    taps: Option<Taps>,
 }
 
 #[derive(Debug)]
@@ -78,8 +86,8 @@ struct Opening {
     waiting: VecDeque<(Instant, Planned)>,
     /// How many are being opened.
     under_way: usize,
-    /// Why the last one was not.
-    error: Option<io::Error>,
+    /// Why the last one was not, and where to.
+    error: Option<(SocketAddr, io::Error)>,
 }
 
 /// A connection of ours, which is opened again when it is lost.
@@ -99,11 +107,13 @@ impl PlainCarrier {
             sockets: Vec::new(),
             free: Vec::new(),
             routes: Routes::new(hasher),
-            outbox: Outbox::default(),
+            outbox: Outbox::new(),
             batch: PlainBatch::new(),
             room: vec![0; MAX_MESSAGE + READ],
             opening: Opening::default(),
             counts: WireStatistics::default(),
+            is_udp: false,
+            taps: None,
         })
     }
 
@@ -125,17 +135,31 @@ impl PlainCarrier {
         Ok((self.routes.add(token, remote), local))
     }
 
+    /// Adds a way to another peer by a UDP socket of ours.
+    pub(crate) fn add_way(
+        &mut self,
+        id: ConnectionId,
+        remote: SocketAddr,
+    ) -> io::Result<ConnectionId> {
+        let route = self.routes.get(id).ok_or(io::ErrorKind::NotFound)?;
+        Ok(self.routes.add(route.token, remote))
+    }
+
     /// Waits for datagrams from anybody. Where `shared`, other workers do so at the same address.
     pub(crate) fn listen_udp(&mut self, local: SocketAddr, shared: bool) -> io::Result<SocketAddr> {
         Ok(self.add_udp(local, shared)?.1)
     }
 
     fn add_udp(&mut self, local: SocketAddr, shared: bool) -> io::Result<(u32, SocketAddr)> {
-        let socket = PlainSocket::bind(local, shared, UDP_BUFFER)?;
+        let socket = PlainSocket::bind(local, shared, UDP_BUFFER)?.with_trains();
         let local = socket.local_addr();
         let token = self.next_token()?;
         self.poller.add(&socket, token, Watch::Read)?;
         self.sockets.push(Socket::Udp { socket, last: None });
+        self.is_udp = true;
+        if local.ip().is_loopback() {
+            self.taps.get_or_insert_with(Taps::here);
+        }
         Ok((token, local))
     }
 
@@ -169,8 +193,8 @@ impl PlainCarrier {
         Ok(id)
     }
 
-    /// Why the last attempt to open a connection failed, if it did.
-    pub(crate) fn take_error(&mut self) -> Option<io::Error> {
+    /// Why the last attempt to open a connection failed, if it did, and where to.
+    pub(crate) fn take_error(&mut self) -> Option<(SocketAddr, io::Error)> {
         self.opening.error.take()
     }
 
@@ -203,7 +227,7 @@ impl PlainCarrier {
             {
                 match self.routes.get(outgoing.connection) {
                     Some(Route { token, remote }) => {
-                        self.outbox.address(outgoing.length, token, remote);
+                        self.outbox.address(outgoing, token, remote);
                     }
                     None => {
                         self.outbox.discard(outgoing.length);
@@ -214,8 +238,20 @@ impl PlainCarrier {
             if self.outbox.is_empty() {
                 return;
             }
+            if self.is_udp {
+                self.outbox.order_datagrams();
+            }
             self.send_outbox();
         }
+    }
+
+    /// Whether the kernel tells when messages have come.
+    pub(crate) fn is_stamped(&self) -> bool {
+        self.is_udp
+            && self.sockets.iter().all(|socket| match socket {
+                Socket::Udp { socket, .. } => socket.is_stamped(),
+                _ => true,
+            })
     }
 
     /// What went over the wire.
@@ -260,7 +296,8 @@ impl PlainCarrier {
     // UDP.
 
     fn receive_datagrams(&mut self, token: u32, traffic: &mut impl Traffic) {
-        for _ in 0..BATCHES_AT_ONCE {
+        let mut read = 0;
+        while read < DATAGRAMS_AT_ONCE {
             let Some(Socket::Udp { socket, last }) = self.sockets.get_mut(token as usize) else {
                 return;
             };
@@ -268,11 +305,20 @@ impl PlainCarrier {
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // The kernel tells of an ICMP error; there is nothing else to it.
-                Err(_) => continue,
+                Err(_) => {
+                    read += 1;
+                    continue;
+                }
             };
-            let received = Instant::now();
+            let now = Instant::now();
             let local = socket.local_addr();
-            for (source, octets) in self.batch.datagrams() {
+            for datagram in self.batch.arrivals() {
+                let PlainDatagram {
+                    source,
+                    octets,
+                    received,
+                } = datagram;
+                read += 1;
                 self.counts.packets_received += 1;
                 self.counts.bytes_received += (octets.len() + headers(source)) as u64;
                 if is_keep_alive(octets) {
@@ -305,7 +351,7 @@ impl PlainCarrier {
                         id
                     }
                 };
-                traffic.message(received, received, id, octets);
+                traffic.message(now, received, id, octets);
             }
             self.flush(traffic);
             if count < PLAIN_BATCH {
@@ -341,7 +387,7 @@ impl PlainCarrier {
 
     fn not_opened(&mut self, planned: Planned, error: io::Error) {
         self.counts.connects_failed += 1;
-        self.opening.error = Some(error);
+        self.opening.error = Some((planned.remote, error));
         self.try_again(planned);
     }
 
@@ -497,6 +543,8 @@ impl PlainCarrier {
     /// Sends what has been put into the outbox: datagrams of a socket in one call, octets of a connection
     /// in one write.
     fn send_outbox(&mut self) {
+        let taps = self.taps.as_mut().filter(|_| self.outbox.has_several());
+        let in_trains = taps.is_some_and(|taps| !taps.are_there(Instant::now()));
         let mut next = 0;
         while let Some(run) = self.outbox.run(next) {
             next = run.end;
@@ -508,7 +556,7 @@ impl PlainCarrier {
                 Socket::Udp { socket, .. } => {
                     let (octets, pieces) = self.outbox.datagrams(run);
                     let mut counted = Counted::default();
-                    send_datagrams(socket, octets, pieces, &mut counted);
+                    send_datagrams(socket, octets, pieces, in_trains, &mut counted);
                     self.counts.messages_sent += counted.sent;
                     self.counts.packets_sent += counted.sent;
                     self.counts.bytes_sent += counted.bytes;
@@ -542,11 +590,16 @@ fn send_datagrams(
     socket: &PlainSocket,
     octets: &[u8],
     mut pieces: &[Piece],
+    in_trains: bool,
     counted: &mut Counted,
 ) {
     let mut waited = false;
     while !pieces.is_empty() {
-        match socket.send(octets, pieces) {
+        let sent = match in_trains {
+            true => socket.send_in_trains(octets, pieces),
+            false => socket.send(octets, pieces),
+        };
+        match sent {
             Ok(sent) => {
                 let (gone, rest) = pieces.split_at(sent);
                 pieces = rest;

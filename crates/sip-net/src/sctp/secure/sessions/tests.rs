@@ -91,6 +91,7 @@ fn outgoing(payload: Bytes, stream: u16) -> Outgoing {
         transaction: None,
         fallback: None,
         reserved: None,
+        is_last_resort: false,
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use bytes::Bytes;
 use capture::{Carrier, Endpoint, JournalBounds, Options, Seen, Time, What};
 
 use super::*;
@@ -41,7 +40,6 @@ impl Fixture {
             address: IpAddr::V4(Ipv4Addr::new(10, 0, 0, host)),
             port: 5060,
         };
-        let octets = Bytes::copy_from_slice(text.as_bytes());
         let seen = Seen {
             time: Time(1_000_000_000),
             file: 0,
@@ -50,7 +48,7 @@ impl Fixture {
             destination: end(to),
             what: What::Sip {
                 carrier: Carrier::Udp,
-                octets: &octets,
+                octets: text.as_bytes(),
                 cut: false,
             },
         };

@@ -1,0 +1,28 @@
+//! A network in a box: hosts outside, routers and links in here.
+//!
+//! [`Network`] is a core: it is fed packets and the time and does no I/O. It behaves as IP routers with links
+//! between them do: time to live, ICMP errors, fragments, the longest prefix. Each direction of a link is a
+//! [`link::Link`]; [`Rule`]s treat certain packets otherwise. [`Emulator`] is the driver: it runs a network
+//! in a thread of its own between [`Device`]s, which are TUN devices in the network namespaces of the hosts,
+//! or packet sockets on real interfaces.
+#![deny(unsafe_code)]
+
+mod config;
+mod driver;
+mod ip;
+mod network;
+mod rule;
+mod statistics;
+
+pub use config::{
+    ChangeError, ConfigError, End, Framing, GREATEST_MTU, LEAST_MTU, Limits, LinkBetween,
+    NetworkConfig, StaticRoute,
+};
+pub use driver::{Device, DriverConfig, Emulator, go_first, switch_off_offloads};
+pub use ipnet::IpNet;
+pub use network::{Direction, HostInterface, InterfaceId, Network, Transmit};
+pub use rule::{NoProtocol, Protocol, Rule, RuleId};
+pub use statistics::{
+    DelaySummary, LineSnapshot, LinkSnapshot, RouterSnapshot, RouterStatistics, RuleSnapshot,
+    Snapshot,
+};

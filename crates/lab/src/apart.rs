@@ -1,0 +1,557 @@
+//! Experiments in processes of their own. Network namespaces live no longer than the process that holds them:
+//! an experiment that hangs, or that somebody interrupts, takes its networks along when its process is
+//! killed, and the others go on.
+
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use indicatif::{MultiProgress, ProgressBar};
+use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::experiment::{Experiment, Outcome, Verdict};
+use crate::others::{Disturbance, Others};
+use crate::progress::{self, Told};
+use crate::results::{Result as Ran, Results};
+use crate::run::Options;
+
+/// How many experiments go on side by side, of those that leave the processor idle.
+const AT_ONCE: usize = 3;
+
+/// How often one is run whose times or rates break the law on a machine that is disturbed.
+const ATTEMPTS: usize = 3;
+
+/// How often is looked how far they are.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How long a process that has told what came out may take to end.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Runs each experiment in a process of its own, which `command` makes for an experiment's name: one that
+/// calls [`run_as_part`](crate::run_as_part). Those that [leave the processor idle](Experiment::is_light) run
+/// side by side. One that takes longer than `longest` fails. One is run again that fails for nothing but times and rates
+/// while others take this machine's processors, or while it stands still; it is skipped if others never leave it alone.
+/// Also says whether somebody interrupted it (SIGINT, SIGTERM): what had not ended by then is skipped.
+///
+/// From now on this process is the parent of what its children leave.
+pub fn run_apart(
+    experiments: &[&'static dyn Experiment],
+    options: Options,
+    longest: Duration,
+    command: &dyn Fn(&'static str) -> io::Result<Command>,
+) -> (Results, bool) {
+    let interrupted = interruptions();
+    // Whose parent has gone is waited for here, and its time counts as ours. Without that it may be that of others.
+    let _ = nix::sys::prctl::set_child_subreaper(true);
+    let bars = MultiProgress::new();
+    let mut outcomes: Vec<Option<Outcome>> = vec![None; experiments.len()];
+    let mut waiting: Vec<usize> = Vec::new();
+    for (index, experiment) in experiments.iter().enumerate() {
+        if experiment.on().contains(&options.on) {
+            waiting.push(index);
+        } else {
+            outcomes[index] = Some(Outcome::skipped(experiment.why_not(options.on)));
+        }
+    }
+    let mut running: Vec<Part> = Vec::new();
+    let mut others = Others::new(experiments.len());
+    let mut before: Vec<Vec<Attempt>> = vec![Vec::new(); experiments.len()];
+    while !(waiting.is_empty() && running.is_empty()) {
+        if interrupted.load(Ordering::Relaxed) {
+            break;
+        }
+        let is_light = |index: usize| experiments[index].is_light(options.on);
+        loop {
+            let now: Vec<usize> = running.iter().map(|part: &Part| part.index).collect();
+            let Some(place) = next(&waiting, &now, &is_light) else {
+                break;
+            };
+            let index = waiting.remove(place);
+            others.begin(index, &groups(&running));
+            match Part::start(index, experiments[index], longest, command, &bars) {
+                Ok(part) => running.push(part),
+                Err(error) => {
+                    let why = format!("its process cannot be started: {error}");
+                    outcomes[index] = Some(Outcome::failed(why));
+                }
+            }
+        }
+        let asleep = Instant::now();
+        thread::sleep(LOOK);
+        others.was_late(asleep.elapsed().saturating_sub(LOOK));
+        let groups = groups(&running);
+        others.look(&groups);
+        running.retain_mut(|part| {
+            let Some(outcome) = part.look() else {
+                return true;
+            };
+            let index = part.index;
+            let disturbance = others.end(index, &groups);
+            let why = outcome.why.clone();
+            let judged = judge(outcome, disturbance, &before[index]);
+            let took = part.began.elapsed().as_secs();
+            let told = match &judged {
+                Some(outcome) => outcome.verdict.to_string(),
+                None => format!("fails on a machine that is disturbed, and is run again: {why}"),
+            };
+            bars.suspend(|| eprintln!("{}: {told} ({took} s)", part.name));
+            if judged.is_none() {
+                before[index].push(Attempt { why, disturbance });
+                waiting.push(index);
+            }
+            outcomes[index] = judged;
+            false
+        });
+    }
+    let was_interrupted = interrupted.load(Ordering::Relaxed);
+    // Those that still run are killed here.
+    drop(running);
+    let results = experiments
+        .iter()
+        .zip(outcomes.into_iter().zip(before))
+        .map(|(experiment, (outcome, before))| Ran {
+            experiment: *experiment,
+            outcome: outcome.unwrap_or_else(|| {
+                Outcome::skipped(format!("it was interrupted{}", told(&before)))
+            }),
+        });
+    (Results::new(options, results.collect()), was_interrupted)
+}
+
+/// A run that does not count: nothing but times or rates broke the law, on a machine that was disturbed.
+#[derive(Clone, Debug)]
+struct Attempt {
+    why: String,
+    disturbance: Disturbance,
+}
+
+/// What came out in the end, after runs that did not count; nothing if it is to be found out again. A machine that is
+/// disturbed breaks no law but those of times and rates, and so nothing else is looked at again: least of all a process
+/// that has died or hangs. Those are void if others disturbed each of the runs; halts that the machine makes by itself
+/// again and again are its own.
+fn judge(mut outcome: Outcome, disturbance: Disturbance, before: &[Attempt]) -> Option<Outcome> {
+    let is_by_time_alone = outcome.verdict == Verdict::Fails && outcome.is_by_time_alone;
+    let run = before.len() + 1;
+    if is_by_time_alone && disturbance.is_any() {
+        if run < ATTEMPTS {
+            return None;
+        }
+        let all = before.iter().map(|attempt| &attempt.disturbance);
+        let taken = all.chain([&disturbance]).map(Disturbance::by_others);
+        if let Some(taken) = taken.collect::<Option<Vec<f64>>>() {
+            let taken: Vec<String> = taken.iter().map(|taken| format!("{taken:.1}")).collect();
+            outcome.verdict = Verdict::Skipped;
+            outcome.why = format!(
+                "others took up to {} processors of this machine in its {run} runs, so that they prove nothing: {}",
+                taken.join(", "),
+                outcome.why
+            );
+        }
+    }
+    if !before.is_empty() {
+        let ordinal = ["1st", "2nd", "3rd"][before.len().min(ATTEMPTS - 1)];
+        outcome.why += &format!(
+            "; in the {ordinal} of at most {ATTEMPTS} runs{}",
+            told(before)
+        );
+    }
+    Some(outcome)
+}
+
+/// What runs that did not count found, and what disturbed them, to stand behind something else.
+fn told(before: &[Attempt]) -> String {
+    let one = |attempt: &Attempt| format!("{} ({})", attempt.why, attempt.disturbance);
+    match before {
+        [] => String::new(),
+        _ => format!(
+            "; before: {}",
+            before.iter().map(one).collect::<Vec<_>>().join(" | ")
+        ),
+    }
+}
+
+/// The groups of processes that are ours beside this process.
+fn groups(running: &[Part]) -> Vec<u32> {
+    running.iter().map(|part| part.child.id()).collect()
+}
+
+/// Which of those that wait may begin now, while others run: its place among them.
+fn next(waiting: &[usize], running: &[usize], is_light: &dyn Fn(usize) -> bool) -> Option<usize> {
+    if running.is_empty() {
+        return (!waiting.is_empty()).then_some(0);
+    }
+    let may = running.len() < AT_ONCE && running.iter().all(|&index| is_light(index));
+    let light = |&index: &usize| is_light(index);
+    may.then(|| waiting.iter().position(light)).flatten()
+}
+
+/// An experiment that runs in a process of its own. The process is killed when this is dropped, and what its
+/// networks leave is deleted.
+struct Part {
+    index: usize,
+    name: &'static str,
+    child: Child,
+    told: Receiver<Told>,
+    bar: ProgressBar,
+    began: Instant,
+    longest: Duration,
+}
+
+impl Part {
+    fn start(
+        index: usize,
+        experiment: &'static dyn Experiment,
+        longest: Duration,
+        command: &dyn Fn(&'static str) -> io::Result<Command>,
+        bars: &MultiProgress,
+    ) -> io::Result<Part> {
+        let name = experiment.name();
+        let mut child = command(name)?
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            // Ctrl-C is for this process alone, which then ends them in good order.
+            .process_group(0)
+            .spawn()?;
+        let (tell, told) = channel();
+        if let Some(output) = child.stdout.take() {
+            thread::spawn(move || {
+                // What is no line of ours a program on a host has printed.
+                let lines = BufReader::new(output).lines().map_while(Result::ok);
+                for told in lines.filter_map(|line| serde_json::from_str(&line).ok()) {
+                    if tell.send(told).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        let bar = bars.add(progress::bar());
+        progress::begin(&bar, name);
+        Ok(Part {
+            index,
+            name,
+            child,
+            told,
+            bar,
+            began: Instant::now(),
+            longest,
+        })
+    }
+
+    /// How it ended, if it has.
+    fn look(&mut self) -> Option<Outcome> {
+        // Before what it has told is read: nothing comes after its end.
+        let ended = self.child.try_wait();
+        for told in self.told.try_iter() {
+            match told {
+                Told::Ended(outcome) => {
+                    self.wait();
+                    return Some(*outcome);
+                }
+                told => progress::show(&self.bar, told),
+            }
+        }
+        let longest = self.longest.as_secs();
+        match ended {
+            Ok(Some(status)) => {
+                // The last lines may still be in the pipe, or in the thread that reads it.
+                let rest = self.told.recv_timeout(PATIENCE);
+                match rest {
+                    Ok(Told::Ended(outcome)) => Some(*outcome),
+                    Ok(_) => None,
+                    Err(_) => Some(Outcome::failed(format!(
+                        "its process ended ({status}) and did not say what came out"
+                    ))),
+                }
+            }
+            Ok(None) if self.began.elapsed() > self.longest => Some(Outcome::failed(format!(
+                "it did not end within {longest} s"
+            ))),
+            Ok(None) => None,
+            Err(error) => Some(Outcome::failed(format!("its process is lost: {error}"))),
+        }
+    }
+
+    /// Lets the process end by itself: it takes its networks down.
+    fn wait(&mut self) {
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end && matches!(self.child.try_wait(), Ok(None)) {
+            thread::sleep(LOOK / 5);
+        }
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+        // Programs that it started on hosts are of its group. One that has ended already leaves its number to
+        // no other before it is waited for.
+        let was_killed = matches!(self.child.try_wait(), Ok(None));
+        if let Ok(group) = i32::try_from(self.child.id()) {
+            if was_killed {
+                let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+            }
+            wait_for_rest(group, was_killed);
+        }
+        // What cannot be deleted now is the next one's to delete.
+        let _ = testbed::remote::sweep_inside();
+    }
+}
+
+/// Waits for what a group's first process has left to this one; where they were killed, until they have ended.
+fn wait_for_rest(group: i32, were_killed: bool) {
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end {
+        match waitpid(Pid::from_raw(-group), Some(WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::StillAlive) if were_killed => thread::sleep(LOOK / 5),
+            Ok(WaitStatus::StillAlive) | Err(_) => return,
+            Ok(_) => {}
+        }
+    }
+}
+
+/// Becomes true when somebody interrupts this process, which goes on.
+fn interruptions() -> Arc<AtomicBool> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&interrupted);
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        runtime.block_on(async {
+            let mut interrupt = signal(SignalKind::interrupt())?;
+            let mut terminate = signal(SignalKind::terminate())?;
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            told.store(true, Ordering::Relaxed);
+            Ok::<(), io::Error>(())
+        })
+    });
+    interrupted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checks::Checks;
+    use crate::context::Context;
+    use crate::experiment::{About, On};
+
+    /// An experiment that is a shell's script.
+    struct Script(&'static str);
+
+    impl Experiment for Script {
+        fn name(&self) -> &'static str {
+            self.0
+        }
+
+        fn source(&self) -> &'static str {
+            "none"
+        }
+
+        fn title(&self) -> &'static str {
+            "A script"
+        }
+
+        fn about(&self) -> About {
+            About {
+                topology: "None.",
+                runs: "A script.",
+                measures: "Nothing.",
+                law: "None.",
+                check: "None.",
+            }
+        }
+
+        fn on(&self) -> &'static [On] {
+            &[On::Net]
+        }
+
+        fn run(&self, _: On, _: &Context) -> anyhow::Result<Outcome> {
+            unreachable!("it runs in a process of its own")
+        }
+    }
+
+    fn run(scripts: &[&'static dyn Experiment], longest: Duration) -> Vec<Outcome> {
+        let options = Options {
+            on: On::Net,
+            seed: 1,
+            quick: true,
+        };
+        let command = |script| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            Ok(command)
+        };
+        let (results, interrupted) = run_apart(scripts, options, longest, &command);
+        assert!(!interrupted);
+        let outcomes = results.results().iter();
+        outcomes.map(|result| result.outcome.clone()).collect()
+    }
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn what_a_process_tells_is_what_came_out() {
+        static TELLS: Script = Script(
+            r#"echo '{"steps":2}'; echo 'something else'; echo '"done"'; echo '{"begin":"more"}'
+            echo '{"ended":{"verdict":"differs","why":"so","ours":{"a":1},"published":null,"tables":[],
+            "plots":[],"notes":["x"]}}' | tr -d '\n'; echo"#,
+        );
+        let outcomes = run(&[&TELLS], LONG);
+        assert_eq!(outcomes[0].verdict, Verdict::Differs);
+        assert_eq!(outcomes[0].why, "so");
+        assert_eq!(outcomes[0].ours, serde_json::json!({ "a": 1 }));
+        assert_eq!(outcomes[0].notes, ["x"]);
+    }
+
+    #[test]
+    fn one_that_hangs_fails_with_all_that_it_has_started_and_the_next_runs() {
+        static HANGS: Script = Script("sleep 1000 & echo $! >$FILE; wait");
+        static DIES: Script = Script("exit 3");
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let options = Options {
+            on: On::Net,
+            seed: 1,
+            quick: true,
+        };
+        let command = |script| {
+            let mut command = Command::new("sh");
+            command.env("FILE", file.path()).args(["-c", script]);
+            Ok(command)
+        };
+        let longest = Duration::from_secs(2);
+        let (results, _) = run_apart(&[&HANGS, &DIES], options, longest, &command);
+        let why = |index: usize| {
+            let outcome = &results.results()[index].outcome;
+            // However busy the machine is.
+            assert_eq!(outcome.verdict, Verdict::Fails);
+            outcome.why.as_str()
+        };
+        assert_eq!(why(0), "it did not end within 2 s");
+        assert!(
+            why(1).starts_with("its process ended (exit status: 3)"),
+            "{}",
+            why(1)
+        );
+        let sleeper = std::fs::read_to_string(file.path()).expect("its number");
+        // It has been waited for, too, so that its time is known to be ours.
+        let process = format!("/proc/{}", sleeper.trim());
+        assert!(!std::path::Path::new(&process).exists(), "{sleeper}");
+    }
+
+    fn late() -> Outcome {
+        let mut checks = Checks::new();
+        checks.law("time", 5.0, 0.0..=4.0, "ms");
+        Outcome::judged(checks)
+    }
+
+    fn disturbed(taken: f64, milliseconds: u64) -> Disturbance {
+        Disturbance::of(taken, Duration::from_millis(milliseconds))
+    }
+
+    fn attempts(disturbances: &[Disturbance]) -> Vec<Attempt> {
+        let attempt = |(number, disturbance): (usize, &Disturbance)| Attempt {
+            why: format!("so {number}"),
+            disturbance: *disturbance,
+        };
+        disturbances.iter().enumerate().map(attempt).collect()
+    }
+
+    #[test]
+    fn times_on_a_disturbed_machine_are_found_out_again() {
+        let (busy, still) = (disturbed(1.5, 0), disturbed(0.1, 30));
+        assert_eq!(judge(late(), Disturbance::default(), &[]), Some(late()));
+        for disturbance in [busy, still] {
+            assert_eq!(judge(late(), disturbance, &[]), None);
+            assert_eq!(judge(late(), disturbance, &attempts(&[still])), None);
+        }
+        let holds = Outcome {
+            verdict: Verdict::Holds,
+            ..late()
+        };
+        assert_eq!(judge(holds.clone(), busy, &[]), Some(holds.clone()));
+        let again = judge(holds, busy, &attempts(&[still])).expect("it holds");
+        assert_eq!(again.verdict, Verdict::Holds);
+        let told =
+            "; in the 2nd of at most 3 runs; before: so 0 (somebody was woken 30 ms too late)";
+        assert_eq!(again.why, late().why + told);
+    }
+
+    #[test]
+    fn only_others_in_each_run_make_it_void() {
+        let (busy, still) = (disturbed(1.5, 0), disturbed(0.1, 30));
+        let last = |now, before: &[Disturbance]| {
+            let outcome = judge(late(), now, &attempts(before)).expect("it is enough");
+            (outcome.verdict, outcome.why)
+        };
+        let (verdict, why) = last(busy, &[disturbed(0.75, 30), disturbed(2.0, 0)]);
+        assert_eq!(verdict, Verdict::Skipped);
+        let begin = format!(
+            "others took up to 0.8, 2.0, 1.5 processors of this machine in its 3 runs, so that they prove nothing: {}; \
+             in the 3rd of at most 3 runs; before: so 0 (",
+            late().why
+        );
+        assert!(why.starts_with(&begin), "{why}");
+        for (now, before) in [
+            (busy, [busy, still]),
+            (busy, [still, busy]),
+            (still, [busy, busy]),
+            (Disturbance::default(), [busy, busy]),
+        ] {
+            let (verdict, why) = last(now, &before);
+            assert_eq!(verdict, Verdict::Fails);
+            assert!(
+                why.starts_with(&late().why) && why.contains("before: so 0 ("),
+                "{why}"
+            );
+        }
+    }
+
+    #[test]
+    fn nothing_but_times_is_found_out_again() {
+        let busy = disturbed(1.5, 30);
+        let mut checks = Checks::new();
+        checks.law("time", 5.0, 0.0..=4.0, "ms");
+        checks.law("messages", 5.0, 4.0..=4.0, "messages");
+        for outcome in [
+            Outcome::judged(checks),
+            Outcome::failed("it died".to_owned()),
+        ] {
+            assert_eq!(judge(outcome.clone(), busy, &[]), Some(outcome.clone()));
+            let later = judge(outcome.clone(), busy, &attempts(&[busy, busy])).expect("it fails");
+            assert_eq!(later.verdict, Verdict::Fails);
+            assert!(later.why.starts_with(&outcome.why), "{}", later.why);
+        }
+    }
+
+    #[test]
+    fn whether_it_is_by_time_alone_is_told_by_its_process() {
+        let line = serde_json::to_string(&Told::Ended(Box::new(late()))).expect("JSON");
+        let told: Told = serde_json::from_str(&line).expect("what was written");
+        assert_eq!(told, Told::Ended(Box::new(late())));
+        assert!(late().is_by_time_alone);
+    }
+
+    #[test]
+    fn only_light_ones_run_side_by_side() {
+        let is_light = |index| index % 2 == 1;
+        assert_eq!(next(&[], &[], &is_light), None);
+        assert_eq!(next(&[2, 3], &[], &is_light), Some(0));
+        assert_eq!(next(&[3, 5], &[2], &is_light), None);
+        assert_eq!(next(&[2, 4, 5], &[1, 3], &is_light), Some(2));
+        assert_eq!(next(&[2, 4], &[1], &is_light), None);
+        assert_eq!(next(&[9], &[1, 3, 5], &is_light), None);
+    }
+}

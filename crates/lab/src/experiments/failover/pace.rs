@@ -1,0 +1,61 @@
+//! How long everything takes: as RFC 9260 section 16 has it, or in a hurry.
+
+use std::time::Duration;
+
+use sctp::EndpointConfig;
+
+use super::Rules;
+use super::net::LOOK;
+use crate::experiment::On;
+
+/// From one message to the next.
+pub(super) const INTERVAL: Duration = Duration::from_millis(20);
+
+/// The settings of an association, and how long its path is away.
+#[derive(Clone, Debug)]
+pub(super) struct Pace {
+    pub(super) config: EndpointConfig,
+    /// From the cut until the path is mended: long enough for it to be inactive.
+    pub(super) outage: Duration,
+    /// And from then until the end: long enough for it to be found mended.
+    pub(super) after: Duration,
+    /// How exactly times are kept.
+    pub(super) granularity: Duration,
+}
+
+/// In a hurry on real hosts all timers run so many times faster.
+const HURRY: u32 = 5;
+
+impl Pace {
+    pub(super) fn of(rules: &Rules, on: On, quick: bool) -> Pace {
+        let hurry = if on == On::Net && quick { HURRY } else { 1 };
+        let usual = EndpointConfig::default();
+        let config = EndpointConfig {
+            potentially_failed: rules.quick,
+            path_mtu_discovery: false,
+            rto_initial: usual.rto_initial / hurry,
+            rto_min: usual.rto_min / hurry,
+            rto_max: usual.rto_max / hurry,
+            hb_interval: usual.hb_interval / hurry,
+            sack_delay: usual.sack_delay / hurry,
+            ..usual
+        };
+        // The path is inactive after 63 s, and back within HB.interval and one and a half RTO.Max.
+        let (outage, after) = if hurry == 1 { (150, 150) } else { (80, 130) };
+        Pace {
+            config,
+            outage: Duration::from_secs(outage) / hurry,
+            after: Duration::from_secs(after) / hurry,
+            // An engine counts milliseconds.
+            granularity: Duration::from_millis(5),
+        }
+    }
+
+    /// Times as a machine keeps them that is so late at most: the timer of the association and the look at its
+    /// error counter are each woken by a clock that ticks.
+    pub(super) fn on_machine(&mut self, late: Duration) {
+        /// Of tokio's timers.
+        const TICK: Duration = Duration::from_millis(1);
+        self.granularity = 2 * (TICK + late) + LOOK;
+    }
+}

@@ -1,0 +1,143 @@
+//! The page of all experiments of a run: verdicts, then each with its plots, tables and methods.
+
+use report::{Machine, Page, Provenance, Section};
+
+use crate::experiment::{On, Verdict};
+use crate::results::{Result as Ran, Results};
+use crate::run::Options;
+
+/// The page; `command` repeats it.
+pub(crate) fn page(results: &Results, command: &str) -> Page {
+    let options = results.options();
+    let mut page = Page::new("The transport experiments of the documents, repeated")
+        .paragraph(summary(results))
+        .paragraph(
+            "Holds: what the document found is found again. Differs: ours obeys the law of the RFC, \
+             but what the document found is not found on today's software or machines. Fails: ours \
+             breaks the law. Skipped: it could not be run here.",
+        )
+        .paragraph(match options.on {
+            On::Sim => {
+                "On simulated hosts and a virtual clock. SCTP is the engine that also runs on \
+                 sockets; TCP is smoltcp's with Reno, so nothing here says that SCTP is better than \
+                 the TCP of a kernel."
+            }
+            On::Net => {
+                "On real sockets in network namespaces of this machine, joined by the emulator. TCP \
+                 is the kernel's with Reno."
+            }
+        })
+        .section(Section::new("All").table(results.verdicts()));
+    for result in results.results() {
+        page = page.section(section(result, options));
+    }
+    page.provenance(Provenance {
+        program: format!("tandem {}", env!("CARGO_PKG_VERSION")),
+        machine: Machine::detect(),
+        command: command.to_owned(),
+        seed: options.seed,
+        parameters: vec![
+            ("on".to_owned(), options.on.to_string()),
+            ("quick".to_owned(), options.quick.to_string()),
+        ],
+    })
+}
+
+fn summary(results: &Results) -> String {
+    let count = |verdict| {
+        let all = results.results().iter();
+        all.filter(|result| result.outcome.verdict == verdict)
+            .count()
+    };
+    format!(
+        "Experiments: {}. Hold: {}, differ: {}, fail: {}, skipped: {}.",
+        results.results().len(),
+        count(Verdict::Holds),
+        count(Verdict::Differs),
+        count(Verdict::Fails),
+        count(Verdict::Skipped)
+    )
+}
+
+/// One experiment.
+fn section(result: &Ran, options: Options) -> Section {
+    let Ran {
+        experiment,
+        outcome,
+    } = result;
+    let heading = format!(
+        "{}: {} (document {})",
+        experiment.name(),
+        experiment.title(),
+        experiment.source()
+    );
+    let mut section = Section::new(heading).paragraph(format!(
+        "{}: {}.",
+        capitalised(&outcome.verdict.to_string()),
+        outcome.why
+    ));
+    for plot in &outcome.plots {
+        section = section.plot(plot.clone());
+    }
+    for table in &outcome.tables {
+        section = section.table(table.clone());
+    }
+    for note in &outcome.notes {
+        section = section.paragraph(note);
+    }
+    let about = experiment.about();
+    for (name, text) in [
+        ("Topology", about.topology),
+        ("What runs", about.runs),
+        ("What is measured", about.measures),
+        ("Law", about.law),
+        ("Check", about.check),
+    ] {
+        section = section.paragraph(format!("{name}. {text}"));
+    }
+    section.paragraph(format!(
+        "To repeat it alone: {}",
+        repeats(experiment.name(), options)
+    ))
+}
+
+/// The command that runs one experiment alone as it was run here.
+fn repeats(name: &str, options: Options) -> String {
+    let Options { on, seed, quick } = options;
+    let quick = if quick { " --quick" } else { "" };
+    format!("tandem lab run {name} --on {on} --seed {seed}{quick}")
+}
+
+fn capitalised(word: &str) -> String {
+    let mut characters = word.chars();
+    characters.next().map_or_else(String::new, |first| {
+        first.to_ascii_uppercase().to_string() + characters.as_str()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_repeats_what_was_run() {
+        let quick = Options {
+            on: On::Sim,
+            seed: 7,
+            quick: true,
+        };
+        assert_eq!(
+            repeats("fairness", quick),
+            "tandem lab run fairness --on sim --seed 7 --quick"
+        );
+        let thorough = Options {
+            on: On::Net,
+            quick: false,
+            ..quick
+        };
+        assert_eq!(
+            repeats("fairness", thorough),
+            "tandem lab run fairness --on net --seed 7"
+        );
+    }
+}

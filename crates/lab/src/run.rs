@@ -1,0 +1,191 @@
+//! Runs experiments one after the other.
+
+use std::path::Path;
+
+use nix::sys::signal::Signal;
+
+use crate::context::Context;
+use crate::experiment::{Experiment, On, Outcome};
+use crate::progress::{self, Progress, Told};
+use crate::results::{Result as Ran, Results};
+use crate::two_hosts::try_hosts;
+
+/// What to run, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// On what.
+    pub on: On,
+    /// Decides everything that is random.
+    pub seed: u64,
+    /// Fewer points and shorter runs.
+    pub quick: bool,
+}
+
+/// Runs experiments, in the order given. One that breaks down fails, and the others go on. Where there
+/// can be no network for [`On::Net`], all are skipped.
+///
+/// For [`On::Net`] without being root the process must have a single thread: it moves into a user
+/// namespace of its own.
+pub fn run(experiments: &[&'static dyn Experiment], options: Options) -> Results {
+    let network = network(options);
+    let results = experiments.iter().map(|experiment| {
+        let bar = progress::bar();
+        progress::begin(&bar, experiment.name());
+        let progress = Progress::Bar(bar.clone());
+        let outcome = run_one(*experiment, options, &network, progress, None);
+        bar.finish_and_clear();
+        Ran {
+            experiment: *experiment,
+            outcome,
+        }
+    });
+    Results::new(options, results.collect())
+}
+
+/// Runs an experiment as the process that [`run_apart`](crate::run_apart) has started for it: what it tells goes
+/// to the standard output. It ends when the process that has started it does. `program` is `tandem`: servers run
+/// as it whose memory and processor time are looked at.
+pub fn run_as_part(experiment: &'static dyn Experiment, options: Options, program: &Path) {
+    // Whoever started it is there: without him nobody reads what it tells, and it goes on until its end.
+    let _ = nix::sys::prctl::set_pdeathsig(Signal::SIGKILL);
+    let network = network(options);
+    let outcome = run_one(
+        experiment,
+        options,
+        &network,
+        Progress::Lines,
+        Some(program),
+    );
+    Progress::Lines.tell(Told::Ended(Box::new(outcome)));
+}
+
+/// Whether there can be networks, if there have to be.
+fn network(options: Options) -> anyhow::Result<()> {
+    match options.on {
+        On::Sim => Ok(()),
+        On::Net => try_network(options.seed),
+    }
+}
+
+/// Finds out whether networks of namespaces can be had, and their kernel's settings be changed.
+fn try_network(seed: u64) -> anyhow::Result<()> {
+    testbed::become_root()?;
+    try_hosts(seed)
+}
+
+fn run_one(
+    experiment: &'static dyn Experiment,
+    options: Options,
+    network: &anyhow::Result<()>,
+    progress: Progress,
+    program: Option<&Path>,
+) -> Outcome {
+    let Options { on, seed, quick } = options;
+    if !experiment.on().contains(&on) {
+        return Outcome::skipped(experiment.why_not(on));
+    }
+    if let Err(why) = network {
+        return Outcome::skipped(format!("there can be no network here: {why:#}"));
+    }
+    let context = Context::new(experiment.name(), seed, quick, progress).with_program(program);
+    let outcome = experiment.run(on, &context);
+    let mut outcome =
+        outcome.unwrap_or_else(|error| Outcome::failed(format!("it broke down: {error:#}")));
+    outcome.notes.append(&mut context.take_notes());
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checks::Checks;
+    use crate::experiment::{About, Verdict};
+
+    struct Sample;
+
+    impl Experiment for Sample {
+        fn name(&self) -> &'static str {
+            "sample"
+        }
+
+        fn source(&self) -> &'static str {
+            "none"
+        }
+
+        fn title(&self) -> &'static str {
+            "A sample"
+        }
+
+        fn about(&self) -> About {
+            About {
+                topology: "None.",
+                runs: "Nothing.",
+                measures: "Nothing.",
+                law: "None.",
+                check: "None.",
+            }
+        }
+
+        fn on(&self) -> &'static [On] {
+            &[On::Sim]
+        }
+
+        fn run(&self, _: On, context: &Context) -> anyhow::Result<Outcome> {
+            context.note("something was refused".to_owned());
+            anyhow::ensure!(context.seed() != 13, "thirteen");
+            let mut checks = Checks::new();
+            checks.law("seed", context.seed() as f64, 0.0..=9.0, "");
+            Ok(Outcome::judged(checks).ours(serde_json::json!({ "seed": context.seed() })))
+        }
+    }
+
+    fn verdict(on: On, seed: u64) -> (Verdict, String) {
+        let options = Options {
+            on,
+            seed,
+            quick: true,
+        };
+        let results = run(&[&Sample], options);
+        let outcome = &results.results()[0].outcome;
+        if on == On::Sim {
+            assert_eq!(outcome.notes, ["something was refused"]);
+        }
+        (outcome.verdict, outcome.why.clone())
+    }
+
+    #[test]
+    fn each_way_to_end_has_its_verdict() {
+        assert_eq!(verdict(On::Sim, 1).0, Verdict::Holds);
+        assert_eq!(verdict(On::Sim, 10).0, Verdict::Fails);
+        assert_eq!(
+            verdict(On::Sim, 13),
+            (Verdict::Fails, "it broke down: thirteen".to_owned())
+        );
+        assert_eq!(verdict(On::Net, 1).0, Verdict::Skipped);
+    }
+
+    #[test]
+    fn the_json_has_the_members_that_programs_read() {
+        let options = Options {
+            on: On::Sim,
+            seed: 3,
+            quick: true,
+        };
+        let results = run(&[&Sample], options);
+        let json: serde_json::Value = serde_json::from_str(&results.to_json().unwrap()).unwrap();
+        let expected = serde_json::json!([{
+            "name": "sample", "source": "none", "on": "sim", "verdict": "holds",
+            "why": "the law holds", "ours": { "seed": 3 }, "published": null,
+        }]);
+        assert_eq!(json, expected);
+        assert!(!results.any_failed());
+        let failed = run(
+            &[&Sample],
+            Options {
+                seed: 99,
+                ..options
+            },
+        );
+        assert!(failed.any_failed());
+    }
+}

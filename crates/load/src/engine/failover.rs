@@ -1,0 +1,83 @@
+//! The second next hop: where a request goes whose first one does not answer (RFC 3263 section 4.3).
+
+use super::Engine;
+use super::config::ConnectionId;
+use super::run::{Cancel, State};
+use super::steps::Turn;
+use crate::record::Side;
+use crate::script::{Script, Step};
+
+impl Engine {
+    /// Names the connection by which requests outside of dialogs go that nobody has answered on another one, or
+    /// that were answered 503 there, or for which that is not open (RFC 3263 section 4.3). Answers and all that
+    /// follows in their dialogs go that way, too.
+    pub fn set_alternative(&mut self, id: ConnectionId, alternative: ConnectionId) {
+        self.connections.set_alternative(id, alternative);
+    }
+
+    /// Sends a request of a run once more by the other connection, where there is one: as a transaction of its own
+    /// (RFC 3263 section 4.3). Returns whether it is sent.
+    pub(super) fn fail_over(
+        &mut self,
+        script: &Script,
+        index: u32,
+        is_invite: bool,
+        turn: &Turn<'_>,
+    ) -> bool {
+        let Some(run) = self.runs.get(index) else {
+            return false;
+        };
+        let client = if is_invite { &run.invite } else { &run.other };
+        let number = client.step;
+        let Some(Step::Send(send)) = script.step(number) else {
+            return false;
+        };
+        let is_outside = run.side == Side::Caller
+            && run.state != State::Lingering
+            && client.cancel == Cancel::No
+            && !run.dialog.is_confirmed
+            && (is_invite || run.dialog.remote_tag.is_empty());
+        let alternative = self.connections.alternative(run.connection);
+        let Some(alternative) = alternative.filter(|_| is_outside) else {
+            return false;
+        };
+        self.unlist(index);
+        if let Some(run) = self.runs.get_mut(index) {
+            run.connection = alternative;
+            run.dialog.forget_peer();
+        }
+        self.list(index);
+        self.counters.failovers += 1;
+        self.send_instead(script, index, (number, send), turn, false);
+        true
+    }
+
+    /// The connection of a run is lost, on which it waits for answers: what it has asked is asked on the other one,
+    /// where there is one. Returns whether it is.
+    pub(super) fn fail_over_lost(
+        &mut self,
+        script: &Script,
+        index: u32,
+        is_invite: bool,
+        turn: &Turn<'_>,
+    ) -> bool {
+        let is_sent = self.fail_over(script, index, is_invite, turn);
+        if is_sent {
+            self.wait_anew(script, index, turn);
+        }
+        is_sent
+    }
+
+    /// A script that waits for the answer to a request which has been sent elsewhere waits as long as before.
+    pub(super) fn wait_anew(&mut self, script: &Script, index: u32, turn: &Turn<'_>) {
+        let Some(run) = self.runs.get_mut(index) else {
+            return;
+        };
+        if run.state == State::Expecting
+            && let Some(Step::Expect(expect)) = script.step(run.step)
+            && let Some(timeout) = expect.timeout
+        {
+            run.wait_until = turn.moment.now.after(timeout);
+        }
+    }
+}

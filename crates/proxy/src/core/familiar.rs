@@ -1,0 +1,213 @@
+//! REGISTERs as most are, read at a glance.
+//!
+//! Nearly all REGISTERs that a registrar is sent have the same Request-URI, addresses of record that differ in
+//! the user alone, and one contact without parameters. What a Request-URI and a domain lead to is found out by
+//! the rules (in `requests` and `registrar`) once, and known again by how it is written. What is not as here
+//! in any respect goes the long way, and so does whatever is to be refused.
+//!
+//! There is one place each for a Request-URI and for a domain, with the listener that they came to: where REGISTERs for
+//! several domains, or at several listeners, come by turns, each takes the place of the other and goes the long way.
+//! Where REGISTERs are to be authenticated, all find their registrar the long way.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use sip::{Flow, Message, Method, Name, Uri};
+
+use super::binding::AddressOfRecord;
+use super::proxy::Proxy;
+use super::registrar::{MALFORMED_INTERVAL, MAXIMUM_STORED_LENGTH, Registration, is_first_hop};
+use super::update::{Change, ContactChange};
+
+/// What was found out of REGISTERs that went the long way.
+#[derive(Debug, Default)]
+pub(super) struct Familiar {
+    registrar: Option<Registrar>,
+    domain: Option<Domain>,
+}
+
+/// A Request-URI that leads to the registrar, whatever else a REGISTER says.
+#[derive(Debug)]
+struct Registrar {
+    uri: Box<str>,
+    /// Our address that it came to, which the meaning of a URI depends on.
+    local: SocketAddr,
+}
+
+/// A domain of ours, as it stands in To.
+#[derive(Debug)]
+struct Domain {
+    /// What follows the user: the sign between them, the rest of the URI, and the bracket behind it.
+    behind_user: Box<[u8]>,
+    local: SocketAddr,
+    /// What follows the user in an address of record: the sign and the name of the domain.
+    name: Box<str>,
+}
+
+impl Familiar {
+    /// The address of record that a To stands for.
+    fn address_of_record(&self, to: &[u8], local: SocketAddr) -> Option<AddressOfRecord> {
+        let domain = self
+            .domain
+            .as_ref()
+            .filter(|domain| domain.local == local)?;
+        let bracketed = to.strip_prefix(PREFIX)?;
+        let user = bracketed.strip_suffix(&*domain.behind_user)?;
+        let user = std::str::from_utf8(user)
+            .ok()
+            .filter(|_| is_plain_user(user))?;
+        AddressOfRecord::of_parts(user, &domain.name)
+    }
+
+    /// Takes notice of the address of record that a To was found to stand for.
+    fn note_domain(&mut self, to: &[u8], local: SocketAddr, address: &AddressOfRecord) {
+        let user = address.user();
+        let behind_user = to
+            .strip_prefix(PREFIX)
+            .and_then(|bracketed| bracketed.strip_prefix(user.as_bytes()));
+        // Brackets at both ends, and nothing behind the second.
+        let Some(behind_user @ [b'@', uri @ .., b'>']) = behind_user else {
+            return;
+        };
+        if is_plain_user(user.as_bytes()) && !uri.contains(&b'>') {
+            self.domain = Some(Domain {
+                behind_user: behind_user.into(),
+                local,
+                name: address.as_str()[user.len()..].into(),
+            });
+        }
+    }
+}
+
+/// What a plain address begins with.
+const PREFIX: &[u8] = b"<sip:";
+
+/// Whether a user is written without escapes, a password, and whatever else could be read in two ways.
+fn is_plain_user(user: &[u8]) -> bool {
+    let is_plain = |octet: &u8| octet.is_ascii_alphanumeric() || b"-_.+*".contains(octet);
+    !user.is_empty() && user.iter().all(is_plain)
+}
+
+/// The URI of a Contact field with one value that has no parameters but `expires`, and that in seconds. The value has
+/// been [validated](Message::validate).
+fn plain_contact(value: &[u8]) -> Option<(&str, Option<u32>)> {
+    let end = memchr::memchr(b'>', value)?;
+    let (bracketed, behind) = value.split_at(end);
+    let uri = bracketed.strip_prefix(b"<")?;
+    let is_plain = |octet: &u8| {
+        octet.is_ascii_graphic() && !matches!(octet, b'<' | b'"' | b',' | b'%' | b'\\')
+    };
+    if !uri.starts_with(b"sip:") || !uri.iter().all(is_plain) {
+        return None;
+    }
+    let expires = match behind {
+        b">" => None,
+        _ => {
+            let digits = behind.strip_prefix(b">;expires=")?;
+            let is_number = digits.iter().all(u8::is_ascii_digit);
+            let digits = std::str::from_utf8(digits).ok().filter(|_| is_number)?;
+            Some(digits.parse().ok()?)
+        }
+    };
+    Some((std::str::from_utf8(uri).ok()?, expires))
+}
+
+impl Proxy {
+    /// Whether a request is a REGISTER that leads to the registrar, and nothing about it has to be looked at
+    /// closer: `bound` would find the same.
+    pub(super) fn is_familiar(&self, request: &Message, arrival: &Flow) -> bool {
+        const LOOKED_AT: [Name<'static>; 3] = [Name::Route, Name::ProxyRequire, Name::MaxBreadth];
+        let Some(registrar) = &self.familiar.registrar else {
+            return false;
+        };
+        request.method() == Some(&Method::Register)
+            && registrar.local == arrival.local
+            && request.request_uri() == Some(&*registrar.uri)
+            && self.policy.routing.routes.is_empty()
+            && !LOOKED_AT.iter().any(|name| request.contains(*name))
+            && request.max_forwards().is_none_or(|hops| hops > 0)
+            // It has not been here before (RFC 5393 section 4.2).
+            && is_first_hop(request)
+            && request
+                .top_via()
+                .is_some_and(|via| !self.identity.is_own_sent_by(via.host(), via.port()))
+    }
+
+    /// Takes notice that a request without a Route was found to be for the registrar.
+    pub(super) fn note_registrar(&mut self, request: &Message, arrival: &Flow) {
+        let Some(text) = request.request_uri() else {
+            return;
+        };
+        // Where these are, it is not the URI alone that decides.
+        let is_led = |uri: &str| match Uri::parse(uri) {
+            Ok(Uri::Sip(uri)) => {
+                uri.parameters().contains("lr") || uri.parameters().contains("maddr")
+            }
+            _ => true,
+        };
+        if self.policy.routing.routes.is_empty() && !is_led(text) {
+            self.familiar.registrar = Some(Registrar {
+                uri: text.into(),
+                local: arrival.local,
+            });
+        }
+    }
+
+    /// Reads a REGISTER to a domain of ours. `None` where that takes more than a glance.
+    pub(super) fn read_familiar(
+        &self,
+        request: &Message,
+        flow: &Flow,
+        now: Instant,
+    ) -> Option<Registration> {
+        if request.contains(Name::Require) || request.contains(Name::Path) {
+            return None;
+        }
+        let mut contacts = request.headers(Name::Contact);
+        let (uri, expires) = plain_contact(contacts.next()?)?;
+        let registrar = &self.registrar;
+        if contacts.next().is_some()
+            || uri.len() > MAXIMUM_STORED_LENGTH
+            || registrar.maximum_bindings == 0
+        {
+            return None;
+        }
+        let expires = expires.or_else(|| {
+            let is_said = request.contains(Name::Expires);
+            is_said.then(|| request.expires().unwrap_or(MALFORMED_INTERVAL))
+        });
+        let to = request.header_bytes(Name::To)?;
+        let address = self.familiar.address_of_record(to, flow.local)?;
+        let change = ContactChange {
+            uri: uri.into(),
+            parameters: Box::default(),
+            q: 1000,
+            instance: None,
+            reg_id: None,
+            lifetime: registrar.granted(expires).ok()?,
+        };
+        let change = Change::Contacts(vec![change]);
+        let flow = is_first_hop(request).then_some(*flow);
+        let update = registrar.update(request, flow, now, (change, "", 0));
+        Some(Registration {
+            address,
+            update: Some(update.ok()?),
+            is_outbound: false,
+        })
+    }
+
+    /// Takes notice of what a REGISTER was found to ask for.
+    pub(super) fn note_domain(
+        &mut self,
+        request: &Message,
+        flow: &Flow,
+        address: &AddressOfRecord,
+    ) {
+        if let Some(to) = request.header_bytes(Name::To) {
+            self.familiar.note_domain(to, flow.local, address);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,235 @@
+//! What is read at a glance is what the long way finds.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::sample::select;
+use rand::SeedableRng;
+use rand_chacha::ChaCha12Rng;
+use sip::{ConnectionId, Transport};
+
+use super::super::query::{Answer, Query};
+use super::super::{Config, Domain, Listener};
+use super::*;
+
+const LOCALS: [&str; 2] = ["192.0.2.1:5060", "198.51.100.1:5070"];
+
+fn proxy() -> Proxy {
+    let listeners = LOCALS.map(|address| Listener {
+        transport: Transport::Udp,
+        address: address.parse().expect("an address"),
+    });
+    let config = Config {
+        listeners: listeners.into(),
+        domains: vec![
+            Domain {
+                name: "example.com".parse().expect("a name"),
+                aliases: vec!["192.0.2.1".parse().expect("an address")],
+            },
+            Domain {
+                name: "example.org:5070".parse().expect("a name"),
+                aliases: Vec::new(),
+            },
+        ],
+        ..Config::default()
+    };
+    Proxy::new(config, ChaCha12Rng::seed_from_u64(1))
+}
+
+/// A REGISTER of such parts.
+#[derive(Clone, Debug)]
+struct Parts {
+    uri: &'static str,
+    via: &'static str,
+    to: (&'static str, &'static str),
+    contact: &'static str,
+    more: &'static str,
+    local: &'static str,
+}
+
+const PLAIN: Parts = Parts {
+    uri: "sip:example.com",
+    via: "SIP/2.0/UDP 203.0.113.9:5062",
+    to: ("alice", "@example.com>"),
+    contact: "<sip:alice@203.0.113.9:5062>",
+    more: "Expires: 600",
+    local: LOCALS[0],
+};
+
+fn parts() -> impl Strategy<Value = Parts> {
+    let uris = select(vec![
+        "sip:example.com",
+        "sip:192.0.2.1:5060",
+        "sip:example.org:5070",
+        "sip:example.org",
+        "sip:example.com;lr",
+        "sip:example.com;maddr=192.0.2.1",
+        "sip:example.com;transport=tcp",
+        "sips:example.com",
+        "sip:elsewhere.example",
+        "tel:+1",
+    ]);
+    let vias = select(vec![
+        "SIP/2.0/UDP 203.0.113.9:5062",
+        "SIP/2.0/UDP 192.0.2.1:5060",
+        "SIP/2.0/UDP 203.0.113.9;rport, SIP/2.0/UDP 203.0.113.10",
+        "SIP/2.0/UDP phone.example;rport",
+    ]);
+    let users = select(vec![
+        "alice", "bob", "%61lice", "a:secret", "", "a;b", "a@b", "+1-2", "a b", "\u{fc}",
+    ]);
+    let hosts = select(vec![
+        "@example.com>",
+        "@192.0.2.1:5060>",
+        "@example.org:5070>",
+        "@example.org>",
+        "@EXAMPLE.com>",
+        "@elsewhere.example>",
+        "@example.com>;tag=1",
+        "@example.com;transport=udp>",
+        ">",
+    ]);
+    let contacts = select(vec![
+        "<sip:alice@203.0.113.9:5062>",
+        "<sip:alice@203.0.113.9:5062>;expires=70",
+        "<sip:alice@203.0.113.9:5062>;expires=7",
+        "<sip:alice@203.0.113.9:5062>;expires=99999999999",
+        "<sip:alice@203.0.113.9:5062>;expires=",
+        "<sip:alice@203.0.113.9:5062>;q=0.5",
+        "<sip:alice@203.0.113.9:5062;ob>;reg-id=1;+sip.instance=\"<urn:uuid:1>\"",
+        "<sip:a@192.0.2.9>, <sip:b@192.0.2.9>",
+        "<sip:a,b@192.0.2.9>",
+        "\"A\" <sip:a@192.0.2.9>",
+        "sip:a@192.0.2.9",
+        "<tel:+1>",
+        "<sips:a@192.0.2.9>",
+        "<sip:a@192.0.2.9?x=y>",
+        "<sip:%61@192.0.2.9>",
+        "*",
+        "",
+    ]);
+    let more = select(vec![
+        "Expires: 600",
+        "Expires: 0",
+        "Expires: 10",
+        "Expires: soon",
+        "User-Agent: Phone",
+        "Require: path",
+        "Require: x",
+        "Proxy-Require: x",
+        // Not `gruu`: what is in temporary ones is drawn at random.
+        "Supported: outbound, path",
+        "Path: <sip:p.example;lr>",
+        "Max-Breadth: 0",
+        "Max-Forwards: 0",
+        "Route: <sip:192.0.2.1;lr>",
+        "Route: <sip:elsewhere.example;lr>",
+        "Contact: <sip:c@192.0.2.9>",
+        "P-Asserted-Identity: <sip:a@example.com>",
+    ]);
+    // Nearly all parts are those of most REGISTERs: else none would be read at a glance.
+    let or = |plain: &'static str, others: proptest::sample::Select<&'static str>| prop_oneof![3 => Just(plain), 1 => others];
+    let to = (or(PLAIN.to.0, users), or(PLAIN.to.1, hosts));
+    let local = or(PLAIN.local, select(LOCALS.to_vec()));
+    let rest = (or(PLAIN.contact, contacts), or(PLAIN.more, more), local);
+    (or(PLAIN.uri, uris), or(PLAIN.via, vias), to, rest).prop_map(
+        |(uri, via, to, (contact, more, local))| Parts {
+            uri,
+            via,
+            to,
+            contact,
+            more,
+            local,
+        },
+    )
+}
+
+/// What a proxy asks its store, and what it sends when that has answered.
+fn outcome(
+    proxy: &mut Proxy,
+    now: Instant,
+    number: usize,
+    parts: &Parts,
+) -> (Vec<Query>, Vec<String>) {
+    let Parts {
+        uri,
+        via,
+        to: (user, host),
+        contact,
+        more,
+        local,
+    } = parts;
+    let text = format!(
+        "REGISTER {uri} SIP/2.0\r\nVia: {via};branch=z9hG4bK{number}\r\nFrom: <sip:x@example.com>;tag=1\r\n\
+         To: <sip:{user}{host}\r\nCall-ID: {number}\r\nCSeq: 1 REGISTER\r\nContact: {contact}\r\n{more}\r\n\
+         Content-Length: 0\r\n\r\n"
+    );
+    let flow = Flow {
+        transport: Transport::Udp,
+        local: local.parse().expect("an address"),
+        remote: "203.0.113.9:5062".parse().expect("an address"),
+        connection: ConnectionId(0),
+        stream: 0,
+    };
+    let message = Message::read(text.into_bytes().into()).expect("a message");
+    proxy.handle_message(now, flow, message);
+    let mut queries = Vec::new();
+    while let Some((id, mut query)) = proxy.poll_query() {
+        let answer = match &mut query {
+            Query::Update(_, update) => {
+                // Drawn at random, and for instances alone.
+                update.new_gruus = 0;
+                match update.apply(&[]) {
+                    Ok(bindings) => Answer::Bindings(bindings.into()),
+                    Err(error) => Answer::Refused(error),
+                }
+            }
+            _ => Answer::Unknown,
+        };
+        queries.push(query);
+        proxy.handle_answer(now, id, answer);
+    }
+    let sent = std::iter::from_fn(|| proxy.poll_transmit());
+    let sent = sent.map(|transmit| String::from_utf8_lossy(&transmit.payload).into_owned());
+    (queries, sent.collect())
+}
+
+proptest! {
+    /// A proxy that has seen other REGISTERs does with each what one does that sees it first.
+    #[test]
+    fn what_is_familiar_is_what_the_long_way_finds(
+        all in proptest::collection::vec(parts(), 1..8),
+    ) {
+        let now = Instant::now();
+        let mut experienced = proxy();
+        for (number, parts) in all.iter().enumerate() {
+            let later = now + Duration::from_millis(number as u64);
+            let expected = outcome(&mut proxy(), later, number, parts);
+            prop_assert_eq!(outcome(&mut experienced, later, number, parts), expected, "{:?}", parts);
+        }
+    }
+}
+
+#[test]
+fn most_are_familiar_from_the_second_on() {
+    let now = Instant::now();
+    let mut proxy = proxy();
+    let is_known = |proxy: &Proxy| {
+        let Familiar { registrar, domain } = &proxy.familiar;
+        (registrar.is_some(), domain.is_some())
+    };
+    assert_eq!(is_known(&proxy), (false, false));
+    for number in 0..2 {
+        let (queries, sent) = outcome(&mut proxy, now, number, &PLAIN);
+        assert_eq!((queries.len(), sent.len()), (1, 1));
+        assert_eq!(is_known(&proxy), (true, true));
+    }
+    let to = b"<sip:bob@example.com>";
+    let local = PLAIN.local.parse().expect("an address");
+    let bob = proxy.familiar.address_of_record(to, local).expect("known");
+    assert_eq!(bob.as_str(), "bob@example.com");
+    // Settings may say otherwise from now on.
+    let policy = proxy.policy.clone();
+    proxy.set_policy(now, policy);
+    assert_eq!(is_known(&proxy), (false, false));
+}

@@ -1,0 +1,148 @@
+//! Refusing: what is done for a request for which nothing is to be done, which has to cost next to nothing.
+//!
+//! While there is too much to do, most of what comes are requests to be refused and the ACKs to their refusals. If each of
+//! them took as long as a request that is served, no time would be left for these. So they are seen at a glance, from
+//! their octets; what is not refused is read after that, as always.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use sip::transaction::note_source;
+use sip::{Flow, Glance, Message, Method, Name, Violation};
+
+use super::Proxy;
+use super::overload::{Admission, Judged, Surroundings};
+use super::rejection::Rejection;
+
+/// What a request is refused with for which there is no time (RFC 3261 section 21.5.4).
+const OVERLOADED: Violation = Violation {
+    status: 503,
+    reason: "Service Unavailable",
+};
+
+impl Proxy {
+    /// Whether requests are being refused, so that [`accept_octets`](Proxy::accept_octets) is worth its while.
+    pub fn is_refusing(&self, now: Instant) -> bool {
+        self.defence.may_be_acknowledged(now)
+    }
+
+    /// [`accept_message`](Proxy::accept_message) for a message that nobody has read yet: an INVITE or an ACK that came as
+    /// a datagram, and is likely to be refused.
+    pub fn accept_octets(&mut self, now: Instant, waited: Duration, flow: Flow, octets: Bytes) {
+        // Who is dropped for what else his requests say is found out by reading it.
+        let drops = &self.policy.routing.drop;
+        let glance = match drops.user_agents.is_empty() {
+            true => Glance::of(&octets),
+            false => None,
+        };
+        let mut admission = None;
+        if let Some(request) = glance {
+            if drops.has_address(flow.remote.ip()) {
+                self.statistics.dropped_addresses += 1;
+                return;
+            }
+            self.defence.note_waited(now, waited);
+            let judged = self.judge(now, waited, &flow, &request);
+            let is_served = match judged {
+                Admission::Ignore => false,
+                Admission::Refuse if !self.transactions.knows_at_a_glance(&request) => {
+                    self.refuse_at_a_glance(flow, &request);
+                    false
+                }
+                Admission::Refuse | Admission::Admit => !self.is_for_nobody(now, &request),
+            };
+            if !is_served {
+                return;
+            }
+            admission = Some(judged);
+        }
+        match (Message::read_or_return(octets), admission) {
+            (Ok(message), Some(admission)) => self.accept_judged(now, flow, message, admission),
+            (Ok(message), None) => self.accept_message(now, waited, flow, message),
+            (Err((_, octets)), _) => self.handle_malformed(now, flow, octets),
+        }
+    }
+
+    /// Judges a request by itself and by what is known besides.
+    pub(super) fn judge(
+        &mut self,
+        now: Instant,
+        waited: Duration,
+        flow: &Flow,
+        request: &impl Judged,
+    ) -> Admission {
+        let around = Surroundings {
+            from: flow.remote.ip(),
+            is_trusted: self.is_trusted(flow),
+            registers_are_challenged: self.policy.authentication.register,
+            waited,
+            transactions: (
+                self.transactions.server_transactions(),
+                self.transaction_config.max_transactions,
+            ),
+        };
+        self.defence.judge(now, request, &around)
+    }
+
+    /// Refuses a request for which nothing is to be done, and makes no transaction of it. It may break
+    /// any rule: nobody has looked.
+    pub(super) fn refuse_statelessly(&mut self, now: Instant, flow: Flow, mut request: Message) {
+        self.statistics.refused += 1;
+        note_source(&mut request, &flow);
+        let Some(mut response) = Message::rejection(&request, &OVERLOADED) else {
+            return;
+        };
+        response.push_back(Name::RetryAfter, self.retry_after());
+        let response = self.tagged(response);
+        self.transactions.respond_stateless(now, flow, response);
+    }
+
+    /// Whether a message is an ACK to a response that was sent without a transaction, to refuse a call:
+    /// it is for nobody.
+    pub(super) fn acknowledges_refusal(&mut self, now: Instant, message: &Message) -> bool {
+        if message.method() != Some(&Method::Ack) || !self.defence.may_be_acknowledged(now) {
+            return false;
+        }
+        self.has_our_tag(message) && !self.transactions.knows(message)
+    }
+
+    /// Answers a request for which there was no room among the transactions.
+    pub(super) fn answer_overloaded(&mut self, now: Instant, flow: Flow, request: &Message) {
+        self.statistics.refused += 1;
+        self.defence.note_refused(now);
+        let response = Rejection::overloaded()
+            .with(Name::RetryAfter, self.retry_after())
+            .response(request);
+        let response = self.tagged(response);
+        self.transactions.respond_stateless(now, flow, response);
+    }
+
+    /// [`refuse_statelessly`](Proxy::refuse_statelessly) for a request that was seen at a glance. It is no ACK: what
+    /// belongs to a dialog is never judged so.
+    fn refuse_at_a_glance(&mut self, flow: Flow, request: &Glance<'_>) {
+        self.statistics.refused += 1;
+        let tag = self.tag_of(Some(request.call_id()), Some(request.cseq_number()));
+        let fields = format!("Retry-After: {}\r\n", self.retry_after());
+        self.transactions
+            .refuse(flow, request, "503 Service Unavailable", &tag, &fields);
+    }
+
+    /// [`acknowledges_refusal`](Proxy::acknowledges_refusal) for a request that was seen at a glance.
+    fn is_for_nobody(&mut self, now: Instant, request: &Glance<'_>) -> bool {
+        if *request.method() != Method::Ack || !self.defence.may_be_acknowledged(now) {
+            return false;
+        }
+        let tag = request.to_tag().filter(|tag| tag.len() == OUR_TAG);
+        tag.is_some_and(|tag| {
+            tag == self.tag_of(Some(request.call_id()), Some(request.cseq_number()))
+        }) && !self.transactions.knows_at_a_glance(request)
+    }
+
+    /// After how many seconds a client that is refused may come back (RFC 3261 section 20.33).
+    fn retry_after(&self) -> String {
+        self.defence.retry_after().as_secs().max(1).to_string()
+    }
+}
+
+/// How long our tags are.
+pub(super) const OUR_TAG: usize = 16;

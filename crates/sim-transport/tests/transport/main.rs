@@ -1,0 +1,5 @@
+//! TCP on the virtual clock does what the laws say of it, and both transports bring what is sent.
+
+mod laws;
+mod promises;
+mod world;

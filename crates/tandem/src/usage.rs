@@ -1,0 +1,18 @@
+//! Arguments that make no sense together.
+
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+
+/// Ends the program with the reason and the usage of a command, which its names lead to: `["load", "calls"]`.
+pub(crate) fn error(names: &[&str], reason: &str) -> ! {
+    let mut program = crate::Arguments::command();
+    program.build();
+    let mut command = &mut program;
+    for name in names {
+        command = match command.find_subcommand_mut(name) {
+            Some(command) => command,
+            None => clap::Error::raw(ErrorKind::ValueValidation, reason).exit(),
+        };
+    }
+    command.error(ErrorKind::ValueValidation, reason).exit()
+}
