@@ -56,14 +56,19 @@ impl<R: Read> Input<R> {
     }
 
     /// Reads until so many octets are ready. False when the file ends before.
+    #[inline]
     pub(crate) fn fill(&mut self, octets: usize) -> io::Result<bool> {
-        if self.ready().len() < octets && !self.ended {
+        if self.end - self.start >= octets {
+            return Ok(true);
+        }
+        if !self.ended {
             self.read(octets)?;
         }
-        Ok(self.ready().len() >= octets)
+        Ok(self.end - self.start >= octets)
     }
 
     #[cold]
+    #[inline(never)]
     fn read(&mut self, octets: usize) -> io::Result<()> {
         // What is left of the block before goes to the front of the next one.
         self.buffer.copy_within(self.start..self.end, 0);
@@ -92,16 +97,19 @@ impl<R: Read> Input<R> {
     }
 
     /// What is ready.
+    #[inline]
     pub(crate) fn ready(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
 
     /// The octets at a place, where they are ready.
+    #[inline]
     pub(crate) fn array<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
         self.ready().get(at..)?.first_chunk().copied()
     }
 
     /// Takes octets; fewer when fewer are ready.
+    #[inline]
     pub(crate) fn take(&mut self, octets: usize) -> Piece {
         let start = self.start;
         self.drop_ready(octets);
@@ -112,6 +120,7 @@ impl<R: Read> Input<R> {
     }
 
     /// What was taken, as long as nothing was filled since.
+    #[inline]
     pub(crate) fn octets(&self, piece: Piece) -> &[u8] {
         self.buffer.get(piece.start..piece.end).unwrap_or_default()
     }
@@ -144,8 +153,9 @@ impl<R: Read> Input<R> {
     }
 
     /// Leaves octets out; fewer when fewer are ready.
+    #[inline]
     pub(crate) fn drop_ready(&mut self, octets: usize) {
-        let octets = octets.min(self.ready().len());
+        let octets = octets.min(self.end - self.start);
         self.offset += octets as u64;
         self.start += octets;
     }

@@ -52,10 +52,13 @@ impl<R: Read> Merge<R> {
         };
         let one = &mut self.files[at];
         let offset = one.offset;
-        let stepped = one.reader.step(&mut |mut seen| {
-            seen.time = seen.time.moved(offset.saturating_neg());
-            see(seen);
-        });
+        let stepped = match offset {
+            0 => one.reader.step(see),
+            _ => one.reader.step(&mut |mut seen| {
+                seen.time = seen.time.moved(offset.saturating_neg());
+                see(seen);
+            }),
+        };
         one.next = None;
         one.is_finished = !stepped.map_err(|source| MergeError { file: at, source })?;
         Ok(true)
@@ -68,6 +71,9 @@ impl<R: Read> Merge<R> {
 
     /// The file that has the earliest packet; `None` when all are finished.
     fn earliest(&mut self) -> Result<Option<usize>, MergeError> {
+        if let [one] = &self.files[..] {
+            return Ok((!one.is_finished).then_some(0));
+        }
         let unfinished = self.files.iter().filter(|one| !one.is_finished).count();
         if unfinished == 1 {
             return Ok(self.files.iter().position(|one| !one.is_finished));

@@ -15,8 +15,8 @@ pub struct FixedPoint {
     decimals: usize,
 }
 
-/// A sign, a digit, a point, and all the decimals.
-const LONGEST: usize = 3 + FixedPoint::MOST_DECIMALS;
+/// A sign, a digit, a point, and all the decimals: whole words, in which zeros are counted.
+const LONGEST: usize = (3 + FixedPoint::MOST_DECIMALS).next_multiple_of(8);
 
 impl FixedPoint {
     /// Decimals at most: no number has more digits.
@@ -34,21 +34,22 @@ impl FixedPoint {
             start: LONGEST,
             decimals,
         };
-        let mut rest = number.unsigned_abs();
+        let size = number.unsigned_abs();
+        let (whole, fraction) = match decimals {
+            // Nanoseconds as seconds and as milliseconds.
+            9 => (size / 1_000_000_000, size % 1_000_000_000),
+            6 => (size / 1_000_000, size % 1_000_000),
+            _ => match 10_u64.checked_pow(decimals as u32) {
+                Some(unit) => (size / unit, size % unit),
+                None => (0, size),
+            },
+        };
         if decimals > 0 {
-            for _ in 0..decimals {
-                text.push((rest % 10) as u8 + b'0');
-                rest /= 10;
-            }
+            text.write_fraction(fraction);
+            text.start = LONGEST - decimals;
             text.push(point);
         }
-        loop {
-            text.push((rest % 10) as u8 + b'0');
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
-        }
+        text.push_whole(whole);
         if number < 0 {
             text.push(b'-');
         }
@@ -62,14 +63,57 @@ impl FixedPoint {
 
     /// The number with its decimals up to the last that is not zero, and at least one where it has any.
     pub fn shortest(&self) -> &[u8] {
-        let mut text = self.as_bytes();
-        for _ in 1..self.decimals {
-            let [rest @ .., b'0'] = text else {
+        let mut zeros = 0;
+        for octets in self.octets.as_chunks::<8>().0.iter().rev() {
+            // The last octet is the highest.
+            let differing = u64::from_le_bytes(*octets) ^ u64::from_le_bytes([b'0'; 8]);
+            zeros += differing.leading_zeros() as usize / 8;
+            if differing != 0 {
                 break;
-            };
-            text = rest;
+            }
         }
-        text
+        let most = self.decimals.saturating_sub(1);
+        &self.octets[self.start..LONGEST - zeros.min(most)]
+    }
+
+    /// Writes a number so that its last digit is the last octet; before it are zeros.
+    #[inline]
+    fn write_fraction(&mut self, mut fraction: u64) {
+        const UNIT: u64 = 100_000_000;
+        let mut rest = &mut self.octets[..];
+        while let Some((before, octets)) = rest.split_last_chunk_mut() {
+            *octets = eight_digits(fraction % UNIT);
+            fraction /= UNIT;
+            if fraction < 10 {
+                // Nanoseconds have nine digits.
+                if let Some(digit) = before.last_mut() {
+                    *digit = b'0' + fraction as u8;
+                }
+                break;
+            }
+            rest = before;
+        }
+    }
+
+    /// Writes the digits of a whole number before what was written.
+    #[inline]
+    fn push_whole(&mut self, mut whole: u64) {
+        while whole >= 100 {
+            self.push_pair(whole % 100);
+            whole /= 100;
+        }
+        match whole {
+            10.. => self.push_pair(whole),
+            _ => self.push(whole as u8 + b'0'),
+        }
+    }
+
+    /// Writes a number below 100 with two digits.
+    #[inline]
+    fn push_pair(&mut self, number: u64) {
+        let [ten, one] = PAIRS[number as usize];
+        self.push(one);
+        self.push(ten);
     }
 
     #[inline]
@@ -78,6 +122,30 @@ impl FixedPoint {
         self.octets[self.start] = octet;
     }
 }
+
+/// A number below 10^8 with eight digits, which are calculated side by side.
+#[inline]
+fn eight_digits(number: u64) -> [u8; 8] {
+    // Halves of four digits each, then of two, then of one: the higher ones stand first, in the lower bits. Dividing by
+    // 100 and by 10 is multiplying and shifting, exact for numbers as small as these.
+    let fours = (number / 10_000) | ((number % 10_000) << 32);
+    let hundreds = ((fours * 10_486) >> 20) & 0x0000_007f_0000_007f;
+    let twos = hundreds | ((fours - 100 * hundreds) << 16);
+    let tens = ((twos * 103) >> 10) & 0x000f_000f_000f_000f;
+    let ones = tens | ((twos - 10 * tens) << 8);
+    (ones | u64::from_le_bytes([b'0'; 8])).to_le_bytes()
+}
+
+/// The numbers below 100 with two digits each.
+static PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+        number += 1;
+    }
+    pairs
+};
 
 #[cfg(test)]
 mod tests {
@@ -113,6 +181,12 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn eight_digits_are_those_of_the_number(number in 0_u64..100_000_000) {
+            let written = String::from_utf8(eight_digits(number).to_vec()).unwrap();
+            prop_assert_eq!(written, format!("{number:08}"));
+        }
+
         #[test]
         fn they_are_written_as_format_writes_them(
             digits: i64,

@@ -3,10 +3,13 @@
 //! [`sip::Scan`] reads what a server has to understand; here a hundred thousand messages are looked at for seven of
 //! their fields. What is not written as nearly everybody writes it is left to the reader of `sip`, so that both agree.
 
-use sip::{MAXIMUM_FIELDS, Parameters, Scan, ScannedField, StartLine};
+use std::ops::ControlFlow;
 
-use super::line_feeds::LineFeeds;
-use super::message::{MethodCode, Unseen};
+use sip::{MAXIMUM_FIELDS, Scan, ScannedField, StartLine};
+
+use super::line_ends::each_line_end;
+use super::message::Unseen;
+use super::values::{branch, has_comma, quick_branch};
 
 /// What the first line says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,6 +29,8 @@ pub(super) struct Fields<'m> {
     pub(super) content_type: Option<&'m [u8]>,
     /// The topmost Via value.
     pub(super) via: Option<&'m [u8]>,
+    /// Its branch.
+    pub(super) branch: Option<&'m [u8]>,
     pub(super) vias: usize,
     pub(super) has_body: bool,
 }
@@ -37,6 +42,13 @@ enum Length {
     Zero,
     /// There is a body if anything follows: also where it is no number, or stands there twice.
     Other,
+}
+
+/// Why fields were not read.
+enum NotRead {
+    Unreadable,
+    /// A line begins with white space.
+    Folded,
 }
 
 /// A name that matters.
@@ -60,144 +72,197 @@ impl<'m> Fields<'m> {
             .position(|octet| !matches!(octet, b'\r' | b'\n'))
             .ok_or(Unseen::Unreadable)?;
         let octets = &octets[begin..];
-        let mut line_feeds = LineFeeds::of(octets);
-        let mut end = line_feeds.next().unwrap_or(octets.len());
-        let start = match quick_start(without_return(&octets[..end])) {
-            Some(start) => start,
-            None => thorough_start(octets)?,
-        };
+        match Fields::of_lines::<false>(octets) {
+            Err(NotRead::Folded) => Fields::of_lines::<true>(octets),
+            read => read,
+        }
+        .map_err(|_| Unseen::Unreadable)
+    }
+
+    /// The same where lines may be folded (RFC 3261 section 7.3.1), or where none is.
+    #[inline(always)]
+    fn of_lines<const MAY_BE_FOLDED: bool>(
+        octets: &'m [u8],
+    ) -> Result<(Start<'m>, Fields<'m>), NotRead> {
+        let mut start = None;
         let mut fields = Fields::default();
         let mut length = Length::Missing;
         let mut count = 0;
-        let mut begin = end + 1;
-        while begin < octets.len() {
-            end = line_feeds.next().unwrap_or(octets.len());
-            // A line that begins with white space continues the one before it (section 7.3.1), but for the empty one.
-            let mut line = without_return(&octets[begin..end]);
+        let mut begin = 0;
+        let broken_off = each_line_end(octets, |end| {
+            let line_and_more = &octets[begin..];
+            let line = without_return(&line_and_more[..end - begin]);
+            if start.is_none() {
+                begin = end + 1;
+                start = quick_start(line).or_else(|| thorough_start(octets));
+                return match start {
+                    Some(_) => ControlFlow::Continue(()),
+                    None => ControlFlow::Break(Err(NotRead::Unreadable)),
+                };
+            }
             if line.is_empty() {
                 begin = end + 1;
-                break;
+                return ControlFlow::Break(Ok(()));
             }
-            while let Some(b' ' | b'\t') = octets.get(end + 1) {
-                end = line_feeds.next().unwrap_or(octets.len());
-                line = without_return(&octets[begin..end]);
+            // What begins with white space continues the line before it.
+            if MAY_BE_FOLDED && matches!(octets.get(end + 1), Some(b' ' | b'\t')) {
+                return ControlFlow::Continue(());
             }
             begin = end + 1;
             count += 1;
             if count > MAXIMUM_FIELDS {
-                return Err(Unseen::Unreadable);
+                return ControlFlow::Break(Err(NotRead::Unreadable));
             }
-            let named = match usual(line) {
-                Usual::Wanted(wanted, value) => Some((wanted, trimmed(value))),
-                Usual::Unwanted => None,
-                Usual::Unknown => wanted(line),
-            };
-            let Some((wanted, value)) = named else {
-                continue;
-            };
-            let place = match wanted {
-                Wanted::Via => {
-                    fields.add_via(value);
-                    continue;
-                }
-                Wanted::ContentLength => {
-                    length = match (length, value) {
-                        (Length::Missing, [b'0']) => Length::Zero,
-                        (Length::Missing, [b'1'..=b'9', ..]) => Length::Other,
-                        (Length::Missing, _) => thorough_length(value),
-                        _ => Length::Other,
-                    };
-                    continue;
-                }
-                Wanted::CallId => &mut fields.call_id,
-                Wanted::CSeq => &mut fields.cseq,
-                Wanted::From => &mut fields.from,
-                Wanted::To => &mut fields.to,
-                Wanted::RSeq => &mut fields.r_seq,
-                Wanted::ContentType => &mut fields.content_type,
-            };
-            place.get_or_insert(value);
+            match fields.take(line, line_and_more, &mut length) {
+                Err(NotRead::Folded) if MAY_BE_FOLDED => ControlFlow::Continue(()),
+                Err(error) => ControlFlow::Break(Err(error)),
+                Ok(()) => ControlFlow::Continue(()),
+            }
+        });
+        if let ControlFlow::Break(Err(error)) = broken_off {
+            return Err(error);
         }
         fields.has_body = begin < octets.len() && length != Length::Zero;
-        Ok((start, fields))
+        Ok((start.ok_or(NotRead::Unreadable)?, fields))
     }
 
-    fn add_via(&mut self, value: &'m [u8]) {
-        if !value.is_empty() && memchr::memchr(b',', value).is_none() {
-            self.via.get_or_insert(value);
-            self.vias += 1;
-            return;
+    /// Takes a field if it matters. Behind its line the message goes on.
+    #[inline(always)]
+    fn take(
+        &mut self,
+        line: &'m [u8],
+        line_and_more: &'m [u8],
+        length: &mut Length,
+    ) -> Result<(), NotRead> {
+        let Some((&name, behind)) = line.split_first_chunk::<4>() else {
+            return self.take_any(line, length);
+        };
+        match (u32::from_le_bytes(name), behind) {
+            (VIA, [b' ', b'!'..=b'~', .., b'!'..=b'~']) => {
+                self.add_via(&line_and_more[5..], behind.len() - 1);
+            }
+            (TO, value) => note(&mut self.to, value),
+            (FROM, [b':', value @ ..]) => note(&mut self.from, value),
+            (CSEQ, [b':', value @ ..]) => note(&mut self.cseq, value),
+            (CALL_ID, [b'-', b'I', b'D', b':', value @ ..]) => note(&mut self.call_id, value),
+            (CONTENT, [b'a', b'c', b't', b':', ..])
+            | (ROUTE, [b'e', b':', ..])
+            | (RECORD_ROUTE | MAX_FORWARDS | USER_AGENT | ALLOW | SUPPORTED, _) => {}
+            (CONTENT, [b'e', b'n', b't', b'-', rest @ ..]) => match rest {
+                [b'L', b'e', b'n', b'g', b't', b'h', b':', value @ ..] => {
+                    length.add(trimmed(value))
+                }
+                [b'T', b'y', b'p', b'e', b':', value @ ..] => note(&mut self.content_type, value),
+                _ => return self.take_any(line, length),
+            },
+            _ => return self.take_any(line, length),
         }
+        Ok(())
+    }
+
+    /// Takes a field that may be written in any way, if it matters.
+    #[inline(never)]
+    fn take_any(&mut self, line: &'m [u8], length: &mut Length) -> Result<(), NotRead> {
+        if let [b' ' | b'\t', ..] = line {
+            return Err(NotRead::Folded);
+        }
+        let Some((wanted, value)) = wanted(line) else {
+            return Ok(());
+        };
+        match wanted {
+            Wanted::Via => self.add_vias(trimmed(value)),
+            Wanted::ContentLength => length.add(trimmed(value)),
+            Wanted::CallId => note(&mut self.call_id, value),
+            Wanted::CSeq => note(&mut self.cseq, value),
+            Wanted::From => note(&mut self.from, value),
+            Wanted::To => note(&mut self.to, value),
+            Wanted::RSeq => note(&mut self.r_seq, value),
+            Wanted::ContentType => note(&mut self.content_type, value),
+        }
+        Ok(())
+    }
+
+    /// Adds the Via value, or the several ones, of a field; of so many octets, behind which the message goes on.
+    #[inline]
+    fn add_via(&mut self, value_and_more: &'m [u8], length: usize) {
+        if self.via.is_none()
+            && let Some(branch) = quick_branch(value_and_more, length)
+        {
+            self.via = Some(&value_and_more[..length]);
+            self.branch = Some(branch);
+            self.vias = 1;
+        } else if self.via.is_some() && !has_comma(value_and_more, length) {
+            self.vias += 1;
+        } else {
+            self.add_vias(&value_and_more[..length]);
+        }
+    }
+
+    #[inline(never)]
+    fn add_vias(&mut self, value: &'m [u8]) {
         let field = ScannedField {
             name_text: b"",
             value,
         };
         for value in field.values() {
-            self.via.get_or_insert(value);
+            if self.via.is_none() {
+                self.via = Some(value);
+                self.branch = branch(value);
+            }
             self.vias += 1;
         }
     }
 }
 
+impl Length {
+    /// A Content-Length field says so.
+    #[inline]
+    fn add(&mut self, value: &[u8]) {
+        *self = match (*self, value) {
+            (Length::Missing, [b'0']) => Length::Zero,
+            (Length::Missing, [b'1'..=b'9', ..]) => Length::Other,
+            (Length::Missing, _) => thorough_length(value),
+            _ => Length::Other,
+        };
+    }
+}
+
+/// Keeps the first value of a name, without the white space around it.
+#[inline]
+fn note<'m>(place: &mut Option<&'m [u8]>, value: &'m [u8]) {
+    if place.is_none() {
+        *place = Some(trimmed(value));
+    }
+}
+
+/// The beginning of a name, as a number: one comparison tells them apart.
+const fn word(name: [u8; 4]) -> u32 {
+    u32::from_le_bytes(name)
+}
+
+const VIA: u32 = word(*b"Via:");
+const FROM: u32 = word(*b"From");
+const TO: u32 = word(*b"To: ");
+const CALL_ID: u32 = word(*b"Call");
+const CSEQ: u32 = word(*b"CSeq");
+const CONTENT: u32 = word(*b"Cont");
+const MAX_FORWARDS: u32 = word(*b"Max-");
+const ROUTE: u32 = word(*b"Rout");
+const RECORD_ROUTE: u32 = word(*b"Reco");
+const USER_AGENT: u32 = word(*b"User");
+const ALLOW: u32 = word(*b"Allo");
+const SUPPORTED: u32 = word(*b"Supp");
+
 /// A line without the carriage return that stands before its line feed.
 #[inline]
 fn without_return(line: &[u8]) -> &[u8] {
-    line.strip_suffix(b"\r").unwrap_or(line)
-}
-
-/// What is known of a field whose name is written as nearly everybody writes it.
-enum Usual<'m> {
-    /// It matters, and this is behind the colon.
-    Wanted(Wanted, &'m [u8]),
-    Unwanted,
-    /// It may be written otherwise.
-    Unknown,
-}
-
-#[inline]
-fn usual(line: &[u8]) -> Usual<'_> {
-    /// The beginning of a name, as a number: one comparison tells them apart.
-    const fn word(name: [u8; 4]) -> u32 {
-        u32::from_le_bytes(name)
-    }
-    const VIA: u32 = word(*b"Via:");
-    const FROM: u32 = word(*b"From");
-    const TO: u32 = word(*b"To: ");
-    const CALL_ID: u32 = word(*b"Call");
-    const CSEQ: u32 = word(*b"CSeq");
-    const CONTENT: u32 = word(*b"Cont");
-    const MAX_FORWARDS: u32 = word(*b"Max-");
-    const ROUTE: u32 = word(*b"Rout");
-    const RECORD_ROUTE: u32 = word(*b"Reco");
-    const USER_AGENT: u32 = word(*b"User");
-    const ALLOW: u32 = word(*b"Allo");
-    const SUPPORTED: u32 = word(*b"Supp");
-
-    let Some((&name, behind)) = line.split_first_chunk::<4>() else {
-        return Usual::Unknown;
-    };
-    match (u32::from_le_bytes(name), behind) {
-        (VIA, value) => Usual::Wanted(Wanted::Via, value),
-        (TO, value) => Usual::Wanted(Wanted::To, value),
-        (FROM, [b':', value @ ..]) => Usual::Wanted(Wanted::From, value),
-        (CSEQ, [b':', value @ ..]) => Usual::Wanted(Wanted::CSeq, value),
-        (CALL_ID, [b'-', b'I', b'D', b':', value @ ..]) => Usual::Wanted(Wanted::CallId, value),
-        (CONTENT, [b'a', b'c', b't', b':', ..])
-        | (ROUTE, [b'e', b':', ..])
-        | (RECORD_ROUTE | MAX_FORWARDS | USER_AGENT | ALLOW | SUPPORTED, _) => Usual::Unwanted,
-        (CONTENT, [b'e', b'n', b't', b'-', rest @ ..]) => match rest {
-            [b'L', b'e', b'n', b'g', b't', b'h', b':', value @ ..] => {
-                Usual::Wanted(Wanted::ContentLength, value)
-            }
-            [b'T', b'y', b'p', b'e', b':', value @ ..] => Usual::Wanted(Wanted::ContentType, value),
-            _ => Usual::Unknown,
-        },
-        _ => Usual::Unknown,
+    match line {
+        [line @ .., b'\r'] => line,
+        line => line,
     }
 }
 
-/// The name of a field, where it matters, and its value without the white space around it.
-#[inline]
+/// The name of a field, where it matters, and its value.
 fn wanted(line: &[u8]) -> Option<(Wanted, &[u8])> {
     // Most names begin otherwise.
     if !matches!(
@@ -246,7 +311,7 @@ fn wanted(line: &[u8]) -> Option<(Wanted, &[u8])> {
         14 if is(b"Content-Length") => Wanted::ContentLength,
         _ => return None,
     };
-    Some((wanted, trimmed(&line[colon + 1..])))
+    Some((wanted, &line[colon + 1..]))
 }
 
 /// A value without the white space around it.
@@ -302,12 +367,12 @@ fn quick_start(line: &[u8]) -> Option<Start<'_>> {
 }
 
 /// Any other first line.
-fn thorough_start(octets: &[u8]) -> Result<Start<'_>, Unseen> {
-    match Scan::begin(octets) {
-        Ok((StartLine::Request { .. }, _)) => Ok(Start::Request),
-        Ok((StartLine::Response { status, reason }, _)) => Ok(Start::Response { status, reason }),
-        Err(_) => Err(Unseen::Unreadable),
-    }
+fn thorough_start(octets: &[u8]) -> Option<Start<'_>> {
+    let (start, _) = Scan::begin(octets).ok()?;
+    Some(match start {
+        StartLine::Request { .. } => Start::Request,
+        StartLine::Response { status, reason } => Start::Response { status, reason },
+    })
 }
 
 /// A Content-Length that is not written as usual.
@@ -317,74 +382,6 @@ fn thorough_length(value: &[u8]) -> Length {
         false => Length::Other,
     }
 }
-
-/// The number and the method of a CSeq, and how the method is written where it is an unknown one.
-pub(super) fn sequence(value: &[u8]) -> Option<(u32, MethodCode, Option<String>)> {
-    if let Some((number, code)) = quick_sequence(value) {
-        return Some((number, code, None));
-    }
-    let field = ScannedField {
-        name_text: b"",
-        value,
-    };
-    let (number, method) = field.cseq()?;
-    let code = MethodCode::of(&method);
-    let name = (code == MethodCode::Other).then(|| method.as_str().to_owned());
-    Some((number, code, name))
-}
-
-fn quick_sequence(value: &[u8]) -> Option<(u32, MethodCode)> {
-    let mut number = 0_u32;
-    let mut rest = value;
-    while let [digit @ b'0'..=b'9', behind @ ..] = rest {
-        number = number
-            .checked_mul(10)?
-            .checked_add(u32::from(digit - b'0'))?;
-        rest = behind;
-    }
-    let method = rest
-        .strip_prefix(b" ")
-        .filter(|_| rest.len() < value.len())?;
-    let code = match method {
-        b"INVITE" => MethodCode::Invite,
-        b"ACK" => MethodCode::Ack,
-        b"BYE" => MethodCode::Bye,
-        b"CANCEL" => MethodCode::Cancel,
-        b"REGISTER" => MethodCode::Register,
-        b"OPTIONS" => MethodCode::Options,
-        _ => return None,
-    };
-    Some((number, code))
-}
-
-/// The branch parameter of a Via value (RFC 3261 section 8.1.1.7).
-pub(super) fn branch(via: &[u8]) -> Option<&[u8]> {
-    let start = memchr::memchr(b';', via)?;
-    let parameters = &via[start..];
-    if let Some(branch) = quick_branch(parameters) {
-        return Some(branch);
-    }
-    Some(Parameters::parse(parameters).get("branch")?.as_bytes())
-}
-
-/// The branch where it is the first parameter, and nothing is unusual about it.
-fn quick_branch(parameters: &[u8]) -> Option<&[u8]> {
-    let value = parameters.strip_prefix(b";branch=")?;
-    let end = memchr::memchr(b';', value).unwrap_or(value.len());
-    let value = &value[..end];
-    let is_usual = |octet: &u8| IS_USUAL_IN_BRANCH[usize::from(*octet)];
-    (!value.is_empty() && value.iter().all(is_usual)).then_some(value)
-}
-
-static IS_USUAL_IN_BRANCH: [bool; 256] = {
-    let mut is_usual = [false; 256];
-    let mut octet = b'!';
-    while octet <= b'~' {
-        is_usual[octet as usize] = !matches!(octet, b'"' | b'=' | b',');
-        octet += 1;
-    }
-    is_usual
-};
 
 #[cfg(test)]
 mod tests {
@@ -400,7 +397,7 @@ mod tests {
         while let Some(field) = scan.next_field().map_err(|_| Unseen::Unreadable)? {
             let place = match field.name() {
                 Some(Name::Via) => {
-                    fields.add_via(field.value);
+                    fields.add_vias(field.value);
                     continue;
                 }
                 Some(Name::CSeq) => &mut fields.cseq,
@@ -448,22 +445,6 @@ mod tests {
         for text in [format!("{many}\r\n"), format!("{many}a: b\r\n\r\n")] {
             assert_eq!(Fields::of(text.as_bytes()), thoroughly(text.as_bytes()));
         }
-    }
-
-    #[test]
-    fn numbers_methods_and_branches_are_read() {
-        assert_eq!(sequence(b"7 INVITE"), Some((7, MethodCode::Invite, None)));
-        assert_eq!(sequence(b"7  ACK"), Some((7, MethodCode::Ack, None)));
-        let other = Some("FETCH".to_owned());
-        assert_eq!(sequence(b"8\tFETCH"), Some((8, MethodCode::Other, other)));
-        assert_eq!(sequence(b"99999999999 INVITE"), None);
-        assert_eq!(sequence(b" INVITE"), None);
-        assert_eq!(
-            branch(b"SIP/2.0/UDP a;branch=z9hG4bK1;rport"),
-            Some(&b"z9hG4bK1"[..])
-        );
-        assert_eq!(branch(b"SIP/2.0/UDP a;rport ; Branch = x"), Some(&b"x"[..]));
-        assert_eq!(branch(b"SIP/2.0/UDP a"), None);
     }
 
     proptest! {

@@ -1,5 +1,7 @@
 //! The texts on arrows, each kept once.
 
+use super::message::MethodCode;
+
 /// A text that [`Labels`] keeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Label(u16);
@@ -8,6 +10,8 @@ pub(crate) struct Label(u16);
 #[derive(Debug, Default)]
 pub(crate) struct Labels {
     texts: Vec<Text>,
+    /// Where the methods are that have a code, once they were needed.
+    methods: [Option<Label>; MethodCode::ALL.len()],
 }
 
 #[derive(Debug)]
@@ -22,6 +26,17 @@ impl Labels {
     const MOST: usize = 512;
     /// Characters of a text that are kept.
     const LONGEST: usize = 60;
+
+    /// A request with a method that has a code.
+    pub(crate) fn method(&mut self, method: MethodCode) -> Label {
+        match self.methods[method as usize] {
+            Some(label) => label,
+            None => {
+                let label = self.request(method.name().as_bytes());
+                *self.methods[method as usize].insert(label)
+            }
+        }
+    }
 
     pub(crate) fn request(&mut self, method: &[u8]) -> Label {
         self.label(0, method)

@@ -1,12 +1,15 @@
 //! What the analysis keeps of a SIP message.
 
+use std::cell::OnceCell;
 use std::hash::Hash;
 
 use ahash::RandomState;
 use sip::{Method, Transport};
 
-use super::fields::{Fields, Start, branch, sequence};
+use super::addresses::plain_address;
+use super::fields::{Fields, Start};
 use super::labels::{Label, Labels};
+use super::values::{is_session_description, sequence, tag};
 use crate::Time;
 
 /// A method, in one octet.
@@ -181,6 +184,7 @@ pub(crate) struct Glance<'m> {
     pub(crate) label: Label,
     pub(crate) in_dialog: bool,
     pub(crate) has_session_description: bool,
+    plain_addresses: OnceCell<[Option<&'m str>; 2]>,
 }
 
 /// Why nothing can be seen in octets.
@@ -219,11 +223,17 @@ impl<'m> Glance<'m> {
         let to_tag = tag(to);
         let (kind, label, detail) = match start {
             Start::Request => {
-                let name = other.as_deref().unwrap_or(method.name());
-                (Kind::Request, labels.request(name.as_bytes()), 0)
+                let label = match &other {
+                    Some(name) => labels.request(name.as_bytes()),
+                    None => labels.method(method),
+                };
+                (Kind::Request, label, 0)
             }
             Start::Response { status, reason } => {
-                let detail = short_hash(hasher, &(to_tag, fields.r_seq));
+                let detail = match fields.r_seq {
+                    None => short_hash(hasher, &to_tag),
+                    Some(_) => short_hash(hasher, &(to_tag, fields.r_seq)),
+                };
                 let label = labels.response(status, reason);
                 (Kind::Response(status), label, detail)
             }
@@ -236,41 +246,26 @@ impl<'m> Glance<'m> {
             method,
             cseq,
             // Before RFC 3261 there was no branch: the hop is known by what else is in the Via.
-            branch: short_hash(hasher, branch(via).unwrap_or(via)),
+            branch: short_hash(hasher, fields.branch.unwrap_or(via)),
             detail,
             depth: fields.vias.min(usize::from(MOST_VIAS)) as u8,
             label,
             in_dialog: kind == Kind::Request && to_tag.is_some(),
             has_session_description: fields.has_body
                 && fields.content_type.is_some_and(is_session_description),
+            plain_addresses: OnceCell::new(),
         })
+    }
+
+    /// `user@host` of From and To, where nothing about them is unusual.
+    pub(crate) fn plain_addresses(&self) -> &[Option<&'m str>; 2] {
+        self.plain_addresses
+            .get_or_init(|| [self.from, Some(self.to)].map(|value| plain_address(value?)))
     }
 }
 
 /// Via values counted; a message with more has gone round in circles.
 const MOST_VIAS: u8 = 61;
-
-/// The tag parameter of a From or To value. A quick look: a tag behind the closing bracket.
-fn tag(value: &[u8]) -> Option<&[u8]> {
-    let parameters = match memchr::memrchr(b'>', value) {
-        Some(end) => value.get(end + 1..)?,
-        None => value,
-    };
-    parameters.split(|&octet| octet == b';').find_map(|one| {
-        let one = one.trim_ascii();
-        let (name, value) = one.split_at_checked(4)?;
-        name.eq_ignore_ascii_case(b"tag=").then_some(value)
-    })
-}
-
-fn is_session_description(content_type: &[u8]) -> bool {
-    let begins_with = |name: &[u8]| {
-        content_type
-            .get(..name.len())
-            .is_some_and(|start| start.eq_ignore_ascii_case(name))
-    };
-    begins_with(b"application/sdp") || begins_with(b"multipart/")
-}
 
 pub(crate) fn short_hash(hasher: &RandomState, value: &(impl Hash + ?Sized)) -> u32 {
     hasher.hash_one(value) as u32
@@ -307,13 +302,5 @@ mod tests {
             .replace("<sip:b@x>\r\n", "<sip:b@x>;tag=2\r\n");
         assert_eq!(glance_at(&bye), Some((MethodCode::Bye, 7, 2, true, true)));
         assert_eq!(glance_at(&invite.replace("Call-ID", "X")), None);
-    }
-
-    #[test]
-    fn a_tag_is_a_header_parameter() {
-        assert_eq!(tag(b"<sip:b@x;tag=no>"), None);
-        assert_eq!(tag(b"\"B\" <sip:b@x> ; TAG=yes"), Some(&b"yes"[..]));
-        assert_eq!(tag(b"sip:b@x;tag=yes;y=z"), Some(&b"yes"[..]));
-        assert_eq!(tag(b""), None);
     }
 }

@@ -1,14 +1,16 @@
 //! From messages to calls, delays and losses.
 
+mod addresses;
 mod call;
 mod codes;
 mod fields;
 mod kept;
 mod labels;
-mod line_feeds;
+mod line_ends;
 mod losses;
 mod message;
 mod metrics;
+mod octets;
 mod registration;
 mod results;
 mod session;
@@ -18,6 +20,7 @@ mod thread;
 mod threads;
 mod timeline;
 mod users;
+mod values;
 
 use std::collections::BTreeMap;
 

@@ -1,11 +1,12 @@
 //! SIP messages to threads, and threads that are over to sessions, registrations and counts.
 
 use ahash::RandomState;
-use sip::{NameAddr, Uri};
+use sip::NameAddr;
 
 use measures::{Delays, Metrics};
 
 use super::Options;
+use super::addresses::{address_of_record, user_of};
 use super::call;
 use super::codes::Codes;
 use super::kept::Kept;
@@ -105,10 +106,11 @@ impl SipThreads {
             }
         };
         self.codes.count(glance.kind, glance.method);
-        self.timeline.at(seen.time).messages += 1;
-        if let Kind::Response(status) = glance.kind {
-            self.timeline.response(seen.time, status);
-        }
+        let status = match glance.kind {
+            Kind::Request => None,
+            Kind::Response(status) => Some(status),
+        };
+        self.timeline.message(seen.time, status);
         let Some((key, leg)) = self.thread_of(seen, &glance) else {
             return;
         };
@@ -184,17 +186,16 @@ impl SipThreads {
 
     /// What both legs of a B2BUA's call have in common: who calls whom.
     fn leg_key(&self, glance: &Glance<'_>) -> Option<u64> {
-        let user = |value: &[u8]| match plain_address(value) {
+        let user = |value: &[u8], plain: Option<&str>| match plain {
             Some(plain) => Some(self.hasher.hash_one(plain.split_once('@')?.0)),
             None => Some(
                 self.hasher
                     .hash_one(user_of(NameAddr::parse(value).ok()?.uri())?),
             ),
         };
-        Some(
-            self.hasher
-                .hash_one((user(glance.from?)?, user(glance.to)?)),
-        )
+        let [from, to] = *glance.plain_addresses();
+        let users = (user(glance.from?, from)?, user(glance.to, to)?);
+        Some(self.hasher.hash_one(users))
     }
 
     /// Whether a call may be carried on from here: it has reached this host, and has no answer yet.
@@ -256,8 +257,15 @@ impl SipThreads {
     /// The first INVITE of a call: who calls whom, and when both have registered.
     fn begin_call(&mut self, key: usize, entry: &Entry, glance: &Glance<'_>) {
         self.timeline.at(entry.sent).calls += 1;
-        let from = glance.from.and_then(address_of_record);
-        let to = address_of_record(glance.to);
+        let [from, to] = glance.plain_addresses();
+        let from = match from {
+            Some(plain) => Some((*plain).into()),
+            None => glance.from.and_then(address_of_record),
+        };
+        let to = match to {
+            Some(plain) => Some((*plain).into()),
+            None => address_of_record(glance.to),
+        };
         let registrations = [&from, &to].map(|address| {
             let user = self.hasher.hash_one(address.as_deref()?);
             self.users.calls(user)
@@ -365,165 +373,4 @@ fn is_part_of_call(thread: &Thread) -> bool {
             MethodCode::Invite | MethodCode::Ack | MethodCode::Bye
         )
     })
-}
-
-/// `user@host` of the URI in a From or To field.
-fn address_of_record(value: &[u8]) -> Option<Box<str>> {
-    if let Some(plain) = plain_address(value) {
-        return Some(plain.into());
-    }
-    let address = NameAddr::parse(value).ok()?;
-    let text = match Uri::parse(address.uri()) {
-        Ok(uri) => match uri.as_sip() {
-            Some(sip) => match sip.user() {
-                Some(user) => format!("{user}@{}", sip.host()),
-                None => sip.host().to_string(),
-            },
-            None => address.uri().to_owned(),
-        },
-        Err(_) => return None,
-    };
-    const LONGEST: usize = 256;
-    (text.len() <= LONGEST).then(|| text.into_boxed_str())
-}
-
-/// `user@host`, where it stands in a SIP URI in angle brackets and nothing about it is unusual: no escapes, nothing
-/// that is written in two ways.
-fn plain_address(value: &[u8]) -> Option<&str> {
-    let open = memchr::memchr(b'<', value)?;
-    // A name in quotation marks may have a bracket in it.
-    let name = match &value[..open] {
-        [b'"', name @ .., b'"', b' '] => name,
-        name => name,
-    };
-    let inside = value[open + 1..].strip_prefix(b"sip:")?;
-    if !are_all(NAME, name) {
-        return None;
-    }
-    let (inside, behind) = inside.split_at(memchr::memchr(b'>', inside)?);
-    // Parameters follow, or nothing.
-    let is_end = matches!(behind, [b'>'] | [b'>', b';', ..]);
-    if !is_end || !are_all(PARAMETER, &behind[1..]) {
-        return None;
-    }
-    let at = memchr::memchr(b'@', inside)?;
-    let (user, rest) = (&inside[..at], &inside[at + 1..]);
-    let end = rest.iter().position(|octet| matches!(octet, b':' | b';'));
-    let (host, rest) = rest.split_at(end.unwrap_or(rest.len()));
-    let is_port = |rest: &[u8]| {
-        rest.is_empty()
-            || rest.len() <= 5 && rest[0] == b':' && rest[1..].iter().all(u8::is_ascii_digit)
-    };
-    const LONGEST: usize = 256;
-    // A label of letters makes it a name; what ends with digits may be an address that is none.
-    let is_host = host.last().is_some_and(u8::is_ascii_lowercase)
-        && host.first().is_some_and(u8::is_ascii_alphanumeric)
-        && are_all(HOST, host)
-        && !host
-            .windows(2)
-            .any(|pair| matches!(pair, [b'.' | b'-', b'.' | b'-']));
-    let is_all = !user.is_empty()
-        && are_all(USER, user)
-        && is_host
-        && (rest.len() != 1 && is_port(rest))
-        && at + 1 + host.len() <= LONGEST;
-    if !is_all {
-        return None;
-    }
-    std::str::from_utf8(&inside[..at + 1 + host.len()]).ok()
-}
-
-/// Where an octet may stand in an address about which nothing is unusual.
-const NAME: u8 = 1;
-const PARAMETER: u8 = 2;
-const USER: u8 = 4;
-const HOST: u8 = 8;
-
-static PLACES: [u8; 256] = {
-    let mut places = [0; 256];
-    let mut octet = 0;
-    while octet < 0x80 {
-        places[octet] = match octet as u8 {
-            b'a'..=b'z' | b'0'..=b'9' => NAME | PARAMETER | USER | HOST,
-            b'A'..=b'Z' => NAME | PARAMETER,
-            b' ' => NAME,
-            b'.' | b'-' => PARAMETER | USER | HOST,
-            b'_' => PARAMETER | USER,
-            b';' | b'=' => PARAMETER,
-            _ => 0,
-        };
-        octet += 1;
-    }
-    places
-};
-
-/// Whether all octets may stand at such a place.
-fn are_all(place: u8, octets: &[u8]) -> bool {
-    octets
-        .iter()
-        .all(|octet| PLACES[usize::from(*octet)] & place != 0)
-}
-
-/// The user of a SIP URI, as written.
-pub(crate) fn user_of(uri: &str) -> Option<&str> {
-    let (_, rest) = uri.split_once(':')?;
-    match rest.split_once('@') {
-        Some((user, _)) => Some(user),
-        None => Some(rest.split([';', '?', '>']).next().unwrap_or(rest)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn thoroughly(value: &[u8]) -> Option<String> {
-        let address = NameAddr::parse(value).ok()?;
-        let uri = Uri::parse(address.uri()).ok()?;
-        let sip = uri.as_sip()?;
-        Some(format!("{}@{}", sip.user()?, sip.host()))
-    }
-
-    #[test]
-    fn plain_addresses_are_told_quickly() {
-        for (value, plain) in [
-            (
-                "\"User 7\" <sip:user7@example.org>;tag=a",
-                Some("user7@example.org"),
-            ),
-            ("<sip:a_b@x:5070>", Some("a_b@x")),
-            ("Bob <sip:b@x.org>", Some("b@x.org")),
-            ("<sip:b@x.org;transport=tcp>", None),
-            ("<sip:b%41@x.org>", None),
-            ("<sips:b@x.org>", None),
-            ("\"<sip:a@x>\" <sip:b@x>", None),
-            ("sip:b@x.org", None),
-            ("<sip:a@a><sip:", None),
-            ("<sip:a@a>;tag=1,", None),
-            ("<sip:b@10.0.0.1>", None),
-        ] {
-            assert_eq!(plain_address(value.as_bytes()), plain, "{value}");
-        }
-    }
-
-    proptest! {
-        /// What is told quickly is what the reader of addresses says.
-        #[test]
-        fn plain_addresses_are_right(parts in prop::collection::vec(
-            prop::sample::select(vec![
-                "<sip:", "<", "sip:", ">", "@", "a", "b7", "x", "org", ".", "-", "_", ":", "5060", "\"", " ", ";tag=1", "%41",
-                "A", "[::1]", ",", ";", "=",
-            ]),
-            0..12,
-        )) {
-            let value = format!("<sip:{}", parts.concat());
-            for value in [value.clone(), parts.concat(), format!("\"a b\" {value}")] {
-                if let Some(plain) = plain_address(value.as_bytes()) {
-                    prop_assert_eq!(Some(plain.to_owned()), thoroughly(value.as_bytes()), "{}", value);
-                }
-            }
-        }
-    }
 }

@@ -80,10 +80,11 @@ impl Summaries {
             ),
         };
         sip.codes.count(kind, method);
-        sip.timeline.at(seen.time).messages += 1;
-        if let Kind::Response(status) = kind {
-            sip.timeline.response(seen.time, status);
-        }
+        let status = match kind {
+            Kind::Request => None,
+            Kind::Response(status) => Some(status),
+        };
+        sip.timeline.message(seen.time, status);
         let from_user = match (
             seen.source.port == SIP_PORT,
             seen.destination.port == SIP_PORT,
@@ -197,7 +198,7 @@ impl Summaries {
 
     /// The time that the server takes for an INVITE: both have the same user in the Request-URI.
     fn follow_invite(&mut self, event: Event, uri: &str, time: Time, sip: &mut SipThreads) {
-        let Some(callee) = super::sip_threads::user_of(uri) else {
+        let Some(callee) = super::addresses::user_of(uri) else {
             return;
         };
         match event {

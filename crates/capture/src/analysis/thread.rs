@@ -200,7 +200,15 @@ impl Thread {
             self.entries.drain(left_out);
             self.omitted += Self::LEFT_OUT_AT_ONCE as u64;
         }
-        // Several files need not be in step to the last nanosecond.
+        // Several files need not be in step to the last nanosecond, one file is.
+        if self
+            .entries
+            .last()
+            .is_none_or(|last| last.sent <= entry.sent)
+        {
+            self.entries.push(entry);
+            return;
+        }
         let at = self
             .entries
             .iter()

@@ -52,29 +52,37 @@ impl Timeline {
         }
     }
 
-    /// Counts a response.
-    pub(crate) fn response(&mut self, time: Time, status: u16) {
+    /// Counts a message, with its status code if it is a response.
+    pub(crate) fn message(&mut self, time: Time, status: Option<u16>) {
         let place = self.place(time);
+        self.steps[place].messages += 1;
+        if let Some(status) = status {
+            self.response(place, status);
+        }
+    }
+
+    fn response(&mut self, place: usize, status: u16) {
         let known = self.codes.iter().position(|(code, _)| *code == status);
-        let at = match known {
-            Some(at) => at,
-            None => {
-                let status = match self.codes.len() < Self::MOST_CODES {
-                    true => status,
-                    false => 0,
-                };
-                let known = self.codes.iter().position(|(code, _)| *code == status);
-                known.unwrap_or_else(|| {
-                    self.codes.push((status, Vec::new()));
-                    self.codes.len() - 1
-                })
-            }
-        };
+        let at = known.unwrap_or_else(|| self.new_code(status));
         let counts = &mut self.codes[at].1;
         if counts.len() <= place {
             counts.resize(place + 1, 0);
         }
         counts[place] += 1;
+    }
+
+    /// Where a status code is counted that has not been seen before.
+    #[cold]
+    fn new_code(&mut self, status: u16) -> usize {
+        let status = match self.codes.len() < Self::MOST_CODES {
+            true => status,
+            false => 0,
+        };
+        let known = self.codes.iter().position(|(code, _)| *code == status);
+        known.unwrap_or_else(|| {
+            self.codes.push((status, Vec::new()));
+            self.codes.len() - 1
+        })
     }
 
     /// The status codes of responses, the most frequent first, with their number in each step; 0 stands for
@@ -95,6 +103,7 @@ impl Timeline {
     }
 
     /// Which step a time is in; it is there from then on.
+    #[inline]
     fn place(&mut self, time: Time) -> usize {
         let origin = *self.origin.get_or_insert(time);
         let since = (time - origin).max(0);
@@ -176,11 +185,11 @@ mod tests {
         let mut timeline = Timeline::new();
         for second in 0..10_000 {
             let status = if second < 5000 { 200 } else { 503 };
-            timeline.response(Time(second * 1_000_000_000), status);
-            timeline.response(Time(second * 1_000_000_000), 200);
+            timeline.message(Time(second * 1_000_000_000), Some(status));
+            timeline.message(Time(second * 1_000_000_000), Some(200));
         }
         for status in 300..=699 {
-            timeline.response(Time(0), status);
+            timeline.message(Time(0), Some(status));
         }
         let codes = timeline.codes();
         assert_eq!(codes.len(), Timeline::MOST_CODES + 1);

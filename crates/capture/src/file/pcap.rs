@@ -53,6 +53,7 @@ impl Pcap {
         })
     }
 
+    #[inline]
     pub(super) fn next<R: Read>(&mut self, input: &mut Input<R>) -> io::Result<Option<Item>> {
         if !input.fill(self.record_header_length)? {
             return Ok(broken_end(input, CUT));
@@ -82,9 +83,11 @@ impl Pcap {
 
     /// Seconds, fraction and length of the record at a place.
     fn record<R: Read>(&self, input: &Input<R>, at: usize) -> Option<[u32; 3]> {
-        let [seconds, fraction, length] =
-            [0, 4, 8].map(|field| input.array(at + field).map(|octets| self.order.u32(octets)));
-        Some([seconds?, fraction?, length?])
+        let header: [u8; 12] = input.array(at)?;
+        let [seconds, fraction, length] = header.as_chunks().0 else {
+            return None;
+        };
+        Some([seconds, fraction, length].map(|octets| self.order.u32(*octets)))
     }
 
     /// Whether two packets seem to follow each other at a place, or one and the end of the file.

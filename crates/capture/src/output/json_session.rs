@@ -8,8 +8,6 @@ use crate::{Event, Session, Time};
 
 /// Appends a session as an object. `origin` is when the capture began.
 pub(super) fn push(session: &Session, origin: Time, out: &mut Vec<u8>) {
-    const MILLISECONDS: usize = 6;
-    const SECONDS: usize = 9;
     let mut object = Object { out };
     object.out.extend_from_slice(b"{\"session\":");
     object.count(session.number);
@@ -31,63 +29,58 @@ pub(super) fn push(session: &Session, origin: Time, out: &mut Vec<u8>) {
         Some(status) => object.count(status.into()),
         None => object.nothing(),
     }
-    object.name(b",\"timestamps_s\":{");
-    for (event, name) in Event::ALL.into_iter().zip(TIMESTAMPS) {
-        object.name(name);
-        let time = session.timestamps.get(event);
-        object.fixed(time.map(|time| time - origin), SECONDS);
-    }
-    object.out.push(b'}');
-    for (name, delay) in [
-        (
-            &b",\"register_delay_1_ms\":"[..],
-            session.register_delay_1(),
-        ),
-        (b",\"register_delay_2_ms\":", session.register_delay_2()),
-        (b",\"invite_delay_ms\":", session.invite_delay()),
-        (b",\"call_setup_delay_ms\":", session.call_setup_delay()),
-        (
-            b",\"session_request_delay_ms\":",
-            session.session_request_delay,
-        ),
-        (
-            b",\"session_disconnect_delay_ms\":",
-            session.session_disconnect_delay,
-        ),
-    ] {
-        object.name(name).fixed(delay, MILLISECONDS);
-    }
+    let timestamp = |event| session.timestamps.get(event).map(|time| time - origin);
     object
+        .name(b",\"timestamps_s\":{\"REGISTER1\":")
+        .seconds(timestamp(Event::Register1))
+        .name(b",\"200OK1\":")
+        .seconds(timestamp(Event::Ok1))
+        .name(b",\"INVITE1\":")
+        .seconds(timestamp(Event::Invite1))
+        .name(b",\"RINGING\":")
+        .seconds(timestamp(Event::Ringing))
+        .name(b",\"SDP_OK2\":")
+        .seconds(timestamp(Event::SdpOk2))
+        .name(b",\"ACK\":")
+        .seconds(timestamp(Event::Ack))
+        .name(b",\"REGISTER2\":")
+        .seconds(timestamp(Event::Register2))
+        .name(b",\"200OK2\":")
+        .seconds(timestamp(Event::Ok2))
+        .name(b",\"INVITE2\":")
+        .seconds(timestamp(Event::Invite2))
+        .name(b",\"SDP_OK1\":")
+        .seconds(timestamp(Event::SdpOk1))
+        .name(b"},\"register_delay_1_ms\":")
+        .milliseconds(session.register_delay_1())
+        .name(b",\"register_delay_2_ms\":")
+        .milliseconds(session.register_delay_2())
+        .name(b",\"invite_delay_ms\":")
+        .milliseconds(session.invite_delay())
+        .name(b",\"call_setup_delay_ms\":")
+        .milliseconds(session.call_setup_delay())
+        .name(b",\"session_request_delay_ms\":")
+        .milliseconds(session.session_request_delay)
+        .name(b",\"session_disconnect_delay_ms\":")
+        .milliseconds(session.session_disconnect_delay)
         .name(b",\"session_duration_s\":")
-        .fixed(session.session_duration, SECONDS);
-    object.name(b",\"messages\":").count(session.messages);
+        .seconds(session.session_duration)
+        .name(b",\"messages\":")
+        .count(session.messages);
     object
         .name(b",\"retransmissions\":")
         .count(session.retransmissions);
     object.out.push(b'}');
 }
 
-/// What stands before each time, in the order of [`Event::ALL`].
-const TIMESTAMPS: [&[u8]; 10] = [
-    b"\"REGISTER1\":",
-    b",\"200OK1\":",
-    b",\"INVITE1\":",
-    b",\"RINGING\":",
-    b",\"SDP_OK2\":",
-    b",\"ACK\":",
-    b",\"REGISTER2\":",
-    b",\"200OK2\":",
-    b",\"INVITE2\":",
-    b",\"SDP_OK1\":",
-];
-
 struct Object<'o> {
     out: &'o mut Vec<u8>,
 }
 
 impl Object<'_> {
-    /// What stands before a value, as it is.
-    fn name(&mut self, name: &[u8]) -> &mut Self {
+    /// What stands before a value, as it is. Its length is known where this is called, so that no other function need be.
+    #[inline(always)]
+    fn name<const N: usize>(&mut self, name: &[u8; N]) -> &mut Self {
         self.out.extend_from_slice(name);
         self
     }
@@ -117,8 +110,18 @@ impl Object<'_> {
         }
     }
 
+    /// Nanoseconds as seconds.
+    fn seconds(&mut self, nanoseconds: Option<i64>) -> &mut Self {
+        self.fixed(nanoseconds, 9)
+    }
+
+    /// Nanoseconds as milliseconds.
+    fn milliseconds(&mut self, nanoseconds: Option<i64>) -> &mut Self {
+        self.fixed(nanoseconds, 6)
+    }
+
     /// A number of which the last so many digits are decimals, without those that say nothing.
-    fn fixed(&mut self, number: Option<i64>, decimals: usize) {
+    fn fixed(&mut self, number: Option<i64>, decimals: usize) -> &mut Self {
         match number {
             Some(number) => {
                 let number = FixedPoint::new(number, decimals, b'.');
@@ -126,6 +129,7 @@ impl Object<'_> {
             }
             None => self.nothing(),
         }
+        self
     }
 }
 
