@@ -1,6 +1,9 @@
 //! Requests that follow another one over the same hops: its CANCEL, and the ACK to its failure.
 
-use crate::{Message, Method, Name, Scan, StartLine};
+use crate::line::line_end;
+use crate::name::NameCode;
+use crate::syntax::{find_near, trim_end};
+use crate::{Message, Method, Name};
 
 /// The ACK to a final response other than 2xx (RFC 3261 section 17.1.1.3).
 pub(crate) fn ack_to_failure(invite: &Message, response: &Message) -> Message {
@@ -20,31 +23,39 @@ pub fn cancel_of(request: &Message) -> Message {
     cancel
 }
 
-/// Writes what of a request the two are made of, for as long as nothing else is to come of it. `false` where it cannot
-/// be read.
+/// Writes what of a request the two are made of, for as long as nothing else is to come of it. `false` where it is none.
 pub(crate) fn write_essence(essence: &mut Vec<u8>, request: &[u8]) -> bool {
     essence.clear();
-    let Ok((StartLine::Request { method, uri }, mut scan)) = Scan::begin(request) else {
+    if request.starts_with(b"SIP/") {
         return false;
-    };
-    for part in [method.as_str().as_bytes(), b" ", uri, b" SIP/2.0\r\n"] {
-        essence.extend_from_slice(part);
     }
-    let mut has_via = false;
-    while let Ok(Some(field)) = scan.next_field() {
-        let is_needed = match field.name() {
-            Some(Name::Via) => !std::mem::replace(&mut has_via, true),
-            Some(Name::Route | Name::From | Name::To | Name::CallId | Name::CSeq) => true,
+    let mut at = 0;
+    let (mut has_via, mut is_needed) = (false, true);
+    while let Some(end) = line_end(request, at) {
+        let line = &request[at..end.end];
+        let has_begun = std::mem::replace(&mut at, end.next) > 0;
+        is_needed = match line {
+            [] => break,
+            _ if !has_begun => true,
+            // It goes on.
+            [b' ' | b'\t', ..] => is_needed,
+            [first, ..] if b"VvRrFfTtCcIi".contains(first) => {
+                let name = &line[..find_near(b':', line).unwrap_or(0)];
+                match NameCode::of(trim_end(name)).name() {
+                    Some(Name::Via) => !std::mem::replace(&mut has_via, true),
+                    Some(Name::Route | Name::From | Name::To | Name::CallId | Name::CSeq) => true,
+                    _ => false,
+                }
+            }
             _ => false,
         };
         if is_needed {
-            for part in [field.name_text, b": ", field.value, b"\r\n"] {
-                essence.extend_from_slice(part);
-            }
+            essence.extend_from_slice(line);
+            essence.extend_from_slice(b"\r\n");
         }
     }
     essence.extend_from_slice(b"\r\n");
-    true
+    at > 0
 }
 
 /// What both have in common: all that routes them as the request was routed.

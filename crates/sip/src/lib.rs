@@ -32,7 +32,8 @@ mod weighted;
 pub use flow::{ConnectionId, Flow, Peer, Target, Transmit, Transport, UnknownTransport};
 pub use framing::{Frame, FramingError, FramingLimits, StreamReader};
 pub use message::{
-    Glance, MAXIMUM_FIELDS, Message, ReadError, Scan, ScannedField, StartLine, Values, Violation,
+    Glance, MAXIMUM_FIELDS, Message, Onward, ReadError, Scan, ScannedField, StartLine, Values,
+    Violation,
 };
 pub use method::Method;
 pub use name::Name;

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::syntax::{self, trim, trim_end, trim_start};
-use crate::{Host, Parameters, Uri, UriError, Values};
+use crate::syntax::{self, run_end, trim, trim_end, trim_start};
+use crate::uri::PlainUri;
+use crate::{Parameters, Uri, UriError, Values};
 
 /// Why a value is not an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -181,58 +182,46 @@ pub(crate) fn is_plain_address(value: &[u8]) -> bool {
         },
         _ => 0,
     };
-    let value = value.get(quoted_length..).unwrap_or_default();
-    let rest = trim_start(value).strip_prefix(b"<sip:");
-    let Some([b'>', rest @ ..]) = rest.and_then(behind_plain_uri) else {
+    let mut at = quoted_length;
+    while value.get(at).copied().is_some_and(syntax::is_lws) {
+        at += 1;
+    }
+    let is_behind = |text: &[u8]| value.get(at..).is_some_and(|rest| rest.starts_with(text));
+    if !is_behind(b"<sip:") {
+        return false;
+    }
+    let Some(uri) = PlainUri::read(value, at + b"<sip:".len()) else {
         return false;
     };
-    behind_plain_parameters(rest, syntax::TOKEN, syntax::VALUE) == Some(&[])
+    value.get(uri.end) == Some(&b'>') && are_plain_parameters(&value[uri.end + 1..])
 }
 
 /// Whether a text is a SIP URI as [`is_plain_address`] has it in its angle brackets.
 pub(crate) fn is_plain_uri(text: &[u8]) -> bool {
-    let rest = text.strip_prefix(b"sip:");
-    rest.and_then(behind_plain_uri) == Some(&[])
+    const SCHEME: &[u8] = b"sip:";
+    text.starts_with(SCHEME)
+        && PlainUri::read(text, SCHEME.len()).is_some_and(|uri| uri.end == text.len())
 }
 
-/// What follows a plain SIP URI, whose scheme has been taken off. `None` where it is none.
-fn behind_plain_uri(rest: &[u8]) -> Option<&[u8]> {
-    let behind_user = syntax::behind(rest, syntax::USER);
-    let host = match behind_user {
-        [b'@', host @ ..] if behind_user.len() < rest.len() => host,
-        _ => rest,
-    };
-    let behind_host = syntax::behind(host, syntax::HOST);
-    if !Host::is_plain(&host[..host.len() - behind_host.len()]) {
-        return None;
-    }
-    let mut rest = behind_host;
-    if let [b':', port @ ..] = rest {
-        rest = syntax::behind(port, syntax::DIGIT);
-        syntax::number::<u16>(&port[..port.len() - rest.len()])?;
-    }
-    behind_plain_parameters(rest, syntax::PARAMETER, syntax::PARAMETER)
-}
-
-/// What follows parameters without white space, quotation marks and escapes. `None` where there is an
-/// empty part.
-fn behind_plain_parameters(
-    text: &[u8],
-    name: syntax::Classes,
-    value: syntax::Classes,
-) -> Option<&[u8]> {
-    let behind_part = |text, class| {
-        let behind: &[u8] = syntax::behind(text, class);
-        (behind.len() < text.len()).then_some(behind)
-    };
-    let mut rest = text;
-    while let [b';', parameter @ ..] = rest {
-        rest = behind_part(parameter, name)?;
-        if let [b'=', written @ ..] = rest {
-            rest = behind_part(written, value)?;
+/// Whether a text is parameters without white space and quotation marks, no part of them empty.
+#[inline]
+fn are_plain_parameters(text: &[u8]) -> bool {
+    let mut at = 0;
+    while text.get(at) == Some(&b';') {
+        let name = at + 1;
+        at = run_end(text, name, syntax::TOKEN);
+        if at == name {
+            return false;
+        }
+        if text.get(at) == Some(&b'=') {
+            let value = at + 1;
+            at = run_end(text, value, syntax::VALUE);
+            if at == value {
+                return false;
+            }
         }
     }
-    Some(rest)
+    at == text.len()
 }
 
 /// `qvalue` (RFC 3261 section 25.1), in thousandths.

@@ -29,8 +29,8 @@ pub(crate) const VALUE: Classes = 1 << 8;
 pub(crate) const DISPLAY_NAME: Classes = 1 << 9;
 /// A Call-ID. Looser than `word`: it is only ever compared, and real ones have more.
 pub(crate) const CALL_ID: Classes = 1 << 10;
-/// A decimal digit.
-pub(crate) const DIGIT: Classes = 1 << 11;
+/// [`VALUE`] without octets beyond ASCII.
+pub(crate) const ASCII_VALUE: Classes = 1 << 11;
 
 const CLASSES: [Classes; 256] = {
     let mut table = [0; 256];
@@ -51,8 +51,8 @@ const CLASSES: [Classes; 256] = {
             table[octet] |= TOKEN | HOST | USER | PASSWORD | PARAMETER | HEADER | URI;
             table[octet] |= VALUE | DISPLAY_NAME;
         }
-        if (octet as u8).is_ascii_digit() {
-            table[octet] |= DIGIT;
+        if (octet as u8).is_ascii() && table[octet] & VALUE != 0 {
+            table[octet] |= ASCII_VALUE;
         }
         if (octet as u8).is_ascii_graphic() {
             table[octet] |= CALL_ID;
@@ -86,12 +86,6 @@ pub(crate) fn all(octets: &[u8], class: Classes) -> bool {
     // Without a way out, which is faster for texts as short as these.
     let common = |common, &octet| common & CLASSES[usize::from(octet)];
     octets.iter().fold(class, common) != 0
-}
-
-/// What follows the octets of a class at the beginning of a text.
-#[inline]
-pub(crate) fn behind(text: &[u8], class: Classes) -> &[u8] {
-    &text[run_end(text, 0, class)..]
 }
 
 /// Where the octets of a class that begin at a place end.

@@ -6,14 +6,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
-use sip::transaction::ServerId;
+use sip::transaction::{ServerId, WrittenRequest};
 use sip::user_agent::cancel_of;
-use sip::{Flow, Message, Peer, SipUri, Transport, Uri};
+use sip::{Flow, Message, Name, Peer, SipUri, Transport, Uri};
 
 use super::best_response::Candidate;
 use super::context::{BranchState, Cancel, Context, Forwarded, larger_half};
 use super::event::HopOutcome;
-use super::forward::{Forwarding, Side, forwarded, is_record_routed, needed_flow};
+use super::forward::{self, Copy, Forwarding, Side, is_record_routed, needed_flow};
 use super::identity::Source;
 use super::policy::ForwardingPolicy;
 use super::proxy::{BranchName, Proxy, Waiting};
@@ -424,13 +424,13 @@ impl Proxy {
                 to: side,
                 max_breadth: Some(max_breadth),
             };
-            forwarded(&context.request, &how, &self.tokens, &self.marks)
+            forward::copy(&context.request, &how, &self.tokens, &self.marks)
         };
         let mut copy = make(&hop.side);
         let mut to = hop.to;
         let stream = match hop.is_last_resort {
             true => None,
-            false => self.stream_instead(&copy, &to, &hop.side),
+            false => self.stream_instead(copy.wire_length(), &to, &hop.side),
         };
         if let (sip::Target::Address(_, remote), Some((stream, side))) = (to, stream) {
             copy = make(&side);
@@ -443,12 +443,26 @@ impl Proxy {
             });
         }
         let peer = hop.peer;
-        self.withhold_identity(&mut copy, &to, peer.as_deref());
+        if let Copy::Message(message) = &mut copy {
+            self.withhold_identity(message, &to, peer.as_deref());
+        }
         let octets = copy.wire_length();
-        let sent = self.has_room(held + octets).then(|| {
-            self.transactions
-                .send_request_to(now, copy, to, peer.clone())
-        });
+        let sent = match context.request.method() {
+            Some(method) if self.has_room(held + octets) => {
+                let written = WrittenRequest {
+                    method,
+                    branch: &id,
+                    call_id: context
+                        .request
+                        .header_bytes(Name::CallId)
+                        .unwrap_or_default(),
+                    octets: copy.into_octets(),
+                };
+                let transactions = &mut self.transactions;
+                Some(transactions.send_written(now, written, to, peer.clone()))
+            }
+            _ => None,
+        };
         match sent {
             Some(Ok(client)) => {
                 self.statistics.forwarded += 1;
@@ -483,11 +497,11 @@ impl Proxy {
         }
     }
 
-    /// Where a request goes that is too large for UDP: over TCP to the same address and port (RFC 3261
+    /// Where a request of so many octets goes that is too large for UDP: over TCP to the same address and port (RFC 3261
     /// section 18.1.1). `None` where it is not, or we have no TCP.
     pub(super) fn stream_instead(
         &self,
-        copy: &Message,
+        octets: usize,
         to: &sip::Target,
         side: &Side,
     ) -> Option<(sip::Target, Side)> {
@@ -495,7 +509,7 @@ impl Proxy {
             sip::Target::Address(Transport::Udp, remote) => *remote,
             _ => return None,
         };
-        if copy.wire_length() <= self.maximum_datagram {
+        if octets <= self.maximum_datagram {
             return None;
         }
         let source = match self.identity.source(Transport::Tcp, remote.ip(), None)? {

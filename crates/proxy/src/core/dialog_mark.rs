@@ -12,11 +12,11 @@
 use std::hash::Hasher;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use sip::Message;
+use sip::{Message, Name};
 use siphasher::sip::SipHasher24;
 
 use super::keys::Keys;
-use crate::text::push_hex;
+use crate::text::{Digits, push_hex};
 
 /// Writes and reads marks under one key.
 #[derive(Clone)]
@@ -72,7 +72,7 @@ impl DialogMarks {
     /// The mark of the dialogs that a request may begin or belong to.
     pub(crate) fn of(&self, request: &Message) -> DialogMark {
         let mut hasher = self.key;
-        hasher.write(request.call_id().unwrap_or_default().as_bytes());
+        hasher.write(request.header_bytes(Name::CallId).unwrap_or_default());
         DialogMark {
             hasher,
             now: self.hour,
@@ -98,9 +98,9 @@ impl DialogMark {
     /// Appends the value of the parameter, as it is written now.
     pub(crate) fn push_to(&self, text: &mut String) {
         // The upper digits are zeros.
-        let mut digits = String::with_capacity(HASH_DIGITS);
-        push_hex(&mut digits, self.now.0.into());
-        text.push_str(digits.get(HASH_DIGITS - HOUR_DIGITS..).unwrap_or_default());
+        let digits = Digits::hexadecimal(self.now.0.into());
+        let hour = digits.as_str().get(HASH_DIGITS - HOUR_DIGITS..);
+        text.push_str(hour.unwrap_or_default());
         push_hex(text, self.hash(self.now));
     }
 
@@ -142,7 +142,7 @@ impl std::fmt::Debug for DialogMark {
 
 #[cfg(test)]
 mod tests {
-    use sip::{Method, Name};
+    use sip::Method;
 
     use super::*;
 

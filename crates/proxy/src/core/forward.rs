@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use sip::{Flow, Message, Method, Name, Transport, Uri};
+use bytes::Bytes;
+use sip::{Flow, Message, Method, Name, Onward, Transport, Uri};
 
 use super::dialog_mark::{CALL, DialogMark, DialogMarks};
 use super::flow_token::FlowTokens;
@@ -52,8 +53,93 @@ const DEFAULT_MAX_FORWARDS: u8 = 70;
 /// Room for a Via or a URI of ours that is no longer than most.
 const USUAL_LENGTH: usize = 128;
 
+/// The copy that goes to a next hop.
+#[derive(Debug)]
+pub(crate) enum Copy {
+    /// As it goes on the wire.
+    Written(Bytes),
+    /// As it can still be edited.
+    Message(Message),
+}
+
+impl Copy {
+    /// How many octets it has on the wire.
+    pub(crate) fn wire_length(&self) -> usize {
+        match self {
+            Copy::Written(octets) => octets.len(),
+            Copy::Message(message) => message.wire_length(),
+        }
+    }
+
+    /// What goes on the wire.
+    pub(crate) fn into_octets(self) -> Bytes {
+        match self {
+            Copy::Written(octets) => octets,
+            Copy::Message(message) => message.to_bytes(),
+        }
+    }
+}
+
 /// Makes the copy. The request is as it was received but for what routed it here.
-pub(crate) fn forwarded(
+pub(crate) fn copy(
+    request: &Message,
+    how: &Forwarding<'_>,
+    tokens: &FlowTokens,
+    marks: &DialogMarks,
+) -> Copy {
+    match written(request, how, tokens, marks) {
+        Some(octets) => Copy::Written(octets),
+        None => Copy::Message(forwarded(request, how, tokens, marks)),
+    }
+}
+
+/// Writes the copy of a request that is as most are: to be sent on without further Routes or flow, and without an
+/// asserted identity, which may have to be withheld. `None` of any other.
+fn written(
+    request: &Message,
+    how: &Forwarding<'_>,
+    tokens: &FlowTokens,
+    marks: &DialogMarks,
+) -> Option<Bytes> {
+    let has_length = !how.to.transport.is_reliable() || request.contains(Name::ContentLength);
+    let is_plain = how.path.is_empty()
+        && !request.contains(Name::Route)
+        && !request.contains(Name::PAssertedIdentity)
+        && has_length;
+    if !is_plain {
+        return None;
+    }
+    let max_forwards = request.max_forwards()?.saturating_sub(1);
+    let mut lines = String::with_capacity(3 * USUAL_LENGTH);
+    if let Some(from) = how.record_route_from {
+        let scheme = match is_sips(how.request_uri) {
+            true => Scheme::Sips,
+            false => Scheme::Sip,
+        };
+        let mark = marks.of(request);
+        // What is put before those that are there last stands first.
+        for side in record_routed(from, how.to).into_iter().flatten().rev() {
+            lines.push_str("Record-Route: ");
+            push_record_route(&mut lines, side, from, how.to, scheme, tokens, mark);
+            lines.push_str("\r\n");
+        }
+    }
+    let record_routes = lines.len();
+    lines.push_str("Via: ");
+    push_via(&mut lines, how, tokens);
+    lines.push_str("\r\n");
+    let (record_routes, via) = lines.split_at(record_routes);
+    request.write_onward(&Onward {
+        request_uri: how.request_uri,
+        max_forwards,
+        max_breadth: how.max_breadth,
+        record_routes,
+        via,
+    })
+}
+
+/// Makes the copy of any request.
+fn forwarded(
     request: &Message,
     how: &Forwarding<'_>,
     tokens: &FlowTokens,
@@ -78,37 +164,41 @@ pub(crate) fn forwarded(
     if let Some(from) = how.record_route_from {
         let scheme = record_route_scheme(&copy);
         let mark = marks.of(request);
-        for uri in record_routes(from, how.to, scheme, tokens, mark) {
-            copy.push_front(Name::RecordRoute, uri);
+        for side in record_routed(from, how.to).into_iter().flatten() {
+            let mut value = String::with_capacity(USUAL_LENGTH);
+            push_record_route(&mut value, side, from, how.to, scheme, tokens, mark);
+            copy.push_front(Name::RecordRoute, value);
         }
     }
-    // Over UDP the answer comes back to the port that we send from (RFC 3581 section 3).
-    let rport = if how.to.transport == Transport::Udp {
-        ";rport"
-    } else {
-        ""
-    };
     let mut via = String::with_capacity(USUAL_LENGTH);
-    via.push_str("SIP/2.0/");
-    via.push_str(how.to.transport.via_name());
-    via.push(' ');
-    how.to.source.push_to(&mut via);
-    via.push_str(";branch=");
-    via.push_str(how.branch);
-    via.push_str(rport);
-    if how.offers_alias {
-        via.push_str(";alias");
-    }
-    if let Some((name, flow)) = how.back {
-        for part in [";", name, "=", &tokens.encode(flow)] {
-            via.push_str(part);
-        }
-    }
+    push_via(&mut via, how, tokens);
     copy.push_front(Name::Via, via);
     if how.to.transport.is_reliable() {
         copy.ensure_content_length();
     }
     copy
+}
+
+/// Appends the value of our Via.
+fn push_via(text: &mut String, how: &Forwarding<'_>, tokens: &FlowTokens) {
+    text.push_str("SIP/2.0/");
+    text.push_str(how.to.transport.via_name());
+    text.push(' ');
+    how.to.source.push_to(text);
+    text.push_str(";branch=");
+    text.push_str(how.branch);
+    // Over UDP the answer comes back to the port that we send from (RFC 3581 section 3).
+    if how.to.transport == Transport::Udp {
+        text.push_str(";rport");
+    }
+    if how.offers_alias {
+        text.push_str(";alias");
+    }
+    if let Some((name, flow)) = how.back {
+        for part in [";", name, "=", &tokens.encode(flow)] {
+            text.push_str(part);
+        }
+    }
 }
 
 /// How many branches a request may have at one time (RFC 5393 section 5.3.3). `None` where it does not
@@ -174,30 +264,36 @@ enum Scheme {
     Sips,
 }
 
-/// Our Record-Route values, in the order in which they are put before those that are there. Two where
-/// the sides differ, each with the transport and address of its side (RFC 5658 section 5).
-fn record_routes(
+/// The sides that have a Record-Route value of ours, in the order in which these are put before those that are
+/// there. Both where they differ, each with the transport and address of its side (RFC 5658 section 5).
+fn record_routed<'a>(from: &'a Side, to: &'a Side) -> [Option<&'a Side>; 2] {
+    let is_one = from.transport == to.transport
+        && from.source == to.source
+        && from.flow.is_none()
+        && to.flow.is_none();
+    match is_one {
+        true => [Some(to), None],
+        false => [Some(from), Some(to)],
+    }
+}
+
+/// Appends the Record-Route value of a side.
+fn push_record_route(
+    text: &mut String,
+    side: &Side,
     from: &Side,
     to: &Side,
     scheme: Scheme,
     tokens: &FlowTokens,
     mark: DialogMark,
-) -> Vec<String> {
-    let names_transport = from.transport != to.transport;
-    let written = |side| {
-        let mut value = own_route(side, scheme, names_transport, tokens);
-        value.insert(0, '<');
-        for part in [";", CALL, "="] {
-            value.push_str(part);
-        }
-        mark.push_to(&mut value);
-        value.push('>');
-        value
-    };
-    if !names_transport && from.source == to.source && from.flow.is_none() && to.flow.is_none() {
-        return vec![written(to)];
+) {
+    text.push('<');
+    push_own_route(text, side, scheme, from.transport != to.transport, tokens);
+    for part in [";", CALL, "="] {
+        text.push_str(part);
     }
-    vec![written(from), written(to)]
+    mark.push_to(text);
+    text.push('>');
 }
 
 /// The Path value that leads requests to a user agent along its flow (RFC 5626 section 5.1).
@@ -207,34 +303,41 @@ pub(crate) fn path_value(side: &Side, tokens: &FlowTokens) -> String {
     } else {
         Scheme::Sip
     };
-    format!("<{};ob>", own_route(side, scheme, true, tokens))
+    let mut value = String::from("<");
+    push_own_route(&mut value, side, scheme, true, tokens);
+    value.push_str(";ob>");
+    value
 }
 
-/// A URI of ours that leads requests this way. UDP goes without saying unless the other side is not UDP; any other
+/// Appends a URI of ours that leads requests this way. UDP goes without saying unless the other side is not UDP; any other
 /// transport has to be named, or requests in the dialog would come over UDP (RFC 5658 section 6).
 ///
 /// Toward a neighbour who speaks TLS although the request has no SIPS URI, `transport=tls` is named. RFC 5658
 /// section 6.2 forbids that and wants a SIPS URI, which RFC 3261 section 16.6 step 4 forbids there; and phones
 /// that know no SIPS URI do know the parameter.
-fn own_route(side: &Side, scheme: Scheme, names_transport: bool, tokens: &FlowTokens) -> String {
+fn push_own_route(
+    uri: &mut String,
+    side: &Side,
+    scheme: Scheme,
+    names_transport: bool,
+    tokens: &FlowTokens,
+) {
     let (scheme, transport) = match (scheme, side.transport) {
         (Scheme::Sips, transport) if transport.is_secure() => ("sips", under_tls(transport)),
         (_, transport) => ("sip", transport.uri_parameter()),
     };
-    let mut uri = String::with_capacity(USUAL_LENGTH);
     uri.push_str(scheme);
     uri.push(':');
     if let Some(flow) = &side.flow {
         uri.push_str(&tokens.encode(flow));
         uri.push('@');
     }
-    side.source.push_to(&mut uri);
+    side.source.push_to(uri);
     if names_transport || side.transport != Transport::Udp {
         uri.push_str(";transport=");
         uri.push_str(transport);
     }
     uri.push_str(";lr");
-    uri
 }
 
 /// What a SIPS URI names as its transport: what TLS runs over (RFC 3261 section 26.2.2).
@@ -243,5 +346,94 @@ fn under_tls(transport: Transport) -> &'static str {
         Transport::Tls => "tcp",
         Transport::TlsSctp => "sctp",
         other => other.uri_parameter(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sip::ConnectionId;
+
+    use super::super::keys::Keys;
+    use super::*;
+
+    fn side(transport: Transport, has_flow: bool) -> Side {
+        let flow = Flow {
+            transport,
+            local: "192.0.2.1:5060".parse().expect("an address"),
+            remote: "192.0.2.9:5062".parse().expect("an address"),
+            connection: ConnectionId(7),
+            stream: 0,
+        };
+        Side {
+            transport,
+            source: Arc::new(flow.local.into()),
+            flow: has_flow.then_some(flow),
+        }
+    }
+
+    fn request(method: Method) -> Message {
+        Message::request(method, "sip:bob@example.com")
+            .with(Name::Via, "SIP/2.0/UDP 192.0.2.9;branch=z9hG4bK1")
+            .with(Name::MaxForwards, "70")
+            .with(Name::CallId, "a84b4c76e66710")
+    }
+
+    /// What is written at once is what is made by edits, whatever the way.
+    #[test]
+    fn a_copy_that_is_written_is_one_that_is_edited() {
+        let keys = Keys::from_bytes([1; 32]);
+        let (tokens, marks) = (FlowTokens::new(&keys, 7), DialogMarks::new(&keys));
+        let transports = [Transport::Udp, Transport::Tcp, Transport::Tls];
+        let mut number = 0;
+        for bits in 0..64_u32 {
+            let is = |bit: u32| bits >> bit & 1 == 1;
+            for (from, to) in transports
+                .into_iter()
+                .zip(transports.into_iter().cycle().skip(bits as usize % 3))
+            {
+                let (from, to) = (side(from, is(0)), side(to, is(1)));
+                let flow = from.flow;
+                let how = Forwarding {
+                    request_uri: if is(2) {
+                        "sips:bob@192.0.2.7"
+                    } else {
+                        "sip:bob@example.com"
+                    },
+                    path: "",
+                    branch: "z9hG4bK2.1",
+                    offers_alias: is(3),
+                    back: flow.as_ref().map(|flow| ("flow", flow)),
+                    record_route_from: is(4).then_some(&from),
+                    to: &to,
+                    max_breadth: is(5).then_some(60),
+                };
+                let request = request(Method::Invite);
+                let written = written(&request, &how, &tokens, &marks).expect("a plain request");
+                assert_eq!(
+                    written,
+                    forwarded(&request, &how, &tokens, &marks).to_bytes()
+                );
+                number += 1;
+                let unusual = [
+                    request.clone().with(Name::Route, "<sip:192.0.2.3>"),
+                    request.clone().with(Name::PAssertedIdentity, "<sip:a@b>"),
+                ];
+                for request in unusual {
+                    assert!(matches!(
+                        copy(&request, &how, &tokens, &marks),
+                        Copy::Message(_)
+                    ));
+                }
+                let path = Forwarding {
+                    path: "<sip:192.0.2.3;lr>",
+                    ..how
+                };
+                assert!(matches!(
+                    copy(&request, &path, &tokens, &marks),
+                    Copy::Message(_)
+                ));
+            }
+        }
+        assert_eq!(number, 192);
     }
 }

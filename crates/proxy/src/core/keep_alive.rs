@@ -150,7 +150,9 @@ impl Proxy {
             method, interval, ..
         } = self.policy.keep_alive;
         let Some(method) = method else {
-            self.keep_alives = KeepAlives::default();
+            if self.keep_alives.len() > 0 {
+                self.keep_alives = KeepAlives::default();
+            }
             return;
         };
         if self.keep_alives.rests_until.is_some_and(|rest| rest > now) {

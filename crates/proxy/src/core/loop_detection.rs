@@ -38,7 +38,7 @@ impl LoopDetector {
     /// 4.2.1).
     pub(crate) fn fingerprint(&self, request: &Message) -> Fingerprint {
         let mut hasher = self.key.build_hasher();
-        request.request_uri().hash(&mut hasher);
+        request.request_uri_bytes().hash(&mut hasher);
         for value in request.values(Name::Route) {
             value.hash(&mut hasher);
         }
@@ -91,8 +91,8 @@ const MAGIC_COOKIE: &str = "z9hG4bK";
 
 /// What is the same in all requests of a transaction.
 fn hash_call(hasher: &mut impl Hasher, request: &Message) {
-    request.call_id().hash(hasher);
-    request.from_tag().hash(hasher);
+    request.header_bytes(Name::CallId).hash(hasher);
+    request.from_tag_bytes().hash(hasher);
     request.cseq_number().hash(hasher);
 }
 

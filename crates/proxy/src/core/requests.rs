@@ -418,11 +418,9 @@ impl Proxy {
     fn begin(&mut self, now: Instant, server: ServerId, context: &Context) {
         let is_redirected = context.lookup.is_some() && self.is_redirected(&context.request);
         if context.is_invite() && !is_redirected {
-            self.respond(
-                now,
-                server,
-                Message::response_to(&context.request, 100, "Trying"),
-            );
+            let trying = context.request.trying();
+            let transactions = &mut self.transactions;
+            transactions.respond_provisionally(now, server, 100, trying);
         }
         if context.begins_call {
             self.statistics.calls_started += 1;

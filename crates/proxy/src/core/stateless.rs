@@ -9,11 +9,11 @@
 
 use std::time::Instant;
 
-use sip::transaction::note_source;
+use sip::transaction::{WrittenRequest, note_source};
 use sip::{Flow, Message, Method, Name};
 
 use super::branches::{self, Resolved};
-use super::forward::{Forwarding, Side, forwarded, is_record_routed, max_breadth};
+use super::forward::{self, Copy, Forwarding, Side, is_record_routed, max_breadth};
 use super::loop_detection::Fingerprint;
 use super::policy::Mode;
 use super::proxy::{Proxy, Waiting};
@@ -267,10 +267,10 @@ impl Proxy {
                         to: side,
                         max_breadth: max_breadth(request).filter(|_| has_breadth),
                     };
-                    forwarded(request, &how, &self.tokens, &self.marks)
+                    forward::copy(request, &how, &self.tokens, &self.marks)
                 };
                 let mut copy = make(&side);
-                let stream = self.stream_instead(&copy, &to, &side);
+                let stream = self.stream_instead(copy.wire_length(), &to, &side);
                 // Somebody has to retransmit where only one of the two sides is reliable (section 16.1),
                 // and to go back to UDP where TCP is refused (section 18.1.1).
                 let needs_state = stream.is_some()
@@ -289,13 +289,23 @@ impl Proxy {
                     }
                     None => to,
                 };
-                self.withhold_identity(&mut copy, &to, peer.as_deref());
+                if let Copy::Message(message) = &mut copy {
+                    self.withhold_identity(message, &to, peer.as_deref());
+                }
                 if is_answered {
                     self.statistics.passed_on += 1;
                 } else {
                     self.statistics.acknowledgements_forwarded += 1;
                 }
-                self.transactions.send_stateless_to(now, copy, to, peer);
+                if let Some(method) = method {
+                    let written = WrittenRequest {
+                        method,
+                        branch: &branch,
+                        call_id: request.header_bytes(Name::CallId).unwrap_or_default(),
+                        octets: copy.into_octets(),
+                    };
+                    self.transactions.send_written_stateless(written, to, peer);
+                }
             }
             Some((Resolved::Ask(query), _)) => {
                 let waiting = Waiting::Passing(Box::new(passing));

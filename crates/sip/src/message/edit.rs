@@ -8,6 +8,7 @@ use crate::name::NameCode;
 use crate::syntax::{find_control, trim};
 use crate::{Message, Method, Name, via};
 
+use super::top_via::TopVia;
 use super::values::first_value;
 use super::{Field, Source, Span, Start, WRITTEN_BYTES};
 
@@ -51,6 +52,9 @@ impl Message {
     /// Takes away the first value of this name: one value of a comma-separated list, or a field.
     /// Returns whether there was one.
     pub fn remove_first_value(&mut self, name: Name<'_>) -> bool {
+        if name == Name::Via && self.remove_plain_via() {
+            return true;
+        }
         self.forget(name.code());
         while let Some(at) = self.position(name) {
             let field = self.0.fields[at];
@@ -72,6 +76,22 @@ impl Message {
             }
         }
         false
+    }
+
+    /// Takes away the topmost Via where it is known to have a field for itself.
+    fn remove_plain_via(&mut self) -> bool {
+        let known = self.0.top_via.get().and_then(Option::as_ref);
+        let length = known.and_then(TopVia::well_formed_length);
+        let Some(at) = self.position(Name::Via) else {
+            return false;
+        };
+        let is_alone = length == Some(self.value_of(&self.0.fields[at]).len());
+        if is_alone {
+            self.forget(Name::Via.code());
+            self.0.fields.remove(at);
+            self.0.edited = true;
+        }
+        is_alone
     }
 
     /// Takes away all fields of this name. Returns how many there were.
@@ -441,13 +461,13 @@ impl Message {
 }
 
 /// A number in digits.
-struct Decimal {
+pub(super) struct Decimal {
     octets: [u8; 20],
     start: usize,
 }
 
 impl Decimal {
-    fn of(mut number: usize) -> Decimal {
+    pub(super) fn of(mut number: usize) -> Decimal {
         let mut octets = [b'0'; 20];
         let mut start = octets.len() - 1;
         loop {
@@ -460,7 +480,7 @@ impl Decimal {
         }
     }
 
-    fn digits(&self) -> &[u8] {
+    pub(super) fn digits(&self) -> &[u8] {
         &self.octets[self.start..]
     }
 }

@@ -5,6 +5,7 @@ mod edit;
 mod fields;
 mod glance;
 mod index;
+mod onward;
 mod plain_via;
 mod scan;
 mod top_via;
@@ -25,6 +26,8 @@ use crate::{Method, Name, NameAddr, NameAddrError, Via, ViaError};
 use fields::Fields;
 pub use glance::Glance;
 pub use index::{MAXIMUM_FIELDS, ReadError};
+pub use onward::Onward;
+pub use register::{Expires, PlainRegister, plain_call_id, plain_contact};
 pub use scan::{Scan, ScannedField, StartLine};
 use top_via::TopVia;
 pub use validate::Violation;
@@ -166,6 +169,14 @@ impl Message {
         }
     }
 
+    /// The Request-URI in octets; `None` for a response.
+    pub fn request_uri_bytes(&self) -> Option<&[u8]> {
+        match &self.0.start {
+            Start::Request { uri, .. } => Some(self.text(*uri)),
+            Start::Response { .. } => None,
+        }
+    }
+
     /// The status code of a response; `None` for a request.
     pub fn status(&self) -> Option<u16> {
         match &self.0.start {
@@ -217,6 +228,15 @@ impl Message {
     /// The tag in From; `None` where there is none, or From is missing or malformed.
     pub fn from_tag(&self) -> Option<&str> {
         tag_in(self.header_bytes(Name::From)?)
+    }
+
+    /// [`from_tag`](Message::from_tag) in octets.
+    pub fn from_tag_bytes(&self) -> Option<&[u8]> {
+        let value = self.header_bytes(Name::From)?;
+        match plain_tag(value) {
+            Some(tag) => tag,
+            None => tag_in(value).map(str::as_bytes),
+        }
     }
 
     /// The tag in To; `None` where there is none, or To is missing or malformed.
@@ -353,7 +373,7 @@ impl Message {
             .position(|field| self.is_named(field, NameCode::OTHER, name))
     }
 
-    fn fields_named<'a>(&'a self, name: Name<'a>) -> impl Iterator<Item = &'a Field> {
+    fn fields_named<'a>(&'a self, name: Name<'a>) -> impl Iterator<Item = &'a Field> + Clone {
         let code = name.code();
         let fields = self.0.fields.where_may_be(code);
         fields

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 use std::ops::Range;
 
-use crate::syntax::{self, DIGIT, HOST, TOKEN, VALUE, run_end};
-use crate::uri::{ipv4, is_host_name};
+use crate::syntax::{ASCII_VALUE, TOKEN, run_end};
+use crate::uri::PlainHost;
 
 /// The first value of a list, where it has the usual form: `SIP/2.0/transport host:port;parameters`
 /// with one space, and with nothing in quotation marks, brackets or octets beyond ASCII. Such a one is
@@ -34,24 +34,12 @@ impl PlainVia {
         if transport.is_empty() || list.get(transport.end) != Some(&b' ') {
             return None;
         }
-        let host_start = transport.end + 1;
-        let host_end = run_end(list, host_start, HOST);
-        let host_text = &list[host_start..host_end];
-        let address = ipv4(host_text).map(IpAddr::from);
-        if address.is_none() && !is_host_name(host_text) {
-            return None;
-        }
-        let mut at = host_end;
-        let mut port = None;
-        if list.get(at) == Some(&b':') {
-            let end = run_end(list, at + 1, DIGIT);
-            port = Some(syntax::number(&list[at + 1..end])?);
-            at = end;
-        }
+        let host = PlainHost::read(list, transport.end + 1)?;
+        let mut at = host.port_end;
         let mut via = PlainVia {
             transport,
-            host: (host_start..host_end, address),
-            port,
+            host: (host.start..host.end, host.address.map(IpAddr::from)),
+            port: host.port,
             parameters: at..at,
             branch: None,
             has_rport: false,
@@ -71,11 +59,13 @@ impl PlainVia {
     }
 
     /// Reads the parameter that begins at a place. Returns its end.
+    #[inline]
     fn read_parameter(&mut self, list: &[u8], start: usize) -> Option<usize> {
         let name_end = run_end(list, start, TOKEN);
         let mut value = name_end..name_end;
         if list.get(name_end) == Some(&b'=') {
-            value = name_end + 1..run_end(list, name_end + 1, VALUE);
+            // Those beyond ASCII may not be UTF-8.
+            value = name_end + 1..run_end(list, name_end + 1, ASCII_VALUE);
             if value.is_empty() {
                 return None;
             }
@@ -85,16 +75,15 @@ impl PlainVia {
         let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
         match name.len() {
             0 => return None,
+            6 if name == b"branch" || is(b"branch") => {
+                self.branch.get_or_insert(value);
+            }
             5 if is(b"rport") => self.has_rport = true,
             5 if is(b"maddr") => self.has_maddr = true,
-            6 if is(b"branch") => {
-                self.branch.get_or_insert(value.clone());
-            }
             8 if is(b"received") => self.has_received = true,
             _ => {}
         }
-        // Those beyond ASCII may not be UTF-8.
-        list[value].is_ascii().then_some(end)
+        Some(end)
     }
 }
 

@@ -558,6 +558,7 @@ fn tags_are_those_of_the_addresses() {
             (tag, tag),
             "{value}"
         );
+        assert_eq!(message.from_tag_bytes(), tag.map(str::as_bytes), "{value}");
     }
 }
 
@@ -587,6 +588,8 @@ fn the_head_of_a_response_is_written_as_it_is_built() {
                 request.write_response_head(&mut written, 404, "Not Found", "t-1");
                 written.extend_from_slice(b"Content-Length: 0\r\n\r\n");
                 assert_eq!(written, built.to_bytes(), "{text:?} {length}");
+                let trying = Message::response_to(&request, 100, "Trying");
+                assert_eq!(request.trying(), trying.to_bytes(), "{text:?} {length}");
             }
         }
     }

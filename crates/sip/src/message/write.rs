@@ -27,6 +27,38 @@ impl Message {
         }
     }
 
+    /// The 100 to this request as it goes on the wire: what [`response_to`](Message::response_to) makes (RFC 3261 section
+    /// 8.2.6.1).
+    pub fn trying(&self) -> Bytes {
+        const LINE: &[u8] = b"SIP/2.0 100 Trying\r\n";
+        const END: &[u8] = b"Content-Length: 0\r\n\r\n";
+        if self.0.flaws.line_ends || self.0.flaws.unterminated {
+            return Message::response_to(self, 100, "Trying").to_bytes();
+        }
+        let vias = self.fields_named(Name::Via).map(|field| field.line);
+        let others = [
+            Name::From,
+            Name::To,
+            Name::CallId,
+            Name::CSeq,
+            Name::Timestamp,
+        ];
+        let others = others.map(|name| {
+            let at = self.position(name)?;
+            Some(self.0.fields[at].line)
+        });
+        let lines = vias.chain(others.into_iter().flatten());
+        let length = |line: Span| (line.end - line.start) as usize;
+        let copied: usize = lines.clone().map(length).sum();
+        let mut octets = Vec::with_capacity(LINE.len() + copied + END.len());
+        octets.extend_from_slice(LINE);
+        for line in lines {
+            octets.extend_from_slice(self.text(line));
+        }
+        octets.extend_from_slice(END);
+        octets.into()
+    }
+
     /// Appends the beginning of the response to this request: what [`response_to`](Message::response_to) gives it,
     /// with this tag in To unless there is one, but Content-Length and the empty line. They and other fields are
     /// the caller's to write, of a response that is sent and not looked at again.

@@ -13,7 +13,9 @@ use super::common::Common;
 use super::keyed::Keyed;
 use super::matching::write_client_key;
 use super::routing::is_same_place;
-use super::{ClientId, SendRequestError, TransactionEvent, TransactionKey, call_hash};
+use super::{
+    ClientId, SendRequestError, TransactionEvent, TransactionKey, WrittenRequest, call_hash,
+};
 use crate::hop_by_hop::ack_to_failure;
 use crate::{Flow, Message, Method, Peer, Target, Transmit};
 
@@ -60,22 +62,20 @@ impl Clients {
         &mut self,
         common: &mut Common,
         now: Instant,
-        request: &Message,
+        request: WrittenRequest<'_>,
         target: Target,
         peer: Option<Arc<Peer>>,
     ) -> Result<ClientId, SendRequestError> {
-        let via = request.top_via();
-        let branch = via.and_then(|via| via.branch()).unwrap_or_default();
-        let (Some(method), Some(call_id), Some((_, cseq_method))) =
-            (request.method(), request.call_id(), request.cseq())
-        else {
-            return Err(SendRequestError::NoTransaction);
-        };
-        // Responses are matched by the method in CSeq.
-        if branch.is_empty() || *method == Method::Ack || *method != cseq_method {
+        let WrittenRequest {
+            method,
+            branch,
+            call_id,
+            octets,
+        } = request;
+        if branch.is_empty() || *method == Method::Ack {
             return Err(SendRequestError::NoTransaction);
         }
-        if !common.has_room(self.table.len(), request.wire_length()) {
+        if !common.has_room(self.table.len(), octets.len()) {
             return Err(SendRequestError::Overloaded);
         }
         write_client_key(self.table.sought(), branch, method);
@@ -85,7 +85,7 @@ impl Clients {
         let is_reliable = target.transport().is_reliable();
         let (machine, actions) = Machine::start(method, common, is_reliable);
         let mut message = Bytes::new();
-        common.keep(&mut message, request.to_bytes());
+        common.keep(&mut message, octets);
         let number = self.table.insert(Client {
             machine,
             target,

@@ -33,12 +33,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ahash::RandomState;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use rand::RngExt;
 use rand_chacha::ChaCha12Rng;
 
 use crate::token::push_token;
-use crate::{Flow, Glance, Message, Peer, Target, Transmit};
+use crate::{Flow, Glance, Message, Method, Name, Peer, Target, Transmit};
 
 use clients::Clients;
 use common::Common;
@@ -65,6 +65,19 @@ pub enum SendRequestError {
     /// A transaction with this branch and method is under way.
     #[error("branch in use")]
     BranchInUse,
+}
+
+/// A request as it goes on the wire, with what names it.
+#[derive(Clone, Debug)]
+pub struct WrittenRequest<'a> {
+    /// Its method, which is that in CSeq too.
+    pub method: &'a Method,
+    /// The branch in its topmost Via.
+    pub branch: &'a str,
+    /// Its Call-ID.
+    pub call_id: &'a [u8],
+    /// The whole message.
+    pub octets: Bytes,
 }
 
 /// All transactions of one owner.
@@ -181,8 +194,42 @@ impl Transactions {
         target: Target,
         peer: Option<Arc<Peer>>,
     ) -> Result<ClientId, SendRequestError> {
+        let via = request.top_via();
+        let branch = via.and_then(|via| via.branch()).unwrap_or_default();
+        let (Some(method), Some(call_id), Some((_, cseq_method))) = (
+            request.method(),
+            request.header_bytes(Name::CallId),
+            request.cseq(),
+        ) else {
+            return Err(SendRequestError::NoTransaction);
+        };
+        // Responses are matched by the method in CSeq.
+        if *method != cseq_method {
+            return Err(SendRequestError::NoTransaction);
+        }
+        let written = WrittenRequest {
+            method,
+            branch,
+            call_id,
+            octets: request.to_bytes(),
+        };
+        self.send_written(now, written, target, peer)
+    }
+
+    /// [`send_request_to`](Transactions::send_request_to) for a request that is written already.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`send_request`](Transactions::send_request).
+    pub fn send_written(
+        &mut self,
+        now: Instant,
+        request: WrittenRequest<'_>,
+        target: Target,
+        peer: Option<Arc<Peer>>,
+    ) -> Result<ClientId, SendRequestError> {
         let common = &mut self.common;
-        let sent = self.clients.send(common, now, &request, target, peer);
+        let sent = self.clients.send(common, now, request, target, peer);
         self.sweep_timers();
         sent
     }
@@ -215,6 +262,21 @@ impl Transactions {
         self.sweep_timers();
     }
 
+    /// [Answers](Transactions::respond) a request with a provisional response that is written already.
+    pub fn respond_provisionally(
+        &mut self,
+        now: Instant,
+        transaction: ServerId,
+        status: u16,
+        response: Bytes,
+    ) {
+        if status < 200 {
+            let common = &mut self.common;
+            self.servers
+                .respond_written(common, now, transaction, status, response);
+        }
+    }
+
     /// Sends a message outside of any transaction: the ACK to a 2xx (section 13.2.2.4).
     pub fn send_stateless(&mut self, now: Instant, message: Message, target: Target) {
         self.send_stateless_to(now, message, target, None);
@@ -234,11 +296,33 @@ impl Transactions {
         } else {
             self.common.statistics.responses_sent += 1;
         }
+        let call_id = message.header_bytes(Name::CallId).unwrap_or_default();
+        self.transmit_stateless(message.to_bytes(), call_id, target, peer);
+    }
+
+    /// [`send_stateless_to`](Transactions::send_stateless_to) for a request that is written already.
+    pub fn send_written_stateless(
+        &mut self,
+        request: WrittenRequest<'_>,
+        target: Target,
+        peer: Option<Arc<Peer>>,
+    ) {
+        self.common.statistics.requests_sent += 1;
+        self.transmit_stateless(request.octets, request.call_id, target, peer);
+    }
+
+    fn transmit_stateless(
+        &mut self,
+        payload: Bytes,
+        call_id: &[u8],
+        target: Target,
+        peer: Option<Arc<Peer>>,
+    ) {
         self.common.transmits.push_back(Transmit {
             target,
             peer,
-            payload: message.to_bytes(),
-            call: call_hash(message.call_id().unwrap_or_default()),
+            payload,
+            call: call_hash(call_id),
             transaction: None,
         });
     }
@@ -268,7 +352,7 @@ impl Transactions {
             target: ResponseRoute::new(&flow, request.top_via()).target(),
             peer: None,
             payload: response.into(),
-            call: call_hash(request.call_id()),
+            call: call_hash(request.call_id().as_bytes()),
             transaction: None,
         });
     }
@@ -358,13 +442,13 @@ const BRANCH_LENGTH: usize = 48;
 
 /// What a stream is chosen by where each call has its own: a hash of its Call-ID, the same in every
 /// run. Eight octets are multiplied in at a time.
-fn call_hash(call_id: &str) -> u32 {
+fn call_hash(call_id: &[u8]) -> u32 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |hash: u64, word: [u8; 8]| {
         let mixed = (hash ^ u64::from_le_bytes(word)).wrapping_mul(FACTOR);
         mixed ^ mixed >> 32
     };
-    let (words, rest) = call_id.as_bytes().as_chunks::<8>();
+    let (words, rest) = call_id.as_chunks::<8>();
     let hash = words.iter().fold(0, |hash, word| mix(hash, *word));
     let mut last = [0; 8];
     for (place, octet) in last.iter_mut().zip(rest) {

@@ -14,48 +14,48 @@ use super::routing::{ResponseRoute, is_same_place, note_source};
 use super::server_invite::ServerInvite;
 use super::server_non_invite::ServerNonInvite;
 use super::{ServerId, TransactionEvent, TransactionKey, call_hash};
-use crate::{Flow, Glance, Message, Method, Transmit};
+use crate::{Flow, Glance, Message, Method, Name, Transmit};
 
 /// All server transactions.
 #[derive(Debug)]
 pub(super) struct Servers {
-    table: Keyed<Server>,
+    pub(super) table: Keyed<Server>,
     /// For the tags of responses.
     hasher: RandomState,
 }
 
 /// One server transaction.
 #[derive(Debug)]
-struct Server {
-    machine: Machine,
-    rules: Rules,
-    route: ResponseRoute,
-    call: u32,
+pub(super) struct Server {
+    pub(super) machine: Machine,
+    pub(super) rules: Rules,
+    pub(super) route: ResponseRoute,
+    pub(super) call: u32,
     /// The request as it came, for a 100 to be built from, until a response is sent; then the last
     /// response, for as long as it can be sent again.
-    message: Bytes,
+    pub(super) message: Bytes,
     /// By the rules of RFC 2543: the To tag of the last response.
-    response_tag: Option<Box<str>>,
+    pub(super) response_tag: Option<Box<str>>,
     /// Hashes of the To tags of the 2xx responses that were sent: what is sent for another fork is
     /// no retransmission.
-    answered: Answered,
+    pub(super) answered: Answered,
 }
 
 /// The first of the tags, and the others: most calls have one callee.
 #[derive(Debug, Default)]
-struct Answered {
+pub(super) struct Answered {
     first: Option<u64>,
     others: Vec<u64>,
 }
 
 #[derive(Debug)]
-enum Machine {
+pub(super) enum Machine {
     Invite(ServerInvite),
     NonInvite(ServerNonInvite),
 }
 
 /// A message that has something to do with an action.
-enum Subject {
+pub(super) enum Subject {
     None,
     /// The request that came.
     Request {
@@ -65,7 +65,7 @@ enum Subject {
     },
     /// The response that the user sends.
     Response(Message),
-    /// The same, to a request other than INVITE, as it goes on the wire.
+    /// The same as it goes on the wire, where it is no final one to an INVITE.
     Written(Bytes),
 }
 
@@ -175,7 +175,7 @@ impl Servers {
             machine,
             rules,
             route,
-            call: call_hash(request.call_id().unwrap_or_default()),
+            call: call_hash(request.header_bytes(Name::CallId).unwrap_or_default()),
             message,
             response_tag: None,
             answered: Answered::default(),
@@ -206,7 +206,7 @@ impl Servers {
         }
     }
 
-    /// The user answers a request other than INVITE.
+    /// The user answers a request other than INVITE, or an INVITE provisionally.
     pub(super) fn respond_written(
         &mut self,
         common: &mut Common,
@@ -216,9 +216,9 @@ impl Servers {
         response: Bytes,
     ) {
         if let Some(server) = self.table.get_mut(id.0)
-            && let Machine::NonInvite(machine) = &mut server.machine
+            && (status < 200 || matches!(server.machine, Machine::NonInvite(_)))
         {
-            let actions = machine.respond(status, &common.config);
+            let actions = server.machine.respond(status, common);
             self.perform(common, now, id.0, actions, Subject::Written(response));
         }
     }
@@ -283,7 +283,7 @@ impl Servers {
     }
 
     /// Does what a machine asks for.
-    fn perform(
+    pub(super) fn perform(
         &mut self,
         common: &mut Common,
         now: Instant,
@@ -409,14 +409,13 @@ impl Server {
 
     /// Builds a 100 (RFC 3261 section 8.2.6.1).
     fn trying(&self, subject: &Subject) -> Option<Bytes> {
-        let trying = |request: &Message| Message::response_to(request, 100, "Trying").to_bytes();
         if let Subject::Request { request, .. } = subject {
-            return Some(trying(request));
+            return Some(request.trying());
         }
         // It is rare enough to read again what came.
         let mut request = Message::read(self.message.clone()).ok()?;
         note_source(&mut request, self.route.flow());
-        Some(trying(&request))
+        Some(request.trying())
     }
 
     /// Whether a 2xx from the same callee was sent before; it is remembered for the next time.
@@ -470,7 +469,7 @@ impl Subject {
 }
 
 impl Machine {
-    fn start(method: &Method, common: &Common, is_reliable: bool) -> (Machine, Actions) {
+    pub(super) fn start(method: &Method, common: &Common, is_reliable: bool) -> (Machine, Actions) {
         if *method == Method::Invite {
             let (machine, actions) = ServerInvite::start(&common.config, is_reliable);
             (Machine::Invite(machine), actions)
@@ -480,7 +479,7 @@ impl Machine {
         }
     }
 
-    fn handle_retransmission(&mut self) -> Actions {
+    pub(super) fn handle_retransmission(&mut self) -> Actions {
         match self {
             Machine::Invite(machine) => machine.handle_retransmission(),
             Machine::NonInvite(machine) => machine.handle_retransmission(),

@@ -16,6 +16,8 @@ use super::table::PLACE_BITS;
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     queues: Vec<Queue>,
+    /// When the first of all fires, and its queue.
+    first: Option<(u64, usize)>,
     length: usize,
     /// The time of the first start, from which the others are counted.
     epoch: Option<Instant>,
@@ -77,43 +79,53 @@ impl Timers {
         let Some(due) = due.and_then(|due| u64::try_from(due).ok()) else {
             return;
         };
-        let mut queues = self.queues.iter_mut();
-        let running = match queues.position(|queue| queue.duration == duration) {
-            Some(at) => &mut self.queues[at].running,
-            None => {
-                self.queues.push(Queue {
-                    duration,
-                    running: VecDeque::new(),
-                });
-                let last = self.queues.len() - 1;
-                &mut self.queues[last].running
-            }
-        };
+        let at = self.queue_of(duration);
+        let running = &mut self.queues[at].running;
         // A caller whose clock stepped back must not bring the queue out of order.
         let due = running.back().map_or(due, |last| last.due.max(due));
         running.push_back(Running::new(due, transaction, timer));
         self.length += 1;
+        if self.first.is_none_or(|first| (due, at) < first) {
+            self.first = Some((due, at));
+        }
+    }
+
+    /// The place of the queue of this duration.
+    fn queue_of(&mut self, duration: Duration) -> usize {
+        let mut queues = self.queues.iter();
+        let found = queues.position(|queue| queue.duration == duration);
+        found.unwrap_or_else(|| {
+            self.queues.push(Queue {
+                duration,
+                running: VecDeque::new(),
+            });
+            self.queues.len() - 1
+        })
     }
 
     /// When the first timer fires, be it one that means nothing any more.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
-        let due = self.queues.iter().filter_map(Queue::next_due).min()?;
+        let (due, _) = self.first?;
         self.epoch?.checked_add(Duration::from_nanos(due))
     }
 
     /// Takes out the first timer, if it fires by now.
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<(u64, Timer)> {
+        let (due, at) = self.first?;
         let now = now.checked_duration_since(self.epoch?)?.as_nanos();
-        let dues = self.queues.iter().enumerate();
-        let (due, at) = dues
-            .filter_map(|(at, queue)| Some((queue.next_due()?, at)))
-            .min()?;
         if u128::from(due) > now {
             return None;
         }
         let running = self.queues[at].running.pop_front()?;
         self.length -= 1;
+        self.find_first();
         Some((running.transaction(), running.timer()?))
+    }
+
+    fn find_first(&mut self) {
+        let dues = self.queues.iter().enumerate();
+        let dues = dues.filter_map(|(at, queue)| Some((queue.next_due()?, at)));
+        self.first = dues.min();
     }
 
     /// Forgets the timers of transactions that are gone.
@@ -125,6 +137,7 @@ impl Timers {
             });
         }
         self.length = self.queues.iter().map(|queue| queue.running.len()).sum();
+        self.find_first();
     }
 }
 

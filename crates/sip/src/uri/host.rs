@@ -33,11 +33,6 @@ impl<'a> Host<'a> {
         is_host_name(octets).then_some(Host::Name(text))
     }
 
-    /// Whether a text is a domain name or an IPv4 address.
-    pub(crate) fn is_plain(text: &[u8]) -> bool {
-        ipv4(text).is_some() || is_host_name(text)
-    }
-
     /// The address, where it is one.
     pub fn address(&self) -> Option<IpAddr> {
         match self {
@@ -48,52 +43,79 @@ impl<'a> Host<'a> {
 }
 
 /// Whether a text is a domain name, with or without the dot of the root at its end.
-pub(crate) fn is_host_name(text: &[u8]) -> bool {
+fn is_host_name(text: &[u8]) -> bool {
     is_name(text.strip_suffix(b".").unwrap_or(text))
 }
 
 /// Whether a text is labels with single dots between them, the last one not a number: no top-level
 /// domain is one (RFC 5954 section 4.1).
 fn is_name(text: &[u8]) -> bool {
+    syntax::all(text, HOST) && has_labels(text)
+}
+
+/// [`is_host_name`] of a text that is known to have nothing but labels and dots.
+#[inline]
+pub(super) fn is_labels(text: &[u8]) -> bool {
+    has_labels(text.strip_suffix(b".").unwrap_or(text))
+}
+
+/// Whether no label is empty, and the last one is not a number.
+fn has_labels(text: &[u8]) -> bool {
     let mut before = b'.';
     let mut has_empty_label = false;
     for &octet in text {
         has_empty_label |= (octet == b'.') & (before == b'.');
         before = octet;
     }
-    // The last label is looked at from its end: most end with a letter.
-    let last_label = text.rsplit(|&octet| octet == b'.').next();
-    let is_number = || last_label.is_none_or(|label| label.iter().rev().all(u8::is_ascii_digit));
-    !has_empty_label && syntax::all(text, HOST) && !is_number()
+    // Most end with a letter.
+    let is_number = || {
+        let last_label = text.rsplit(|&octet| octet == b'.').next();
+        last_label.is_none_or(|label| label.iter().rev().all(u8::is_ascii_digit))
+    };
+    !has_empty_label && before != b'.' && !(before.is_ascii_digit() && is_number())
 }
 
 /// `IPv4address` (RFC 5954 section 4.1). Every message has a dozen of them, and the parser of the
 /// standard library is made for more than that.
-pub(crate) fn ipv4(text: &[u8]) -> Option<Ipv4Addr> {
-    /// No number yet.
-    const NONE: u32 = u32::MAX;
-    let (mut address, mut number, mut dots) = (0_u32, NONE, 0_u32);
-    for &octet in text {
-        let digit = u32::from(octet.wrapping_sub(b'0'));
-        if digit < 10 {
-            number = match number {
-                NONE => digit,
-                // No number begins with a zero that could mean octal.
-                1..=25 => number * 10 + digit,
-                _ => return None,
-            };
-            if number > 255 {
+fn ipv4(text: &[u8]) -> Option<Ipv4Addr> {
+    let (address, end) = ipv4_at(text, 0)?;
+    (end == text.len()).then_some(address)
+}
+
+/// The address that begins at a place, and where it ends. There may be more digits behind it.
+#[inline]
+pub(super) fn ipv4_at(text: &[u8], start: usize) -> Option<(Ipv4Addr, usize)> {
+    let digit = |at: usize| {
+        let digit = u32::from(text.get(at)?.wrapping_sub(b'0'));
+        (digit < 10).then_some(digit)
+    };
+    let (mut address, mut at) = (0, start);
+    for part in 0..4 {
+        if part > 0 {
+            if text.get(at) != Some(&b'.') {
                 return None;
             }
-        } else if octet == b'.' && number != NONE && dots < 3 {
-            address = address << 8 | number;
-            number = NONE;
-            dots += 1;
-        } else {
+            at += 1;
+        }
+        let mut number = digit(at)?;
+        at += 1;
+        // No number begins with a zero that could mean octal.
+        if number != 0
+            && let Some(second) = digit(at)
+        {
+            number = number * 10 + second;
+            at += 1;
+            if let Some(third) = digit(at) {
+                number = number * 10 + third;
+                at += 1;
+            }
+        }
+        if number > 255 {
             return None;
         }
+        address = address << 8 | number;
     }
-    (dots == 3 && number != NONE).then(|| Ipv4Addr::from_bits(address << 8 | number))
+    Some((Ipv4Addr::from_bits(address), at))
 }
 
 /// An IPv6 address with a colon too many before its IPv4 part, which the grammar of RFC 3261 allowed:

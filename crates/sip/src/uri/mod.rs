@@ -3,6 +3,7 @@
 mod escape;
 mod host;
 mod parameters;
+mod plain;
 mod tel;
 
 use std::fmt;
@@ -10,8 +11,9 @@ use std::fmt;
 use crate::syntax::{self, PASSWORD, URI, USER, find_any, split_once};
 
 pub use host::Host;
-pub(crate) use host::{ipv4, is_host_name, parse_host_and_port};
+pub(crate) use host::parse_host_and_port;
 pub use parameters::UriParameters;
+pub(crate) use plain::{PlainHost, PlainUri};
 pub use tel::TelUri;
 
 use host::HostPortError;
@@ -81,11 +83,13 @@ impl<'a> Uri<'a> {
     /// Parses a URI: the whole text, without angle brackets or white space around it.
     pub fn parse(text: &'a str) -> Result<Uri<'a>, UriError> {
         // As nearly all are.
-        if let Some(rest) = text.strip_prefix("sip:")
-            && !rest.is_empty()
-        {
-            return SipUri::parse(text, false, rest).map(Uri::Sip);
+        if let Some(uri) = SipUri::read_plain(text) {
+            return Ok(Uri::Sip(uri));
         }
+        Uri::parse_any(text)
+    }
+
+    fn parse_any(text: &'a str) -> Result<Uri<'a>, UriError> {
         let (scheme, rest) = split_once(text, b':').ok_or(UriError::Scheme)?;
         if !is_scheme(scheme.as_bytes()) || rest.is_empty() {
             return Err(UriError::Scheme);
@@ -182,6 +186,36 @@ pub struct SipUri<'a> {
 }
 
 impl<'a> SipUri<'a> {
+    /// Reads a URI that has the usual form.
+    #[inline]
+    fn read_plain(text: &'a str) -> Option<SipUri<'a>> {
+        const SCHEME: &str = "sip:";
+        if !text.starts_with(SCHEME) {
+            return None;
+        }
+        let plain = PlainUri::read(text.as_bytes(), SCHEME.len())?;
+        if plain.end != text.len() {
+            return None;
+        }
+        let host = match plain.host.address {
+            Some(address) => Host::Address(address.into()),
+            None => Host::Name(text.get(plain.host.start..plain.host.end)?),
+        };
+        Some(SipUri {
+            text,
+            secure: false,
+            user: match plain.user_end {
+                Some(end) => Some(text.get(SCHEME.len()..end)?),
+                None => None,
+            },
+            password: None,
+            host,
+            port: plain.host.port,
+            parameters: UriParameters::new(text.get(plain.host.port_end..)?),
+            headers: None,
+        })
+    }
+
     /// Parses what follows the scheme.
     fn parse(text: &'a str, secure: bool, rest: &'a str) -> Result<SipUri<'a>, UriError> {
         // Semicolons and question marks may stand in the user part, so the "@", which may stand

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use crate::Parameter;
-use crate::syntax::{self, HEADER, PARAMETER, split_before, split_once};
+use crate::syntax::{self, HEADER, PARAMETER, find_near, split_before, split_once};
 
 use super::escape;
 
@@ -28,6 +28,30 @@ impl<'a> UriParameters<'a> {
     /// The value of the first parameter of this name as written, "" where it has none. `None` where
     /// there is no such parameter. The name may be written with escapes in the URI.
     pub fn get(&self, name: &str) -> Option<&'a str> {
+        // Most URIs have none, or one, and hardly any an escape in them.
+        let mut rest = self.text;
+        if find_near(b'%', rest.as_bytes()).is_some() {
+            return self.get_escaped(name);
+        }
+        while let Some(after) = rest.strip_prefix(';') {
+            let (parameter, behind) = split_before(after, b';');
+            if let Some((written, value)) = parameter.split_at_checked(name.len())
+                && written.eq_ignore_ascii_case(name)
+            {
+                match value.as_bytes() {
+                    [] => return Some(value),
+                    [b'=', ..] => return value.get(1..),
+                    _ => {}
+                }
+            }
+            rest = behind;
+        }
+        None
+    }
+
+    /// [`get`](UriParameters::get), names being compared with their escapes decoded.
+    #[cold]
+    pub(super) fn get_escaped(&self, name: &str) -> Option<&'a str> {
         self.into_iter()
             .find(|parameter| is_named(parameter.name, name))
             .map(|parameter| parameter.value.unwrap_or_default())

@@ -267,3 +267,71 @@ fn address_of_record_is_canonical() {
         assert_eq!(sip(text).address_of_record(), canonical);
     }
 }
+
+/// What is read in one pass is what the parser reads.
+fn compare(text: &str) -> bool {
+    let Some(plain) = SipUri::read_plain(text) else {
+        return false;
+    };
+    let parsed = match Uri::parse_any(text) {
+        Ok(Uri::Sip(uri)) => uri,
+        other => panic!("{text}: {other:?}"),
+    };
+    assert_eq!(format!("{plain:?}"), format!("{parsed:?}"));
+    for name in ["lr", "transport", "Method", "x"] {
+        let named = parsed.parameters().get_escaped(name);
+        assert_eq!(plain.parameter(name), named, "{text}");
+    }
+    true
+}
+
+#[test]
+fn the_usual_is_read_in_one_pass() {
+    for text in [
+        "sip:alice@atlanta.com",
+        "sip:a;b?c@192.0.2.4:5060;transport=udp;lr",
+        "sip:host.example.:65535;x=/[y]:",
+        "sip:1.2.3.4x;LR",
+        "sip:255.255.255.255",
+    ] {
+        assert!(compare(text), "{text}");
+    }
+    for text in [
+        "sip:",
+        "sip:@a",
+        "sips:a",
+        "SIP:a",
+        "sip:a:b@c",
+        "sip:a%20b@c",
+        "sip:a@b?c=d",
+        "sip:a@[::1]",
+        "sip:a:65536",
+        "sip:a:",
+        "sip:a;",
+        "sip:a;x=",
+        "sip:a;%6cr",
+        "sip:1.2.3.4.5",
+        "sip:1.2.3.256",
+        "sip:1.2.3.04",
+        "sip:a..b",
+        "sip:.a",
+    ] {
+        assert!(!compare(text), "{text}");
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn whatever_is_read_in_one_pass_is_what_the_parser_reads(
+        parts in proptest::collection::vec(
+            proptest::sample::select(vec![
+                "a", "b.c", "1.2.3.4", ".", "25", "0", "255", "@", ":", "5060", ";", "lr", "=", "transport", "Method", "x",
+                "%6c", "?", "/", "[::1]", "-", "\u{fc}", " ", ">",
+            ]),
+            0..12,
+        ),
+    ) {
+        compare(&format!("sip:{}", parts.concat()));
+        compare(&format!("sip:a@b{}", parts.concat()));
+    }
+}

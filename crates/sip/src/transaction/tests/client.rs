@@ -385,8 +385,8 @@ fn messages_of_a_call_share_their_hash_in_every_layer() {
         .collect();
     assert_eq!(hashes.len(), 6);
     hashes.dedup();
-    assert_eq!(hashes, [call_hash("call-1")]);
-    assert_ne!(call_hash("call-1"), call_hash("call-2"));
+    assert_eq!(hashes, [call_hash(b"call-1")]);
+    assert_ne!(call_hash(b"call-1"), call_hash(b"call-2"));
 }
 
 #[test]

@@ -1,0 +1,116 @@
+//! SIP URIs as nearly all are written, read in one pass.
+
+use std::net::Ipv4Addr;
+
+use crate::syntax::{HOST, PARAMETER, USER, run_end};
+
+use super::host::{ipv4_at, is_labels};
+
+/// A SIP URI behind its scheme, where it has the usual form: without escapes, password and headers, its host a domain
+/// name or an IPv4 address, and each parameter's value not empty. Such a one is well-formed. All places are counted from
+/// the text's beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PlainUri {
+    /// Where the user ends, if there is one: before the at sign.
+    pub(crate) user_end: Option<usize>,
+    pub(crate) host: PlainHost,
+    /// Behind the last parameter, and so behind the whole URI.
+    pub(crate) end: usize,
+}
+
+/// A host with or without a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PlainHost {
+    pub(crate) start: usize,
+    /// Before the colon, if there is one.
+    pub(crate) end: usize,
+    /// The address that it is, if it is one.
+    pub(crate) address: Option<Ipv4Addr>,
+    pub(crate) port: Option<u16>,
+    /// Behind the port.
+    pub(crate) port_end: usize,
+}
+
+impl PlainUri {
+    /// Reads what begins at a place, as far as it may be a URI. `None` where that takes more than a glance.
+    pub(crate) fn read(text: &[u8], start: usize) -> Option<PlainUri> {
+        let user_end = run_end(text, start, USER);
+        let has_user = text.get(user_end) == Some(&b'@') && user_end > start;
+        let host = PlainHost::read(text, if has_user { user_end + 1 } else { start })?;
+        Some(PlainUri {
+            user_end: has_user.then_some(user_end),
+            host,
+            end: parameters_end(text, host.port_end)?,
+        })
+    }
+}
+
+impl PlainHost {
+    /// Reads the host that begins at a place. `None` where that takes more than a glance.
+    #[inline]
+    pub(crate) fn read(text: &[u8], start: usize) -> Option<PlainHost> {
+        let is_whole = |end: usize| run_end(text, end, HOST) == end;
+        let (address, end) = match ipv4_at(text, start) {
+            Some((address, end)) if is_whole(end) => (Some(address), end),
+            _ => {
+                let end = run_end(text, start, HOST);
+                if !is_labels(&text[start..end]) {
+                    return None;
+                }
+                (None, end)
+            }
+        };
+        let (port, port_end) = match text.get(end) {
+            Some(b':') => {
+                let (port, port_end) = port_at(text, end + 1)?;
+                (Some(port), port_end)
+            }
+            _ => (None, end),
+        };
+        Some(PlainHost {
+            start,
+            end,
+            address,
+            port,
+            port_end,
+        })
+    }
+}
+
+/// The number that stands at a place, of five digits at the most.
+#[inline]
+fn port_at(text: &[u8], start: usize) -> Option<(u16, usize)> {
+    let (mut port, mut at) = (0_u32, start);
+    while let Some(digit) = text.get(at).map(|octet| octet.wrapping_sub(b'0'))
+        && digit < 10
+    {
+        port = port * 10 + u32::from(digit);
+        at += 1;
+        if at - start > 5 {
+            return None;
+        }
+    }
+    let is_there = at > start;
+    is_there.then(|| Some((u16::try_from(port).ok()?, at)))?
+}
+
+/// Behind the parameters that begin at a place. `None` where one has an empty part.
+#[inline]
+fn parameters_end(text: &[u8], start: usize) -> Option<usize> {
+    let mut at = start;
+    while text.get(at) == Some(&b';') {
+        let name = at + 1;
+        at = run_end(text, name, PARAMETER);
+        if at == name {
+            return None;
+        }
+        if text.get(at) == Some(&b'=') {
+            let value = at + 1;
+            at = run_end(text, value, PARAMETER);
+            if at == value {
+                return None;
+            }
+        }
+    }
+    Some(at)
+}
