@@ -32,8 +32,8 @@ mod weighted;
 pub use flow::{ConnectionId, Flow, Peer, Target, Transmit, Transport, UnknownTransport};
 pub use framing::{Frame, FramingError, FramingLimits, StreamReader};
 pub use message::{
-    Glance, MAXIMUM_FIELDS, Message, Onward, ReadError, Scan, ScannedField, StartLine, Values,
-    Violation,
+    Expires, Glance, MAXIMUM_FIELDS, Message, Onward, PlainRegister, ReadError, Scan, ScannedField,
+    StartLine, Values, Violation, plain_call_id, plain_contact,
 };
 pub use method::Method;
 pub use name::Name;

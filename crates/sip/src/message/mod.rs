@@ -7,6 +7,7 @@ mod glance;
 mod index;
 mod onward;
 mod plain_via;
+mod register;
 mod scan;
 mod top_via;
 mod validate;

@@ -62,9 +62,14 @@ pub(super) fn write_glanced_key(
     request: &Glance<'_>,
     method: &Method,
 ) -> Option<()> {
+    write_via_key(key, request.top_via(), method)
+}
+
+/// [`write_server_key`] for a request with this Via on top. `None` where its branch does not keep to the rules of RFC 3261.
+pub(super) fn write_via_key(key: &mut Vec<u8>, via: &Via<'_>, method: &Method) -> Option<()> {
     key.clear();
     write_part(key, method.as_str().as_bytes());
-    write_branch_key(key, request.top_via())
+    write_branch_key(key, via)
 }
 
 /// Writes what names a transaction by the rules of RFC 3261, behind its method. `None` where the branch does not keep to

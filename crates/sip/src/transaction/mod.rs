@@ -20,6 +20,7 @@ mod event;
 mod id;
 mod keyed;
 mod matching;
+mod register;
 mod routing;
 mod server_invite;
 mod server_non_invite;
