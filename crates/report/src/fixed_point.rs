@@ -56,6 +56,15 @@ impl FixedPoint {
         text
     }
 
+    /// The same number with another point.
+    #[must_use]
+    pub fn with_point(mut self, point: u8) -> FixedPoint {
+        if self.decimals > 0 {
+            self.octets[LONGEST - 1 - self.decimals] = point;
+        }
+        self
+    }
+
     /// The number with all of its decimals.
     pub fn as_bytes(&self) -> &[u8] {
         &self.octets[self.start..]
@@ -172,6 +181,15 @@ mod tests {
         assert_eq!(text(-7, 0), ["-7", "-7"]);
         assert_eq!(text(100, 0), ["100", "100"]);
         assert_eq!(text(0, 0), ["0", "0"]);
+    }
+
+    #[test]
+    fn a_point_may_be_a_comma() {
+        for decimals in [0, 9, 20] {
+            let with_comma = FixedPoint::new(-1, decimals, b'.').with_point(b',');
+            let from_the_beginning = FixedPoint::new(-1, decimals, b',');
+            assert_eq!(with_comma.as_bytes(), from_the_beginning.as_bytes());
+        }
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub(crate) enum End {
 }
 
 /// Judges a thread that began with an INVITE; `None` where the capture has not seen that. `now` is the
-/// time up to which the capture was read.
+/// time up to which the capture was read. The session still lacks its Call-IDs and addresses.
 pub(crate) fn judge(thread: &Thread, now: Time) -> Option<Judged> {
     let entries = &thread.entries;
     let set_up = SetUp::of(entries)?;
@@ -72,9 +72,9 @@ pub(crate) fn judge(thread: &Thread, now: Time) -> Option<Judged> {
     };
     let session = Session {
         number: thread.number,
-        call_ids: thread.call_ids.clone(),
-        from: thread.from.clone(),
-        to: thread.to.clone(),
+        call_ids: Vec::new(),
+        from: Box::default(),
+        to: Box::default(),
         transport: Some(set_up.first.transport),
         began: set_up.first.sent,
         outcome,

@@ -44,9 +44,9 @@ impl Codes {
         self.entry(kind, method).messages += 1;
     }
 
-    pub(crate) fn added(&mut self, entry: &Entry, added: Added) {
+    pub(crate) fn added(&mut self, kind: Kind, method: MethodCode, added: Added) {
         if added == Added::Retransmission {
-            self.entry(entry.kind, entry.method).retransmissions += 1;
+            self.entry(kind, method).retransmissions += 1;
         }
     }
 

@@ -315,7 +315,7 @@ fn wanted(line: &[u8]) -> Option<(Wanted, &[u8])> {
 }
 
 /// A value without the white space around it.
-#[inline]
+#[inline(always)]
 fn trimmed(value: &[u8]) -> &[u8] {
     // One space before it and none behind, as nearly everybody writes it.
     match value {

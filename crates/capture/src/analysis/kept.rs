@@ -34,6 +34,11 @@ impl Kept {
     /// Threads kept by name: a Call-ID that registers again and again has many.
     const MOST_NAMED: usize = 100;
 
+    /// Whether any call may be kept.
+    pub(crate) fn wants_any(&self) -> bool {
+        self.wants_worst || !self.wanted.is_empty()
+    }
+
     /// Takes a thread that is over, if it is one of those.
     pub(crate) fn offer(&mut self, thread: Thread, session: Option<Session>) {
         let is_named = thread

@@ -2,10 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::octets::{CHUNK, Chunk};
-
-/// Octets that are compared at once: a bit each.
-const BLOCK: usize = 64;
+use super::octets::{BLOCK, places_in_block};
 
 /// Calls `each` with the place of every line feed, one after the other, and last of all with the end of the octets, until
 /// it breaks off. Nothing is looked at beyond the block that has the place at which it did, so a long body costs nothing.
@@ -17,7 +14,7 @@ pub(super) fn each_line_end<B>(
     let mut block_begin = 0;
     while let Some(rest) = octets.get(block_begin..) {
         let mut ends = match rest.first_chunk() {
-            Some(block) => line_feeds(block),
+            Some(block) => places_in_block(block, b'\n'),
             None => last_line_ends(octets, rest.len()),
         };
         while ends != 0 {
@@ -29,25 +26,15 @@ pub(super) fn each_line_end<B>(
     ControlFlow::Continue(())
 }
 
-/// The line feeds of a block, a bit each, that of the first octet the lowest.
-#[inline]
-fn line_feeds(block: &[u8; BLOCK]) -> u64 {
-    let mut found = 0;
-    for (place, octets) in block.as_chunks().0.iter().enumerate() {
-        found |= u64::from(Chunk::of(octets).places(b'\n')) << (CHUNK * place);
-    }
-    found
-}
-
 /// The line feeds of so many last octets, fewer than a block has, and their end.
 fn last_line_ends(octets: &[u8], last: usize) -> u64 {
     let found = match octets.last_chunk() {
         // Those before them come again.
-        Some(block) if last > 0 => line_feeds(block) >> (BLOCK - last),
+        Some(block) if last > 0 => places_in_block(block, b'\n') >> (BLOCK - last),
         _ => {
             let mut block = [0; BLOCK];
             block[..last].copy_from_slice(&octets[octets.len() - last..]);
-            line_feeds(&block)
+            places_in_block(&block, b'\n')
         }
     };
     found | 1 << last

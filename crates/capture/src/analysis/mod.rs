@@ -97,6 +97,7 @@ impl Analysis {
     }
 
     /// Takes the next thing that was seen; `each` gets the sessions that are over now.
+    #[inline]
     pub fn see(&mut self, seen: &Seen<'_>, each: &mut dyn FnMut(&Session)) {
         if let What::Trouble(_) = seen.what {
             return;
@@ -120,6 +121,7 @@ impl Analysis {
     }
 
     /// When the capture began, as far as anything was seen: second 0 of its sessions.
+    #[inline]
     pub fn origin(&self) -> Option<Time> {
         self.origin
     }

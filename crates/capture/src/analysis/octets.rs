@@ -35,6 +35,35 @@ impl Chunk {
     }
 }
 
+/// Octets of a block: a bit of a number each.
+pub(super) const BLOCK: usize = 64;
+
+/// Where this octet is in a block, a bit each, that of the first octet the lowest.
+#[inline]
+pub(super) fn places_in_block(block: &[u8; BLOCK], octet: u8) -> u64 {
+    let mut places = 0;
+    for (at, octets) in block.as_chunks().0.iter().enumerate() {
+        places |= u64::from(Chunk::of(octets).places(octet)) << (CHUNK * at);
+    }
+    places
+}
+
+/// Where this octet is among so many first ones, a bit each. What follows them is read along; `None` where too little
+/// does, or they are too many.
+#[inline]
+pub(super) fn places_in(octets: &[u8], length: usize, octet: u8) -> Option<u128> {
+    let (block, rest) = octets.split_first_chunk()?;
+    let places = u128::from(places_in_block(block, octet));
+    match length {
+        0..=BLOCK => Some(places & ((1 << length) - 1)),
+        _ if length < 2 * BLOCK => {
+            let further = u128::from(places_in_block(rest.first_chunk()?, octet));
+            Some((places | further << BLOCK) & ((1 << length) - 1))
+        }
+        _ => None,
+    }
+}
+
 /// The bits of the first so many octets of a chunk.
 #[inline]
 pub(super) fn first(octets: usize) -> u32 {
@@ -62,6 +91,21 @@ mod tests {
             prop_assert_eq!(chunk.not_graphic(), bits(&|one| !one.is_ascii_graphic()));
             for at in 0..CHUNK {
                 prop_assert_eq!(first(many) >> at & 1 == 1, at < many);
+            }
+        }
+
+        #[test]
+        fn octets_are_found_among_the_first(
+            octets in prop::collection::vec(0_u8..4, 0..200),
+            length in 0_usize..200,
+        ) {
+            let length = length.min(octets.len());
+            if let Some(places) = places_in(&octets, length, 2) {
+                for at in 0..128 {
+                    prop_assert_eq!(places >> at & 1 == 1, at < length && octets.get(at) == Some(&2));
+                }
+            } else {
+                prop_assert!(length >= 2 * BLOCK || octets.len() < length.next_multiple_of(BLOCK).max(BLOCK));
             }
         }
     }

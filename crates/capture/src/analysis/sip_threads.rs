@@ -1,5 +1,7 @@
 //! SIP messages to threads, and threads that are over to sessions, registrations and counts.
 
+use std::mem::take;
+
 use ahash::RandomState;
 use sip::NameAddr;
 
@@ -121,19 +123,23 @@ impl SipThreads {
             return;
         };
         let is_first_invite = !thread.is_call;
-        let Some((added, entry)) = thread.add(seen, carrier, &glance, leg) else {
+        let Some((added, at)) = thread.add(seen, carrier, &glance, leg) else {
             return;
         };
         if added == Added::New {
-            match entry.method {
-                MethodCode::Invite if is_first_invite && entry.is_request(MethodCode::Invite) => {
+            match (glance.method, glance.kind) {
+                (MethodCode::Invite, Kind::Request) if is_first_invite => {
+                    let entry = thread.entries[at];
                     self.begin_call(key, &entry, &glance);
                 }
-                MethodCode::Register => self.note_registration(key, &entry, &glance),
+                (MethodCode::Register, _) => {
+                    let entry = thread.entries[at];
+                    self.note_registration(key, &entry, &glance);
+                }
                 _ => {}
             }
         }
-        self.codes.added(&entry, added);
+        self.codes.added(glance.kind, glance.method, added);
         if added == Added::Retransmission {
             self.timeline.at(seen.time).retransmissions += 1;
         }
@@ -317,7 +323,7 @@ impl SipThreads {
     }
 
     /// Judges a thread that is over.
-    fn close(&mut self, thread: Thread, now: Time, each: &mut dyn FnMut(&Session)) {
+    fn close(&mut self, mut thread: Thread, now: Time, each: &mut dyn FnMut(&Session)) {
         self.counters.omitted += thread.omitted;
         self.counters.copies += thread.copies;
         self.codes.judge(&thread.entries, now);
@@ -331,11 +337,26 @@ impl SipThreads {
         if judged.is_none() && is_part_of_call(&thread) {
             self.counters.partial_calls += 1;
         }
+        let keeps_any = self.kept.wants_any();
         let session = judged.map(|judged| {
             metrics::add_session(&mut self.metrics, &judged);
-            self.add_session(&judged.session);
-            each(&judged.session);
-            judged.session
+            let mut session = judged.session;
+            (session.call_ids, session.from, session.to) = match keeps_any {
+                true => (
+                    thread.call_ids.clone(),
+                    thread.from.clone(),
+                    thread.to.clone(),
+                ),
+                // Nobody else asks for them.
+                false => (
+                    take(&mut thread.call_ids),
+                    take(&mut thread.from),
+                    take(&mut thread.to),
+                ),
+            };
+            self.add_session(&session);
+            each(&session);
+            session
         });
         self.kept.offer(thread, session);
     }

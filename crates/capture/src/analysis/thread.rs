@@ -87,15 +87,15 @@ impl Thread {
         }
     }
 
-    /// Adds a message; `leg` is the place of its Call-ID. `None` where it came from the hundreds of
-    /// addresses that one Call-ID does not have.
+    /// Adds a message; `leg` is the place of its Call-ID. Returns its place among the entries. `None` where it came
+    /// from the hundreds of addresses that one Call-ID does not have.
     pub(crate) fn add(
         &mut self,
         seen: &Seen<'_>,
         carrier: Carrier,
         glance: &Glance<'_>,
         leg: usize,
-    ) -> Option<(Added, Entry)> {
+    ) -> Option<(Added, usize)> {
         let mut entry = Entry {
             sent: seen.time,
             received: seen.time,
@@ -138,23 +138,22 @@ impl Thread {
             && (seen.time - self.entries[at].received).abs() < Self::COPY_NANOSECONDS
         {
             self.copies += 1;
-            return Some((Added::SeenAgain, self.entries[at]));
+            return Some((Added::SeenAgain, at));
         }
         if let Some(at) = elsewhere {
             let known = &mut self.entries[at];
             known.files |= bit;
             known.sent = known.sent.min(seen.time);
             known.received = known.received.max(seen.time);
-            return Some((Added::SeenAgain, *known));
+            return Some((Added::SeenAgain, at));
         }
         entry.flags.is_retransmission = last_here.is_some();
         self.advance(&entry);
-        self.push(entry);
         let added = match last_here {
             Some(_) => Added::Retransmission,
             None => Added::New,
         };
-        Some((added, entry))
+        Some((added, self.push(entry)))
     }
 
     /// How long to wait for more, in seconds from the latest message on; `None` for as long as there is
@@ -193,7 +192,8 @@ impl Thread {
         u8::try_from(at).ok()
     }
 
-    fn push(&mut self, entry: Entry) {
+    /// Puts an entry where it belongs in time; returns where that is.
+    fn push(&mut self, entry: Entry) -> usize {
         if self.entries.len() >= Self::MOST_ENTRIES {
             let left_out =
                 Self::KEPT_FROM_BEGINNING..Self::KEPT_FROM_BEGINNING + Self::LEFT_OUT_AT_ONCE;
@@ -207,7 +207,7 @@ impl Thread {
             .is_none_or(|last| last.sent <= entry.sent)
         {
             self.entries.push(entry);
-            return;
+            return self.entries.len() - 1;
         }
         let at = self
             .entries
@@ -215,6 +215,7 @@ impl Thread {
             .rposition(|known| known.sent <= entry.sent)
             .map_or(0, |at| at + 1);
         self.entries.insert(at, entry);
+        at
     }
 
     fn advance(&mut self, entry: &Entry) {

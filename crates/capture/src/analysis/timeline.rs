@@ -105,15 +105,21 @@ impl Timeline {
     /// Which step a time is in; it is there from then on.
     #[inline]
     fn place(&mut self, time: Time) -> usize {
+        // Most are in the same step as the one before.
+        if let (Some(origin), Some((began, at))) = (self.origin, self.last) {
+            let since = (time - origin).max(0);
+            if since >= began && since - began < self.width {
+                return at;
+            }
+        }
+        self.other_place(time)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn other_place(&mut self, time: Time) -> usize {
         let origin = *self.origin.get_or_insert(time);
         let since = (time - origin).max(0);
-        // Most are in the same step as the one before.
-        if let Some((began, at)) = self.last
-            && since >= began
-            && since - began < self.width
-        {
-            return at;
-        }
         while since / self.width >= Self::MOST as i64 {
             self.widen();
         }

@@ -4,7 +4,7 @@
 use sip::{Parameters, ScannedField};
 
 use super::message::MethodCode;
-use super::octets::{CHUNK, Chunk, first};
+use super::octets::{CHUNK, Chunk, first, places_in};
 
 /// The number and the method of a CSeq, and how the method is written where it is an unknown one.
 pub(super) fn sequence(value: &[u8]) -> Option<(u32, MethodCode, Option<String>)> {
@@ -55,58 +55,35 @@ pub(super) fn branch(via: &[u8]) -> Option<&[u8]> {
 /// value is so many octets long; what follows it is read along, and does not count.
 pub(super) fn quick_branch(value_and_more: &[u8], length: usize) -> Option<&[u8]> {
     const NAME: &[u8] = b";branch=";
-    let mut at = 0;
-    let name = loop {
-        let inside = first(length.checked_sub(at)?);
-        let chunk = Chunk::at(value_and_more, at)?;
-        if chunk.places(b',') & inside != 0 {
-            return None;
-        }
-        match chunk.places(b';') & inside {
-            0 => at += CHUNK,
-            semicolons => break at + semicolons.trailing_zeros() as usize,
-        }
-    };
-    let begin = name + NAME.len();
-    if value_and_more.get(name..begin)? != NAME {
+    if places_in(value_and_more, length, b',')? != 0 {
         return None;
     }
+    let semicolons = places_in(value_and_more, length, b';')?;
+    let name = semicolons.trailing_zeros() as usize;
+    let begin = name + NAME.len();
+    if begin >= length || value_and_more[name..begin] != *NAME {
+        return None;
+    }
+    let end = length.min(begin + (semicolons >> begin).trailing_zeros() as usize);
     let mut at = begin;
-    let end = loop {
-        if at >= length {
-            break length;
-        }
+    while at < end {
         let chunk = Chunk::at(value_and_more, at)?;
-        let (semicolons, inside) = (chunk.places(b';'), first(length - at));
-        let before_end = inside & !semicolons & semicolons.wrapping_sub(1);
-        let unusual =
-            chunk.not_graphic() | chunk.places(b'"') | chunk.places(b'=') | chunk.places(b',');
-        if unusual & before_end != 0 {
+        let unusual = chunk.not_graphic() | chunk.places(b'"') | chunk.places(b'=');
+        if unusual & first(end - at) != 0 {
             return None;
         }
-        if semicolons & inside != 0 {
-            break at + semicolons.trailing_zeros() as usize;
-        }
         at += CHUNK;
-    };
-    let is_whole = begin < end && !has_comma(&value_and_more[end..], length - end);
-    is_whole.then(|| &value_and_more[begin..end])
+    }
+    (begin < end).then(|| &value_and_more[begin..end])
 }
 
 /// Whether a comma is in a value of so many octets. What follows it is read along, and does not count.
 #[inline]
 pub(super) fn has_comma(value_and_more: &[u8], length: usize) -> bool {
-    let mut at = 0;
-    while at < length {
-        let Some(chunk) = Chunk::at(value_and_more, at) else {
-            return memchr::memchr(b',', &value_and_more[at..length]).is_some();
-        };
-        if chunk.places(b',') & first(length - at) != 0 {
-            return true;
-        }
-        at += CHUNK;
+    match places_in(value_and_more, length, b',') {
+        Some(commas) => commas != 0,
+        None => memchr::memchr(b',', &value_and_more[..length]).is_some(),
     }
-    false
 }
 
 /// The tag parameter of a From or To value: one behind the closing bracket.

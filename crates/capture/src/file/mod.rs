@@ -85,7 +85,7 @@ impl File {
     }
 
     /// The next thing; `None` at the end.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next<R: Read>(&mut self, input: &mut Input<R>) -> io::Result<Option<Item>> {
         match self {
             File::Pcap(pcap) => pcap.next(input),

@@ -7,9 +7,9 @@ use report::{Document, Machine};
 use sctp::packet::ChunkType;
 use serde::Serialize;
 
-use super::{FileSummary, Output, json_session};
+use super::{Figures, FileSummary, Output, json_session};
 use crate::{
-    Association, Beginning, Count, DelaySummary, Direction, Ending, MetricsSummary, Session, Time,
+    Association, Beginning, Count, DelaySummary, Direction, Ending, MetricsSummary, Session,
 };
 
 /// A JSON document on its way into a file: sessions are written as they end, because there may be many, and
@@ -50,19 +50,19 @@ impl<P: Serialize, W: Write> JsonDocument<P, W> {
         Ok(document)
     }
 
-    /// Writes a session. `origin` is when the capture began.
+    /// Writes a session.
     ///
     /// # Errors
     ///
     /// When it cannot be written.
-    pub fn session(&mut self, session: &Session, origin: Time) -> io::Result<()> {
+    pub fn session(&mut self, session: &Session, figures: &Figures) -> io::Result<()> {
         let separator: &[u8] = match std::mem::replace(&mut self.has_sessions, true) {
             true => b",\n        ",
             false => b"\n        ",
         };
         self.line.clear();
         self.line.extend_from_slice(separator);
-        json_session::push(session, origin, &mut self.line);
+        json_session::push(session, figures, &mut self.line);
         self.out.write_all(&self.line)
     }
 

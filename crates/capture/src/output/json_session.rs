@@ -3,11 +3,11 @@
 
 use report::FixedPoint;
 
-use super::session_table;
-use crate::{Event, Session, Time};
+use super::{Figures, session_table};
+use crate::{Event, Session};
 
-/// Appends a session as an object. `origin` is when the capture began.
-pub(super) fn push(session: &Session, origin: Time, out: &mut Vec<u8>) {
+/// Appends a session as an object.
+pub(super) fn push(session: &Session, figures: &Figures, out: &mut Vec<u8>) {
     let mut object = Object { out };
     object.out.extend_from_slice(b"{\"session\":");
     object.count(session.number);
@@ -29,42 +29,41 @@ pub(super) fn push(session: &Session, origin: Time, out: &mut Vec<u8>) {
         Some(status) => object.count(status.into()),
         None => object.nothing(),
     }
-    let timestamp = |event| session.timestamps.get(event).map(|time| time - origin);
     object
         .name(b",\"timestamps_s\":{\"REGISTER1\":")
-        .seconds(timestamp(Event::Register1))
+        .figure(figures.timestamp(Event::Register1))
         .name(b",\"200OK1\":")
-        .seconds(timestamp(Event::Ok1))
+        .figure(figures.timestamp(Event::Ok1))
         .name(b",\"INVITE1\":")
-        .seconds(timestamp(Event::Invite1))
+        .figure(figures.timestamp(Event::Invite1))
         .name(b",\"RINGING\":")
-        .seconds(timestamp(Event::Ringing))
+        .figure(figures.timestamp(Event::Ringing))
         .name(b",\"SDP_OK2\":")
-        .seconds(timestamp(Event::SdpOk2))
+        .figure(figures.timestamp(Event::SdpOk2))
         .name(b",\"ACK\":")
-        .seconds(timestamp(Event::Ack))
+        .figure(figures.timestamp(Event::Ack))
         .name(b",\"REGISTER2\":")
-        .seconds(timestamp(Event::Register2))
+        .figure(figures.timestamp(Event::Register2))
         .name(b",\"200OK2\":")
-        .seconds(timestamp(Event::Ok2))
+        .figure(figures.timestamp(Event::Ok2))
         .name(b",\"INVITE2\":")
-        .seconds(timestamp(Event::Invite2))
+        .figure(figures.timestamp(Event::Invite2))
         .name(b",\"SDP_OK1\":")
-        .seconds(timestamp(Event::SdpOk1))
+        .figure(figures.timestamp(Event::SdpOk1))
         .name(b"},\"register_delay_1_ms\":")
-        .milliseconds(session.register_delay_1())
+        .figure(figures.register_delay_1.as_ref())
         .name(b",\"register_delay_2_ms\":")
-        .milliseconds(session.register_delay_2())
+        .figure(figures.register_delay_2.as_ref())
         .name(b",\"invite_delay_ms\":")
-        .milliseconds(session.invite_delay())
+        .figure(figures.invite_delay.as_ref())
         .name(b",\"call_setup_delay_ms\":")
-        .milliseconds(session.call_setup_delay())
+        .figure(figures.call_setup_delay.as_ref())
         .name(b",\"session_request_delay_ms\":")
-        .milliseconds(session.session_request_delay)
+        .figure(figures.session_request_delay.as_ref())
         .name(b",\"session_disconnect_delay_ms\":")
-        .milliseconds(session.session_disconnect_delay)
+        .figure(figures.session_disconnect_delay.as_ref())
         .name(b",\"session_duration_s\":")
-        .seconds(session.session_duration)
+        .figure(figures.session_duration.as_ref())
         .name(b",\"messages\":")
         .count(session.messages);
     object
@@ -110,23 +109,10 @@ impl Object<'_> {
         }
     }
 
-    /// Nanoseconds as seconds.
-    fn seconds(&mut self, nanoseconds: Option<i64>) -> &mut Self {
-        self.fixed(nanoseconds, 9)
-    }
-
-    /// Nanoseconds as milliseconds.
-    fn milliseconds(&mut self, nanoseconds: Option<i64>) -> &mut Self {
-        self.fixed(nanoseconds, 6)
-    }
-
-    /// A number of which the last so many digits are decimals, without those that say nothing.
-    fn fixed(&mut self, number: Option<i64>, decimals: usize) -> &mut Self {
-        match number {
-            Some(number) => {
-                let number = FixedPoint::new(number, decimals, b'.');
-                self.out.extend_from_slice(number.shortest());
-            }
+    /// A number without the decimals that say nothing.
+    fn figure(&mut self, figure: Option<&FixedPoint>) -> &mut Self {
+        match figure {
+            Some(figure) => self.out.extend_from_slice(figure.shortest()),
             None => self.nothing(),
         }
         self
@@ -147,11 +133,12 @@ static IS_PLAIN: [bool; 256] = {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Outcome, Timestamps};
+    use crate::{Outcome, Time, Timestamps};
 
     fn number(number: Option<i64>, decimals: usize) -> String {
         let mut out = Vec::new();
-        Object { out: &mut out }.fixed(number, decimals);
+        let figure = number.map(|number| FixedPoint::new(number, decimals, b'.'));
+        Object { out: &mut out }.figure(figure.as_ref());
         String::from_utf8(out).unwrap()
     }
 
@@ -186,7 +173,11 @@ mod tests {
             retransmissions: 0,
         };
         let mut out = Vec::new();
-        push(&session, Time(1_000_000_000), &mut out);
+        push(
+            &session,
+            &Figures::of(&session, Time(1_000_000_000)),
+            &mut out,
+        );
         let written: serde_json::Value = serde_json::from_slice(&out).unwrap();
         let expected = serde_json::json!({
             "session": 7,

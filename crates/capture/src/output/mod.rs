@@ -1,5 +1,6 @@
 //! What an analysis found, as tables, CSV, JSON, pages and ladder diagrams.
 
+mod figures;
 mod json;
 mod json_session;
 mod ladder;
@@ -12,6 +13,7 @@ use serde::Serialize;
 
 use crate::{ClockOffset, Counts, Results, Session};
 
+pub use figures::Figures;
 pub use json::JsonDocument;
 pub(crate) use ladder::Columns;
 pub use session_table::SessionTable;

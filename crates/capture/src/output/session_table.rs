@@ -4,6 +4,7 @@ use report::{Cell, Column, CsvRecord, Decimal, Row, Table};
 
 use sip::Transport;
 
+use super::Figures;
 use crate::{Event, Session, Time};
 
 /// How sessions become rows: seconds since the capture began, as in the document, and the delays.
@@ -54,8 +55,7 @@ impl SessionTable {
 
     /// Appends a session as a line of CSV, times in full. What was not seen is empty: the document's 0 could
     /// be a time too.
-    pub fn push_csv_line(&self, session: &Session, out: &mut Vec<u8>) {
-        // Whole numbers of nanoseconds: a floating-point number has fewer digits than a time.
+    pub fn push_csv_line(&self, session: &Session, figures: &Figures, out: &mut Vec<u8>) {
         let mut record = CsvRecord::new(out, self.decimal);
         record.count(session.number);
         match &session.call_ids[..] {
@@ -66,28 +66,27 @@ impl SessionTable {
             .text(&session.from)
             .text(&session.to)
             .text(transport(session))
-            .fixed(Some(session.began.0), 9)
+            .written(Some(&figures.began))
             .text(session.outcome.text());
         match session.outcome.status() {
             Some(status) => record.count(status.into()),
             None => record.absent(),
         };
         for event in Event::ALL {
-            let time = session.timestamps.get(event);
-            record.fixed(time.map(|time| time - self.origin), 9);
+            record.written(figures.timestamp(event));
         }
         for delay in [
-            session.register_delay_1(),
-            session.register_delay_2(),
-            session.invite_delay(),
-            session.call_setup_delay(),
-            session.session_request_delay,
-            session.session_disconnect_delay,
+            &figures.register_delay_1,
+            &figures.register_delay_2,
+            &figures.invite_delay,
+            &figures.call_setup_delay,
+            &figures.session_request_delay,
+            &figures.session_disconnect_delay,
+            &figures.session_duration,
         ] {
-            record.fixed(delay, 6);
+            record.written(delay.as_ref());
         }
         record
-            .fixed(session.session_duration, 9)
             .text(missing_first(session))
             .count(session.messages)
             .count(session.retransmissions);

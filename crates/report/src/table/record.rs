@@ -54,16 +54,22 @@ impl<'o> CsvRecord<'o> {
 
     /// An exact number, of which the last so many digits are decimals; `None` is an absent field.
     pub fn fixed(&mut self, number: Option<i64>, decimals: usize) -> &mut Self {
+        let number = number.map(|number| FixedPoint::new(number, decimals, b'.'));
+        self.written(number.as_ref())
+    }
+
+    /// An exact number that is written already; `None` is an absent field.
+    pub fn written(&mut self, number: Option<&FixedPoint>) -> &mut Self {
         self.separate();
-        let Some(number) = number else {
-            return self;
-        };
-        let point = match self.decimal {
-            Decimal::Point => b'.',
-            Decimal::Comma => b',',
-        };
-        let number = FixedPoint::new(number, decimals, point);
-        self.out.extend_from_slice(number.as_bytes());
+        if let Some(number) = number {
+            match self.decimal {
+                Decimal::Point => self.out.extend_from_slice(number.as_bytes()),
+                Decimal::Comma => {
+                    let number = number.with_point(b',');
+                    self.out.extend_from_slice(number.as_bytes());
+                }
+            }
+        }
         self
     }
 

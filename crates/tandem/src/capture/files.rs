@@ -81,7 +81,7 @@ impl Files {
     pub(super) fn read(
         &self,
         what: &'static str,
-        see: &mut dyn FnMut(Seen<'_>),
+        see: &mut impl FnMut(Seen<'_>),
     ) -> anyhow::Result<Found> {
         let readers = self.open()?;
         let offsets = self.clocks.iter().map(|clock| clock.nanoseconds);

@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use anyhow::Context;
-use capture::{JsonDocument, Session, SessionTable, Time};
+use capture::{Figures, JsonDocument, Session, SessionTable, Time};
 use report::{Decimal, Machine};
 use serde::Serialize;
 
@@ -117,13 +117,15 @@ impl<P: Serialize> Sessions<P> {
     fn write(&mut self, session: &Session) {
         self.next = self.next.max(session.number + 1);
         let origin = self.origin.unwrap_or_default();
+        let figures = Figures::of(session, origin);
         if self.csv.is_some() {
             self.line.clear();
-            SessionTable::new(origin, self.decimal).push_csv_line(session, &mut self.line);
+            let table = SessionTable::new(origin, self.decimal);
+            table.push_csv_line(session, &figures, &mut self.line);
             self.write_line();
         }
         if let Some(json) = &mut self.json {
-            let written = json.session(session, origin);
+            let written = json.session(session, &figures);
             keep_error(&mut self.error, written, "cannot write the JSON");
         }
         if self.shown.len() < self.most_shown {
