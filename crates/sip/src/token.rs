@@ -15,8 +15,10 @@ pub(crate) fn token(rng: &mut ChaCha12Rng) -> String {
 pub(crate) fn push_token(text: &mut String, rng: &mut ChaCha12Rng) {
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
     let bits: u128 = rng.random();
-    let letter = |at| char::from(LETTERS[(bits >> (5 * at)) as usize % LETTERS.len()]);
-    text.extend((0..16).map(letter));
+    let letter = |at| LETTERS[(bits >> (5 * at)) as usize % LETTERS.len()];
+    let letters: [u8; 16] = std::array::from_fn(letter);
+    // They are letters and digits.
+    text.push_str(std::str::from_utf8(&letters).unwrap_or_default());
 }
 
 #[cfg(test)]

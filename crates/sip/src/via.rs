@@ -120,6 +120,15 @@ impl<'a> Via<'a> {
         }
     }
 
+    /// [`branch`](Via::branch) in octets.
+    pub(crate) fn branch_bytes(&self) -> Option<&'a [u8]> {
+        let is_text = |text: &&[u8]| text.is_ascii() || std::str::from_utf8(text).is_ok();
+        match &self.known {
+            Some(known) => known.branch.filter(is_text),
+            None => self.parameters.get("branch").map(str::as_bytes),
+        }
+    }
+
     /// The received parameter: the address that the request came from (RFC 3261 section 18.2.1).
     /// IPv6 addresses are written without brackets, but are read with them too (RFC 5118 section
     /// 4.5).

@@ -13,6 +13,7 @@ use sip::{Flow, Glance, Message, Method, Name, Violation};
 use super::Proxy;
 use super::overload::{Admission, Judged, Surroundings};
 use super::rejection::Rejection;
+use crate::text::decimal;
 
 /// What a request is refused with for which there is no time (RFC 3261 section 21.5.4).
 const OVERLOADED: Violation = Violation {
@@ -122,7 +123,10 @@ impl Proxy {
     fn refuse_at_a_glance(&mut self, flow: Flow, request: &Glance<'_>) {
         self.statistics.refused += 1;
         let tag = self.tag_of(Some(request.call_id()), Some(request.cseq_number()));
-        let fields = format!("Retry-After: {}\r\n", self.retry_after());
+        let mut fields = String::with_capacity(32);
+        fields.push_str("Retry-After: ");
+        fields.push_str(&self.retry_after());
+        fields.push_str("\r\n");
         self.transactions
             .refuse(flow, request, "503 Service Unavailable", &tag, &fields);
     }
@@ -140,7 +144,8 @@ impl Proxy {
 
     /// After how many seconds a client that is refused may come back (RFC 3261 section 20.33).
     fn retry_after(&self) -> String {
-        self.defence.retry_after().as_secs().max(1).to_string()
+        let seconds = self.defence.retry_after().as_secs().max(1);
+        decimal(u32::try_from(seconds).unwrap_or(u32::MAX))
     }
 }
 

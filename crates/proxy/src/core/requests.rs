@@ -262,7 +262,7 @@ impl Proxy {
             addressee: Addressee::Element,
             is_in_dialog: false,
         };
-        let uri = request.request_uri().and_then(|uri| Uri::parse(uri).ok());
+        let mut uri = request.request_uri().and_then(|uri| Uri::parse(uri).ok());
         let facts = match validation::check(request, uri.as_ref(), fingerprint, &self.identity)? {
             Verdict::Process(facts) => facts,
             Verdict::AnswerOptions => return Ok(bound),
@@ -274,7 +274,7 @@ impl Proxy {
             && !facts.has_maddr
         {
             // Nothing has led it here.
-            bound.addressee = self.addressee(request, uri, arrival, None, true)?;
+            bound.addressee = self.addressee(request, uri, arrival, None, false, true)?;
             return Ok(bound);
         }
         let has_tag = request.to_tag().is_some();
@@ -284,17 +284,26 @@ impl Proxy {
             mark: (had_route && has_tag).then(|| self.marks.of(request)),
             lifetime: self.policy.forwarding.dialog_lifetime,
         };
-        let led = route::preprocess(request, arrival, own, facts)?;
+        let mut led = route::Led::default();
+        if facts.is_loose || facts.has_maddr {
+            led = route::preprocess(request, arrival, own, facts)?;
+            uri = request.request_uri().and_then(|uri| Uri::parse(uri).ok());
+        }
+        let led = route::led_by_routes(request, arrival, own, led)?;
+        let uri = uri.ok_or(validation::UNSUPPORTED_SCHEME)?;
         bound.is_in_dialog = led.is_marked;
         // Within a dialog the Routes have led here, and the Request-URI leads on.
         let may_be_routed = !(had_route && has_tag);
-        let uri = request.request_uri().and_then(|uri| Uri::parse(uri).ok());
-        let uri = uri.ok_or(validation::UNSUPPORTED_SCHEME)?;
-        bound.addressee = self.addressee(request, &uri, arrival, led.along, may_be_routed)?;
+        let has_route = request.values(Name::Route).nth(led.routes).is_some();
+        bound.addressee =
+            self.addressee(request, &uri, arrival, led.along, has_route, may_be_routed)?;
+        for _ in 0..led.routes {
+            request.remove_first_value(Name::Route);
+        }
         Ok(bound)
     }
 
-    /// Where a request is for that has nothing on it any more that led it here, but perhaps along a flow.
+    /// Where a request is for, beside what has led it here, which is perhaps along a flow. `has_route`: a Route leads on;
     /// `may_be_routed`: static routes are for it.
     fn addressee(
         &self,
@@ -302,9 +311,9 @@ impl Proxy {
         uri: &Uri<'_>,
         arrival: &Flow,
         along: Option<route::Along>,
+        has_route: bool,
         may_be_routed: bool,
     ) -> Result<Addressee, Rejection> {
-        let has_route = request.contains(Name::Route);
         let text = uri.as_str();
         if let Some(along) = along
             && !has_route

@@ -28,6 +28,8 @@ pub(crate) struct Led {
     pub(crate) along: Option<Along>,
     /// A Route of ours has the mark of the dialog.
     pub(crate) is_marked: bool,
+    /// How many Route values at the beginning are ours.
+    pub(crate) routes: usize,
 }
 
 /// What requests are read with that come back to us by our own Routes.
@@ -41,34 +43,45 @@ pub(crate) struct Own<'a> {
     pub(crate) lifetime: Duration,
 }
 
-/// Takes off a request what has led it here.
-///
-/// Several Route values of ours in a row are taken off at once: two stand for the two sides of one
-/// passage through us (RFC 5658 section 5), more for a spiral, which would only come back. The last
-/// one is always that of the side which the request goes to, since a passage with a flow has two. Its
-/// flow may be the one that the request came along: users can share one. `facts` are those of the
-/// Request-URI.
+/// Takes off the Request-URI what has led a request here. Returns what that says. `facts` are those of the Request-URI.
 pub(crate) fn preprocess(
     request: &mut Message,
     arrival: &Flow,
     own: Own<'_>,
     facts: UriFacts,
 ) -> Result<Led, Rejection> {
-    let mut led = Led::default();
-    let UriFacts {
-        is_loose,
-        has_maddr,
-    } = facts;
-    if is_loose && let Some(route) = undo_strict_routing(request, arrival, own)? {
-        led = route;
-    }
-    if is_loose || has_maddr {
-        strip_maddr(request, arrival, own.identity);
-    }
-    while let Some(route) = first_own_route(request, arrival, own)? {
+    let led = match facts.is_loose {
+        true => undo_strict_routing(request, arrival, own)?,
+        false => None,
+    };
+    strip_maddr(request, arrival, own.identity);
+    Ok(led.unwrap_or_default())
+}
+
+/// Finds what of the Routes has led a request here, after what its Request-URI has said.
+///
+/// Several Route values of ours in a row are taken off at once: two stand for the two sides of one
+/// passage through us (RFC 5658 section 5), more for a spiral, which would only come back. The last
+/// one is always that of the side which the request goes to, since a passage with a flow has two. Its
+/// flow may be the one that the request came along: users can share one.
+pub(crate) fn led_by_routes(
+    request: &Message,
+    arrival: &Flow,
+    own: Own<'_>,
+    mut led: Led,
+) -> Result<Led, Rejection> {
+    for route in request.routes() {
+        let uri = match route.map_err(|_| MALFORMED_ROUTE)?.parse_uri() {
+            Ok(Uri::Sip(uri)) => uri,
+            _ => return Err(MALFORMED_ROUTE),
+        };
+        if !own.identity.is_own(&uri, arrival.local) {
+            break;
+        }
+        let route = led_by(&uri, arrival, own)?;
         led.along = route.along;
         led.is_marked |= route.is_marked;
-        request.remove_first_value(Name::Route);
+        led.routes += 1;
     }
     Ok(led)
 }
@@ -156,24 +169,6 @@ fn strip_maddr(request: &mut Message, arrival: &Flow, identity: &Identity) {
     }
 }
 
-/// What the first Route says, if that Route is ours.
-fn first_own_route(
-    request: &Message,
-    arrival: &Flow,
-    own: Own<'_>,
-) -> Result<Option<Led>, Rejection> {
-    let Some(route) = request.routes().next() else {
-        return Ok(None);
-    };
-    match route.map_err(|_| MALFORMED_ROUTE)?.parse_uri() {
-        Ok(Uri::Sip(uri)) if own.identity.is_own(&uri, arrival.local) => {
-            led_by(&uri, arrival, own).map(Some)
-        }
-        Ok(Uri::Sip(_)) => Ok(None),
-        _ => Err(MALFORMED_ROUTE),
-    }
-}
-
 /// What a URI of ours says.
 fn led_by(uri: &SipUri<'_>, arrival: &Flow, own: Own<'_>) -> Result<Led, Rejection> {
     let is_marked = own
@@ -183,6 +178,7 @@ fn led_by(uri: &SipUri<'_>, arrival: &Flow, own: Own<'_>) -> Result<Led, Rejecti
     Ok(Led {
         along: flow_of(uri, arrival, own.tokens)?,
         is_marked,
+        routes: 0,
     })
 }
 

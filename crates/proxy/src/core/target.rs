@@ -171,10 +171,18 @@ pub(crate) fn targets(
     asked: Asked,
     is_open: impl Fn(ConnectionId) -> bool,
 ) -> VecDeque<Vec<Target>> {
-    let usable = bindings
+    let mut usable = bindings
         .iter()
         .filter(|binding| binding.expires() > now && is_sips(binding.contact()) == asked.is_secure)
         .filter_map(|binding| Some((binding, target(binding, asked, &is_open)?)));
+    let Some(first) = usable.next() else {
+        return VecDeque::new();
+    };
+    // Most users have one.
+    let Some(second) = usable.next() else {
+        return VecDeque::from([vec![first.1]]);
+    };
+    let usable = [first, second].into_iter().chain(usable);
     let mut chosen: Vec<(u16, Target)> = by_instance(usable)
         .into_iter()
         .filter_map(|bindings| {

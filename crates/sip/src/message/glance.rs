@@ -77,6 +77,9 @@ impl<'a> Glance<'a> {
                 [b'F', b'r', b'o', b'm', b':', value @ ..] => (Name::From, value),
                 [b'T', b'o', b':', value @ ..] => (Name::To, value),
                 [b'C', b'S', b'e', b'q', b':', value @ ..] => (Name::CSeq, value),
+                [b'C', b'a', b'l', b'l', b'-', b'I', b'D', b':', value @ ..] => {
+                    (Name::CallId, value)
+                }
                 [b'C', b'o', b'n', b't', ..] => continue,
                 [first, ..] if !b"vftciap".contains(&first.to_ascii_lowercase()) => continue,
                 _ => {

@@ -185,6 +185,25 @@ fn rest(received: &[u8], flaws: &mut Flaws) -> LineEnd {
 #[inline]
 fn read_field(received: &[u8], start: usize, end: LineEnd) -> Field {
     let line = &received[start..end.end];
+    if let Some((name, name_length)) = usual_name(line)
+        && let Some((b": ", value)) = line[name_length..].split_first_chunk()
+        && let ([first, ..], [.., last]) = (value, value)
+        && *first > b' '
+        && *last > b' '
+    {
+        return Field {
+            line: received_span(start, end.next),
+            value_start: (end.end - value.len()) as u32,
+            value_end: end.end as u32,
+            name_length: name_length as u16,
+            name: name.code(),
+        };
+    }
+    read_any_field(line, start, end)
+}
+
+/// [`read_field`] for a line that may be written in any way.
+fn read_any_field(line: &[u8], start: usize, end: LineEnd) -> Field {
     let colon = find_near(b':', line);
     let name = trim_end(&line[..colon.unwrap_or(0)]);
     let (name_length, code) = match u16::try_from(name.len()) {
@@ -200,6 +219,45 @@ fn read_field(received: &[u8], start: usize, end: LineEnd) -> Field {
         name_length,
         name: code,
     }
+}
+
+/// The name with which a line may begin, and its length, where it is one of those that most messages have, spelled as in
+/// the RFC. It may go on differently.
+#[inline(always)]
+fn usual_name(line: &[u8]) -> Option<(Name<'static>, usize)> {
+    const fn word(text: &[u8; 4]) -> u32 {
+        u32::from_le_bytes(*text)
+    }
+    const VIA: u32 = word(b"Via:");
+    const FROM: u32 = word(b"From");
+    const TO: u32 = word(b"To: ");
+    const CALL: u32 = word(b"Call");
+    const CSEQ: u32 = word(b"CSeq");
+    const CONT: u32 = word(b"Cont");
+    const MAX: u32 = word(b"Max-");
+    const RECORD: u32 = word(b"Reco");
+    const ROUTE: u32 = word(b"Rout");
+    const ALLOW: u32 = word(b"Allo");
+    const USER: u32 = word(b"User");
+    const SUPPORTED: u32 = word(b"Supp");
+    let (name, whole): (Name<'static>, bool) = match u32::from_le_bytes(*line.first_chunk()?) {
+        VIA => (Name::Via, true),
+        TO => (Name::To, true),
+        FROM => (Name::From, true),
+        CSEQ => (Name::CSeq, true),
+        CALL => (Name::CallId, line.starts_with(b"Call-ID")),
+        CONT if line.starts_with(b"Contact") => (Name::Contact, true),
+        CONT if line.starts_with(b"Content-Length") => (Name::ContentLength, true),
+        CONT => (Name::ContentType, line.starts_with(b"Content-Type")),
+        MAX => (Name::MaxForwards, line.starts_with(b"Max-Forwards")),
+        RECORD => (Name::RecordRoute, line.starts_with(b"Record-Route")),
+        ROUTE => (Name::Route, line.starts_with(b"Route")),
+        ALLOW => (Name::Allow, line.starts_with(b"Allow")),
+        USER => (Name::UserAgent, line.starts_with(b"User-Agent")),
+        SUPPORTED => (Name::Supported, line.starts_with(b"Supported")),
+        _ => return None,
+    };
+    whole.then_some((name, name.as_str().len()))
 }
 
 /// What the index keeps of a name.
@@ -229,7 +287,7 @@ pub(super) fn read_start_line(line: &[u8]) -> Option<Start> {
         return Some(Start::Response { status, reason });
     }
     let method_length = find(b' ', line)?;
-    let method = std::str::from_utf8(&line[..method_length]).ok()?;
+    let method = &line[..method_length];
     let trimmed = trim_end(line);
     let version_start = memchr::memrchr(b' ', trimmed)? + 1;
     if method.is_empty() || version_start <= method_length || !is_version(&trimmed[version_start..])
@@ -240,7 +298,7 @@ pub(super) fn read_start_line(line: &[u8]) -> Option<Start> {
     let uri_start = method_length + between.iter().position(|&octet| !syntax::is_lws(octet))?;
     let uri_end = method_length + trim_end(between).len();
     Some(Start::Request {
-        method: Method::from_name(method),
+        method: Method::from_octets(method)?,
         uri: received_span(uri_start, uri_end),
     })
 }

@@ -314,6 +314,7 @@ impl Message {
     }
 
     /// Whether there is a field of this name.
+    #[inline]
     pub fn contains(&self, name: Name<'_>) -> bool {
         self.position(name).is_some()
     }
@@ -324,6 +325,7 @@ impl Message {
     }
 
     /// The value of the first field of this name. It may be folded.
+    #[inline]
     pub fn header_bytes(&self, name: Name<'_>) -> Option<&[u8]> {
         self.position(name)
             .map(|at| self.value_of(&self.0.fields[at]))
@@ -357,7 +359,7 @@ impl Message {
     }
 
     /// The index of the first field of a name.
-    #[inline]
+    #[inline(always)]
     fn position(&self, name: Name<'_>) -> Option<usize> {
         let code = name.code();
         if code == NameCode::OTHER {

@@ -64,6 +64,17 @@ pub(super) struct FirstValue {
 
 /// Finds the first value of a list that is not empty.
 pub(super) fn first_value(list: &[u8]) -> Option<FirstValue> {
+    // Most lists have one, and nothing around it.
+    if let ([first, ..], [.., last]) = (list, list)
+        && !syntax::is_lws(*first)
+        && !syntax::is_lws(*last)
+        && syntax::find(b',', list).is_none()
+    {
+        return Some(FirstValue {
+            value: 0..list.len(),
+            rest_start: list.len(),
+        });
+    }
     let mut start = 0;
     while start < list.len() {
         let length = value_length(&list[start..]);

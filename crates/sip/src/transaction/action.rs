@@ -6,7 +6,7 @@ use std::time::Duration;
 /// that is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Timer {
-    /// INVITE client: retransmit the request.
+    /// INVITE client: retransmit the request; where a provisional response has come, give back what it takes to do so.
     A,
     /// INVITE client: no response came.
     B,

@@ -52,7 +52,11 @@ impl ClientInvite {
         match (self.state, status) {
             (State::Calling, ..200) => {
                 self.state = State::Proceeding;
-                [Action::KeepEssence, Action::PassUp].into()
+                if self.is_reliable {
+                    [Action::PassUp, Action::Start(Timer::A, config.t1)].into()
+                } else {
+                    [Action::PassUp].into()
+                }
             }
             (State::Proceeding, ..200) => [Action::PassUp].into(),
             (State::Calling | State::Proceeding, 200..300) => {
@@ -83,6 +87,8 @@ impl ClientInvite {
                 let timer_a = Action::Start(Timer::A, self.interval);
                 [Action::RetransmitRequest, timer_a].into()
             }
+            // Most calls that are not answered by now go on ringing.
+            (State::Proceeding, Timer::A) => [Action::KeepEssence].into(),
             (State::Calling, Timer::B) => {
                 self.state = State::Terminated;
                 [Action::InformTimeout, Action::Terminate].into()
@@ -126,7 +132,7 @@ mod tests {
         Action::PassUp,
         Action::Start(Timer::D, TIMEOUT),
     ];
-    const PROVISIONAL: [Action; 2] = [Action::KeepEssence, Action::PassUp];
+    const PROVISIONAL: [Action; 1] = [Action::PassUp];
     const ACCEPTED: [Action; 2] = [Action::PassUp, Action::Start(Timer::M, TIMEOUT)];
 
     fn config() -> TransactionConfig {
@@ -214,10 +220,19 @@ mod tests {
     #[test]
     fn proceeding_ends_retransmission_and_timer_b() {
         let mut machine = after(&[100]);
-        assert_eq!(machine.handle_timer(Timer::A), []);
+        assert_eq!(machine.handle_timer(Timer::A), [Action::KeepEssence]);
         assert_eq!(machine.handle_timer(Timer::B), []);
         assert_eq!(machine.handle_send_failure(), []);
         assert_eq!(machine.state, State::Proceeding);
+    }
+
+    #[test]
+    fn what_is_not_sent_again_is_forgotten_on_reliable_transports_too() {
+        let (mut machine, _) = ClientInvite::start(&config(), true);
+        let actions = machine.handle_response(180, &config());
+        assert_eq!(actions, [Action::PassUp, Action::Start(Timer::A, T1)]);
+        assert_eq!(machine.handle_response(180, &config()), [Action::PassUp]);
+        assert_eq!(machine.handle_timer(Timer::A), [Action::KeepEssence]);
     }
 
     #[test]

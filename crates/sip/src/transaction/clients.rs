@@ -78,7 +78,7 @@ impl Clients {
         if !common.has_room(self.table.len(), octets.len()) {
             return Err(SendRequestError::Overloaded);
         }
-        write_client_key(self.table.sought(), branch, method);
+        write_client_key(self.table.sought(), branch.as_bytes(), method);
         if self.table.find().is_some() {
             return Err(SendRequestError::BranchInUse);
         }
@@ -117,7 +117,7 @@ impl Clients {
         let via = response.top_via();
         let (Some(status @ 100..700), Some(branch), Some((_, method))) = (
             response.status(),
-            via.and_then(|via| via.branch()),
+            via.and_then(|via| via.branch_bytes()),
             response.cseq(),
         ) else {
             common.statistics.malformed += 1;
@@ -153,7 +153,7 @@ impl Clients {
             Method::Ack => &Method::Invite,
             method => method,
         };
-        let branch = request.top_via()?.branch()?;
+        let branch = request.top_via()?.branch_bytes()?;
         write_client_key(self.table.sought(), branch, method);
         let (number, client) = self.table.find()?;
         is_same_place(client.target.remote(), remote).then_some(ClientId(number))

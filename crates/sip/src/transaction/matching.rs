@@ -22,10 +22,10 @@ pub(super) enum Rules {
 ///
 /// Branches are compared octet for octet, though tokens are said to have no case: clients that count
 /// in base64 mean two transactions by two spellings, and nobody respells a branch.
-pub(super) fn write_client_key(key: &mut Vec<u8>, branch: &str, method: &Method) {
+pub(super) fn write_client_key(key: &mut Vec<u8>, branch: &[u8], method: &Method) {
     key.clear();
     write_part(key, method.as_str().as_bytes());
-    write_part(key, branch.as_bytes());
+    write_part(key, branch);
 }
 
 /// Writes the key of the server transaction that a request of this method would belong to, were it
@@ -76,10 +76,11 @@ pub(super) fn write_via_key(key: &mut Vec<u8>, via: &Via<'_>, method: &Method) -
 /// them.
 fn write_branch_key(key: &mut Vec<u8>, via: &Via<'_>) -> Option<()> {
     // A cookie alone names nothing (RFC 4475 section 3.2.1).
-    let branch = via
-        .branch()
-        .filter(|branch| branch.starts_with(MAGIC_COOKIE) && *branch != MAGIC_COOKIE)?;
-    write_part(key, branch.as_bytes());
+    let branch = via.branch_bytes().filter(|branch| {
+        let unique = branch.strip_prefix(MAGIC_COOKIE.as_bytes());
+        unique.is_some_and(|unique| !unique.is_empty())
+    })?;
+    write_part(key, branch);
     write_host(key, via.host());
     let port = via.port().map(u16::to_be_bytes);
     write_part(key, port.as_ref().map_or(&[], |octets| octets));
@@ -183,8 +184,8 @@ mod tests {
     fn parts_do_not_run_into_each_other() {
         let mut one = Vec::new();
         let mut other = Vec::new();
-        write_client_key(&mut one, "1a", &Method::Other("X".into()));
-        write_client_key(&mut other, "a", &Method::Other("X1".into()));
+        write_client_key(&mut one, b"1a", &Method::Other("X".into()));
+        write_client_key(&mut other, b"a", &Method::Other("X1".into()));
         assert_ne!(one, other);
     }
 

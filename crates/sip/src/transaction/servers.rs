@@ -261,7 +261,8 @@ impl Servers {
             return false;
         };
         let is_about_invite = matches!(method, Method::Ack | Method::Cancel);
-        self.find(request, method).is_some()
+        // An ACK has no transaction of its own.
+        *method != Method::Ack && self.find(request, method).is_some()
             || is_about_invite && self.find(request, &Method::Invite).is_some()
     }
 
@@ -273,7 +274,7 @@ impl Servers {
                 && self.table.find().is_some()
         };
         let is_about_invite = matches!(method, Method::Ack | Method::Cancel);
-        is_there(method) || is_about_invite && is_there(&Method::Invite)
+        *method != Method::Ack && is_there(method) || is_about_invite && is_there(&Method::Invite)
     }
 
     /// The transaction that a request would match, were it of this method.

@@ -21,6 +21,8 @@ pub(super) struct Timers {
     length: usize,
     /// The time of the first start, from which the others are counted.
     epoch: Option<Instant>,
+    /// The time that was asked for last, and how many nanoseconds since the epoch it is: much is done at one time.
+    last: Option<(Instant, u64)>,
 }
 
 /// The timers of one duration.
@@ -73,10 +75,11 @@ impl Timers {
         transaction: u64,
         timer: Timer,
     ) {
-        let epoch = *self.epoch.get_or_insert(now);
-        let due = now.checked_add(duration);
-        let due = due.map(|due| due.saturating_duration_since(epoch).as_nanos());
-        let Some(due) = due.and_then(|due| u64::try_from(due).ok()) else {
+        let Some(elapsed) = self.elapsed(now) else {
+            return;
+        };
+        let lasts = u64::try_from(duration.as_nanos()).ok();
+        let Some(due) = lasts.and_then(|lasts| elapsed.checked_add(lasts)) else {
             return;
         };
         let at = self.queue_of(duration);
@@ -88,6 +91,20 @@ impl Timers {
         if self.first.is_none_or(|first| (due, at) < first) {
             self.first = Some((due, at));
         }
+    }
+
+    /// The nanoseconds from the epoch to a time; 0 where that is before. `None` where they are too many.
+    fn elapsed(&mut self, now: Instant) -> Option<u64> {
+        if let Some((last, elapsed)) = self.last
+            && last == now
+        {
+            return Some(elapsed);
+        }
+        let epoch = *self.epoch.get_or_insert(now);
+        let elapsed = now.saturating_duration_since(epoch).as_nanos();
+        let elapsed = u64::try_from(elapsed).ok()?;
+        self.last = Some((now, elapsed));
+        Some(elapsed)
     }
 
     /// The place of the queue of this duration.
@@ -112,8 +129,7 @@ impl Timers {
     /// Takes out the first timer, if it fires by now.
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<(u64, Timer)> {
         let (due, at) = self.first?;
-        let now = now.checked_duration_since(self.epoch?)?.as_nanos();
-        if u128::from(due) > now {
+        if due > self.elapsed(now)? {
             return None;
         }
         let running = self.queues[at].running.pop_front()?;

@@ -83,7 +83,7 @@ fn ipv4(text: &[u8]) -> Option<Ipv4Addr> {
 }
 
 /// The address that begins at a place, and where it ends. There may be more digits behind it.
-#[inline]
+#[inline(always)]
 pub(super) fn ipv4_at(text: &[u8], start: usize) -> Option<(Ipv4Addr, usize)> {
     let digit = |at: usize| {
         let digit = u32::from(text.get(at)?.wrapping_sub(b'0'));

@@ -47,7 +47,7 @@ impl PlainUri {
 
 impl PlainHost {
     /// Reads the host that begins at a place. `None` where that takes more than a glance.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn read(text: &[u8], start: usize) -> Option<PlainHost> {
         let is_whole = |end: usize| run_end(text, end, HOST) == end;
         let (address, end) = match ipv4_at(text, start) {
