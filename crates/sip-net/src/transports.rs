@@ -148,6 +148,11 @@ impl Transports {
         self.shared().unread.set(self.worker, is_wanted);
     }
 
+    /// From now on all workers get the REGISTERs that come as datagrams, and have a Call-ID, as [`Incoming::Unread`].
+    pub fn leave_registers_unread(&self) {
+        self.shared().unread.set_registers();
+    }
+
     /// Gives a flow to an address, over the connection that is there or a new one. With `new` the
     /// connection (UDP: the socket; SCTP: the association, from an SCTP port of its own) is opened
     /// in any case and serves this flow alone: messages to the bare address do not use it.

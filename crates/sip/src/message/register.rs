@@ -168,6 +168,11 @@ impl PlainRegister {
         self.string(self.call_id.value)
     }
 
+    /// Call-ID as octets.
+    pub(crate) fn call_id_octets(&self) -> &[u8] {
+        self.text(self.call_id.value)
+    }
+
     /// The sequence number in CSeq (RFC 3261 section 20.16).
     pub fn cseq_number(&self) -> u32 {
         self.cseq_number
@@ -382,10 +387,15 @@ impl Reading {
                 self.cseq = line;
             }
             Name::Contact if is_plain_address(value) => {
-                let (uri, expires) = plain_contact(value)?;
+                let bracketed = value.strip_prefix(b"<")?;
+                let (uri, behind) = bracketed.split_at(syntax::find(b'>', bracketed)?);
+                // All that is not plain is none of a plain address, but this.
+                if syntax::find(b',', uri).is_some() {
+                    return None;
+                }
                 let uri_start = value_start + 1;
                 self.contact = place(uri_start..uri_start + uri.len());
-                self.contact_expires = expires;
+                self.contact_expires = interval(behind)?;
             }
             Name::Expires => {
                 let seconds = syntax::number(value);
@@ -531,14 +541,18 @@ pub fn plain_contact(value: &[u8]) -> Option<(&str, Option<u32>)> {
     if !uri.starts_with(b"sip:") || !uri.iter().all(is_plain) {
         return None;
     }
-    let expires = match behind {
-        b">" => None,
+    Some((std::str::from_utf8(uri).ok()?, interval(behind)?))
+}
+
+/// What the parameters of a contact say of its interval, from the bracket before them on. `None` where there are others.
+fn interval(behind: &[u8]) -> Option<Option<u32>> {
+    match behind {
+        b">" => Some(None),
         _ => {
             let digits = behind.strip_prefix(b">;expires=")?;
-            Some(syntax::number(digits)?)
+            syntax::number(digits).map(Some)
         }
-    };
-    Some((std::str::from_utf8(uri).ok()?, expires))
+    }
 }
 
 #[cfg(test)]

@@ -60,7 +60,7 @@ impl Servers {
             machine,
             rules: Rules::Rfc3261,
             route: ResponseRoute::new(&flow, &via),
-            call: call_hash(register.call_id().as_bytes()),
+            call: call_hash(register.call_id_octets()),
             message,
             response_tag: None,
             answered: Answered::default(),
