@@ -9,7 +9,7 @@
 //!   section 10.3); so many others wait for it as [`MAXIMUM_HELD_UPDATES`] says, the next one is refused.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -148,8 +148,10 @@ impl Default for QueryLimits {
 pub(crate) struct Questions<W> {
     limits: QueryLimits,
     next_id: u64,
-    /// In the order of asking, which is that of the deadlines too: all have the same time.
-    parked: BTreeMap<QueryId, Parked<W>>,
+    parked: HashMap<QueryId, Parked<W>, RandomState>,
+    /// In the order of asking, which is that of the deadlines too: all have the same time. The first is parked, of the
+    /// others some are not any more.
+    order: VecDeque<QueryId>,
     /// The updates of an address of record: the first is asked, the others wait for it.
     updates: HashMap<AddressOfRecord, Queue, RandomState>,
     outgoing: VecDeque<(QueryId, Query)>,
@@ -186,7 +188,8 @@ impl<W> Questions<W> {
         Questions {
             limits,
             next_id: 0,
-            parked: BTreeMap::new(),
+            parked: HashMap::with_hasher(seeds.clone()),
+            order: VecDeque::new(),
             updates: HashMap::with_hasher(seeds),
             outgoing: VecDeque::new(),
             resolving: 0,
@@ -226,6 +229,7 @@ impl<W> Questions<W> {
             }
         }
         self.outgoing.extend(query.map(|query| (id, query)));
+        self.order.push_back(id);
         self.parked.insert(
             id,
             Parked {
@@ -254,6 +258,7 @@ impl<W> Questions<W> {
     pub(crate) fn take(&mut self, id: QueryId) -> Option<W> {
         let parked = self.parked.remove(&id)?;
         self.resolving -= usize::from(parked.is_resolving);
+        self.tidy_order();
         if let Some(address) = parked.update_of {
             self.ask_next_update(&address, id);
         }
@@ -262,23 +267,34 @@ impl<W> Questions<W> {
 
     /// What waited for the next question whose time is over.
     pub(crate) fn take_expired(&mut self, now: Instant) -> Option<W> {
-        let (&id, parked) = self.parked.first_key_value()?;
-        if parked.deadline > now {
+        if self.next_timeout()? > now {
             return None;
         }
-        self.take(id)
+        self.take(*self.order.front()?)
     }
 
     /// When the next question's time is over.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        self.parked
-            .first_key_value()
-            .map(|(_, parked)| parked.deadline)
+        Some(self.parked.get(self.order.front()?)?.deadline)
     }
 
     /// How many questions wait.
     pub(crate) fn len(&self) -> usize {
         self.parked.len()
+    }
+
+    /// Brings a question to the front that is parked, and keeps those that are not in proportion to those that are.
+    fn tidy_order(&mut self) {
+        /// Entries that are not worth a sweep.
+        const FEW: usize = 1024;
+        while let Some(first) = self.order.front()
+            && !self.parked.contains_key(first)
+        {
+            self.order.pop_front();
+        }
+        if self.order.len() > 2 * self.parked.len() + FEW {
+            self.order.retain(|id| self.parked.contains_key(id));
+        }
     }
 
     /// Whether a question is an update of an address of record for which as many wait as may.
@@ -489,6 +505,40 @@ mod tests {
         // One that is given up before its turn leaves room too.
         assert_eq!(questions.take(taken[5]), Some("mallory"));
         assert!(questions.ask(now, update("mallory", now), "more").is_ok());
+    }
+
+    #[test]
+    fn what_is_answered_behind_one_that_waits_is_forgotten() {
+        let start = Instant::now();
+        let mut questions = questions(10);
+        let oldest = questions.ask(start, Query::Lookup(address("bob")), "oldest");
+        assert!(oldest.is_ok());
+        for number in 1..=5000 {
+            let now = start + Duration::from_micros(number);
+            let id = questions.ask(now, Query::Lookup(address("bob")), "next");
+            assert_eq!(questions.take(id.expect("room")), Some("next"));
+            assert_eq!(
+                questions.next_timeout(),
+                Some(start + Duration::from_secs(10))
+            );
+            assert!(questions.order.len() < 1100);
+        }
+        let last = start + Duration::from_secs(1);
+        questions
+            .ask(last, Query::Lookup(address("bob")), "last")
+            .expect("room");
+        let end = start + Duration::from_secs(10);
+        assert_eq!(questions.take_expired(end), Some("oldest"));
+        assert_eq!(questions.take_expired(end), None);
+        assert_eq!(
+            questions.next_timeout(),
+            Some(last + Duration::from_secs(10))
+        );
+        assert_eq!(
+            questions.take_expired(last + Duration::from_secs(10)),
+            Some("last")
+        );
+        assert_eq!((questions.next_timeout(), questions.order.len()), (None, 0));
     }
 
     #[test]
