@@ -35,7 +35,7 @@ impl Digits {
     }
 
     /// Decimal digits.
-    fn decimal(mut number: u32) -> Digits {
+    pub(crate) fn decimal(mut number: u32) -> Digits {
         let mut octets = [b'0'; 16];
         let mut start = octets.len();
         while number > 0 || start == octets.len() {

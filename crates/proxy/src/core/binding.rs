@@ -263,11 +263,24 @@ impl Binding {
         self.gruus = gruus;
     }
 
+    /// [`contact`](Binding::contact) as octets.
+    pub(crate) fn contact_octets(&self) -> &[u8] {
+        self.octets_of(0)
+    }
+
+    /// [`parameters`](Binding::parameters) as octets.
+    pub(crate) fn parameters_octets(&self) -> &[u8] {
+        self.octets_of(1)
+    }
+
     fn text(&self, which: usize) -> &str {
+        std::str::from_utf8(self.octets_of(which)).unwrap_or_default()
+    }
+
+    fn octets_of(&self, which: usize) -> &[u8] {
         let end = |at: usize| usize::from(self.ends[at]);
         let start = which.checked_sub(1).map_or(0, end);
-        let octets = self.octets.get(start..end(which)).unwrap_or_default();
-        std::str::from_utf8(octets).unwrap_or_default()
+        self.octets.get(start..end(which)).unwrap_or_default()
     }
 }
 

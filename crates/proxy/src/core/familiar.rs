@@ -8,15 +8,24 @@
 //! There is one place each for a Request-URI and for a domain, with the listener that they came to: where REGISTERs for
 //! several domains, or at several listeners, come by turns, each takes the place of the other and goes the long way.
 //! Where REGISTERs are to be authenticated, all find their registrar the long way.
+//!
+//! Of those that come as datagrams the transports hand over the octets, since most need not be read as others are: a
+//! [`PlainRegister`] has all that is asked of them, and what it lacks the long way has.
 
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use sip::{Flow, Message, Method, Name, Uri};
+use bytes::Bytes;
+use sip::{Expires, Flow, Message, Method, Name, PlainRegister, Uri, plain_contact};
 
 use super::binding::AddressOfRecord;
+use super::overload::{Admission, Judged};
+use super::policy::Mode;
 use super::proxy::Proxy;
-use super::registrar::{MALFORMED_INTERVAL, MAXIMUM_STORED_LENGTH, Registration, is_first_hop};
+use super::registering::Asked;
+use super::registrar::{
+    MALFORMED_INTERVAL, MAXIMUM_STORED_LENGTH, Registration, Said, is_first_hop,
+};
 use super::update::{Change, ContactChange};
 
 /// What was found out of REGISTERs that went the long way.
@@ -88,31 +97,128 @@ fn is_plain_user(user: &[u8]) -> bool {
     !user.is_empty() && user.iter().all(is_plain)
 }
 
-/// The URI of a Contact field with one value that has no parameters but `expires`, and that in seconds. The value has
-/// been [validated](Message::validate).
-fn plain_contact(value: &[u8]) -> Option<(&str, Option<u32>)> {
-    let end = memchr::memchr(b'>', value)?;
-    let (bracketed, behind) = value.split_at(end);
-    let uri = bracketed.strip_prefix(b"<")?;
-    let is_plain = |octet: &u8| {
-        octet.is_ascii_graphic() && !matches!(octet, b'<' | b'"' | b',' | b'%' | b'\\')
-    };
-    if !uri.starts_with(b"sip:") || !uri.iter().all(is_plain) {
-        return None;
+impl Judged for PlainRegister {
+    fn method(&self) -> Option<&Method> {
+        Some(&Method::Register)
     }
-    let expires = match behind {
-        b">" => None,
-        _ => {
-            let digits = behind.strip_prefix(b">;expires=")?;
-            let is_number = digits.iter().all(u8::is_ascii_digit);
-            let digits = std::str::from_utf8(digits).ok().filter(|_| is_number)?;
-            Some(digits.parse().ok()?)
-        }
-    };
-    Some((std::str::from_utf8(uri).ok()?, expires))
+
+    fn is_in_dialog(&self) -> bool {
+        // To has no tag.
+        false
+    }
+
+    fn has_credentials(&self) -> bool {
+        PlainRegister::has_credentials(self)
+    }
 }
 
 impl Proxy {
+    /// [`accept_message`](Proxy::accept_message) for a REGISTER that nobody has read yet. One that is as most are is not
+    /// read at all, but looked over once.
+    pub(super) fn accept_register(
+        &mut self,
+        now: Instant,
+        waited: Duration,
+        flow: Flow,
+        octets: Bytes,
+    ) {
+        let octets = match self.knows_registrars(&flow) {
+            true => match PlainRegister::read(octets) {
+                Ok(register) => {
+                    self.accept_plain_register(now, waited, flow, register);
+                    return;
+                }
+                Err(octets) => octets,
+            },
+            false => octets,
+        };
+        match Message::read_or_return(octets) {
+            Ok(message) => self.accept_message(now, waited, flow, message),
+            Err((_, octets)) => self.handle_malformed(now, flow, octets),
+        }
+    }
+
+    fn accept_plain_register(
+        &mut self,
+        now: Instant,
+        waited: Duration,
+        flow: Flow,
+        register: PlainRegister,
+    ) {
+        if self.policy.routing.drop.has_address(flow.remote.ip()) {
+            self.statistics.dropped_addresses += 1;
+            return;
+        }
+        self.defence.note_waited(now, waited);
+        let admission = self.judge(now, waited, &flow, &register);
+        let registration = match admission {
+            Admission::Ignore => return,
+            Admission::Admit => self.read_plain_register(&register, &flow, now),
+            Admission::Refuse => None,
+        };
+        let Some(registration) = registration else {
+            match Message::read_or_return(register.into_octets()) {
+                Ok(message) => self.accept_judged(now, flow, message, admission),
+                Err((_, octets)) => self.handle_malformed(now, flow, octets),
+            }
+            return;
+        };
+        // It overtakes none of those before it.
+        self.process_accepted(now);
+        if let Some(server) = self.transactions.handle_register(now, flow, &register) {
+            self.statistics.requests += 1;
+            let request = (Asked::Plain(register), None);
+            self.ask_store(now, now, (server, flow), request, registration);
+        }
+    }
+
+    /// Whether REGISTERs that come along such flows may be [familiar](Proxy::is_familiar), as far as that does not depend on
+    /// what they say.
+    fn knows_registrars(&self, flow: &Flow) -> bool {
+        let Familiar { registrar, domain } = &self.familiar;
+        let policy = &*self.policy;
+        registrar
+            .as_ref()
+            .is_some_and(|known| known.local == flow.local)
+            && domain
+                .as_ref()
+                .is_some_and(|known| known.local == flow.local)
+            && !policy.authentication.register
+            && policy.routing.routes.is_empty()
+            && policy.routing.drop.user_agents.is_empty()
+            && policy.forwarding.mode != Mode::Stateless
+    }
+
+    /// What a REGISTER asks for that [is familiar](Proxy::is_familiar), where [`read_familiar`](Proxy::read_familiar) finds
+    /// out.
+    fn read_plain_register(
+        &self,
+        register: &PlainRegister,
+        flow: &Flow,
+        now: Instant,
+    ) -> Option<Registration> {
+        let via = register.via();
+        let known = self.familiar.registrar.as_ref()?;
+        let is_familiar = register.request_uri() == known.uri.as_bytes()
+            && register.max_forwards().is_none_or(|hops| hops > 0)
+            && !self.identity.is_own_sent_by(via.host(), via.port());
+        if !is_familiar {
+            return None;
+        }
+        let expires = match register.expires() {
+            Expires::Unsaid => None,
+            Expires::Seconds(seconds) => Some(seconds),
+            Expires::Malformed => Some(MALFORMED_INTERVAL),
+        };
+        let said = Said {
+            call_id: Some(register.call_id()),
+            cseq: Some(register.cseq_number()),
+            user_agent: register.user_agent(),
+        };
+        let contact = (register.contact(), expires);
+        self.plain_registration(register.to(), contact, said, (Some(*flow), flow.local), now)
+    }
+
     /// Whether a request is a REGISTER that leads to the registrar, and nothing about it has to be looked at
     /// closer: `bound` would find the same.
     pub(super) fn is_familiar(&self, request: &Message, arrival: &Flow) -> bool {
@@ -165,11 +271,7 @@ impl Proxy {
         }
         let mut contacts = request.headers(Name::Contact);
         let (uri, expires) = plain_contact(contacts.next()?)?;
-        let registrar = &self.registrar;
-        if contacts.next().is_some()
-            || uri.len() > MAXIMUM_STORED_LENGTH
-            || registrar.maximum_bindings == 0
-        {
+        if contacts.next().is_some() {
             return None;
         }
         let expires = expires.or_else(|| {
@@ -177,7 +279,26 @@ impl Proxy {
             is_said.then(|| request.expires().unwrap_or(MALFORMED_INTERVAL))
         });
         let to = request.header_bytes(Name::To)?;
-        let address = self.familiar.address_of_record(to, flow.local)?;
+        let came = is_first_hop(request).then_some(*flow);
+        let said = Said::of(request);
+        self.plain_registration(to, (uri, expires), said, (came, flow.local), now)
+    }
+
+    /// What a REGISTER asks for with this To and one plain contact, that asks for so many seconds. `came`: the flow to be
+    /// bound, and our address.
+    fn plain_registration(
+        &self,
+        to: &[u8],
+        (uri, expires): (&str, Option<u32>),
+        said: Said<'_>,
+        (came, local): (Option<Flow>, SocketAddr),
+        now: Instant,
+    ) -> Option<Registration> {
+        let registrar = &self.registrar;
+        if uri.len() > MAXIMUM_STORED_LENGTH || registrar.maximum_bindings == 0 {
+            return None;
+        }
+        let address = self.familiar.address_of_record(to, local)?;
         let change = ContactChange {
             uri: uri.into(),
             parameters: Box::default(),
@@ -187,8 +308,7 @@ impl Proxy {
             lifetime: registrar.granted(expires).ok()?,
         };
         let change = Change::Contacts(vec![change]);
-        let flow = is_first_hop(request).then_some(*flow);
-        let update = registrar.update(request, flow, now, (change, "", 0));
+        let update = registrar.update(said, came, now, (change, "", 0));
         Some(Registration {
             address,
             update: Some(update.ok()?),

@@ -4,12 +4,12 @@ use std::fmt::Write;
 use std::time::Instant;
 
 use bytes::BytesMut;
-use sip::{Message, Name, Uri};
+use sip::{Flow, Message, Name, PlainRegister, Uri};
 
 use super::binding::{AddressOfRecord, Binding};
 use super::gruu::Gruus;
 use super::registrar::{RegistrarConfig, supports};
-use crate::text::push_decimal;
+use crate::text::Digits;
 
 /// What a 200 to a REGISTER says beside the bindings.
 #[derive(Clone, Copy, Debug)]
@@ -33,13 +33,13 @@ const BESIDE_CONTACT: usize = 64;
 const BESIDE_BINDINGS: usize = 128;
 
 impl Registered<'_> {
-    /// About how long the 200 becomes.
-    pub(crate) fn length(request: &Message, bindings: &[Binding]) -> usize {
+    /// About how long the 200 becomes to a request of this length.
+    pub(crate) fn length(request: usize, bindings: &[Binding]) -> usize {
         let length = |binding: &Binding| {
-            binding.contact().len() + binding.parameters().len() + BESIDE_CONTACT
+            binding.contact_octets().len() + binding.parameters_octets().len() + BESIDE_CONTACT
         };
         let bindings: usize = bindings.iter().map(length).sum();
-        request.wire_length() + bindings + BESIDE_BINDINGS
+        request + bindings + BESIDE_BINDINGS
     }
 
     /// Writes the 200, which lists the bindings with what remains of their intervals.
@@ -53,19 +53,33 @@ impl Registered<'_> {
     ) {
         request.write_response_head(octets, 200, "OK", self.tag);
         let gives_gruus = self.config.gruu && supports(request, "gruu");
-        let mut value = String::new();
-        for binding in bindings.iter().filter(|binding| binding.expires() > now) {
-            value.clear();
-            push_contact(&mut value, binding, now);
+        put_contacts(octets, bindings, now, |value, binding| {
             if gives_gruus {
-                self.add_gruus(&mut value, request, binding, gruus);
+                self.add_gruus(value, request, binding, gruus);
             }
-            put(octets, "Contact", value.as_bytes());
-        }
+        });
         // RFC 3327 section 5.3.
         for path in request.headers(Name::Path) {
             put(octets, "Path", path);
         }
+        self.write_rest(octets);
+    }
+
+    /// [`write`](Registered::write) for a REGISTER that was read at a glance, and came along a flow.
+    pub(crate) fn write_plain(
+        &self,
+        octets: &mut BytesMut,
+        (register, flow): (&PlainRegister, &Flow),
+        bindings: &[Binding],
+        now: Instant,
+    ) {
+        register.write_ok_head(octets, flow.remote, self.tag);
+        put_contacts(octets, bindings, now, |_, _| {});
+        self.write_rest(octets);
+    }
+
+    /// Writes what does not depend on the request.
+    fn write_rest(&self, octets: &mut BytesMut) {
         // RFC 3608 section 6.3, in the order in which they are passed.
         for route in &self.config.service_route {
             put(octets, "Service-Route", route.as_bytes());
@@ -115,35 +129,60 @@ impl Registered<'_> {
     }
 }
 
+/// Writes the bindings, `add` what comes behind each.
+fn put_contacts(
+    octets: &mut BytesMut,
+    bindings: &[Binding],
+    now: Instant,
+    mut add: impl FnMut(&mut String, &Binding),
+) {
+    let mut added = String::new();
+    for binding in bindings.iter().filter(|binding| binding.expires() > now) {
+        octets.extend_from_slice(b"Contact: ");
+        let start = octets.len();
+        put_contact(octets, binding, now);
+        added.clear();
+        add(&mut added, binding);
+        octets.extend_from_slice(added.as_bytes());
+        unfold(octets, start);
+        octets.extend_from_slice(b"\r\n");
+    }
+}
+
 /// Writes a header field. Line ends in its value, where it was folded when it came, are spaces.
 fn put(octets: &mut BytesMut, name: &str, value: &[u8]) {
     octets.extend_from_slice(name.as_bytes());
     octets.extend_from_slice(b": ");
     let start = octets.len();
     octets.extend_from_slice(value);
+    unfold(octets, start);
+    octets.extend_from_slice(b"\r\n");
+}
+
+/// Makes spaces of line ends from a place on.
+fn unfold(octets: &mut BytesMut, start: usize) {
+    let value = &mut octets[start..];
     if memchr::memchr2(b'\r', b'\n', value).is_some() {
-        for octet in &mut octets[start..] {
+        for octet in value {
             if matches!(octet, b'\r' | b'\n') {
                 *octet = b' ';
             }
         }
     }
-    octets.extend_from_slice(b"\r\n");
 }
 
 /// Writes a Contact value as a registrar has it.
-fn push_contact(value: &mut String, binding: &Binding, now: Instant) {
+fn put_contact(octets: &mut BytesMut, binding: &Binding, now: Instant) {
     // Rounded, so that the moment in which the store wrote does not cost the client a second.
     let remaining = (binding.expires() - now).as_millis().saturating_add(500) / 1000;
-    let (contact, parameters) = (binding.contact(), binding.parameters());
-    value.reserve(contact.len() + parameters.len() + BESIDE_CONTACT);
-    for part in ["<", contact, ">", parameters] {
-        value.push_str(part);
+    let (contact, parameters) = (binding.contact_octets(), binding.parameters_octets());
+    for part in [b"<", contact, b">", parameters] {
+        octets.extend_from_slice(part);
     }
     if binding.q() != 1000 {
-        // Writing into a String cannot fail.
-        let _ = write!(value, ";q=0.{:03}", binding.q());
+        octets.extend_from_slice(format!(";q=0.{:03}", binding.q()).as_bytes());
     }
-    value.push_str(";expires=");
-    push_decimal(value, u32::try_from(remaining).unwrap_or(u32::MAX));
+    octets.extend_from_slice(b";expires=");
+    let remaining = Digits::decimal(u32::try_from(remaining).unwrap_or(u32::MAX));
+    octets.extend_from_slice(remaining.as_str().as_bytes());
 }

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use sip::transaction::ServerId;
-use sip::{Contact, Flow, Message, Method, Name};
+use sip::{Contact, Flow, Message, Method, Name, PlainRegister};
 
 use super::binding::AddressOfRecord;
 use super::event::Event;
@@ -21,7 +21,7 @@ use super::update::{Change, Update};
 #[derive(Debug)]
 pub(super) struct Registering {
     server: ServerId,
-    request: Message,
+    request: Asked,
     flow: Flow,
     address: AddressOfRecord,
     /// The contacts that it changes, with the intervals granted, zero for those removed; for the log.
@@ -34,10 +34,21 @@ pub(super) struct Registering {
     is_outbound: bool,
 }
 
+/// A REGISTER that waits.
+#[derive(Debug)]
+pub(super) enum Asked {
+    Message(Message),
+    /// One that was read at a glance.
+    Plain(PlainRegister),
+}
+
 impl Registering {
     /// The length of the request.
     pub(super) fn octets(&self) -> usize {
-        self.request.wire_length()
+        match &self.request {
+            Asked::Message(request) => request.wire_length(),
+            Asked::Plain(register) => register.octets().len(),
+        }
     }
 }
 
@@ -52,17 +63,31 @@ impl Proxy {
         request: Message,
         confirmation: Option<String>,
     ) {
-        let Registration {
-            address,
-            update,
-            is_outbound,
-        } = match self.read_registration(&request, &flow, now) {
+        let registration = match self.read_registration(&request, &flow, now) {
             Ok(registration) => registration,
             Err(rejection) => {
                 self.refuse(now, server, &request, &rejection);
                 return;
             }
         };
+        let request = (Asked::Message(request), confirmation);
+        self.ask_store(now, received, (server, flow), request, registration);
+    }
+
+    /// Has the location store do what a REGISTER asks for.
+    pub(super) fn ask_store(
+        &mut self,
+        now: Instant,
+        received: Instant,
+        (server, flow): (ServerId, Flow),
+        (request, confirmation): (Asked, Option<String>),
+        registration: Registration,
+    ) {
+        let Registration {
+            address,
+            update,
+            is_outbound,
+        } = registration;
         let (query, changes) = match update {
             None => (Query::Lookup(address.clone()), Vec::new()),
             Some(update) => {
@@ -86,7 +111,29 @@ impl Proxy {
         if let Err(Waiting::Register(registering)) =
             self.ask(now, query, Waiting::Register(Box::new(registering)))
         {
-            self.refuse(now, server, &registering.request, &Rejection::overloaded());
+            self.refuse_asked(
+                now,
+                server,
+                (registering.request, &flow),
+                &Rejection::overloaded(),
+            );
+        }
+    }
+
+    /// Refuses a REGISTER that has waited.
+    fn refuse_asked(
+        &mut self,
+        now: Instant,
+        server: ServerId,
+        (request, flow): (Asked, &Flow),
+        rejection: &Rejection,
+    ) {
+        let request = match request {
+            Asked::Message(request) => Some(request),
+            Asked::Plain(register) => register.message(flow),
+        };
+        if let Some(request) = request {
+            self.refuse(now, server, &request, rejection);
         }
     }
 
@@ -115,6 +162,7 @@ impl Proxy {
         registering: Registering,
         answer: Answer,
     ) {
+        let request_length = registering.octets();
         let Registering {
             server,
             request,
@@ -136,7 +184,7 @@ impl Proxy {
                 if other == Answer::Full {
                     self.statistics.registrations_without_room += 1;
                 }
-                self.refuse(now, server, &request, &store_error(&other));
+                self.refuse_asked(now, server, (request, &flow), &store_error(&other));
                 return;
             }
         };
@@ -162,7 +210,12 @@ impl Proxy {
             });
         }
         self.keep_alive(now, &flow, &bindings);
-        let tag = self.tag_for(&request);
+        let tag = match &request {
+            Asked::Message(request) => self.tag_for(request),
+            Asked::Plain(register) => {
+                self.tag_of(Some(register.call_id()), Some(register.cseq_number()))
+            }
+        };
         let registered = Registered {
             config: &self.registrar,
             address: &address,
@@ -171,11 +224,16 @@ impl Proxy {
             date: self.clock.date(now),
             confirmation: confirmation.as_deref(),
         };
-        let length = Registered::length(&request, &bindings);
+        let length = Registered::length(request_length, &bindings);
         let gruus = &mut self.gruus;
         self.transactions
-            .respond_written(now, server, (200, length), |octets| {
-                registered.write(octets, &request, &bindings, now, gruus);
+            .respond_written(now, server, (200, length), |octets| match &request {
+                Asked::Message(request) => {
+                    registered.write(octets, request, &bindings, now, gruus);
+                }
+                Asked::Plain(register) => {
+                    registered.write_plain(octets, (register, &flow), &bindings, now);
+                }
             });
     }
 }

@@ -63,6 +63,25 @@ pub(crate) struct Registration {
     pub(crate) is_outbound: bool,
 }
 
+/// What a REGISTER says of itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Said<'a> {
+    pub(super) call_id: Option<&'a str>,
+    pub(super) cseq: Option<u32>,
+    /// Empty where it does not say.
+    pub(super) user_agent: &'a str,
+}
+
+impl<'a> Said<'a> {
+    pub(super) fn of(request: &'a Message) -> Said<'a> {
+        Said {
+            call_id: request.call_id(),
+            cseq: request.cseq_number(),
+            user_agent: request.header(Name::UserAgent).unwrap_or_default(),
+        }
+    }
+}
+
 /// How many octets of a contact URI, its parameters, or a Call-ID are stored.
 pub(super) const MAXIMUM_STORED_LENGTH: usize = 1024;
 
@@ -131,7 +150,8 @@ impl RegistrarConfig {
         };
         // Through another proxy the flow leads to that proxy, and its Path to the user agent.
         let flow = is_first_hop(request).then_some(*flow);
-        let update = self.update(request, flow, now, (change, &path.join(","), new_gruus))?;
+        let said = Said::of(request);
+        let update = self.update(said, flow, now, (change, &path.join(","), new_gruus))?;
         Ok(Registration {
             address,
             update: Some(update),
@@ -142,19 +162,17 @@ impl RegistrarConfig {
     /// What a location store is asked for a change of contacts, with a Path and what is for new temporary GRUUs.
     pub(super) fn update(
         &self,
-        request: &Message,
+        said: Said<'_>,
         flow: Option<Flow>,
         now: Instant,
         (change, path, new_gruus): (Change, &str, u64),
     ) -> Result<Update, Rejection> {
-        let call_id = request
-            .call_id()
+        let call_id = said
+            .call_id
             .filter(|call_id| call_id.len() <= MAXIMUM_STORED_LENGTH)
             .ok_or(Rejection::new(400, "Call-ID Too Long"))?;
-        let cseq = request
-            .cseq_number()
-            .ok_or(Rejection::new(400, "Malformed CSeq"))?;
-        let user_agent = request.header(Name::UserAgent).unwrap_or_default();
+        let cseq = said.cseq.ok_or(Rejection::new(400, "Malformed CSeq"))?;
+        let user_agent = said.user_agent;
         let user_agent_length = user_agent.floor_char_boundary(MAXIMUM_USER_AGENT_LENGTH);
         Ok(Update {
             change,

@@ -101,6 +101,26 @@ impl Update {
         Ok(bindings)
     }
 
+    /// The binding after a change that refreshes the only one that there is, and does nothing else: what
+    /// [`apply`](Update::apply) makes of it. `None` where it takes more to find out.
+    pub(crate) fn refresh(&self, only: &BindingParts<'_>) -> Option<Binding> {
+        let Change::Contacts(contacts) = &self.change else {
+            return None;
+        };
+        let [contact] = contacts.as_slice() else {
+            return None;
+        };
+        let is_late = self.cseq <= only.cseq && only.call_id == &*self.call_id;
+        let is_refreshed = contact.instance.is_none()
+            && contact.reg_id.is_none()
+            && only.reg_id.is_none()
+            && contact.lifetime > Duration::ZERO
+            && only.expires > self.received
+            && only.contact == &*contact.uri
+            && !is_late;
+        is_refreshed.then(|| self.binding(contact, 0))
+    }
+
     fn apply_contact(&self, contact: &ContactChange, bindings: &mut Vec<Binding>) {
         let place = bindings.iter().position(|binding| contact.is_for(binding));
         if contact.lifetime == Duration::ZERO {
@@ -109,20 +129,7 @@ impl Update {
             }
             return;
         }
-        let binding = Binding::new(&BindingParts {
-            contact: &contact.uri,
-            parameters: &contact.parameters,
-            q: contact.q,
-            expires: self.received + contact.lifetime,
-            lifetime: contact.lifetime,
-            call_id: &self.call_id,
-            cseq: self.cseq,
-            flow: self.flow,
-            reg_id: contact.reg_id,
-            gruus: self.gruus(contact, bindings),
-            path: &self.path,
-            user_agent: &self.user_agent,
-        });
+        let binding = self.binding(contact, self.gruus(contact, bindings));
         if let Some(instance) = &contact.instance {
             for other in bindings.iter_mut().filter(|other| other.is_of(instance)) {
                 other.set_gruus(binding.gruus());
@@ -132,6 +139,24 @@ impl Update {
             Some(existing) => *existing = binding,
             None => bindings.push(binding),
         }
+    }
+
+    /// The binding of a contact.
+    fn binding(&self, contact: &ContactChange, gruus: u64) -> Binding {
+        Binding::new(&BindingParts {
+            contact: &contact.uri,
+            parameters: &contact.parameters,
+            q: contact.q,
+            expires: self.received + contact.lifetime,
+            lifetime: contact.lifetime,
+            call_id: &self.call_id,
+            cseq: self.cseq,
+            flow: self.flow,
+            reg_id: contact.reg_id,
+            gruus,
+            path: &self.path,
+            user_agent: &self.user_agent,
+        })
     }
 
     /// The number in the temporary GRUUs of a contact's instance. It stays for as long as the instance
@@ -168,7 +193,7 @@ impl ContactChange {
             return self.reg_id == binding.reg_id()
                 && self.instance.as_deref().is_some_and(is_same);
         }
-        if &*self.uri == binding.contact() {
+        if self.uri.as_bytes() == binding.contact_octets() {
             return true;
         }
         match (Uri::parse(&self.uri), Uri::parse(binding.contact())) {

@@ -58,10 +58,14 @@ impl MemoryStore {
 
     fn try_update(&self, address: &AddressOfRecord, update: &Update) -> Answer {
         let mut entry = self.table.entry(address.as_str());
-        let current = entry.bindings();
-        let is_known = current.is_some();
-        let changed: Bindings = match update.apply_to(current.unwrap_or_default()) {
-            Ok(bindings) => bindings.into(),
+        let record = entry.record();
+        let is_known = record.is_some();
+        let changed = match record {
+            Some(record) => record.updated(update, self.table.epoch()),
+            None => update.apply_to(Vec::new()).map(Bindings::from),
+        };
+        let changed = match changed {
+            Ok(bindings) => bindings,
             Err(error) => return Answer::Refused(error),
         };
         // Nobody becomes known by removing what is not there.

@@ -2,9 +2,10 @@
 //! kept in little more than what their phones have sent.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::core::{Binding, BindingParts, flow_octets};
+use crate::core::{Binding, BindingParts, Bindings, Update, UpdateError, flow_octets};
 use crate::octets::{OctetReader, push_number};
 
 /// An address of record, the number of its last entry in the database, and its bindings.
@@ -55,6 +56,23 @@ impl Record {
         (0..header.count)
             .map_while(|_| read_binding(&mut reader, |expiry| instant(epoch, expiry)))
             .collect()
+    }
+
+    /// What the bindings become by an update, as [`Update::apply`] says.
+    pub(super) fn updated(&self, update: &Update, epoch: Instant) -> Result<Bindings, UpdateError> {
+        match self.refreshed(update, epoch) {
+            Some(binding) => Ok(Arc::new([binding])),
+            None => update.apply_to(self.bindings(epoch)).map(Bindings::from),
+        }
+    }
+
+    /// The only binding, refreshed, where that is all that an update does: most do.
+    fn refreshed(&self, update: &Update, epoch: Instant) -> Option<Binding> {
+        let (header, mut reader) = self.header()?;
+        if header.count != 1 {
+            return None;
+        }
+        update.refresh(&read_parts(&mut reader, |expiry| instant(epoch, expiry))?)
     }
 
     /// The length in octets.
@@ -199,6 +217,13 @@ pub(super) fn read_binding(
     reader: &mut OctetReader<'_>,
     instant: impl FnOnce(u64) -> Instant,
 ) -> Option<Binding> {
+    read_parts(reader, instant).map(|parts| Binding::new(&parts))
+}
+
+fn read_parts<'a>(
+    reader: &mut OctetReader<'a>,
+    instant: impl FnOnce(u64) -> Instant,
+) -> Option<BindingParts<'a>> {
     let [contact, parameters, call_id, path, user_agent] = [
         text(reader)?,
         text(reader)?,
@@ -206,7 +231,7 @@ pub(super) fn read_binding(
         text(reader)?,
         text(reader)?,
     ];
-    Some(Binding::new(&BindingParts {
+    Some(BindingParts {
         contact,
         parameters,
         call_id,
@@ -222,7 +247,7 @@ pub(super) fn read_binding(
             let length = reader.octet()?;
             flow_octets::read(reader.octets(length.into())?)
         },
-    }))
+    })
 }
 
 #[cfg(test)]

@@ -74,6 +74,7 @@ fn parts() -> impl Strategy<Value = Parts> {
         "SIP/2.0/UDP 192.0.2.1:5060",
         "SIP/2.0/UDP 203.0.113.9;rport, SIP/2.0/UDP 203.0.113.10",
         "SIP/2.0/UDP phone.example;rport",
+        "SIP/2.0/UDP 203.0.113.8:5062;rport",
     ]);
     let users = select(vec![
         "alice", "bob", "%61lice", "a:secret", "", "a;b", "a@b", "+1-2", "a b", "\u{fc}",
@@ -144,44 +145,92 @@ fn parts() -> impl Strategy<Value = Parts> {
     )
 }
 
+/// How a REGISTER comes to a proxy.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Coming {
+    Read,
+    Octets,
+}
+
 /// What a proxy asks its store, and what it sends when that has answered.
 fn outcome(
     proxy: &mut Proxy,
     now: Instant,
-    number: usize,
+    came: (usize, Coming),
     parts: &Parts,
 ) -> (Vec<Query>, Vec<String>) {
+    outcome_of(proxy, now, came, parts, Store::Changes)
+}
+
+/// What a store does.
+#[derive(Clone, Copy, Debug)]
+enum Store {
+    Changes,
+    IsFull,
+    Fails,
+}
+
+fn octets_of(number: usize, parts: &Parts) -> Bytes {
     let Parts {
         uri,
         via,
         to: (user, host),
         contact,
         more,
-        local,
+        local: _,
     } = parts;
     let text = format!(
         "REGISTER {uri} SIP/2.0\r\nVia: {via};branch=z9hG4bK{number}\r\nFrom: <sip:x@example.com>;tag=1\r\n\
          To: <sip:{user}{host}\r\nCall-ID: {number}\r\nCSeq: 1 REGISTER\r\nContact: {contact}\r\n{more}\r\n\
          Content-Length: 0\r\n\r\n"
     );
-    let flow = Flow {
+    text.into()
+}
+
+fn flow_of(parts: &Parts) -> Flow {
+    Flow {
         transport: Transport::Udp,
-        local: local.parse().expect("an address"),
+        local: parts.local.parse().expect("an address"),
         remote: "203.0.113.9:5062".parse().expect("an address"),
         connection: ConnectionId(0),
         stream: 0,
-    };
-    let message = Message::read(text.into_bytes().into()).expect("a message");
-    proxy.handle_message(now, flow, message);
+    }
+}
+
+fn outcome_of(
+    proxy: &mut Proxy,
+    now: Instant,
+    (number, coming): (usize, Coming),
+    parts: &Parts,
+    store: Store,
+) -> (Vec<Query>, Vec<String>) {
+    let (flow, octets) = (flow_of(parts), octets_of(number, parts));
+    match coming {
+        Coming::Read => {
+            let message = Message::read(octets).expect("a message");
+            proxy.handle_message(now, flow, message);
+        }
+        Coming::Octets => {
+            proxy.accept_octets(now, Duration::ZERO, flow, octets);
+            proxy.process_accepted(now);
+        }
+    }
     let mut queries = Vec::new();
     while let Some((id, mut query)) = proxy.poll_query() {
-        let answer = match &mut query {
-            Query::Update(_, update) => {
+        let answer = match (&mut query, store) {
+            (Query::Update(_, update), Store::Changes) => {
                 // Drawn at random, and for instances alone.
                 update.new_gruus = 0;
                 match update.apply(&[]) {
                     Ok(bindings) => Answer::Bindings(bindings.into()),
                     Err(error) => Answer::Refused(error),
+                }
+            }
+            (Query::Update(_, update), _) => {
+                update.new_gruus = 0;
+                match store {
+                    Store::IsFull => Answer::Full,
+                    _ => Answer::Failed,
                 }
             }
             _ => Answer::Unknown,
@@ -204,10 +253,71 @@ proptest! {
         let mut experienced = proxy();
         for (number, parts) in all.iter().enumerate() {
             let later = now + Duration::from_millis(number as u64);
-            let expected = outcome(&mut proxy(), later, number, parts);
-            prop_assert_eq!(outcome(&mut experienced, later, number, parts), expected, "{:?}", parts);
+            let came = (number, Coming::Read);
+            let expected = outcome(&mut proxy(), later, came, parts);
+            prop_assert_eq!(outcome(&mut experienced, later, came, parts), expected, "{:?}", parts);
         }
     }
+
+    /// What is not read does what it does when it is, and leaves the same behind: to the counters of the proxy and of its
+    /// transactions.
+    #[test]
+    fn what_is_not_read_is_as_if_it_were(
+        all in proptest::collection::vec((parts(), 0..20_usize), 1..12),
+        answer in select(vec![Store::Changes, Store::IsFull, Store::Fails]),
+        rate in select(vec![None, Some(3)]),
+    ) {
+        let now = Instant::now();
+        let mut both = [proxy(), proxy()];
+        for proxy in &mut both {
+            let mut policy = (*proxy.policy).clone();
+            policy.overload.requests_per_second = rate;
+            proxy.set_policy(now, policy.into());
+        }
+        let [read, unread] = &mut both;
+        for (number, (parts, repeated)) in all.iter().enumerate() {
+            let later = now + Duration::from_millis(number as u64);
+            // Some come a second time.
+            let number = if *repeated == 0 { number / 2 } else { number };
+            let expected = outcome_of(read, later, (number, Coming::Read), parts, answer);
+            let found = outcome_of(unread, later, (number, Coming::Octets), parts, answer);
+            prop_assert_eq!(found, expected, "{:?}", parts);
+            prop_assert_eq!(unread.statistics(), read.statistics(), "{:?}", parts);
+            prop_assert_eq!(unread.next_timeout(), read.next_timeout());
+        }
+        let end = now + Duration::from_secs(60);
+        for proxy in [read, unread] {
+            proxy.handle_timeout(end);
+            prop_assert_eq!((proxy.transactions(), proxy.statistics().held_octets), (0, 0));
+        }
+    }
+}
+
+#[test]
+fn what_came_before_an_unread_register_is_done_before() {
+    let now = Instant::now();
+    let mut proxy = proxy();
+    outcome(&mut proxy, now, (0, Coming::Read), &PLAIN);
+    let flow = flow_of(&PLAIN);
+    for (number, is_read) in [(1, true), (2, false), (3, true), (4, false)] {
+        let octets = octets_of(number, &PLAIN);
+        if is_read {
+            let message = Message::read(octets).expect("a message");
+            proxy.accept_message(now, Duration::ZERO, flow, message);
+        } else {
+            proxy.accept_octets(now, Duration::ZERO, flow, octets);
+        }
+    }
+    proxy.process_accepted(now);
+    let mut call_ids = Vec::new();
+    while let Some((id, query)) = proxy.poll_query() {
+        let Query::Update(_, update) = query else {
+            panic!("{query:?}");
+        };
+        call_ids.push(update.call_id.into_string());
+        proxy.handle_answer(now, id, Answer::Bindings([].into()));
+    }
+    assert_eq!(call_ids, ["1", "2", "3", "4"]);
 }
 
 #[test]
@@ -220,12 +330,16 @@ fn most_are_familiar_from_the_second_on() {
     };
     assert_eq!(is_known(&proxy), (false, false));
     for number in 0..2 {
-        let (queries, sent) = outcome(&mut proxy, now, number, &PLAIN);
+        let (queries, sent) = outcome(&mut proxy, now, (number, Coming::Read), &PLAIN);
         assert_eq!((queries.len(), sent.len()), (1, 1));
         assert_eq!(is_known(&proxy), (true, true));
     }
     let to = b"<sip:bob@example.com>";
     let local = PLAIN.local.parse().expect("an address");
+    assert!(proxy.knows_registrars(&flow_of(&PLAIN)));
+    let plain = PlainRegister::read(octets_of(3, &PLAIN)).expect("it is as most are");
+    let read = proxy.read_plain_register(&plain, &flow_of(&PLAIN), now);
+    assert!(read.is_some());
     let bob = proxy.familiar.address_of_record(to, local).expect("known");
     assert_eq!(bob.as_str(), "bob@example.com");
     // Settings may say otherwise from now on.

@@ -261,10 +261,10 @@ impl Batch<'_> {
             Err(error) => return Err(error),
         };
         for (row, address) in &oldest {
-            if let Some((number, bindings)) = self.current(address)
-                && number == *row
+            if let Some((current, bindings)) = self.current(address)
+                && current.number == *row
             {
-                self.append(address, &bindings, false);
+                self.append(address, &bindings, Some(current.octets), false);
             }
         }
         if let Some((last, _)) = oldest.last() {
@@ -287,28 +287,30 @@ impl Batch<'_> {
     }
 
     fn update(&mut self, waiting: &Waiting) -> Answer {
-        let address = waiting.address.as_str();
-        let current = self.current(address);
-        let is_known = current.is_some();
-        let current = current.map_or(Vec::new(), |(_, bindings)| bindings);
-        let changed = match waiting.update.apply_to(current) {
+        let (address, update) = (waiting.address.as_str(), &waiting.update);
+        let epoch = self.shared.table.epoch();
+        let (changed, old) = self.with_current(address, |record| match record {
+            Some(record) => (record.updated(update, epoch), Some(record.octets())),
+            None => (update.apply_to(Vec::new()).map(Bindings::from), None),
+        });
+        let changed = match changed {
             Ok(changed) => changed,
             Err(error) => return Answer::Refused(error),
         };
         // Nobody becomes known by removing what is not there.
-        if (is_known || !changed.is_empty()) && !self.append(address, &changed, true) {
+        if (old.is_some() || !changed.is_empty()) && !self.append(address, &changed, old, true) {
             return Answer::Full;
         }
-        Answer::Bindings(Bindings::from(changed))
+        Answer::Bindings(changed)
     }
 
     fn remove_expired(&mut self, now: Instant, address: &str) {
-        let Some((_, mut bindings)) = self.current(address) else {
+        let Some((old, mut bindings)) = self.current(address) else {
             return;
         };
         if bindings.iter().any(|binding| binding.expires() <= now) {
             bindings.retain(|binding| binding.expires() > now);
-            self.append(address, &bindings, false);
+            self.append(address, &bindings, Some(old.octets), false);
         }
     }
 
@@ -320,27 +322,40 @@ impl Batch<'_> {
         }
     }
 
-    /// The row of the last entry and the bindings of an address of record, with what this transaction has
-    /// changed; `None` where it is not known.
-    fn current(&self, address: &str) -> Option<(u64, Vec<Binding>)> {
-        let table = &self.shared.table;
-        let read = |record: &Record| (record.number(), record.bindings(table.epoch()));
+    /// The last entry and the bindings of an address of record, with what this transaction has changed; `None` where
+    /// it is not known.
+    fn current(&self, address: &str) -> Option<(Current, Vec<Binding>)> {
+        let epoch = self.shared.table.epoch();
+        self.with_current(address, |record| {
+            let record = record?;
+            let current = Current {
+                number: record.number(),
+                octets: record.octets(),
+            };
+            Some((current, record.bindings(epoch)))
+        })
+    }
+
+    /// Looks at the record of an address of record, with what this transaction has changed; `None` where it is not known.
+    fn with_current<T>(&self, address: &str, look: impl FnOnce(Option<&Record>) -> T) -> T {
         match self.staged.get(address) {
-            Some(staged) => staged.as_ref().map(read),
-            None => table.entry(address).record().map(read),
+            Some(staged) => look(staged.as_ref()),
+            None => look(self.shared.table.entry(address).record()),
         }
     }
 
     /// Adds an entry: from now on an address of record has these bindings, and is known. `false`, and nothing has
-    /// changed, where there has to be room for them and is none.
-    fn append(&mut self, address: &str, bindings: &[Binding], is_bounded: bool) -> bool {
+    /// changed, where there has to be room for them and is none. `old` is the length of the record that there is.
+    fn append(
+        &mut self,
+        address: &str,
+        bindings: &[Binding],
+        old: Option<usize>,
+        is_bounded: bool,
+    ) -> bool {
         let table = &self.shared.table;
         let row = self.log.last_row + 1;
         record::write(&mut self.draft, address, row, bindings, table.epoch());
-        let old = match self.staged.get(address).and_then(Option::as_ref) {
-            Some(staged) => Some(staged.octets()),
-            None => table.entry(address).record().map(Record::octets),
-        };
         let mut room = self.room;
         room.exchange(old, Some(self.draft.len()));
         if is_bounded && !table.has_room(self.room, room) {
@@ -366,6 +381,14 @@ impl Batch<'_> {
             }
         }
     }
+}
+
+/// What the last entry of an address of record is.
+struct Current {
+    /// Its row.
+    number: u64,
+    /// The length of the record.
+    octets: usize,
 }
 
 /// A transaction that is begun when there is something to write.
