@@ -17,6 +17,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use crate::budget::{Budget, Reservation};
 use crate::config::Limits;
 use crate::incoming::SendError;
+use crate::stream::Outbox;
 use crate::tcp_counts::TcpCounts;
 use crate::unanswered::is_response;
 
@@ -78,6 +79,8 @@ pub(crate) struct Connection {
     close: Notify,
     half_closed: AtomicBool,
     socket: OnceLock<Arc<TcpStream>>,
+    /// By which messages are written without waiting for the connection's task, once it is open.
+    outbox: OnceLock<Arc<Outbox>>,
     /// The names that a peer which has opened it has proved.
     names: OnceLock<Arc<[Box<str>]>>,
     /// It can be found under its alias, and nobody has taken a part of that since.
@@ -114,9 +117,7 @@ impl Connection {
             return Err(outgoing.refused(SendError::Gone));
         }
         let bytes = outgoing.payload.len();
-        let here = self.queued_bytes.fetch_add(bytes, Relaxed) + bytes;
-        if here > self.max_queued_bytes || !outgoing.reserve(&self.budget) {
-            self.queued_bytes.fetch_sub(bytes, Relaxed);
+        if !self.take_room(&mut outgoing) {
             return Err(outgoing.refused(SendError::QueueFull));
         }
         self.queue.try_send(outgoing).map_err(|error| {
@@ -126,6 +127,38 @@ impl Connection {
                 mpsc::error::TrySendError::Closed(outgoing) => outgoing.refused(SendError::Gone),
             }
         })
+    }
+
+    /// Takes a message's share of what may wait here and everywhere; tells whether there is one.
+    pub(crate) fn take_room(&self, outgoing: &mut Outgoing) -> bool {
+        let bytes = outgoing.payload.len();
+        let here = self.queued_bytes.fetch_add(bytes, Relaxed) + bytes;
+        let has_room = here <= self.max_queued_bytes && outgoing.reserve(&self.budget);
+        if !has_room {
+            self.queued_bytes.fetch_sub(bytes, Relaxed);
+        }
+        has_room
+    }
+
+    /// Room for a message of so many bytes, where nothing waits here.
+    pub(crate) fn room_for(&self, bytes: usize) -> Option<Reservation> {
+        let may_wait = bytes <= self.max_queued_bytes;
+        may_wait.then(|| self.budget.reserve(bytes)).flatten()
+    }
+
+    /// A message of so many bytes waits that [has room](Connection::room_for).
+    pub(crate) fn queued(&self, bytes: usize) {
+        self.queued_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// Whether messages wait that have to go before others.
+    pub(crate) fn has_queue(&self) -> bool {
+        self.queued_bytes.load(Relaxed) > 0
+    }
+
+    /// How many messages may wait.
+    pub(crate) fn max_queued_messages(&self) -> usize {
+        self.queue.max_capacity()
     }
 
     /// Makes room in the queue: a message of so many bytes has left it.
@@ -166,6 +199,17 @@ impl Connection {
     pub(crate) fn counted_by(&self, socket: Arc<TcpStream>) {
         // Each connection has one socket in its life, so the cell is empty.
         let _ = self.socket.set(socket);
+    }
+
+    /// It is open, and messages can be written by this.
+    pub(crate) fn written_by(&self, outbox: Arc<Outbox>) {
+        // It is opened once.
+        let _ = self.outbox.set(outbox);
+    }
+
+    /// By which messages are written, where that does not take the connection's task.
+    pub(crate) fn outbox(&self) -> Option<&Arc<Outbox>> {
+        self.outbox.get()
     }
 
     /// Asks the connection's task to end it.
@@ -534,6 +578,7 @@ impl Connections {
             close: Notify::new(),
             half_closed: AtomicBool::new(false),
             socket: OnceLock::new(),
+            outbox: OnceLock::new(),
             names: OnceLock::new(),
             has_alias: AtomicBool::new(false),
         });

@@ -18,6 +18,7 @@ mod asked;
 mod budget;
 mod config;
 mod connections;
+mod departures;
 mod impairments;
 mod incoming;
 mod keep_alive;

@@ -16,6 +16,7 @@ use crate::asked::Asked;
 use crate::budget::Budget;
 use crate::config::SipNetConfig;
 use crate::connections::{Connection, Connections, Found, OpenedBy, Outgoing, OwnedTransaction};
+use crate::departures::Departures;
 use crate::impairments::Impairments;
 use crate::incoming::{CloseReason, Incoming, MalformedReason, SendError};
 use crate::keep_alive::is_keep_alive;
@@ -27,7 +28,7 @@ use crate::sctp::SctpStacks;
 use crate::statistics::{AllCounters, Counters};
 use crate::tasks::Tasks;
 use crate::tls::Tls;
-use crate::udp::{Departures, UdpPort, UdpPorts};
+use crate::udp::{UdpPort, UdpPorts};
 use crate::undelivered::Unnamed;
 use crate::unread::Unread;
 use crate::{sctp, stream, trace};
@@ -340,14 +341,20 @@ impl Shared {
             Transport::Udp => match self.udp.along(&flow, worker) {
                 Some(port) => {
                     let source = Some(flow.local.ip());
-                    departures.push(self, port, flow.remote, source, outgoing)
+                    departures.by(self, port, flow.remote, source, outgoing)
                 }
                 None => Err(outgoing.refused(SendError::Gone)),
             },
-            _ => match self.connections.get(flow.connection) {
-                Some(connection) => connection.push(outgoing),
-                None => Err(outgoing.refused(SendError::Gone)),
-            },
+            _ => {
+                let known = departures.connection(flow.connection);
+                match known.or_else(|| self.connections.get(flow.connection)) {
+                    Some(connection) => {
+                        departures.along(connection, outgoing);
+                        Ok(())
+                    }
+                    None => Err(outgoing.refused(SendError::Gone)),
+                }
+            }
         };
         if let Err(refused) = sent {
             let (outgoing, error) = *refused;
@@ -365,11 +372,14 @@ impl Shared {
     ) {
         let sent = match transport {
             Transport::Udp => match self.udp.toward(self, remote, worker) {
-                Ok(port) => departures.push(self, port, remote, None, outgoing),
+                Ok(port) => departures.by(self, port, remote, None, outgoing),
                 Err(error) => Err(outgoing.refused(error)),
             },
             _ => match self.connection_to(transport, remote, peer) {
-                Ok(connection) => connection.push(outgoing),
+                Ok(connection) => {
+                    departures.along(connection, outgoing);
+                    Ok(())
+                }
                 Err(error) => Err(outgoing.refused(error)),
             },
         };

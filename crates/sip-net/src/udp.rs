@@ -359,13 +359,13 @@ impl UdpPort {
 
 /// Datagrams that leave together: consecutive ones by one socket share a call to the kernel.
 #[derive(Debug, Default)]
-pub(crate) struct Departures {
+pub(crate) struct Datagrams {
     port: Option<Arc<UdpPort>>,
     datagrams: Vec<Datagram>,
     outgoing: Vec<Outgoing>,
 }
 
-impl Departures {
+impl Datagrams {
     /// Adds a datagram by a socket. An unspecified `source_ip` leaves the choice to the kernel.
     pub(crate) fn push(
         &mut self,

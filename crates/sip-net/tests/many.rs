@@ -4,9 +4,9 @@ mod common;
 
 use std::collections::HashMap;
 
-use common::{Node, config, limits, request, response};
-use sip::{Target, Transport};
-use sip_net::{Incoming, Limits, SipNetConfig};
+use common::{Node, config, limits, request, request_with_body, response};
+use sip::{Flow, Target, Transmit, Transport};
+use sip_net::{Incoming, Limits, SipNetConfig, Transports};
 
 const FLOWS: usize = 50;
 const MESSAGES: usize = 40;
@@ -121,4 +121,70 @@ async fn senders_share_a_tcp_connection() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn senders_share_an_association() {
     one_connection(Transport::Sctp).await;
+}
+
+/// Sends `turns` times several messages at once, numbered, and lets others send meanwhile.
+async fn send_in_turns(transports: Transports, flow: Flow, sender: usize, turns: usize) {
+    const TOGETHER: usize = 5;
+    let body = "x".repeat(10_000);
+    for turn in 0..turns {
+        let numbers = turn * TOGETHER..(turn + 1) * TOGETHER;
+        transports.send_all(numbers.map(|number| Transmit {
+            target: Target::Flow(flow),
+            peer: None,
+            payload: request_with_body(&format!("{sender}-{number}"), &body),
+            call: 0,
+            transaction: None,
+        }));
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Whoever has messages for a connection writes them, and its task what finds no room: each message stays whole, and those
+/// of each sender stay in their order, also where the reader is slower than the senders.
+async fn senders_take_turns(transport: Transport) {
+    const SENDERS: usize = 4;
+    const TURNS: usize = 200;
+    let listen = format!("{transport}:127.0.0.1:0");
+    let room = Limits {
+        write_queue_messages: 10_000,
+        write_queue_bytes: 100 << 20,
+        all_write_queues_bytes: 100 << 20,
+        ..Limits::default()
+    };
+    let mut reader = Node::start(limits(
+        Limits {
+            incoming_queue: 1,
+            ..Limits::default()
+        },
+        &[&listen],
+    ));
+    let writer = Node::start(limits(room, &[]));
+    let connected = writer
+        .transports
+        .connect(transport, reader.address(), false);
+    let flow = connected.await.expect("a connection");
+    for sender in 0..SENDERS {
+        tokio::spawn(send_in_turns(
+            writer.transports.clone(),
+            flow,
+            sender,
+            TURNS,
+        ));
+    }
+    let mut next = [0; SENDERS];
+    for _ in 0..SENDERS * TURNS * 5 {
+        let (_, message) = reader.message().await;
+        let name = message.call_id().expect("a Call-ID");
+        let (sender, number) = name.split_once('-').expect("two numbers");
+        let expected = &mut next[sender.parse::<usize>().expect("a sender")];
+        assert_eq!(number, expected.to_string());
+        *expected += 1;
+    }
+    assert_eq!(writer.transports.statistics().await.sends_failed, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn senders_take_turns_on_a_tcp_connection() {
+    senders_take_turns(Transport::Tcp).await;
 }

@@ -16,13 +16,13 @@ use super::octets::{Octets, would_block};
 use super::websocket::{self, CloseCode};
 use crate::connections::Outgoing;
 
-/// What the halves of a connection share. The lock is held while octets move and never while
-/// something is waited for; both halves are one task's, so nobody ever waits for it.
+/// What the halves of a connection share, and those who write to it themselves. The lock is held while octets move and never
+/// while something is waited for.
 #[derive(Debug)]
 pub(super) struct Link {
     socket: Arc<TcpStream>,
     wire: Mutex<Wire>,
-    /// Reading has left something to be written: an answer of TLS or of the WebSocket.
+    /// Something is left to be written: an answer of TLS or of the WebSocket, or what the kernel had no room for.
     unwritten: Notify,
 }
 
@@ -194,7 +194,12 @@ impl Link {
         self.lock().flush()
     }
 
-    /// Ends when reading has left something to be written.
+    /// Lets the task of the connection write what there is.
+    pub(super) fn wake_writer(&self) {
+        self.unwritten.notify_one();
+    }
+
+    /// Ends when somebody has left something to be written.
     pub(super) async fn unwritten(&self) {
         self.unwritten.notified().await;
     }

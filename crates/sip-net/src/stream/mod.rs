@@ -1,7 +1,8 @@
 //! SIP over streams of octets: TCP, TLS over TCP, WebSocket over either.
 //!
 //! A connection is one task: [`serve`], whose two halves, `reader` and `writer`, share a `link`,
-//! which is what differs between the transports. `accept` and `open` make it from a socket.
+//! which is what differs between the transports. `accept` and `open` make it from a socket. By the `outbox` others write to
+//! it, too: the task is left what finds no room.
 
 mod accept;
 mod frames;
@@ -9,11 +10,11 @@ mod handshake;
 mod link;
 mod octets;
 mod open;
+mod outbox;
 mod reader;
 mod websocket;
 mod writer;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,12 +23,9 @@ use tokio::io::Interest;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::activity::Activity;
-use crate::asked::Asked;
 use crate::connections::{Connection, Outgoing};
 use crate::incoming::CloseReason;
 use crate::shared::Shared;
-use crate::unanswered::Unanswered;
 use link::Link;
 use reader::Reader;
 use websocket::CloseCode;
@@ -35,6 +33,7 @@ use writer::Writer;
 
 pub(crate) use accept::{StreamListener, accept, bind_workers};
 pub(crate) use open::open;
+pub(crate) use outbox::Outbox;
 pub use websocket::WebSocketConfig;
 
 /// How long a connection that is to end is kept for what is still on its way: the answer to a
@@ -57,42 +56,39 @@ async fn serve(
         connection: connection.id,
         stream: 0,
     };
+    let outbox = Outbox::new(link, flow);
+    let link = &outbox.link;
+    connection.written_by(outbox.clone());
     connection.opened(flow);
 
-    let activity = Activity::new();
-    let unanswered = Unanswered::default();
-    let mut reader = Reader::new(&shared, &connection, flow, &link, &activity, &unanswered);
+    let mut reader = Reader::new(&shared, &connection, &outbox);
     let mut writer = Writer {
         shared: &shared,
         connection: &connection,
-        flow,
+        outbox: &outbox,
         queue,
-        link: &link,
-        activity: &activity,
-        unanswered: &unanswered,
-        asked: Asked::default(),
-        pending: VecDeque::new(),
-        written: 0,
         batch: Vec::new(),
     };
     let mut reason = tokio::select! {
         reason = reader.run() => reason,
         reason = writer.run() => reason,
-        reason = ping(&shared, &link) => reason,
+        reason = ping(&shared, link) => reason,
         () = shared.tasks.stopped() => CloseReason::Local,
         () = connection.close_requested() => CloseReason::Local,
     };
     shared.connections.retire(&connection);
-    shared.not_answered(&mut writer.asked).await;
+    outbox.close();
+    shared.not_answered(&mut outbox.take_asked()).await;
     if reason == CloseReason::Peer && link.can_be_half_closed() {
         reason = answer(&mut writer).await;
     }
     farewell(&mut writer, &reason).await;
     // And what was written meanwhile.
-    shared.not_answered(&mut writer.asked).await;
-    let Writer { queue, pending, .. } = writer;
+    shared.not_answered(&mut outbox.take_asked()).await;
+    let Writer { queue, .. } = writer;
+    let unsent = outbox.take_unsent().into_iter();
     shared
-        .connection_ended(&connection, queue, pending.into_iter(), reason)
+        .connection_ended(&connection, queue, unsent, reason)
         .await;
 }
 
@@ -124,18 +120,17 @@ async fn answer(writer: &mut Writer<'_>) -> CloseReason {
     let Writer {
         shared,
         connection,
-        link,
-        unanswered,
+        outbox,
         ..
     } = *writer;
     connection.half_closed();
     tokio::select! {
         biased;
-        () = unanswered.none() => CloseReason::Peer,
+        () = outbox.unanswered.none() => CloseReason::Peer,
         reason = writer.run() => reason,
         // It had closed the other half too, and what was written was refused (RST): the rest takes
         // another connection (RFC 3261 section 18.2.2).
-        _ = link.socket().ready(Interest::ERROR) => CloseReason::Peer,
+        _ = outbox.link.socket().ready(Interest::ERROR) => CloseReason::Peer,
         () = sleep(shared.config.limits.half_closed_timeout) => CloseReason::Peer,
         () = shared.tasks.stopped() => CloseReason::Local,
         () = connection.close_requested() => CloseReason::Local,
@@ -144,7 +139,7 @@ async fn answer(writer: &mut Writer<'_>) -> CloseReason {
 
 /// Ends a connection so that what was sent arrives.
 async fn farewell(writer: &mut Writer<'_>, reason: &CloseReason) {
-    let link = writer.link;
+    let link = &writer.outbox.link;
     match reason {
         CloseReason::Failed(_) | CloseReason::Stalled | CloseReason::NoPong => return,
         CloseReason::Framing(_) => {

@@ -12,6 +12,7 @@ use tokio::time::sleep_until;
 
 use super::link::{Link, Received};
 use super::octets::would_block;
+use super::outbox::Outbox;
 use crate::activity::Activity;
 use crate::connections::{Connection, OpenedBy, Outgoing};
 use crate::incoming::{CloseReason, MalformedReason};
@@ -41,10 +42,7 @@ impl<'a> Reader<'a> {
     pub(super) fn new(
         shared: &'a Arc<Shared>,
         connection: &'a Connection,
-        flow: Flow,
-        link: &'a Link,
-        activity: &'a Activity,
-        unanswered: &'a Unanswered,
+        outbox: &'a Outbox,
     ) -> Reader<'a> {
         let limits = &shared.config.limits;
         let framing = StreamReader::new(FramingLimits {
@@ -54,10 +52,10 @@ impl<'a> Reader<'a> {
         Reader {
             shared,
             connection,
-            flow,
-            link,
-            activity,
-            unanswered,
+            flow: outbox.flow,
+            link: &outbox.link,
+            activity: &outbox.activity,
+            unanswered: &outbox.unanswered,
             framing,
             buffer: BytesMut::new(),
             partial_since: None,
