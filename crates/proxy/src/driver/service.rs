@@ -96,10 +96,9 @@ impl Service {
         if self.surroundings.incoming.len() < BATCH {
             self.pace.keep(messages);
         }
-        // However much others hand over, the sockets of this worker are read after each turn. After the
-        // first yield the runtime knows which of them have something, after the second their tasks
-        // have read it and noted when it came: the core has to know how long it has waited in all.
-        tokio::task::yield_now().await;
+        // However much others hand over, the sockets of this worker are read after each turn. The runtime looks which of them
+        // have something, and puts this task behind theirs, which read it and note when it came: the core has to know how
+        // long it has waited in all.
         tokio::task::yield_now().await;
         true
     }

@@ -2,6 +2,7 @@
 //! connections that belong to it live.
 
 use std::io;
+use std::panic::resume_unwind;
 use std::thread::{Builder, available_parallelism};
 
 use tokio::runtime::{Builder as RuntimeBuilder, Handle, Runtime};
@@ -92,7 +93,13 @@ impl Worker {
 fn work(runtime: Runtime, service: oneshot::Receiver<Service>, mut held: watch::Receiver<()>) {
     runtime.block_on(async move {
         if let Ok(service) = service.await {
-            service.run().await;
+            // A task of its own, like those that read: in the queue of tasks it comes behind them, and they do not wake the
+            // runtime for it.
+            if let Err(error) = tokio::spawn(service.run()).await
+                && let Ok(panic) = error.try_into_panic()
+            {
+                resume_unwind(panic);
+            }
             // Nothing is ever sent: this ends when the sender is dropped.
             let _ = held.changed().await;
         }
