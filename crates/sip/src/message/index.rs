@@ -224,7 +224,7 @@ fn read_any_field(line: &[u8], start: usize, end: LineEnd) -> Field {
 /// The name with which a line may begin, and its length, where it is one of those that most messages have, spelled as in
 /// the RFC. It may go on differently.
 #[inline(always)]
-fn usual_name(line: &[u8]) -> Option<(Name<'static>, usize)> {
+pub(super) fn usual_name(line: &[u8]) -> Option<(Name<'static>, usize)> {
     const fn word(text: &[u8; 4]) -> u32 {
         u32::from_le_bytes(*text)
     }

@@ -13,6 +13,7 @@ use crate::transaction::{MAGIC_COOKIE, note_source};
 use crate::via::KnownParameters;
 use crate::{Flow, Host, Message, Name, Via};
 
+use super::index::usual_name;
 use super::plain_via::PlainVia;
 use super::split_cseq;
 
@@ -343,15 +344,22 @@ impl Reading {
     fn read_field(&mut self, octets: &[u8], line: Range<usize>, next: usize) -> Option<()> {
         let start = line.start;
         let line_octets = octets.get(line)?;
-        let colon = syntax::find_near(b':', line_octets)?;
-        let (name, rest) = line_octets.split_at(colon);
-        let code = NameCode::of(name);
-        let known = match code.name() {
-            Some(known) => known,
-            // White space before the colon is looked at by others, too.
-            None => return syntax::is_token(name).then_some(()),
+        let usual = usual_name(line_octets)
+            .map(|(known, length)| (known, &line_octets[length..]))
+            .filter(|(_, rest)| rest.first() == Some(&b':'));
+        let (known, rest) = match usual {
+            Some(usual) => usual,
+            None => {
+                let colon = syntax::find_near(b':', line_octets)?;
+                let (name, rest) = line_octets.split_at(colon);
+                match NameCode::of(name).name() {
+                    Some(known) => (known, rest),
+                    // White space before the colon is looked at by others, too.
+                    None => return syntax::is_token(name).then_some(()),
+                }
+            }
         };
-        let bit = code.bit();
+        let bit = known.code().bit();
         if bit & UNUSUAL != 0 || bit & LOOKED_AT & self.names != 0 {
             return None;
         }
