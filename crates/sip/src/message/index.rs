@@ -336,3 +336,51 @@ fn received_span(start: usize, end: usize) -> Span {
         source: Source::Received,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A field whose name is known by its first letters is what any field would be.
+    #[test]
+    fn usual_names_are_read_as_all_are() {
+        let mut usual = 0;
+        for name in Name::KNOWN {
+            let name = name.as_str();
+            for spelled in [
+                name.to_owned(),
+                name.to_lowercase(),
+                format!("{name}-X"),
+                name[1..].to_owned(),
+            ] {
+                for rest in [
+                    ": x",
+                    ": x y, z",
+                    ":x",
+                    ":  x",
+                    ": x ",
+                    " : x",
+                    ": ",
+                    ":",
+                    "",
+                    ": \tx",
+                    ": x\r\n y",
+                    ": :",
+                ] {
+                    let text = format!("{spelled}{rest}\r\n\r\n");
+                    let end = LineEnd {
+                        end: text.len() - 4,
+                        next: text.len() - 2,
+                        proper: true,
+                    };
+                    let line = &text.as_bytes()[..end.end];
+                    usual += usize::from(usual_name(line).is_some());
+                    let read = read_field(text.as_bytes(), 0, end);
+                    let any = read_any_field(line, 0, end);
+                    assert_eq!(format!("{read:?}"), format!("{any:?}"), "{text}");
+                }
+            }
+        }
+        assert!(usual > 100, "{usual}");
+    }
+}

@@ -30,6 +30,9 @@ impl<'a> UriParameters<'a> {
     pub fn get(&self, name: &str) -> Option<&'a str> {
         // Most URIs have none, or one, and hardly any an escape in them.
         let mut rest = self.text;
+        if rest.len() <= name.len() {
+            return None;
+        }
         if find_near(b'%', rest.as_bytes()).is_some() {
             return self.get_escaped(name);
         }

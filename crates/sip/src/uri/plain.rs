@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use crate::syntax::{HOST, PARAMETER, USER, run_end};
+use crate::syntax::{HOST, PARAMETER, USER, is, run_end};
 
 use super::host::{ipv4_at, is_labels};
 
@@ -49,7 +49,7 @@ impl PlainHost {
     /// Reads the host that begins at a place. `None` where that takes more than a glance.
     #[inline(always)]
     pub(crate) fn read(text: &[u8], start: usize) -> Option<PlainHost> {
-        let is_whole = |end: usize| run_end(text, end, HOST) == end;
+        let is_whole = |end: usize| !text.get(end).is_some_and(|octet| is(*octet, HOST));
         let (address, end) = match ipv4_at(text, start) {
             Some((address, end)) if is_whole(end) => (Some(address), end),
             _ => {
