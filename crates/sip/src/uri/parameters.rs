@@ -26,14 +26,15 @@ impl<'a> UriParameters<'a> {
     }
 
     /// The value of the first parameter of this name as written, "" where it has none. `None` where
-    /// there is no such parameter. The name may be written with escapes in the URI.
+    /// there is no such parameter. Escapes in names, of the URI and the one asked for, stand for what they mean.
     pub fn get(&self, name: &str) -> Option<&'a str> {
         // Most URIs have none, or one, and hardly any an escape in them.
         let mut rest = self.text;
-        if rest.len() <= name.len() {
+        if rest.is_empty() {
             return None;
         }
-        if find_near(b'%', rest.as_bytes()).is_some() {
+        // What another URI has written may be an escape of what stands here.
+        if name.contains('%') || find_near(b'%', rest.as_bytes()).is_some() {
             return self.get_escaped(name);
         }
         while let Some(after) = rest.strip_prefix(';') {

@@ -163,6 +163,11 @@ fn equivalent_uris() {
             "sip:alice@atlanta.com?subject=project%20x&priority=urgent",
             "sip:alice@atlanta.com?priority=urgent&subject=project%20x",
         ],
+        &[
+            "sip:bob@192.0.2.4;tr%61nsport=udp",
+            "sip:bob@192.0.2.4;transport=udp",
+        ],
+        &["sip:bob@192.0.2.4;l%72", "sip:bob@192.0.2.4;lr"],
         &["sip:bob@[::ffff:192.0.2.128]", "sip:bob@[::ffff:c000:280]"],
         &["sip:bob@[2001:db8::9:1]", "sip:bob@[2001:db8::9:01]"],
         &[
@@ -172,6 +177,13 @@ fn equivalent_uris() {
     ] {
         assert!(are_equivalent(set[0], set[1]), "{set:?}");
     }
+}
+
+#[test]
+fn names_of_parameters_of_other_schemes_may_be_escaped() {
+    let texts = ["tel:+1;phone-context=x", "tel:+1;ph%6Fne-context=x"];
+    let [plain, escaped] = texts.map(|text| Uri::parse(text).expect(text));
+    assert!(plain.is_equivalent(&escaped) && escaped.is_equivalent(&plain));
 }
 
 /// RFC 3261 section 19.1.4.
@@ -278,7 +290,7 @@ fn compare(text: &str) -> bool {
         other => panic!("{text}: {other:?}"),
     };
     assert_eq!(format!("{plain:?}"), format!("{parsed:?}"));
-    for name in ["lr", "transport", "Method", "x"] {
+    for name in ["lr", "l%72", "transport", "tr%61nsport", "Method", "x"] {
         let named = parsed.parameters().get_escaped(name);
         assert_eq!(plain.parameter(name), named, "{text}");
     }

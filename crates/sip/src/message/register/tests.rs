@@ -200,10 +200,12 @@ proptest! {
         octet: u8,
     ) {
         let mut all: Vec<&str> = REGISTER.split_inclusive("\r\n").map(|line| line.trim_end()).collect();
+        // As it is, it is read in one pass.
+        prop_assert!(compare((all.join("\r\n") + "\r\n").as_bytes(), "192.0.2.9:5062"));
         for (at, line) in &lines {
             all[at % 11] = line;
         }
-        let text = all.join("\r\n");
+        let text = all.join("\r\n") + "\r\n";
         let mut octets = text.into_bytes();
         compare(&octets, "192.0.2.9:5062");
         let at = cut % octets.len();
