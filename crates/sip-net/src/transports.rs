@@ -148,7 +148,8 @@ impl Transports {
         self.shared().unread.set(self.worker, is_wanted);
     }
 
-    /// From now on all workers get the REGISTERs that come as datagrams, and have a Call-ID, as [`Incoming::Unread`].
+    /// From now on all workers get the REGISTERs that come as datagrams as [`Incoming::Unread`]; where there are several
+    /// workers, those that have a Call-ID.
     pub fn leave_registers_unread(&self) {
         self.shared().unread.set_registers();
     }

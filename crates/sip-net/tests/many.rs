@@ -4,7 +4,9 @@ mod common;
 
 use std::collections::HashMap;
 
+use common::certificates::Authority;
 use common::{Node, config, limits, request, request_with_body, response};
+use rcgen::SanType;
 use sip::{Flow, Target, Transmit, Transport};
 use sip_net::{Incoming, Limits, SipNetConfig, Transports};
 
@@ -152,14 +154,21 @@ async fn senders_take_turns(transport: Transport) {
         all_write_queues_bytes: 100 << 20,
         ..Limits::default()
     };
-    let mut reader = Node::start(limits(
-        Limits {
-            incoming_queue: 1,
-            ..Limits::default()
-        },
-        &[&listen],
-    ));
-    let writer = Node::start(limits(room, &[]));
+    let authority = Authority::new();
+    let address = SanType::IpAddress([127, 0, 0, 1].into());
+    let certificate = authority.certificate_with("127.0.0.1", vec![address]);
+    let slow = Limits {
+        incoming_queue: 1,
+        ..Limits::default()
+    };
+    let mut reader = Node::start(SipNetConfig {
+        tls: authority.server(vec![certificate]),
+        ..limits(slow, &[&listen])
+    });
+    let writer = Node::start(SipNetConfig {
+        tls: authority.client(),
+        ..limits(room, &[])
+    });
     let connected = writer
         .transports
         .connect(transport, reader.address(), false);
@@ -187,4 +196,9 @@ async fn senders_take_turns(transport: Transport) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn senders_take_turns_on_a_tcp_connection() {
     senders_take_turns(Transport::Tcp).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn senders_take_turns_on_a_tls_connection() {
+    senders_take_turns(Transport::Tls).await;
 }

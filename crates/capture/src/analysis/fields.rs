@@ -111,7 +111,11 @@ impl<'m> Fields<'m> {
             begin = end + 1;
             count += 1;
             if count > MAXIMUM_FIELDS {
-                return ControlFlow::Break(Err(NotRead::Unreadable));
+                // Lines that continue others have counted, too, where they are not expected.
+                return ControlFlow::Break(Err(match MAY_BE_FOLDED {
+                    true => NotRead::Unreadable,
+                    false => NotRead::Folded,
+                }));
             }
             match fields.take(line, line_and_more, &mut length) {
                 Err(NotRead::Folded) if MAY_BE_FOLDED => ControlFlow::Continue(()),
@@ -442,7 +446,8 @@ mod tests {
             );
         }
         let many = format!("BYE sip:a SIP/2.0\r\n{}", "a: b\r\n".repeat(MAXIMUM_FIELDS));
-        for text in [format!("{many}\r\n"), format!("{many}a: b\r\n\r\n")] {
+        let folded = format!("{many} folded\r\n\r\n");
+        for text in [format!("{many}\r\n"), format!("{many}a: b\r\n\r\n"), folded] {
             assert_eq!(Fields::of(text.as_bytes()), thoroughly(text.as_bytes()));
         }
     }
@@ -453,6 +458,8 @@ mod tests {
             prop::sample::select(vec![
                 &b"SIP/2.0 180 Ringing"[..], b"ACK sip:a SIP/2.0", b"\r\n", b"\r\n", b"\n", b"\r", b" ", b":", b": ",
                 b"Via", b"i", b"Content-Length", b"l", b"0", b"7", b"\xff", b"abc", b"To", b"Call-ID", b"CSeq", b",",
+                b"Via: a", b";branch=", b"From: ", b"Content-Type: ",
+                b"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
             ]),
             0..40,
         )) {

@@ -161,6 +161,19 @@ mod tests {
     }
 
     #[test]
+    fn the_usual_is_told_quickly() {
+        for length in [1, 37, 38, 39, 101, 102, 103] {
+            let name = "z".repeat(length);
+            let via = format!("SIP/2.0/UDP a.example;branch={name}");
+            let via_and_more = format!("{via}{}", "\r\n".repeat(100));
+            let quick = (via.len() <= 128).then_some(name.as_bytes());
+            assert_eq!(quick_branch(via_and_more.as_bytes(), via.len()), quick);
+            let from = format!("\"{}\" <sip:a@b>;tag={name}", "x".repeat(64));
+            assert_eq!(quick_tag(from.as_bytes()), Some(name.as_bytes()));
+        }
+    }
+
+    #[test]
     fn a_tag_is_a_header_parameter() {
         assert_eq!(tag(b"<sip:b@x;tag=no>"), None);
         assert_eq!(tag(b"\"B\" <sip:b@x> ; TAG=yes"), Some(&b"yes"[..]));

@@ -96,9 +96,9 @@ impl Service {
         if self.surroundings.incoming.len() < BATCH {
             self.pace.keep(messages);
         }
-        // However much others hand over, the sockets of this worker are read after each turn. The runtime looks which of them
-        // have something, and puts this task behind theirs, which read it and note when it came: the core has to know how
-        // long it has waited in all.
+        // However much others hand over, the sockets of this worker are read between turns. The runtime looks which of them
+        // have something, and puts this task behind those that wait for theirs, which read it and note when it came: the
+        // core has to know how long it has waited in all.
         tokio::task::yield_now().await;
         true
     }

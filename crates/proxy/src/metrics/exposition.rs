@@ -473,7 +473,7 @@ const WIRE_COUNTERS: [WireCounter; 15] = [
     }),
     (
         "tandem_malformed",
-        "Datagrams or streams that were no SIP",
+        "Datagrams and streams that were no SIP, but those that begin as a REGISTER does",
         |wire| wire.malformed,
     ),
     (

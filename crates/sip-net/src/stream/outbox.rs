@@ -9,6 +9,7 @@ use std::time::Instant;
 use sip::Flow;
 
 use super::link::{Link, Written};
+use super::octets::would_block;
 use crate::activity::Activity;
 use crate::asked::Asked;
 use crate::budget::Reservation;
@@ -40,6 +41,8 @@ struct State {
     pending: VecDeque<Outgoing>,
     written: usize,
     asked: Asked,
+    /// What the kernel has said to somebody else than the connection's task, which ends the connection with it.
+    failed: Option<io::Error>,
 }
 
 impl Outbox {
@@ -56,6 +59,7 @@ impl Outbox {
                 pending: VecDeque::new(),
                 written: 0,
                 asked: Asked::default(),
+                failed: None,
             }),
         })
     }
@@ -86,10 +90,16 @@ impl Outbox {
         while written.is_ok() && !state.pending.is_empty() {
             written = self.write_some(&mut state, shared, connection);
         }
+        if let Err(error) = written
+            && !would_block(&error)
+        {
+            // The kernel tells it once.
+            state.is_open = false;
+            state.failed = Some(error);
+        }
         let without_room = state.keep(connection, reserved);
-        let is_left = !state.pending.is_empty();
+        let is_left = state.wants_write();
         drop(state);
-        // Be it because the connection has failed: its task meets the same error, and ends it.
         if is_left || self.link.wants_write() {
             self.link.wake_writer();
         }
@@ -111,15 +121,19 @@ impl Outbox {
 
     /// Whether there is something to be written.
     pub(super) fn wants_write(&self) -> bool {
-        !self.lock().pending.is_empty() || self.link.wants_write()
+        self.lock().wants_write() || self.link.wants_write()
     }
 
     /// Writes as much as one call takes.
     ///
     /// # Errors
-    /// `WouldBlock` where there is no room.
+    /// `WouldBlock` where there is no room; what has failed when others wrote.
     pub(super) fn write(&self, shared: &Shared, connection: &Connection) -> io::Result<()> {
-        self.write_some(&mut self.lock(), shared, connection)
+        let mut state = self.lock();
+        match state.failed.take() {
+            Some(error) => Err(error),
+            None => self.write_some(&mut state, shared, connection),
+        }
     }
 
     /// Takes what was asked along the connection.
@@ -189,6 +203,10 @@ impl Outbox {
 }
 
 impl State {
+    fn wants_write(&self) -> bool {
+        !self.pending.is_empty() || self.failed.is_some()
+    }
+
     /// Keeps what is left to be written as what has come by the connection's queue is kept, within the same bounds. Returns
     /// what there is no room for. `reserved` is for the first one, of which the peer may have a part.
     fn keep(&mut self, connection: &Connection, reserved: Reservation) -> Vec<Outgoing> {
@@ -199,6 +217,9 @@ impl State {
             connection.queued(begun.payload.len());
             begun.reserved = Some(reserved);
             self.pending.push_back(begun);
+        } else {
+            // Whole messages have room of their own.
+            drop(reserved);
         }
         let mut without_room = Vec::new();
         for mut outgoing in left {
