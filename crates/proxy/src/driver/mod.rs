@@ -64,6 +64,9 @@ pub struct ProxyConfig {
     pub maximum_datagram: usize,
     /// Threads that serve, each with a share of the calls and of the bounds; 0 for one a core.
     pub workers: usize,
+    /// How long a message may wait in a busy worker for others that are handled together with it. Zero: no longer than it
+    /// has to.
+    pub gather: Duration,
     /// How many octets of messages are held by the requests that are being forwarded or wait for an
     /// answer (see [`Config::maximum_held_octets`]). A request beyond it is answered 503.
     pub maximum_held_octets: usize,
@@ -94,6 +97,7 @@ impl Default for ProxyConfig {
             location: LocationConfig::default(),
             dns: ResolverConfig::default(),
             workers: 1,
+            gather: Duration::from_millis(4),
             maximum_datagram: core.maximum_datagram,
             maximum_held_octets: core.maximum_held_octets,
             policy: core.policy,
@@ -241,7 +245,7 @@ impl Server {
                 stopped: stopped.clone(),
                 _ends_all: EndsAll(Arc::downgrade(&stop)),
             };
-            workers.employ(number, Service::new(proxy, surroundings));
+            workers.employ(number, Service::new(proxy, surroundings, config.gather));
         }
         Ok(Server {
             transports,

@@ -6,11 +6,15 @@ use std::time::{Duration, Instant};
 /// Lets a worker that has much to do do it in batches.
 ///
 /// Being woken, reading, and writing cost about the same for one message as for ten, and two workers
-/// that hand messages to each other wake each other for each. So turns that would follow each other
-/// faster begin no sooner than this after another; the messages wait together in the kernel's buffers.
-/// Where few come together that way, waiting wins nothing, and the worker goes without it for a while.
-#[derive(Debug, Default)]
+/// that hand messages to each other wake each other for each. What a turn needs that others have driven
+/// out of the caches meanwhile has to come back, however few messages it has. So turns that would follow
+/// each other faster begin no sooner than a while after another; the messages wait together in the
+/// kernel's buffers. The more come together, the longer that while. Where few do, waiting wins nothing,
+/// and the worker goes without it for some turns.
+#[derive(Debug)]
 pub(super) struct Pace {
+    /// What a message may wait for others at the most.
+    longest: Duration,
     begun: Option<Instant>,
     /// Whether the turn that has just ended waited to begin.
     has_waited: bool,
@@ -18,8 +22,8 @@ pub(super) struct Pace {
     turns_without: u32,
 }
 
-/// What a message may wait for others; little beside the time to a peer and back.
-const BETWEEN_TURNS: Duration = Duration::from_millis(2);
+/// The next turn after one with so many messages waits for the longest time, after others for half of it.
+const MANY: usize = 16;
 
 /// A turn that has waited and finds fewer messages has waited in vain.
 const WORTH_WAITING_FOR: usize = 4;
@@ -29,6 +33,16 @@ const WORTH_WAITING_FOR: usize = 4;
 const TURNS_WITHOUT: u32 = 32;
 
 impl Pace {
+    /// For a worker that may let messages wait for so long; without waiting where that is no time.
+    pub(super) fn new(longest: Duration) -> Pace {
+        Pace {
+            longest,
+            begun: None,
+            has_waited: false,
+            turns_without: 0,
+        }
+    }
+
     /// To be called between two turns when no more messages wait than one takes, with the number of messages of
     /// the turn before: blocks the thread, with all that lives on its runtime, for as long as the next turn is to
     /// wait.
@@ -45,8 +59,12 @@ impl Pace {
         if std::mem::take(&mut self.has_waited) && messages < WORTH_WAITING_FOR {
             self.turns_without = TURNS_WITHOUT;
         }
+        let between = match messages {
+            ..MANY => self.longest / 2,
+            _ => self.longest,
+        };
         let since = self.begun.map(|begun| now.saturating_duration_since(begun));
-        let wait = since.map_or(Duration::ZERO, |since| BETWEEN_TURNS.saturating_sub(since));
+        let wait = since.map_or(Duration::ZERO, |since| between.saturating_sub(since));
         if wait.is_zero() || self.turns_without > 0 {
             self.turns_without = self.turns_without.saturating_sub(1);
             self.begun = Some(now);
@@ -62,9 +80,11 @@ impl Pace {
 mod tests {
     use super::*;
 
+    const LONGEST: Duration = Duration::from_millis(4);
+
     /// The pauses of turns of so many messages each, that come so long after the one before has ended.
     fn pauses(turns: u32, messages: usize, apart: Duration) -> Vec<Duration> {
-        let mut pace = Pace::default();
+        let mut pace = Pace::new(LONGEST);
         let mut now = Instant::now();
         let turn = |_| {
             now += apart;
@@ -80,11 +100,26 @@ mod tests {
         let apart = Duration::from_micros(300);
         let pauses = pauses(100, 20, apart);
         assert_eq!(pauses[0], Duration::ZERO);
+        assert!(pauses[1..].iter().all(|&pause| pause + apart == LONGEST));
+    }
+
+    #[test]
+    fn turns_of_some_messages_begin_half_that_while_after_another() {
+        let apart = Duration::from_micros(300);
+        let pauses = pauses(100, MANY - 1, apart);
         assert!(
             pauses[1..]
                 .iter()
-                .all(|&pause| pause + apart == BETWEEN_TURNS)
+                .all(|&pause| pause + apart == LONGEST / 2)
         );
+    }
+
+    #[test]
+    fn who_may_let_nothing_wait_never_waits() {
+        let mut pace = Pace::new(Duration::ZERO);
+        let now = Instant::now();
+        let waited = (0..100).map(|_| pace.pause(now, 2 * MANY));
+        assert!(waited.into_iter().all(|pause| pause.is_zero()));
     }
 
     #[test]
@@ -96,7 +131,7 @@ mod tests {
 
     #[test]
     fn turns_that_are_far_apart_never_wait() {
-        let pauses = pauses(100, 1, 2 * BETWEEN_TURNS);
+        let pauses = pauses(100, 2 * MANY, LONGEST);
         assert!(pauses.iter().all(Duration::is_zero));
     }
 }

@@ -1,7 +1,7 @@
 //! The loop that feeds the core and does what it says.
 
 use std::sync::Weak;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use sip_net::{Incoming, SendError, Transports};
 use tokio::sync::{mpsc, watch};
@@ -70,13 +70,14 @@ impl Drop for EndsAll {
 }
 
 impl Service {
-    pub(super) fn new(core: Proxy, surroundings: Surroundings) -> Service {
+    /// A worker that lets messages wait for others for so long.
+    pub(super) fn new(core: Proxy, surroundings: Surroundings, gather: Duration) -> Service {
         Service {
             core,
             surroundings,
             batch: Vec::with_capacity(BATCH),
             traffic: Box::default(),
-            pace: Pace::default(),
+            pace: Pace::new(gather),
             log: Log::default(),
             is_refusing: false,
         }

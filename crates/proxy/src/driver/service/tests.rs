@@ -68,7 +68,7 @@ impl Stage {
             _ends_all: EndsAll(Arc::downgrade(&stop)),
         };
         Stage {
-            service: Service::new(Proxy::new(config, rng), surroundings),
+            service: Service::new(Proxy::new(config, rng), surroundings, Duration::ZERO),
             handed_over,
             own,
             local,
