@@ -532,7 +532,7 @@ impl UdpSocket {
         })
     }
 
-    /// Sends train by train; `tell` hears what became of each.
+    /// Sends train by train; `tell` hears what became of each, or of several at once that are no train.
     fn send_all(
         &self,
         datagrams: &mut VecDeque<Datagram>,
@@ -540,6 +540,9 @@ impl UdpSocket {
         mut tell: impl FnMut(&[Datagram], &io::Result<()>),
     ) -> Flushed {
         let longest = self.longest_train.load(Ordering::Relaxed);
+        if longest < 2 {
+            return self.send_one_by_one(datagrams, tell);
+        }
         let mut train_refused = false;
         send_trains(datagrams, longest, |train| {
             let sent = self.put_train_on_wire(train, gathered);
@@ -557,6 +560,32 @@ impl UdpSocket {
             tell(train, &sent);
             sent
         })
+    }
+
+    /// Sends datagrams that cannot go in trains, many with one call; `tell` hears what became of each.
+    fn send_one_by_one(
+        &self,
+        datagrams: &mut VecDeque<Datagram>,
+        mut tell: impl FnMut(&[Datagram], &io::Result<()>),
+    ) -> Flushed {
+        loop {
+            let waiting = &*datagrams.make_contiguous();
+            let sent = match waiting {
+                [] => return Flushed::All,
+                [alone] => self.put_on_wire(alone, &alone.payload, None).map(|()| 1),
+                _ => self.put_many_on_wire(waiting),
+            };
+            let (gone, outcome) = match sent {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Flushed::Blocked,
+                Err(error) => {
+                    self.refused(&waiting[0], &error);
+                    (1, Err(error))
+                }
+                Ok(sent) => (sent, Ok(())),
+            };
+            tell(&waiting[..gone], &outcome);
+            datagrams.drain(..gone);
+        }
     }
 
     fn send_no_more_trains(&self) {

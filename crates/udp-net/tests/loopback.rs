@@ -120,7 +120,17 @@ async fn a_wildcard_socket_answers_from_the_address_that_was_asked() {
 
 #[tokio::test]
 async fn a_batch_arrives_whole_in_order_and_is_counted() {
-    let (one, other) = (bind("127.0.0.1:0"), bind("127.0.0.1:0"));
+    for segmentation_offload in [true, false] {
+        let config = UdpConfig {
+            segmentation_offload,
+            ..UdpConfig::default()
+        };
+        send_a_batch(&bind_with("127.0.0.1:0", config)).await;
+    }
+}
+
+async fn send_a_batch(one: &UdpSocket) {
+    let other = bind("127.0.0.1:0");
     // Sizes that form trains, end them early and break them.
     let sizes = [
         1400, 1400, 1400, 300, 1400, 1400, 20, 20, 20, 0, 1, 900, 1400,
@@ -176,6 +186,39 @@ async fn a_datagram_that_the_path_does_not_take_is_refused() {
     assert_eq!(receive(&socket, 1).await[0].payload, "after it");
     assert_eq!(socket.statistics().send_errors, 2);
     assert_eq!(socket.statistics().packets_sent, 1);
+}
+
+#[tokio::test]
+async fn what_is_refused_in_the_midst_of_others_is_told_and_keeps_none_of_them_back() {
+    let config = UdpConfig {
+        segmentation_offload: false,
+        network_errors: true,
+        ..UdpConfig::default()
+    };
+    let sender = bind_with("127.0.0.1:0", config);
+    let receiver = bind("127.0.0.1:0");
+    let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
+    let too_long = Bytes::from(vec![0; 65_536]);
+    let mut queue = SendQueue::new();
+    // More than one call takes.
+    for number in 0..200_u8 {
+        queue.push(datagram(receiver.local_addr(), vec![number; 20]));
+        match number {
+            3 => queue.push(datagram(nowhere, "nobody can be there")),
+            100 | 150 => queue.push(datagram(receiver.local_addr(), too_long.clone())),
+            _ => {}
+        }
+    }
+    assert_eq!(sender.flush(&mut queue), Flushed::All);
+    let received = receive(&receiver, 200).await;
+    assert!((0..200).eq(received.iter().map(|datagram| datagram.payload[0])));
+    for _ in 0..2 {
+        let refused = queue.pop_too_large().map(|datagram| datagram.payload);
+        assert_eq!(refused.as_ref(), Some(&too_long));
+    }
+    assert_eq!(queue.pop_too_large(), None);
+    let statistics = sender.statistics();
+    assert_eq!((statistics.packets_sent, statistics.send_errors), (200, 3));
 }
 
 #[tokio::test]
