@@ -4,6 +4,9 @@
 //! `cargo bench -p proxy --bench messages -- [CASE [COUNT]]` prints the nanoseconds of each.
 //! Instructions are told by
 //! `valgrind --tool=callgrind --toggle-collect='messages::Core::feed' PROGRAM call 3000`.
+//!
+//! The cold cases are as a process meets its messages: some at a time, tens of thousands of transactions remembered,
+//! and what it needs put out of the nearer caches by others in between. Their time is of use, not their instructions.
 #![allow(missing_docs)]
 
 use std::hint::black_box;
@@ -23,11 +26,13 @@ use sip::{ConnectionId, Flow, Message, Method, Name, Transport};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const CASES: [&str; 6] = [
+const CASES: [&str; 8] = [
     "call",
     "calls",
     "tcp-call",
     "tcp-calls",
+    "cold-calls",
+    "tcp-cold-calls",
     "registration",
     "refusal",
 ];
@@ -41,6 +46,14 @@ const STEP: Duration = Duration::from_millis(4);
 /// How many calls begin at a time where messages come together as they do for a worker that has much to do, each turn
 /// with one of each call that is under way.
 const TOGETHER: usize = 5;
+
+/// In the cases that are cold: how many calls have ended and are remembered by their transactions, as those of half a
+/// minute are at 2,500 a second, and how many begin at a time.
+const REMEMBERED: usize = 80_000;
+const COLD_TOGETHER: usize = 8;
+
+/// How much others read between two turns of a cold case: more than the second-level cache holds.
+const OTHERS_OCTETS: usize = 4 << 20;
 
 const PROXY: &str = "127.0.0.1:5060";
 const CALLER: &str = "127.0.0.1:5061";
@@ -68,7 +81,7 @@ fn main() {
 /// Does something so often. Returns the nanoseconds that the core took.
 fn run(case: &str, count: usize) -> u128 {
     let transport = match case {
-        "tcp-call" | "tcp-calls" => Transport::Tcp,
+        "tcp-call" | "tcp-calls" | "tcp-cold-calls" => Transport::Tcp,
         _ => Transport::Udp,
     };
     let mut core = Core::new(transport);
@@ -84,7 +97,8 @@ fn run(case: &str, count: usize) -> u128 {
             (0..count).for_each(|number| core.register(number % USERS, number / USERS + 1));
         }
         "refusal" => (0..count).for_each(|number| core.refused_call(number)),
-        "calls" | "tcp-calls" => core.calls(count),
+        "calls" | "tcp-calls" => core.calls(0, count, TOGETHER),
+        "cold-calls" | "tcp-cold-calls" => core.cold_calls(count),
         _ => (0..count).for_each(|number| core.call(number)),
     }
     core.took.as_nanos()
@@ -99,6 +113,8 @@ struct Core {
     step: Duration,
     took: Duration,
     sent: Vec<Bytes>,
+    /// What others read between two turns.
+    others: Vec<u64>,
 }
 
 /// A call under way.
@@ -138,6 +154,7 @@ impl Core {
             step: STEP,
             took: Duration::ZERO,
             sent: Vec::new(),
+            others: Vec::new(),
         }
     }
 
@@ -173,6 +190,7 @@ impl Core {
             came.push((flow, octets));
         }
         let number = came.len();
+        black_box(self.others.iter().step_by(8).sum::<u64>());
         let begun = Instant::now();
         self.feed(came);
         self.took += begun.elapsed();
@@ -284,12 +302,21 @@ impl Core {
         call.assert_complete();
     }
 
+    /// Calls side by side, as many as are remembered having ended before.
+    fn cold_calls(&mut self, count: usize) {
+        self.step = Duration::from_secs(32) / REMEMBERED as u32 / STEPS as u32;
+        self.calls(0, REMEMBERED, COLD_TOGETHER);
+        self.others = vec![1; OTHERS_OCTETS / size_of::<u64>()];
+        self.took = Duration::ZERO;
+        self.calls(REMEMBERED, REMEMBERED + count, COLD_TOGETHER);
+    }
+
     /// Calls side by side.
-    fn calls(&mut self, count: usize) {
-        let mut begun = 0;
+    fn calls(&mut self, first: usize, end: usize, together: usize) {
+        let mut begun = first;
         let mut under_way: Vec<Call> = Vec::new();
-        while begun < count || !under_way.is_empty() {
-            let next = (begun + TOGETHER).min(count);
+        while begun < end || !under_way.is_empty() {
+            let next = (begun + together).min(end);
             under_way.extend((begun..next).map(Call::new));
             begun = next;
             let came = under_way.iter().map(|call| {
