@@ -44,13 +44,40 @@ fn what_was_answered_200_survives_kill_9_under_load() {
 }
 
 #[test]
+fn the_first_line_of_the_log_names_the_file() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = directory.path().join("here.db");
+    let proxy = start(&mut proxy_command(tandem(), &store));
+    assert_first_line_names(&proxy, &store);
+}
+
+#[test]
+fn without_a_word_the_file_lies_in_the_state_directory() {
+    let home = tempfile::tempdir().expect("a directory");
+    let (mut command, state) = if can_mount() {
+        // For root it is below /var/lib, of which this one is its own.
+        let script = "mount -t tmpfs none /var/lib && exec \"$@\"";
+        let mut shell = Command::new("unshare");
+        shell.args(["--mount", "--", "sh", "-c", script, "sh", program_path()]);
+        (shell, PathBuf::from("/var/lib/tandem"))
+    } else {
+        (tandem(), home.path().join("tandem"))
+    };
+    command.env("XDG_STATE_HOME", home.path());
+    let proxy = start(command.args(["proxy", "--listen", "udp:127.0.0.1:0"]));
+    assert_first_line_names(&proxy, &state.join("tandem.db"));
+}
+
+fn assert_first_line_names(proxy: &Peer, file: &Path) {
+    let output = proxy.output();
+    let first = output.lines().next().unwrap_or_default();
+    let expected = format!("registrations and users are kept in {}", file.display());
+    assert!(first.ends_with(&expected), "{first}");
+}
+
+#[test]
 fn a_disk_that_is_full_is_told_and_loses_nothing_that_was_answered() {
-    let mount = ["--mount", "--", "mount", "-t", "tmpfs", "none", "/mnt"];
-    let can_mount = Command::new("unshare")
-        .args(mount)
-        .stderr(Stdio::null())
-        .status();
-    if !can_mount.is_ok_and(|status| status.success()) {
+    if !can_mount() {
         say_skipped("a file system of our own needs root");
         return;
     }
@@ -103,6 +130,16 @@ fn a_disk_that_is_full_is_told_and_loses_nothing_that_was_answered() {
     drop(proxy);
     let store = copy.path().join("location.db");
     phones.check(&Client::new(&start(&mut proxy_command(tandem(), &store))));
+}
+
+/// Whether programs of ours can have file systems of their own.
+fn can_mount() -> bool {
+    let mount = ["--mount", "--", "mount", "-t", "tmpfs", "none", "/mnt"];
+    let status = Command::new("unshare")
+        .args(mount)
+        .stderr(Stdio::null())
+        .status();
+    status.is_ok_and(|status| status.success())
 }
 
 fn proxy_command(mut command: Command, store: &Path) -> Command {
