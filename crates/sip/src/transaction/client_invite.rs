@@ -1,7 +1,5 @@
 //! The INVITE client transaction: RFC 3261 section 17.1.1, Figure 5 as RFC 6026 section 8.4 draws it.
 
-use std::time::Duration;
-
 use super::TransactionConfig;
 use super::action::{Action, Actions, Timer};
 
@@ -25,8 +23,8 @@ enum State {
 pub(super) struct ClientInvite {
     state: State,
     is_reliable: bool,
-    /// Of Timer A.
-    interval: Duration,
+    /// How often Timer A has fired.
+    retransmissions: u8,
 }
 
 impl ClientInvite {
@@ -35,13 +33,13 @@ impl ClientInvite {
         let machine = ClientInvite {
             state: State::Calling,
             is_reliable,
-            interval: config.t1,
+            retransmissions: 0,
         };
         let timer_b = Action::Start(Timer::B, config.timeout());
         let actions = if is_reliable {
             [Action::SendRequest, timer_b].into()
         } else {
-            let timer_a = Action::Start(Timer::A, machine.interval);
+            let timer_a = Action::Start(Timer::A, config.t1);
             [Action::SendRequest, timer_a, timer_b].into()
         };
         (machine, actions)
@@ -80,11 +78,11 @@ impl ClientInvite {
     }
 
     /// A timer fired.
-    pub(super) fn handle_timer(&mut self, timer: Timer) -> Actions {
+    pub(super) fn handle_timer(&mut self, timer: Timer, config: &TransactionConfig) -> Actions {
         match (self.state, timer) {
             (State::Calling, Timer::A) => {
-                self.interval = self.interval.saturating_mul(2);
-                let timer_a = Action::Start(Timer::A, self.interval);
+                self.retransmissions = self.retransmissions.saturating_add(1);
+                let timer_a = Action::Start(Timer::A, config.doubled_t1(self.retransmissions));
                 [Action::RetransmitRequest, timer_a].into()
             }
             // Most calls that are not answered by now go on ringing.
@@ -123,6 +121,8 @@ impl ClientInvite {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const T1: Duration = Duration::from_millis(500);
@@ -167,7 +167,7 @@ mod tests {
         let mut machine = after(&[]);
         for factor in [2, 4, 8, 16, 32, 64] {
             let again = Action::Start(Timer::A, T1 * factor);
-            let actions = machine.handle_timer(Timer::A);
+            let actions = machine.handle_timer(Timer::A, &config());
             assert_eq!(actions, [Action::RetransmitRequest, again]);
         }
         assert_eq!(machine.state, State::Calling);
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn calling_and_timer_b() {
         let mut machine = after(&[]);
-        let actions = machine.handle_timer(Timer::B);
+        let actions = machine.handle_timer(Timer::B, &config());
         assert_eq!(actions, [Action::InformTimeout, Action::Terminate]);
     }
 
@@ -220,8 +220,11 @@ mod tests {
     #[test]
     fn proceeding_ends_retransmission_and_timer_b() {
         let mut machine = after(&[100]);
-        assert_eq!(machine.handle_timer(Timer::A), [Action::KeepEssence]);
-        assert_eq!(machine.handle_timer(Timer::B), []);
+        assert_eq!(
+            machine.handle_timer(Timer::A, &config()),
+            [Action::KeepEssence]
+        );
+        assert_eq!(machine.handle_timer(Timer::B, &config()), []);
         assert_eq!(machine.handle_send_failure(), []);
         assert_eq!(machine.state, State::Proceeding);
     }
@@ -232,7 +235,10 @@ mod tests {
         let actions = machine.handle_response(180, &config());
         assert_eq!(actions, [Action::PassUp, Action::Start(Timer::A, T1)]);
         assert_eq!(machine.handle_response(180, &config()), [Action::PassUp]);
-        assert_eq!(machine.handle_timer(Timer::A), [Action::KeepEssence]);
+        assert_eq!(
+            machine.handle_timer(Timer::A, &config()),
+            [Action::KeepEssence]
+        );
     }
 
     #[test]
@@ -251,7 +257,10 @@ mod tests {
 
     #[test]
     fn completed_and_its_ends() {
-        assert_eq!(after(&[486]).handle_timer(Timer::D), [Action::Terminate]);
+        assert_eq!(
+            after(&[486]).handle_timer(Timer::D, &config()),
+            [Action::Terminate]
+        );
         let actions = after(&[486]).handle_send_failure();
         assert_eq!(actions, [Action::InformFailure, Action::Terminate]);
     }
@@ -275,10 +284,13 @@ mod tests {
         assert_eq!(machine.handle_response(486, &config()), [Action::Absorb]);
         assert_eq!(machine.handle_send_failure(), []);
         for timer in [Timer::A, Timer::B] {
-            assert_eq!(machine.handle_timer(timer), []);
+            assert_eq!(machine.handle_timer(timer, &config()), []);
         }
         assert!(!machine.needs_message());
-        assert_eq!(machine.handle_timer(Timer::M), [Action::Terminate]);
+        assert_eq!(
+            machine.handle_timer(Timer::M, &config()),
+            [Action::Terminate]
+        );
     }
 
     #[test]

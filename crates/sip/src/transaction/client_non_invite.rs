@@ -1,7 +1,5 @@
 //! The non-INVITE client transaction: RFC 3261 section 17.1.2, Figure 6.
 
-use std::time::Duration;
-
 use super::TransactionConfig;
 use super::action::{Action, Actions, Timer};
 
@@ -23,8 +21,8 @@ enum State {
 pub(super) struct ClientNonInvite {
     state: State,
     is_reliable: bool,
-    /// Of Timer E.
-    interval: Duration,
+    /// How often Timer E has fired.
+    retransmissions: u8,
 }
 
 impl ClientNonInvite {
@@ -36,13 +34,13 @@ impl ClientNonInvite {
         let machine = ClientNonInvite {
             state: State::Trying,
             is_reliable,
-            interval: config.t1,
+            retransmissions: 0,
         };
         let timer_f = Action::Start(Timer::F, config.timeout());
         let actions = if is_reliable {
             [Action::SendRequest, timer_f].into()
         } else {
-            let timer_e = Action::Start(Timer::E, machine.interval);
+            let timer_e = Action::Start(Timer::E, config.t1);
             [Action::SendRequest, timer_e, timer_f].into()
         };
         (machine, actions)
@@ -72,11 +70,12 @@ impl ClientNonInvite {
     pub(super) fn handle_timer(&mut self, timer: Timer, config: &TransactionConfig) -> Actions {
         match (self.state, timer) {
             (State::Trying | State::Proceeding, Timer::E) => {
-                self.interval = match self.state {
+                self.retransmissions = self.retransmissions.saturating_add(1);
+                let interval = match self.state {
                     State::Proceeding => config.t2,
-                    _ => self.interval.saturating_mul(2).min(config.t2),
+                    _ => config.doubled_t1(self.retransmissions).min(config.t2),
                 };
-                let timer_e = Action::Start(Timer::E, self.interval);
+                let timer_e = Action::Start(Timer::E, interval);
                 [Action::RetransmitRequest, timer_e].into()
             }
             (State::Trying | State::Proceeding, Timer::F) => {
@@ -110,6 +109,8 @@ impl ClientNonInvite {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const T1: Duration = Duration::from_millis(500);

@@ -13,6 +13,7 @@ use super::common::Common;
 use super::keyed::Keyed;
 use super::matching::write_client_key;
 use super::routing::is_same_place;
+use super::table::Entry;
 use super::{
     ClientId, SendRequestError, TransactionEvent, TransactionKey, WrittenRequest, call_hash,
 };
@@ -27,13 +28,27 @@ pub(super) struct Clients {
 
 /// One client transaction.
 #[derive(Debug)]
+#[repr(C)]
 struct Client {
     machine: Machine,
+    /// Until nothing can be sent any more.
+    sending: Option<Box<Sending>>,
+}
+
+/// What a client transaction may send, and where.
+#[derive(Debug)]
+struct Sending {
     target: Target,
     peer: Option<Arc<Peer>>,
     call: u32,
     /// What can still be sent: the request, then its ACK; in between what its CANCEL or ACK is made of.
     message: Bytes,
+}
+
+impl Entry for Client {
+    fn vacate(&mut self) {
+        self.sending = None;
+    }
 }
 
 #[derive(Debug)]
@@ -55,6 +70,11 @@ impl Clients {
 
     pub(super) fn contains(&self, number: u64) -> bool {
         self.table.contains(number)
+    }
+
+    /// Has a transaction at hand that has not been of use for long. What it returns has no meaning.
+    pub(super) fn glance(&self, number: u64) -> u64 {
+        self.table.glance(number)
     }
 
     /// Begins a transaction (RFC 3261 section 17.1).
@@ -86,21 +106,21 @@ impl Clients {
         let (machine, actions) = Machine::start(method, common, is_reliable);
         let mut message = Bytes::new();
         common.keep(&mut message, octets);
-        let number = self.table.insert(Client {
-            machine,
+        let sending = Some(Box::new(Sending {
             target,
             peer,
             call: call_hash(call_id),
             message,
-        });
+        }));
+        let number = self.table.insert(Client { machine, sending });
         self.perform(common, now, number, actions, None);
         Ok(ClientId(number))
     }
 
     /// The request, where it is kept, or what matters of it for a CANCEL.
     pub(super) fn sent_request(&self, id: ClientId) -> Option<Message> {
-        let client = self.table.get(id.0)?;
-        let kept = Message::read(client.message.clone()).ok()?;
+        let sending = self.table.get(id.0)?.sending.as_deref()?;
+        let kept = Message::read(sending.message.clone()).ok()?;
         // An INVITE's ACK takes its place.
         (kept.method() != Some(&Method::Ack)).then_some(kept)
     }
@@ -156,7 +176,9 @@ impl Clients {
         let branch = request.top_via()?.branch_bytes()?;
         write_client_key(self.table.sought(), branch, method);
         let (number, client) = self.table.find()?;
-        is_same_place(client.target.remote(), remote).then_some(ClientId(number))
+        // Where nothing can be sent any more it does not matter what has been.
+        let sending = client.sending.as_deref()?;
+        is_same_place(sending.target.remote(), remote).then_some(ClientId(number))
     }
 
     pub(super) fn handle_send_failure(&mut self, common: &mut Common, now: Instant, id: ClientId) {
@@ -190,25 +212,29 @@ impl Clients {
             match action {
                 Action::SendRequest => {
                     common.statistics.requests_sent += 1;
-                    common.transmits.push_back(client.transmit(id));
+                    client.transmit(common, id);
                 }
                 Action::RetransmitRequest | Action::RetransmitAck => {
                     common.statistics.request_retransmissions += 1;
-                    common.transmits.push_back(client.transmit(id));
+                    client.transmit(common, id);
                 }
                 Action::SendAck => {
-                    // It is rare enough to read again what was written.
-                    let invite = Message::read(client.message.clone());
-                    if let (Ok(invite), Some((_, response))) = (invite, &response) {
+                    if let Some(sending) = &mut client.sending
+                        // It is rare enough to read again what was written.
+                        && let Ok(invite) = Message::read(sending.message.clone())
+                        && let Some((_, response)) = &response
+                    {
                         let ack = ack_to_failure(&invite, response).to_bytes();
-                        common.keep(&mut client.message, ack);
+                        common.keep(&mut sending.message, ack);
                         common.statistics.requests_sent += 1;
-                        common.transmits.push_back(client.transmit(id));
+                        client.transmit(common, id);
                     }
                 }
                 Action::KeepEssence => {
-                    if let Some(essence) = common.essence(&client.message) {
-                        common.keep(&mut client.message, essence);
+                    if let Some(sending) = &mut client.sending
+                        && let Some(essence) = common.essence(&sending.message)
+                    {
+                        common.keep(&mut sending.message, essence);
                     }
                 }
                 Action::PassUp => {
@@ -236,7 +262,7 @@ impl Clients {
                     common.timers.start(now, duration, number, timer);
                 }
                 Action::Terminate => {
-                    common.keep(&mut client.message, Bytes::new());
+                    client.forget_message(common);
                     self.table.remove(number);
                     let transaction = TransactionKey::Client(id);
                     let event = TransactionEvent::Terminated { transaction };
@@ -254,19 +280,27 @@ impl Clients {
         if let Some(client) = self.table.get_mut(number)
             && !client.machine.needs_message()
         {
-            common.keep(&mut client.message, Bytes::new());
+            client.forget_message(common);
         }
     }
 }
 
 impl Client {
-    fn transmit(&self, id: ClientId) -> Transmit {
-        Transmit {
-            target: self.target,
-            peer: self.peer.clone(),
-            payload: self.message.clone(),
-            call: self.call,
-            transaction: Some(TransactionKey::Client(id)),
+    fn transmit(&self, common: &mut Common, id: ClientId) {
+        if let Some(sending) = &self.sending {
+            common.transmits.push_back(Transmit {
+                target: sending.target,
+                peer: sending.peer.clone(),
+                payload: sending.message.clone(),
+                call: sending.call,
+                transaction: Some(TransactionKey::Client(id)),
+            });
+        }
+    }
+
+    fn forget_message(&mut self, common: &mut Common) {
+        if let Some(mut sending) = self.sending.take() {
+            common.keep(&mut sending.message, Bytes::new());
         }
     }
 }
@@ -291,7 +325,7 @@ impl Machine {
 
     fn handle_timer(&mut self, timer: Timer, common: &Common) -> Actions {
         match self {
-            Machine::Invite(machine) => machine.handle_timer(timer),
+            Machine::Invite(machine) => machine.handle_timer(timer, &common.config),
             Machine::NonInvite(machine) => machine.handle_timer(timer, &common.config),
         }
     }

@@ -67,6 +67,12 @@ impl TransactionConfig {
         self.t1.saturating_mul(64)
     }
 
+    /// T1 doubled so often, without a bound.
+    pub(super) fn doubled_t1(&self, times: u8) -> Duration {
+        let factor = 1_u32.checked_shl(times.into());
+        self.t1.saturating_mul(factor.unwrap_or(u32::MAX))
+    }
+
     /// How long after the first transmission Timer E of a client is first set to T2: when a 100 to a
     /// request other than INVITE is due (RFC 4320 section 4.1). 3.5 s with the default values.
     pub(super) fn time_until_timer_e_is_t2(&self) -> Duration {

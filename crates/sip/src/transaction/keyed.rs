@@ -1,10 +1,10 @@
 //! Transactions by number and by key.
 
-use hashbrown::HashTable;
 use siphasher::sip128::{Hash128, Hasher128, SipHasher13};
 use std::hash::Hasher;
 
-use super::table::Table;
+use super::index::Index;
+use super::table::{Entry, Table, split};
 
 /// The transactions of one side: a [`Table`] whose entries are found by their keys too.
 ///
@@ -12,9 +12,9 @@ use super::table::Table;
 /// share one, and among any number of transactions that could be, none do by chance.
 #[derive(Debug)]
 pub(super) struct Keyed<T> {
-    table: Table<(Hash128, T)>,
-    /// The numbers of the entries, ordered by their keys.
-    by_key: HashTable<u64>,
+    table: Table<Hashed<T>>,
+    /// The places of the entries, by half of their hashes' lower half.
+    by_key: Index,
     hasher: SipHasher13,
     /// The key that is looked for.
     sought: Vec<u8>,
@@ -22,13 +22,27 @@ pub(super) struct Keyed<T> {
     sought_hash: Hash128,
 }
 
-impl<T> Keyed<T> {
+/// An entry with the hash of its key before it.
+#[derive(Debug)]
+#[repr(C)]
+struct Hashed<T> {
+    hash: Hash128,
+    item: T,
+}
+
+impl<T: Entry> Entry for Hashed<T> {
+    fn vacate(&mut self) {
+        self.item.vacate();
+    }
+}
+
+impl<T: Entry> Keyed<T> {
     /// `secret` has to be unknown to those whose messages make the keys.
     pub(super) fn new(secret: [u64; 2]) -> Keyed<T> {
         let [one, other] = secret;
         Keyed {
             table: Table::new(),
-            by_key: HashTable::new(),
+            by_key: Index::new(),
             hasher: SipHasher13::new_with_keys(one, other),
             sought: Vec::new(),
             sought_hash: Hash128 { h1: 0, h2: 0 },
@@ -54,39 +68,48 @@ impl<T> Keyed<T> {
         hasher.write(&self.sought);
         let hash = hasher.finish128();
         self.sought_hash = hash;
-        let has_key = |number: &u64| key(&self.table, *number) == Some(hash);
-        let number = *self.by_key.find(hash.h1, has_key)?;
+        let mut number = None;
+        self.by_key.find(half(hash), |place| {
+            let found = self.table.at(place).filter(|(_, entry)| entry.hash == hash);
+            number = found.map(|(number, _)| number);
+            number.is_some()
+        });
+        let number = number?;
         Some((number, self.get_mut(number)?))
     }
 
     /// Puts something in under the key that was looked for last and not found, and returns its number.
     pub(super) fn insert(&mut self, item: T) -> u64 {
         let hash = self.sought_hash;
-        let number = self.table.insert((hash, item));
-        self.by_key.insert_unique(hash.h1, number, |number| {
-            key(&self.table, *number).map_or(0, |hash| hash.h1)
-        });
+        let number = self.table.insert(Hashed { hash, item });
+        self.by_key.insert(half(hash), split(number).0 as u32);
         number
     }
 
     pub(super) fn get(&self, number: u64) -> Option<&T> {
-        self.table.get(number).map(|(_, item)| item)
+        self.table.get(number).map(|entry| &entry.item)
     }
 
     pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut T> {
-        self.table.get_mut(number).map(|(_, item)| item)
+        self.table.get_mut(number).map(|entry| &mut entry.item)
     }
 
-    pub(super) fn remove(&mut self, number: u64) -> Option<T> {
-        let (hash, item) = self.table.remove(number)?;
-        if let Ok(entry) = self.by_key.find_entry(hash.h1, |other| *other == number) {
-            entry.remove();
+    pub(super) fn remove(&mut self, number: u64) {
+        if let Some(entry) = self.table.get(number) {
+            self.by_key.remove(half(entry.hash), split(number).0 as u32);
+            self.table.remove(number);
         }
-        Some(item)
+    }
+
+    /// Reads what has to be at hand for [`get`](Keyed::get) and [`remove`](Keyed::remove): of several entries that have
+    /// not been of use for long, all at a time and not one after the other. What it returns has no meaning.
+    pub(super) fn glance(&self, number: u64) -> u64 {
+        let entry = self.table.get(number);
+        entry.map_or(0, |entry| self.by_key.glance(half(entry.hash)))
     }
 }
 
-/// The hash of an entry's key.
-fn key<T>(table: &Table<(Hash128, T)>, number: u64) -> Option<Hash128> {
-    table.get(number).map(|(hash, _)| *hash)
+/// What an entry is looked for by in the index.
+fn half(hash: Hash128) -> u32 {
+    hash.h1 as u32
 }

@@ -9,7 +9,7 @@ use crate::{Flow, Method, PlainRegister};
 use super::common::Common;
 use super::matching::{Rules, write_via_key};
 use super::routing::ResponseRoute;
-use super::servers::{Answered, Machine, Server, Servers, Subject};
+use super::servers::{Machine, Server, Servers, Subject};
 use super::{ServerId, TransactionEvent, Transactions, call_hash};
 
 impl Transactions {
@@ -41,7 +41,7 @@ impl Servers {
         let via = register.via();
         write_via_key(self.table.sought(), &via, &Method::Register)?;
         if let Some((number, server)) = self.table.find() {
-            let actions = server.machine.handle_retransmission();
+            let actions = server.handle_retransmission();
             self.perform(common, now, number, actions, Subject::None);
             return None;
         }
@@ -56,15 +56,10 @@ impl Servers {
         let (machine, actions) = Machine::start(&Method::Register, common, is_reliable);
         let mut message = Bytes::new();
         common.keep(&mut message, octets.clone());
-        let number = self.table.insert(Server {
-            machine,
-            rules: Rules::Rfc3261,
-            route: ResponseRoute::new(&flow, &via),
-            call: call_hash(register.call_id_octets()),
-            message,
-            response_tag: None,
-            answered: Answered::default(),
-        });
+        let route = ResponseRoute::new(&flow, &via);
+        let call = call_hash(register.call_id_octets());
+        let server = Server::new(machine, Rules::Rfc3261, route, call, message);
+        let number = self.table.insert(server);
         self.perform(common, now, number, actions, Subject::None);
         Some(ServerId(number))
     }

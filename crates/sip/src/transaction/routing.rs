@@ -1,6 +1,6 @@
 //! Where responses go (RFC 3261 section 18.2, RFC 3581 section 4).
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use crate::{Flow, Host, Message, Target, Transport, Via};
 
@@ -31,8 +31,10 @@ pub(super) fn is_same_place(one: SocketAddr, other: SocketAddr) -> bool {
 pub(super) struct ResponseRoute {
     /// How the request came.
     flow: Flow,
-    /// Where the response goes unless there is a connection for it.
-    address: SocketAddr,
+    /// Where the response goes unless there is a connection for it: to this port of where the request came from,
+    port: u16,
+    /// or of this group.
+    group: Option<IpAddr>,
 }
 
 impl ResponseRoute {
@@ -46,22 +48,28 @@ impl ResponseRoute {
     pub(super) fn new(flow: &Flow, via: &Via<'_>) -> ResponseRoute {
         let is_unreliable = !flow.transport.is_reliable();
         let port = via.port().unwrap_or(flow.transport.default_port());
-        let address = match via.maddr() {
+        let (port, group) = match via.maddr() {
             Some(Host::Address(maddr)) if is_unreliable && maddr.is_multicast() => {
-                SocketAddr::new(maddr, port)
+                (port, Some(maddr))
             }
-            _ if is_unreliable && via.has_rport() => flow.remote,
-            _ => {
-                // Not made anew: a link-local address needs the scope that it came with (RFC 4007).
-                let mut source = flow.remote;
-                source.set_port(port);
-                source
-            }
+            _ if is_unreliable && via.has_rport() => (flow.remote.port(), None),
+            _ => (port, None),
         };
         ResponseRoute {
             flow: *flow,
-            address,
+            port,
+            group,
         }
+    }
+
+    fn address(&self) -> SocketAddr {
+        if let Some(group) = self.group {
+            return SocketAddr::new(group, self.port);
+        }
+        // Not made anew: a link-local address needs the scope that it came with (RFC 4007).
+        let mut source = self.flow.remote;
+        source.set_port(self.port);
+        source
     }
 
     /// How the request came.
@@ -74,13 +82,13 @@ impl ResponseRoute {
         match self.flow.transport {
             // From the socket that the request came to (RFC 3581 section 4).
             Transport::Udp => Target::Flow(Flow {
-                remote: self.address,
+                remote: self.address(),
                 ..self.flow
             }),
             // A browser cannot be connected to.
             Transport::Ws | Transport::Wss => Target::Flow(self.flow),
             Transport::Tcp | Transport::Tls | Transport::Sctp | Transport::TlsSctp => {
-                Target::FlowOrAddress(self.flow, self.address)
+                Target::FlowOrAddress(self.flow, self.address())
             }
         }
     }

@@ -27,8 +27,8 @@ enum State {
 pub(super) struct ServerInvite {
     state: State,
     is_reliable: bool,
-    /// Of Timer G.
-    interval: Duration,
+    /// How often Timer G has fired.
+    retransmissions: u8,
 }
 
 impl ServerInvite {
@@ -48,7 +48,7 @@ impl ServerInvite {
         let machine = ServerInvite {
             state,
             is_reliable,
-            interval: config.t1,
+            retransmissions: 0,
         };
         (machine, actions)
     }
@@ -102,7 +102,7 @@ impl ServerInvite {
                 if self.is_reliable {
                     [Action::SendResponse, timer_h].into()
                 } else {
-                    let timer_g = Action::Start(Timer::G, self.interval);
+                    let timer_g = Action::Start(Timer::G, config.t1);
                     [Action::SendResponse, timer_g, timer_h].into()
                 }
             }
@@ -121,8 +121,9 @@ impl ServerInvite {
                 [Action::SendTrying].into()
             }
             (State::Completed, Timer::G) => {
-                self.interval = self.interval.saturating_mul(2).min(config.t2);
-                let timer_g = Action::Start(Timer::G, self.interval);
+                self.retransmissions = self.retransmissions.saturating_add(1);
+                let interval = config.doubled_t1(self.retransmissions).min(config.t2);
+                let timer_g = Action::Start(Timer::G, interval);
                 [Action::RetransmitResponse, timer_g].into()
             }
             (State::Completed, Timer::H) => {

@@ -1,6 +1,7 @@
 //! The server transactions of a layer: finding them, and doing what their machines ask for.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::time::Instant;
 
 use ahash::RandomState;
@@ -13,6 +14,7 @@ use super::matching::{Rules, write_glanced_key, write_server_key};
 use super::routing::{ResponseRoute, is_same_place, note_source};
 use super::server_invite::ServerInvite;
 use super::server_non_invite::ServerNonInvite;
+use super::table::Entry;
 use super::{ServerId, TransactionEvent, TransactionKey, call_hash};
 use crate::{Flow, Glance, Message, Method, Name, Transmit};
 
@@ -24,28 +26,41 @@ pub(super) struct Servers {
     hasher: RandomState,
 }
 
-/// One server transaction.
+/// One server transaction. What is looked at when it is found, and when it ends, comes first.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Server {
-    pub(super) machine: Machine,
-    pub(super) rules: Rules,
-    pub(super) route: ResponseRoute,
-    pub(super) call: u32,
+    machine: Machine,
+    rules: Rules,
+    /// Whether `unusual` is there.
+    is_unusual: bool,
     /// The request as it came, for a 100 to be built from, until a response is sent; then the last
     /// response, for as long as it can be sent again.
-    pub(super) message: Bytes,
-    /// By the rules of RFC 2543: the To tag of the last response.
-    pub(super) response_tag: Option<Box<str>>,
-    /// Hashes of the To tags of the 2xx responses that were sent: what is sent for another fork is
-    /// no retransmission.
-    pub(super) answered: Answered,
+    message: Bytes,
+    route: ResponseRoute,
+    call: u32,
+    /// The hash of the To tag of the first 2xx response that was sent: what is sent for another fork is no
+    /// retransmission.
+    answered: Option<NonZeroU64>,
+    unusual: Option<Box<Unusual>>,
 }
 
-/// The first of the tags, and the others: most calls have one callee.
+/// What most have not got.
 #[derive(Debug, Default)]
-pub(super) struct Answered {
-    first: Option<u64>,
-    others: Vec<u64>,
+struct Unusual {
+    /// By the rules of RFC 2543: the To tag of the last response.
+    response_tag: Option<Box<str>>,
+    /// As `answered`, of other forks.
+    answered: Vec<NonZeroU64>,
+}
+
+impl Entry for Server {
+    fn vacate(&mut self) {
+        self.message = Bytes::new();
+        if self.is_unusual {
+            self.unusual = None;
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -83,6 +98,11 @@ impl Servers {
 
     pub(super) fn contains(&self, number: u64) -> bool {
         self.table.contains(number)
+    }
+
+    /// Has a transaction at hand that has not been of use for long. What it returns has no meaning.
+    pub(super) fn glance(&self, number: u64) -> u64 {
+        self.table.glance(number)
     }
 
     /// A request came (RFC 3261 section 17.2.3).
@@ -171,15 +191,9 @@ impl Servers {
         let (machine, actions) = Machine::start(method, common, flow.transport.is_reliable());
         let mut message = Bytes::new();
         common.keep(&mut message, request.to_bytes());
-        let number = self.table.insert(Server {
-            machine,
-            rules,
-            route,
-            call: call_hash(request.header_bytes(Name::CallId).unwrap_or_default()),
-            message,
-            response_tag: None,
-            answered: Answered::default(),
-        });
+        let call = call_hash(request.header_bytes(Name::CallId).unwrap_or_default());
+        let server = Server::new(machine, rules, route, call, message);
+        let number = self.table.insert(server);
         note_source(&mut request, &flow);
         let subject = Subject::Request {
             flow,
@@ -382,10 +396,43 @@ impl Server {
     /// The most 2xx responses to one INVITE that are told apart.
     const MAXIMUM_FORKS: usize = 16;
 
+    pub(super) fn new(
+        machine: Machine,
+        rules: Rules,
+        route: ResponseRoute,
+        call: u32,
+        message: Bytes,
+    ) -> Server {
+        Server {
+            machine,
+            rules,
+            is_unusual: false,
+            message,
+            route,
+            call,
+            answered: None,
+            unusual: None,
+        }
+    }
+
+    /// The machine, for a request that came again.
+    pub(super) fn handle_retransmission(&mut self) -> Actions {
+        self.machine.handle_retransmission()
+    }
+
+    fn unusual(&mut self) -> &mut Unusual {
+        self.is_unusual = true;
+        self.unusual.get_or_insert_default()
+    }
+
     /// Whether an ACK with the right key is for this transaction. By the rules of RFC 2543 the ACK
     /// to a 2xx has that key too, or that to the response of another fork.
     fn is_acknowledged_by(&self, ack: &Message) -> bool {
-        self.rules == Rules::Rfc3261 || ack.to_tag() == self.response_tag.as_deref()
+        if self.rules == Rules::Rfc3261 {
+            return true;
+        }
+        let unusual = self.unusual.as_deref();
+        ack.to_tag() == unusual.and_then(|unusual| unusual.response_tag.as_deref())
     }
 
     /// Writes a response, and keeps it where it may have to be sent again.
@@ -397,7 +444,7 @@ impl Server {
         self.keep_written(common, &payload);
         if self.rules == Rules::Rfc2543 {
             let tag = response.to_tag();
-            self.response_tag = tag.map(Box::from);
+            self.unusual().response_tag = tag.map(Box::from);
         }
         payload
     }
@@ -423,11 +470,17 @@ impl Server {
     fn is_repeated_answer(&mut self, answer: &Message, hasher: &RandomState) -> bool {
         let tag = answer.to_tag();
         let hash = hasher.hash_one(tag.unwrap_or_default());
-        let Answered { first, others } = &mut self.answered;
-        let is_known = *first == Some(hash) || others.contains(&hash);
-        if first.is_none() {
-            *first = Some(hash);
-        } else if !is_known && others.len() + 1 < Server::MAXIMUM_FORKS {
+        let hash = NonZeroU64::new(hash).unwrap_or(NonZeroU64::MAX);
+        let Some(first) = self.answered else {
+            self.answered = Some(hash);
+            return false;
+        };
+        if first == hash {
+            return true;
+        }
+        let others = &mut self.unusual().answered;
+        let is_known = others.contains(&hash);
+        if !is_known && others.len() + 1 < Server::MAXIMUM_FORKS {
             others.push(hash);
         }
         is_known

@@ -4,24 +4,29 @@
 /// is in the place now from what was there before.
 ///
 /// Places come in blocks that stay where they are: a table that grows neither moves what is in it nor
-/// asks for more than it needs.
+/// asks for more than it needs. The place that was given up last is taken first, while it is still at hand.
 #[derive(Debug)]
 pub(super) struct Table<T> {
     blocks: Vec<Vec<Place<T>>>,
-    /// The place that was given up last.
-    free: Option<u32>,
+    /// The places that have been given up.
+    free: Vec<u32>,
     length: usize,
-    next_serial: u32,
 }
 
+/// Something that can be in a table.
+pub(super) trait Entry {
+    /// Gives back what it holds. What it is by itself may stay until another takes its place.
+    fn vacate(&mut self);
+}
+
+/// It begins with a line of the processor's cache, and with its serial number: what an entry has first lies in the same
+/// line.
 #[derive(Debug)]
-enum Place<T> {
-    Taken {
-        serial: u32,
-        item: T,
-    },
-    /// With the place that was given up before this one.
-    Free(Option<u32>),
+#[repr(C, align(64))]
+struct Place<T> {
+    /// Of the entry that is in it, or will be next.
+    serial: u32,
+    item: T,
 }
 
 /// How many bits of a number tell the place. The next four are zero: there is more in the world, but not
@@ -31,13 +36,12 @@ pub(super) const PLACE_BITS: u32 = 28;
 /// Places of a block: a power of two.
 const BLOCK: usize = 128;
 
-impl<T> Table<T> {
+impl<T: Entry> Table<T> {
     pub(super) fn new() -> Table<T> {
         Table {
             blocks: Vec::new(),
-            free: None,
+            free: Vec::new(),
             length: 0,
-            next_serial: 0,
         }
     }
 
@@ -48,27 +52,20 @@ impl<T> Table<T> {
 
     /// Puts something in and returns its number.
     pub(super) fn insert(&mut self, item: T) -> u64 {
-        let serial = self.next_serial;
-        self.next_serial = serial.wrapping_add(1);
         self.length += 1;
-        let taken = Place::Taken { serial, item };
-        let free = self.free;
-        if let Some(number) = free
+        if let Some(number) = self.free.pop()
             && let Some(place) = self.place_mut(number as usize)
         {
-            let before = std::mem::replace(place, taken);
-            if let Place::Free(next) = before {
-                self.free = next;
-            }
-            return name(serial, number as usize);
+            place.item = item;
+            return name(place.serial, number as usize);
         }
         if self.blocks.last().is_none_or(|block| block.len() == BLOCK) {
             self.blocks.push(Vec::with_capacity(BLOCK));
         }
         let last = self.blocks.len() - 1;
         let block = &mut self.blocks[last];
-        block.push(taken);
-        name(serial, last * BLOCK + block.len() - 1)
+        block.push(Place { serial: 0, item });
+        name(0, last * BLOCK + block.len() - 1)
     }
 
     pub(super) fn contains(&self, number: u64) -> bool {
@@ -77,39 +74,37 @@ impl<T> Table<T> {
 
     pub(super) fn get(&self, number: u64) -> Option<&T> {
         let (place, serial) = split(number);
-        match self.blocks.get(place / BLOCK)?.get(place % BLOCK)? {
-            Place::Taken {
-                serial: found,
-                item,
-            } if *found == serial => Some(item),
-            _ => None,
-        }
+        let place = self.place(place)?;
+        (place.serial == serial).then_some(&place.item)
     }
 
     pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut T> {
         let (place, serial) = split(number);
-        match self.place_mut(place)? {
-            Place::Taken {
-                serial: found,
-                item,
-            } if *found == serial => Some(item),
-            _ => None,
+        let place = self.place_mut(place)?;
+        (place.serial == serial).then_some(&mut place.item)
+    }
+
+    /// What is in a place that is taken, and its number.
+    pub(super) fn at(&self, place: u32) -> Option<(u64, &T)> {
+        let found = self.place(place as usize)?;
+        Some((name(found.serial, place as usize), &found.item))
+    }
+
+    /// Takes an entry out, if it is there.
+    pub(super) fn remove(&mut self, number: u64) {
+        let (place, serial) = split(number);
+        if let Some(found) = self.place_mut(place)
+            && found.serial == serial
+        {
+            found.serial = serial.wrapping_add(1);
+            found.item.vacate();
+            self.free.push(place as u32);
+            self.length -= 1;
         }
     }
 
-    pub(super) fn remove(&mut self, number: u64) -> Option<T> {
-        let (place, serial) = split(number);
-        let free = self.free;
-        let found = self.place_mut(place)?;
-        if !matches!(found, Place::Taken { serial: taken, .. } if *taken == serial) {
-            return None;
-        }
-        let Place::Taken { item, .. } = std::mem::replace(found, Place::Free(free)) else {
-            return None;
-        };
-        self.free = Some(place as u32);
-        self.length -= 1;
-        Some(item)
+    fn place(&self, place: usize) -> Option<&Place<T>> {
+        self.blocks.get(place / BLOCK)?.get(place % BLOCK)
     }
 
     fn place_mut(&mut self, place: usize) -> Option<&mut Place<T>> {
@@ -123,7 +118,7 @@ fn name(serial: u32, place: usize) -> u64 {
 }
 
 /// The place and the serial number.
-fn split(number: u64) -> (usize, u32) {
+pub(super) fn split(number: u64) -> (usize, u32) {
     (number as u32 as usize, (number >> 32) as u32)
 }
 
@@ -131,34 +126,49 @@ fn split(number: u64) -> (usize, u32) {
 mod tests {
     use super::*;
 
+    /// An entry that can be told whether it is there.
+    #[derive(Debug, PartialEq)]
+    struct Held(Option<usize>);
+
+    impl Entry for Held {
+        fn vacate(&mut self) {
+            self.0 = None;
+        }
+    }
+
     #[test]
     fn numbers_of_the_removed_find_nothing() {
         let mut table = Table::new();
-        let first = table.insert("first");
-        assert_eq!(table.remove(first), Some("first"));
-        let second = table.insert("second");
+        let first = table.insert(Held(Some(1)));
+        assert_eq!(table.at(0), Some((first, &Held(Some(1)))));
+        table.remove(first);
+        assert_eq!(table.get(first), None);
+        let second = table.insert(Held(Some(2)));
         assert_ne!(first, second);
         assert_eq!(table.get_mut(first), None);
-        assert_eq!(table.remove(first), None);
+        table.remove(first);
         assert!(!table.contains(first));
-        assert_eq!(table.get_mut(second), Some(&mut "second"));
+        assert_eq!(table.get_mut(second), Some(&mut Held(Some(2))));
+        assert_eq!(table.at(0), Some((second, &Held(Some(2)))));
         assert_eq!(table.len(), 1);
     }
 
     #[test]
     fn places_are_used_again_in_whatever_order_they_are_given_up() {
         let mut table = Table::new();
-        let mut numbers: Vec<u64> = (0..1000).map(|item| table.insert(item)).collect();
+        let insert = |table: &mut Table<Held>, item| table.insert(Held(Some(item)));
+        let mut numbers: Vec<u64> = (0..1000).map(|item| insert(&mut table, item)).collect();
         for round in 0..10 {
             for at in (round..1000).step_by(3) {
-                assert_eq!(table.remove(numbers[at]), Some(at));
+                assert_eq!(table.get(numbers[at]), Some(&Held(Some(at))));
+                table.remove(numbers[at]);
             }
             for at in (round..1000).step_by(3).rev() {
-                numbers[at] = table.insert(at);
+                numbers[at] = insert(&mut table, at);
             }
         }
         for (item, number) in numbers.iter().enumerate() {
-            assert_eq!(table.get(*number), Some(&item));
+            assert_eq!(table.get(*number), Some(&Held(Some(item))));
         }
         assert_eq!(table.len(), 1000);
         assert_eq!(table.blocks.len(), 1000_usize.div_ceil(BLOCK));

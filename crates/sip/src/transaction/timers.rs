@@ -126,6 +126,15 @@ impl Timers {
         self.epoch?.checked_add(Duration::from_nanos(due))
     }
 
+    /// Those that fire by now, in no order.
+    pub(super) fn due(&mut self, now: Instant) -> impl Iterator<Item = (u64, Timer)> {
+        let elapsed = self.elapsed(now).unwrap_or(0);
+        let is_due = move |running: &&Running| running.due <= elapsed;
+        let queues = self.queues.iter();
+        let due = queues.flat_map(move |queue| queue.running.iter().take_while(is_due));
+        due.filter_map(|running| Some((running.transaction(), running.timer()?)))
+    }
+
     /// Takes out the first timer, if it fires by now.
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<(u64, Timer)> {
         let (due, at) = self.first?;
