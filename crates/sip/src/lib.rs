@@ -8,6 +8,7 @@
 //! about.
 #![forbid(unsafe_code)]
 
+mod blocks;
 pub mod dialog;
 pub mod digest;
 mod flow;

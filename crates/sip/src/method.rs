@@ -49,7 +49,7 @@ impl Method {
         Method::known(name).or_else(|| std::str::from_utf8(name).ok().map(Method::from_name))
     }
 
-    fn known(name: &[u8]) -> Option<Method> {
+    pub(crate) fn known(name: &[u8]) -> Option<Method> {
         Some(match name {
             b"INVITE" => Method::Invite,
             b"ACK" => Method::Ack,

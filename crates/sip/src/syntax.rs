@@ -1,5 +1,7 @@
 //! Which octets may stand where (RFC 3261 section 25.1).
 
+use crate::blocks;
+
 /// A set of octet classes, one bit each.
 pub(crate) type Classes = u16;
 
@@ -32,9 +34,13 @@ pub(crate) const CALL_ID: Classes = 1 << 10;
 /// [`VALUE`] without octets beyond ASCII.
 pub(crate) const ASCII_VALUE: Classes = 1 << 11;
 
+/// A display name of tokens, with single spaces or more between them and behind.
+pub(crate) const WORDS: Classes = 1 << 12;
+
 const CLASSES: [Classes; 256] = {
     let mut table = [0; 256];
-    table = mark(table, b"-.!%*_+`'~", TOKEN | VALUE | DISPLAY_NAME);
+    table = mark(table, b"-.!%*_+`'~", TOKEN | VALUE | DISPLAY_NAME | WORDS);
+    table = mark(table, b" ", WORDS);
     table = mark(table, b"-._", HOST);
     // A number sign is to be escaped, but phones dial feature codes such as `*21#` without.
     table = mark(table, b"-_.!~*'()&=+$,;?/#", USER);
@@ -49,7 +55,7 @@ const CLASSES: [Classes; 256] = {
     while octet < 256 {
         if (octet as u8).is_ascii_alphanumeric() {
             table[octet] |= TOKEN | HOST | USER | PASSWORD | PARAMETER | HEADER | URI;
-            table[octet] |= VALUE | DISPLAY_NAME;
+            table[octet] |= VALUE | DISPLAY_NAME | WORDS;
         }
         if (octet as u8).is_ascii() && table[octet] & VALUE != 0 {
             table[octet] |= ASCII_VALUE;
@@ -88,24 +94,54 @@ pub(crate) fn all(octets: &[u8], class: Classes) -> bool {
     octets.iter().fold(class, common) != 0
 }
 
-/// Where the octets of a class that begin at a place end.
+/// Where the octets of a class that begin at a place end. Letters, digits, hyphens and dots are in every class that is
+/// asked for here.
 #[inline]
 pub(crate) fn run_end(text: &[u8], start: usize, class: Classes) -> usize {
+    debug_assert!(COMMON & class != 0);
     let mut at = start;
-    // Four at a time: most runs are longer.
-    while let Some(&[one, two, three, four]) = text.get(at..).and_then(<[u8]>::first_chunk) {
-        let of = |octet: u8| CLASSES[usize::from(octet)];
-        if of(one) & of(two) & of(three) & of(four) & class == 0 {
-            break;
+    loop {
+        let left = text.len().saturating_sub(at);
+        let (mut others, length) = match (text.get(at..), text.last_chunk()) {
+            (Some(rest), _) if let Some(block) = rest.first_chunk() => {
+                (blocks::uncommon(block), blocks::LENGTH)
+            }
+            // The last block overlaps what has been looked at.
+            (Some(_), Some(last)) => (blocks::uncommon(last) >> (blocks::LENGTH - left), left),
+            _ => return short_run_end(text, at, class),
+        };
+        while others != 0 {
+            let place = at + others.trailing_zeros() as usize;
+            if text.get(place).is_none_or(|octet| !is(*octet, class)) {
+                return place;
+            }
+            others &= others - 1;
         }
-        at += 4;
+        at += length;
+        if length < blocks::LENGTH {
+            return at;
+        }
     }
-    while let Some(&octet) = text.get(at)
-        && is(octet, class)
-    {
-        at += 1;
+}
+
+/// The classes to which letters, digits, hyphens and dots all belong.
+const COMMON: Classes = {
+    let mut common = CLASSES[b'-' as usize] & CLASSES[b'.' as usize];
+    let mut octet = 0;
+    while octet < 256 {
+        if (octet as u8).is_ascii_alphanumeric() {
+            common &= CLASSES[octet];
+        }
+        octet += 1;
     }
-    at.min(text.len())
+    common
+};
+
+/// [`run_end`] in a text of a few octets.
+fn short_run_end(text: &[u8], start: usize, class: Classes) -> usize {
+    let rest = text.get(start..).unwrap_or_default();
+    let length = rest.iter().position(|octet| !is(*octet, class));
+    (start + length.unwrap_or(rest.len())).min(text.len())
 }
 
 /// Whether a text is a token: not empty, all octets of that class.
@@ -186,18 +222,35 @@ pub(crate) fn trim_text(text: &str) -> &str {
 /// is called, and done before the `memchr` crate has chosen its way.
 #[inline(always)]
 pub(crate) fn find(octet: u8, text: &[u8]) -> Option<usize> {
+    find_marked(text, |block| blocks::equal(block, octet)).unwrap_or_else(|at| {
+        let found = text[at..].iter().position(|found| *found == octet)?;
+        Some(at + found)
+    })
+}
+
+/// Where the first octet stands that is marked in blocks. An error: too short for a block, and how much of it has been
+/// looked at.
+#[inline(always)]
+fn find_marked(text: &[u8], marks: impl Fn(&blocks::Block) -> u32) -> Result<Option<usize>, usize> {
+    let (blocks, rest) = text.as_chunks();
     let mut at = 0;
-    // The compiler makes one comparison of sixteen octets of this.
-    for block in text.as_chunks::<16>().0 {
-        if block
-            .iter()
-            .fold(false, |any, &found| any | (found == octet))
-        {
-            break;
+    for block in blocks {
+        match marks(block) {
+            0 => at += blocks::LENGTH,
+            marks => return Ok(Some(at + marks.trailing_zeros() as usize)),
         }
-        at += block.len();
     }
-    find_near(octet, &text[at..]).map(|found| at + found)
+    // The last block overlaps those before, in which there is nothing.
+    match text.last_chunk() {
+        _ if rest.is_empty() => Ok(None),
+        Some(last) => match marks(last) {
+            0 => Ok(None),
+            marks => Ok(Some(
+                text.len() - blocks::LENGTH + marks.trailing_zeros() as usize,
+            )),
+        },
+        None => Err(at),
+    }
 }
 
 /// As [`find`], where the octet is likely to be among the first sixteen.
@@ -239,29 +292,10 @@ pub(crate) fn find_any<const N: usize>(octets: [u8; N], text: &[u8]) -> Option<u
 #[inline(always)]
 pub(crate) fn find_control(text: &[u8]) -> Option<usize> {
     const BELOW: u8 = b'\r' + 1;
-    let mut at = 0;
-    for block in text.as_chunks::<16>().0 {
-        if block
-            .iter()
-            .fold(false, |any, &octet| any | (octet < BELOW))
-        {
-            break;
-        }
-        at += block.len();
-    }
-    let (words, rest) = text[at..].as_chunks::<8>();
-    for word in words {
-        let word = u64::from_le_bytes(*word);
-        // Subtracting borrows from the highest bit of an octet below; above the lowest such octet
-        // there may be marks that are wrong.
-        let hits = word.wrapping_sub(repeated(BELOW)) & !word & repeated(0x80);
-        if hits != 0 {
-            return Some(at + hits.trailing_zeros() as usize / 8);
-        }
-        at += size_of_val(&word);
-    }
-    let found = rest.iter().position(|&octet| octet < BELOW)?;
-    Some(at + found)
+    find_marked(text, |block| blocks::below(block, BELOW)).unwrap_or_else(|at| {
+        let found = text[at..].iter().position(|&octet| octet < BELOW)?;
+        Some(at + found)
+    })
 }
 
 /// Marks the octets that are zero by their highest bits. Above the lowest such octet there may be
@@ -349,6 +383,43 @@ mod tests {
             }
         }
         assert_eq!(find(0, &[1, 0x80, 0xff, 0x81, 0, 1, 0, 2, 3]), Some(4));
+    }
+
+    /// Wherever it begins, in a text of any length, and whatever ends it.
+    #[test]
+    fn runs_end_at_the_first_octet_of_another_class() {
+        for class in [TOKEN, HOST, USER, PARAMETER, VALUE, CALL_ID, ASCII_VALUE] {
+            assert_ne!(COMMON & class, 0);
+            for length in 0..40 {
+                for at in 0..=length {
+                    let mut text = b"a.%~-Z/0_:;b@=\xff9\r".repeat(3);
+                    text.truncate(length);
+                    if let Some(octet) = text.get_mut(at) {
+                        *octet = b' ';
+                    }
+                    for start in 0..=length + 1 {
+                        let run = text.get(start..).unwrap_or_default();
+                        let run_length = run.iter().take_while(|octet| is(**octet, class)).count();
+                        let end = (start + run_length).min(length);
+                        assert_eq!(run_end(&text, start, class), end, "{length} {at} {start}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn line_ends_are_found_wherever_they_stand() {
+        for length in 0..70 {
+            let mut text = vec![b'a'; length];
+            assert_eq!(find_control(&text), None);
+            for at in 0..length {
+                text[at..].fill(b'\n');
+                text[at] = b'\r';
+                assert_eq!(find_control(&text), Some(at), "{length}");
+                text.fill(0x8e);
+            }
+        }
     }
 
     #[test]

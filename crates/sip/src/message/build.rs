@@ -78,6 +78,7 @@ impl Message {
             written: Vec::with_capacity(512),
             edited: true,
             flaws: Flaws::default(),
+            is_proved: false,
             top_via: OnceLock::new(),
         }))
     }

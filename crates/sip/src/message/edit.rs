@@ -176,20 +176,12 @@ impl Message {
             None => (&b";"[..], list.value.end..list.value.end),
         };
         let before = Span {
-            start: field.value_start,
-            ..field.line
-        };
-        let before = Span {
             end: field.value_start + place.start as u32,
-            ..before
+            ..field.value()
         };
         let behind = Span {
             start: field.value_start + place.end as u32,
-            ..field.line
-        };
-        let behind = Span {
-            end: field.value_end,
-            ..behind
+            ..field.value()
         };
         let equals = if value.is_some() { &b"="[..] } else { b"" };
         self.rewrite_field(
@@ -231,7 +223,7 @@ impl Message {
             }
         }
         self.replace(Name::ContentLength, Decimal::of(body.len()).digits());
-        self.0.new_body = Some(body);
+        self.0.new_body = Some(Box::new(body));
     }
 
     /// [`set_body`](Message::set_body), to be chained.
@@ -286,16 +278,18 @@ impl Message {
 
     /// Writes a field of another message.
     pub(super) fn write_copy(&mut self, other: &Message, field: &Field) -> Field {
-        let line = other.text(field.line);
-        let is_ours = field.line.source == Source::Written;
+        let line = other.text(field.line());
+        let is_ours = field.source == Source::Written;
         // Without line ends but those that end or fold it.
         if (is_ours || !other.0.flaws.line_ends) && line.ends_with(b"\r\n") {
             let start = self.0.written.len();
             self.0.written.extend_from_slice(line);
             self.0.edited = true;
-            let moved = |place: u32| place - field.line.start + start as u32;
+            let moved = |place: u32| place - field.start + start as u32;
             return Field {
-                line: self.written_since(start),
+                start: start as u32,
+                end: moved(field.end),
+                source: Source::Written,
                 value_start: moved(field.value_start),
                 value_end: moved(field.value_end),
                 ..*field
@@ -309,8 +303,11 @@ impl Message {
     fn rewrite_field(&mut self, at: usize, value: &[Piece<'_>]) {
         let field = self.0.fields[at];
         self.forget(field.name);
-        let end = field.line.start + u32::from(field.name_length);
-        let spelling = Piece::Old(Span { end, ..field.line });
+        let end = field.start + u32::from(field.name_length);
+        let spelling = Piece::Old(Span {
+            end,
+            ..field.line()
+        });
         let written = self.write_field(field.name, spelling, value);
         self.0.fields.set(at, written);
     }
@@ -322,28 +319,25 @@ impl Message {
     /// grow with the square of their number.
     fn cut_value(&mut self, at: usize, start: u32) {
         let field = self.0.fields[at];
-        match field.line.source {
+        match field.source {
             Source::Received => {
                 let rest = Span {
                     start,
-                    end: field.value_end,
-                    ..field.line
+                    ..field.value()
                 };
                 self.rewrite_field(at, &[Piece::Old(rest)]);
             }
             Source::Written => {
                 let cut = start - field.value_start;
-                let line_start = field.line.start + cut;
+                let line_start = field.start + cut;
                 self.0.written.copy_within(
-                    field.line.start as usize..field.value_start as usize,
+                    field.start as usize..field.value_start as usize,
                     line_start as usize,
                 );
                 let cut = Field {
-                    line: Span {
-                        start: line_start,
-                        ..field.line
-                    },
+                    start: line_start,
                     value_start: start,
+                    head: 0,
                     ..field
                 };
                 self.0.fields.set(at, cut);
@@ -367,11 +361,14 @@ impl Message {
         self.0.written.extend_from_slice(b"\r\n");
         self.0.edited = true;
         Field {
-            line: self.written_since(start),
+            start: start as u32,
+            end: self.0.written.len() as u32,
             value_start: value_start as u32,
             value_end: value_end as u32,
             name_length,
+            head: 0,
             name,
+            source: Source::Written,
         }
     }
 

@@ -248,26 +248,32 @@ fn whole_line(octets: &[u8], at: usize) -> Option<LineEnd> {
 fn plain_top_via(value: &[u8]) -> Option<(Via<'_>, Range<usize>)> {
     let plain = PlainVia::read(value)?;
     let text = |range: &Range<usize>| value.get(range.clone());
-    let host = match plain.host.1 {
+    let host = match plain.ip() {
         Some(address) => Host::Address(address),
-        None => Host::Name(std::str::from_utf8(text(&plain.host.0)?).ok()?),
+        None => Host::Name(std::str::from_utf8(text(&plain.host())?).ok()?),
     };
-    let parameters = text(&plain.parameters)?;
+    let parameters = text(&plain.parameters())?;
     let known = KnownParameters {
-        branch: plain.branch.as_ref().and_then(text),
+        branch: plain.branch().as_ref().and_then(text),
         has_rport: plain.has_rport,
         has_received: false,
         has_maddr: false,
     };
     let is_usual = !plain.has_received && !plain.has_maddr;
-    let via = Via::of_parts(text(&plain.transport)?, host, plain.port, parameters, known);
+    let via = Via::of_parts(
+        text(&plain.transport())?,
+        host,
+        plain.port,
+        parameters,
+        known,
+    );
     // A port that is there already is somebody else's.
     let has_port = plain.has_rport && via.parameter("rport").is_some_and(|port| !port.is_empty());
     let names_transaction = via
         .branch()
         .and_then(|branch| branch.strip_prefix(MAGIC_COOKIE))
         .is_some_and(|rest| !rest.is_empty());
-    (is_usual && !has_port && names_transaction).then_some((via, plain.parameters))
+    (is_usual && !has_port && names_transaction).then_some((via, plain.parameters()))
 }
 
 #[cfg(test)]

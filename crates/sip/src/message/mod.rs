@@ -10,6 +10,7 @@ mod plain_via;
 mod register;
 mod scan;
 mod top_via;
+mod usual;
 mod validate;
 mod values;
 mod write;
@@ -52,14 +53,16 @@ struct Contents {
     received: Bytes,
     /// Where the body begins in `received`.
     body_start: u32,
-    /// The body that took the place of the one that came.
-    new_body: Option<Bytes>,
+    /// The body that took the place of the one that came. Few messages have one.
+    new_body: Option<Box<Bytes>>,
     /// Lines that edits have written, one behind the other.
     written: Vec<u8>,
     /// Whether anything differs from `received`.
     edited: bool,
     /// What the reader let pass.
     flaws: Flaws,
+    /// Whether the reader has seen that what came keeps the rules of [`validate`](Message::validate).
+    is_proved: bool,
     /// The topmost Via, once somebody has asked for it.
     top_via: OnceLock<Option<TopVia>>,
 }
@@ -79,6 +82,7 @@ impl Clone for Message {
             written,
             edited: self.0.edited,
             flaws: self.0.flaws,
+            is_proved: self.0.is_proved,
             top_via: self.0.top_via.clone(),
         }))
     }
@@ -91,7 +95,7 @@ const ADDED_FIELDS: usize = 4;
 const WRITTEN_BYTES: usize = 384;
 
 /// What the start line says.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 enum Start {
     Request { method: Method, uri: Span },
     Response { status: u16, reason: Span },
@@ -115,19 +119,32 @@ struct Span {
 /// A header field: where its line is, folds and line end included, and its parts in it.
 #[derive(Clone, Copy, Debug)]
 struct Field {
-    line: Span,
+    start: u32,
+    end: u32,
     value_start: u32,
     value_end: u32,
     name_length: u16,
+    /// How long its value is without parameters, where the reader has seen that it is one value, which keeps the rules:
+    /// Via, or an address with its URI in angle brackets. 0 where nobody has looked.
+    head: u16,
     name: NameCode,
+    source: Source,
 }
 
 impl Field {
+    fn line(&self) -> Span {
+        Span {
+            start: self.start,
+            end: self.end,
+            source: self.source,
+        }
+    }
+
     fn value(&self) -> Span {
         Span {
             start: self.value_start,
             end: self.value_end,
-            ..self.line
+            source: self.source,
         }
     }
 }
@@ -205,7 +222,7 @@ impl Message {
     /// The body as shared octets.
     pub fn body_bytes(&self) -> Bytes {
         match &self.0.new_body {
-            Some(body) => body.clone(),
+            Some(body) => Bytes::clone(body),
             None => self.0.received.slice(self.0.body_start as usize..),
         }
     }
@@ -228,21 +245,22 @@ impl Message {
 
     /// The tag in From; `None` where there is none, or From is missing or malformed.
     pub fn from_tag(&self) -> Option<&str> {
-        tag_in(self.header_bytes(Name::From)?)
+        std::str::from_utf8(self.tag(Name::From)?).ok()
     }
 
     /// [`from_tag`](Message::from_tag) in octets.
     pub fn from_tag_bytes(&self) -> Option<&[u8]> {
-        let value = self.header_bytes(Name::From)?;
-        match plain_tag(value) {
-            Some(tag) => tag,
-            None => tag_in(value).map(str::as_bytes),
-        }
+        self.tag(Name::From)
     }
 
     /// The tag in To; `None` where there is none, or To is missing or malformed.
     pub fn to_tag(&self) -> Option<&str> {
-        tag_in(self.header_bytes(Name::To)?)
+        std::str::from_utf8(self.tag(Name::To)?).ok()
+    }
+
+    /// [`to_tag`](Message::to_tag) in octets.
+    pub fn to_tag_bytes(&self) -> Option<&[u8]> {
+        self.tag(Name::To)
     }
 
     /// From; `None` where it is missing or malformed.
@@ -358,6 +376,21 @@ impl Message {
         })
     }
 
+    /// The tag of an address, which is text.
+    fn tag(&self, name: Name<'_>) -> Option<&[u8]> {
+        let field = &self.0.fields[self.position(name)?];
+        let value = self.value_of(field);
+        match value.get(usize::from(field.head)..) {
+            Some(b"") if field.head > 0 => None,
+            Some([b';', b't', b'a', b'g', b'=', tag @ ..])
+                if field.head > 0 && syntax::find(b';', tag).is_none() =>
+            {
+                Some(tag)
+            }
+            _ => tag_in(value).map(str::as_bytes),
+        }
+    }
+
     /// The index of the first field of a name.
     #[inline(always)]
     fn position(&self, name: Name<'_>) -> Option<usize> {
@@ -395,24 +428,24 @@ impl Message {
 
     /// A field's name as written.
     fn name_of(&self, field: &Field) -> &[u8] {
-        &self.text(field.line)[..usize::from(field.name_length)]
+        &self.text(field.line())[..usize::from(field.name_length)]
     }
 
     /// A field's value without the white space around it.
     fn value_of(&self, field: &Field) -> &[u8] {
-        self.text(Span {
-            start: field.value_start,
-            end: field.value_end,
-            ..field.line
-        })
+        self.text(field.value())
     }
 
     fn text(&self, span: Span) -> &[u8] {
-        let buffer: &[u8] = match span.source {
+        &self.buffer(span.source)[span.start as usize..span.end as usize]
+    }
+
+    #[inline]
+    fn buffer(&self, source: Source) -> &[u8] {
+        match source {
             Source::Received => &self.0.received,
             Source::Written => &self.0.written,
-        };
-        &buffer[span.start as usize..span.end as usize]
+        }
     }
 }
 

@@ -86,7 +86,7 @@ impl Message {
             if at == max_forwards {
                 copy.insert_number(self.name_of(field), onward.max_forwards.into());
             } else {
-                copy.go_on(field.line);
+                copy.go_on(field.line());
             }
         }
         if max_breadth == fields.len() {

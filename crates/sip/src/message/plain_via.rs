@@ -1,82 +1,126 @@
 //! Via values as nearly all are written, read in one pass.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;
 
 use crate::syntax::{ASCII_VALUE, TOKEN, run_end};
 use crate::uri::PlainHost;
 
-/// The first value of a list, where it has the usual form: `SIP/2.0/transport host:port;parameters`
-/// with one space, and with nothing in quotation marks, brackets or octets beyond ASCII. Such a one is
-/// well-formed. All places are counted from the list's beginning.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A Via value that has the usual form: `SIP/2.0/transport host:port;parameters` with one space, and with nothing in
+/// quotation marks, brackets or octets beyond ASCII. Such a one is well-formed. All places are counted from its
+/// beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PlainVia {
-    pub(super) transport: Range<usize>,
-    /// Where the host stands, and the address that it is, if it is one.
-    pub(super) host: (Range<usize>, Option<IpAddr>),
+    transport_end: u16,
+    host_end: u16,
+    /// The address that the host is, if it is one.
+    pub(super) address: Option<Ipv4Addr>,
     pub(super) port: Option<u16>,
-    /// From the first semicolon on.
-    pub(super) parameters: Range<usize>,
-    pub(super) branch: Option<Range<usize>>,
+    parameters_start: u16,
+    end: u16,
+    /// Where the branch stands; nowhere at 0.
+    branch_start: u16,
+    branch_end: u16,
     pub(super) has_rport: bool,
     pub(super) has_received: bool,
     pub(super) has_maddr: bool,
 }
 
+const PROTOCOL: &[u8; 8] = b"SIP/2.0/";
+
 impl PlainVia {
     /// Reads the first value of a list. `None` where that takes more than a glance.
     pub(super) fn read(list: &[u8]) -> Option<PlainVia> {
-        const PROTOCOL: &[u8] = b"SIP/2.0/";
-        if !list.starts_with(PROTOCOL) {
+        let via = PlainVia::read_at(list, 0)?;
+        matches!(list.get(via.end()), None | Some(b',')).then_some(via)
+    }
+
+    /// Reads what begins at a place, as far as it may be a value. `None` where that takes more than a glance.
+    pub(super) fn read_at(text: &[u8], start: usize) -> Option<PlainVia> {
+        if text.get(start..)?.first_chunk() != Some(PROTOCOL) {
             return None;
         }
-        let transport = PROTOCOL.len()..run_end(list, PROTOCOL.len(), TOKEN);
-        if transport.is_empty() || list.get(transport.end) != Some(&b' ') {
+        let transport_start = start + PROTOCOL.len();
+        let transport_end = run_end(text, transport_start, TOKEN);
+        if transport_end == transport_start || text.get(transport_end) != Some(&b' ') {
             return None;
         }
-        let host = PlainHost::read(list, transport.end + 1)?;
-        let mut at = host.port_end;
+        let host = PlainHost::read(text, transport_end + 1)?;
         let mut via = PlainVia {
-            transport,
-            host: (host.start..host.end, host.address.map(IpAddr::from)),
+            transport_end: (transport_end - start) as u16,
+            host_end: (host.end - start) as u16,
+            address: host.address,
             port: host.port,
-            parameters: at..at,
-            branch: None,
+            parameters_start: (host.port_end - start) as u16,
+            end: 0,
+            branch_start: 0,
+            branch_end: 0,
             has_rport: false,
             has_received: false,
             has_maddr: false,
         };
-        while list.get(at) == Some(&b';') {
-            at = via.read_parameter(list, at + 1)?;
+        let mut at = host.port_end;
+        while text.get(at) == Some(&b';') {
+            at = via.read_parameter(text, start, at + 1)?;
         }
-        via.parameters.end = at;
-        matches!(list.get(at), None | Some(b',')).then_some(via)
+        // What is longer is left to others, and so is all that has been cut off here.
+        via.end = u16::try_from(at - start).ok()?;
+        Some(via)
     }
 
     /// Whether a list has one value, which has the usual form.
     pub(super) fn is_all_of(list: &[u8]) -> bool {
-        PlainVia::read(list).is_some_and(|via| via.parameters.end == list.len())
+        PlainVia::read(list).is_some_and(|via| via.end() == list.len())
     }
 
-    /// Reads the parameter that begins at a place. Returns its end.
+    pub(super) fn transport(&self) -> Range<usize> {
+        PROTOCOL.len()..usize::from(self.transport_end)
+    }
+
+    pub(super) fn host(&self) -> Range<usize> {
+        usize::from(self.transport_end) + 1..usize::from(self.host_end)
+    }
+
+    pub(super) fn ip(&self) -> Option<IpAddr> {
+        self.address.map(IpAddr::from)
+    }
+
+    /// From the first semicolon on.
+    pub(super) fn parameters(&self) -> Range<usize> {
+        usize::from(self.parameters_start)..usize::from(self.end)
+    }
+
+    pub(super) fn branch(&self) -> Option<Range<usize>> {
+        let branch = usize::from(self.branch_start)..usize::from(self.branch_end);
+        (branch.start > 0).then_some(branch)
+    }
+
+    /// Behind all of it.
+    pub(super) fn end(&self) -> usize {
+        self.end.into()
+    }
+
+    /// Reads the parameter that begins at a place of a text. Returns its end.
     #[inline]
-    fn read_parameter(&mut self, list: &[u8], start: usize) -> Option<usize> {
-        let name_end = run_end(list, start, TOKEN);
+    fn read_parameter(&mut self, text: &[u8], start: usize, name_start: usize) -> Option<usize> {
+        let name_end = run_end(text, name_start, TOKEN);
         let mut value = name_end..name_end;
-        if list.get(name_end) == Some(&b'=') {
+        if text.get(name_end) == Some(&b'=') {
             // Those beyond ASCII may not be UTF-8.
-            value = name_end + 1..run_end(list, name_end + 1, ASCII_VALUE);
+            value = name_end + 1..run_end(text, name_end + 1, ASCII_VALUE);
             if value.is_empty() {
                 return None;
             }
         }
         let end = value.end;
-        let name = &list[start..name_end];
+        let name = text.get(name_start..name_end)?;
         let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
         match name.len() {
             0 => return None,
-            6 if name == b"branch" || is(b"branch") => {
-                self.branch.get_or_insert(value);
+            // The first one counts.
+            6 if self.branch_start == 0 && (name == b"branch" || is(b"branch")) => {
+                self.branch_start = (value.start - start) as u16;
+                self.branch_end = (value.end - start) as u16;
             }
             5 if is(b"rport") => self.has_rport = true,
             5 if is(b"maddr") => self.has_maddr = true,
@@ -101,18 +145,21 @@ mod tests {
             return false;
         };
         let first = first_value(list).expect("a value");
-        assert_eq!(first.value, 0..plain.parameters.end);
+        assert_eq!(first.value, 0..plain.end());
+        // It is the same wherever it stands.
+        let moved = [b"Via: ", list, b"\r\nVia: "].concat();
+        assert_eq!(PlainVia::read_at(&moved, 5), Some(plain));
         let via = Via::parse(&list[first.value]).expect("a Via");
         let text = |range: &Range<usize>| std::str::from_utf8(&list[range.clone()]).expect("text");
         assert!(via.parameters().are_well_formed());
-        assert_eq!(via.transport_name(), text(&plain.transport));
-        let host = match plain.host.1 {
+        assert_eq!(via.transport_name(), text(&plain.transport()));
+        let host = match plain.ip() {
             Some(address) => Host::Address(address),
-            None => Host::Name(text(&plain.host.0)),
+            None => Host::Name(text(&plain.host())),
         };
         assert_eq!((via.host(), via.port()), (host, plain.port));
-        assert_eq!(via.parameters().text(), &list[plain.parameters.clone()]);
-        assert_eq!(via.branch(), plain.branch.as_ref().map(text));
+        assert_eq!(via.parameters().text(), &list[plain.parameters()]);
+        assert_eq!(via.branch(), plain.branch().as_ref().map(text));
         assert_eq!(via.has_rport(), plain.has_rport);
         assert_eq!(via.has_received(), plain.has_received);
         assert_eq!(

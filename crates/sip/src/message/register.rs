@@ -13,9 +13,9 @@ use crate::transaction::{MAGIC_COOKIE, note_source};
 use crate::via::KnownParameters;
 use crate::{Flow, Host, Message, Name, Via};
 
-use super::index::usual_name;
 use super::plain_via::PlainVia;
 use super::split_cseq;
+use super::usual::usual_name;
 
 /// A REGISTER with one plain contact, as most are, and what a registrar has to know of it.
 ///
@@ -458,16 +458,16 @@ impl PlacedVia {
     /// Reads the value of a field that has one value, which says nothing of where it came from, and names a transaction.
     fn read(line: Line, value: &[u8]) -> Option<PlacedVia> {
         let plain = PlainVia::read(value)?;
-        let within = |range: &Range<usize>| {
+        let within = |range: Range<usize>| {
             let start = usize::from(line.value.start);
             place(start + range.start..start + range.end)
         };
-        let branch = plain.branch?;
+        let branch = plain.branch()?;
         let names_transaction = value
             .get(branch.clone())
             .and_then(|branch| branch.strip_prefix(MAGIC_COOKIE.as_bytes()))
             .is_some_and(|rest| !rest.is_empty());
-        let parameters = value.get(plain.parameters.clone())?;
+        let parameters = value.get(plain.parameters())?;
         let has_port = || {
             let mut parameters = parameters.split(|octet| *octet == b';');
             parameters.any(|parameter| {
@@ -476,18 +476,18 @@ impl PlacedVia {
             })
         };
         let is_usual = names_transaction
-            && plain.parameters.end == value.len()
+            && plain.end() == value.len()
             && !plain.has_received
             && !plain.has_maddr
             && !(plain.has_rport && has_port());
         is_usual.then(|| PlacedVia {
             line,
-            transport: within(&plain.transport),
-            host: within(&plain.host.0),
-            address: plain.host.1,
+            transport: within(plain.transport()),
+            host: within(plain.host()),
+            address: plain.ip(),
             port: plain.port,
-            parameters: within(&plain.parameters),
-            branch: within(&branch),
+            parameters: within(plain.parameters()),
+            branch: within(branch),
             has_rport: plain.has_rport,
         })
     }

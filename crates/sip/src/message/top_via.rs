@@ -8,11 +8,24 @@ use crate::{Host, Message, Name, Via};
 
 use super::plain_via::PlainVia;
 use super::values::first_value;
-use super::{Field, Span};
+use super::{Field, Source, Span};
 
 /// Where the parts of the topmost Via value are. It holds until a Via field is edited.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct TopVia {
+#[derive(Clone, Debug)]
+pub(super) enum TopVia {
+    /// One that has the usual form.
+    Plain {
+        /// Where it begins in its buffer.
+        start: u32,
+        source: Source,
+        via: PlainVia,
+    },
+    Parsed(Box<ParsedVia>),
+}
+
+/// One that has any form.
+#[derive(Clone, Debug)]
+pub(super) struct ParsedVia {
     transport: Span,
     host: SavedHost,
     port: Option<u16>,
@@ -21,8 +34,6 @@ pub(super) struct TopVia {
     has_rport: bool,
     has_received: bool,
     has_maddr: bool,
-    /// How long it is where it has the usual form, which is well-formed; 0 where nobody has looked.
-    well_formed_length: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -36,27 +47,12 @@ impl TopVia {
     pub(super) fn find(message: &Message) -> Option<TopVia> {
         let field = &message.0.fields[message.0.fields.position(Name::Via.code())?];
         match PlainVia::read(message.value_of(field)) {
-            Some(plain) => Some(TopVia::of_plain(field, plain)),
+            Some(via) => Some(TopVia::Plain {
+                start: field.value_start,
+                source: field.source,
+                via,
+            }),
             None => TopVia::parse(message),
-        }
-    }
-
-    /// One that has the usual form.
-    fn of_plain(field: &Field, plain: PlainVia) -> TopVia {
-        let span = |part| within(field, part);
-        TopVia {
-            transport: span(plain.transport),
-            host: match plain.host {
-                (_, Some(address)) => SavedHost::Address(address),
-                (name, None) => SavedHost::Name(span(name)),
-            },
-            port: plain.port,
-            well_formed_length: plain.parameters.end as u32,
-            parameters: span(plain.parameters),
-            branch: plain.branch.map(span),
-            has_rport: plain.has_rport,
-            has_received: plain.has_received,
-            has_maddr: plain.has_maddr,
         }
     }
 
@@ -70,7 +66,7 @@ impl TopVia {
         let span = |part: &[u8]| Some(within(field, place(whole, part)?));
         let via = Via::parse(whole.get(first.value)?).ok()?;
         let known = via.look_up();
-        Some(TopVia {
+        Some(TopVia::Parsed(Box::new(ParsedVia {
             transport: span(via.transport_name().as_bytes())?,
             host: match via.host() {
                 Host::Name(name) => SavedHost::Name(span(name.as_bytes())?),
@@ -82,27 +78,50 @@ impl TopVia {
             has_rport: known.has_rport,
             has_received: known.has_received,
             has_maddr: known.has_maddr,
-            well_formed_length: 0,
-        })
+        })))
     }
 
     /// How long it is at the beginning of its field, where that has shown at a glance that it is
     /// well-formed.
     pub(super) fn well_formed_length(&self) -> Option<usize> {
-        (self.well_formed_length > 0).then_some(self.well_formed_length as usize)
+        match self {
+            TopVia::Plain { via, .. } => Some(via.end()),
+            TopVia::Parsed(_) => None,
+        }
     }
 
     /// Whether its branch is this one.
     pub(super) fn has_branch(&self, message: &Message, branch: &[u8]) -> bool {
-        let has_length = |span: &Span| (span.end - span.start) as usize == branch.len();
-        self.branch
-            .filter(has_length)
-            .is_some_and(|span| message.text(span) == branch)
+        self.via(message)
+            .is_some_and(|via| via.branch_bytes() == Some(branch))
     }
 
     /// The Via, whose texts are in the message.
     #[inline]
     pub(super) fn via<'a>(&self, message: &'a Message) -> Option<Via<'a>> {
+        let (start, source, via) = match self {
+            TopVia::Plain { start, source, via } => (*start as usize, *source, via),
+            TopVia::Parsed(parsed) => return parsed.via(message),
+        };
+        let value = message.buffer(source).get(start..start + via.end())?;
+        let host = match via.ip() {
+            None => Host::Name(std::str::from_utf8(value.get(via.host())?).ok()?),
+            Some(address) => Host::Address(address),
+        };
+        let known = KnownParameters {
+            branch: via.branch().and_then(|branch| value.get(branch)),
+            has_rport: via.has_rport,
+            has_received: via.has_received,
+            has_maddr: via.has_maddr,
+        };
+        let (transport, parameters) = (value.get(via.transport())?, value.get(via.parameters())?);
+        Some(Via::of_parts(transport, host, via.port, parameters, known))
+    }
+}
+
+impl ParsedVia {
+    #[cold]
+    fn via<'a>(&self, message: &'a Message) -> Option<Via<'a>> {
         let host = match self.host {
             SavedHost::Name(name) => Host::Name(std::str::from_utf8(message.text(name)).ok()?),
             SavedHost::Address(address) => Host::Address(address),
@@ -135,7 +154,7 @@ fn within(field: &Field, part: Range<usize>) -> Span {
     Span {
         start: field.value_start + part.start as u32,
         end: field.value_start + part.end as u32,
-        ..field.line
+        source: field.source,
     }
 }
 

@@ -34,7 +34,7 @@ const fn bad_request(reason: &'static str) -> Violation {
 const MALFORMED_VIA: Violation = bad_request("Malformed Via");
 
 /// The prefix that makes a branch a transaction's name (RFC 3261 section 8.1.1.7).
-const MAGIC_COOKIE: &[u8] = b"z9hG4bK";
+pub(super) const MAGIC_COOKIE: &[u8] = b"z9hG4bK";
 
 /// The fields that every request and response has once (RFC 3261 section 8.1.1), with what to say of
 /// one that has not. Max-Forwards is missing where a client of RFC 2543 sends (section 16.3).
@@ -62,6 +62,15 @@ impl Message {
     /// Checks the rules that a message has to keep before it is processed. What is somebody's
     /// decision is not looked at: schemes, extensions, media types, the time of day.
     pub fn validate(&self) -> Result<(), Violation> {
+        // That has been seen while it was read.
+        if self.0.is_proved && !self.0.edited {
+            return Ok(());
+        }
+        self.check_rules()
+    }
+
+    /// [`validate`](Message::validate) for a message of which nothing is known.
+    pub(super) fn check_rules(&self) -> Result<(), Violation> {
         self.validate_start_line()?;
         if self.0.flaws.unterminated {
             return Err(bad_request("Header Section Not Ended"));
@@ -285,21 +294,25 @@ const fn bit_of(name: Name<'static>) -> u64 {
     NameCode::of_known(name).bit()
 }
 
+/// The names of the fields that are there once or more.
+pub(super) const IS_THERE: u64 = bits_of(&MANDATORY);
+
+/// The names of the fields that are not there twice.
+pub(super) const IS_ONCE: u64 = bits_of(&SINGLE);
+
 /// The names of the fields that are looked at.
-const ACTED_UPON: u64 = {
-    let mut bits = bit_of(Name::Contact) | bit_of(Name::Route) | bit_of(Name::RecordRoute);
+pub(super) const ACTED_UPON: u64 =
+    IS_THERE | IS_ONCE | bit_of(Name::Contact) | bit_of(Name::Route) | bit_of(Name::RecordRoute);
+
+const fn bits_of(names: &[(Name<'static>, &str)]) -> u64 {
+    let mut bits = 0;
     let mut at = 0;
-    while at < SINGLE.len() {
-        bits |= bit_of(SINGLE[at].0);
-        at += 1;
-    }
-    at = 0;
-    while at < MANDATORY.len() {
-        bits |= bit_of(MANDATORY[at].0);
+    while at < names.len() {
+        bits |= bit_of(names[at].0);
         at += 1;
     }
     bits
-};
+}
 
 /// The first name of a list that is among these.
 fn first_of(

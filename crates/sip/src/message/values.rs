@@ -35,7 +35,9 @@ impl<'a> Iterator for Values<'a> {
 
     fn next(&mut self) -> Option<&'a [u8]> {
         loop {
-            if let Some(first) = first_value(self.rest) {
+            if !self.rest.is_empty()
+                && let Some(first) = first_value(self.rest)
+            {
                 let value = &self.rest[first.value];
                 self.rest = &self.rest[first.rest_start..];
                 return Some(value);
@@ -45,7 +47,7 @@ impl<'a> Iterator for Values<'a> {
                 .fields
                 .find(|field| message.is_named(field, code, self.name))?;
             let value = message.value_of(field);
-            if self.name.is_list() {
+            if field.head == 0 && self.name.is_list() {
                 self.rest = value;
             } else {
                 return Some(value);

@@ -35,7 +35,7 @@ impl Message {
         if self.0.flaws.line_ends || self.0.flaws.unterminated {
             return Message::response_to(self, 100, "Trying").to_bytes();
         }
-        let vias = self.fields_named(Name::Via).map(|field| field.line);
+        let vias = self.fields_named(Name::Via).map(|field| field.line());
         let others = [
             Name::From,
             Name::To,
@@ -45,7 +45,7 @@ impl Message {
         ];
         let others = others.map(|name| {
             let at = self.position(name)?;
-            Some(self.0.fields[at].line)
+            Some(self.0.fields[at].line())
         });
         let lines = vias.chain(others.into_iter().flatten());
         let length = |line: Span| (line.end - line.start) as usize;
@@ -83,7 +83,7 @@ impl Message {
         octets.extend_from_slice(reason.as_bytes());
         octets.extend_from_slice(b"\r\n");
         for field in self.fields_named(Name::Via) {
-            octets.extend_from_slice(self.text(field.line));
+            octets.extend_from_slice(self.text(field.line()));
         }
         for name in [Name::From, Name::To, Name::CallId, Name::CSeq] {
             let Some(at) = self.position(name) else {
@@ -91,7 +91,7 @@ impl Message {
             };
             let field = &self.0.fields[at];
             if name != Name::To || self.to_tag().is_some() {
-                octets.extend_from_slice(self.text(field.line));
+                octets.extend_from_slice(self.text(field.line()));
                 continue;
             }
             let value = self.value_of(field);
@@ -125,7 +125,7 @@ impl Message {
             return self.0.received.len();
         }
         let length = |line: Span| (line.end - line.start) as usize;
-        let fields = self.0.fields.iter().map(|field| length(field.line));
+        let fields = self.0.fields.iter().map(|field| length(field.line()));
         let header = length(self.0.start_line) + fields.sum::<usize>();
         let missing = match self.0.flaws.unterminated {
             true => self
@@ -139,7 +139,7 @@ impl Message {
 
     /// The start line and all fields, neighbours that lie side by side in one piece.
     fn runs(&self) -> impl Iterator<Item = Span> {
-        let mut lines = self.0.fields.iter().map(|field| field.line);
+        let mut lines = self.0.fields.iter().map(|field| field.line());
         let mut next = Some(self.0.start_line);
         std::iter::from_fn(move || {
             let mut run = next.take()?;

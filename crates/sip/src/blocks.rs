@@ -1,0 +1,68 @@
+//! Sixteen octets looked at together: what takes the most time of reading a message is going over its octets.
+
+use wide::u8x16;
+
+/// Sixteen octets.
+pub(crate) type Block = [u8; LENGTH];
+
+/// How many octets a [`Block`] has.
+pub(crate) const LENGTH: usize = 16;
+
+/// Marks octets below a bound: a bit each, that of the first octet the lowest. The bound is not zero.
+#[inline(always)]
+pub(crate) fn below(block: &Block, bound: u8) -> u32 {
+    within(u8x16::new(*block), 0, bound - 1).to_bitmask()
+}
+
+/// Marks octets of this value, as [`below`] does.
+#[inline(always)]
+pub(crate) fn equal(block: &Block, octet: u8) -> u32 {
+    u8x16::new(*block).simd_eq(u8x16::splat(octet)).to_bitmask()
+}
+
+/// Marks octets that are no letter of ASCII, no digit, no hyphen and no dot, as [`below`] does.
+#[inline(always)]
+pub(crate) fn uncommon(block: &Block) -> u32 {
+    let octets = u8x16::new(*block);
+    let lower_case = octets | u8x16::splat(0x20);
+    // In between is the slash.
+    let common =
+        within(lower_case, b'a', b'z') | within(octets, b'0', b'9') | within(octets, b'-', b'.');
+    common.to_bitmask() ^ ALL
+}
+
+/// All marks.
+const ALL: u32 = (1 << LENGTH) - 1;
+
+/// All bits of those octets that are within these two.
+#[inline(always)]
+fn within(octets: u8x16, first: u8, last: u8) -> u8x16 {
+    let moved = octets - u8x16::splat(first);
+    moved.simd_eq(moved.min(u8x16::splat(last - first)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// At every place, whatever the others are.
+    #[test]
+    fn each_octet_is_marked_for_itself() {
+        for octet in 0..=u8::MAX {
+            for at in 0..LENGTH {
+                let mut block: Block = *b"a-Z.0/9~\r\n@`{[:,";
+                block[at] = octet;
+                let marks = |is_marked: &dyn Fn(u8) -> bool| {
+                    let octets = block.iter().rev();
+                    octets.fold(0, |marks, octet| marks << 1 | u32::from(is_marked(*octet)))
+                };
+                let is_common = |octet: u8| octet.is_ascii_alphanumeric() || b"-.".contains(&octet);
+                assert_eq!(uncommon(&block), marks(&|octet| !is_common(octet)));
+                for other in [1, b'\r' + 1, 0x80, octet.max(1), u8::MAX] {
+                    assert_eq!(below(&block, other), marks(&|octet| octet < other));
+                    assert_eq!(equal(&block, other), marks(&|octet| octet == other));
+                }
+            }
+        }
+    }
+}
