@@ -119,6 +119,36 @@ impl Association {
         self.after_push(result)
     }
 
+    /// Sends several messages without waiting, in their order, as many as there is room for. Tells how many, and why the
+    /// next one was not sent, if there is one.
+    ///
+    /// They share packets (RFC 9260 section 6.10) and calls to the kernel, and leave before this returns where nobody
+    /// else is at work with the stack, as far as the peer's window and the network allow.
+    pub fn try_send_all(
+        &self,
+        messages: impl IntoIterator<Item = (SendInfo, Bytes)>,
+    ) -> (usize, Option<SendError>) {
+        let mut count = 0;
+        let refused = messages.into_iter().find_map(|(info, payload)| {
+            let pushed = self.check(info, &payload).and_then(|()| {
+                let message = Outgoing { info, payload };
+                let pushed = self.shared.outbox.try_push(message);
+                pushed.map_err(|refused| self.why(refused))
+            });
+            match pushed {
+                Ok(()) => {
+                    count += 1;
+                    None
+                }
+                Err(error) => Some(error),
+            }
+        });
+        if count > 0 && self.shared.list() {
+            self.stack.drive(self.shared.key);
+        }
+        (count, refused)
+    }
+
     /// Waits for the next message; `None` when the association has ended and all messages have been
     /// taken. Each message goes to one caller. What is not taken fills the window that the
     /// peer sees, and finally stops it.
@@ -131,6 +161,16 @@ impl Association {
             self.shared.call_driver();
         }
         Some(taken.item)
+    }
+
+    /// As [`receive`](Self::receive), for all messages that are there, which are appended to `messages`. Tells how many;
+    /// 0 when the association has ended and all messages have been taken.
+    pub async fn receive_all(&self, messages: &mut Vec<ReceivedMessage>) -> usize {
+        let taken = self.shared.inbox.next_all(messages).await;
+        if taken.driver_waits {
+            self.shared.call_driver();
+        }
+        taken.item
     }
 
     /// Ends the association in good order (RFC 9260 section 9.2): sends what is waiting, takes no
@@ -269,16 +309,16 @@ impl Association {
     }
 
     fn after_push(&self, result: Result<(), Refused>) -> Result<(), SendError> {
-        match result {
-            Ok(()) => {
-                self.shared.call_driver();
-                Ok(())
-            }
-            Err(Refused::Full) => Err(SendError::BufferFull),
-            Err(Refused::Ending) if self.shared.cause.get().is_some() => {
-                Err(SendError::UnknownAssociation)
-            }
-            Err(Refused::Ending) => Err(SendError::ShuttingDown),
+        result.map_err(|refused| self.why(refused))?;
+        self.shared.call_driver();
+        Ok(())
+    }
+
+    fn why(&self, refused: Refused) -> SendError {
+        match refused {
+            Refused::Full => SendError::BufferFull,
+            Refused::Ending if self.shared.cause.get().is_some() => SendError::UnknownAssociation,
+            Refused::Ending => SendError::ShuttingDown,
         }
     }
 }
@@ -337,9 +377,14 @@ impl AssociationShared {
 
     /// Puts the association on the driver's list, unless it is there already.
     pub(crate) fn call_driver(&self) {
-        if !self.listed.swap(true, Ordering::AcqRel) {
+        if self.list() {
             self.mailbox.attend_association(self.key);
         }
+    }
+
+    /// Tells whether the association is to be put on the driver's list: it is not there yet.
+    fn list(&self) -> bool {
+        !self.listed.swap(true, Ordering::AcqRel)
     }
 
     /// The driver has taken the association from its list, and looks at it after this.

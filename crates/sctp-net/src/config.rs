@@ -29,6 +29,10 @@ pub struct UdpCarrierConfig {
     pub accept_backlog: usize,
     /// How long `close` waits for associations to shut down before it aborts them.
     pub close_timeout: Duration,
+    /// Whether packets that are read together are acknowledged together, instead of every second one by itself (RFC 9260
+    /// section 6.2). It saves packets where messages are few and small, such as signalling; a sender of bulk data is told
+    /// of less at a time, and of the window's growth later. False by default.
+    pub joint_acknowledgement: bool,
     /// How many tasks share the work; 0 counts as 1. Each association belongs to one of them.
     pub workers: usize,
     /// A capture of what goes over the wire; none by default.
@@ -45,6 +49,7 @@ impl UdpCarrierConfig {
             segmentation_offload: true,
             accept_backlog: ACCEPT_BACKLOG,
             close_timeout: CLOSE_TIMEOUT,
+            joint_acknowledgement: false,
             workers: 1,
             tap: None,
         }
@@ -65,6 +70,10 @@ pub struct RawCarrierConfig {
     pub accept_backlog: usize,
     /// How long `close` waits for associations to shut down before it aborts them.
     pub close_timeout: Duration,
+    /// Whether packets that are read together are acknowledged together, instead of every second one by itself (RFC 9260
+    /// section 6.2). It saves packets where messages are few and small, such as signalling; a sender of bulk data is told
+    /// of less at a time, and of the window's growth later. False by default.
+    pub joint_acknowledgement: bool,
     /// How many tasks share the work; 0 counts as 1. Each association belongs to one of them.
     pub workers: usize,
     /// A capture of what goes over the wire; none by default.
@@ -78,6 +87,7 @@ impl Default for RawCarrierConfig {
             kernel_kept_away: false,
             accept_backlog: ACCEPT_BACKLOG,
             close_timeout: CLOSE_TIMEOUT,
+            joint_acknowledgement: false,
             workers: 1,
             tap: None,
         }

@@ -41,7 +41,7 @@ pub(crate) enum Filled {
     Full,
 }
 
-/// What [`Inbox::next`] took.
+/// What [`Inbox::next`] took, or how many [`Inbox::next_all`] did.
 #[derive(Debug)]
 pub(crate) struct Taken<T> {
     pub(crate) item: T,
@@ -118,6 +118,21 @@ impl<T> Inbox<T> {
         }
     }
 
+    /// Waits until there are items and appends all of them to `taken`. Tells how many; none when the inbox is empty and
+    /// has ended.
+    pub(crate) async fn next_all(&self, taken: &mut Vec<T>) -> Taken<usize> {
+        loop {
+            let changed = self.changed.notified();
+            {
+                let mut state = self.state();
+                if !state.items.is_empty() || state.ended {
+                    return state.take_all(taken);
+                }
+            }
+            changed.await;
+        }
+    }
+
     /// No panic can happen while the lock is held that would leave the queue in disorder.
     fn state(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -139,6 +154,16 @@ impl<T> State<T> {
             self.full = false;
         }
         Some(Taken { item, driver_waits })
+    }
+
+    fn take_all(&mut self, taken: &mut Vec<T>) -> Taken<usize> {
+        let count = self.items.len();
+        taken.extend(self.items.drain(..).map(|(item, _)| item));
+        self.bytes = 0;
+        Taken {
+            item: count,
+            driver_waits: std::mem::take(&mut self.full),
+        }
     }
 }
 

@@ -158,6 +158,16 @@ pub(crate) struct Attention {
     pub(crate) dropped_endpoints: Vec<EndpointKey>,
 }
 
+impl Attention {
+    fn is_empty(&self) -> bool {
+        self.new_endpoints.is_empty()
+            && self.associations.is_empty()
+            && self.endpoints.is_empty()
+            && self.abandoned_connects.is_empty()
+            && self.dropped_endpoints.is_empty()
+    }
+}
+
 /// Shared by all handles of a stack and one of its workers.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
@@ -208,6 +218,16 @@ impl Mailbox {
     pub(crate) fn endpoint_dropped(&self, endpoint: EndpointKey) {
         self.state().attention.dropped_endpoints.push(endpoint);
         self.wake.notify_one();
+    }
+
+    /// Wakes the driver's task: what it waits for has changed.
+    pub(crate) fn call(&self) {
+        self.wake.notify_one();
+    }
+
+    /// Whether there is something on the list.
+    pub(crate) fn has_mail(&self) -> bool {
+        !self.state().attention.is_empty()
     }
 
     /// The driver waits for something to attend to.

@@ -13,10 +13,10 @@ use crate::carrier::Carrier;
 use crate::claims::OutOfTheBlueDuty;
 use crate::config::{KernelCarrierConfig, RawCarrierConfig, UdpCarrierConfig};
 use crate::directory::{Directory, PeerName};
-use crate::driver::{Driver, Post, Surroundings};
+use crate::driver::{Driver, Post, SharedMachine, Surroundings};
 use crate::endpoint::{CountedInbox, Endpoint, OneToMany};
 use crate::kernel;
-use crate::mailbox::{Command, EndpointKey, Mailbox, NewEndpoint, Style};
+use crate::mailbox::{Command, EndpointKey, Key, Mailbox, NewEndpoint, Style};
 use crate::ports::{NoPort, Ports};
 use crate::statistics::StackStatistics;
 use crate::team::Team;
@@ -51,6 +51,7 @@ impl Stack {
             peer_encapsulation_port: Some(config.peer_encapsulation_port),
             accept_backlog: config.accept_backlog,
             close_timeout: config.close_timeout,
+            joint_acknowledgement: config.joint_acknowledgement,
         };
         Self::start(carrier, workers, settings)
     }
@@ -73,6 +74,7 @@ impl Stack {
             peer_encapsulation_port: None,
             accept_backlog: config.accept_backlog,
             close_timeout: config.close_timeout,
+            joint_acknowledgement: config.joint_acknowledgement,
         };
         Self::start(carrier, workers, settings)
     }
@@ -100,7 +102,11 @@ impl Stack {
                 ports: PortSource::Kernel(opener),
                 directory: Directory::default(),
                 next_worker: AtomicUsize::new(0),
-                workers: vec![WorkerHandle { mailbox, commands }],
+                workers: vec![WorkerHandle {
+                    mailbox,
+                    commands,
+                    machine: None,
+                }],
             }),
         })
     }
@@ -185,6 +191,7 @@ impl Stack {
                 listed_addresses: carrier.listed.clone(),
                 accept_backlog: settings.accept_backlog,
                 close_timeout: settings.close_timeout,
+                joint_acknowledgement: settings.joint_acknowledgement,
                 mailbox: Arc::clone(&mailbox),
                 ports: Arc::clone(&ports),
                 worker: team.index(),
@@ -198,8 +205,13 @@ impl Stack {
                 duty: duty.clone(),
                 commands: driver_commands,
             };
-            tokio::spawn(Driver::new(post, surroundings).run());
-            handles.push(WorkerHandle { mailbox, commands });
+            let driver = Driver::new(post, surroundings);
+            handles.push(WorkerHandle {
+                mailbox,
+                commands,
+                machine: Some(driver.machine()),
+            });
+            tokio::spawn(driver.run());
         }
         Ok(Stack {
             handle: Arc::new(StackHandle {
@@ -288,6 +300,7 @@ struct Settings {
     peer_encapsulation_port: Option<u16>,
     accept_backlog: usize,
     close_timeout: Duration,
+    joint_acknowledgement: bool,
 }
 
 /// What all handles of a stack share. The workers end when nobody holds it any more.
@@ -316,6 +329,8 @@ enum PortSource {
 pub(crate) struct WorkerHandle {
     pub(crate) mailbox: Arc<Mailbox>,
     commands: mpsc::Sender<Command>,
+    /// Missing where the kernel has the engine.
+    machine: Option<SharedMachine>,
 }
 
 impl StackHandle {
@@ -323,6 +338,17 @@ impl StackHandle {
     pub(crate) async fn ask(&self, worker: usize, command: Command) -> Option<()> {
         let worker = self.workers.get(worker)?;
         worker.commands.send(command).await.ok()
+    }
+
+    /// Lets an association that is on the driver's list be looked at, at once where nobody is at work there.
+    pub(crate) fn drive(&self, key: Key) {
+        let Some(worker) = self.workers.get(key.worker) else {
+            return;
+        };
+        let machine = worker.machine.as_ref();
+        if !machine.is_some_and(|machine| machine.attend_association(key)) {
+            worker.mailbox.attend_association(key);
+        }
     }
 
     /// Hands a command to all workers and waits until all have answered, or ended.

@@ -17,9 +17,10 @@ use tokio::sync::{Notify, mpsc, watch};
 use crate::budget::{Budget, Reservation};
 use crate::config::Limits;
 use crate::incoming::SendError;
-use crate::stream::Outbox;
+use crate::shared::Shared;
 use crate::tcp_counts::TcpCounts;
 use crate::unanswered::is_response;
+use crate::{sctp, stream};
 
 /// A message on its way out.
 #[derive(Debug)]
@@ -80,11 +81,33 @@ pub(crate) struct Connection {
     half_closed: AtomicBool,
     socket: OnceLock<Arc<TcpStream>>,
     /// By which messages are written without waiting for the connection's task, once it is open.
-    outbox: OnceLock<Arc<Outbox>>,
+    outbox: OnceLock<WayOut>,
     /// The names that a peer which has opened it has proved.
     names: OnceLock<Arc<[Box<str>]>>,
     /// It can be found under its alias, and nobody has taken a part of that since.
     has_alias: AtomicBool,
+}
+
+/// By which messages leave without waiting for the connection's task.
+#[derive(Clone, Debug)]
+pub(crate) enum WayOut {
+    Stream(Arc<stream::Outbox>),
+    Sctp(Arc<sctp::Outbox>),
+}
+
+impl WayOut {
+    /// Sends messages, or gives them back where they have to take the connection's queue.
+    pub(crate) fn send(
+        &self,
+        shared: &Arc<Shared>,
+        connection: &Connection,
+        messages: Vec<Outgoing>,
+    ) -> Vec<Outgoing> {
+        match self {
+            WayOut::Stream(outbox) => outbox.send(shared, connection, messages),
+            WayOut::Sctp(outbox) => outbox.send(shared, connection, messages),
+        }
+    }
 }
 
 /// Which side opened a connection.
@@ -202,13 +225,13 @@ impl Connection {
     }
 
     /// It is open, and messages can be written by this.
-    pub(crate) fn written_by(&self, outbox: Arc<Outbox>) {
+    pub(crate) fn written_by(&self, outbox: WayOut) {
         // It is opened once.
         let _ = self.outbox.set(outbox);
     }
 
     /// By which messages are written, where that does not take the connection's task.
-    pub(crate) fn outbox(&self) -> Option<&Arc<Outbox>> {
+    pub(crate) fn outbox(&self) -> Option<&WayOut> {
         self.outbox.get()
     }
 

@@ -22,9 +22,8 @@ pub enum Incoming {
         /// When it came: a datagram to the kernel, where that tells, else when it was read from the socket.
         received: Instant,
     },
-    /// A datagram that begins as an INVITE, an ACK or a REGISTER does, for who has asked for it
-    /// ([`Transports::leave_unread`](crate::Transports::leave_unread),
-    /// [`Transports::leave_registers_unread`](crate::Transports::leave_registers_unread)). It may be no message.
+    /// A datagram that begins as a message does, for who has asked for it
+    /// ([`Transports::leave_datagrams_unread`](crate::Transports::leave_datagrams_unread)). It may be no message.
     Unread {
         /// The way it came, and by which an answer can go back.
         flow: Flow,

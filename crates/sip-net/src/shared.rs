@@ -40,7 +40,7 @@ pub(crate) struct Shared {
     /// The queues of the workers. Whoever holds a handle must not keep them open: their end tells the
     /// users that everything has stopped.
     incoming: Vec<mpsc::WeakSender<Incoming>>,
-    /// Which workers want to have datagrams unread.
+    /// Whether workers want to have datagrams unread.
     pub(crate) unread: Unread,
     /// The key of the hash that gives every call its owner among the workers.
     owners: RandomState,
@@ -66,6 +66,13 @@ const MAXIMUM_NAMES: usize = 64;
 #[derive(Debug)]
 pub(crate) struct WaysIn(Vec<mpsc::Sender<Incoming>>);
 
+/// What is to be put into a worker's queue.
+#[derive(Debug)]
+pub(crate) struct Delivery {
+    owner: usize,
+    event: Incoming,
+}
+
 /// The owner of the receiver of [`Incoming`] has dropped it: there is nobody to work for.
 #[derive(Debug)]
 pub(crate) struct NobodyListens;
@@ -89,7 +96,7 @@ impl Shared {
         }
         Shared {
             last_resort: LastResort::new(reach, config.limits.max_located_responses),
-            unread: Unread::new(incoming.len()),
+            unread: Unread::default(),
             incoming,
             owners: RandomState::new(),
             counters: AllCounters::default(),
@@ -131,7 +138,22 @@ impl Shared {
         message: Message,
         received: Instant,
     ) -> Result<(), NobodyListens> {
+        let delivery = self.delivery(flow, message, received);
+        self.put_by(ways_in, delivery).await
+    }
+
+    /// A message from a connection, to be [put](Shared::put_by) into a worker's queue.
+    pub(crate) fn delivery(&self, flow: Flow, message: Message, received: Instant) -> Delivery {
         let (owner, event) = self.received(flow, message, received);
+        Delivery { owner, event }
+    }
+
+    /// Waits while the worker's queue is full.
+    pub(crate) async fn put_by(
+        &self,
+        ways_in: &WaysIn,
+        Delivery { owner, event }: Delivery,
+    ) -> Result<(), NobodyListens> {
         let way_in = ways_in.0.get(owner).ok_or(NobodyListens)?;
         match way_in.try_send(event) {
             Ok(()) => Ok(()),
@@ -163,6 +185,17 @@ impl Shared {
         bytes: Bytes,
         reason: MalformedReason,
     ) -> Result<(), NobodyListens> {
+        let Delivery { owner, event } = self.delivery_of_malformed(flow, bytes, reason);
+        self.put(owner, event).await
+    }
+
+    /// Octets that are no message from a connection, to be [put](Shared::put_by) into a worker's queue.
+    pub(crate) fn delivery_of_malformed(
+        &self,
+        flow: Flow,
+        bytes: Bytes,
+        reason: MalformedReason,
+    ) -> Delivery {
         self.counters(flow.transport).malformed.increment();
         trace::malformed(&flow, &bytes, reason);
         let event = Incoming::Malformed {
@@ -170,7 +203,10 @@ impl Shared {
             bytes,
             reason,
         };
-        self.put(self.owner_of_malformed(&flow), event).await
+        Delivery {
+            owner: self.owner_of_malformed(&flow),
+            event,
+        }
     }
 
     /// Hands what came in a datagram to the user; drops it where the queue is full. SIP repeats
@@ -185,8 +221,9 @@ impl Shared {
         let counters = self.counters(flow.transport);
         let is_shown = self.config.sip_tap.is_some() || trace::is_on();
         let shown = is_shown.then(|| payload.clone());
-        let owner_of_call = |call_id: Option<&str>| self.owner_of_call(call_id);
-        if let Some(owner) = self.unread.owner_of(&payload, owner_of_call) {
+        let owner_of_call = |call_id: &str| self.owner_of_call(Some(call_id));
+        let workers = self.incoming.len();
+        if let Some(owner) = self.unread.owner_of(&payload, workers, owner_of_call) {
             if let Some(payload) = shown {
                 trace::received(&flow, &payload);
                 self.capture(&flow, Direction::Inbound, &payload);

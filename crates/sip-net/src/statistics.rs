@@ -23,9 +23,9 @@ pub struct WireStatistics {
 
     /// SIP messages handed to the transport.
     pub messages_sent: u64,
-    /// SIP messages received, those that were dropped afterwards included. So are datagrams that begin as an INVITE or an
-    /// ACK does and are handed over [unread](crate::Transports::leave_unread), while most of them are refused, or as a
-    /// REGISTER does: what turns out to be no message then is not among the `malformed`.
+    /// SIP messages received, those that were dropped afterwards included. So are datagrams that begin as a message does
+    /// and are handed over [unread](crate::Transports::leave_datagrams_unread): what turns out to be no message then is not
+    /// among the `malformed`.
     pub messages_received: u64,
     /// Keep-alives received: CRLF on any transport (RFC 5626 section 3.5.1), STUN over UDP (section
     /// 3.5.2), pings and pongs of WebSocket.

@@ -142,16 +142,10 @@ impl Transports {
         self.shared().send_all(self.worker, transmits);
     }
 
-    /// From now on this worker gets the INVITEs and ACKs that come as datagrams as [`Incoming::Unread`], or not any more.
-    /// At first it does not.
-    pub fn leave_unread(&self, is_wanted: bool) {
-        self.shared().unread.set(self.worker, is_wanted);
-    }
-
-    /// From now on all workers get the REGISTERs that come as datagrams as [`Incoming::Unread`]; where there are several
-    /// workers, those that have a Call-ID.
-    pub fn leave_registers_unread(&self) {
-        self.shared().unread.set_registers();
+    /// From now on all workers get what comes as datagrams as [`Incoming::Unread`]; where there are several workers, as far
+    /// as whose it is can be told without reading it.
+    pub fn leave_datagrams_unread(&self) {
+        self.shared().unread.set();
     }
 
     /// Gives a flow to an address, over the connection that is there or a new one. With `new` the

@@ -1,132 +1,84 @@
-//! Datagrams that are handed over as they came: whoever refuses most of what comes has no time to have it read, and most
-//! REGISTERs are so much alike that they need not be read as others are.
+//! Datagrams that are handed over as they came: who serves a call reads its messages himself, right before he does what they
+//! ask for, and some need not be read at all.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use sip::{Name, Scan, plain_call_id};
+use sip::{Scan, plain_call_id};
 
-/// Who wants to have which requests unread.
-#[derive(Debug)]
-pub(crate) struct Unread {
-    /// All workers want to have REGISTERs so.
-    registers: AtomicBool,
-    /// Which workers want to have INVITEs so, and the ACKs that answer what they say to these.
-    invites: Vec<AtomicBool>,
-}
+/// Whether datagrams are to be handed over unread.
+#[derive(Debug, Default)]
+pub(crate) struct Unread(AtomicBool);
 
 impl Unread {
-    /// Nobody of so many workers.
-    pub(crate) fn new(workers: usize) -> Unread {
-        Unread {
-            registers: AtomicBool::new(false),
-            invites: (0..workers).map(|_| AtomicBool::new(false)).collect(),
-        }
+    /// From now on they are.
+    pub(crate) fn set(&self) {
+        self.0.store(true, Relaxed);
     }
 
-    /// From now on a worker wants to have INVITEs and ACKs so, or does not any more.
-    pub(crate) fn set(&self, worker: usize, is_wanted: bool) {
-        if let Some(wants) = self.invites.get(worker) {
-            wants.store(is_wanted, Relaxed);
-        }
-    }
-
-    /// From now on all workers want to have REGISTERs so.
-    pub(crate) fn set_registers(&self) {
-        self.registers.store(true, Relaxed);
-    }
-
-    /// The worker that wants to have a datagram unread; `owner_of_call` tells whose a Call-ID is.
+    /// The worker, of so many, that is to have a datagram unread; `owner_of_call` tells whose a Call-ID is. `None` where it
+    /// has to be read to know whose it is, or begins as no message does.
     pub(crate) fn owner_of(
         &self,
         payload: &[u8],
-        owner_of_call: impl FnOnce(Option<&str>) -> usize,
+        workers: usize,
+        owner_of_call: impl FnOnce(&str) -> usize,
     ) -> Option<usize> {
-        let wants = |worker: &AtomicBool| worker.load(Relaxed);
-        let owner = || match self.invites.len() {
-            1 => Some(0),
-            _ => {
-                let call_id = plain_call_id(payload).or_else(|| call_id(payload));
-                Some(owner_of_call(Some(call_id?)))
-            }
-        };
-        if payload.starts_with(b"REGISTER ") && wants(&self.registers) {
-            return owner();
-        }
-        let is_meant = payload.starts_with(b"INVITE ") || payload.starts_with(b"ACK ");
-        if !is_meant || !self.invites.iter().any(wants) {
+        if !self.0.load(Relaxed) || Scan::begin(payload).is_err() {
             return None;
         }
-        let owner = owner()?;
-        self.invites.get(owner).filter(|owner| wants(owner))?;
-        Some(owner)
-    }
-}
-
-/// The Call-ID of a message, as [`sip::Message::call_id`] gives it.
-fn call_id(payload: &[u8]) -> Option<&str> {
-    let (_, mut fields) = Scan::begin(payload).ok()?;
-    while let Some(field) = fields.next_field().ok()? {
-        if let Some(Name::CallId) = field.name() {
-            return std::str::from_utf8(field.value).ok();
+        match workers {
+            1 => Some(0),
+            _ => plain_call_id(payload).map(owner_of_call),
         }
     }
-    None
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const INVITE: &[u8] = b"INVITE sip:a@b SIP/2.0\r\nSubject: x\r\ni: 7\r\nCSeq: 1 INVITE\r\n\r\n";
+    const INVITE: &[u8] =
+        b"INVITE sip:a@b SIP/2.0\r\nSubject: x\r\nCall-ID: 7\r\nCSeq: 1 INVITE\r\n\r\n";
 
-    #[test]
-    fn a_worker_gets_invites_and_acks_unread_while_it_wants_to() {
-        let unread = Unread::new(2);
-        let owner_of = |payload: &[u8]| {
-            unread.owner_of(payload, |call_id| {
-                assert_eq!(call_id, Some("7"));
-                1
-            })
-        };
-        assert_eq!(owner_of(INVITE), None);
-        unread.set(0, true);
-        assert_eq!(owner_of(INVITE), None);
-        unread.set(1, true);
-        assert_eq!(owner_of(INVITE), Some(1));
-        let ack = [b"ACK", &INVITE[6..]].concat();
-        assert_eq!(owner_of(&ack), Some(1));
-        for other in [
-            &b"BYE sip:a@b SIP/2.0\r\ni: 7\r\n\r\n"[..],
-            b"INVITE ",
-            b"INVITE x SIP/2.0\r\n\r\n",
-            b"",
-        ] {
-            assert_eq!(owner_of(other), None);
-        }
-        unread.set(1, false);
-        unread.set(7, true);
-        assert_eq!(owner_of(INVITE), None);
+    fn owner(unread: &Unread, payload: &[u8], workers: usize) -> Option<usize> {
+        unread.owner_of(payload, workers, |call_id| {
+            assert_eq!(call_id, "7");
+            1
+        })
     }
 
     #[test]
-    fn registers_go_to_their_owners_unread_once_that_is_wanted() {
-        let unread = Unread::new(2);
-        let owner_of = |payload: &[u8]| {
-            unread.owner_of(payload, |call_id| {
-                assert_eq!(call_id, Some("7"));
-                1
-            })
-        };
-        let short = b"REGISTER sip:a@b SIP/2.0\r\nSubject: x\r\ni: 7\r\nCSeq: 1 REGISTER\r\n\r\n";
-        let long = b"REGISTER sip:a@b SIP/2.0\r\nCSeq: 1 REGISTER\r\nCall-ID: 7 \r\n\r\n";
-        assert_eq!(owner_of(long), None);
-        unread.set_registers();
-        assert_eq!((owner_of(short), owner_of(long)), (Some(1), Some(1)));
-        assert_eq!(owner_of(INVITE), None);
-        // Whose it is nobody can say.
-        assert_eq!(
-            owner_of(b"REGISTER sip:a@b SIP/2.0\r\nCSeq: 1 REGISTER\r\n\r\n"),
-            None
-        );
+    fn who_serves_the_call_gets_it_unread_once_that_is_wanted() {
+        let unread = Unread::default();
+        assert_eq!(owner(&unread, INVITE, 2), None);
+        unread.set();
+        assert_eq!(owner(&unread, INVITE, 2), Some(1));
+        assert_eq!(owner(&unread, INVITE, 1), Some(0));
+        let response = b"SIP/2.0 200 OK\r\nCall-ID: 7 \r\n\r\n";
+        assert_eq!(owner(&unread, response, 2), Some(1));
+    }
+
+    #[test]
+    fn what_tells_its_call_in_another_way_is_read_where_there_are_several() {
+        let unread = Unread::default();
+        unread.set();
+        for other in [
+            &b"BYE sip:a@b SIP/2.0\r\ni: 7\r\n\r\n"[..],
+            b"BYE sip:a@b SIP/2.0\r\nCall-ID:\r\n 7\r\n\r\n",
+            b"BYE sip:a@b SIP/2.0\r\n\r\n",
+        ] {
+            assert_eq!(owner(&unread, other, 2), None);
+            assert_eq!(owner(&unread, other, 1), Some(0));
+        }
+    }
+
+    #[test]
+    fn what_begins_as_no_message_does_is_told_apart() {
+        let unread = Unread::default();
+        unread.set();
+        for other in [&b"INVITE "[..], b"", b"x\r\nCall-ID: 7\r\n\r\n"] {
+            assert_eq!(owner(&unread, other, 2), None);
+            assert_eq!(owner(&unread, other, 1), None);
+        }
     }
 }

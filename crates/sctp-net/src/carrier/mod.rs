@@ -12,12 +12,13 @@ mod udp;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
 use sctp::{PathAddress, Transmit};
 use tap::{Direction, Record, Tap, UdpPorts};
-use udp_net::Report;
+use udp_net::{Report, UdpSocket};
 
 use crate::config::{RawCarrierConfig, UdpCarrierConfig};
 use crate::statistics::CarrierStatistics;
@@ -157,26 +158,19 @@ impl Writer {
         }
     }
 
-    /// Waits until the kernel may have room again.
-    ///
-    /// # Errors
-    ///
-    /// When the carrier has failed for good.
-    pub(crate) async fn writable(&self) -> io::Result<()> {
+    /// Where packets wait for room in the kernel.
+    pub(crate) fn blocked(&self) -> Option<Blocked> {
         match self {
-            Writer::Udp(writer) => {
-                writer.writable().await;
-                Ok(())
-            }
-            Writer::Raw(writer) => writer.writable().await,
+            Writer::Udp(writer) => writer.blocked().map(Blocked::Udp),
+            Writer::Raw(writer) => writer.blocked().map(Blocked::Raw),
         }
     }
 
-    /// Waits until nothing is held back any more.
-    pub(crate) async fn drained(&self) {
+    /// The sockets that may hold packets back.
+    pub(crate) fn delayed(&self) -> Vec<Arc<UdpSocket>> {
         match self {
-            Writer::Udp(writer) => writer.drained().await,
-            Writer::Raw(_) => {}
+            Writer::Udp(writer) => writer.sockets(),
+            Writer::Raw(_) => Vec::new(),
         }
     }
 
@@ -193,6 +187,29 @@ impl Writer {
         match self {
             Writer::Udp(writer) => writer.statistics(),
             Writer::Raw(writer) => writer.statistics(),
+        }
+    }
+}
+
+/// A socket that had no room for packets.
+pub(crate) enum Blocked {
+    Udp(Arc<UdpSocket>),
+    Raw(Arc<raw_socket::RawSocket>),
+}
+
+impl Blocked {
+    /// Waits until the kernel may have room again.
+    ///
+    /// # Errors
+    ///
+    /// When the carrier has failed for good.
+    pub(crate) async fn writable(&self) -> io::Result<()> {
+        match self {
+            Blocked::Udp(socket) => {
+                socket.writable().await;
+                Ok(())
+            }
+            Blocked::Raw(socket) => socket.writable().await,
         }
     }
 }

@@ -391,11 +391,9 @@ impl Writer {
         self.len() == 0
     }
 
-    pub(super) async fn writable(&self) -> io::Result<()> {
-        match self.outlets.iter().find(|outlet| !outlet.queue.is_empty()) {
-            Some(outlet) => outlet.socket.writable().await,
-            None => Ok(()),
-        }
+    pub(super) fn blocked(&self) -> Option<Arc<RawSocket>> {
+        let blocked = self.outlets.iter().find(|outlet| !outlet.queue.is_empty());
+        blocked.map(|outlet| Arc::clone(&outlet.socket))
     }
 
     pub(super) fn source_toward(&mut self, remote: IpAddr) -> Option<IpAddr> {

@@ -30,7 +30,7 @@ const LARGEST_PACKET: usize = 65_536;
 
 /// One raw socket, for all packets of one IP version.
 #[derive(Debug)]
-pub(super) struct RawSocket {
+pub(crate) struct RawSocket {
     /// Tokio has no type for raw sockets. This one waits for any socket that has datagrams, and its
     /// own calls, which are UDP's, are not used.
     io: tokio::net::UdpSocket,

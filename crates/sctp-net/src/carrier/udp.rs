@@ -329,16 +329,14 @@ impl Writer {
         all
     }
 
-    pub(super) async fn writable(&self) {
-        if let Some(outlet) = self.sockets.iter().find(|outlet| !outlet.queue.is_empty()) {
-            outlet.socket.writable().await;
-        }
+    pub(super) fn blocked(&self) -> Option<Arc<UdpSocket>> {
+        let blocked = self.sockets.iter().find(|outlet| !outlet.queue.is_empty());
+        blocked.map(|outlet| Arc::clone(&outlet.socket))
     }
 
-    pub(super) async fn drained(&self) {
-        for outlet in &self.sockets {
-            outlet.socket.drained().await;
-        }
+    pub(super) fn sockets(&self) -> Vec<Arc<UdpSocket>> {
+        let sockets = self.sockets.iter().map(|outlet| Arc::clone(&outlet.socket));
+        sockets.collect()
     }
 
     pub(super) fn source_toward(&mut self, remote: IpAddr) -> Option<IpAddr> {

@@ -294,6 +294,11 @@ impl Port {
         self.engine.poll_transmit(now)
     }
 
+    /// Whether messages wait to be sent by what has come last.
+    pub(super) fn has_unsent(&self) -> bool {
+        self.engine.has_unsent()
+    }
+
     /// Does what the engine's events ask for; false when there were none.
     pub(super) fn handle_events(&mut self, now: Instant) -> bool {
         let mut any = false;

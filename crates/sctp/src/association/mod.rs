@@ -330,6 +330,11 @@ impl Association {
         Ok(())
     }
 
+    /// Whether messages were not sent completely.
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.sender.unsent() > 0
+    }
+
     /// The next message for the user.
     pub(crate) fn receive(&mut self, context: &mut Context<'_>) -> Option<ReceivedMessage> {
         let message = self

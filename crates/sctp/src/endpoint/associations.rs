@@ -335,6 +335,11 @@ impl Associations {
         self.ready.front().copied()
     }
 
+    /// All associations that may have something to send.
+    pub(crate) fn ready(&self) -> impl Iterator<Item = &Association> {
+        self.ready.iter().filter_map(|index| self.get(*index))
+    }
+
     /// The one that [`Self::first_ready`] gave had nothing to send.
     pub(crate) fn pop_ready(&mut self) {
         if let Some(index) = self.ready.pop_front()

@@ -393,6 +393,12 @@ impl Endpoint {
         .ok_or(AbortError::UnknownAssociation)
     }
 
+    /// Whether an association that has been given something since the last packet was asked for has messages that were not
+    /// sent completely.
+    pub fn has_unsent(&self) -> bool {
+        self.associations.ready().any(Association::has_unsent)
+    }
+
     /// The next packet to send. To be called until `None` after each of the calls above.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         if let Some(reply) = self.replies.pop() {

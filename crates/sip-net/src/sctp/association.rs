@@ -1,8 +1,7 @@
 //! The task of one association.
 
-use std::mem;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -11,17 +10,15 @@ use sip::{Flow, Message};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{sleep_until, timeout};
 
-use crate::activity::Activity;
-use crate::asked::Asked;
-use crate::connections::{Connection, OpenedBy, Outgoing};
+use crate::connections::{Connection, OpenedBy, Outgoing, WayOut};
 use crate::incoming::{CloseReason, MalformedReason, SendError};
 use crate::keep_alive::PONG;
 use crate::shared::{NobodyListens, Shared};
 use crate::trace;
 
+use super::outbox::{Outbox, Refused, why};
 use super::paths;
 use super::secure::{Role, Secure};
-use super::streams::Streams;
 
 /// How long an association that is to end may take to send what is queued.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -40,22 +37,23 @@ pub(super) async fn serve(
             let secure = Secure::new(role, &association, &shared.config.limits).await;
             Contents::Records(Box::new(secure))
         }
-        None => Contents::Messages(Mutex::new(Streams::new(shared.config.stream_policy))),
+        None => Contents::Messages,
     };
+    let flow = flow_of(&shared, &connection, &association);
     let carrier = Carrier {
         shared: &shared,
         connection: &connection,
-        flow: flow_of(&shared, &connection, &association),
+        flow,
         association: &association,
         contents,
-        activity: Activity::new(),
-        asked: Mutex::default(),
+        outbox: Outbox::new(association.clone(), flow, shared.config.stream_policy),
         deadline_moved: Notify::new(),
         is_open: AtomicBool::new(false),
         awaits_first_message: AtomicBool::new(connection.opened_by == OpenedBy::Peer),
         first_message_by: Instant::now() + shared.config.limits.first_message_timeout,
     };
-    if let Contents::Messages(_) = carrier.contents {
+    if let Contents::Messages = carrier.contents {
+        connection.written_by(WayOut::Sctp(carrier.outbox.clone()));
         carrier.opened();
     }
     let mut sending = None;
@@ -68,10 +66,11 @@ pub(super) async fn serve(
         () = connection.close_requested() => CloseReason::Local,
     };
     shared.connections.retire(&connection);
-    shared.not_answered(&mut carrier.take_asked()).await;
+    carrier.outbox.close();
+    shared.not_answered(&mut carrier.outbox.take_asked()).await;
     carrier.farewell(&mut queue, &mut sending, &reason).await;
     // And what was sent meanwhile.
-    shared.not_answered(&mut carrier.take_asked()).await;
+    shared.not_answered(&mut carrier.outbox.take_asked()).await;
     drop(shown);
     let was_open = carrier.is_open.load(Relaxed);
     let unsent = carrier.into_unsent().chain(sending);
@@ -106,8 +105,8 @@ fn flow_of(shared: &Shared, connection: &Connection, association: &Association) 
 
 /// What user messages are.
 pub(super) enum Contents {
-    /// SIP messages, on streams that are chosen. No panic can happen while the lock is held.
-    Messages(Mutex<Streams>),
+    /// SIP messages, on streams that are chosen.
+    Messages,
     /// TLS records.
     Records(Box<Secure>),
 }
@@ -119,8 +118,7 @@ pub(super) struct Carrier<'a> {
     pub(super) flow: Flow,
     pub(super) association: &'a Association,
     pub(super) contents: Contents,
-    pub(super) activity: Activity,
-    asked: Mutex<Asked>,
+    pub(super) outbox: Arc<Outbox>,
     /// Told when a nearer deadline may have come up.
     pub(super) deadline_moved: Notify,
     /// It can be used: with TLS, a handshake is over.
@@ -142,7 +140,7 @@ impl Carrier<'_> {
                 (OpenedBy::Peer, Contents::Records(_)) => {
                     self.shared.connections.proved(self.connection);
                 }
-                (OpenedBy::Peer, Contents::Messages(_)) => {}
+                (OpenedBy::Peer, Contents::Messages) => {}
             }
             self.connection.opened(self.flow);
         }
@@ -157,6 +155,11 @@ impl Carrier<'_> {
         }
     }
 
+    /// The peer has sent a message.
+    pub(super) fn has_heard(&self) {
+        self.awaits_first_message.store(false, Relaxed);
+    }
+
     /// Hands a message to the user. What is none is handed over as that, and its reason comes back.
     pub(super) async fn take_message(
         &self,
@@ -166,7 +169,7 @@ impl Carrier<'_> {
     ) -> Result<Option<MalformedReason>, CloseReason> {
         match Message::read(octets.clone()) {
             Ok(message) => {
-                self.awaits_first_message.store(false, Relaxed);
+                self.has_heard();
                 trace::received(&flow, &octets);
                 let delivered = self.shared.deliver(flow, message, now).await;
                 delivered.map_err(|NobodyListens| CloseReason::Local)?;
@@ -220,12 +223,12 @@ impl Carrier<'_> {
         let sent = timeout(stalled, self.association.send(info, payload)).await;
         match sent {
             Ok(Ok(())) => Ok(None),
-            Ok(Err(sctp_net::SendError::TooLarge)) => Ok(Some(SendError::TooLarge)),
-            // An association that ends is found by `receive`, which knows why.
-            Ok(Err(
-                sctp_net::SendError::UnknownAssociation | sctp_net::SendError::ShuttingDown,
-            )) => std::future::pending().await,
-            Ok(Err(error)) => Ok(Some(SendError::Sctp(error.to_string()))),
+            Ok(Err(error)) => match why(error) {
+                Refused::Never(error) => Ok(Some(error)),
+                // An association that ends is found by `receive`, which knows why.
+                Refused::Ended => std::future::pending().await,
+                Refused::Full => Ok(Some(SendError::QueueFull)),
+            },
             Err(_) => Err(CloseReason::Stalled),
         }
     }
@@ -234,28 +237,15 @@ impl Carrier<'_> {
     pub(super) fn sent(&self, outgoing: Outgoing, refused: Option<SendError>) {
         self.connection.popped(outgoing.payload.len());
         match refused {
-            None => {
-                let now = Instant::now();
-                self.activity.touch(now);
-                self.asked().sent(now, outgoing.transaction);
-                self.shared.sent(&self.flow, &outgoing.payload);
-            }
+            None => self.outbox.sent(self.shared, &outgoing),
             Some(error) => self.shared.not_sent(self.flow.transport, outgoing, error),
         }
-    }
-
-    fn asked(&self) -> MutexGuard<'_, Asked> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn take_asked(&self) -> Asked {
-        mem::take(&mut self.asked())
     }
 
     /// Hands what comes to the user until the association ends, and tells why.
     async fn receive(&self) -> CloseReason {
         match &self.contents {
-            Contents::Messages(_) => self.receive_messages().await,
+            Contents::Messages => self.receive_messages().await,
             Contents::Records(secure) => self.receive_secure(secure).await,
         }
     }
@@ -269,7 +259,7 @@ impl Carrier<'_> {
         sending: &mut Option<Outgoing>,
     ) -> CloseReason {
         match &self.contents {
-            Contents::Messages(streams) => self.send_messages(streams, queue, sending).await,
+            Contents::Messages => self.send_messages(queue, sending).await,
             Contents::Records(secure) => self.send_secure(secure, queue).await,
         }
     }
@@ -292,18 +282,18 @@ impl Carrier<'_> {
     /// Whether what is overdue concerns a part of the association only, which is given up.
     fn goes_on_without(&self) -> bool {
         match &self.contents {
-            Contents::Messages(_) => false,
+            Contents::Messages => false,
             Contents::Records(secure) => secure.give_up_overdue(),
         }
     }
 
     /// When the peer must have sent something, and what becomes of the association otherwise.
     fn deadline(&self) -> (Instant, CloseReason) {
-        let idle = self.activity.last() + self.shared.config.limits.idle_timeout;
+        let idle = self.outbox.activity.last() + self.shared.config.limits.idle_timeout;
         let first = self.awaits_first_message.load(Relaxed);
         let first = first.then_some((self.first_message_by, CloseReason::Silent));
         let of_tls = match &self.contents {
-            Contents::Messages(_) => None,
+            Contents::Messages => None,
             Contents::Records(secure) => secure.deadline(),
         };
         let all = first.into_iter().chain(of_tls);
@@ -348,7 +338,7 @@ impl Carrier<'_> {
     /// What was taken from the queue and is not sent.
     fn into_unsent(self) -> impl Iterator<Item = Outgoing> {
         let secure = match self.contents {
-            Contents::Messages(_) => None,
+            Contents::Messages => None,
             Contents::Records(secure) => Some(secure),
         };
         secure.into_iter().flat_map(|secure| secure.into_unsent())

@@ -1,46 +1,73 @@
 //! SIP messages right in user messages (RFC 4168 section 5).
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use sip::Flow;
+use sip::{Flow, Message};
 use tokio::sync::mpsc;
 
 use crate::connections::Outgoing;
-use crate::incoming::CloseReason;
+use crate::incoming::{CloseReason, MalformedReason};
 use crate::keep_alive::{is_keep_alive, is_ping};
+use crate::shared::{Delivery, NobodyListens};
+use crate::trace;
 
 use super::association::Carrier;
-use super::streams::Streams;
 
 impl Carrier<'_> {
-    /// Hands what comes to the user until the association ends, and tells why.
+    /// Hands what comes to the user until the association ends, and tells why. What has come together is handed over
+    /// together: another worker is woken once, and finds all of it.
     pub(super) async fn receive_messages(&self) -> CloseReason {
-        while let Some(received) = self.association.receive().await {
+        let mut received = Vec::new();
+        let mut deliveries = Vec::new();
+        while self.association.receive_all(&mut received).await > 0 {
             let now = Instant::now();
-            self.activity.touch(now);
-            if is_keep_alive(&received.payload) {
-                self.take_keep_alive(received.stream, is_ping(&received.payload));
-                continue;
+            self.outbox.activity.touch(now);
+            for message in received.drain(..) {
+                // However much has come, others get their turn.
+                tokio::task::coop::consume_budget().await;
+                if is_keep_alive(&message.payload) {
+                    self.take_keep_alive(message.stream, is_ping(&message.payload));
+                    continue;
+                }
+                let flow = Flow {
+                    stream: message.stream,
+                    ..self.flow
+                };
+                deliveries.push(match Message::read_or_return(message.payload) {
+                    Ok(message) => {
+                        self.has_heard();
+                        if trace::is_on() {
+                            trace::received(&flow, &message.to_bytes());
+                        }
+                        self.shared.delivery(flow, message, now)
+                    }
+                    // After octets that are no message the next user message is one of its own: the
+                    // association stays.
+                    Err((error, octets)) => {
+                        let reason = MalformedReason::Read(error);
+                        self.shared.delivery_of_malformed(flow, octets, reason)
+                    }
+                });
             }
-            let flow = Flow {
-                stream: received.stream,
-                ..self.flow
-            };
-            // After octets that are no message the next user message is one of its own: the
-            // association stays.
-            if let Err(reason) = self.take_message(flow, received.payload, now).await {
-                return reason;
+            if let Err(NobodyListens) = self.deliver(&mut deliveries).await {
+                return CloseReason::Local;
             }
         }
         self.ended().await
+    }
+
+    async fn deliver(&self, deliveries: &mut Vec<Delivery>) -> Result<(), NobodyListens> {
+        let ways_in = self.shared.ways_in().ok_or(NobodyListens)?;
+        for delivery in deliveries.drain(..) {
+            self.shared.put_by(&ways_in, delivery).await?;
+        }
+        Ok(())
     }
 
     /// Sends what is queued until the queue is closed and empty or the association ends. What is
     /// taken from the queue is in `sending` until the association has it.
     pub(super) async fn send_messages(
         &self,
-        streams: &Mutex<Streams>,
         queue: &mut mpsc::Receiver<Outgoing>,
         sending: &mut Option<Outgoing>,
     ) -> CloseReason {
@@ -51,10 +78,7 @@ impl Carrier<'_> {
             let Some(outgoing) = sending.as_ref() else {
                 return CloseReason::Local;
             };
-            let info = {
-                let mut streams = streams.lock().unwrap_or_else(PoisonError::into_inner);
-                streams.choose(outgoing, self.association.outbound_streams())
-            };
+            let info = self.outbox.choose(outgoing);
             let refused = match self.put(info, outgoing.payload.clone()).await {
                 Ok(refused) => refused,
                 Err(reason) => return reason,

@@ -94,6 +94,7 @@ impl Opener {
                 kernel_kept_away: self.kernel_kept_away,
                 tap: self.tap.clone(),
                 close_timeout: self.close_timeout,
+                joint_acknowledgement: true,
                 ..RawCarrierConfig::default()
             }),
             SctpOver::Kernel if self.tap.is_some() => Err(io::Error::new(
@@ -127,6 +128,7 @@ impl Opener {
             close_timeout: self.close_timeout,
             // Signalling seldom has two packets of one size to send at once, and captures stay true.
             segmentation_offload: false,
+            joint_acknowledgement: true,
             ..UdpCarrierConfig::new(first)
         })
     }

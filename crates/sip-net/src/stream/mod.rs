@@ -23,7 +23,7 @@ use tokio::io::Interest;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::connections::{Connection, Outgoing};
+use crate::connections::{Connection, Outgoing, WayOut};
 use crate::incoming::CloseReason;
 use crate::shared::Shared;
 use link::Link;
@@ -58,7 +58,7 @@ async fn serve(
     };
     let outbox = Outbox::new(link, flow);
     let link = &outbox.link;
-    connection.written_by(outbox.clone());
+    connection.written_by(WayOut::Stream(outbox.clone()));
     connection.opened(flow);
 
     let mut reader = Reader::new(&shared, &connection, &outbox);

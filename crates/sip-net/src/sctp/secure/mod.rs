@@ -107,7 +107,7 @@ impl Carrier<'_> {
         self.deadline_moved.notify_one();
         while let Some(received) = self.association.receive().await {
             let now = Instant::now();
-            self.activity.touch(now);
+            self.outbox.activity.touch(now);
             let (stream, unordered) = (received.stream, received.unordered);
             let (taken, is_established, suite, names) = {
                 let mut sessions = secure.lock();

@@ -1,0 +1,537 @@
+//! What a worker of a stack does: it owns the sending end of the carrier, and the engines of all endpoints with the
+//! associations that are its own. Its task serves it, and so does a handle that has something to send: one at a time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use sctp::packet::Packet;
+use sctp::{IcmpError, IcmpKind, PathAddress};
+use udp_net::Report;
+
+use super::Surroundings;
+use super::deadlines::Deadlines;
+use super::port::Port;
+use crate::carrier::{Arrived, Blocked, Reported, Writer};
+use crate::claims::OutOfTheBlueDuty;
+use crate::mailbox::{Attention, Command, EndpointKey, Key};
+use crate::statistics::StackStatistics;
+use crate::team::{HandedOver, Team};
+
+/// How many packets are collected before they are sent.
+const SEND_BATCH: usize = 128;
+
+/// How often whoever serves the machine looks whether others have asked for something meanwhile.
+const LATE_ROUNDS: usize = 4;
+
+pub(super) struct Machine {
+    writer: Writer,
+    duty: Option<Arc<Mutex<OutOfTheBlueDuty>>>,
+    ports: BTreeMap<u16, Port>,
+    /// Ports whose engines may have something to say.
+    touched: BTreeSet<u16>,
+    deadlines: Deadlines,
+    surroundings: Surroundings,
+    /// When the task looks at the deadlines next.
+    alarm: Option<Instant>,
+    is_closing: bool,
+    /// What the endpoints counted that are no more, and what belongs to none.
+    counted: StackStatistics,
+}
+
+/// A worker's machine, for as long as its task lives.
+#[derive(Clone)]
+pub(crate) struct SharedMachine(Arc<Mutex<Option<Machine>>>);
+
+/// What the task waits for.
+pub(super) struct Rest {
+    /// When it is to be woken.
+    pub(super) alarm: Option<Instant>,
+    /// Where there was no room for packets.
+    pub(super) blocked: Option<Blocked>,
+}
+
+impl SharedMachine {
+    pub(super) fn new(machine: Machine) -> SharedMachine {
+        SharedMachine(Arc::new(Mutex::new(Some(machine))))
+    }
+
+    /// Does what an association wants that has called for the driver, in place of the task: that takes no other thread.
+    /// False where somebody else is at work, or the task has ended.
+    pub(crate) fn attend_association(&self, key: Key) -> bool {
+        let Ok(mut machine) = self.0.try_lock() else {
+            return false;
+        };
+        let Some(machine) = machine.as_mut() else {
+            return false;
+        };
+        machine.attend_association(Instant::now(), key);
+        true
+    }
+
+    /// Lets nobody else serve the machine. `None` when somebody has panicked who did.
+    pub(super) fn lock(&self) -> Option<MutexGuard<'_, Option<Machine>>> {
+        self.0.lock().ok()
+    }
+
+    /// What the task waits for now; `set` is when it is woken already. `None` when somebody has panicked.
+    pub(super) fn rest(&self, set: Option<Instant>) -> Option<Rest> {
+        let mut machine = self.lock()?;
+        Some(machine.as_mut()?.rest(set))
+    }
+
+    /// Waits until nothing that was sent is held back any more, but not longer than `limit`: a network that takes too long
+    /// for the last packets may lose them, as any may.
+    pub(super) async fn drain(&self, limit: Duration) {
+        let sockets = match self.lock().as_deref() {
+            Some(Some(machine)) => machine.writer.delayed(),
+            _ => return,
+        };
+        let drained = async {
+            for socket in sockets {
+                socket.drained().await;
+            }
+        };
+        tokio::time::timeout(limit, drained).await.ok();
+    }
+
+    /// The task ends: nobody serves the machine any more.
+    pub(super) fn take(&self) -> Option<Machine> {
+        let mut machine = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        machine.take()
+    }
+}
+
+impl fmt::Debug for SharedMachine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SharedMachine").finish_non_exhaustive()
+    }
+}
+
+impl Machine {
+    pub(super) fn new(
+        writer: Writer,
+        duty: Option<Arc<Mutex<OutOfTheBlueDuty>>>,
+        surroundings: Surroundings,
+    ) -> Machine {
+        Machine {
+            writer,
+            duty,
+            ports: BTreeMap::new(),
+            touched: BTreeSet::new(),
+            deadlines: Deadlines::default(),
+            surroundings,
+            alarm: None,
+            is_closing: false,
+            counted: StackStatistics::default(),
+        }
+    }
+
+    fn attend_association(&mut self, now: Instant, key: Key) {
+        if let Some(port) = self.touch(key.endpoint) {
+            port.attend_association(now, key.id);
+        }
+        self.settle(now);
+        self.attend_latecomers(now);
+        let next = self.deadlines.next();
+        let is_early = next.is_some_and(|next| self.alarm.is_none_or(|alarm| next < alarm));
+        // What the task waits for has changed.
+        if is_early || self.writer.len() > 0 || !self.touched.is_empty() || self.is_closing {
+            self.surroundings.mailbox.call();
+        }
+    }
+
+    /// Does what others have asked for while this one was served, who need not wait for the task.
+    pub(super) fn attend_latecomers(&mut self, now: Instant) {
+        for _ in 0..LATE_ROUNDS {
+            if !self.surroundings.mailbox.has_mail() {
+                return;
+            }
+            self.attend(now);
+            self.settle(now);
+        }
+    }
+
+    /// What the task waits for. Deadlines that have moved to later are looked at too early, once: they move with every
+    /// packet.
+    fn rest(&mut self, set: Option<Instant>) -> Rest {
+        self.alarm = set.into_iter().chain(self.deadlines.next()).min();
+        Rest {
+            alarm: self.alarm,
+            blocked: self.writer.blocked(),
+        }
+    }
+
+    /// Whether no endpoint is left.
+    pub(super) fn has_no_ports(&self) -> bool {
+        self.ports.is_empty()
+    }
+
+    pub(super) fn handle_packet(&mut self, now: Instant, arrived: Arrived, team: &Team) {
+        let from = arrived.from;
+        let is_unicast = is_unicast(from.remote) && from.local.is_none_or(is_unicast);
+        let packet = match Packet::read(&arrived.packet) {
+            Ok(packet) if is_unicast => packet,
+            _ => {
+                self.counted.not_for_us += 1;
+                return;
+            }
+        };
+        let port = packet.header().destination_port;
+        // What is for another program, or nobody, is no work for another worker.
+        let owner = match self.has_port(port) {
+            true => team.owner_of(from, &packet),
+            false => self.surroundings.worker,
+        };
+        if owner == self.surroundings.worker {
+            self.handle_own_packet(now, port, arrived);
+        } else {
+            self.hand_over(owner, HandedOver::Packet(arrived), team);
+        }
+    }
+
+    /// Whether some worker of the stack serves the port: this one may have given it up before the
+    /// others.
+    fn has_port(&self, number: u16) -> bool {
+        self.ports.contains_key(&number) || self.surroundings.ports.holds(number)
+    }
+
+    fn handle_own_packet(&mut self, now: Instant, number: u16, arrived: Arrived) {
+        if let Some(port) = self.ports.get_mut(&number) {
+            self.writer.note_arrival(&arrived);
+            let Arrived { from, packet } = arrived;
+            port.handle_packet(now, from, packet);
+            self.touched.insert(number);
+            self.answer_at_once(now, number);
+        } else if self.is_out_of_the_blue(now, arrived.from, number) {
+            self.writer.note_arrival(&arrived);
+            self.counted.out_of_the_blue += 1;
+            self.answer_out_of_the_blue(arrived.from, &arrived.packet);
+        }
+    }
+
+    /// Collects what a packet lets out before the next one is handled. Each SACK is an opportunity
+    /// to send of its own, with a Max.Burst of its own (RFC 9260 section 6.1 D), and every second
+    /// packet gets its SACK (section 6.2), however many arrive in one batch, unless that is what
+    /// [`joint_acknowledgement`](crate::UdpCarrierConfig::joint_acknowledgement) asks for and nothing waits to be sent.
+    fn answer_at_once(&mut self, now: Instant, number: u16) {
+        let Some(port) = self.ports.get_mut(&number) else {
+            return;
+        };
+        if self.surroundings.joint_acknowledgement && !port.has_unsent() {
+            return;
+        }
+        while self.writer.len() < SEND_BATCH || self.writer.flush() {
+            match port.poll_transmit(now) {
+                Some(transmit) => self.writer.push(transmit),
+                None => return,
+            }
+        }
+    }
+
+    /// Whether a packet to a port that we don't have is ours to answer: not when another program
+    /// has the port, or the duty.
+    fn is_out_of_the_blue(&self, now: Instant, from: PathAddress, port: u16) -> bool {
+        let Some(duty) = &self.duty else {
+            return true;
+        };
+        // No panic can happen while the lock is held that would leave the tables in disorder.
+        let mut duty = duty.lock().unwrap_or_else(PoisonError::into_inner);
+        from.local
+            .is_some_and(|local| duty.includes(now, local, port))
+    }
+
+    /// A packet to a port without endpoint (RFC 9260 section 8.4). Its sender may have to wait for
+    /// an answer when there is much else to send.
+    fn answer_out_of_the_blue(&mut self, from: PathAddress, packet: &[u8]) {
+        let writer = &mut self.writer;
+        if writer.len() >= SEND_BATCH {
+            return;
+        }
+        if let Some(answer) = sctp::answer_out_of_the_blue(from, packet) {
+            writer.push(answer);
+        }
+    }
+
+    pub(super) fn handle_error(&mut self, now: Instant, reported: Reported, team: &Team) {
+        let owner = team.owner_of_error(&reported);
+        if owner == self.surroundings.worker {
+            self.handle_own_error(now, reported);
+        } else {
+            self.hand_over(owner, HandedOver::Error(reported), team);
+        }
+    }
+
+    fn handle_own_error(&mut self, now: Instant, reported: Reported) {
+        let Some((number, error)) = icmp_error(reported) else {
+            return;
+        };
+        if let Some(port) = self.ports.get_mut(&number) {
+            port.handle_icmp(now, error);
+            self.touched.insert(number);
+        }
+    }
+
+    fn hand_over(&mut self, worker: usize, item: HandedOver, team: &Team) {
+        if team.hand_over(worker, item) {
+            self.counted.handed_over += 1;
+        } else {
+            self.counted.hand_over_overflows += 1;
+        }
+    }
+
+    pub(super) fn handle_handed_over(&mut self, now: Instant, item: HandedOver) {
+        match item {
+            HandedOver::Packet(arrived) => {
+                if let Ok(packet) = Packet::read(&arrived.packet) {
+                    let port = packet.header().destination_port;
+                    self.handle_own_packet(now, port, arrived);
+                }
+            }
+            HandedOver::Error(reported) => self.handle_own_error(now, reported),
+        }
+    }
+
+    /// Serves a command. Those who asked may have gone meanwhile: answers are sent and forgotten.
+    pub(super) fn handle_command(&mut self, now: Instant, command: Command) {
+        match command {
+            Command::Connect {
+                endpoint,
+                mut to,
+                reply,
+            } => {
+                for path in &mut to.peer {
+                    path.local = self.writer.source_toward(path.remote);
+                }
+                if let Some(port) = self.touch(endpoint) {
+                    port.connect(now, *to, reply);
+                }
+            }
+            Command::Control {
+                key,
+                control,
+                reply,
+            } => {
+                if let Some(port) = self.touch(key.endpoint) {
+                    reply.send(port.control(now, key.id, control)).ok();
+                }
+            }
+            Command::Status { key, reply } => {
+                let port = self.port(key.endpoint);
+                reply.send(port.and_then(|port| port.status(key.id))).ok();
+            }
+            Command::AssociationStatistics { key, reply } => {
+                let port = self.port(key.endpoint);
+                let statistics = port.and_then(|port| port.association_statistics(key.id));
+                reply.send(statistics).ok();
+            }
+            Command::CloseEndpoint { endpoint, reply } => {
+                let deadline = now + self.surroundings.close_timeout;
+                match self.touch(endpoint) {
+                    Some(port) => port.close(now, deadline, Some(reply)),
+                    None => drop(reply.send(())),
+                }
+            }
+            // The task answers these by itself.
+            Command::Statistics { .. } | Command::CloseStack { .. } => {}
+        }
+    }
+
+    /// Looks at everything that handles have put on the list.
+    pub(super) fn attend(&mut self, now: Instant) {
+        let Attention {
+            new_endpoints,
+            associations,
+            endpoints,
+            abandoned_connects,
+            dropped_endpoints,
+        } = self.surroundings.mailbox.take();
+        for endpoint in new_endpoints {
+            let number = endpoint.key.port;
+            let port = Port::new(endpoint, self.surroundings.clone());
+            self.ports.insert(number, port);
+            if self.is_closing {
+                self.close_port(now, number);
+            }
+        }
+        for key in associations {
+            if let Some(port) = self.touch(key.endpoint) {
+                port.attend_association(now, key.id);
+            }
+        }
+        for endpoint in endpoints {
+            if let Some(port) = self.touch(endpoint) {
+                port.attend_inbox(now);
+            }
+        }
+        for endpoint in abandoned_connects {
+            if let Some(port) = self.touch(endpoint) {
+                port.abandon_connects(now);
+            }
+        }
+        let close_deadline = now + self.surroundings.close_timeout;
+        for endpoint in dropped_endpoints {
+            if let Some(port) = self.touch(endpoint) {
+                port.handles_dropped(now, close_deadline);
+            }
+        }
+    }
+
+    /// The endpoint, if it is still there.
+    fn port(&self, endpoint: EndpointKey) -> Option<&Port> {
+        self.ports
+            .get(&endpoint.port)
+            .filter(|port| port.key() == endpoint)
+    }
+
+    /// The endpoint, if it is still there, to be given work: its engine will be asked what it has
+    /// to say.
+    fn touch(&mut self, endpoint: EndpointKey) -> Option<&mut Port> {
+        let port = self
+            .ports
+            .get_mut(&endpoint.port)
+            .filter(|port| port.key() == endpoint)?;
+        self.touched.insert(endpoint.port);
+        Some(port)
+    }
+
+    pub(super) fn handle_timeouts(&mut self, now: Instant) {
+        while let Some(number) = self.deadlines.pop_due(now) {
+            if let Some(port) = self.ports.get_mut(&number) {
+                port.handle_timeout(now);
+                self.touched.insert(number);
+            }
+        }
+    }
+
+    /// Begins to shut everything down.
+    pub(super) fn close(&mut self, now: Instant) {
+        self.surroundings.mailbox.close();
+        self.is_closing = true;
+        for number in self.ports.keys().copied().collect::<Vec<_>>() {
+            self.close_port(now, number);
+        }
+    }
+
+    fn close_port(&mut self, now: Instant, number: u16) {
+        if let Some(port) = self.ports.get_mut(&number) {
+            port.close(now, now + self.surroundings.close_timeout, None);
+            self.touched.insert(number);
+        }
+    }
+
+    /// Lets every engine that was touched say what it has to say, until all are quiet or the kernel
+    /// takes no more packets.
+    pub(super) fn settle(&mut self, now: Instant) {
+        self.settle_touched(now);
+        // What is larger than the interface takes can be sent again at once, in smaller packets: it was ours.
+        while let Some(refused) = self.writer.pop_refused() {
+            self.handle_own_error(now, refused);
+        }
+        self.settle_touched(now);
+    }
+
+    fn settle_touched(&mut self, now: Instant) {
+        while self.writer.len() < SEND_BATCH || self.flush() {
+            let Some(&number) = self.touched.first() else {
+                break;
+            };
+            if self.settle_port(now, number) {
+                self.touched.remove(&number);
+            }
+        }
+        self.flush();
+    }
+
+    /// False when the port has more packets to send.
+    fn settle_port(&mut self, now: Instant, number: u16) -> bool {
+        let Some(port) = self.ports.get_mut(&number) else {
+            return true;
+        };
+        // Either can give rise to the other: an event to an ABORT, sending the last packet to the end of
+        // an association.
+        loop {
+            let mut is_quiet = !port.handle_events(now);
+            while let Some(transmit) = port.poll_transmit(now) {
+                is_quiet = false;
+                self.writer.push(transmit);
+                if self.writer.len() >= SEND_BATCH {
+                    return false;
+                }
+            }
+            if is_quiet {
+                break;
+            }
+        }
+        if port.is_finished() {
+            self.deadlines.set(number, None);
+            if let Some(port) = self.ports.remove(&number) {
+                self.retire(number, port);
+            }
+        } else {
+            self.deadlines.set(number, port.next_timeout());
+        }
+        true
+    }
+
+    fn retire(&mut self, number: u16, port: Port) {
+        self.surroundings.ports.release(number);
+        self.counted += port.finish();
+    }
+
+    /// True when everything is sent.
+    fn flush(&mut self) -> bool {
+        self.writer.flush()
+    }
+
+    /// What was counted here.
+    pub(super) fn statistics(&self) -> StackStatistics {
+        let mut sum = self.counted;
+        sum.carrier += self.writer.statistics();
+        for port in self.ports.values() {
+            sum += port.statistics();
+        }
+        sum
+    }
+
+    /// Gives everything up and tells everyone who waits for it. Returns what was counted.
+    pub(super) fn finish(mut self) -> StackStatistics {
+        for endpoint in self.surroundings.mailbox.take().new_endpoints {
+            let port = Port::new(endpoint, self.surroundings.clone());
+            self.retire(port.key().port, port);
+        }
+        for (number, port) in std::mem::take(&mut self.ports) {
+            self.retire(number, port);
+        }
+        self.statistics()
+    }
+}
+
+/// What the engine of which port is told of an error; nothing when it says nothing to SCTP.
+fn icmp_error(reported: Reported) -> Option<(u16, IcmpError)> {
+    let Reported {
+        path,
+        report,
+        quoted,
+    } = reported;
+    let kind = match report {
+        Report::TooBig { mtu } => IcmpKind::PacketTooBig {
+            mtu: usize::try_from(mtu).unwrap_or(usize::MAX),
+        },
+        Report::Icmp { icmp_type, code } => IcmpKind::of_icmpv4(icmp_type, code, 0)?,
+        Report::Icmpv6 { icmp_type, code } => IcmpKind::of_icmpv6(icmp_type, code, 0)?,
+        Report::Local { .. } => return None,
+    };
+    // The packet was ours: its source port is the local one.
+    let port = u16::from_be_bytes(*quoted.first_chunk()?);
+    Some((port, IcmpError { path, kind, quoted }))
+}
+
+/// Packets to or from other addresses are not answered (RFC 9260 section 8.4, rule 1), and no
+/// association has them.
+fn is_unicast(address: IpAddr) -> bool {
+    let broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
+    !address.is_multicast() && !broadcast
+}

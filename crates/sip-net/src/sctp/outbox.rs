@@ -1,0 +1,145 @@
+//! What goes out over an association, and who gives it to that.
+
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use sctp_net::{Association, SendInfo};
+use sip::Flow;
+
+use crate::activity::Activity;
+use crate::asked::Asked;
+use crate::connections::{Connection, Outgoing};
+use crate::incoming::SendError;
+use crate::shared::Shared;
+
+use super::streams::{StreamPolicy, Streams};
+
+/// An association to those who send along it.
+///
+/// Whoever has messages for it gives them to it at once, all that it has together, where nothing waits to be sent before
+/// them: they share packets, and that wakes nobody, be it that the association belongs to another worker. What there is no
+/// room for takes the connection's queue, behind which everything else queues then. The records of TLS are the business of
+/// the association's task alone.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    association: Association,
+    flow: Flow,
+    pub(super) activity: Activity,
+    /// Held while messages are given to the association, and never while something is waited for.
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Whether others than the association's task may send.
+    is_open: bool,
+    streams: Streams,
+    asked: Asked,
+}
+
+impl Outbox {
+    pub(super) fn new(association: Association, flow: Flow, policy: StreamPolicy) -> Arc<Outbox> {
+        Arc::new(Outbox {
+            association,
+            flow,
+            activity: Activity::new(),
+            state: Mutex::new(State {
+                is_open: true,
+                streams: Streams::new(policy),
+                asked: Asked::default(),
+            }),
+        })
+    }
+
+    /// Gives messages to the association. Gives them back where they have to take the connection's queue: there is no room,
+    /// others wait before them, or the association is about to end.
+    pub(crate) fn send(
+        &self,
+        shared: &Arc<Shared>,
+        connection: &Connection,
+        mut messages: Vec<Outgoing>,
+    ) -> Vec<Outgoing> {
+        let mut state = self.lock();
+        if !state.is_open || connection.has_queue() {
+            return messages;
+        }
+        let mut not_sent = Vec::new();
+        while !messages.is_empty() {
+            let count = self.association.outbound_streams();
+            let streams = &mut state.streams;
+            let given = messages.iter().map(|outgoing| {
+                let info = streams.choose(outgoing, count);
+                (info, outgoing.payload.clone())
+            });
+            let (sent, refused) = self.association.try_send_all(given);
+            let now = Instant::now();
+            for outgoing in messages.drain(..sent) {
+                self.has_sent(&mut state, shared, &outgoing, now);
+            }
+            match refused.map(why) {
+                None => {}
+                Some(Refused::Never(error)) => not_sent.push((messages.remove(0), error)),
+                Some(Refused::Full | Refused::Ended) => break,
+            }
+        }
+        drop(state);
+        for (outgoing, error) in not_sent {
+            shared.not_sent(self.flow.transport, outgoing, error);
+        }
+        messages
+    }
+
+    /// From now on nobody sends but the association's task.
+    pub(super) fn close(&self) {
+        self.lock().is_open = false;
+    }
+
+    /// How a message is to be sent.
+    pub(super) fn choose(&self, outgoing: &Outgoing) -> SendInfo {
+        let count = self.association.outbound_streams();
+        self.lock().streams.choose(outgoing, count)
+    }
+
+    /// The association's task has sent a message.
+    pub(super) fn sent(&self, shared: &Shared, outgoing: &Outgoing) {
+        self.has_sent(&mut self.lock(), shared, outgoing, Instant::now());
+    }
+
+    /// Takes what was asked along the association.
+    pub(super) fn take_asked(&self) -> Asked {
+        mem::take(&mut self.lock().asked)
+    }
+
+    fn has_sent(&self, state: &mut State, shared: &Shared, outgoing: &Outgoing, now: Instant) {
+        self.activity.touch(now);
+        state.asked.sent(now, outgoing.transaction);
+        shared.sent(&self.flow, &outgoing.payload);
+    }
+
+    /// No panic can happen while the lock is held that would leave the state in disorder.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why an association did not take a message.
+pub(super) enum Refused {
+    /// There is no room now.
+    Full,
+    /// It is ending or has ended, which is told where it is received from.
+    Ended,
+    /// It will never take this one.
+    Never(SendError),
+}
+
+pub(super) fn why(error: sctp_net::SendError) -> Refused {
+    match error {
+        sctp_net::SendError::BufferFull => Refused::Full,
+        sctp_net::SendError::UnknownAssociation | sctp_net::SendError::ShuttingDown => {
+            Refused::Ended
+        }
+        sctp_net::SendError::TooLarge => Refused::Never(SendError::TooLarge),
+        error => Refused::Never(SendError::Sctp(error.to_string())),
+    }
+}
