@@ -11,8 +11,8 @@ use etherparse::{
 };
 use lru::LruCache;
 
-use crate::Trouble;
 use crate::settings::Settings;
+use crate::{Endpoint, Trouble};
 
 /// What an IP packet carries.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,6 +24,89 @@ pub(crate) struct Datagram<'p> {
     pub(crate) payload: Cow<'p, [u8]>,
     /// How many octets of it are not in the capture.
     pub(crate) missing: usize,
+}
+
+/// Octets of the headers of IPv4 without options, and of UDP.
+const UDP_BEGINNING: usize = 20 + 8;
+
+/// A UDP datagram about which nothing is unusual: whole, in one IPv4 packet without options.
+///
+/// It is read by itself because most messages come in such a one, and because it costs less to take the few values out of
+/// the packet than to hand a [`Datagram`] on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UsualUdp<'p> {
+    source: [u8; 4],
+    destination: [u8; 4],
+    source_port: [u8; 2],
+    destination_port: [u8; 2],
+    pub(crate) payload: &'p [u8],
+}
+
+impl<'p> UsualUdp<'p> {
+    #[inline(always)]
+    pub(crate) fn of(packet: &'p [u8]) -> Option<UsualUdp<'p>> {
+        let headers: &[u8; UDP_BEGINNING] = packet.first_chunk()?;
+        let &[
+            0x45,
+            _,
+            total_0,
+            total_1,
+            _,
+            _,
+            fragment_0,
+            fragment_1,
+            _,
+            protocol,
+            _,
+            _,
+            source_0,
+            source_1,
+            source_2,
+            source_3,
+            destination_0,
+            destination_1,
+            destination_2,
+            destination_3,
+            source_port_0,
+            source_port_1,
+            destination_port_0,
+            destination_port_1,
+            udp_0,
+            udp_1,
+            _,
+            _,
+        ] = headers
+        else {
+            return None;
+        };
+        let total = usize::from(u16::from_be_bytes([total_0, total_1]));
+        let length = usize::from(u16::from_be_bytes([udp_0, udp_1]));
+        // Neither more fragments nor an offset: of the three flags the others do not matter.
+        let is_whole = u16::from_be_bytes([fragment_0, fragment_1]) & 0x3fff == 0;
+        if protocol != ip_number::UDP.0 || !is_whole || length + 20 != total {
+            return None;
+        }
+        Some(UsualUdp {
+            source: [source_0, source_1, source_2, source_3],
+            destination: [destination_0, destination_1, destination_2, destination_3],
+            source_port: [source_port_0, source_port_1],
+            destination_port: [destination_port_0, destination_port_1],
+            payload: packet.get(UDP_BEGINNING..total)?,
+        })
+    }
+
+    /// Source and destination.
+    #[inline(always)]
+    pub(crate) fn ends(&self) -> (Endpoint, Endpoint) {
+        let end = |address: [u8; 4], port| Endpoint {
+            address: address.into(),
+            port: u16::from_be_bytes(port),
+        };
+        (
+            end(self.source, self.source_port),
+            end(self.destination, self.destination_port),
+        )
+    }
 }
 
 /// Puts fragments together.

@@ -6,7 +6,7 @@ use sctp::packet::{Chunk, CommonHeader, Packet};
 use crate::channel::Found;
 use crate::file::Captured;
 use crate::filter::{Addressed, Filter};
-use crate::ip::{Datagram, Fragments};
+use crate::ip::{Datagram, Fragments, UsualUdp};
 use crate::link::{self, Payload};
 use crate::sctp::Associations;
 use crate::secure_streams::{Part, SecureStreams};
@@ -41,6 +41,14 @@ impl Layers {
     pub(crate) fn read(&mut self, packet: Captured<'_>, teller: &mut Teller<'_>) {
         match link::payload(packet.link, packet.octets) {
             Payload::Ip(ip) => {
+                if self.filter.is_none()
+                    && let Some(udp) = UsualUdp::of(ip)
+                    && begins_message(udp.payload, true)
+                {
+                    let (source, destination) = udp.ends();
+                    teller.sip(source, destination, Carrier::Udp, udp.payload, false);
+                    return;
+                }
                 let fragments = &mut self.fragments;
                 let datagram = fragments.read(ip, &mut |trouble| {
                     teller.trouble(trouble);

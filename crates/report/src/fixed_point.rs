@@ -9,14 +9,18 @@
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct FixedPoint {
-    /// Written from the end.
     octets: [u8; LONGEST],
-    start: usize,
-    decimals: usize,
+    length: u8,
+    /// Without the zeros at the end that say nothing.
+    shortest: u8,
+    decimals: u8,
 }
 
-/// A sign, a digit, a point, and all the decimals: whole words, in which zeros are counted.
+/// A sign, a digit, a point, and all the decimals: whole words, in which it is written.
 const LONGEST: usize = (3 + FixedPoint::MOST_DECIMALS).next_multiple_of(8);
+
+/// Digits that are written at once.
+const EIGHT_DIGITS: u64 = 100_000_000;
 
 impl FixedPoint {
     /// Decimals at most: no number has more digits.
@@ -27,32 +31,91 @@ impl FixedPoint {
     /// # Panics
     ///
     /// When there are more decimals than [`MOST_DECIMALS`](Self::MOST_DECIMALS).
+    #[inline]
     pub fn new(number: i64, decimals: usize, point: u8) -> FixedPoint {
+        let size = number.unsigned_abs();
+        // Nanoseconds as seconds and as milliseconds.
+        match decimals {
+            9 => FixedPoint::usual::<9>(number < 0, size, point),
+            6 => FixedPoint::usual::<6>(number < 0, size, point),
+            _ => FixedPoint::any(number, decimals, point),
+        }
+    }
+
+    /// Writes a number with six or nine decimals.
+    fn usual<const DECIMALS: u8>(is_negative: bool, size: u64, point: u8) -> FixedPoint {
+        const {
+            assert!(DECIMALS == 6 || DECIMALS == 9);
+        }
+        let unit = const { 10_u64.pow(DECIMALS as u32) };
+        let mut text = FixedPoint {
+            octets: [b'0'; LONGEST],
+            length: 0,
+            shortest: 0,
+            decimals: DECIMALS,
+        };
+        if is_negative {
+            text.push([b'-'], 1);
+        }
+        match size / unit {
+            digit @ ..10 => text.push([b'0' + digit as u8], 1),
+            short @ ..EIGHT_DIGITS => text.push_short(short),
+            long => {
+                text.push_short(long / EIGHT_DIGITS);
+                text.push(eight_digits(long % EIGHT_DIGITS), 8);
+            }
+        }
+        text.push([point], 1);
+        let fraction = size % unit;
+        // Of nine digits the first one stands alone; to six, two zeros are added, which are written over.
+        let (first, eight) = match DECIMALS {
+            9 => (fraction / EIGHT_DIGITS, fraction % EIGHT_DIGITS),
+            _ => (0, fraction * 100),
+        };
+        let (alone, added) = if DECIMALS == 9 { (1, 0) } else { (0, 2) };
+        text.push([b'0' + first as u8], alone);
+        let digits = eight_digits(eight);
+        let zeros = match u64::from_le_bytes(digits) ^ u64::from_le_bytes([b'0'; 8]) {
+            // One of them is written: the first of nine, whatever it is.
+            0 => DECIMALS - 1,
+            // The last digit is the highest octet.
+            differing => (differing.leading_zeros() / 8) as u8 - added,
+        };
+        text.push(digits, 8 - added);
+        text.shortest = text.length - zeros;
+        text
+    }
+
+    /// Writes any number.
+    fn any(number: i64, decimals: usize, point: u8) -> FixedPoint {
         assert!(decimals <= Self::MOST_DECIMALS, "{decimals} decimals");
         let mut text = FixedPoint {
             octets: [b'0'; LONGEST],
-            start: LONGEST,
-            decimals,
+            length: 0,
+            shortest: 0,
+            decimals: decimals as u8,
         };
-        let size = number.unsigned_abs();
-        let (whole, fraction) = match decimals {
-            // Nanoseconds as seconds and as milliseconds.
-            9 => (size / 1_000_000_000, size % 1_000_000_000),
-            6 => (size / 1_000_000, size % 1_000_000),
-            _ => match 10_u64.checked_pow(decimals as u32) {
-                Some(unit) => (size / unit, size % unit),
-                None => (0, size),
-            },
-        };
-        if decimals > 0 {
-            text.write_fraction(fraction);
-            text.start = LONGEST - decimals;
-            text.push(point);
+        // From the last digit on: all decimals, one digit before them, and as many more as there are.
+        let mut digits = [0; LONGEST];
+        let mut count = 0;
+        let mut rest = number.unsigned_abs();
+        while rest > 0 || count <= decimals {
+            digits[count] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            count += 1;
         }
-        text.push_whole(whole);
         if number < 0 {
-            text.push(b'-');
+            text.push([b'-'], 1);
         }
+        for at in (0..count).rev() {
+            text.push([digits[at]], 1);
+            if at == decimals && decimals > 0 {
+                text.push([point], 1);
+            }
+        }
+        let is_zero = |digit: &&u8| **digit == b'0';
+        let zeros = digits[..decimals].iter().take_while(is_zero).count();
+        text.shortest = text.length - zeros.min(decimals.saturating_sub(1)) as u8;
         text
     }
 
@@ -60,75 +123,60 @@ impl FixedPoint {
     #[must_use]
     pub fn with_point(mut self, point: u8) -> FixedPoint {
         if self.decimals > 0 {
-            self.octets[LONGEST - 1 - self.decimals] = point;
+            self.octets[usize::from(self.length - 1 - self.decimals)] = point;
         }
         self
     }
 
     /// The number with all of its decimals.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.octets[self.start..]
+        &self.octets[..usize::from(self.length)]
     }
 
-    /// The number with its decimals up to the last that is not zero, and at least one where it has any.
+    /// The number without zeros at the end of its decimals, of which one is left.
     pub fn shortest(&self) -> &[u8] {
-        let mut zeros = 0;
-        for octets in self.octets.as_chunks::<8>().0.iter().rev() {
-            // The last octet is the highest.
-            let differing = u64::from_le_bytes(*octets) ^ u64::from_le_bytes([b'0'; 8]);
-            zeros += differing.leading_zeros() as usize / 8;
-            if differing != 0 {
-                break;
-            }
-        }
-        let most = self.decimals.saturating_sub(1);
-        &self.octets[self.start..LONGEST - zeros.min(most)]
+        &self.octets[..usize::from(self.shortest)]
     }
 
-    /// Writes a number so that its last digit is the last octet; before it are zeros.
+    /// Appends the number with all of its decimals to a text.
     #[inline]
-    fn write_fraction(&mut self, mut fraction: u64) {
-        const UNIT: u64 = 100_000_000;
-        let mut rest = &mut self.octets[..];
-        while let Some((before, octets)) = rest.split_last_chunk_mut() {
-            *octets = eight_digits(fraction % UNIT);
-            fraction /= UNIT;
-            if fraction < 10 {
-                // Nanoseconds have nine digits.
-                if let Some(digit) = before.last_mut() {
-                    *digit = b'0' + fraction as u8;
-                }
-                break;
-            }
-            rest = before;
-        }
+    pub fn push_to(&self, out: &mut Vec<u8>) {
+        self.push_first(self.length, out);
     }
 
-    /// Writes the digits of a whole number before what was written.
+    /// Appends the number as [`shortest`](Self::shortest) has it.
     #[inline]
-    fn push_whole(&mut self, mut whole: u64) {
-        while whole >= 100 {
-            self.push_pair(whole % 100);
-            whole /= 100;
-        }
-        match whole {
-            10.. => self.push_pair(whole),
-            _ => self.push(whole as u8 + b'0'),
-        }
+    pub fn push_shortest_to(&self, out: &mut Vec<u8>) {
+        self.push_first(self.shortest, out);
     }
 
-    /// Writes a number below 100 with two digits.
+    /// Appends so many octets: all there may be, of a length that is known here, and then fewer, which is quicker than to
+    /// ask somebody for so many.
     #[inline]
-    fn push_pair(&mut self, number: u64) {
-        let [ten, one] = PAIRS[number as usize];
-        self.push(one);
-        self.push(ten);
+    fn push_first(&self, length: u8, out: &mut Vec<u8>) {
+        let end = out.len() + usize::from(length);
+        out.extend_from_slice(&self.octets);
+        out.truncate(end);
     }
 
-    #[inline]
-    fn push(&mut self, octet: u8) {
-        self.start -= 1;
-        self.octets[self.start] = octet;
+    /// Writes a number below 10^8 without zeros before it.
+    #[inline(always)]
+    fn push_short(&mut self, number: u64) {
+        let digits = u64::from_le_bytes(eight_digits(number));
+        let differing = digits ^ u64::from_le_bytes([b'0'; 8]);
+        // The first digit is the lowest octet; of a zero the last one is left.
+        let zeros = (differing.trailing_zeros() / 8).min(7);
+        self.push((digits >> (8 * zeros)).to_le_bytes(), 8 - zeros as u8);
+    }
+
+    /// Writes octets, of which the first so many count.
+    #[inline(always)]
+    fn push<const N: usize>(&mut self, octets: [u8; N], count: u8) {
+        let place = self.octets.get_mut(usize::from(self.length)..);
+        if let Some(place) = place.and_then(<[u8]>::first_chunk_mut) {
+            *place = octets;
+        }
+        self.length += count;
     }
 }
 
@@ -145,17 +193,6 @@ fn eight_digits(number: u64) -> [u8; 8] {
     (ones | u64::from_le_bytes([b'0'; 8])).to_le_bytes()
 }
 
-/// The numbers below 100 with two digits each.
-static PAIRS: [[u8; 2]; 100] = {
-    let mut pairs = [[0; 2]; 100];
-    let mut number = 0;
-    while number < 100 {
-        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
-        number += 1;
-    }
-    pairs
-};
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -164,6 +201,13 @@ mod tests {
 
     fn text(number: i64, decimals: usize) -> [String; 2] {
         let number = FixedPoint::new(number, decimals, b'.');
+        let (mut all, mut shortest) = (b"a".to_vec(), b"b".to_vec());
+        number.push_to(&mut all);
+        number.push_shortest_to(&mut shortest);
+        assert_eq!(
+            (&all[1..], &shortest[1..]),
+            (number.as_bytes(), number.shortest())
+        );
         [number.as_bytes(), number.shortest()].map(|text| String::from_utf8(text.to_vec()).unwrap())
     }
 
@@ -181,6 +225,9 @@ mod tests {
         assert_eq!(text(-7, 0), ["-7", "-7"]);
         assert_eq!(text(100, 0), ["100", "100"]);
         assert_eq!(text(0, 0), ["0", "0"]);
+        assert_eq!(text(i64::MIN, 6)[0], "-9223372036854.775808");
+        assert_eq!(text(1_000_000, 6)[1], "1.0");
+        assert_eq!(text(100_000_000, 9)[1], "0.1");
     }
 
     #[test]
@@ -209,7 +256,7 @@ mod tests {
         fn they_are_written_as_format_writes_them(
             digits: i64,
             zeros in 0_u32..19,
-            decimals in 0..=FixedPoint::MOST_DECIMALS,
+            decimals in prop_oneof![Just(6_usize), Just(9), 0..=FixedPoint::MOST_DECIMALS],
         ) {
             let unit = 10_i64.pow(zeros);
             let number = digits / unit * unit;

@@ -49,4 +49,5 @@ pub use page::{Page, Provenance, Section};
 pub use plot::{Axis, Colour, Plot, Point, Series};
 pub use summary::Summary;
 pub use table::{Alignment, Cell, Column, CsvRecord, Decimal, Row, Table};
+pub use text::is_plain;
 pub use trials::Trials;

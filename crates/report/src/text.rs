@@ -22,6 +22,25 @@ pub(crate) fn one_line(text: &str) -> String {
         .collect()
 }
 
+/// Whether a text is made of printable ASCII alone, and of none of these.
+#[inline]
+pub fn is_plain(text: &str, special: [u8; 2]) -> bool {
+    let is_other =
+        |octet: u8| !(b' '..=b'~').contains(&octet) | (octet == special[0]) | (octet == special[1]);
+    // Many are looked at side by side; those that are not as many as others come again with what is before them.
+    const MANY: usize = 16;
+    let has_other = |many: &[u8; MANY]| {
+        many.iter()
+            .fold(0, |any, octet| any | u8::from(is_other(*octet)))
+            != 0
+    };
+    let octets = text.as_bytes();
+    match octets.last_chunk() {
+        Some(last) => !octets.as_chunks().0.iter().any(has_other) && !has_other(last),
+        None => !octets.iter().any(|octet| is_other(*octet)),
+    }
+}
+
 /// The text as it may stand in HTML or XML, between tags and within quoted attribute values.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -67,6 +86,25 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn plain_text_is_told_wherever_it_is_not() {
+        for length in 0..50 {
+            let plain = "a~ z"
+                .repeat(length)
+                .chars()
+                .take(length)
+                .collect::<String>();
+            assert!(is_plain(&plain, [b'"', b',']), "{plain}");
+            for at in 0..length {
+                for other in ["\u{1f}", "\u{7f}", "\"", ",", "\u{80}", "\u{20ac}"] {
+                    let mut text = plain.clone();
+                    text.replace_range(at..=at, other);
+                    assert!(!is_plain(&text, [b'"', b',']), "{text}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn markup_is_escaped() {

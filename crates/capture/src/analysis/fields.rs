@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 
 use sip::{MAXIMUM_FIELDS, Scan, ScannedField, StartLine};
 
-use super::line_ends::each_line_end;
+use super::line_ends::{LineEnds, each_line_end};
 use super::message::Unseen;
 use super::values::{branch, has_comma, quick_branch};
 
@@ -65,33 +65,54 @@ enum Wanted {
 }
 
 impl<'m> Fields<'m> {
-    /// Goes once over the first line and all fields of a message.
-    pub(super) fn of(octets: &'m [u8]) -> Result<(Start<'m>, Fields<'m>), Unseen> {
+    /// Goes once over the first line and all fields of a message, of which nothing has been read.
+    #[inline]
+    pub(super) fn read(&mut self, octets: &'m [u8]) -> Result<Start<'m>, Unseen> {
         let begin = octets
             .iter()
             .position(|octet| !matches!(octet, b'\r' | b'\n'))
             .ok_or(Unseen::Unreadable)?;
         let octets = &octets[begin..];
-        match Fields::of_lines::<false>(octets) {
-            Err(NotRead::Folded) => Fields::of_lines::<true>(octets),
-            read => read,
+        if let Some(start) = self.read_usual(octets) {
+            return Ok(start);
         }
-        .map_err(|_| Unseen::Unreadable)
+        *self = Fields::default();
+        self.read_any(octets).map_err(|_| Unseen::Unreadable)
     }
 
-    /// The same where lines may be folded (RFC 3261 section 7.3.1), or where none is.
-    #[inline(always)]
-    fn of_lines<const MAY_BE_FOLDED: bool>(
-        octets: &'m [u8],
-    ) -> Result<(Start<'m>, Fields<'m>), NotRead> {
+    /// The same where the first line is as RFC 3261 wants it, every line ends with CRLF and none is folded, and where
+    /// an empty one is behind them.
+    #[inline(never)]
+    fn read_usual(&mut self, octets: &'m [u8]) -> Option<Start<'m>> {
+        let mut ends = LineEnds::of(octets);
+        let first = ends.next()?;
+        let start = quick_start(octets.get(..first)?.strip_suffix(b"\r")?)?;
+        let mut length = Length::Missing;
+        let mut begin = first + 1;
+        let mut count = 0;
+        for end in ends {
+            let line_and_more = octets.get(begin..)?;
+            let line = line_and_more.get(..end - begin)?.strip_suffix(b"\r")?;
+            begin = end + 1;
+            if line.is_empty() {
+                self.has_body = begin < octets.len() && length != Length::Zero;
+                return (count <= MAXIMUM_FIELDS).then_some(start);
+            }
+            count += 1;
+            self.take(line, line_and_more, &mut length).ok()?;
+        }
+        None
+    }
+
+    /// The same where lines end in any way, and may be folded (RFC 3261 section 7.3.1).
+    #[inline(never)]
+    fn read_any(&mut self, octets: &'m [u8]) -> Result<Start<'m>, NotRead> {
         let mut start = None;
-        let mut fields = Fields::default();
         let mut length = Length::Missing;
         let mut count = 0;
         let mut begin = 0;
         let broken_off = each_line_end(octets, |end| {
-            let line_and_more = &octets[begin..];
-            let line = without_return(&line_and_more[..end - begin]);
+            let line = without_return(&octets[begin..end]);
             if start.is_none() {
                 begin = end + 1;
                 start = quick_start(line).or_else(|| thorough_start(octets));
@@ -105,32 +126,27 @@ impl<'m> Fields<'m> {
                 return ControlFlow::Break(Ok(()));
             }
             // What begins with white space continues the line before it.
-            if MAY_BE_FOLDED && matches!(octets.get(end + 1), Some(b' ' | b'\t')) {
+            if matches!(octets.get(end + 1), Some(b' ' | b'\t')) {
                 return ControlFlow::Continue(());
             }
             begin = end + 1;
             count += 1;
             if count > MAXIMUM_FIELDS {
-                // Lines that continue others have counted, too, where they are not expected.
-                return ControlFlow::Break(Err(match MAY_BE_FOLDED {
-                    true => NotRead::Unreadable,
-                    false => NotRead::Folded,
-                }));
+                return ControlFlow::Break(Err(NotRead::Unreadable));
             }
-            match fields.take(line, line_and_more, &mut length) {
-                Err(NotRead::Folded) if MAY_BE_FOLDED => ControlFlow::Continue(()),
+            match self.take_any(line, &mut length) {
+                Ok(()) | Err(NotRead::Folded) => ControlFlow::Continue(()),
                 Err(error) => ControlFlow::Break(Err(error)),
-                Ok(()) => ControlFlow::Continue(()),
             }
         });
         if let ControlFlow::Break(Err(error)) = broken_off {
             return Err(error);
         }
-        fields.has_body = begin < octets.len() && length != Length::Zero;
-        Ok((start.ok_or(NotRead::Unreadable)?, fields))
+        self.has_body = begin < octets.len() && length != Length::Zero;
+        start.ok_or(NotRead::Unreadable)
     }
 
-    /// Takes a field if it matters. Behind its line the message goes on.
+    /// Takes a field of one line if it matters. Behind its line the message goes on.
     #[inline(always)]
     fn take(
         &mut self,
@@ -394,6 +410,12 @@ mod tests {
 
     use super::*;
 
+    fn quickly(octets: &[u8]) -> Result<(Start<'_>, Fields<'_>), Unseen> {
+        let mut fields = Fields::default();
+        let start = fields.read(octets)?;
+        Ok((start, fields))
+    }
+
     /// The same by the reader of `sip`.
     fn thoroughly(octets: &[u8]) -> Result<(Start<'_>, Fields<'_>), Unseen> {
         let (start, mut scan) = Scan::begin(octets).map_err(|_| Unseen::Unreadable)?;
@@ -440,7 +462,7 @@ mod tests {
             "",
         ] {
             assert_eq!(
-                Fields::of(text.as_bytes()),
+                quickly(text.as_bytes()),
                 thoroughly(text.as_bytes()),
                 "{text:?}"
             );
@@ -448,7 +470,7 @@ mod tests {
         let many = format!("BYE sip:a SIP/2.0\r\n{}", "a: b\r\n".repeat(MAXIMUM_FIELDS));
         let folded = format!("{many} folded\r\n\r\n");
         for text in [format!("{many}\r\n"), format!("{many}a: b\r\n\r\n"), folded] {
-            assert_eq!(Fields::of(text.as_bytes()), thoroughly(text.as_bytes()));
+            assert_eq!(quickly(text.as_bytes()), thoroughly(text.as_bytes()));
         }
     }
 
@@ -464,7 +486,7 @@ mod tests {
             0..40,
         )) {
             let octets = parts.concat();
-            prop_assert_eq!(Fields::of(&octets), thoroughly(&octets));
+            prop_assert_eq!(quickly(&octets), thoroughly(&octets));
         }
     }
 }

@@ -203,7 +203,8 @@ impl<'m> Glance<'m> {
         hasher: &RandomState,
         labels: &mut Labels,
     ) -> Result<Glance<'m>, Unseen> {
-        let (start, fields) = Fields::of(octets)?;
+        let mut fields = Fields::default();
+        let start = fields.read(octets)?;
         Glance::of(start, &fields, hasher, labels).ok_or(Unseen::Ungrouped)
     }
 

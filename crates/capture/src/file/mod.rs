@@ -84,6 +84,19 @@ impl File {
         })
     }
 
+    /// The next packet, where it is a plain one and all of it is ready; `None` says nothing, and takes nothing.
+    #[inline(always)]
+    pub(crate) fn next_ready<R: Read>(
+        &mut self,
+        input: &mut Input<R>,
+    ) -> Option<(Time, LinkType, Piece)> {
+        let File::Pcap(pcap) = self else {
+            return None;
+        };
+        let (time, octets) = pcap.next_ready(input)?;
+        Some((time, pcap.link(), octets))
+    }
+
     /// The next thing; `None` at the end.
     #[inline(always)]
     pub(crate) fn next<R: Read>(&mut self, input: &mut Input<R>) -> io::Result<Option<Item>> {

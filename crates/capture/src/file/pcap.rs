@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use super::{Item, LONGEST_PACKET, LinkType, Order, Placed, broken_end, skip_damage};
 use crate::Time;
-use crate::input::Input;
+use crate::input::{Input, Piece};
 
 /// What is wrong with a file that was cut off.
 const CUT: &str = "it ends within a packet";
@@ -72,16 +72,40 @@ impl Pcap {
         }
         input.drop_ready(self.record_header_length);
         self.last_seconds = Some(seconds);
-        let nanoseconds = i64::from(fraction) * i64::from(self.nanoseconds_per_unit);
         Ok(Some(Item::Packet(Placed {
-            time: Time(i64::from(seconds) * 1_000_000_000 + nanoseconds),
+            time: self.time(seconds, fraction),
             link: self.link,
             octets: input.take(length as usize),
             comment: Box::default(),
         })))
     }
 
+    /// The next packet, where all of it is ready; `None` says nothing, and takes nothing.
+    #[inline(always)]
+    pub(crate) fn next_ready<R: Read>(&mut self, input: &mut Input<R>) -> Option<(Time, Piece)> {
+        let [seconds, fraction, length] = self.record(input, 0)?;
+        let all = self.record_header_length + length as usize;
+        if length > LONGEST_PACKET || input.ready().len() < all {
+            return None;
+        }
+        self.last_seconds = Some(seconds);
+        let packet = input.take(all).part(self.record_header_length..all);
+        Some((self.time(seconds, fraction), packet))
+    }
+
+    /// What packets begin with.
+    pub(crate) fn link(&self) -> LinkType {
+        self.link
+    }
+
+    #[inline(always)]
+    fn time(&self, seconds: u32, fraction: u32) -> Time {
+        let nanoseconds = i64::from(fraction) * i64::from(self.nanoseconds_per_unit);
+        Time(i64::from(seconds) * 1_000_000_000 + nanoseconds)
+    }
+
     /// Seconds, fraction and length of the record at a place.
+    #[inline(always)]
     fn record<R: Read>(&self, input: &Input<R>, at: usize) -> Option<[u32; 3]> {
         let header: [u8; 12] = input.array(at)?;
         let [seconds, fraction, length] = header.as_chunks().0 else {

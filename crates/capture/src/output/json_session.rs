@@ -101,7 +101,7 @@ impl Object<'_> {
     }
 
     fn text(&mut self, text: &str) {
-        if text.bytes().all(|octet| IS_PLAIN[usize::from(octet)]) {
+        if report::is_plain(text, [b'"', b'\\']) {
             self.plain(text);
         } else if serde_json::to_writer(&mut *self.out, text).is_err() {
             // Writing to memory does not fail.
@@ -110,25 +110,15 @@ impl Object<'_> {
     }
 
     /// A number without the decimals that say nothing.
+    #[inline]
     fn figure(&mut self, figure: Option<&FixedPoint>) -> &mut Self {
         match figure {
-            Some(figure) => self.out.extend_from_slice(figure.shortest()),
+            Some(figure) => figure.push_shortest_to(self.out),
             None => self.nothing(),
         }
         self
     }
 }
-
-/// What stands in a text as it is: printable ASCII but quotation marks and backslashes.
-static IS_PLAIN: [bool; 256] = {
-    let mut is_plain = [false; 256];
-    let mut octet = 0x20;
-    while octet < 0x7f {
-        is_plain[octet] = octet != b'"' as usize && octet != b'\\' as usize;
-        octet += 1;
-    }
-    is_plain
-};
 
 #[cfg(test)]
 mod tests {

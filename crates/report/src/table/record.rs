@@ -2,7 +2,7 @@
 
 use super::Decimal;
 use crate::FixedPoint;
-use crate::text::one_line;
+use crate::text::{is_plain, one_line};
 
 /// One record of CSV (RFC 4180), appended to a text field by field.
 ///
@@ -35,8 +35,7 @@ impl<'o> CsvRecord<'o> {
     pub fn text(&mut self, text: &str) -> &mut Self {
         self.separate();
         let separator = self.decimal.separator();
-        let is_plain = |octet: u8| IS_PLAIN[usize::from(octet)] && octet != separator as u8;
-        if text.bytes().all(is_plain) {
+        if is_plain(text, [b'"', separator as u8]) {
             self.out.extend_from_slice(text.as_bytes());
         } else {
             self.push_quoted(text, separator);
@@ -45,6 +44,7 @@ impl<'o> CsvRecord<'o> {
     }
 
     /// A whole number.
+    #[inline]
     pub fn count(&mut self, count: u64) -> &mut Self {
         self.separate();
         self.out
@@ -59,15 +59,13 @@ impl<'o> CsvRecord<'o> {
     }
 
     /// An exact number that is written already; `None` is an absent field.
+    #[inline]
     pub fn written(&mut self, number: Option<&FixedPoint>) -> &mut Self {
         self.separate();
         if let Some(number) = number {
             match self.decimal {
-                Decimal::Point => self.out.extend_from_slice(number.as_bytes()),
-                Decimal::Comma => {
-                    let number = number.with_point(b',');
-                    self.out.extend_from_slice(number.as_bytes());
-                }
+                Decimal::Point => number.push_to(self.out),
+                Decimal::Comma => number.with_point(b',').push_to(self.out),
             }
         }
         self
@@ -84,6 +82,7 @@ impl<'o> CsvRecord<'o> {
         self.out.extend_from_slice(b"\r\n");
     }
 
+    #[inline]
     fn separate(&mut self) {
         if !std::mem::take(&mut self.is_first) {
             self.out.push(self.decimal.separator() as u8);
@@ -102,17 +101,6 @@ impl<'o> CsvRecord<'o> {
         }
     }
 }
-
-/// What stands in a field as it is, whatever separates them: printable ASCII but quotation marks.
-static IS_PLAIN: [bool; 256] = {
-    let mut is_plain = [false; 256];
-    let mut octet = 0x20;
-    while octet < 0x7f {
-        is_plain[octet] = octet != b'"' as usize;
-        octet += 1;
-    }
-    is_plain
-};
 
 #[cfg(test)]
 mod tests {
