@@ -198,6 +198,33 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn all_that_is_there_is_taken_at_once_and_makes_room() {
+        let inbox = Inbox::new();
+        let mut offered = 0;
+        let fill = |offered: &mut usize| {
+            inbox.fill(|| {
+                *offered += 1;
+                Some((*offered, 1000))
+            })
+        };
+        assert_eq!(fill(&mut offered), Filled::Full);
+        let mut items = Vec::new();
+        let taken = inbox.next_all(&mut items).await;
+        assert_eq!((taken.item, taken.driver_waits), (offered, true));
+        assert!(items.iter().copied().eq(1..=offered));
+        inbox.push(0);
+        inbox.end();
+        let taken = inbox.next_all(&mut items).await;
+        assert_eq!((taken.item, taken.driver_waits), (1, false));
+        assert_eq!(inbox.next_all(&mut items).await.item, 0);
+        assert_eq!(items.len(), offered + 1);
+        // The room is counted right.
+        let before = offered;
+        assert_eq!(fill(&mut offered), Filled::Full);
+        assert_eq!(offered - before, before);
+    }
+
+    #[tokio::test]
     async fn what_is_there_is_taken_before_the_end() {
         let inbox = Inbox::new();
         inbox.push("last");

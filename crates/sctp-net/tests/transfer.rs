@@ -335,3 +335,137 @@ async fn what_cannot_be_sent_is_refused() {
     let refused = pair.client.send(on_stream(0), "late".into()).await;
     assert_eq!(refused, Err(SendError::UnknownAssociation));
 }
+
+#[tokio::test]
+async fn messages_given_together_leave_together_and_wait_for_no_task() {
+    let config = EndpointConfig {
+        heartbeats: false,
+        path_mtu_discovery: false,
+        ..quick()
+    };
+    let (ours, theirs) = (carrier("127.0.0.1"), carrier("127.0.0.1"));
+    // The peer lives elsewhere: this thread is about to be blocked.
+    let elsewhere = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let (server_stack, server_endpoint) = {
+        let _elsewhere = elsewhere.enter();
+        let stack = sctp_net::Stack::udp(theirs).unwrap();
+        let endpoint = stack.endpoint(0, config.clone()).unwrap();
+        (stack, endpoint)
+    };
+    let stack = sctp_net::Stack::udp(ours).unwrap();
+    let endpoint = stack.endpoint(0, config.clone()).unwrap();
+    let client = common::connect(&endpoint, &server_stack, server_endpoint.port()).await;
+    let server = within(server_endpoint.accept()).await.unwrap();
+    let before = within(client.statistics()).await.unwrap();
+
+    let messages = (0..8).map(|number| (SendInfo::default(), pattern(number, 300)));
+    assert_eq!(client.try_send_all(messages), (8, None));
+    // No task of this thread runs until all has arrived.
+    let (told, arrived) = std::sync::mpsc::channel();
+    elsewhere.spawn(async move {
+        let mut received = Vec::new();
+        while received.len() < 8 && server.receive_all(&mut received).await > 0 {}
+        told.send(received).unwrap();
+    });
+    let received = arrived.recv_timeout(common::LIMIT).expect("in time");
+    for (number, message) in received.iter().enumerate() {
+        assert_eq!(message.payload, pattern(number, 300));
+    }
+    let after = within(client.statistics()).await.unwrap();
+    assert_eq!(after.data_chunks_sent - before.data_chunks_sent, 8);
+    // Four chunks of 316 bytes fit into one.
+    assert_eq!(after.packets_sent - before.packets_sent, 2);
+    elsewhere.shutdown_background();
+}
+
+#[tokio::test]
+async fn messages_given_together_find_the_same_bounds() {
+    let config = EndpointConfig {
+        a_rwnd: 4_000,
+        send_buffer: 10_000,
+        ..quick()
+    };
+    let pair = pair(config).await;
+    // The peer does not receive: its window, its inbox, the engine's buffer and the outbox fill up.
+    let mut given = 0;
+    let mut refused = None;
+    while refused != Some(SendError::BufferFull) || given < 100_000 {
+        let messages = (0..50).map(|number| (SendInfo::default(), pattern(number, 1_000)));
+        let (count, error) = pair.client.try_send_all(messages);
+        given += count * 1_000;
+        refused = error;
+        assert!(given < 300_000, "nothing is bounded");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    // What cannot be sent at all is told, and what came before it is on its way.
+    let mut received = Vec::new();
+    while received.len() * 1_000 < given {
+        assert!(within(pair.server.receive_all(&mut received)).await > 0);
+    }
+    assert_eq!(received.len() * 1_000, given);
+    let (first, other) = (pattern(1, 10), pattern(2, 10));
+    let nowhere = on_stream(pair.client.outbound_streams());
+    let messages = [
+        (SendInfo::default(), first.clone()),
+        (nowhere, other.clone()),
+        (SendInfo::default(), other),
+    ];
+    let told = pair.client.try_send_all(messages);
+    assert_eq!(told, (1, Some(SendError::InvalidStream)));
+    let next = within(pair.server.receive()).await.unwrap();
+    assert_eq!(next.payload, first);
+    within(pair.client.shutdown()).await;
+    let late = [(SendInfo::default(), first)];
+    let told = pair.client.try_send_all(late);
+    assert_eq!(told, (0, Some(SendError::UnknownAssociation)));
+    assert_eq!(within(pair.server.receive_all(&mut received)).await, 0);
+}
+
+#[tokio::test]
+async fn packets_that_come_together_are_acknowledged_together_where_that_is_asked_for() {
+    let mut acknowledgements = Vec::new();
+    for joint_acknowledgement in [false, true] {
+        let receiving = UdpCarrierConfig {
+            joint_acknowledgement,
+            ..carrier("127.0.0.1")
+        };
+        let config = EndpointConfig {
+            heartbeats: false,
+            path_mtu_discovery: false,
+            max_burst: 100,
+            ..quick()
+        };
+        let pair = pair_over(carrier("127.0.0.1"), receiving, config).await;
+        // The first packet is acknowledged at once, and opens the window.
+        let mut received = Vec::new();
+        let mut count = 0;
+        for number in 0..20 {
+            let messages = (0..number).map(|_| (SendInfo::default(), pattern(number, 1_400)));
+            assert_eq!(pair.client.try_send_all(messages), (number, None));
+            count += number;
+            while received.len() < count {
+                within(pair.server.receive_all(&mut received)).await;
+            }
+            // Until nothing is outstanding.
+            while within(pair.client.status())
+                .await
+                .unwrap()
+                .outstanding_bytes
+                > 0
+            {
+                tokio::task::yield_now().await;
+            }
+        }
+        let statistics = within(pair.server.statistics()).await.unwrap();
+        acknowledgements.push(statistics.packets_sent);
+    }
+    let [by_two, joint] = acknowledgements[..] else {
+        panic!("{acknowledgements:?}");
+    };
+    assert!(by_two >= 90, "every second of 190 packets: {by_two}");
+    assert!(joint * 2 < by_two, "{joint} beside {by_two}");
+}
