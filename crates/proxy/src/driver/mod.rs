@@ -219,7 +219,7 @@ impl Server {
         let recorder = Recorder::start(&config.records).map_err(StartError::Records)?;
         let names = resolve::Resolver::new(config.dns, rand::SeedableRng::from_rng(&mut rng));
         transports.locate_responses_by(names.clone());
-        transports.leave_registers_unread();
+        transports.leave_datagrams_unread();
         let members = Members::new();
         let (stop, stopped) = watch::channel(false);
         let stop = Arc::new(stop);

@@ -3,6 +3,7 @@
 use std::sync::Weak;
 use std::time::{Duration, Instant, SystemTime};
 
+use sip::Message;
 use sip_net::{Incoming, SendError, Transports};
 use tokio::sync::{mpsc, watch};
 
@@ -167,11 +168,7 @@ impl Service {
             self.core.handle_timeout(now);
         }
         self.flush(now);
-        let is_refusing = self.core.is_refusing(now);
-        if self.is_refusing != is_refusing {
-            self.is_refusing = is_refusing;
-            self.surroundings.transports.leave_unread(is_refusing);
-        }
+        self.is_refusing = self.core.is_refusing(now);
         Some(messages)
     }
 
@@ -209,10 +206,24 @@ impl Service {
                 bytes,
                 received,
             } => {
-                self.traffic.count_unread(flow.transport, &bytes);
                 let waited = now.saturating_duration_since(received);
-                self.core.accept_octets(now, waited, flow, bytes);
-                return;
+                if self.may_stay_unread(&bytes) {
+                    self.traffic.count_unread(flow.transport, &bytes);
+                    self.core.accept_octets(now, waited, flow, bytes);
+                    return;
+                }
+                match Message::read_or_return(bytes) {
+                    Ok(message) => {
+                        self.traffic.count_received(flow.transport, &message);
+                        self.core.accept_message(now, waited, flow, message);
+                        return;
+                    }
+                    Err((error, bytes)) => Incoming::Malformed {
+                        flow,
+                        bytes,
+                        reason: error.into(),
+                    },
+                }
             }
             other => other,
         };
@@ -238,6 +249,13 @@ impl Service {
                 }
             }
         }
+    }
+
+    /// Whether it is a request of which the core can tell from its octets what is to be done: most REGISTERs are alike, and
+    /// who refuses most of what comes has no time to read it.
+    fn may_stay_unread(&self, octets: &[u8]) -> bool {
+        let is_refused = octets.starts_with(b"INVITE ") || octets.starts_with(b"ACK ");
+        octets.starts_with(b"REGISTER ") || self.is_refusing && is_refused
     }
 
     /// Carries out what the core wants, until it wants nothing more.
