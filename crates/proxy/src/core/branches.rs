@@ -179,7 +179,7 @@ impl Proxy {
         };
         match mem::replace(&mut branch.state, BranchState::Ended) {
             BranchState::Forwarded(mut forwarded) => {
-                self.clients.remove(&forwarded.client);
+                self.clients.remove(forwarded.client);
                 self.arm((server, index), &mut forwarded, None);
             }
             BranchState::Resolving(id) => {

@@ -29,6 +29,7 @@
 mod authentication;
 mod best_response;
 mod binding;
+mod branch_names;
 mod branches;
 mod clock;
 mod config;

@@ -18,6 +18,7 @@ use sip::transaction::{
 use sip::{ConnectionId, Flow, Message, Target, Transmit, Violation};
 
 use super::authentication::{Authenticating, Authentication, Parked};
+use super::branch_names::BranchNames;
 use super::clock::Clock;
 use super::config::Config;
 use super::contexts::Contexts;
@@ -77,7 +78,7 @@ pub struct Proxy {
     parked_octets: usize,
     /// Which branch a transaction of ours belongs to. It outlives the context where further 2xx
     /// responses can come (RFC 6026).
-    pub(super) clients: HashMap<ClientId, BranchName, RandomState>,
+    pub(super) clients: BranchNames,
     /// The way back for 2xx responses to an INVITE that has got another final response before, of which the server
     /// transaction takes none (RFC 6026 section 7.1). They come for as long as the entry in `clients` is there.
     pub(super) late_answers: BTreeMap<ClientId, Flow>,
@@ -148,7 +149,6 @@ impl Proxy {
             )
         };
         let contexts = Contexts::new(state());
-        let clients = HashMap::with_hasher(state());
         let authenticating = HashMap::with_hasher(state());
         let tags = state();
         let loops = LoopDetector::new(&mut rng);
@@ -196,7 +196,7 @@ impl Proxy {
             tags,
             contexts,
             parked_octets: 0,
-            clients,
+            clients: BranchNames::default(),
             late_answers: BTreeMap::new(),
             timers: BTreeSet::new(),
             // The highest number of all: it is never forgotten.
@@ -338,7 +338,7 @@ impl Proxy {
     /// was refused: the far end knows the transport not at all, or not now (RFC 3261 section 18.1.1).
     pub fn handle_connection_refused(&mut self, now: Instant, transaction: TransactionKey) {
         if let TransactionKey::Client(client) = transaction
-            && let Some(&(server, index)) = self.clients.get(&client)
+            && let Some((server, index)) = self.clients.get(client)
             && let Some(context) = self.contexts.get_mut(&server)
             && let Some(forwarded) = context.forwarded_mut(index)
         {
@@ -591,7 +591,7 @@ impl Proxy {
                 TransactionEvent::Terminated {
                     transaction: TransactionKey::Client(client),
                 } => {
-                    self.clients.remove(&client);
+                    self.clients.remove(client);
                     self.late_answers.remove(&client);
                 }
                 // Responses that cannot be sent are dropped (RFC 3261 section 16.9), and a missing ACK

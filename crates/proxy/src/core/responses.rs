@@ -23,7 +23,7 @@ impl Proxy {
         client: ClientId,
         mut response: Message,
     ) {
-        let Some(&name) = self.clients.get(&client) else {
+        let Some(name) = self.clients.get(client) else {
             return;
         };
         let status = response.status().unwrap_or(0);
@@ -56,7 +56,7 @@ impl Proxy {
     /// A branch has brought no response, or the request could not be sent: it counts as answered with
     /// this status (sections 16.7 step 6 and 16.9), unless there is another way to the target.
     pub(super) fn handle_no_response(&mut self, now: Instant, client: ClientId, status: u16) {
-        let Some(name) = self.clients.remove(&client) else {
+        let Some(name) = self.clients.remove(client) else {
             return;
         };
         let Some(mut context) = self.contexts.remove(&name.0) else {

@@ -33,7 +33,7 @@ pub(super) enum Timer {
     /// Server: send a 100, unless the user has answered (RFC 3261 section 17.2.1, RFC 4320 section
     /// 4.1).
     Trying,
-    /// Non-INVITE server: the client has given up (RFC 4320 section 4.2).
+    /// Non-INVITE server, after Trying: the client has given up (RFC 4320 section 4.2).
     Expiry,
 }
 
@@ -104,6 +104,8 @@ pub(super) enum Action {
     InformFailure,
     /// Let a timer fire after a time.
     Start(Timer, Duration),
+    /// Let a timer fire so long after the time at which that was due which fires now.
+    Follow(Timer, Duration),
     /// Destroy the transaction.
     Terminate,
 }

@@ -35,13 +35,13 @@ impl ClientInvite {
             is_reliable,
             retransmissions: 0,
         };
-        let timer_b = Action::Start(Timer::B, config.timeout());
-        let actions = if is_reliable {
-            [Action::SendRequest, timer_b].into()
+        let timer = if is_reliable {
+            Action::Start(Timer::B, config.timeout())
         } else {
-            let timer_a = Action::Start(Timer::A, config.t1);
-            [Action::SendRequest, timer_a, timer_b].into()
+            // Timer B begins when this one fires.
+            Action::Start(Timer::A, config.t1)
         };
+        let actions = [Action::SendRequest, timer].into();
         (machine, actions)
     }
 
@@ -83,7 +83,12 @@ impl ClientInvite {
             (State::Calling, Timer::A) => {
                 self.retransmissions = self.retransmissions.saturating_add(1);
                 let timer_a = Action::Start(Timer::A, config.doubled_t1(self.retransmissions));
-                [Action::RetransmitRequest, timer_a].into()
+                if self.retransmissions == 1 {
+                    let timer_b = Action::Follow(Timer::B, config.timeout_after(config.t1));
+                    [Action::RetransmitRequest, timer_a, timer_b].into()
+                } else {
+                    [Action::RetransmitRequest, timer_a].into()
+                }
             }
             // Most calls that are not answered by now go on ringing.
             (State::Proceeding, Timer::A) => [Action::KeepEssence].into(),
@@ -156,7 +161,7 @@ mod tests {
             Action::Start(Timer::A, T1),
             Action::Start(Timer::B, TIMEOUT),
         );
-        assert_eq!(actions, [Action::SendRequest, timer_a, timer_b]);
+        assert_eq!(actions, [Action::SendRequest, timer_a]);
 
         let (_, actions) = ClientInvite::start(&config(), true);
         assert_eq!(actions, [Action::SendRequest, timer_b]);
@@ -165,7 +170,11 @@ mod tests {
     #[test]
     fn calling_and_timer_a() {
         let mut machine = after(&[]);
-        for factor in [2, 4, 8, 16, 32, 64] {
+        let again = Action::Start(Timer::A, T1 * 2);
+        let timer_b = Action::Follow(Timer::B, TIMEOUT - T1);
+        let actions = machine.handle_timer(Timer::A, &config());
+        assert_eq!(actions, [Action::RetransmitRequest, again, timer_b]);
+        for factor in [4, 8, 16, 32, 64] {
             let again = Action::Start(Timer::A, T1 * factor);
             let actions = machine.handle_timer(Timer::A, &config());
             assert_eq!(actions, [Action::RetransmitRequest, again]);

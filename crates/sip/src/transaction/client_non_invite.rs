@@ -36,13 +36,13 @@ impl ClientNonInvite {
             is_reliable,
             retransmissions: 0,
         };
-        let timer_f = Action::Start(Timer::F, config.timeout());
-        let actions = if is_reliable {
-            [Action::SendRequest, timer_f].into()
+        let timer = if is_reliable {
+            Action::Start(Timer::F, config.timeout())
         } else {
-            let timer_e = Action::Start(Timer::E, config.t1);
-            [Action::SendRequest, timer_e, timer_f].into()
+            // Timer F begins when this one fires.
+            Action::Start(Timer::E, config.t1)
         };
+        let actions = [Action::SendRequest, timer].into();
         (machine, actions)
     }
 
@@ -76,7 +76,12 @@ impl ClientNonInvite {
                     _ => config.doubled_t1(self.retransmissions).min(config.t2),
                 };
                 let timer_e = Action::Start(Timer::E, interval);
-                [Action::RetransmitRequest, timer_e].into()
+                if self.retransmissions == 1 {
+                    let timer_f = Action::Follow(Timer::F, config.timeout_after(config.t1));
+                    [Action::RetransmitRequest, timer_e, timer_f].into()
+                } else {
+                    [Action::RetransmitRequest, timer_e].into()
+                }
             }
             (State::Trying | State::Proceeding, Timer::F) => {
                 self.state = State::Terminated;
@@ -139,7 +144,7 @@ mod tests {
             Action::Start(Timer::E, T1),
             Action::Start(Timer::F, TIMEOUT),
         );
-        assert_eq!(actions, [Action::SendRequest, timer_e, timer_f]);
+        assert_eq!(actions, [Action::SendRequest, timer_e]);
 
         let (_, actions) = ClientNonInvite::start(&config(), true);
         assert_eq!(actions, [Action::SendRequest, timer_f]);
@@ -148,7 +153,11 @@ mod tests {
     #[test]
     fn trying_and_timer_e() {
         let mut machine = after(&[]);
-        for interval in [T1 * 2, T1 * 4, T2, T2, T2] {
+        let again = Action::Start(Timer::E, T1 * 2);
+        let timer_f = Action::Follow(Timer::F, TIMEOUT - T1);
+        let actions = machine.handle_timer(Timer::E, &config());
+        assert_eq!(actions, [Action::RetransmitRequest, again, timer_f]);
+        for interval in [T1 * 4, T2, T2, T2] {
             let again = Action::Start(Timer::E, interval);
             let actions = machine.handle_timer(Timer::E, &config());
             assert_eq!(actions, [Action::RetransmitRequest, again]);
@@ -159,6 +168,10 @@ mod tests {
     #[test]
     fn proceeding_and_timer_e() {
         let mut machine = after(&[100]);
+        let again = Action::Start(Timer::E, T2);
+        let timer_f = Action::Follow(Timer::F, TIMEOUT - T1);
+        let actions = machine.handle_timer(Timer::E, &config());
+        assert_eq!(actions, [Action::RetransmitRequest, again, timer_f]);
         for _ in 0..3 {
             let again = Action::Start(Timer::E, T2);
             let actions = machine.handle_timer(Timer::E, &config());

@@ -261,6 +261,9 @@ impl Clients {
                 Action::Start(timer, duration) => {
                     common.timers.start(now, duration, number, timer);
                 }
+                Action::Follow(timer, duration) => {
+                    common.timers.follow(duration, number, timer);
+                }
                 Action::Terminate => {
                     client.forget_message(common);
                     self.table.remove(number);

@@ -67,6 +67,11 @@ impl TransactionConfig {
         self.t1.saturating_mul(64)
     }
 
+    /// What is left of 64*T1 after a time.
+    pub(super) fn timeout_after(&self, elapsed: Duration) -> Duration {
+        self.timeout().saturating_sub(elapsed)
+    }
+
     /// T1 doubled so often, without a bound.
     pub(super) fn doubled_t1(&self, times: u8) -> Duration {
         let factor = 1_u32.checked_shl(times.into());

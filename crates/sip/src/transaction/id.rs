@@ -1,8 +1,18 @@
 //! The names of transactions.
 
+use super::table::split;
+
 /// Names a client transaction of one [`Transactions`](super::Transactions); never used again for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientId(pub(super) u64);
+
+impl ClientId {
+    /// A number that no two transactions have that are there at one time, and less than the most that have been there
+    /// at one time.
+    pub fn place(self) -> usize {
+        split(self.0).0
+    }
+}
 
 /// Names a server transaction of one [`Transactions`](super::Transactions); never used again for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -30,6 +30,7 @@ mod statistics;
 mod table;
 mod timers;
 
+use std::collections::VecDeque;
 use std::hint::black_box;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -374,12 +375,12 @@ impl Transactions {
 
     /// The next message to send.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
-        self.common.transmits.pop_front()
+        pop_front(&mut self.common.transmits)
     }
 
     /// The next event.
     pub fn poll_event(&mut self) -> Option<TransactionEvent> {
-        self.common.events.pop_front()
+        pop_front(&mut self.common.events)
     }
 
     /// When [`handle_timeout`](Transactions::handle_timeout) is to be called next. There may be
@@ -452,6 +453,15 @@ impl Transactions {
             });
         }
     }
+}
+
+/// Takes the first out. A queue that is empty begins again at its beginning, for as much of it is used as is at hand.
+fn pop_front<T>(queue: &mut VecDeque<T>) -> Option<T> {
+    let first = queue.pop_front();
+    if queue.is_empty() {
+        queue.clear();
+    }
+    first
 }
 
 /// Room for a branch, and for what a proxy may append to it.

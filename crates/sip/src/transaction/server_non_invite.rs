@@ -36,9 +36,14 @@ impl ServerNonInvite {
             state: State::Trying,
             is_reliable,
         };
-        let trying = Action::Start(Timer::Trying, config.time_until_timer_e_is_t2());
-        let expiry = Action::Start(Timer::Expiry, config.timeout());
-        (machine, [Action::PassUp, trying, expiry].into())
+        let trying_after = config.time_until_timer_e_is_t2();
+        let timer = if trying_after < config.timeout() {
+            // Expiry follows it: most requests are answered before.
+            Action::Start(Timer::Trying, trying_after)
+        } else {
+            Action::Start(Timer::Expiry, config.timeout())
+        };
+        (machine, [Action::PassUp, timer].into())
     }
 
     /// The request came again.
@@ -73,12 +78,17 @@ impl ServerNonInvite {
     }
 
     /// A timer fired.
-    pub(super) fn handle_timer(&mut self, timer: Timer) -> Actions {
+    pub(super) fn handle_timer(&mut self, timer: Timer, config: &TransactionConfig) -> Actions {
+        let expiry = || {
+            let rest = config.timeout_after(config.time_until_timer_e_is_t2());
+            Action::Follow(Timer::Expiry, rest)
+        };
         match (self.state, timer) {
             (State::Trying, Timer::Trying) => {
                 self.state = State::Proceeding;
-                [Action::SendTrying].into()
+                [Action::SendTrying, expiry()].into()
             }
+            (State::Proceeding, Timer::Trying) => [expiry()].into(),
             (State::Trying | State::Proceeding, Timer::Expiry) | (State::Completed, Timer::J) => {
                 self.state = State::Terminated;
                 [Action::Terminate].into()
@@ -113,6 +123,7 @@ mod tests {
     use super::*;
 
     const TIMEOUT: Duration = Duration::from_secs(32);
+    const TRYING: Duration = Duration::from_millis(3500);
 
     fn config() -> TransactionConfig {
         TransactionConfig::default()
@@ -130,10 +141,18 @@ mod tests {
     #[test]
     fn request_from_network() {
         let (machine, actions) = ServerNonInvite::start(&config(), false);
-        let trying = Action::Start(Timer::Trying, Duration::from_millis(3500));
-        let expiry = Action::Start(Timer::Expiry, TIMEOUT);
-        assert_eq!(actions, [Action::PassUp, trying, expiry]);
+        let trying = Action::Start(Timer::Trying, TRYING);
+        assert_eq!(actions, [Action::PassUp, trying]);
         assert_eq!(machine.state, State::Trying);
+
+        // A client that has given up before is not told to wait.
+        let slow = TransactionConfig {
+            t2: Duration::from_secs(3600),
+            ..config()
+        };
+        let (_, actions) = ServerNonInvite::start(&slow, false);
+        let expiry = Action::Start(Timer::Expiry, TIMEOUT);
+        assert_eq!(actions, [Action::PassUp, expiry]);
     }
 
     #[test]
@@ -146,11 +165,14 @@ mod tests {
     #[test]
     fn a_100_is_sent_unless_the_user_was_quicker() {
         let mut machine = after(&[]);
-        assert_eq!(machine.handle_timer(Timer::Trying), [Action::SendTrying]);
+        let expiry = Action::Follow(Timer::Expiry, TIMEOUT - TRYING);
+        let actions = machine.handle_timer(Timer::Trying, &config());
+        assert_eq!(actions, [Action::SendTrying, expiry]);
         assert_eq!(machine.state, State::Proceeding);
-        for statuses in [&[100][..], &[200]] {
-            assert_eq!(after(statuses).handle_timer(Timer::Trying), []);
-        }
+        let actions = after(&[100]).handle_timer(Timer::Trying, &config());
+        assert_eq!(actions, [expiry]);
+        let actions = after(&[200]).handle_timer(Timer::Trying, &config());
+        assert_eq!(actions, []);
     }
 
     #[test]
@@ -187,8 +209,11 @@ mod tests {
         for status in [100, 200, 500] {
             assert_eq!(machine.respond(status, &config()), []);
         }
-        assert_eq!(machine.handle_timer(Timer::Expiry), []);
-        assert_eq!(machine.handle_timer(Timer::J), [Action::Terminate]);
+        assert_eq!(machine.handle_timer(Timer::Expiry, &config()), []);
+        assert_eq!(
+            machine.handle_timer(Timer::J, &config()),
+            [Action::Terminate]
+        );
     }
 
     #[test]
@@ -201,7 +226,7 @@ mod tests {
     #[test]
     fn without_a_final_response_the_end_comes_when_the_client_gives_up() {
         for statuses in [&[][..], &[100]] {
-            let actions = after(statuses).handle_timer(Timer::Expiry);
+            let actions = after(statuses).handle_timer(Timer::Expiry, &config());
             assert_eq!(actions, [Action::Terminate]);
         }
     }

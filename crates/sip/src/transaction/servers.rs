@@ -367,6 +367,9 @@ impl Servers {
                 Action::Start(timer, duration) => {
                     common.timers.start(now, duration, number, timer);
                 }
+                Action::Follow(timer, duration) => {
+                    common.timers.follow(duration, number, timer);
+                }
                 Action::Terminate => {
                     common.keep(&mut server.message, Bytes::new());
                     self.table.remove(number);
@@ -557,7 +560,7 @@ impl Machine {
     fn handle_timer(&mut self, timer: Timer, common: &Common) -> Actions {
         match self {
             Machine::Invite(machine) => machine.handle_timer(timer, &common.config),
-            Machine::NonInvite(machine) => machine.handle_timer(timer),
+            Machine::NonInvite(machine) => machine.handle_timer(timer, &common.config),
         }
     }
 

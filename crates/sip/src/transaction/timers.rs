@@ -19,6 +19,8 @@ pub(super) struct Timers {
     /// When the first of all fires, and its queue.
     first: Option<(u64, usize)>,
     length: usize,
+    /// When the one was due that was taken out last.
+    fired: u64,
     /// The time of the first start, from which the others are counted.
     epoch: Option<Instant>,
     /// The time that was asked for last, and how many nanoseconds since the epoch it is: much is done at one time.
@@ -78,13 +80,24 @@ impl Timers {
         let Some(elapsed) = self.elapsed(now) else {
             return;
         };
+        self.start_at(elapsed, duration, transaction, timer);
+    }
+
+    /// Lets a timer of a transaction fire after a time from that at which the timer was due that was taken out last: it
+    /// does not matter how late that was.
+    pub(super) fn follow(&mut self, duration: Duration, transaction: u64, timer: Timer) {
+        self.start_at(self.fired, duration, transaction, timer);
+    }
+
+    /// Lets a timer fire after a time from so many nanoseconds since the epoch.
+    fn start_at(&mut self, elapsed: u64, duration: Duration, transaction: u64, timer: Timer) {
         let lasts = u64::try_from(duration.as_nanos()).ok();
         let Some(due) = lasts.and_then(|lasts| elapsed.checked_add(lasts)) else {
             return;
         };
         let at = self.queue_of(duration);
         let running = &mut self.queues[at].running;
-        // A caller whose clock stepped back must not bring the queue out of order.
+        // A caller whose clock stepped back must not bring the queue out of order, nor one that follows another.
         let due = running.back().map_or(due, |last| last.due.max(due));
         running.push_back(Running::new(due, transaction, timer));
         self.length += 1;
@@ -143,6 +156,7 @@ impl Timers {
         }
         let running = self.queues[at].running.pop_front()?;
         self.length -= 1;
+        self.fired = due;
         self.find_first();
         Some((running.transaction(), running.timer()?))
     }
@@ -192,6 +206,20 @@ mod tests {
         let expected = [(2, Timer::E), (3, Timer::E), (1, Timer::F), (4, Timer::F)];
         assert_eq!(fired, expected);
         assert_eq!((timers.next_timeout(), timers.len()), (None, 0));
+    }
+
+    #[test]
+    fn what_follows_a_timer_does_not_wait_for_one_that_fires_late() {
+        let mut timers = Timers::default();
+        let start = Instant::now();
+        timers.start(start, SECOND, 1, Timer::E);
+        let late = start + SECOND * 5;
+        assert_eq!(timers.pop_due(late), Some((1, Timer::E)));
+        timers.start(late, SECOND, 1, Timer::E);
+        timers.follow(SECOND * 3, 1, Timer::F);
+        assert_eq!(timers.next_timeout(), Some(start + SECOND * 4));
+        assert_eq!(timers.pop_due(late), Some((1, Timer::F)));
+        assert_eq!(timers.pop_due(late), None);
     }
 
     #[test]
