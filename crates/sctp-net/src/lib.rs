@@ -28,12 +28,15 @@
 //! One task, or as many as there are to be workers, owns the carrier and the protocol engines
 //! (`sctp::Endpoint`). It reads packets in batches, feeds them to the engines by destination port,
 //! and sends what the engines answer in batches. ([`Stack::kernel`] has no engine: its task
-//! serves the kernel's sockets.) Handles never touch an engine:
+//! serves the kernel's sockets.) Handles leave what they want to it:
 //!
 //! - What is sent goes to a small outbox of the association, from which the task feeds the engine as
 //!   long as its send buffer has room. When the outbox is full, senders wait.
 //! - What is received stays in the engine, where it fills the window that the peer sees, but for
 //!   one inbox's worth that waits for the application. When nobody receives, the peer stops.
+//!
+//! A handle that has several messages at once ([`Association::try_send_all`]) does the task's work by itself where
+//! nobody else is at it, so that they leave without a change of threads.
 //!
 //! So nothing between two applications grows without bound, and a slow receiver slows its sender.
 #![deny(unsafe_code)]

@@ -102,6 +102,8 @@ impl Service {
         // have something, and puts this task behind those that wait for theirs, which read it and note when it came: the
         // core has to know how long it has waited in all.
         tokio::task::yield_now().await;
+        // What comes along an association takes one task more: that of the SCTP port before its own.
+        tokio::task::yield_now().await;
         true
     }
 

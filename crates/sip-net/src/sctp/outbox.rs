@@ -26,7 +26,6 @@ pub(crate) struct Outbox {
     association: Association,
     flow: Flow,
     pub(super) activity: Activity,
-    /// Held while messages are given to the association, and never while something is waited for.
     state: Mutex<State>,
 }
 
@@ -60,22 +59,17 @@ impl Outbox {
         connection: &Connection,
         mut messages: Vec<Outgoing>,
     ) -> Vec<Outgoing> {
-        let mut state = self.lock();
-        if !state.is_open || connection.has_queue() {
-            return messages;
-        }
         let mut not_sent = Vec::new();
         while !messages.is_empty() {
-            let count = self.association.outbound_streams();
-            let streams = &mut state.streams;
-            let given = messages.iter().map(|outgoing| {
-                let info = streams.choose(outgoing, count);
-                (info, outgoing.payload.clone())
-            });
-            let (sent, refused) = self.association.try_send_all(given);
-            let now = Instant::now();
+            let Some(infos) = self.prepare(connection, &messages) else {
+                break;
+            };
+            let payloads = messages.iter().map(|outgoing| outgoing.payload.clone());
+            let (sent, refused) = self
+                .association
+                .try_send_all(infos.into_iter().zip(payloads));
             for outgoing in messages.drain(..sent) {
-                self.has_sent(&mut state, shared, &outgoing, now);
+                shared.sent(&self.flow, &outgoing.payload);
             }
             match refused.map(why) {
                 None => {}
@@ -83,11 +77,28 @@ impl Outbox {
                 Some(Refused::Full | Refused::Ended) => break,
             }
         }
-        drop(state);
         for (outgoing, error) in not_sent {
             shared.not_sent(self.flow.transport, outgoing, error);
         }
         messages
+    }
+
+    /// How messages are to be sent; `None` where they have to take the connection's queue. What they ask is noted before
+    /// they have left, lest the association end in between: of one that is not sent its transaction is told twice.
+    fn prepare(&self, connection: &Connection, messages: &[Outgoing]) -> Option<Vec<SendInfo>> {
+        let count = self.association.outbound_streams();
+        let now = Instant::now();
+        let mut state = self.lock();
+        if !state.is_open || connection.has_queue() {
+            return None;
+        }
+        let infos = messages.iter().map(|outgoing| {
+            state.asked.sent(now, outgoing.transaction);
+            state.streams.choose(outgoing, count)
+        });
+        let infos = infos.collect();
+        self.activity.touch(now);
+        Some(infos)
     }
 
     /// From now on nobody sends but the association's task.
@@ -103,18 +114,15 @@ impl Outbox {
 
     /// The association's task has sent a message.
     pub(super) fn sent(&self, shared: &Shared, outgoing: &Outgoing) {
-        self.has_sent(&mut self.lock(), shared, outgoing, Instant::now());
+        let now = Instant::now();
+        self.activity.touch(now);
+        self.lock().asked.sent(now, outgoing.transaction);
+        shared.sent(&self.flow, &outgoing.payload);
     }
 
     /// Takes what was asked along the association.
     pub(super) fn take_asked(&self) -> Asked {
         mem::take(&mut self.lock().asked)
-    }
-
-    fn has_sent(&self, state: &mut State, shared: &Shared, outgoing: &Outgoing, now: Instant) {
-        self.activity.touch(now);
-        state.asked.sent(now, outgoing.transaction);
-        shared.sent(&self.flow, &outgoing.payload);
     }
 
     /// No panic can happen while the lock is held that would leave the state in disorder.
