@@ -202,3 +202,13 @@ async fn senders_take_turns_on_a_tcp_connection() {
 async fn senders_take_turns_on_a_tls_connection() {
     senders_take_turns(Transport::Tls).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn senders_take_turns_on_a_websocket() {
+    senders_take_turns(Transport::Ws).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn senders_take_turns_on_a_secure_websocket() {
+    senders_take_turns(Transport::Wss).await;
+}

@@ -47,15 +47,13 @@ struct State {
 
 impl Outbox {
     pub(super) fn new(link: Link, flow: Flow) -> Arc<Outbox> {
-        // What a WebSocket has taken it may keep, until it is flushed: that is for its task.
-        let is_open = link.is_stream();
         Arc::new(Outbox {
             link,
             flow,
             activity: Activity::new(),
             unanswered: Unanswered::default(),
             state: Mutex::new(State {
-                is_open,
+                is_open: true,
                 pending: VecDeque::new(),
                 written: 0,
                 asked: Asked::default(),
@@ -89,6 +87,10 @@ impl Outbox {
         let mut written = Ok(());
         while written.is_ok() && !state.pending.is_empty() {
             written = self.write_some(&mut state, shared, connection);
+        }
+        if written.is_ok() && self.link.wants_write() {
+            // What a WebSocket has taken it may keep until then.
+            written = self.link.flush();
         }
         if let Err(error) = written
             && !would_block(&error)
