@@ -73,6 +73,8 @@ pub(crate) struct Connection {
     pub(crate) peer: Option<Arc<Peer>>,
     pub(crate) opened_by: OpenedBy,
     queue: mpsc::Sender<Outgoing>,
+    /// What waits to be sent, in the queue or taken from it.
+    queued_messages: AtomicUsize,
     queued_bytes: AtomicUsize,
     max_queued_bytes: usize,
     budget: Arc<Budget>,
@@ -141,10 +143,13 @@ impl Connection {
         }
         let bytes = outgoing.payload.len();
         if !self.take_room(&mut outgoing) {
-            return Err(outgoing.refused(SendError::QueueFull));
+            return Err(outgoing.refused(match self.queue.is_closed() {
+                true => SendError::Gone,
+                false => SendError::QueueFull,
+            }));
         }
         self.queue.try_send(outgoing).map_err(|error| {
-            self.queued_bytes.fetch_sub(bytes, Relaxed);
+            self.popped(bytes);
             match error {
                 mpsc::error::TrySendError::Full(outgoing) => outgoing.refused(SendError::QueueFull),
                 mpsc::error::TrySendError::Closed(outgoing) => outgoing.refused(SendError::Gone),
@@ -155,10 +160,13 @@ impl Connection {
     /// Takes a message's share of what may wait here and everywhere; tells whether there is one.
     pub(crate) fn take_room(&self, outgoing: &mut Outgoing) -> bool {
         let bytes = outgoing.payload.len();
-        let here = self.queued_bytes.fetch_add(bytes, Relaxed) + bytes;
-        let has_room = here <= self.max_queued_bytes && outgoing.reserve(&self.budget);
+        let messages = self.queued_messages.fetch_add(1, Relaxed) + 1;
+        let octets = self.queued_bytes.fetch_add(bytes, Relaxed) + bytes;
+        let has_room = messages <= self.queue.max_capacity()
+            && octets <= self.max_queued_bytes
+            && outgoing.reserve(&self.budget);
         if !has_room {
-            self.queued_bytes.fetch_sub(bytes, Relaxed);
+            self.popped(bytes);
         }
         has_room
     }
@@ -171,21 +179,18 @@ impl Connection {
 
     /// A message of so many bytes waits that [has room](Connection::room_for).
     pub(crate) fn queued(&self, bytes: usize) {
+        self.queued_messages.fetch_add(1, Relaxed);
         self.queued_bytes.fetch_add(bytes, Relaxed);
     }
 
     /// Whether messages wait that have to go before others.
     pub(crate) fn has_queue(&self) -> bool {
-        self.queued_bytes.load(Relaxed) > 0
+        self.queued_messages.load(Relaxed) > 0
     }
 
-    /// How many messages may wait.
-    pub(crate) fn max_queued_messages(&self) -> usize {
-        self.queue.max_capacity()
-    }
-
-    /// Makes room in the queue: a message of so many bytes has left it.
+    /// Makes room: a message of so many bytes waits no more.
     pub(crate) fn popped(&self, bytes: usize) {
+        self.queued_messages.fetch_sub(1, Relaxed);
         self.queued_bytes.fetch_sub(bytes, Relaxed);
     }
 
@@ -594,6 +599,7 @@ impl Connections {
             peer,
             opened_by,
             queue,
+            queued_messages: AtomicUsize::new(0),
             queued_bytes: AtomicUsize::new(0),
             max_queued_bytes: self.queue_bytes,
             budget: self.budget.clone(),

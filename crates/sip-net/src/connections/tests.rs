@@ -148,6 +148,8 @@ fn a_queue_is_bounded_in_messages_and_bytes() {
     assert_eq!(refusal(20), None);
     assert_eq!(refusal(1), Some(SendError::QueueFull));
     let first = queue.try_recv().expect("the first message");
+    // Whoever has taken it has not sent it yet.
+    assert_eq!(refusal(1), Some(SendError::QueueFull));
     connection.popped(first.payload.len());
     assert_eq!(refusal(60), None);
     queue.close();

@@ -225,8 +225,7 @@ impl State {
         }
         let mut without_room = Vec::new();
         for mut outgoing in left {
-            let has_place = self.pending.len() < connection.max_queued_messages();
-            if has_place && connection.take_room(&mut outgoing) {
+            if connection.take_room(&mut outgoing) {
                 self.pending.push_back(outgoing);
             } else {
                 without_room.push(outgoing);
