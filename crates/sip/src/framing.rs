@@ -68,23 +68,38 @@ pub struct StreamReader {
 #[derive(Clone, Copy, Debug)]
 enum Progress {
     /// The header section is not complete.
-    Header {
-        /// Where the line begins that is not complete.
-        line_start: usize,
-        /// Up to where that line has been searched for its end.
-        searched: usize,
-    },
+    Header(Header),
     /// The header section is complete: the length of the message.
     Body { message_length: usize },
 }
 
 impl Default for Progress {
     fn default() -> Progress {
-        Progress::Header {
-            line_start: 0,
-            searched: 0,
-        }
+        Progress::Header(Header::default())
     }
+}
+
+/// How far a header section is known.
+#[derive(Clone, Copy, Debug, Default)]
+struct Header {
+    /// Where the last field begins whose first line is complete: the lines behind may continue it.
+    field_start: usize,
+    /// Where the line begins that is not complete.
+    line_start: usize,
+    /// Up to where that line has been searched for its end.
+    searched: usize,
+    /// What the fields before the last one say.
+    content_length: ContentLength,
+}
+
+/// What Content-Length says.
+#[derive(Clone, Copy, Debug, Default)]
+enum ContentLength {
+    #[default]
+    Missing,
+    Is(usize),
+    /// It is no number, or is there twice.
+    Unusable,
 }
 
 impl StreamReader {
@@ -103,7 +118,7 @@ impl StreamReader {
     /// buffer: [`Message::read`](crate::Message::read) may find a request in it that can be
     /// answered with a 400 before the connection is closed.
     pub fn next(&mut self, received: &mut BytesMut) -> Result<Option<Frame>, FramingError> {
-        if let Progress::Header { line_start: 0, .. } = self.progress {
+        if let Progress::Header(Header { line_start: 0, .. }) = self.progress {
             match received[..] {
                 [b'\r', b'\n', ..] => {
                     received.advance(2);
@@ -119,14 +134,19 @@ impl StreamReader {
                 _ => self.after_line_end = false,
             }
         }
-        let message_length = match self.progress {
-            Progress::Body { message_length } => message_length,
-            Progress::Header { .. } => {
-                let Some(header_length) = self.header_length(received)? else {
+        let message_length = match &mut self.progress {
+            Progress::Body { message_length } => *message_length,
+            Progress::Header(header) => {
+                let header_length = header.read(received);
+                if header_length.unwrap_or(received.len()) > self.limits.header_bytes {
+                    return Err(FramingError::HeaderTooLarge);
+                }
+                let Some(header_length) = header_length else {
                     return Ok(None);
                 };
-                let body_length = content_length(&received[..header_length])
-                    .ok_or(FramingError::ContentLength)?;
+                let ContentLength::Is(body_length) = header.content_length else {
+                    return Err(FramingError::ContentLength);
+                };
                 if body_length > self.limits.body_bytes {
                     return Err(FramingError::BodyTooLarge);
                 }
@@ -145,63 +165,54 @@ impl StreamReader {
         received.advance(message_length);
         Ok(Some(Frame::Message(message)))
     }
+}
 
-    /// The length of the start line and the header section with the empty line, once they are there.
-    fn header_length(&mut self, received: &[u8]) -> Result<Option<usize>, FramingError> {
-        let Progress::Header {
-            mut line_start,
-            mut searched,
-        } = self.progress
-        else {
-            return Ok(None);
-        };
-        let header_length = loop {
-            match line_end(received, searched) {
-                Some(end) if end.end == line_start => break Some(end.next),
-                Some(end) => (line_start, searched) = (end.next, end.next),
-                None => {
-                    // The last octet may be the CR of a CRLF.
-                    searched = received.len().saturating_sub(1).max(line_start);
-                    break None;
-                }
+impl Header {
+    /// Goes over the lines that have come. The length of the start line and the header section with the empty line, once
+    /// they are there.
+    fn read(&mut self, received: &[u8]) -> Option<usize> {
+        loop {
+            let Some(end) = line_end(received, self.searched) else {
+                // The last octet may be the CR of a CRLF.
+                self.searched = received.len().saturating_sub(1).max(self.line_start);
+                return None;
+            };
+            // What is folded belongs to the line before, as for the reader of messages.
+            if !matches!(received.get(self.line_start), Some(b' ' | b'\t')) {
+                self.end_field(received);
             }
-        };
-        self.progress = Progress::Header {
-            line_start,
-            searched,
-        };
-        if header_length.unwrap_or(received.len()) > self.limits.header_bytes {
-            return Err(FramingError::HeaderTooLarge);
+            if end.end == self.line_start {
+                return Some(end.next);
+            }
+            (self.line_start, self.searched) = (end.next, end.next);
         }
-        Ok(header_length)
+    }
+
+    /// Takes notice of the field that ends where the next one begins.
+    #[inline]
+    fn end_field(&mut self, received: &[u8]) {
+        let field = &received[self.field_start..self.line_start];
+        self.field_start = self.line_start;
+        if matches!(field.first(), Some(b'c' | b'C' | b'l' | b'L'))
+            && let Some(length) = content_length(field)
+        {
+            self.content_length = match self.content_length {
+                ContentLength::Missing => length.map_or(ContentLength::Unusable, ContentLength::Is),
+                _ => ContentLength::Unusable,
+            };
+        }
     }
 }
 
-/// The value of the one Content-Length in a header section.
-fn content_length(header: &[u8]) -> Option<usize> {
-    let mut length = None;
-    let mut at = 0;
-    while let Some(mut end) = line_end(header, at) {
-        // What is folded belongs to the line before, as for the reader of messages.
-        while let Some(b' ' | b'\t') = header.get(end.next) {
-            end = line_end(header, end.next)?;
-        }
-        let line = &header[at..end.end];
-        at = end.next;
-        if !matches!(line.first(), Some(b'c' | b'C' | b'l' | b'L')) {
-            continue;
-        }
-        let Some(colon) = syntax::find_near(b':', line) else {
-            continue;
-        };
-        if NameCode::of(syntax::trim_end(&line[..colon])) == Name::ContentLength.code() {
-            let value = syntax::number(syntax::trim(&line[colon + 1..]))?;
-            if length.replace(value).is_some() {
-                return None;
-            }
-        }
+/// The number in a field, where it is Content-Length; perhaps it is none.
+fn content_length(field: &[u8]) -> Option<Option<usize>> {
+    // Most messages have one.
+    if field.starts_with(b"Contact:") {
+        return None;
     }
-    length
+    let (name, value) = field.split_at(syntax::find_near(b':', field)?);
+    let is_length = NameCode::of(syntax::trim_end(name)) == Name::ContentLength.code();
+    is_length.then(|| syntax::number(syntax::trim(&value[1..])))
 }
 
 #[cfg(test)]
@@ -310,5 +321,64 @@ mod tests {
         assert_eq!(reader.next(&mut received), Err(FramingError::ContentLength));
         let message = crate::Message::read(received.freeze());
         assert!(message.is_ok_and(|message| message.from().is_some()));
+    }
+
+    /// The value of the one Content-Length in a header section, found without regard to how that has come.
+    fn single_content_length(header: &[u8]) -> Option<usize> {
+        let mut lengths = Vec::new();
+        let mut at = 0;
+        while let Some(mut end) = line_end(header, at) {
+            while let Some(b' ' | b'\t') = header.get(end.next) {
+                end = line_end(header, end.next)?;
+            }
+            let line = &header[at..end.end];
+            at = end.next;
+            if let Some(colon) = line.iter().position(|&octet| octet == b':')
+                && NameCode::of(syntax::trim_end(&line[..colon])) == Name::ContentLength.code()
+            {
+                lengths.push(syntax::number(syntax::trim(&line[colon + 1..])));
+            }
+        }
+        match lengths[..] {
+            [length] => length,
+            _ => None,
+        }
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig {
+            failure_persistence: None,
+            ..proptest::prelude::ProptestConfig::default()
+        })]
+
+        #[test]
+        fn whatever_the_lines_are_their_length_is_found(
+            lines in proptest::collection::vec(
+                proptest::sample::select(vec![
+                    "l: 1\r\n", "L:\t\r\n 2\n", "Content-Length : 3\r\n", "Content-Length: x\r\n", "Contact: <sip:a>\r\n",
+                    "Contact: l\r\n l: 4\r\n", "content-length\r\n\t:\r\n 5\r\n", "call-id\r\n", "X: y\n", "\tz: \r\n",
+                    "C\rl: 6\r\n",
+                ]),
+                0..5,
+            ),
+            piece in 1..20_usize,
+        ) {
+            let header = format!("A\r\n{}\r\n", lines.concat());
+            let expected = match single_content_length(header.as_bytes()) {
+                Some(length) => vec![header.len() + length],
+                None => Vec::new(),
+            };
+            let stream = format!("{header}{}", "b".repeat(9));
+            let (found, error) = frames(stream.as_bytes(), piece);
+            let found: Vec<usize> = found
+                .iter()
+                .map(|frame| match frame {
+                    Frame::Message(octets) => octets.len(),
+                    Frame::Ping | Frame::Pong => 0,
+                })
+                .collect();
+            proptest::prop_assert_eq!(error.is_some(), expected.is_empty());
+            proptest::prop_assert_eq!(found, expected);
+        }
     }
 }

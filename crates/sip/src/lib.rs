@@ -20,6 +20,7 @@ mod method;
 mod name;
 mod name_addr;
 mod parameters;
+mod runs;
 pub mod sdp;
 pub mod stun;
 mod syntax;

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::syntax::{self, run_end, trim, trim_end, trim_start};
-use crate::uri::PlainUri;
+use crate::runs::Runs;
+use crate::syntax::{self, trim, trim_end, trim_start};
+use crate::uri::{PlainUri, parameters_end};
 use crate::{Parameters, Uri, UriError, Values};
 
 /// Why a value is not an address.
@@ -183,31 +184,32 @@ pub(crate) struct PlainAddress {
 impl PlainAddress {
     /// Reads what begins at a place, as far as it may be an address. `None` where that takes more than a glance.
     #[inline]
-    pub(crate) fn read(text: &[u8], start: usize) -> Option<PlainAddress> {
+    pub(crate) fn read(text: &mut Runs<'_>, start: usize) -> Option<PlainAddress> {
         const BEFORE: &[u8; 5] = b"<sip:";
         let mut at = start;
-        if text.get(at) != Some(&b'<') {
+        if text.octet(at) != Some(b'<') {
             at = display_name_end(text, at)?;
         }
-        if text.get(at..)?.first_chunk() != Some(BEFORE) {
+        if text.text().get(at..)?.first_chunk() != Some(BEFORE) {
             return None;
         }
         let uri = PlainUri::read(text, at + BEFORE.len())?;
-        if text.get(uri.end) != Some(&b'>') {
+        if text.octet(uri.end) != Some(b'>') {
             return None;
         }
         let head_end = uri.end + 1;
-        let end = plain_parameters_end(text, head_end)?;
+        let end = parameters_end(text, head_end, syntax::TOKEN, syntax::ASCII_VALUE)?;
         Some(PlainAddress { head_end, end })
     }
 }
 
 /// Behind the display name that begins at a place, in quotation marks or without, and the spaces behind it. `None` where
 /// there is none on this line.
-fn display_name_end(text: &[u8], start: usize) -> Option<usize> {
-    if text.get(start) != Some(&b'"') {
-        return Some(run_end(text, start, syntax::WORDS));
+fn display_name_end(runs: &mut Runs<'_>, start: usize) -> Option<usize> {
+    if runs.octet(start) != Some(b'"') {
+        return Some(runs.end(start, syntax::WORDS));
     }
+    let text = runs.text();
     let mut at = start + 1;
     loop {
         match text.get(at)? {
@@ -227,36 +229,15 @@ fn display_name_end(text: &[u8], start: usize) -> Option<usize> {
 
 /// Whether a value is an address as most are.
 pub(crate) fn is_plain_address(value: &[u8]) -> bool {
-    PlainAddress::read(value, 0).is_some_and(|address| address.end == value.len())
+    PlainAddress::read(&mut Runs::new(value), 0).is_some_and(|address| address.end == value.len())
 }
 
 /// Whether a text is a SIP URI as [`is_plain_address`] has it in its angle brackets.
 pub(crate) fn is_plain_uri(text: &[u8]) -> bool {
     const SCHEME: &[u8] = b"sip:";
     text.starts_with(SCHEME)
-        && PlainUri::read(text, SCHEME.len()).is_some_and(|uri| uri.end == text.len())
-}
-
-/// Behind the parameters that begin at a place, which are without white space and quotation marks. `None` where one has an
-/// empty part.
-#[inline]
-fn plain_parameters_end(text: &[u8], start: usize) -> Option<usize> {
-    let mut at = start;
-    while text.get(at) == Some(&b';') {
-        let name = at + 1;
-        at = run_end(text, name, syntax::TOKEN);
-        if at == name {
-            return None;
-        }
-        if text.get(at) == Some(&b'=') {
-            let value = at + 1;
-            at = run_end(text, value, syntax::ASCII_VALUE);
-            if at == value {
-                return None;
-            }
-        }
-    }
-    Some(at)
+        && PlainUri::read(&mut Runs::new(text), SCHEME.len())
+            .is_some_and(|uri| uri.end == text.len())
 }
 
 /// `qvalue` (RFC 3261 section 25.1), in thousandths.

@@ -94,56 +94,6 @@ pub(crate) fn all(octets: &[u8], class: Classes) -> bool {
     octets.iter().fold(class, common) != 0
 }
 
-/// Where the octets of a class that begin at a place end. Letters, digits, hyphens and dots are in every class that is
-/// asked for here.
-#[inline]
-pub(crate) fn run_end(text: &[u8], start: usize, class: Classes) -> usize {
-    debug_assert!(COMMON & class != 0);
-    let mut at = start;
-    loop {
-        let left = text.len().saturating_sub(at);
-        let (mut others, length) = match (text.get(at..), text.last_chunk()) {
-            (Some(rest), _) if let Some(block) = rest.first_chunk() => {
-                (blocks::uncommon(block), blocks::LENGTH)
-            }
-            // The last block overlaps what has been looked at.
-            (Some(_), Some(last)) => (blocks::uncommon(last) >> (blocks::LENGTH - left), left),
-            _ => return short_run_end(text, at, class),
-        };
-        while others != 0 {
-            let place = at + others.trailing_zeros() as usize;
-            if text.get(place).is_none_or(|octet| !is(*octet, class)) {
-                return place;
-            }
-            others &= others - 1;
-        }
-        at += length;
-        if length < blocks::LENGTH {
-            return at;
-        }
-    }
-}
-
-/// The classes to which letters, digits, hyphens and dots all belong.
-const COMMON: Classes = {
-    let mut common = CLASSES[b'-' as usize] & CLASSES[b'.' as usize];
-    let mut octet = 0;
-    while octet < 256 {
-        if (octet as u8).is_ascii_alphanumeric() {
-            common &= CLASSES[octet];
-        }
-        octet += 1;
-    }
-    common
-};
-
-/// [`run_end`] in a text of a few octets.
-fn short_run_end(text: &[u8], start: usize, class: Classes) -> usize {
-    let rest = text.get(start..).unwrap_or_default();
-    let length = rest.iter().position(|octet| !is(*octet, class));
-    (start + length.unwrap_or(rest.len())).min(text.len())
-}
-
 /// Whether a text is a token: not empty, all octets of that class.
 #[inline]
 pub(crate) fn is_token(octets: &[u8]) -> bool {
@@ -383,29 +333,6 @@ mod tests {
             }
         }
         assert_eq!(find(0, &[1, 0x80, 0xff, 0x81, 0, 1, 0, 2, 3]), Some(4));
-    }
-
-    /// Wherever it begins, in a text of any length, and whatever ends it.
-    #[test]
-    fn runs_end_at_the_first_octet_of_another_class() {
-        for class in [TOKEN, HOST, USER, PARAMETER, VALUE, CALL_ID, ASCII_VALUE] {
-            assert_ne!(COMMON & class, 0);
-            for length in 0..40 {
-                for at in 0..=length {
-                    let mut text = b"a.%~-Z/0_:;b@=\xff9\r".repeat(3);
-                    text.truncate(length);
-                    if let Some(octet) = text.get_mut(at) {
-                        *octet = b' ';
-                    }
-                    for start in 0..=length + 1 {
-                        let run = text.get(start..).unwrap_or_default();
-                        let run_length = run.iter().take_while(|octet| is(**octet, class)).count();
-                        let end = (start + run_length).min(length);
-                        assert_eq!(run_end(&text, start, class), end, "{length} {at} {start}");
-                    }
-                }
-            }
-        }
     }
 
     #[test]

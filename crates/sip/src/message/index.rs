@@ -6,6 +6,7 @@ use bytes::{Buf, Bytes};
 
 use crate::line::{LineEnd, line_end};
 use crate::name::NameCode;
+use crate::runs::Runs;
 use crate::syntax::{self, find, find_near, trim_end, trim_start};
 use crate::{Method, Name};
 
@@ -82,14 +83,15 @@ impl Index {
         let received = &octets[skipped..];
 
         let mut flaws = Flaws::default();
-        let usual = Findings::read_start_line(received);
+        let mut runs = Runs::new(received);
+        let usual = Findings::read_start_line(&mut runs);
         let is_usual = usual.is_some();
         let (start, fields_start) = match usual {
             Some(usual) => usual,
             None => read_any_start_line(received, &mut flaws)?,
         };
         let mut findings = Findings::default();
-        let (fields, body_start) = read_fields(received, fields_start, &mut flaws, &mut findings)?;
+        let (fields, body_start) = read_fields(&mut runs, fields_start, &mut flaws, &mut findings)?;
 
         let body_length = single_content_length(received, &fields)
             .unwrap_or(usize::MAX)
@@ -146,15 +148,16 @@ fn read_any_start_line(received: &[u8], flaws: &mut Flaws) -> Result<(Start, usi
 
 /// Reads the fields up to the empty line. Returns them and where the body begins.
 fn read_fields(
-    received: &[u8],
+    runs: &mut Runs<'_>,
     mut at: usize,
     flaws: &mut Flaws,
     findings: &mut Findings,
 ) -> Result<(Fields, usize), ReadError> {
+    let received = runs.text();
     let mut fields = Fields::with_capacity(16);
     while at < received.len() {
         if fields.len() < MAXIMUM_FIELDS
-            && let Some(field) = findings.read_field(received, at)
+            && let Some(field) = findings.read_field(runs, at)
         {
             findings.note(field.name, true);
             at = field.end as usize;
@@ -360,7 +363,8 @@ mod tests {
                 ] {
                     let text = format!("{spelled}{rest}\r\n\r\n");
                     let mut findings = Findings::default();
-                    let Some(field) = findings.read_field(text.as_bytes(), 0) else {
+                    let Some(field) = findings.read_field(&mut Runs::new(text.as_bytes()), 0)
+                    else {
                         continue;
                     };
                     usual += 1;

@@ -3,7 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;
 
-use crate::syntax::{ASCII_VALUE, TOKEN, run_end};
+use crate::runs::Runs;
+use crate::syntax::{ASCII_VALUE, TOKEN};
 use crate::uri::PlainHost;
 
 /// A Via value that has the usual form: `SIP/2.0/transport host:port;parameters` with one space, and with nothing in
@@ -31,21 +32,22 @@ const PROTOCOL: &[u8; 8] = b"SIP/2.0/";
 impl PlainVia {
     /// Reads the first value of a list. `None` where that takes more than a glance.
     pub(super) fn read(list: &[u8]) -> Option<PlainVia> {
-        let via = PlainVia::read_at(list, 0)?;
+        let via = PlainVia::read_at(&mut Runs::new(list), 0)?;
         matches!(list.get(via.end()), None | Some(b',')).then_some(via)
     }
 
     /// Reads what begins at a place, as far as it may be a value. `None` where that takes more than a glance.
-    pub(super) fn read_at(text: &[u8], start: usize) -> Option<PlainVia> {
+    pub(super) fn read_at(runs: &mut Runs<'_>, start: usize) -> Option<PlainVia> {
+        let text = runs.text();
         if text.get(start..)?.first_chunk() != Some(PROTOCOL) {
             return None;
         }
         let transport_start = start + PROTOCOL.len();
-        let transport_end = run_end(text, transport_start, TOKEN);
+        let transport_end = runs.end(transport_start, TOKEN);
         if transport_end == transport_start || text.get(transport_end) != Some(&b' ') {
             return None;
         }
-        let host = PlainHost::read(text, transport_end + 1)?;
+        let host = PlainHost::read(runs, transport_end + 1)?;
         let mut via = PlainVia {
             transport_end: (transport_end - start) as u16,
             host_end: (host.end - start) as u16,
@@ -61,7 +63,7 @@ impl PlainVia {
         };
         let mut at = host.port_end;
         while text.get(at) == Some(&b';') {
-            at = via.read_parameter(text, start, at + 1)?;
+            at = via.read_parameter(runs, start, at + 1)?;
         }
         // What is longer is left to others, and so is all that has been cut off here.
         via.end = u16::try_from(at - start).ok()?;
@@ -102,12 +104,18 @@ impl PlainVia {
 
     /// Reads the parameter that begins at a place of a text. Returns its end.
     #[inline]
-    fn read_parameter(&mut self, text: &[u8], start: usize, name_start: usize) -> Option<usize> {
-        let name_end = run_end(text, name_start, TOKEN);
+    fn read_parameter(
+        &mut self,
+        runs: &mut Runs<'_>,
+        start: usize,
+        name_start: usize,
+    ) -> Option<usize> {
+        let text = runs.text();
+        let name_end = runs.end(name_start, TOKEN);
         let mut value = name_end..name_end;
         if text.get(name_end) == Some(&b'=') {
             // Those beyond ASCII may not be UTF-8.
-            value = name_end + 1..run_end(text, name_end + 1, ASCII_VALUE);
+            value = name_end + 1..runs.end(name_end + 1, ASCII_VALUE);
             if value.is_empty() {
                 return None;
             }
@@ -148,7 +156,7 @@ mod tests {
         assert_eq!(first.value, 0..plain.end());
         // It is the same wherever it stands.
         let moved = [b"Via: ", list, b"\r\nVia: "].concat();
-        assert_eq!(PlainVia::read_at(&moved, 5), Some(plain));
+        assert_eq!(PlainVia::read_at(&mut Runs::new(&moved), 5), Some(plain));
         let via = Via::parse(&list[first.value]).expect("a Via");
         let text = |range: &Range<usize>| std::str::from_utf8(&list[range.clone()]).expect("text");
         assert!(via.parameters().are_well_formed());

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use crate::name::NameCode;
 use crate::name_addr::PlainAddress;
-use crate::syntax::{self, CALL_ID, TOKEN, find_control, run_end};
+use crate::runs::Runs;
+use crate::syntax::{self, CALL_ID, TOKEN, find_control};
 use crate::uri::PlainUri;
 use crate::{Method, Name};
 
@@ -34,17 +35,19 @@ impl Findings {
     /// Reads the start line of a message. `None` where that takes more than a glance. What follows it begins behind the
     /// second part.
     #[inline]
-    pub(super) fn read_start_line(received: &[u8]) -> Option<(Start, usize)> {
+    pub(super) fn read_start_line(runs: &mut Runs<'_>) -> Option<(Start, usize)> {
+        let received = runs.text();
         let (start, end) = match received {
             [b'S', b'I', b'P', b'/', ..] => read_status_line(received)?,
-            _ => read_request_line(received)?,
+            _ => read_request_line(runs)?,
         };
         (received.get(end..)?.first_chunk() == Some(b"\r\n")).then_some((start, end + 2))
     }
 
     /// Reads the field that begins at a place. `None` where that takes more than a glance.
     #[inline]
-    pub(super) fn read_field(&mut self, received: &[u8], start: usize) -> Option<Field> {
+    pub(super) fn read_field(&mut self, runs: &mut Runs<'_>, start: usize) -> Option<Field> {
+        let received = runs.text();
         let line = received.get(start..)?;
         let (name, name_length) = usual_name(line)?;
         let value_start = start + name_length + 2;
@@ -58,23 +61,23 @@ impl Findings {
         let mut read_via = None;
         let end = match name {
             Name::Via => {
-                let via = PlainVia::read_at(received, value_start)?;
+                let via = PlainVia::read_at(runs, value_start)?;
                 head = via.parameters().start;
                 read_via = Some(via);
                 value_start + via.end()
             }
             Name::From | Name::To | Name::Contact | Name::Route | Name::RecordRoute => {
-                let address = PlainAddress::read(received, value_start)?;
+                let address = PlainAddress::read(runs, value_start)?;
                 head = address.head_end - value_start;
                 address.end
             }
-            Name::CallId => run_end(received, value_start, CALL_ID),
+            Name::CallId => runs.end(value_start, CALL_ID),
             Name::CSeq => {
                 let (number, end) = number_at(received, value_start)?;
                 if number >= 1 << 31 || received.get(end) != Some(&b' ') {
                     return None;
                 }
-                self.cseq_method = end + 1..run_end(received, end + 1, TOKEN);
+                self.cseq_method = end + 1..runs.end(end + 1, TOKEN);
                 self.cseq_method.end
             }
             Name::MaxForwards => {
@@ -186,7 +189,8 @@ fn read_status_line(received: &[u8]) -> Option<(Start, usize)> {
 
 /// `METHOD sip:user@host;parameters SIP/2.0`, and where it ends.
 #[inline]
-fn read_request_line(received: &[u8]) -> Option<(Start, usize)> {
+fn read_request_line(runs: &mut Runs<'_>) -> Option<(Start, usize)> {
+    let received = runs.text();
     const SCHEME: &[u8] = b" sip:";
     const VERSION: &[u8] = b" SIP/2.0";
     let method_length = syntax::find_near(b' ', received.get(..LONGEST_METHOD + 1)?)?;
@@ -195,7 +199,7 @@ fn read_request_line(received: &[u8]) -> Option<(Start, usize)> {
     if !received.get(method_length..)?.starts_with(SCHEME) {
         return None;
     }
-    let uri = PlainUri::read(received, method_length + SCHEME.len())?;
+    let uri = PlainUri::read(runs, method_length + SCHEME.len())?;
     if !received.get(uri.end..)?.starts_with(VERSION) {
         return None;
     }
@@ -245,25 +249,23 @@ pub(super) fn usual_name(line: &[u8]) -> Option<(Name<'static>, usize)> {
     const ALLOW: u32 = word(b"Allo");
     const USER: u32 = word(b"User");
     const SUPPORTED: u32 = word(b"Supp");
-    let name: Name<'static> = match u32::from_le_bytes(*line.first_chunk()?) {
-        VIA => return Some((Name::Via, 3)),
-        TO => return Some((Name::To, 2)),
-        FROM => return Some((Name::From, 4)),
-        CSEQ => return Some((Name::CSeq, 4)),
-        CALL => Name::CallId,
-        CONT if line.starts_with(b"Contact") => return Some((Name::Contact, 7)),
-        CONT if line.starts_with(b"Content-Length") => return Some((Name::ContentLength, 14)),
-        CONT => Name::ContentType,
-        MAX => Name::MaxForwards,
-        RECORD => Name::RecordRoute,
-        ROUTE => Name::Route,
-        ALLOW => Name::Allow,
-        USER => Name::UserAgent,
-        SUPPORTED => Name::Supported,
+    Some(match u32::from_le_bytes(*line.first_chunk()?) {
+        VIA => (Name::Via, 3),
+        TO => (Name::To, 2),
+        FROM => (Name::From, 4),
+        CSEQ => (Name::CSeq, 4),
+        CALL if line.starts_with(b"Call-ID") => (Name::CallId, 7),
+        CONT if line.starts_with(b"Contact") => (Name::Contact, 7),
+        CONT if line.starts_with(b"Content-Length") => (Name::ContentLength, 14),
+        CONT if line.starts_with(b"Content-Type") => (Name::ContentType, 12),
+        MAX if line.starts_with(b"Max-Forwards") => (Name::MaxForwards, 12),
+        RECORD if line.starts_with(b"Record-Route") => (Name::RecordRoute, 12),
+        ROUTE if line.starts_with(b"Route") => (Name::Route, 5),
+        ALLOW if line.starts_with(b"Allow") => (Name::Allow, 5),
+        USER if line.starts_with(b"User-Agent") => (Name::UserAgent, 10),
+        SUPPORTED if line.starts_with(b"Supported") => (Name::Supported, 9),
         _ => return None,
-    };
-    let spelling = name.as_str().as_bytes();
-    line.starts_with(spelling).then_some((name, spelling.len()))
+    })
 }
 
 #[cfg(test)]
@@ -325,7 +327,7 @@ mod tests {
             let (one, other) = (message.values(name), unknown.values(name));
             assert!(one.eq(other), "{message}");
         }
-        if let Some((start, end)) = Findings::read_start_line(&message.0.received) {
+        if let Some((start, end)) = Findings::read_start_line(&mut Runs::new(&message.0.received)) {
             let line = &message.0.received[..end - 2];
             let any = super::super::index::read_start_line(line).expect("a start line");
             assert_eq!(format!("{start:?}"), format!("{any:?}"), "{message}");

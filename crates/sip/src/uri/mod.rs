@@ -8,12 +8,13 @@ mod tel;
 
 use std::fmt;
 
+use crate::runs::Runs;
 use crate::syntax::{self, PASSWORD, URI, USER, find_any, split_once};
 
 pub use host::Host;
 pub(crate) use host::parse_host_and_port;
 pub use parameters::UriParameters;
-pub(crate) use plain::{PlainHost, PlainUri};
+pub(crate) use plain::{PlainHost, PlainUri, parameters_end};
 pub use tel::TelUri;
 
 use host::HostPortError;
@@ -193,7 +194,7 @@ impl<'a> SipUri<'a> {
         if !text.starts_with(SCHEME) {
             return None;
         }
-        let plain = PlainUri::read(text.as_bytes(), SCHEME.len())?;
+        let plain = PlainUri::read(&mut Runs::new(text.as_bytes()), SCHEME.len())?;
         if plain.end != text.len() {
             return None;
         }

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use crate::Parameter;
-use crate::syntax::{self, HEADER, PARAMETER, find_near, split_before, split_once};
+use crate::syntax::{self, HEADER, PARAMETER, find_any, split_before, split_once};
 
 use super::escape;
 
@@ -28,27 +28,27 @@ impl<'a> UriParameters<'a> {
     /// The value of the first parameter of this name as written, "" where it has none. `None` where
     /// there is no such parameter. Escapes in names, of the URI and the one asked for, stand for what they mean.
     pub fn get(&self, name: &str) -> Option<&'a str> {
-        // Most URIs have none, or one, and hardly any an escape in them.
-        let mut rest = self.text;
-        if rest.is_empty() {
-            return None;
-        }
-        // What another URI has written may be an escape of what stands here.
-        if name.contains('%') || find_near(b'%', rest.as_bytes()).is_some() {
-            return self.get_escaped(name);
-        }
-        while let Some(after) = rest.strip_prefix(';') {
-            let (parameter, behind) = split_before(after, b';');
+        let text = self.text.as_bytes();
+        let mut at = 0;
+        while text.get(at) == Some(&b';') {
+            let start = at + 1;
+            let length = find_any([b';', b'%'], &text[start..]);
+            let end = length.map_or(text.len(), |length| start + length);
+            // What is asked for may be as another URI has written it.
+            if text.get(end) == Some(&b'%') || name.contains('%') {
+                return self.get_escaped(name);
+            }
+            let parameter = &text[start..end];
             if let Some((written, value)) = parameter.split_at_checked(name.len())
-                && written.eq_ignore_ascii_case(name)
+                && written.eq_ignore_ascii_case(name.as_bytes())
             {
-                match value.as_bytes() {
-                    [] => return Some(value),
-                    [b'=', ..] => return value.get(1..),
+                match value {
+                    [] => return self.text.get(end..end),
+                    [b'=', ..] => return self.text.get(end - value.len() + 1..end),
                     _ => {}
                 }
             }
-            rest = behind;
+            at = end;
         }
         None
     }

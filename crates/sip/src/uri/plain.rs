@@ -2,7 +2,8 @@
 
 use std::net::Ipv4Addr;
 
-use crate::syntax::{HOST, PARAMETER, USER, is, run_end};
+use crate::runs::Runs;
+use crate::syntax::{Classes, HOST, PARAMETER, USER, is};
 
 use super::host::{ipv4_at, is_labels};
 
@@ -33,14 +34,14 @@ pub(crate) struct PlainHost {
 
 impl PlainUri {
     /// Reads what begins at a place, as far as it may be a URI. `None` where that takes more than a glance.
-    pub(crate) fn read(text: &[u8], start: usize) -> Option<PlainUri> {
-        let user_end = run_end(text, start, USER);
-        let has_user = text.get(user_end) == Some(&b'@') && user_end > start;
+    pub(crate) fn read(text: &mut Runs<'_>, start: usize) -> Option<PlainUri> {
+        let user_end = text.end(start, USER);
+        let has_user = text.octet(user_end) == Some(b'@') && user_end > start;
         let host = PlainHost::read(text, if has_user { user_end + 1 } else { start })?;
         Some(PlainUri {
             user_end: has_user.then_some(user_end),
             host,
-            end: parameters_end(text, host.port_end)?,
+            end: parameters_end(text, host.port_end, PARAMETER, PARAMETER)?,
         })
     }
 }
@@ -48,12 +49,13 @@ impl PlainUri {
 impl PlainHost {
     /// Reads the host that begins at a place. `None` where that takes more than a glance.
     #[inline(always)]
-    pub(crate) fn read(text: &[u8], start: usize) -> Option<PlainHost> {
+    pub(crate) fn read(runs: &mut Runs<'_>, start: usize) -> Option<PlainHost> {
+        let text = runs.text();
         let is_whole = |end: usize| !text.get(end).is_some_and(|octet| is(*octet, HOST));
         let (address, end) = match ipv4_at(text, start) {
             Some((address, end)) if is_whole(end) => (Some(address), end),
             _ => {
-                let end = run_end(text, start, HOST);
+                let end = runs.end(start, HOST);
                 if !is_labels(&text[start..end]) {
                     return None;
                 }
@@ -94,19 +96,24 @@ fn port_at(text: &[u8], start: usize) -> Option<(u16, usize)> {
     is_there.then(|| Some((u16::try_from(port).ok()?, at)))?
 }
 
-/// Behind the parameters that begin at a place. `None` where one has an empty part.
+/// Behind the parameters that begin at a place, names and values of these classes. `None` where one has an empty part.
 #[inline]
-fn parameters_end(text: &[u8], start: usize) -> Option<usize> {
+pub(crate) fn parameters_end(
+    text: &mut Runs<'_>,
+    start: usize,
+    names: Classes,
+    values: Classes,
+) -> Option<usize> {
     let mut at = start;
-    while text.get(at) == Some(&b';') {
+    while text.octet(at) == Some(b';') {
         let name = at + 1;
-        at = run_end(text, name, PARAMETER);
+        at = text.end(name, names);
         if at == name {
             return None;
         }
-        if text.get(at) == Some(&b'=') {
+        if text.octet(at) == Some(b'=') {
             let value = at + 1;
-            at = run_end(text, value, PARAMETER);
+            at = text.end(value, values);
             if at == value {
                 return None;
             }

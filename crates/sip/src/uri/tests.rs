@@ -298,6 +298,24 @@ fn compare(text: &str) -> bool {
 }
 
 #[test]
+fn parameters_are_found_before_and_behind_escapes() {
+    for text in [
+        "sip:a;x=%41;lr",
+        "sip:a;lr=;x=%41;lr=1",
+        "sip:a;l%72;lr=1",
+        "sip:a;lrx;x=l;lr=1;l",
+        "sip:a;LR;%6cr=1;x",
+        "sip:a;x;LR=%41",
+    ] {
+        let uri = sip(text);
+        for name in ["lr", "l%72", "x", "l", "lrx", "%6cr", "r", "transport"] {
+            let named = uri.parameters().get_escaped(name);
+            assert_eq!(uri.parameter(name), named, "{text}");
+        }
+    }
+}
+
+#[test]
 fn the_usual_is_read_in_one_pass() {
     for text in [
         "sip:alice@atlanta.com",

@@ -1,0 +1,134 @@
+//! Runs of octets of one class.
+
+use crate::blocks::{self, Block};
+use crate::syntax::{Classes, is};
+
+/// A text that is gone over run by run. What has been seen of the next octets is kept: most runs are short, and one begins
+/// close behind another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Runs<'a> {
+    text: &'a [u8],
+    /// Where the octets begin of which something is known.
+    start: usize,
+    /// Those of them that end most runs, a bit each: no letters, digits, hyphens or dots.
+    marks: u32,
+}
+
+/// Of how many octets something is known.
+const WINDOW: usize = 2 * blocks::LENGTH;
+
+impl<'a> Runs<'a> {
+    pub(crate) fn new(text: &'a [u8]) -> Runs<'a> {
+        Runs {
+            text,
+            // No text is so long.
+            start: usize::MAX / 2,
+            marks: 0,
+        }
+    }
+
+    pub(crate) fn text(&self) -> &'a [u8] {
+        self.text
+    }
+
+    /// The octet at a place, unless the text has ended.
+    #[inline]
+    pub(crate) fn octet(&self, at: usize) -> Option<u8> {
+        self.text.get(at).copied()
+    }
+
+    /// Where the octets of a class that begin at a place end. Letters, digits, hyphens and dots are in every class that is
+    /// asked for here.
+    #[inline]
+    pub(crate) fn end(&mut self, start: usize, class: Classes) -> usize {
+        let mut at = start;
+        loop {
+            if at.wrapping_sub(self.start) >= WINDOW {
+                self.look(at);
+            }
+            let marks = self.marks >> (at - self.start);
+            if marks == 0 {
+                at = self.start + WINDOW;
+                continue;
+            }
+            at += marks.trailing_zeros() as usize;
+            match self.text.get(at) {
+                Some(octet) if is(*octet, class) => at += 1,
+                Some(_) => return at,
+                None => return self.text.len(),
+            }
+        }
+    }
+
+    /// Looks at the octets from a place on.
+    #[inline]
+    fn look(&mut self, at: usize) {
+        let rest = self.text.get(at..).unwrap_or_default();
+        self.start = at;
+        self.marks = match rest.first_chunk() {
+            Some(window) => marks(window),
+            None => marks_of_last(rest),
+        };
+    }
+}
+
+#[inline(always)]
+fn marks(window: &[u8; WINDOW]) -> u32 {
+    match window.as_chunks() {
+        ([first, second], []) => {
+            let (first, second): (&Block, &Block) = (first, second);
+            blocks::uncommon(first) | blocks::uncommon(second) << blocks::LENGTH
+        }
+        _ => u32::MAX,
+    }
+}
+
+/// The end of the text is marked, too.
+#[inline(never)]
+fn marks_of_last(rest: &[u8]) -> u32 {
+    let mut window = [0; WINDOW];
+    let length = rest.len().min(WINDOW);
+    window[..length].copy_from_slice(&rest[..length]);
+    marks(&window)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::syntax::{ASCII_VALUE, CALL_ID, HOST, PARAMETER, TOKEN, USER, VALUE, WORDS};
+
+    /// Wherever it begins, in a text of any length, whatever ends it, and whatever has been looked at before.
+    #[test]
+    fn runs_end_at_the_first_octet_of_another_class() {
+        for class in [
+            TOKEN,
+            HOST,
+            USER,
+            PARAMETER,
+            VALUE,
+            CALL_ID,
+            ASCII_VALUE,
+            WORDS,
+        ] {
+            for octet in (0..=u8::MAX).filter(|octet| octet.is_ascii_alphanumeric()) {
+                assert!(is(octet, class) && is(b'-', class) && is(b'.', class));
+            }
+            for length in 0..70 {
+                for at in 0..=length {
+                    let mut text = b"a.%~-Z/0_:;b@=\xff9-----------------------------".repeat(3);
+                    text.truncate(length);
+                    if let Some(octet) = text.get_mut(at) {
+                        *octet = b'\r';
+                    }
+                    let mut runs = Runs::new(&text);
+                    for start in [0, at / 2, at, at + 1, 3, length, length + 1, 0] {
+                        let run = text.get(start..).unwrap_or_default();
+                        let run_length = run.iter().take_while(|octet| is(**octet, class)).count();
+                        let end = (start + run_length).min(length);
+                        assert_eq!(runs.end(start, class), end, "{length} {at} {start}");
+                    }
+                }
+            }
+        }
+    }
+}
