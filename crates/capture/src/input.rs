@@ -3,8 +3,11 @@
 use std::io::{self, ErrorKind, Read};
 use std::ops::Range;
 
-/// How much is asked for at once.
-const BLOCK: usize = 256 * 1024;
+/// How much is asked for at once. Larger blocks do not stay where they are looked at quickly.
+const BLOCK: usize = 128 * 1024;
+
+/// How much is asked for at first: enough to tell what a file is, which may be all that is wanted.
+const FIRST_BLOCK: usize = 4 * 1024;
 
 /// What has been read of a file and not been taken yet.
 ///
@@ -76,7 +79,15 @@ impl<R: Read> Input<R> {
         self.start = 0;
         while self.end < octets {
             // Longer things are read in ever longer blocks, so that few bits of them are asked for one by one.
-            let room = self.end + BLOCK.max(self.end);
+            let block = match self.buffer.is_empty() {
+                true => FIRST_BLOCK,
+                false => BLOCK,
+            };
+            // What room there is does, where it is not much less.
+            let room = match self.buffer.len() {
+                enough if enough >= octets.max(self.end + BLOCK / 2) => enough,
+                _ => self.end + block.max(self.end),
+            };
             if self.buffer.len() < room {
                 self.buffer.resize(room, 0);
             }

@@ -17,6 +17,7 @@ mod journal;
 mod layers;
 mod link;
 mod merge;
+mod octets;
 mod output;
 mod packets;
 mod pdu;

@@ -16,6 +16,8 @@ pub(crate) enum Payload<'a> {
 /// Takes the link-layer header away.
 pub(crate) fn payload(link: LinkType, octets: &[u8]) -> Payload<'_> {
     let ip = match link {
+        // Nearly everything is.
+        LinkType::ETHERNET if octets.get(12..14) == Some(&[8, 0]) => octets.get(14..),
         LinkType::ETHERNET => ethernet(octets),
         LinkType::LINUX_SLL => ether_payload(octets.get(14..)),
         LinkType::LINUX_SLL2 => {

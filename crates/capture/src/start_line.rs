@@ -1,5 +1,7 @@
 //! Telling SIP from everything else by its start line (RFC 3261 section 7).
 
+use crate::octets::places_in_block;
+
 /// The longest start line that is looked at.
 pub(crate) const LONGEST_LINE: usize = 8 * 1024;
 
@@ -15,10 +17,8 @@ pub(crate) fn begins_message(octets: &[u8], whole: bool) -> bool {
 
 /// The same where the line is as nearly everybody writes it; no is no answer.
 fn begins_as_usual(octets: &[u8]) -> bool {
-    if let [b'S', b'I', b'P', b'/', b'2', b'.', b'0', b' ', code @ ..] = octets {
-        return code
-            .first_chunk::<3>()
-            .is_some_and(|code| code.iter().all(u8::is_ascii_digit));
+    if let Some((b"SIP/2.0 ", code)) = octets.split_first_chunk() {
+        return matches!(code, [b'0'..=b'9', b'0'..=b'9', b'0'..=b'9', ..]);
     }
     let window = &octets[..octets.len().min(LONGEST_LINE)];
     let Some(method) = window.iter().position(|octet| !octet.is_ascii_uppercase()) else {
@@ -27,9 +27,20 @@ fn begins_as_usual(octets: &[u8]) -> bool {
     // At least one octet of a URI stands between method and version.
     (1..LONGEST_METHOD).contains(&method)
         && window[method] == b' '
-        && memchr::memchr(b'\n', window)
+        && line_feed(window)
             .and_then(|end| window.get(method + 2..end))
             .is_some_and(|rest| rest.ends_with(b" SIP/2.0\r"))
+}
+
+/// Where the first line feed is, which is soon, mostly.
+fn line_feed(octets: &[u8]) -> Option<usize> {
+    match octets
+        .first_chunk()
+        .map(|block| places_in_block(block, b'\n'))
+    {
+        None | Some(0) => memchr::memchr(b'\n', octets),
+        Some(places) => Some(places.trailing_zeros() as usize),
+    }
 }
 
 fn begins_anyhow(octets: &[u8], whole: bool) -> bool {

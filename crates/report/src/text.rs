@@ -68,6 +68,11 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
         if !line.is_empty() {
             line.push(' ');
         }
+        // What is as wide as it is long is there at once.
+        if word.is_ascii() && line.is_ascii() && line.len() + word.len() <= width {
+            line.push_str(word);
+            continue;
+        }
         for character in word.chars() {
             let mut longer = line.clone();
             longer.push(character);

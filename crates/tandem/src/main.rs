@@ -64,7 +64,33 @@ enum Command {
     Traffic(traffic::Arguments),
 }
 
+/// The same where it is known which command is meant: what others would take need not be found out, which takes
+/// longer than to read a small capture.
+#[derive(Debug, Parser)]
+#[command(
+    name = "tandem",
+    version,
+    propagate_version = true,
+    max_term_width = 100
+)]
+struct CaptureArguments {
+    #[command(subcommand)]
+    command: CaptureCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum CaptureCommand {
+    Capture(capture::Arguments),
+}
+
 fn main() -> ExitCode {
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|command| command == "capture")
+    {
+        let CaptureCommand::Capture(arguments) = CaptureArguments::parse().command;
+        return capture::run(arguments);
+    }
     match Arguments::parse_from(load::spelled_out(std::env::args_os())).command {
         Command::Capture(arguments) => capture::run(arguments),
         Command::Demo(arguments) => demo::run(arguments),

@@ -1,6 +1,6 @@
 //! From the messages of a thread to the session that they were.
 
-use super::message::{Entry, Kind, MethodCode};
+use super::message::{Entry, MethodCode};
 use super::session::{Event, Outcome, Session, Timestamps};
 use super::thread::Thread;
 use crate::Time;
@@ -231,13 +231,11 @@ pub(crate) fn response<'t>(
     request: &Entry,
     codes: std::ops::RangeInclusive<u16>,
 ) -> Option<&'t Entry> {
-    entries.iter().find(|entry| match entry.kind {
-        Kind::Response(status) => {
-            codes.contains(&status)
-                && entry.branch == request.branch
-                && entry.cseq == request.cseq
-                && entry.method == request.method
-        }
-        Kind::Request => false,
+    // The branch tells most apart.
+    entries.iter().find(|entry| {
+        entry.branch == request.branch
+            && entry.cseq == request.cseq
+            && entry.method == request.method
+            && entry.status().is_some_and(|status| codes.contains(&status))
     })
 }

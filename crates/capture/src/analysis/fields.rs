@@ -89,17 +89,14 @@ impl<'m> Fields<'m> {
         let start = quick_start(octets.get(..first)?.strip_suffix(b"\r")?)?;
         let mut length = Length::Missing;
         let mut begin = first + 1;
-        let mut count = 0;
-        for end in ends {
-            let line_and_more = octets.get(begin..)?;
-            let line = line_and_more.get(..end - begin)?.strip_suffix(b"\r")?;
-            begin = end + 1;
+        for (count, end) in ends.enumerate() {
+            let line = octets.get(begin..end)?.strip_suffix(b"\r")?;
+            let line_begin = std::mem::replace(&mut begin, end + 1);
             if line.is_empty() {
                 self.has_body = begin < octets.len() && length != Length::Zero;
                 return (count <= MAXIMUM_FIELDS).then_some(start);
             }
-            count += 1;
-            self.take(line, line_and_more, &mut length).ok()?;
+            self.take(line, octets, line_begin, &mut length).ok()?;
         }
         None
     }
@@ -146,35 +143,39 @@ impl<'m> Fields<'m> {
         start.ok_or(NotRead::Unreadable)
     }
 
-    /// Takes a field of one line if it matters. Behind its line the message goes on.
+    /// Takes a field of one line, which begins there in the message, if it matters.
     #[inline(always)]
     fn take(
         &mut self,
         line: &'m [u8],
-        line_and_more: &'m [u8],
+        octets: &'m [u8],
+        begin: usize,
         length: &mut Length,
     ) -> Result<(), NotRead> {
-        let Some((&name, behind)) = line.split_first_chunk::<4>() else {
+        let Some((&head, behind)) = line.split_first_chunk::<8>() else {
             return self.take_any(line, length);
         };
-        match (u32::from_le_bytes(name), behind) {
-            (VIA, [b' ', b'!'..=b'~', .., b'!'..=b'~']) => {
-                self.add_via(&line_and_more[5..], behind.len() - 1);
+        let head = u64::from_le_bytes(head);
+        match head as u32 {
+            VIA if let [b' ', b'!'..=b'~', .., b'!'..=b'~'] = &line[4..] => {
+                self.add_via(&octets[begin + 5..], line.len() - 5);
             }
-            (TO, value) => note(&mut self.to, value),
-            (FROM, [b':', value @ ..]) => note(&mut self.from, value),
-            (CSEQ, [b':', value @ ..]) => note(&mut self.cseq, value),
-            (CALL_ID, [b'-', b'I', b'D', b':', value @ ..]) => note(&mut self.call_id, value),
-            (CONTENT, [b'a', b'c', b't', b':', ..])
-            | (ROUTE, [b'e', b':', ..])
-            | (RECORD_ROUTE | MAX_FORWARDS | USER_AGENT | ALLOW | SUPPORTED, _) => {}
-            (CONTENT, [b'e', b'n', b't', b'-', rest @ ..]) => match rest {
-                [b'L', b'e', b'n', b'g', b't', b'h', b':', value @ ..] => {
-                    length.add(trimmed(value))
+            TO => note(&mut self.to, &line[3..]),
+            FROM if line[4] == b':' => note(&mut self.from, &line[5..]),
+            CSEQ if line[4] == b':' => note(&mut self.cseq, &line[5..]),
+            CALL if head == CALL_ID => note(&mut self.call_id, behind),
+            CONT if head == CONTACT => {}
+            CONT if head == CONTENT => {
+                match behind.first_chunk().map(|next| u64::from_le_bytes(*next)) {
+                    Some(LENGTH) => length.add(trimmed(&line[15..])),
+                    Some(next) if next & TYPE_BITS == TYPE => {
+                        note(&mut self.content_type, &line[13..]);
+                    }
+                    _ => return self.take_any(line, length),
                 }
-                [b'T', b'y', b'p', b'e', b':', value @ ..] => note(&mut self.content_type, value),
-                _ => return self.take_any(line, length),
-            },
+            }
+            // No name that matters begins so.
+            ROUTE | RECORD_ROUTE | MAX_FORWARDS | USER_AGENT | ALLOW | SUPPORTED => {}
             _ => return self.take_any(line, length),
         }
         Ok(())
@@ -263,15 +264,23 @@ const fn word(name: [u8; 4]) -> u32 {
 const VIA: u32 = word(*b"Via:");
 const FROM: u32 = word(*b"From");
 const TO: u32 = word(*b"To: ");
-const CALL_ID: u32 = word(*b"Call");
+const CALL: u32 = word(*b"Call");
 const CSEQ: u32 = word(*b"CSeq");
-const CONTENT: u32 = word(*b"Cont");
+const CONT: u32 = word(*b"Cont");
 const MAX_FORWARDS: u32 = word(*b"Max-");
 const ROUTE: u32 = word(*b"Rout");
 const RECORD_ROUTE: u32 = word(*b"Reco");
 const USER_AGENT: u32 = word(*b"User");
 const ALLOW: u32 = word(*b"Allo");
 const SUPPORTED: u32 = word(*b"Supp");
+
+const CALL_ID: u64 = u64::from_le_bytes(*b"Call-ID:");
+const CONTACT: u64 = u64::from_le_bytes(*b"Contact:");
+const CONTENT: u64 = u64::from_le_bytes(*b"Content-");
+/// What follows it in a name, up to the value.
+const LENGTH: u64 = u64::from_le_bytes(*b"Length: ");
+const TYPE: u64 = u64::from_le_bytes(*b"Type: \0\0");
+const TYPE_BITS: u64 = u64::from_le_bytes([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0]);
 
 /// A line without the carriage return that stands before its line feed.
 #[inline]

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::octets::{BLOCK, places_in_block};
+use crate::octets::{BLOCK, places_in_block};
 
 /// Calls `each` with the place of every line feed, one after the other, and last of all with the end of the octets, until
 /// it breaks off. Nothing is looked at beyond the block that has the place at which it did, so a long body costs nothing.

@@ -1,7 +1,6 @@
 //! What the analysis keeps of a SIP message.
 
 use std::cell::OnceCell;
-use std::hash::Hash;
 
 use ahash::RandomState;
 use sip::{Method, Transport};
@@ -11,6 +10,7 @@ use super::fields::{Fields, Start};
 use super::labels::{Label, Labels};
 use super::values::{is_session_description, sequence, tag};
 use crate::Time;
+use crate::octets::is_ascii;
 
 /// A method, in one octet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -200,7 +200,7 @@ impl<'m> Glance<'m> {
     /// Looks at a message, once over its octets.
     pub(crate) fn at(
         octets: &'m [u8],
-        hasher: &RandomState,
+        hasher: &ShortHasher,
         labels: &mut Labels,
     ) -> Result<Glance<'m>, Unseen> {
         let mut fields = Fields::default();
@@ -211,11 +211,11 @@ impl<'m> Glance<'m> {
     fn of(
         start: Start<'m>,
         fields: &Fields<'m>,
-        hasher: &RandomState,
+        hasher: &ShortHasher,
         labels: &mut Labels,
     ) -> Option<Glance<'m>> {
         let call_id = fields.call_id?;
-        if !call_id.is_ascii() && std::str::from_utf8(call_id).is_err() {
+        if !is_ascii(call_id) && std::str::from_utf8(call_id).is_err() {
             return None;
         }
         let (cseq, method, other) = sequence(fields.cseq?)?;
@@ -232,8 +232,11 @@ impl<'m> Glance<'m> {
             }
             Start::Response { status, reason } => {
                 let detail = match fields.r_seq {
-                    None => short_hash(hasher, &to_tag),
-                    Some(_) => short_hash(hasher, &(to_tag, fields.r_seq)),
+                    None => to_tag.map_or(0, |tag| hasher.short(tag)),
+                    Some(r_seq) => {
+                        let tag = to_tag.map_or(0, |tag| hasher.short(tag));
+                        hasher.short(r_seq).rotate_left(1) ^ tag
+                    }
                 };
                 let label = labels.response(status, reason);
                 (Kind::Response(status), label, detail)
@@ -247,7 +250,7 @@ impl<'m> Glance<'m> {
             method,
             cseq,
             // Before RFC 3261 there was no branch: the hop is known by what else is in the Via.
-            branch: short_hash(hasher, fields.branch.unwrap_or(via)),
+            branch: hasher.short(fields.branch.unwrap_or(via)),
             detail,
             depth: fields.vias.min(usize::from(MOST_VIAS)) as u8,
             label,
@@ -268,8 +271,46 @@ impl<'m> Glance<'m> {
 /// Via values counted; a message with more has gone round in circles.
 const MOST_VIAS: u8 = 61;
 
-pub(crate) fn short_hash(hasher: &RandomState, value: &(impl Hash + ?Sized)) -> u32 {
-    hasher.hash_one(value) as u32
+/// Makes short hashes of texts by which the messages of one thread are told apart. What others make up to be taken for the
+/// same is in a call of their own, and they do not know the seed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ShortHasher {
+    seed: u64,
+}
+
+impl ShortHasher {
+    pub(crate) fn new(hasher: &RandomState) -> ShortHasher {
+        ShortHasher {
+            seed: hasher.hash_one("short"),
+        }
+    }
+
+    #[inline]
+    fn short(&self, octets: &[u8]) -> u32 {
+        let begun = self.seed ^ (octets.len() as u64).wrapping_mul(FACTOR);
+        let (words, rest) = octets.as_chunks();
+        let state = words.iter().fold(begun, |state, word| {
+            mixed(state ^ u64::from_le_bytes(*word))
+        });
+        // Octets of the last word come twice where it is not full.
+        let last = match octets.last_chunk() {
+            Some(last) => u64::from_le_bytes(*last),
+            None => rest
+                .iter()
+                .fold(0, |word, octet| word << 8 | u64::from(*octet)),
+        };
+        mixed(state ^ last) as u32
+    }
+}
+
+/// An odd number without a pattern.
+const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Every bit of the number has a part in every bit of what is made of it: both halves of a product.
+#[inline]
+fn mixed(number: u64) -> u64 {
+    let product = u128::from(number) * u128::from(FACTOR);
+    product as u64 ^ (product >> 64) as u64
 }
 
 #[cfg(test)]
@@ -278,7 +319,12 @@ mod tests {
 
     fn glance_at(text: &str) -> Option<(MethodCode, u32, u8, bool, bool)> {
         let hasher = RandomState::with_seeds(1, 2, 3, 4);
-        let glance = Glance::at(text.as_bytes(), &hasher, &mut Labels::default()).ok()?;
+        let glance = Glance::at(
+            text.as_bytes(),
+            &ShortHasher::new(&hasher),
+            &mut Labels::default(),
+        )
+        .ok()?;
         Some((
             glance.method,
             glance.cseq,
@@ -286,6 +332,23 @@ mod tests {
             glance.in_dialog,
             glance.has_session_description,
         ))
+    }
+
+    #[test]
+    fn texts_that_differ_have_other_hashes() {
+        let hasher = ShortHasher::new(&RandomState::with_seeds(1, 2, 3, 4));
+        let mut hashes = std::collections::BTreeSet::new();
+        for length in 0..40 {
+            let text = vec![0; length];
+            hashes.insert(hasher.short(&text));
+            for at in 0..length {
+                let mut other = text.clone();
+                other[at] = 1;
+                assert_eq!(hasher.short(&other), hasher.short(&other));
+                hashes.insert(hasher.short(&other));
+            }
+        }
+        assert_eq!(hashes.len(), 40 + 39 * 40 / 2);
     }
 
     #[test]

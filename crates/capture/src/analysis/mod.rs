@@ -10,7 +10,6 @@ mod line_ends;
 mod losses;
 mod message;
 mod metrics;
-mod octets;
 mod registration;
 mod results;
 mod session;

@@ -14,7 +14,7 @@ use super::codes::Codes;
 use super::kept::Kept;
 use super::labels::Labels;
 use super::losses::Losses;
-use super::message::{Entry, Glance, Kind, MethodCode, Unseen};
+use super::message::{Entry, Glance, Kind, MethodCode, ShortHasher, Unseen};
 use super::metrics;
 use super::registration;
 use super::session::{Outcome, Session};
@@ -29,6 +29,7 @@ use crate::{Carrier, Endpoint, Seen, Time};
 pub(crate) struct SipThreads {
     threads: Threads,
     hasher: RandomState,
+    short_hasher: ShortHasher,
     pub(crate) users: Users,
     pub(crate) labels: Labels,
     pub(crate) codes: Codes,
@@ -64,6 +65,7 @@ impl SipThreads {
         SipThreads {
             threads: Threads::new(hasher.clone(), options.most_open),
             users: Users::new(hasher.clone(), options.most_users),
+            short_hasher: ShortHasher::new(&hasher),
             hasher,
             labels: Labels::default(),
             codes: Codes::default(),
@@ -96,7 +98,7 @@ impl SipThreads {
         while let Some(thread) = self.threads.next_over(now) {
             self.close(thread, now, each);
         }
-        let glance = match Glance::at(octets, &self.hasher, &mut self.labels) {
+        let glance = match Glance::at(octets, &self.short_hasher, &mut self.labels) {
             Ok(glance) => glance,
             Err(Unseen::Unreadable) => {
                 self.counters.unreadable += 1;

@@ -250,7 +250,10 @@ fn ends_call(method: MethodCode) -> bool {
 
 /// A Call-ID, which was found to be UTF-8, as text.
 pub(crate) fn text(call_id: &[u8]) -> Box<str> {
-    String::from_utf8_lossy(call_id).into()
+    match std::str::from_utf8(call_id) {
+        Ok(text) => text.into(),
+        Err(_) => String::from_utf8_lossy(call_id).into(),
+    }
 }
 
 /// The bit that stands for a file; those beyond the thirtieth share one.

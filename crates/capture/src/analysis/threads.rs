@@ -130,8 +130,13 @@ impl Threads {
             return;
         };
         let due = second(open.thread.latest) + patience + 1;
-        // An entry that comes too early is moved when it comes; one that would come too late is of no use.
-        if open.due.is_none_or(|noted| noted > due) {
+        // An entry that comes too early is moved when it comes; one that would come too late is of no use. Where nothing more
+        // is expected it is moved now, so that calls end in the order in which they ended.
+        let is_over = open.thread.is_over();
+        if open
+            .due
+            .is_none_or(|noted| noted > due || noted < due && is_over)
+        {
             open.due = Some(self.agenda.note(due, key));
         }
     }

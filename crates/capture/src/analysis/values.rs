@@ -4,7 +4,7 @@
 use sip::{Parameters, ScannedField};
 
 use super::message::MethodCode;
-use super::octets::{CHUNK, Chunk, first, places_in};
+use crate::octets::{BLOCK, CHUNK, Chunk, first, is_in_block, places_in};
 
 /// The number and the method of a CSeq, and how the method is written where it is an unknown one.
 pub(super) fn sequence(value: &[u8]) -> Option<(u32, MethodCode, Option<String>)> {
@@ -55,7 +55,7 @@ pub(super) fn branch(via: &[u8]) -> Option<&[u8]> {
 /// value is so many octets long; what follows it is read along, and does not count.
 pub(super) fn quick_branch(value_and_more: &[u8], length: usize) -> Option<&[u8]> {
     const NAME: &[u8] = b";branch=";
-    if places_in(value_and_more, length, b',')? != 0 {
+    if has_comma(value_and_more, length) {
         return None;
     }
     let semicolons = places_in(value_and_more, length, b';')?;
@@ -80,6 +80,13 @@ pub(super) fn quick_branch(value_and_more: &[u8], length: usize) -> Option<&[u8]
 /// Whether a comma is in a value of so many octets. What follows it is read along, and does not count.
 #[inline]
 pub(super) fn has_comma(value_and_more: &[u8], length: usize) -> bool {
+    // Mostly there is none in what follows the value, either.
+    if length <= BLOCK
+        && let Some(block) = value_and_more.first_chunk()
+        && !is_in_block(block, b',')
+    {
+        return false;
+    }
     match places_in(value_and_more, length, b',') {
         Some(commas) => commas != 0,
         None => memchr::memchr(b',', &value_and_more[..length]).is_some(),

@@ -85,7 +85,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     });
     let mut sessions = Sessions::new(outputs, &arguments)?;
     let found = files.read("analyzing", &mut |seen| {
-        analysis.see(&seen, &mut |session| sessions.add(session));
+        analysis.see(seen, &mut |session| sessions.add(session));
         if let Some(origin) = analysis.origin() {
             sessions.set_origin(origin);
         }
@@ -143,7 +143,7 @@ fn summaries(files: &Files, found: &Found) -> Vec<FileSummary> {
 fn chunk_arrows(files: &Files, results: &Results) -> anyhow::Result<ChunkArrows> {
     let mut arrows = ChunkArrows::new(results.drawn_calls());
     if results.drawn_calls().next().is_some() {
-        files.read("looking for chunks", &mut |seen| arrows.see(&seen))?;
+        files.read("looking for chunks", &mut |seen| arrows.see(seen))?;
     }
     Ok(arrows)
 }

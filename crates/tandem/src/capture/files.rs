@@ -72,7 +72,7 @@ impl Files {
             return Ok(());
         }
         let mut clocks = Clocks::new(self.paths.len(), seed);
-        self.read("comparing clocks", &mut |seen| clocks.see(&seen))?;
+        self.read("comparing clocks", &mut |seen| clocks.see(seen))?;
         self.clocks = clocks.offsets();
         Ok(())
     }
@@ -81,7 +81,7 @@ impl Files {
     pub(super) fn read(
         &self,
         what: &'static str,
-        see: &mut impl FnMut(Seen<'_>),
+        see: &mut impl FnMut(&Seen<'_>),
     ) -> anyhow::Result<Found> {
         let readers = self.open()?;
         let offsets = self.clocks.iter().map(|clock| clock.nanoseconds);
@@ -103,7 +103,7 @@ impl Files {
                         _ => told.push(format!("packet {}: {trouble}", seen.packet)),
                     }
                 }
-                _ => see(seen),
+                _ => see(&seen),
             });
             match stepped {
                 Ok(true) => {}

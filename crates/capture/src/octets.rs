@@ -3,44 +3,44 @@
 use wide::u8x16;
 
 /// Octets that are compared at once.
-pub(super) const CHUNK: usize = 16;
+pub(crate) const CHUNK: usize = 16;
 
 /// So many octets, compared all at once.
 #[derive(Clone, Copy)]
-pub(super) struct Chunk(u8x16);
+pub(crate) struct Chunk(u8x16);
 
 impl Chunk {
     #[inline]
-    pub(super) fn of(octets: &[u8; CHUNK]) -> Chunk {
+    pub(crate) fn of(octets: &[u8; CHUNK]) -> Chunk {
         Chunk(u8x16::new(*octets))
     }
 
     /// The chunk at a place; `None` where fewer octets are left.
     #[inline]
-    pub(super) fn at(octets: &[u8], place: usize) -> Option<Chunk> {
+    pub(crate) fn at(octets: &[u8], place: usize) -> Option<Chunk> {
         octets.get(place..)?.first_chunk().map(Chunk::of)
     }
 
     /// Where this octet is, a bit each, that of the first octet the lowest.
     #[inline]
-    pub(super) fn places(self, octet: u8) -> u32 {
+    pub(crate) fn places(self, octet: u8) -> u32 {
         self.0.simd_eq(u8x16::splat(octet)).to_bitmask()
     }
 
     /// Where octets are that are no printable ASCII, or a space.
     #[inline]
-    pub(super) fn not_graphic(self) -> u32 {
+    pub(crate) fn not_graphic(self) -> u32 {
         let clamped = self.0.max(u8x16::splat(b'!')).min(u8x16::splat(b'~'));
         !clamped.simd_eq(self.0).to_bitmask() & 0xffff
     }
 }
 
 /// Octets of a block: a bit of a number each.
-pub(super) const BLOCK: usize = 64;
+pub(crate) const BLOCK: usize = 64;
 
 /// Where this octet is in a block, a bit each, that of the first octet the lowest.
 #[inline]
-pub(super) fn places_in_block(block: &[u8; BLOCK], octet: u8) -> u64 {
+pub(crate) fn places_in_block(block: &[u8; BLOCK], octet: u8) -> u64 {
     let mut places = 0;
     for (at, octets) in block.as_chunks().0.iter().enumerate() {
         places |= u64::from(Chunk::of(octets).places(octet)) << (CHUNK * at);
@@ -48,10 +48,21 @@ pub(super) fn places_in_block(block: &[u8; BLOCK], octet: u8) -> u64 {
     places
 }
 
+/// Whether this octet is anywhere in a block.
+#[inline]
+pub(crate) fn is_in_block(block: &[u8; BLOCK], octet: u8) -> bool {
+    let chunks = block.as_chunks::<CHUNK>().0.iter();
+    let places = chunks.map(|octets| u8x16::new(*octets).simd_eq(u8x16::splat(octet)));
+    places
+        .fold(u8x16::ZERO, |any, places| any | places)
+        .to_bitmask()
+        != 0
+}
+
 /// Where this octet is among so many first ones, a bit each. What follows them is read along; `None` where too little
 /// does, or they are too many.
 #[inline]
-pub(super) fn places_in(octets: &[u8], length: usize, octet: u8) -> Option<u128> {
+pub(crate) fn places_in(octets: &[u8], length: usize, octet: u8) -> Option<u128> {
     let (block, rest) = octets.split_first_chunk()?;
     let places = u128::from(places_in_block(block, octet));
     match length {
@@ -64,9 +75,20 @@ pub(super) fn places_in(octets: &[u8], length: usize, octet: u8) -> Option<u128>
     }
 }
 
+/// Whether all octets are ASCII.
+#[inline]
+pub(crate) fn is_ascii(octets: &[u8]) -> bool {
+    // The highest bit of each octet is what a bit mask is made of. The last ones may come twice.
+    let has_other = |octets: &[u8; CHUNK]| u8x16::new(*octets).to_bitmask() != 0;
+    match octets.last_chunk() {
+        Some(last) => !octets.as_chunks().0.iter().any(has_other) && !has_other(last),
+        None => octets.is_ascii(),
+    }
+}
+
 /// The bits of the first so many octets of a chunk.
 #[inline]
-pub(super) fn first(octets: usize) -> u32 {
+pub(crate) fn first(octets: usize) -> u32 {
     match octets {
         0..CHUNK => (1 << octets) - 1,
         _ => u32::MAX,
@@ -92,6 +114,23 @@ mod tests {
             for at in 0..CHUNK {
                 prop_assert_eq!(first(many) >> at & 1 == 1, at < many);
             }
+        }
+
+        #[test]
+        fn ascii_is_told(octets in prop::collection::vec(0_u8..128, 0..50), at: prop::sample::Index, octet: u8) {
+            let mut octets = octets;
+            prop_assert!(is_ascii(&octets));
+            if !octets.is_empty() {
+                let at = at.index(octets.len());
+                octets[at] = octet;
+                prop_assert_eq!(is_ascii(&octets), octets.is_ascii());
+            }
+        }
+
+        #[test]
+        fn octets_are_found_anywhere(octets in prop::collection::vec(0_u8..60, BLOCK), octet in 0_u8..60) {
+            let block = octets.first_chunk().unwrap();
+            prop_assert_eq!(is_in_block(block, octet), octets.contains(&octet));
         }
 
         #[test]
