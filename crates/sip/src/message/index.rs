@@ -93,7 +93,11 @@ impl Index {
         let mut findings = Findings::default();
         let (fields, body_start) = read_fields(&mut runs, fields_start, &mut flaws, &mut findings)?;
 
-        let body_length = single_content_length(received, &fields)
+        let content_length = match findings.content_length() {
+            Some(known) => known,
+            None => single_content_length(received, &fields),
+        };
+        let body_length = content_length
             .unwrap_or(usize::MAX)
             .min(received.len() - body_start);
         let is_proved = is_usual

@@ -38,16 +38,18 @@ impl PlainVia {
 
     /// Reads what begins at a place, as far as it may be a value. `None` where that takes more than a glance.
     pub(super) fn read_at(runs: &mut Runs<'_>, start: usize) -> Option<PlainVia> {
-        let text = runs.text();
+        // A copy, which the compiler keeps at hand.
+        let mut seen = *runs;
+        let text = seen.text();
         if text.get(start..)?.first_chunk() != Some(PROTOCOL) {
             return None;
         }
         let transport_start = start + PROTOCOL.len();
-        let transport_end = runs.end(transport_start, TOKEN);
+        let transport_end = seen.end(transport_start, TOKEN);
         if transport_end == transport_start || text.get(transport_end) != Some(&b' ') {
             return None;
         }
-        let host = PlainHost::read(runs, transport_end + 1)?;
+        let host = PlainHost::read(&mut seen, transport_end + 1)?;
         let mut via = PlainVia {
             transport_end: (transport_end - start) as u16,
             host_end: (host.end - start) as u16,
@@ -63,10 +65,11 @@ impl PlainVia {
         };
         let mut at = host.port_end;
         while text.get(at) == Some(&b';') {
-            at = via.read_parameter(runs, start, at + 1)?;
+            at = via.read_parameter(&mut seen, start, at + 1)?;
         }
         // What is longer is left to others, and so is all that has been cut off here.
         via.end = u16::try_from(at - start).ok()?;
+        *runs = seen;
         Some(via)
     }
 
@@ -103,7 +106,7 @@ impl PlainVia {
     }
 
     /// Reads the parameter that begins at a place of a text. Returns its end.
-    #[inline]
+    #[inline(always)]
     fn read_parameter(
         &mut self,
         runs: &mut Runs<'_>,

@@ -89,7 +89,7 @@ impl Findings {
             }
             Name::ContentLength => {
                 let (number, end) = number_at(received, value_start)?;
-                self.content_length = Some(number as usize);
+                self.content_length = Some(usize::try_from(number).ok()?);
                 end
             }
             _ => {
@@ -135,6 +135,14 @@ impl Findings {
         self.repeated |= self.names & bit;
         self.names |= bit;
         self.is_doubtful |= !is_usual && (bit & ACTED_UPON != 0 || name == NameCode::MALFORMED);
+    }
+
+    /// The value of Content-Length, where it is known that there is no other such field than that which was read, or none
+    /// at all.
+    #[inline]
+    pub(super) fn content_length(&self) -> Option<Option<usize>> {
+        let is_repeated = self.repeated & NameCode::of_known(Name::ContentLength).bit() != 0;
+        (!self.is_doubtful && !is_repeated).then_some(self.content_length)
     }
 
     /// Whether a message keeps the rules whose start line and lines have been read so. `false` where that has not been

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::slice;
 
+use crate::name::NameCode;
 use crate::syntax::{self, trim_start};
 use crate::{Message, Name};
 
@@ -13,6 +14,7 @@ use super::Field;
 pub struct Values<'a> {
     message: &'a Message,
     name: Name<'a>,
+    code: NameCode,
     /// The fields that have not been looked at.
     fields: slice::Iter<'a, Field>,
     /// What is left of the field that was looked at last.
@@ -21,10 +23,12 @@ pub struct Values<'a> {
 
 impl<'a> Values<'a> {
     pub(super) fn new(message: &'a Message, name: Name<'a>) -> Values<'a> {
+        let code = name.code();
         Values {
             message,
             name,
-            fields: message.0.fields.where_may_be(name.code()).iter(),
+            code,
+            fields: message.0.fields.where_may_be(code).iter(),
             rest: b"",
         }
     }
@@ -42,7 +46,7 @@ impl<'a> Iterator for Values<'a> {
                 self.rest = &self.rest[first.rest_start..];
                 return Some(value);
             }
-            let (code, message) = (self.name.code(), self.message);
+            let (code, message) = (self.code, self.message);
             let field = self
                 .fields
                 .find(|field| message.is_named(field, code, self.name))?;

@@ -306,6 +306,7 @@ impl<'a> SipUri<'a> {
     }
 
     /// The value of a URI parameter as written, "" where it has none; `None` where it is not there.
+    #[inline(always)]
     pub fn parameter(&self, name: &str) -> Option<&'a str> {
         self.parameters.get(name)
     }

@@ -27,28 +27,42 @@ impl<'a> UriParameters<'a> {
 
     /// The value of the first parameter of this name as written, "" where it has none. `None` where
     /// there is no such parameter. Escapes in names, of the URI and the one asked for, stand for what they mean.
+    #[inline(always)]
     pub fn get(&self, name: &str) -> Option<&'a str> {
+        // Of most names the compiler knows it.
+        match has_escape(name.as_bytes()) {
+            // What is asked for is as another URI has written it.
+            true => self.get_escaped(name),
+            false => self.get_plain(name),
+        }
+    }
+
+    /// [`get`](UriParameters::get) for a name without escapes.
+    fn get_plain(&self, name: &str) -> Option<&'a str> {
+        const CASE: u8 = 0x20;
         let text = self.text.as_bytes();
+        let Some(first) = name.as_bytes().first() else {
+            return self.get_escaped(name);
+        };
         let mut at = 0;
         while text.get(at) == Some(&b';') {
-            let start = at + 1;
-            let length = find_any([b';', b'%'], &text[start..]);
-            let end = length.map_or(text.len(), |length| start + length);
-            // What is asked for may be as another URI has written it.
-            if text.get(end) == Some(&b'%') || name.contains('%') {
+            let rest = &text[at + 1..];
+            let length = find_any([b';', b'%'], rest).unwrap_or(rest.len());
+            if rest.get(length) == Some(&b'%') {
                 return self.get_escaped(name);
             }
-            let parameter = &text[start..end];
-            if let Some((written, value)) = parameter.split_at_checked(name.len())
+            if let Some((written, value)) = rest[..length].split_at_checked(name.len())
+                && rest[0] | CASE == first | CASE
                 && written.eq_ignore_ascii_case(name.as_bytes())
             {
+                let end = at + 1 + length;
                 match value {
                     [] => return self.text.get(end..end),
-                    [b'=', ..] => return self.text.get(end - value.len() + 1..end),
+                    [b'=', value @ ..] => return self.text.get(end - value.len()..end),
                     _ => {}
                 }
             }
-            at = end;
+            at += 1 + length;
         }
         None
     }
@@ -62,6 +76,7 @@ impl<'a> UriParameters<'a> {
     }
 
     /// Whether there is a parameter of this name, with or without a value.
+    #[inline(always)]
     pub fn contains(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
@@ -163,6 +178,18 @@ pub(super) fn headers_are_equivalent(one: Option<&str>, other: Option<&str>) -> 
             && count == other.split('&').count()
             && all_in(one, other)
             && all_in(other, one)
+}
+
+#[inline(always)]
+const fn has_escape(text: &[u8]) -> bool {
+    let mut at = 0;
+    while at < text.len() {
+        if text[at] == b'%' {
+            return true;
+        }
+        at += 1;
+    }
+    false
 }
 
 /// Whether a name that is written, perhaps with escapes, is another one.

@@ -35,13 +35,17 @@ pub(crate) struct PlainHost {
 impl PlainUri {
     /// Reads what begins at a place, as far as it may be a URI. `None` where that takes more than a glance.
     pub(crate) fn read(text: &mut Runs<'_>, start: usize) -> Option<PlainUri> {
-        let user_end = text.end(start, USER);
-        let has_user = text.octet(user_end) == Some(b'@') && user_end > start;
-        let host = PlainHost::read(text, if has_user { user_end + 1 } else { start })?;
+        // A copy, which the compiler keeps at hand.
+        let mut runs = *text;
+        let user_end = runs.end(start, USER);
+        let has_user = runs.octet(user_end) == Some(b'@') && user_end > start;
+        let host = PlainHost::read(&mut runs, if has_user { user_end + 1 } else { start })?;
+        let end = parameters_end(&mut runs, host.port_end, PARAMETER, PARAMETER)?;
+        *text = runs;
         Some(PlainUri {
             user_end: has_user.then_some(user_end),
             host,
-            end: parameters_end(text, host.port_end, PARAMETER, PARAMETER)?,
+            end,
         })
     }
 }
@@ -97,7 +101,7 @@ fn port_at(text: &[u8], start: usize) -> Option<(u16, usize)> {
 }
 
 /// Behind the parameters that begin at a place, names and values of these classes. `None` where one has an empty part.
-#[inline]
+#[inline(always)]
 pub(crate) fn parameters_end(
     text: &mut Runs<'_>,
     start: usize,
