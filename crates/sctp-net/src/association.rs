@@ -128,6 +128,16 @@ impl Association {
         &self,
         messages: impl IntoIterator<Item = (SendInfo, Bytes)>,
     ) -> (usize, Option<SendError>) {
+        let (count, refused, _departure) = self.give_all(messages);
+        (count, refused)
+    }
+
+    /// As [`try_send_all`](Self::try_send_all), but the messages leave when what is returned with the rest is dropped, by
+    /// the same call to the kernel as those that have been given to other associations of the stack until then.
+    pub fn give_all(
+        &self,
+        messages: impl IntoIterator<Item = (SendInfo, Bytes)>,
+    ) -> (usize, Option<SendError>, Departure) {
         let mut count = 0;
         let refused = messages.into_iter().find_map(|(info, payload)| {
             let pushed = self.check(info, &payload).and_then(|()| {
@@ -143,10 +153,13 @@ impl Association {
                 Err(error) => Some(error),
             }
         });
+        let mut departure = Departure(None);
         if count > 0 && self.shared.list() {
-            self.stack.drive(self.shared.key);
+            let Key { worker, .. } = self.shared.key;
+            self.shared.mailbox.list_association(self.shared.key);
+            departure = Departure(Some((Arc::clone(&self.stack), worker)));
         }
-        (count, refused)
+        (count, refused, departure)
     }
 
     /// Waits for the next message; `None` when the association has ended and all messages have been
@@ -319,6 +332,19 @@ impl Association {
             Refused::Full => SendError::BufferFull,
             Refused::Ending if self.shared.cause.get().is_some() => SendError::UnknownAssociation,
             Refused::Ending => SendError::ShuttingDown,
+        }
+    }
+}
+
+/// Messages that leave when this is dropped; see [`Association::give_all`].
+#[derive(Debug)]
+#[must_use = "the messages leave when it is dropped"]
+pub struct Departure(Option<(Arc<StackHandle>, usize)>);
+
+impl Drop for Departure {
+    fn drop(&mut self) {
+        if let Some((stack, worker)) = &self.0 {
+            stack.drive(*worker);
         }
     }
 }

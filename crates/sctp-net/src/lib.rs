@@ -59,7 +59,7 @@ mod stack;
 mod statistics;
 mod team;
 
-pub use association::{Association, AssociationId};
+pub use association::{Association, AssociationId, Departure};
 pub use carrier::kernel_has_sctp;
 pub use config::{
     DEFAULT_ENCAPSULATION_PORT, KernelCarrierConfig, RawCarrierConfig, UdpCarrierConfig,

@@ -200,6 +200,11 @@ impl Mailbox {
         self.wake.notify_one();
     }
 
+    /// The same where the caller sees to it that somebody looks at the list.
+    pub(crate) fn list_association(&self, key: Key) {
+        self.state().attention.associations.push(key);
+    }
+
     pub(crate) fn attend_endpoint(&self, endpoint: EndpointKey) {
         self.state().attention.endpoints.push(endpoint);
         self.wake.notify_one();

@@ -16,7 +16,7 @@ use crate::directory::{Directory, PeerName};
 use crate::driver::{Driver, Post, SharedMachine, Surroundings};
 use crate::endpoint::{CountedInbox, Endpoint, OneToMany};
 use crate::kernel;
-use crate::mailbox::{Command, EndpointKey, Key, Mailbox, NewEndpoint, Style};
+use crate::mailbox::{Command, EndpointKey, Mailbox, NewEndpoint, Style};
 use crate::ports::{NoPort, Ports};
 use crate::statistics::StackStatistics;
 use crate::team::Team;
@@ -340,14 +340,14 @@ impl StackHandle {
         worker.commands.send(command).await.ok()
     }
 
-    /// Lets an association that is on the driver's list be looked at, at once where nobody is at work there.
-    pub(crate) fn drive(&self, key: Key) {
-        let Some(worker) = self.workers.get(key.worker) else {
+    /// Lets what is on a driver's list be looked at, at once where nobody is at work there.
+    pub(crate) fn drive(&self, worker: usize) {
+        let Some(worker) = self.workers.get(worker) else {
             return;
         };
         let machine = worker.machine.as_ref();
-        if !machine.is_some_and(|machine| machine.attend_association(key)) {
-            worker.mailbox.attend_association(key);
+        if !machine.is_some_and(SharedMachine::attend) {
+            worker.mailbox.call();
         }
     }
 

@@ -362,23 +362,34 @@ async fn messages_given_together_leave_together_and_wait_for_no_task() {
     let server = within(server_endpoint.accept()).await.unwrap();
     let before = within(client.statistics()).await.unwrap();
 
-    let messages = (0..8).map(|number| (SendInfo::default(), pattern(number, 300)));
-    assert_eq!(client.try_send_all(messages), (8, None));
-    // No task of this thread runs until all has arrived.
     let (told, arrived) = std::sync::mpsc::channel();
     elsewhere.spawn(async move {
         let mut received = Vec::new();
-        while received.len() < 8 && server.receive_all(&mut received).await > 0 {}
-        told.send(received).unwrap();
+        while server.receive_all(&mut received).await > 0 {
+            for message in received.drain(..) {
+                told.send(message.payload).unwrap();
+            }
+        }
     });
-    let received = arrived.recv_timeout(common::LIMIT).expect("in time");
-    for (number, message) in received.iter().enumerate() {
-        assert_eq!(message.payload, pattern(number, 300));
+    let message = |number| (SendInfo::default(), pattern(number, 300));
+    // No task of this thread runs until all has arrived.
+    assert_eq!(client.try_send_all((0..6).map(message)), (6, None));
+    let next = || arrived.recv_timeout(common::LIMIT).expect("in time");
+    for number in 0..6 {
+        assert_eq!(next(), pattern(number, 300));
     }
+    let (count, refused, first) = client.give_all([message(6)]);
+    assert_eq!((count, refused), (1, None));
+    let (count, refused, second) = client.give_all([message(7)]);
+    assert_eq!((count, refused), (1, None));
+    let a_while = Duration::from_millis(50);
+    assert!(arrived.recv_timeout(a_while).is_err(), "it was to wait");
+    drop((first, second));
+    assert_eq!([next(), next()], [pattern(6, 300), pattern(7, 300)]);
     let after = within(client.statistics()).await.unwrap();
     assert_eq!(after.data_chunks_sent - before.data_chunks_sent, 8);
     // Four chunks of 316 bytes fit into one.
-    assert_eq!(after.packets_sent - before.packets_sent, 2);
+    assert_eq!(after.packets_sent - before.packets_sent, 3);
     elsewhere.shutdown_background();
 }
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytes::Bytes;
+use sctp_net::Departure;
 use sip::transaction::TransactionKey;
 use sip::{ConnectionId, Flow, Peer, Transport};
 use tcp_info::tcp_info;
@@ -98,16 +99,18 @@ pub(crate) enum WayOut {
 }
 
 impl WayOut {
-    /// Sends messages, or gives them back where they have to take the connection's queue.
+    /// Sends messages, or gives them back where they have to take the connection's queue. Those along an association leave
+    /// when what is put into `departures` is dropped, with those along others.
     pub(crate) fn send(
         &self,
         shared: &Arc<Shared>,
         connection: &Connection,
         messages: Vec<Outgoing>,
+        departures: &mut Vec<Departure>,
     ) -> Vec<Outgoing> {
         match self {
             WayOut::Stream(outbox) => outbox.send(shared, connection, messages),
-            WayOut::Sctp(outbox) => outbox.send(shared, connection, messages),
+            WayOut::Sctp(outbox) => outbox.send(shared, connection, messages, departures),
         }
     }
 }

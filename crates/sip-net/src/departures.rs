@@ -52,9 +52,10 @@ impl Departures {
     /// Sends all of them.
     pub(crate) fn send(mut self, shared: &Arc<Shared>) {
         self.datagrams.send(shared);
+        let mut departures = Vec::new();
         for (connection, messages) in self.along {
             let queued = match connection.outbox() {
-                Some(outbox) => outbox.send(shared, &connection, messages),
+                Some(outbox) => outbox.send(shared, &connection, messages, &mut departures),
                 None => messages,
             };
             for outgoing in queued {

@@ -89,6 +89,15 @@ pub(crate) fn stamp_arrivals(socket: BorrowedFd<'_>) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
 }
 
+/// Lets the kernel not stamp what arrives: that takes it a look at its clock for each datagram.
+///
+/// # Errors
+///
+/// The kernel's.
+pub(crate) fn leave_unstamped(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 0)
+}
+
 /// Lets the kernel hand over datagrams of one length from one sender as one (`UDP_GRO`).
 ///
 /// # Errors

@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use crate::batch::{BATCH_SIZE, Batch, Received};
 use crate::impairment::{Impaired, Impairment};
 use crate::network_error::{hear_network_errors, next_network_error};
-use crate::options::{allow_fragmentation, forbid_fragmentation};
+use crate::options::{allow_fragmentation, forbid_fragmentation, leave_unstamped};
 use crate::pending::{Tried, send_past_errors};
 use crate::registration::watch;
 use crate::send_many::send_many;
@@ -392,6 +392,10 @@ impl UdpSocket {
         };
         // What came before nobody has asked has no stamp.
         let stamps = config.arrival_times.then(|| Stamps::ask(socket.as_fd()));
+        if stamps.is_none() {
+            // quinn-udp has asked for them.
+            leave_unstamped(socket.as_fd())?;
+        }
         socket.set_nonblocking(true)?;
         let local_addr = socket.local_addr()?.as_socket();
         Ok(Self {

@@ -16,7 +16,7 @@ use super::deadlines::Deadlines;
 use super::port::Port;
 use crate::carrier::{Arrived, Blocked, Reported, Writer};
 use crate::claims::OutOfTheBlueDuty;
-use crate::mailbox::{Attention, Command, EndpointKey, Key};
+use crate::mailbox::{Attention, Command, EndpointKey};
 use crate::statistics::StackStatistics;
 use crate::team::{HandedOver, Team};
 
@@ -58,16 +58,16 @@ impl SharedMachine {
         SharedMachine(Arc::new(Mutex::new(Some(machine))))
     }
 
-    /// Does what an association wants that has called for the driver, in place of the task: that takes no other thread.
-    /// False where somebody else is at work, or the task has ended.
-    pub(crate) fn attend_association(&self, key: Key) -> bool {
+    /// Does what handles have asked for, in place of the task: that takes no other thread. False where somebody else is at
+    /// work, or the task has ended.
+    pub(crate) fn attend(&self) -> bool {
         let Ok(mut machine) = self.0.try_lock() else {
             return false;
         };
         let Some(machine) = machine.as_mut() else {
             return false;
         };
-        machine.attend_association(Instant::now(), key);
+        machine.attend_for_handle(Instant::now());
         true
     }
 
@@ -129,21 +129,18 @@ impl Machine {
         }
     }
 
-    fn attend_association(&mut self, now: Instant, key: Key) {
-        if let Some(port) = self.touch(key.endpoint) {
-            port.attend_association(now, key.id);
-        }
-        self.settle(now);
+    fn attend_for_handle(&mut self, now: Instant) {
         self.attend_latecomers(now);
         let next = self.deadlines.next();
         let is_early = next.is_some_and(|next| self.alarm.is_none_or(|alarm| next < alarm));
+        let is_left = self.writer.len() > 0 || !self.touched.is_empty();
         // What the task waits for has changed.
-        if is_early || self.writer.len() > 0 || !self.touched.is_empty() || self.is_closing {
+        if is_early || is_left || self.is_closing || self.surroundings.mailbox.has_mail() {
             self.surroundings.mailbox.call();
         }
     }
 
-    /// Does what others have asked for while this one was served, who need not wait for the task.
+    /// Does what handles have asked for meanwhile, who need not wait for the task.
     pub(super) fn attend_latecomers(&mut self, now: Instant) {
         for _ in 0..LATE_ROUNDS {
             if !self.surroundings.mailbox.has_mail() {

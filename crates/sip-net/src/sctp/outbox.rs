@@ -4,7 +4,7 @@ use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use sctp_net::{Association, SendInfo};
+use sctp_net::{Association, Departure, SendInfo};
 use sip::Flow;
 
 use crate::activity::Activity;
@@ -51,13 +51,14 @@ impl Outbox {
         })
     }
 
-    /// Gives messages to the association. Gives them back where they have to take the connection's queue: there is no room,
+    /// Gives messages to the association, from which they leave when what is put into `departures` is dropped. Gives them back where they have to take the connection's queue: there is no room,
     /// others wait before them, or the association is about to end.
     pub(crate) fn send(
         &self,
         shared: &Arc<Shared>,
         connection: &Connection,
         mut messages: Vec<Outgoing>,
+        departures: &mut Vec<Departure>,
     ) -> Vec<Outgoing> {
         let mut not_sent = Vec::new();
         while !messages.is_empty() {
@@ -65,9 +66,9 @@ impl Outbox {
                 break;
             };
             let payloads = messages.iter().map(|outgoing| outgoing.payload.clone());
-            let (sent, refused) = self
-                .association
-                .try_send_all(infos.into_iter().zip(payloads));
+            let given = infos.into_iter().zip(payloads);
+            let (sent, refused, departure) = self.association.give_all(given);
+            departures.push(departure);
             for outgoing in messages.drain(..sent) {
                 shared.sent(&self.flow, &outgoing.payload);
             }
