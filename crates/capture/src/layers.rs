@@ -37,18 +37,22 @@ impl Layers {
         }
     }
 
+    /// The datagram that a packet is, where it is nothing but a message of SIP in one that is as usual: of that nothing has to
+    /// be known for packets to come. Whatever else a packet is, [`read`](Self::read) takes it.
+    #[inline(always)]
+    pub(crate) fn usual_message<'p>(&self, packet: &Captured<'p>) -> Option<UsualUdp<'p>> {
+        match link::payload(packet.link, packet.octets) {
+            Payload::Ip(ip) if self.filter.is_none() => {
+                UsualUdp::of(ip).filter(|udp| begins_message(udp.payload, true))
+            }
+            _ => None,
+        }
+    }
+
     /// Takes in a packet.
     pub(crate) fn read(&mut self, packet: Captured<'_>, teller: &mut Teller<'_>) {
         match link::payload(packet.link, packet.octets) {
             Payload::Ip(ip) => {
-                if self.filter.is_none()
-                    && let Some(udp) = UsualUdp::of(ip)
-                    && begins_message(udp.payload, true)
-                {
-                    let (source, destination) = udp.ends();
-                    teller.sip(source, destination, Carrier::Udp, udp.payload, false);
-                    return;
-                }
                 let fragments = &mut self.fragments;
                 let datagram = fragments.read(ip, &mut |trouble| {
                     teller.trouble(trouble);

@@ -6,7 +6,7 @@ use crate::file::{Captured, File, Item};
 use crate::input::Input;
 use crate::layers::Layers;
 use crate::teller::Teller;
-use crate::{Seen, Settings, Time};
+use crate::{Carrier, Seen, Settings, Time};
 
 /// Why a file cannot be read at all.
 #[derive(Debug, thiserror::Error)]
@@ -128,6 +128,12 @@ impl<R: Read> Reader<R> {
             self.last_time = time;
             self.counts.octets = self.input.offset();
             self.counts.packets += 1;
+            let packet = Captured {
+                link,
+                octets: self.input.octets(octets),
+                comment: &[],
+            };
+            let usual = self.layers.usual_message(&packet);
             let mut teller = Teller {
                 file: self.file,
                 packet: self.counts.packets,
@@ -135,12 +141,22 @@ impl<R: Read> Reader<R> {
                 counts: &mut self.counts,
                 see,
             };
-            let packet = Captured {
-                link,
-                octets: self.input.octets(octets),
-                comment: &[],
-            };
-            self.layers.read(packet, &mut teller);
+            if let Some(udp) = usual {
+                let (source, destination) = udp.ends();
+                teller.sip(source, destination, Carrier::Udp, udp.payload, false);
+            } else {
+                // What tells is made anew, so that above it need not be written to memory: what is written there piece by
+                // piece, and read at once, is waited for.
+                let Teller { counts, see, .. } = teller;
+                let mut teller = Teller {
+                    file: self.file,
+                    packet: counts.packets,
+                    time,
+                    counts,
+                    see,
+                };
+                self.layers.read(packet, &mut teller);
+            }
             return Ok(true);
         }
         self.step_any(see)

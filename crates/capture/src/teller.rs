@@ -20,6 +20,7 @@ impl Teller<'_> {
     }
 
     /// A SIP message was seen.
+    #[inline]
     pub(crate) fn sip(
         &mut self,
         source: Endpoint,
@@ -75,6 +76,7 @@ impl Teller<'_> {
         self.tell(source, destination, What::Trouble(trouble));
     }
 
+    #[inline]
     fn tell(&mut self, source: Endpoint, destination: Endpoint, what: What<'_>) {
         (self.see)(Seen {
             time: self.time,

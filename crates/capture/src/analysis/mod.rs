@@ -110,7 +110,7 @@ impl Analysis {
         match &seen.what {
             What::Sip {
                 carrier, octets, ..
-            } => self.sip.see(seen, *carrier, octets, self.last, each),
+            } => self.sip.see(seen, carrier, octets, self.last, each),
             What::SipSummary { summary, .. } => {
                 self.summaries.see(seen, summary, &mut self.sip);
             }

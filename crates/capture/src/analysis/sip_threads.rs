@@ -90,7 +90,7 @@ impl SipThreads {
     pub(crate) fn see(
         &mut self,
         seen: &Seen<'_>,
-        carrier: Carrier,
+        carrier: &Carrier,
         octets: &[u8],
         now: Time,
         each: &mut dyn FnMut(&Session),

@@ -92,7 +92,7 @@ impl Thread {
     pub(crate) fn add(
         &mut self,
         seen: &Seen<'_>,
-        carrier: Carrier,
+        carrier: &Carrier,
         glance: &Glance<'_>,
         leg: usize,
     ) -> Option<(Added, usize)> {
@@ -134,7 +134,7 @@ impl Thread {
         }
         // Streams are read once by the reader, however often their packets come.
         if let Some(at) = last_here
-            && carrier == Carrier::Udp
+            && *carrier == Carrier::Udp
             && (seen.time - self.entries[at].received).abs() < Self::COPY_NANOSECONDS
         {
             self.copies += 1;
