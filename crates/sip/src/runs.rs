@@ -86,8 +86,13 @@ fn marks(window: &[u8; WINDOW]) -> u32 {
 /// The end of the text is marked, too.
 #[inline(never)]
 fn marks_of_last(rest: &[u8]) -> u32 {
+    let length = rest.len().min(WINDOW - 1);
+    if let (Some(first), Some(last)) = (rest.first_chunk(), rest.last_chunk()) {
+        // They overlap.
+        let last = blocks::uncommon(last) << (length - blocks::LENGTH);
+        return blocks::uncommon(first) | last | u32::MAX << length;
+    }
     let mut window = [0; WINDOW];
-    let length = rest.len().min(WINDOW);
     window[..length].copy_from_slice(&rest[..length]);
     marks(&window)
 }

@@ -7,7 +7,8 @@ use bytes::{Bytes, BytesMut};
 
 use crate::line::line_end;
 use crate::name::NameCode;
-use crate::name_addr::{is_plain_address, is_plain_uri};
+use crate::name_addr::{PlainAddress, is_plain_uri};
+use crate::runs::Runs;
 use crate::syntax::{self, trim_end, trim_start};
 use crate::transaction::{MAGIC_COOKIE, note_source};
 use crate::via::KnownParameters;
@@ -376,11 +377,16 @@ impl Reading {
         };
         // Whoever writes another value writes one space before it and none behind.
         let is_tidy = || rest.starts_with(b": ") && value.len() + 2 == rest.len();
+        // In its place: what follows it is looked at in the same step.
+        let is_plain_address = || {
+            let address = PlainAddress::read(&mut Runs::new(octets), value_start);
+            address.is_some_and(|address| address.end == value_start + value.len())
+        };
         match known {
             Name::Via if is_tidy() => self.via = Some(PlacedVia::read(line, value)?),
-            Name::From if is_plain_address(value) => self.from = line,
+            Name::From if is_plain_address() => self.from = line,
             // Without a tag, and parameters at all.
-            Name::To if is_tidy() && value.ends_with(b">") && is_plain_address(value) => {
+            Name::To if is_tidy() && value.ends_with(b">") && is_plain_address() => {
                 self.to = line;
             }
             Name::CallId if !value.is_empty() && syntax::all(value, syntax::CALL_ID) => {
@@ -394,7 +400,7 @@ impl Reading {
                 }
                 self.cseq = line;
             }
-            Name::Contact if is_plain_address(value) => {
+            Name::Contact if is_plain_address() => {
                 let bracketed = value.strip_prefix(b"<")?;
                 let (uri, behind) = bracketed.split_at(syntax::find(b'>', bracketed)?);
                 // All that is not plain is none of a plain address, but this.
