@@ -133,7 +133,8 @@ impl Association {
     }
 
     /// As [`try_send_all`](Self::try_send_all), but the messages leave when what is returned with the rest is dropped, by
-    /// the same call to the kernel as those that have been given to other associations of the stack until then.
+    /// the same call to the kernel as those that have been given to other associations of the stack until then. What others
+    /// send along the association meanwhile may wait for that, too.
     pub fn give_all(
         &self,
         messages: impl IntoIterator<Item = (SendInfo, Bytes)>,
@@ -420,7 +421,11 @@ impl AssociationShared {
 
     pub(crate) fn end(&self, ending: Ending) {
         self.outbox.end(ending);
-        self.call_driver();
+        match self.list() {
+            true => self.mailbox.attend_association(self.key),
+            // Whoever has listed it may have left the calling for later.
+            false => self.mailbox.call(),
+        }
     }
 
     /// Nobody will receive any more.

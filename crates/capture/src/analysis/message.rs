@@ -344,7 +344,6 @@ mod tests {
             for at in 0..length {
                 let mut other = text.clone();
                 other[at] = 1;
-                assert_eq!(hasher.short(&other), hasher.short(&other));
                 hashes.insert(hasher.short(&other));
             }
         }

@@ -258,7 +258,8 @@ impl Association {
             Chunk::CookieAck if self.beginning == Beginning::Init => {
                 self.beginning = Beginning::Handshake(time - self.began);
             }
-            Chunk::Abort(_) => self.ending = Ending::Aborted,
+            // One behind its end answers what has come late.
+            Chunk::Abort(_) if self.ending != Ending::Shutdown => self.ending = Ending::Aborted,
             Chunk::Shutdown(_) if self.ending == Ending::Open => {
                 self.ending = Ending::ShuttingDown;
             }

@@ -215,6 +215,16 @@ impl SctpView {
                 if let Some(place) = self.by_tag.get(&key) {
                     return Some(*place);
                 }
+                // Out of the blue, as the answer to a packet of an association that its sender has ended, it carries the tag
+                // of that packet (RFC 9260 section 8.4).
+                if has_reflected_tag(chunks)
+                    && let Some(answered) = self.by_tag.get(&back(header.verification_tag))
+                {
+                    return Some(Place {
+                        association: answered.association,
+                        is_forward: !answered.is_forward,
+                    });
+                }
                 // The set-up was not captured. The other direction, if seen, has the same ends.
                 let known = self
                     .by_ends
@@ -246,5 +256,116 @@ impl SctpView {
         }
         self.associations.push(Association::new(seen, sctp.udp));
         Some(self.associations.len() - 1)
+    }
+}
+
+/// Whether a packet says that its verification tag is the one of the packet that it answers.
+fn has_reflected_tag(chunks: &[Chunk<'_>]) -> bool {
+    chunks.iter().any(|chunk| match chunk {
+        Chunk::Abort(abort) => abort.tag_reflected,
+        Chunk::ShutdownComplete(complete) => complete.tag_reflected,
+        _ => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+    use sctp::packet::{
+        Abort, Causes, Init, Packet, PacketWriter, Parameters, Shutdown, ShutdownComplete, Tsn,
+    };
+
+    use super::*;
+    use crate::{Time, What};
+
+    /// A view of packets from one of two ends to the other, each with its verification tag.
+    fn view(packets: &[(bool, u32, Chunk<'_>)]) -> SctpView {
+        let mut view = SctpView::new(RandomState::with_seeds(1, 2, 3, 4), 10);
+        let ends: [Endpoint; 2] = ["192.0.2.1:5060", "192.0.2.2:5070"].map(|end| {
+            let end: std::net::SocketAddr = end.parse().expect("an address");
+            Endpoint {
+                address: end.ip(),
+                port: end.port(),
+            }
+        });
+        for (number, (is_back, tag, chunk)) in packets.iter().enumerate() {
+            let (source, destination) = match is_back {
+                false => (ends[0], ends[1]),
+                true => (ends[1], ends[0]),
+            };
+            let mut buffer = BytesMut::new();
+            let mut writer =
+                PacketWriter::new(&mut buffer, source.port, destination.port, *tag, 1500);
+            writer.chunk(chunk).expect("room");
+            let octets = writer.finish();
+            let sctp = SctpPacket {
+                packet: Packet::read(&octets).expect("a packet"),
+                udp: None,
+                cut: false,
+            };
+            let seen = Seen {
+                time: Time(number as i64),
+                file: 0,
+                packet: number as u64 + 1,
+                source,
+                destination,
+                what: What::Sctp(sctp),
+            };
+            view.see(&seen, &sctp);
+        }
+        view
+    }
+
+    #[test]
+    fn answers_out_of_the_blue_belong_to_what_they_answer() {
+        let init = |initiate_tag| Init {
+            initiate_tag,
+            a_rwnd: 1500,
+            outbound_streams: 1,
+            inbound_streams: 1,
+            initial_tsn: Tsn(1),
+            parameters: Parameters::default(),
+        };
+        let shut_down = [
+            (false, 0, Chunk::Init(init(1))),
+            (true, 1, Chunk::InitAck(init(2))),
+            (
+                false,
+                2,
+                Chunk::Shutdown(Shutdown {
+                    cumulative_tsn_ack: Tsn(0),
+                }),
+            ),
+            (true, 1, Chunk::ShutdownAck),
+            (
+                false,
+                2,
+                Chunk::ShutdownComplete(ShutdownComplete {
+                    tag_reflected: false,
+                }),
+            ),
+            (true, 1, Chunk::ShutdownAck),
+        ];
+        let answers = [
+            Chunk::ShutdownComplete(ShutdownComplete {
+                tag_reflected: true,
+            }),
+            Chunk::Abort(Abort {
+                tag_reflected: true,
+                causes: Causes::new(&[]),
+            }),
+        ];
+        for answer in answers {
+            let all = shut_down.iter().cloned().chain([(false, 1, answer)]);
+            let view = view(&all.collect::<Vec<_>>());
+            let [association] = view.associations() else {
+                panic!("{:?}", view.associations());
+            };
+            assert_eq!(association.ending, Ending::Shutdown);
+            assert_eq!(
+                (association.forward.packets, association.backward.packets),
+                (4, 3)
+            );
+        }
     }
 }

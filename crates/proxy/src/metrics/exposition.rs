@@ -473,7 +473,7 @@ const WIRE_COUNTERS: [WireCounter; 15] = [
     }),
     (
         "tandem_malformed",
-        "Datagrams and streams that were no SIP, but those that begin as a REGISTER does",
+        "Datagrams and streams that were no SIP, but those datagrams that begin as a message does",
         |wire| wire.malformed,
     ),
     (

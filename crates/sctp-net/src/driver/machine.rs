@@ -212,12 +212,12 @@ impl Machine {
     /// Collects what a packet lets out before the next one is handled. Each SACK is an opportunity
     /// to send of its own, with a Max.Burst of its own (RFC 9260 section 6.1 D), and every second
     /// packet gets its SACK (section 6.2), however many arrive in one batch, unless that is what
-    /// [`joint_acknowledgement`](crate::UdpCarrierConfig::joint_acknowledgement) asks for and nothing waits to be sent.
+    /// [`joint_acknowledgement`](crate::UdpCarrierConfig::joint_acknowledgement) asks for and nothing else waits to be sent.
     fn answer_at_once(&mut self, now: Instant, number: u16) {
         let Some(port) = self.ports.get_mut(&number) else {
             return;
         };
-        if self.surroundings.joint_acknowledgement && !port.has_unsent() {
+        if self.surroundings.joint_acknowledgement && !port.has_more_than_sacks() {
             return;
         }
         while self.writer.len() < SEND_BATCH || self.writer.flush() {

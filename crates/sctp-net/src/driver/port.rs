@@ -294,9 +294,9 @@ impl Port {
         self.engine.poll_transmit(now)
     }
 
-    /// Whether messages wait to be sent by what has come last.
-    pub(super) fn has_unsent(&self) -> bool {
-        self.engine.has_unsent()
+    /// Whether more waits to be sent than the SACKs of a few associations.
+    pub(super) fn has_more_than_sacks(&self) -> bool {
+        self.engine.has_more_than_sacks()
     }
 
     /// Does what the engine's events ask for; false when there were none.

@@ -330,9 +330,9 @@ impl Association {
         Ok(())
     }
 
-    /// Whether messages were not sent completely.
-    pub(crate) fn has_unsent(&self) -> bool {
-        self.sender.unsent() > 0
+    /// Whether more waits to be sent than a SACK: messages, or answers.
+    pub(crate) fn has_more_than_a_sack(&self) -> bool {
+        self.sender.unsent() > 0 || !self.pending.is_empty()
     }
 
     /// The next message for the user.

@@ -65,7 +65,7 @@ impl Pending {
         self.cookie_ack == Some(path) || self.heartbeat_acks.iter().any(|(other, _)| *other == path)
     }
 
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.cookie_ack.is_none() && self.heartbeat_acks.is_empty() && self.errors.is_none()
     }
 

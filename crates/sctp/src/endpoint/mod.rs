@@ -393,10 +393,17 @@ impl Endpoint {
         .ok_or(AbortError::UnknownAssociation)
     }
 
-    /// Whether an association that has been given something since the last packet was asked for has messages that were not
-    /// sent completely.
-    pub fn has_unsent(&self) -> bool {
-        self.associations.ready().any(Association::has_unsent)
+    /// Whether more waits to be sent than the SACKs of a few associations: messages, answers, or the SACKs of many.
+    pub fn has_more_than_sacks(&self) -> bool {
+        /// Looking at all of many after every packet would be dear.
+        const FEW: usize = 16;
+        let mut ready = self.associations.ready();
+        self.replies.len() > 0
+            || ready
+                .by_ref()
+                .take(FEW)
+                .any(Association::has_more_than_a_sack)
+            || ready.next().is_some()
     }
 
     /// The next packet to send. To be called until `None` after each of the calls above.

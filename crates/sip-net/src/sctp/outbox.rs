@@ -51,8 +51,9 @@ impl Outbox {
         })
     }
 
-    /// Gives messages to the association, from which they leave when what is put into `departures` is dropped. Gives them back where they have to take the connection's queue: there is no room,
-    /// others wait before them, or the association is about to end.
+    /// Gives messages to the association, from which they leave when what is put into `departures` is dropped. Gives them
+    /// back where they have to take the connection's queue: there is no room, others wait before them, or the association is
+    /// about to end.
     pub(crate) fn send(
         &self,
         shared: &Arc<Shared>,

@@ -324,6 +324,35 @@ pub(super) fn received_span(start: usize, end: usize) -> Span {
     }
 }
 
+/// The fields of a message as they are read where none is usual, shown, and the length of the message.
+#[cfg(test)]
+pub(super) fn read_line_by_line(octets: &[u8]) -> (Vec<String>, usize) {
+    let is_line_end = |octet: &&u8| matches!(octet, b'\r' | b'\n');
+    let received = &octets[octets.iter().take_while(is_line_end).count()..];
+    let mut flaws = Flaws::default();
+    let mut at = next_line(received, 0, &mut flaws).next;
+    let mut fields = Vec::new();
+    let mut body_start = received.len();
+    while at < received.len() {
+        let mut end = next_line(received, at, &mut flaws);
+        if end.end == at {
+            body_start = end.next;
+            break;
+        }
+        if is_folded(received, end) {
+            end = unfolded(received, end, &mut flaws);
+        }
+        fields.push(read_any_field(&received[at..end.end], at, end));
+        at = end.next;
+    }
+    let body_length = single_content_length(received, &fields).unwrap_or(usize::MAX);
+    let length = body_start + body_length.min(received.len() - body_start);
+    (
+        fields.iter().map(|field| format!("{field:?}")).collect(),
+        length,
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -357,6 +386,7 @@ mod tests {
                     ": :",
                     ": 7",
                     ": 7 INVITE",
+                    ": 7 ",
                     ": 77777777777",
                     ": <sip:a@b>",
                     ": A B <sip:a@b;x=y>;tag=c",

@@ -78,6 +78,9 @@ impl Findings {
                     return None;
                 }
                 self.cseq_method = end + 1..runs.end(end + 1, TOKEN);
+                if self.cseq_method.is_empty() {
+                    return None;
+                }
                 self.cseq_method.end
             }
             Name::MaxForwards => {
@@ -283,6 +286,7 @@ mod tests {
     use bytes::Bytes;
     use proptest::prelude::*;
 
+    use super::super::index::{read_line_by_line, read_start_line as read_any_start_line};
     use super::*;
     use crate::Message;
 
@@ -307,6 +311,17 @@ mod tests {
         let Ok(message) = Message::read(Bytes::copy_from_slice(octets)) else {
             return false;
         };
+        let (fields, length) = read_line_by_line(octets);
+        let without_heads = message
+            .0
+            .fields
+            .iter()
+            .map(|field| Field { head: 0, ..*field });
+        assert!(
+            without_heads.map(|field| format!("{field:?}")).eq(fields),
+            "{message}"
+        );
+        assert_eq!(message.0.received.len(), length, "{message}");
         let unknown = unknown(&message);
         assert_eq!(message.validate(), unknown.check_rules(), "{message}");
         let vias = [&message, &unknown].map(|message| {
@@ -337,7 +352,7 @@ mod tests {
         }
         if let Some((start, end)) = Findings::read_start_line(&mut Runs::new(&message.0.received)) {
             let line = &message.0.received[..end - 2];
-            let any = super::super::index::read_start_line(line).expect("a start line");
+            let any = read_any_start_line(line).expect("a start line");
             assert_eq!(format!("{start:?}"), format!("{any:?}"), "{message}");
         }
         message.0.is_proved
@@ -389,6 +404,7 @@ mod tests {
             ("INVITE sip", "INVITE  sip"),
             ("SIP/2.0\r\n", "SIP/3.0\r\n"),
             ("7 INVITE", "7 BYE"),
+            ("7 INVITE", "7 "),
             ("7 INVITE", "2147483648 INVITE"),
             ("7 INVITE", "7  INVITE"),
             ("rport;branch=z9hG4bK1", "branch=z9hG4bK"),
@@ -429,7 +445,7 @@ mod tests {
         assert!(count > 50, "{count}");
     }
 
-    const LINES: [&str; 43] = [
+    const LINES: [&str; 44] = [
         "Via: SIP/2.0/UDP 192.0.2.9:5062;rport;branch=z9hG4bK1\r\n",
         "Via: SIP/2.0/TCP a.example;branch=z9hG4bK2;received=1.2.3.4\r\n",
         "Via: SIP/2.0/UDP a;branch=z9hG4bK\r\n",
@@ -465,6 +481,7 @@ mod tests {
         "Record-Route: sip:a\r\n",
         "Content-Length: 4\r\n",
         "Content-Length: 5\r\n",
+        "CSeq: 1 \r\n",
         "Content-Length: 18446744073709551616\r\n",
         "l: 4\r\n",
         "Content-Type: a/b\r\n",
@@ -493,8 +510,18 @@ mod tests {
         }
 
         #[test]
-        fn any_octet_may_be_another_one(at in 0..INVITE.len(), octet in any::<u8>(), cut in any::<bool>()) {
+        fn any_octet_may_be_another_one(
+            at in any::<prop::sample::Index>(),
+            octet in any::<u8>(),
+            cut in any::<bool>(),
+            is_response in any::<bool>(),
+        ) {
             let mut octets = INVITE.as_bytes().to_vec();
+            if is_response {
+                let line = INVITE.find("\r\n").expect("a line");
+                octets.splice(..line, *b"SIP/2.0 200 OK");
+            }
+            let at = at.index(octets.len());
             octets[at] = octet;
             if cut {
                 octets.truncate(at + 1);

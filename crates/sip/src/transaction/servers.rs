@@ -160,7 +160,7 @@ impl Servers {
             return;
         };
         if let Some((number, server)) = self.table.find() {
-            let actions = server.machine.handle_retransmission();
+            let actions = server.handle_retransmission();
             self.perform(common, now, number, actions, Subject::None);
             return;
         }
@@ -418,7 +418,7 @@ impl Server {
         }
     }
 
-    /// The machine, for a request that came again.
+    /// What is to be done about a request that came again.
     pub(super) fn handle_retransmission(&mut self) -> Actions {
         self.machine.handle_retransmission()
     }

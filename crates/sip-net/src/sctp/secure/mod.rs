@@ -188,9 +188,8 @@ impl Carrier<'_> {
             if !is_open && waiting == 0 {
                 return CloseReason::Local;
             }
-            let has_room = waiting < self.shared.config.limits.write_queue_messages.max(1);
             tokio::select! {
-                outgoing = queue.recv(), if is_open && has_room => match outgoing {
+                outgoing = queue.recv(), if is_open => match outgoing {
                     Some(outgoing) => {
                         let sent = secure.lock().send(outgoing, Instant::now());
                         self.deadline_moved.notify_one();
