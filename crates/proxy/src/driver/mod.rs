@@ -303,13 +303,20 @@ impl Server {
         self.commanders.set_policy(&policy).await;
     }
 
-    /// Refuses what would begin a dialog from now on, and waits until the transactions that there are
+    /// Refuses what would begin a dialog, from when this returns on.
+    pub async fn refuse_new(&self) {
+        self.is_draining.store(true, Relaxed);
+        self.commanders.drain().await;
+        // Workers obey one command after the other: who has answered refuses.
+        self.commanders.report().await;
+    }
+
+    /// [Refuses what would begin a dialog](Server::refuse_new), and waits until the transactions that there are
     /// have ended, but no longer than the limit. Returns how many have not. Bindings are kept. What
     /// belongs to a dialog is still forwarded, until the server is [shut down](Server::shutdown).
     pub async fn drain(&self, limit: Duration) -> usize {
         let deadline = tokio::time::Instant::now() + limit;
-        self.is_draining.store(true, Relaxed);
-        self.commanders.drain().await;
+        self.refuse_new().await;
         loop {
             let left = self.commanders.report().await.transactions;
             if left == 0 || tokio::time::Instant::now() >= deadline {

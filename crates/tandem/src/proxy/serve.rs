@@ -115,6 +115,7 @@ async fn live(
 
 /// Waits for what is under way, as long as it may take, and ends.
 async fn drain(server: Server, mut signals: Signals, shutdown: &ShutdownSettings) -> ExitCode {
+    server.refuse_new().await;
     info!(
         limit_seconds = shutdown.drain.as_secs_f64(),
         "draining: no new calls are taken"
