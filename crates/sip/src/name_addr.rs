@@ -179,6 +179,8 @@ pub(crate) struct PlainAddress {
     pub(crate) head_end: usize,
     /// Behind the parameters.
     pub(crate) end: usize,
+    /// Whether `;tag=` and its value is all that is between them.
+    pub(crate) has_lone_tag: bool,
 }
 
 impl PlainAddress {
@@ -198,8 +200,13 @@ impl PlainAddress {
             return None;
         }
         let head_end = uri.end + 1;
-        let end = parameters_end(text, head_end, syntax::TOKEN, syntax::ASCII_VALUE)?;
-        Some(PlainAddress { head_end, end })
+        let (end, last) = parameters_end(text, head_end, syntax::TOKEN, syntax::ASCII_VALUE)?;
+        let parameters = text.text().get(head_end..).unwrap_or_default();
+        Some(PlainAddress {
+            head_end,
+            end,
+            has_lone_tag: last == head_end && parameters.first_chunk() == Some(b";tag="),
+        })
     }
 }
 

@@ -1,13 +1,12 @@
 //! Making messages.
 
-use std::sync::OnceLock;
-
 use bytes::Bytes;
 
 use crate::{Method, Name};
 
 use super::fields::Fields;
-use super::{Contents, Flaws, Message, Source, Span, Start, Violation};
+use super::top_via::KnownVia;
+use super::{Contents, Edits, Flaws, Message, Source, Span, Start, Violation};
 
 impl Message {
     /// A request without header fields but `Content-Length: 0`.
@@ -76,10 +75,11 @@ impl Message {
             body_start: 0,
             new_body: None,
             written: Vec::with_capacity(512),
-            edited: true,
+            edits: Edits::Any,
             flaws: Flaws::default(),
             is_proved: false,
-            top_via: OnceLock::new(),
+            top_via: KnownVia::nothing(),
+            cseq: None,
         }))
     }
 }

@@ -1,16 +1,14 @@
 //! Edits: what they write, and where the index points then.
 
-use std::sync::OnceLock;
-
 use bytes::Bytes;
 
 use crate::name::NameCode;
 use crate::syntax::{find_control, trim};
 use crate::{Message, Method, Name, via};
 
-use super::top_via::TopVia;
+use super::top_via::{KnownVia, TopVia};
 use super::values::first_value;
-use super::{Field, Source, Span, Start, WRITTEN_BYTES};
+use super::{Edits, Field, Source, Span, Start, WRITTEN_BYTES};
 
 /// A part of a line that is to be written.
 #[derive(Clone, Copy)]
@@ -67,8 +65,7 @@ impl Message {
             if first_value(rest).is_some() {
                 self.cut_value(at, field.value_end - rest.len() as u32);
             } else {
-                self.0.fields.remove(at);
-                self.0.edited = true;
+                self.take_out(at);
             }
             // A field without a value goes too, but does not count.
             if first.is_some() {
@@ -80,18 +77,34 @@ impl Message {
 
     /// Takes away the topmost Via where it is known to have a field for itself.
     fn remove_plain_via(&mut self) -> bool {
-        let known = self.0.top_via.get().and_then(Option::as_ref);
-        let length = known.and_then(TopVia::well_formed_length);
+        let length = self.0.top_via.known().and_then(TopVia::well_formed_length);
         let Some(at) = self.position(Name::Via) else {
             return false;
         };
         let is_alone = length == Some(self.value_of(&self.0.fields[at]).len());
         if is_alone {
             self.forget(Name::Via.code());
-            self.0.fields.remove(at);
-            self.0.edited = true;
+            self.take_out(at);
         }
         is_alone
+    }
+
+    /// Takes away a field.
+    fn take_out(&mut self, at: usize) {
+        let line = self.0.fields[at].line();
+        self.0.fields.remove(at);
+        let is_proper = !self.0.flaws.line_ends && !self.0.flaws.unterminated;
+        self.0.edits = match self.0.edits {
+            Edits::None if is_proper => Edits::Cut {
+                start: line.start,
+                end: line.end,
+            },
+            Edits::Cut { start, end } if line.start == end => Edits::Cut {
+                start,
+                end: line.end,
+            },
+            _ => Edits::Any,
+        };
     }
 
     /// Takes away all fields of this name. Returns how many there were.
@@ -103,7 +116,9 @@ impl Message {
         fields.retain(|field| !self.is_named(field, code, name));
         let removed = before - fields.len();
         self.0.fields = fields;
-        self.0.edited |= removed > 0;
+        if removed > 0 {
+            self.0.edits = Edits::Any;
+        }
         removed
     }
 
@@ -115,7 +130,9 @@ impl Message {
         let mut fields = std::mem::take(&mut self.0.fields);
         let before = fields.len();
         fields.retain(|field| !self.is_named(field, code, name) || keep(self.value_of(field)));
-        self.0.edited |= fields.len() < before;
+        if fields.len() < before {
+            self.0.edits = Edits::Any;
+        }
         self.0.fields = fields;
     }
 
@@ -244,7 +261,10 @@ impl Message {
     /// Forgets what is known of the fields of a name: they are about to change.
     fn forget(&mut self, name: NameCode) {
         if name == Name::Via.code() {
-            self.0.top_via = OnceLock::new();
+            self.0.top_via = KnownVia::nothing();
+        }
+        if name == Name::CSeq.code() {
+            self.0.cseq = None;
         }
     }
 
@@ -284,7 +304,7 @@ impl Message {
         if (is_ours || !other.0.flaws.line_ends) && line.ends_with(b"\r\n") {
             let start = self.0.written.len();
             self.0.written.extend_from_slice(line);
-            self.0.edited = true;
+            self.0.edits = Edits::Any;
             let moved = |place: u32| place - field.start + start as u32;
             return Field {
                 start: start as u32,
@@ -341,7 +361,7 @@ impl Message {
                     ..field
                 };
                 self.0.fields.set(at, cut);
-                self.0.edited = true;
+                self.0.edits = Edits::Any;
             }
         }
     }
@@ -359,7 +379,7 @@ impl Message {
         }
         let value_end = self.0.written.len();
         self.0.written.extend_from_slice(b"\r\n");
-        self.0.edited = true;
+        self.0.edits = Edits::Any;
         Field {
             start: start as u32,
             end: self.0.written.len() as u32,
@@ -369,6 +389,7 @@ impl Message {
             head: 0,
             name,
             source: Source::Written,
+            has_lone_tag: false,
         }
     }
 
@@ -384,7 +405,7 @@ impl Message {
         self.0.written.extend_from_slice(b" SIP/2.0\r\n");
         self.0.start = Start::Request { method, uri };
         self.0.start_line = self.written_since(start);
-        self.0.edited = true;
+        self.0.edits = Edits::Any;
     }
 
     /// Writes a status line, and makes it the start line.
@@ -403,7 +424,7 @@ impl Message {
         self.0.written.extend_from_slice(b"\r\n");
         self.0.start = Start::Response { status, reason };
         self.0.start_line = self.written_since(start);
-        self.0.edited = true;
+        self.0.edits = Edits::Any;
     }
 
     /// Asks once for all the memory that edits usually take.

@@ -1,7 +1,5 @@
 //! Reading: one pass over the octets makes the index.
 
-use std::sync::OnceLock;
-
 use bytes::{Buf, Bytes};
 
 use crate::line::{LineEnd, line_end};
@@ -11,9 +9,9 @@ use crate::syntax::{self, find, find_near, trim_end, trim_start};
 use crate::{Method, Name};
 
 use super::fields::Fields;
-use super::top_via::TopVia;
+use super::top_via::KnownVia;
 use super::usual::Findings;
-use super::{Contents, Field, Flaws, Message, Source, Span, Start};
+use super::{Contents, Edits, Field, Flaws, Message, PlacedCSeq, Source, Span, Start};
 
 /// How many header fields a message may have.
 pub const MAXIMUM_FIELDS: usize = 512;
@@ -67,7 +65,8 @@ struct Index {
     length: usize,
     flaws: Flaws,
     is_proved: bool,
-    top_via: OnceLock<Option<TopVia>>,
+    top_via: KnownVia,
+    cseq: Option<PlacedCSeq>,
 }
 
 impl Index {
@@ -113,9 +112,10 @@ impl Index {
             length: body_start + body_length,
             flaws,
             is_proved,
-            top_via: match findings.top_via {
-                Some(top_via) => OnceLock::from(Some(top_via)),
-                None => OnceLock::new(),
+            cseq: findings.cseq(),
+            top_via: match findings.top_via() {
+                Some(top_via) => KnownVia::Seen(top_via),
+                None => KnownVia::nothing(),
             },
         })
     }
@@ -134,10 +134,11 @@ impl Index {
             body_start: self.body_start as u32,
             new_body: None,
             written: Vec::new(),
-            edited: false,
+            edits: Edits::None,
             flaws: self.flaws,
             is_proved: self.is_proved,
             top_via: self.top_via,
+            cseq: self.cseq,
         }))
     }
 }
@@ -244,6 +245,7 @@ fn read_any_field(line: &[u8], start: usize, end: LineEnd) -> Field {
         head: 0,
         name: code,
         source: Source::Received,
+        has_lone_tag: false,
     }
 }
 
@@ -408,7 +410,7 @@ mod tests {
                         proper: true,
                     };
                     let any = read_any_field(&text.as_bytes()[..end.end], 0, end);
-                    let without_head = Field { head: 0, ..field };
+                    let without_head = field.without_head();
                     assert_eq!(format!("{without_head:?}"), format!("{any:?}"), "{text}");
                 }
             }

@@ -16,7 +16,7 @@ mod values;
 mod write;
 
 use std::fmt;
-use std::sync::OnceLock;
+use std::ops::Range;
 
 use bytes::Bytes;
 
@@ -31,7 +31,7 @@ pub use index::{MAXIMUM_FIELDS, ReadError};
 pub use onward::Onward;
 pub use register::{Expires, PlainRegister, plain_call_id, plain_contact};
 pub use scan::{Scan, ScannedField, StartLine};
-use top_via::TopVia;
+use top_via::{KnownVia, TopVia};
 pub use validate::Violation;
 pub use values::Values;
 
@@ -57,14 +57,15 @@ struct Contents {
     new_body: Option<Box<Bytes>>,
     /// Lines that edits have written, one behind the other.
     written: Vec<u8>,
-    /// Whether anything differs from `received`.
-    edited: bool,
+    /// How it differs from `received`.
+    edits: Edits,
     /// What the reader let pass.
     flaws: Flaws,
     /// Whether the reader has seen that what came keeps the rules of [`validate`](Message::validate).
     is_proved: bool,
-    /// The topmost Via, once somebody has asked for it.
-    top_via: OnceLock<Option<TopVia>>,
+    top_via: KnownVia,
+    /// CSeq as the reader has seen it. It holds until that is edited.
+    cseq: Option<PlacedCSeq>,
 }
 
 /// A copy is made to be edited: it has room for what forwarding adds.
@@ -80,10 +81,11 @@ impl Clone for Message {
             body_start: self.0.body_start,
             new_body: self.0.new_body.clone(),
             written,
-            edited: self.0.edited,
+            edits: self.0.edits,
             flaws: self.0.flaws,
             is_proved: self.0.is_proved,
             top_via: self.0.top_via.clone(),
+            cseq: self.0.cseq,
         }))
     }
 }
@@ -99,6 +101,33 @@ const WRITTEN_BYTES: usize = 384;
 enum Start {
     Request { method: Method, uri: Span },
     Response { status: u16, reason: Span },
+}
+
+/// How a message differs from what was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Edits {
+    /// Not at all.
+    None,
+    /// Neighbouring lines are gone, which stood between these two places of a message whose lines all end as they
+    /// should.
+    Cut { start: u32, end: u32 },
+    /// In any way.
+    Any,
+}
+
+/// The first CSeq, where it keeps the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PlacedCSeq {
+    number: u32,
+    /// Where the method begins in what was received.
+    method_start: u32,
+    method_end: u32,
+}
+
+impl PlacedCSeq {
+    fn method(&self) -> Range<usize> {
+        self.method_start as usize..self.method_end as usize
+    }
 }
 
 /// Which of a message's buffers a text is in.
@@ -129,6 +158,8 @@ struct Field {
     head: u16,
     name: NameCode,
     source: Source,
+    /// Whether all that follows the head, where there is one, is `;tag=` and its value.
+    has_lone_tag: bool,
 }
 
 impl Field {
@@ -145,6 +176,16 @@ impl Field {
             start: self.value_start,
             end: self.value_end,
             source: self.source,
+        }
+    }
+
+    /// The field as it is where nobody has looked at its value.
+    #[cfg(test)]
+    fn without_head(&self) -> Field {
+        Field {
+            head: 0,
+            has_lone_tag: false,
+            ..*self
         }
     }
 }
@@ -234,13 +275,28 @@ impl Message {
 
     /// CSeq: the sequence number and the method (RFC 3261 section 20.16).
     pub fn cseq(&self) -> Option<(u32, Method)> {
-        read_cseq(self.header_bytes(Name::CSeq)?)
+        let (number, method) = self.cseq_parts()?;
+        Some((number, Method::from_octets(method)?))
+    }
+
+    /// CSeq as in [`cseq`](Message::cseq), the method as written.
+    pub(crate) fn cseq_parts(&self) -> Option<(u32, &[u8])> {
+        if let Some(cseq) = &self.0.cseq {
+            return Some((cseq.number, self.0.received.get(cseq.method())?));
+        }
+        let (number, method) = read_cseq(self.header_bytes(Name::CSeq)?)?;
+        std::str::from_utf8(method)
+            .is_ok()
+            .then_some((number, method))
     }
 
     /// The sequence number in CSeq (RFC 3261 section 20.16).
     pub fn cseq_number(&self) -> Option<u32> {
-        let (number, _) = split_cseq(self.header_bytes(Name::CSeq)?)?;
-        syntax::number(number)
+        if let Some(cseq) = &self.0.cseq {
+            return Some(cseq.number);
+        }
+        let (number, _) = read_cseq(self.header_bytes(Name::CSeq)?)?;
+        Some(number)
     }
 
     /// The tag in From; `None` where there is none, or From is missing or malformed.
@@ -275,16 +331,20 @@ impl Message {
 
     /// The topmost Via value; `None` where it is missing or malformed.
     pub fn top_via(&self) -> Option<Via<'_>> {
-        let found = self.0.top_via.get_or_init(|| TopVia::find(self));
-        found.as_ref()?.via(self)
+        self.0.top_via.of(self)?.via(self)
+    }
+
+    /// The branch of the topmost Via.
+    pub(crate) fn top_branch(&self) -> Option<&[u8]> {
+        self.0.top_via.of(self)?.branch(self)
     }
 
     /// Whether there is one Via value, or none at all: who has sent a request has put it there.
     pub fn has_one_via(&self) -> bool {
-        let found = self.0.top_via.get_or_init(|| TopVia::find(self));
+        let found = self.0.top_via.of(self);
         let mut fields = self.headers(Name::Via);
         let is_whole = |value: &[u8]| {
-            let length = found.as_ref().and_then(TopVia::well_formed_length);
+            let length = found.and_then(TopVia::well_formed_length);
             length == Some(value.len())
         };
         match (fields.next(), fields.next()) {
@@ -343,10 +403,13 @@ impl Message {
     }
 
     /// The value of the first field of this name. It may be folded.
-    #[inline]
+    #[inline(always)]
     pub fn header_bytes(&self, name: Name<'_>) -> Option<&[u8]> {
-        self.position(name)
-            .map(|at| self.value_of(&self.0.fields[at]))
+        // Where it is asked for the compiler mostly knows the name.
+        match name.code() {
+            NameCode::OTHER => self.other_header(name),
+            code => self.known_header(code),
+        }
     }
 
     /// The values of all fields of this name, a field each.
@@ -376,17 +439,29 @@ impl Message {
         })
     }
 
+    fn known_header(&self, code: NameCode) -> Option<&[u8]> {
+        let at = self.0.fields.position(code)?;
+        Some(self.value_of(&self.0.fields[at]))
+    }
+
+    #[cold]
+    fn other_header(&self, name: Name<'_>) -> Option<&[u8]> {
+        let at = self.position_of_other(name)?;
+        Some(self.value_of(&self.0.fields[at]))
+    }
+
     /// The tag of an address, which is text.
     fn tag(&self, name: Name<'_>) -> Option<&[u8]> {
-        let field = &self.0.fields[self.position(name)?];
+        const BEFORE: &str = ";tag=";
+        let field = &self.0.fields[self.0.fields.position(name.code())?];
         let value = self.value_of(field);
-        match value.get(usize::from(field.head)..) {
-            Some(b"") if field.head > 0 => None,
-            Some([b';', b't', b'a', b'g', b'=', tag @ ..])
-                if field.head > 0 && syntax::find(b';', tag).is_none() =>
-            {
-                Some(tag)
-            }
+        let parameters = value.get(usize::from(field.head)..).unwrap_or_default();
+        if field.head == 0 {
+            return tag_in(value).map(str::as_bytes);
+        }
+        match parameters.get(BEFORE.len()..) {
+            Some(tag) if field.has_lone_tag => Some(tag),
+            None if parameters.is_empty() => None,
             _ => tag_in(value).map(str::as_bytes),
         }
     }
@@ -472,10 +547,10 @@ fn plain_tag(value: &[u8]) -> Option<Option<&[u8]>> {
     }
 }
 
-/// CSeq in its parts.
-fn read_cseq(value: &[u8]) -> Option<(u32, Method)> {
+/// CSeq in its parts, the method as written.
+fn read_cseq(value: &[u8]) -> Option<(u32, &[u8])> {
     let (number, method) = split_cseq(value)?;
-    Some((syntax::number(number)?, Method::from_octets(method)?))
+    Some((syntax::number(number)?, method))
 }
 
 /// The number and the method of CSeq.

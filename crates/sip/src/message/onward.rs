@@ -3,13 +3,15 @@
 //! A clone and its edits say the same of any request, and can be edited further. Of most requests that are sent on the
 //! copy is only ever sent: nothing is indexed for it, and nothing written twice.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 
 use crate::syntax::find_control;
 use crate::{Message, Name};
 
 use super::edit::Decimal;
-use super::{Field, Span, Start};
+use super::{Edits, Field, Span, Start};
 
 /// What the copy of a request says that the request does not.
 #[derive(Clone, Copy, Debug)]
@@ -62,16 +64,69 @@ impl Message {
         let body = self.body();
         let ours = onward.request_uri.len() + onward.record_routes.len() + onward.via.len();
         let theirs = self.0.body_start as usize + self.0.written.len() + body.len();
+        let mut octets = Vec::with_capacity(theirs + ours + NUMBERS);
+        let is_same = self.text(*uri) == onward.request_uri.as_bytes();
+        if !is_same {
+            for part in [method.as_str(), " ", onward.request_uri, " SIP/2.0\r\n"] {
+                octets.extend_from_slice(part.as_bytes());
+            }
+        }
+        let cut = match self.0.edits {
+            Edits::None => Some(0..0),
+            Edits::Cut { start, end } => Some(start as usize..end as usize),
+            Edits::Any => None,
+        };
+        if let Some(cut) = cut {
+            let mut copy = LongCopy {
+                received: &self.0.received,
+                cut,
+                octets,
+                at: if is_same {
+                    0
+                } else {
+                    self.0.start_line.end as usize
+                },
+            };
+            let end = self.0.body_start - 2;
+            let place = |at: usize| fields.get(at).map_or(end, |field| field.start) as usize;
+            // Who stands at one place comes in this order.
+            let mut inserts = [
+                (place(record_route), Insert::Text(onward.record_routes)),
+                (place(via), Insert::Text(onward.via)),
+                (place(max_breadth), Insert::MaxBreadth(onward.max_breadth)),
+                (
+                    place(max_forwards),
+                    Insert::MaxForwards(onward.max_forwards),
+                ),
+            ];
+            inserts.sort_by_key(|(place, _)| *place);
+            for (place, insert) in inserts {
+                copy.go_on(place);
+                match insert {
+                    Insert::Text(text) => copy.octets.extend_from_slice(text.as_bytes()),
+                    Insert::MaxBreadth(None) => {}
+                    Insert::MaxBreadth(Some(number)) => {
+                        copy.octets.extend_from_slice(MAX_BREADTH);
+                        copy.insert_number(number as usize);
+                    }
+                    Insert::MaxForwards(number) => {
+                        let field = &fields[max_forwards];
+                        copy.go_on(place + usize::from(field.name_length));
+                        copy.insert_number(number.into());
+                        copy.at = field.end as usize;
+                    }
+                }
+            }
+            copy.go_on(self.0.received.len());
+            return Some(copy.octets.into());
+        }
         let mut copy = Copy {
             message: self,
-            octets: Vec::with_capacity(theirs + ours + NUMBERS),
+            octets,
             run: self.0.start_line,
         };
-        if self.text(*uri) != onward.request_uri.as_bytes() {
-            copy.run.end = copy.run.start;
-            for part in [method.as_str(), " ", onward.request_uri, " SIP/2.0\r\n"] {
-                copy.octets.extend_from_slice(part.as_bytes());
-            }
+        if !is_same {
+            copy.run.start = copy.run.end;
         }
         for (at, field) in fields.iter().enumerate() {
             if at == record_route {
@@ -98,7 +153,49 @@ impl Message {
     }
 }
 
-/// A copy that is being written.
+/// What the copy has that what was received has not.
+#[derive(Clone, Copy)]
+enum Insert<'a> {
+    Text(&'a str),
+    MaxBreadth(Option<u32>),
+    MaxForwards(u8),
+}
+
+const MAX_BREADTH: &[u8] = Name::MaxBreadth.as_str().as_bytes();
+
+/// A copy, being written, of a message that is as it was received but for some lines that are gone.
+struct LongCopy<'a> {
+    received: &'a [u8],
+    /// These lines.
+    cut: Range<usize>,
+    octets: Vec<u8>,
+    /// What is to be copied next.
+    at: usize,
+}
+
+impl LongCopy<'_> {
+    /// Copies what stands before a place.
+    #[inline(never)]
+    fn go_on(&mut self, end: usize) {
+        if self.cut.start < end && self.at <= self.cut.start {
+            let before = &self.received[self.at..self.cut.start];
+            self.octets.extend_from_slice(before);
+            self.at = self.cut.end;
+        }
+        self.octets.extend_from_slice(&self.received[self.at..end]);
+        self.at = end;
+    }
+
+    fn insert_number(&mut self, number: usize) {
+        let number = Decimal::of(number);
+        let digits = number.digits();
+        self.octets.extend_from_slice(b": ");
+        self.octets.extend_from_slice(digits);
+        self.octets.extend_from_slice(b"\r\n");
+    }
+}
+
+/// A copy of any message that is being written.
 struct Copy<'a> {
     message: &'a Message,
     octets: Vec<u8>,
@@ -139,7 +236,7 @@ impl Copy<'_> {
 
     fn insert_max_breadth(&mut self, max_breadth: Option<u32>) {
         if let Some(number) = max_breadth {
-            self.insert_number(Name::MaxBreadth.as_str().as_bytes(), number as usize);
+            self.insert_number(MAX_BREADTH, number as usize);
         }
     }
 }
@@ -247,13 +344,21 @@ mod tests {
             ),
             end in prop::sample::select(vec!["\r\n", "\r\nbody", ""]),
             is_same in any::<bool>(),
-            takes_route in any::<bool>(),
+            routes in 0..4,
+            is_noted in any::<bool>(),
         ) {
             let text = format!("BYE sip:c@d SIP/2.0\r\n{}{end}", parts.concat());
             let mut request = Message::read(Bytes::from(text)).expect("a message");
-            if takes_route {
+            for _ in 0..routes {
                 request.remove_first_value(Name::Route);
             }
+            if is_noted {
+                request.set_top_via_parameter("received", Some("192.0.2.7"));
+            }
+            let read = Message::read(request.to_bytes()).expect("a message");
+            prop_assert_eq!(read.fields().collect::<Vec<_>>(), request.fields().collect::<Vec<_>>());
+            prop_assert_eq!(read.body(), request.body());
+            prop_assert_eq!(request.wire_length(), request.to_bytes().len());
             let request_uri = if is_same { "sip:c@d" } else { ONWARD.request_uri };
             compare(&request, &Onward { request_uri, ..ONWARD });
         }

@@ -79,7 +79,8 @@ impl<'a> ScannedField<'a> {
 
     /// The value as that of CSeq: the sequence number and the method (RFC 3261 section 20.16).
     pub fn cseq(&self) -> Option<(u32, Method)> {
-        read_cseq(self.value)
+        let (number, method) = read_cseq(self.value)?;
+        Some((number, Method::from_octets(method)?))
     }
 }
 

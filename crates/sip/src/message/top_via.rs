@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use crate::via::KnownParameters;
 use crate::{Host, Message, Name, Via};
@@ -10,7 +11,41 @@ use super::plain_via::PlainVia;
 use super::values::first_value;
 use super::{Field, Source, Span};
 
-/// Where the parts of the topmost Via value are. It holds until a Via field is edited.
+/// What is known of the topmost Via. It holds until a Via field is edited.
+#[derive(Clone, Debug)]
+pub(super) enum KnownVia {
+    /// It was seen while the message was read.
+    Seen(TopVia),
+    /// Who asks for it first has it looked for.
+    Sought(OnceLock<Option<TopVia>>),
+}
+
+impl KnownVia {
+    /// Nothing.
+    pub(super) fn nothing() -> KnownVia {
+        KnownVia::Sought(OnceLock::new())
+    }
+
+    /// The Via, if somebody has asked for it before.
+    #[inline]
+    pub(super) fn known(&self) -> Option<&TopVia> {
+        match self {
+            KnownVia::Seen(via) => Some(via),
+            KnownVia::Sought(via) => via.get()?.as_ref(),
+        }
+    }
+
+    /// The Via of this message.
+    #[inline]
+    pub(super) fn of(&self, message: &Message) -> Option<&TopVia> {
+        match self {
+            KnownVia::Seen(via) => Some(via),
+            KnownVia::Sought(via) => via.get_or_init(|| TopVia::find(message)).as_ref(),
+        }
+    }
+}
+
+/// Where the parts of the topmost Via value are.
 #[derive(Clone, Debug)]
 pub(super) enum TopVia {
     /// One that has the usual form.
@@ -90,10 +125,18 @@ impl TopVia {
         }
     }
 
-    /// Whether its branch is this one.
-    pub(super) fn has_branch(&self, message: &Message, branch: &[u8]) -> bool {
-        self.via(message)
-            .is_some_and(|via| via.branch_bytes() == Some(branch))
+    /// Its branch.
+    #[inline]
+    pub(super) fn branch<'a>(&self, message: &'a Message) -> Option<&'a [u8]> {
+        match self {
+            TopVia::Plain { start, source, via } => {
+                let branch = via.branch()?;
+                let start = *start as usize;
+                let buffer = message.buffer(*source);
+                buffer.get(start + branch.start..start + branch.end)
+            }
+            TopVia::Parsed(parsed) => parsed.via(message)?.branch_bytes(),
+        }
     }
 
     /// The Via, whose texts are in the message.

@@ -1,7 +1,5 @@
 //! Lines as nearly all are written, read and held against the rules in one pass.
 
-use std::ops::Range;
-
 use crate::name::NameCode;
 use crate::name_addr::PlainAddress;
 use crate::runs::Runs;
@@ -13,7 +11,7 @@ use super::index::received_span;
 use super::plain_via::PlainVia;
 use super::top_via::TopVia;
 use super::validate::{ACTED_UPON, IS_ONCE, IS_THERE, MAGIC_COOKIE};
-use super::{Field, Source, Start};
+use super::{Field, PlacedCSeq, Source, Start};
 
 /// What has been seen of a message's lines, beside where they are.
 #[derive(Debug, Default)]
@@ -24,11 +22,11 @@ pub(super) struct Findings {
     names: u64,
     /// Those of more than one field.
     repeated: u64,
-    /// The first Via field, where it has one value.
-    pub(super) top_via: Option<TopVia>,
+    /// The first Via field, where it has one value, unless something is doubtful.
+    top_via: Option<TopVia>,
+    /// The first CSeq, unless something is doubtful.
+    cseq: Option<PlacedCSeq>,
     content_length: Option<usize>,
-    /// The method in CSeq.
-    cseq_method: Range<usize>,
 }
 
 impl Findings {
@@ -58,17 +56,25 @@ impl Findings {
             return None;
         }
         let mut head = 0;
-        let mut read_via = None;
+        let mut has_lone_tag = false;
         let end = match name {
             Name::Via => {
                 let via = PlainVia::read_at(runs, value_start)?;
                 head = via.parameters().start;
-                read_via = Some(via);
-                value_start + via.end()
+                let end = value_start + via.end();
+                if self.top_via.is_none() {
+                    self.top_via = Some(TopVia::Plain {
+                        start: value_start as u32,
+                        source: Source::Received,
+                        via,
+                    });
+                }
+                end
             }
             Name::From | Name::To | Name::Contact | Name::Route | Name::RecordRoute => {
                 let address = PlainAddress::read(runs, value_start)?;
                 head = address.head_end - value_start;
+                has_lone_tag = address.has_lone_tag;
                 address.end
             }
             Name::CallId => runs.end(value_start, CALL_ID),
@@ -77,11 +83,19 @@ impl Findings {
                 if number >= 1 << 31 || received.get(end) != Some(&b' ') {
                     return None;
                 }
-                self.cseq_method = end + 1..runs.end(end + 1, TOKEN);
-                if self.cseq_method.is_empty() {
+                let method_start = end + 1;
+                let method_end = runs.end(method_start, TOKEN);
+                if method_end == method_start {
                     return None;
                 }
-                self.cseq_method.end
+                if self.cseq.is_none() {
+                    self.cseq = Some(PlacedCSeq {
+                        number: number as u32,
+                        method_start: method_start as u32,
+                        method_end: method_end as u32,
+                    });
+                }
+                method_end
             }
             Name::MaxForwards => {
                 let (number, end) = number_at(received, value_start)?;
@@ -110,15 +124,6 @@ impl Findings {
         if end == value_start || matches!(next, b' ' | b'\t') {
             return None;
         }
-        if let Some(via) = read_via
-            && self.names & NameCode::of_known(Name::Via).bit() == 0
-        {
-            self.top_via = Some(TopVia::Plain {
-                start: value_start as u32,
-                source: Source::Received,
-                via,
-            });
-        }
         Some(Field {
             start: start as u32,
             end: (end + 2) as u32,
@@ -128,6 +133,7 @@ impl Findings {
             head: u16::try_from(head).unwrap_or_default(),
             name: name.code(),
             source: Source::Received,
+            has_lone_tag,
         })
     }
 
@@ -148,12 +154,25 @@ impl Findings {
         (!self.is_doubtful && !is_repeated).then_some(self.content_length)
     }
 
+    /// The first Via, where it is known.
+    pub(super) fn top_via(&self) -> Option<TopVia> {
+        match self.is_doubtful {
+            true => None,
+            false => self.top_via.clone(),
+        }
+    }
+
+    /// The first CSeq, where it is known.
+    pub(super) fn cseq(&self) -> Option<PlacedCSeq> {
+        self.cseq.filter(|_| !self.is_doubtful)
+    }
+
     /// Whether a message keeps the rules whose start line and lines have been read so. `false` where that has not been
     /// seen.
     pub(super) fn are_proof(&self, received: &[u8], start: &Start, body_start: usize) -> bool {
-        let cseq_method = received.get(self.cseq_method.clone()).unwrap_or_default();
+        let cseq_method = self.cseq.and_then(|cseq| received.get(cseq.method()));
         let is_for_method = match start {
-            Start::Request { method, .. } => method.as_str().as_bytes() == cseq_method,
+            Start::Request { method, .. } => Some(method.as_str().as_bytes()) == cseq_method,
             Start::Response { .. } => true,
         };
         // A branch of nothing but the cookie names no transaction.
@@ -281,12 +300,11 @@ pub(super) fn usual_name(line: &[u8]) -> Option<(Name<'static>, usize)> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::OnceLock;
-
     use bytes::Bytes;
     use proptest::prelude::*;
 
     use super::super::index::{read_line_by_line, read_start_line as read_any_start_line};
+    use super::super::top_via::KnownVia;
     use super::*;
     use crate::Message;
 
@@ -294,14 +312,12 @@ mod tests {
     fn unknown(message: &Message) -> Message {
         let mut unknown = message.clone();
         for at in 0..unknown.0.fields.len() {
-            let field = Field {
-                head: 0,
-                ..unknown.0.fields[at]
-            };
+            let field = unknown.0.fields[at].without_head();
             unknown.0.fields.set(at, field);
         }
         unknown.0.is_proved = false;
-        unknown.0.top_via = OnceLock::new();
+        unknown.0.top_via = KnownVia::nothing();
+        unknown.0.cseq = None;
         unknown
     }
 
@@ -312,11 +328,7 @@ mod tests {
             return false;
         };
         let (fields, length) = read_line_by_line(octets);
-        let without_heads = message
-            .0
-            .fields
-            .iter()
-            .map(|field| Field { head: 0, ..*field });
+        let without_heads = message.0.fields.iter().map(Field::without_head);
         assert!(
             without_heads.map(|field| format!("{field:?}")).eq(fields),
             "{message}"
@@ -340,6 +352,11 @@ mod tests {
         });
         assert_eq!(vias[0], vias[1], "{message}");
         assert_eq!(message.has_one_via(), unknown.has_one_via(), "{message}");
+        let cseqs = [&message, &unknown].map(Message::cseq_parts);
+        assert_eq!(cseqs[0], cseqs[1], "{message}");
+        assert_eq!(message.cseq(), unknown.cseq(), "{message}");
+        assert_eq!(message.cseq_number(), unknown.cseq_number(), "{message}");
+        assert_eq!(message.top_branch(), unknown.top_branch(), "{message}");
         assert_eq!(message.from_tag(), unknown.from_tag(), "{message}");
         assert_eq!(message.to_tag(), unknown.to_tag(), "{message}");
         assert_eq!(

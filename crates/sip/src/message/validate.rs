@@ -10,7 +10,7 @@ use super::index::is_version;
 use super::plain_via::PlainVia;
 use super::top_via::TopVia;
 use super::values::value_length;
-use super::{Start, split_cseq};
+use super::{Edits, Start, split_cseq};
 
 /// What is wrong with a message that could be read, and how a request is to be answered. A response
 /// that breaks a rule is dropped.
@@ -63,7 +63,7 @@ impl Message {
     /// decision is not looked at: schemes, extensions, media types, the time of day.
     pub fn validate(&self) -> Result<(), Violation> {
         // That has been seen while it was read.
-        if self.0.is_proved && !self.0.edited {
+        if self.0.is_proved && self.0.edits == Edits::None {
             return Ok(());
         }
         self.check_rules()
@@ -92,8 +92,8 @@ impl Message {
         }
         // A branch of nothing but the cookie names no transaction (RFC 4475 section 3.2.1).
         let has_branch = |branch| {
-            let known = self.0.top_via.get().and_then(Option::as_ref);
-            known.is_some_and(|via| via.has_branch(self, branch))
+            let known = self.0.top_via.known();
+            known.is_some_and(|via| via.branch(self) == Some(branch))
         };
         if self.is_request() && has_branch(MAGIC_COOKIE) {
             return Err(bad_request("Empty Branch"));
@@ -129,8 +129,8 @@ impl Message {
 
     /// Checks the first field of Via values. The topmost is parsed for all who will ask for it.
     fn validate_first_vias(&self, values: &[u8]) -> Result<(), Violation> {
-        let known = self.0.top_via.get_or_init(|| TopVia::find(self));
-        let at_a_glance = known.as_ref().and_then(TopVia::well_formed_length);
+        let known = self.0.top_via.of(self);
+        let at_a_glance = known.and_then(TopVia::well_formed_length);
         let is_first_well_formed = || {
             let via = self.top_via();
             via.is_some_and(|via| via.parameters().are_well_formed())

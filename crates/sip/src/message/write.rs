@@ -4,12 +4,12 @@ use bytes::{Bytes, BytesMut};
 
 use crate::{Message, Name};
 
-use super::Span;
+use super::{Edits, Span};
 
 impl Message {
     /// The message as it goes on the wire. Nothing is copied where nothing was edited.
     pub fn to_bytes(&self) -> Bytes {
-        if !self.0.edited {
+        if self.0.edits == Edits::None {
             return self.0.received.clone();
         }
         // Exactly, or there would be a second allocation to remember the capacity.
@@ -20,11 +20,7 @@ impl Message {
 
     /// Appends the message as it goes on the wire.
     pub fn write_to(&self, octets: &mut BytesMut) {
-        if self.0.edited {
-            self.gather(|part| octets.extend_from_slice(part));
-        } else {
-            octets.extend_from_slice(&self.0.received);
-        }
+        self.gather(|part| octets.extend_from_slice(part));
     }
 
     /// The 100 to this request as it goes on the wire: what [`response_to`](Message::response_to) makes (RFC 3261 section
@@ -35,7 +31,7 @@ impl Message {
         if self.0.flaws.line_ends || self.0.flaws.unterminated {
             return Message::response_to(self, 100, "Trying").to_bytes();
         }
-        let vias = self.fields_named(Name::Via).map(|field| field.line());
+        let via = Name::Via.code();
         let others = [
             Name::From,
             Name::To,
@@ -44,16 +40,23 @@ impl Message {
             Name::Timestamp,
         ];
         let others = others.map(|name| {
-            let at = self.position(name)?;
-            Some(self.0.fields[at].line())
+            let at = self.0.fields.position(name.code());
+            at.map_or(&b""[..], |at| self.text(self.0.fields[at].line()))
         });
-        let lines = vias.chain(others.into_iter().flatten());
-        let length = |line: Span| (line.end - line.start) as usize;
-        let copied: usize = lines.clone().map(length).sum();
-        let mut octets = Vec::with_capacity(LINE.len() + copied + END.len());
+        let mut length = LINE.len() + END.len();
+        for field in self.0.fields.iter().filter(|field| field.name == via) {
+            length += (field.end - field.start) as usize;
+        }
+        for line in others {
+            length += line.len();
+        }
+        let mut octets = Vec::with_capacity(length);
         octets.extend_from_slice(LINE);
-        for line in lines {
-            octets.extend_from_slice(self.text(line));
+        for field in self.0.fields.iter().filter(|field| field.name == via) {
+            octets.extend_from_slice(self.text(field.line()));
+        }
+        for line in others {
+            octets.extend_from_slice(line);
         }
         octets.extend_from_slice(END);
         octets.into()
@@ -108,9 +111,18 @@ impl Message {
         }
     }
 
-    /// Hands on the parts of a message that was edited, in their order.
+    /// Hands on the parts of a message in their order.
     #[inline]
     fn gather(&self, mut part: impl FnMut(&[u8])) {
+        let received = &self.0.received[..];
+        match self.0.edits {
+            Edits::None => return part(received),
+            Edits::Cut { start, end } => {
+                part(&received[..start as usize]);
+                return part(&received[end as usize..]);
+            }
+            Edits::Any => {}
+        }
         for run in self.runs() {
             part(self.text(run));
             part(self.missing_line_end(run));
@@ -121,8 +133,10 @@ impl Message {
 
     /// How many octets [`to_bytes`](Message::to_bytes) has.
     pub fn wire_length(&self) -> usize {
-        if !self.0.edited {
-            return self.0.received.len();
+        match self.0.edits {
+            Edits::None => return self.0.received.len(),
+            Edits::Cut { start, end } => return self.0.received.len() - (end - start) as usize,
+            Edits::Any => {}
         }
         let length = |line: Span| (line.end - line.start) as usize;
         let fields = self.0.fields.iter().map(|field| length(field.line()));

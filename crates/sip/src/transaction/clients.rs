@@ -98,7 +98,11 @@ impl Clients {
         if !common.has_room(self.table.len(), octets.len()) {
             return Err(SendRequestError::Overloaded);
         }
-        write_client_key(self.table.sought(), branch.as_bytes(), method);
+        write_client_key(
+            self.table.sought(),
+            branch.as_bytes(),
+            method.as_str().as_bytes(),
+        );
         if self.table.find().is_some() {
             return Err(SendRequestError::BranchInUse);
         }
@@ -134,16 +138,15 @@ impl Clients {
         response: Message,
     ) {
         common.statistics.responses_received += 1;
-        let via = response.top_via();
         let (Some(status @ 100..700), Some(branch), Some((_, method))) = (
             response.status(),
-            via.and_then(|via| via.branch_bytes()),
-            response.cseq(),
+            response.top_branch(),
+            response.cseq_parts(),
         ) else {
             common.statistics.malformed += 1;
             return;
         };
-        write_client_key(self.table.sought(), branch, &method);
+        write_client_key(self.table.sought(), branch, method);
         let Some((number, client)) = self.table.find() else {
             common.statistics.stray_responses += 1;
             let event = TransactionEvent::StrayResponse { flow, response };
@@ -173,8 +176,8 @@ impl Clients {
             Method::Ack => &Method::Invite,
             method => method,
         };
-        let branch = request.top_via()?.branch_bytes()?;
-        write_client_key(self.table.sought(), branch, method);
+        let branch = request.top_branch()?;
+        write_client_key(self.table.sought(), branch, method.as_str().as_bytes());
         let (number, client) = self.table.find()?;
         // Where nothing can be sent any more it does not matter what has been.
         let sending = client.sending.as_deref()?;

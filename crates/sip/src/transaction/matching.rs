@@ -22,9 +22,9 @@ pub(super) enum Rules {
 ///
 /// Branches are compared octet for octet, though tokens are said to have no case: clients that count
 /// in base64 mean two transactions by two spellings, and nobody respells a branch.
-pub(super) fn write_client_key(key: &mut Vec<u8>, branch: &[u8], method: &Method) {
+pub(super) fn write_client_key(key: &mut Vec<u8>, branch: &[u8], method: &[u8]) {
     key.clear();
-    write_part(key, method.as_str().as_bytes());
+    write_part(key, method);
     write_part(key, branch);
 }
 
@@ -184,8 +184,8 @@ mod tests {
     fn parts_do_not_run_into_each_other() {
         let mut one = Vec::new();
         let mut other = Vec::new();
-        write_client_key(&mut one, b"1a", &Method::Other("X".into()));
-        write_client_key(&mut other, b"a", &Method::Other("X1".into()));
+        write_client_key(&mut one, b"1a", b"X");
+        write_client_key(&mut other, b"a", b"X1");
         assert_ne!(one, other);
     }
 

@@ -40,7 +40,7 @@ impl PlainUri {
         let user_end = runs.end(start, USER);
         let has_user = runs.octet(user_end) == Some(b'@') && user_end > start;
         let host = PlainHost::read(&mut runs, if has_user { user_end + 1 } else { start })?;
-        let end = parameters_end(&mut runs, host.port_end, PARAMETER, PARAMETER)?;
+        let (end, _) = parameters_end(&mut runs, host.port_end, PARAMETER, PARAMETER)?;
         *text = runs;
         Some(PlainUri {
             user_end: has_user.then_some(user_end),
@@ -100,16 +100,18 @@ fn port_at(text: &[u8], start: usize) -> Option<(u16, usize)> {
     is_there.then(|| Some((u16::try_from(port).ok()?, at)))?
 }
 
-/// Behind the parameters that begin at a place, names and values of these classes. `None` where one has an empty part.
+/// Behind the parameters that begin at a place, names and values of these classes, and where the last of them begins.
+/// `None` where one has an empty part.
 #[inline(always)]
 pub(crate) fn parameters_end(
     text: &mut Runs<'_>,
     start: usize,
     names: Classes,
     values: Classes,
-) -> Option<usize> {
-    let mut at = start;
+) -> Option<(usize, usize)> {
+    let (mut at, mut last) = (start, start);
     while text.octet(at) == Some(b';') {
+        last = at;
         let name = at + 1;
         at = text.end(name, names);
         if at == name {
@@ -123,5 +125,5 @@ pub(crate) fn parameters_end(
             }
         }
     }
-    Some(at)
+    Some((at, last))
 }
