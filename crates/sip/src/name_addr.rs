@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use crate::runs::Runs;
 use crate::syntax::{self, trim, trim_end, trim_start};
-use crate::uri::{PlainUri, parameters_end};
-use crate::{Parameters, Uri, UriError, Values};
+use crate::uri::{PlacedUri, PlainUri, SCHEME, parameters_end};
+use crate::{Parameters, SipUri, Uri, UriError, Values};
 
 /// Why a value is not an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,9 +29,26 @@ pub struct NameAddr<'a> {
     uri: &'a str,
     in_brackets: bool,
     parameters: Parameters<'a>,
+    /// What is known of the URI.
+    places: Option<PlacedUri>,
 }
 
 impl<'a> NameAddr<'a> {
+    /// A value without a display name that was read before, its URI in angle brackets of this length.
+    pub(crate) fn of_places(
+        value: &'a [u8],
+        bracketed: usize,
+        places: PlacedUri,
+    ) -> Option<NameAddr<'a>> {
+        Some(NameAddr {
+            display_name: b"",
+            uri: std::str::from_utf8(value.get(1..bracketed.checked_sub(1)?)?).ok()?,
+            in_brackets: true,
+            parameters: Parameters::new(value.get(bracketed..)?),
+            places: Some(places),
+        })
+    }
+
     /// Parses one value. Parameters outside angle brackets belong to the header field, not to the
     /// URI (RFC 3261 section 20.10). The URI itself is not looked at.
     pub fn parse(value: &'a [u8]) -> Result<NameAddr<'a>, NameAddrError> {
@@ -59,6 +76,7 @@ impl<'a> NameAddr<'a> {
             uri,
             in_brackets: true,
             parameters: Parameters::new(parameters),
+            places: None,
         })
     }
 
@@ -77,6 +95,7 @@ impl<'a> NameAddr<'a> {
             uri,
             in_brackets: false,
             parameters: Parameters::new(parameters),
+            places: None,
         })
     }
 
@@ -123,7 +142,11 @@ impl<'a> NameAddr<'a> {
 
     /// The URI, parsed.
     pub fn parse_uri(&self) -> Result<Uri<'a>, UriError> {
-        Uri::parse(self.uri)
+        let known = self.places.as_ref();
+        match known.and_then(|places| SipUri::of_places(self.uri, places)) {
+            Some(uri) => Ok(Uri::Sip(uri)),
+            None => Uri::parse(self.uri),
+        }
     }
 
     /// The tag parameter (RFC 3261 section 19.3).
@@ -185,21 +208,45 @@ pub(crate) struct PlainAddress {
 
 impl PlainAddress {
     /// Reads what begins at a place, as far as it may be an address. `None` where that takes more than a glance.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn read(text: &mut Runs<'_>, start: usize) -> Option<PlainAddress> {
+        let (_, uri_start) = PlainAddress::read_before(text, start)?;
+        let uri = PlainUri::read_here(text, uri_start)?;
+        PlainAddress::read_behind(text, uri.end)
+    }
+
+    /// [`read`](PlainAddress::read) for who wants to know where the parts of the URI are. `None` beside it where that is
+    /// not known, or there is a display name.
+    pub(crate) fn read_with_places(
+        text: &mut Runs<'_>,
+        start: usize,
+    ) -> Option<(PlainAddress, Option<PlacedUri>)> {
+        let (at, uri_start) = PlainAddress::read_before(text, start)?;
+        let uri = PlainUri::read(text, uri_start)?;
+        let address = PlainAddress::read_behind(text, uri.end)?;
+        let places = (at == start).then(|| uri.placed(at + 1));
+        Some((address, places.flatten()))
+    }
+
+    /// Reads what stands before a URI. Returns where the angle bracket is, and what is behind the scheme.
+    #[inline(always)]
+    fn read_before(text: &mut Runs<'_>, start: usize) -> Option<(usize, usize)> {
         const BEFORE: &[u8; 5] = b"<sip:";
         let mut at = start;
         if text.octet(at) != Some(b'<') {
             at = display_name_end(text, at)?;
         }
-        if text.text().get(at..)?.first_chunk() != Some(BEFORE) {
+        let is_there = text.text().get(at..)?.first_chunk() == Some(BEFORE);
+        is_there.then_some((at, at + BEFORE.len()))
+    }
+
+    /// Reads what stands behind a URI that ends at a place.
+    #[inline(always)]
+    fn read_behind(text: &mut Runs<'_>, uri_end: usize) -> Option<PlainAddress> {
+        if text.octet(uri_end) != Some(b'>') {
             return None;
         }
-        let uri = PlainUri::read(text, at + BEFORE.len())?;
-        if text.octet(uri.end) != Some(b'>') {
-            return None;
-        }
-        let head_end = uri.end + 1;
+        let head_end = uri_end + 1;
         let (end, last) = parameters_end(text, head_end, syntax::TOKEN, syntax::ASCII_VALUE)?;
         let parameters = text.text().get(head_end..).unwrap_or_default();
         Some(PlainAddress {
@@ -241,8 +288,7 @@ pub(crate) fn is_plain_address(value: &[u8]) -> bool {
 
 /// Whether a text is a SIP URI as [`is_plain_address`] has it in its angle brackets.
 pub(crate) fn is_plain_uri(text: &[u8]) -> bool {
-    const SCHEME: &[u8] = b"sip:";
-    text.starts_with(SCHEME)
+    text.starts_with(SCHEME.as_bytes())
         && PlainUri::read(&mut Runs::new(text), SCHEME.len())
             .is_some_and(|uri| uri.end == text.len())
 }

@@ -80,6 +80,7 @@ impl Message {
             is_proved: false,
             top_via: KnownVia::nothing(),
             cseq: None,
+            route: None,
         }))
     }
 }

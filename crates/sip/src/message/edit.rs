@@ -266,6 +266,9 @@ impl Message {
         if name == Name::CSeq.code() {
             self.0.cseq = None;
         }
+        if name == Name::Route.code() {
+            self.0.route = None;
+        }
     }
 
     /// Puts a field behind the last of its name, or else behind all others but a Content-Length at
@@ -403,7 +406,11 @@ impl Message {
         self.write(Piece::New(uri.as_bytes()));
         let uri = self.written_since(uri_start);
         self.0.written.extend_from_slice(b" SIP/2.0\r\n");
-        self.0.start = Start::Request { method, uri };
+        self.0.start = Start::Request {
+            method,
+            uri,
+            places: None,
+        };
         self.0.start_line = self.written_since(start);
         self.0.edits = Edits::Any;
     }

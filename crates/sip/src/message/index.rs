@@ -6,6 +6,7 @@ use crate::line::{LineEnd, line_end};
 use crate::name::NameCode;
 use crate::runs::Runs;
 use crate::syntax::{self, find, find_near, trim_end, trim_start};
+use crate::uri::PlacedUri;
 use crate::{Method, Name};
 
 use super::fields::Fields;
@@ -67,6 +68,7 @@ struct Index {
     is_proved: bool,
     top_via: KnownVia,
     cseq: Option<PlacedCSeq>,
+    route: Option<PlacedUri>,
 }
 
 impl Index {
@@ -113,6 +115,7 @@ impl Index {
             flaws,
             is_proved,
             cseq: findings.cseq(),
+            route: findings.route(),
             top_via: match findings.top_via() {
                 Some(top_via) => KnownVia::Seen(top_via),
                 None => KnownVia::nothing(),
@@ -139,6 +142,7 @@ impl Index {
             is_proved: self.is_proved,
             top_via: self.top_via,
             cseq: self.cseq,
+            route: self.route,
         }))
     }
 }
@@ -289,6 +293,7 @@ pub(super) fn read_start_line(line: &[u8]) -> Option<Start> {
     Some(Start::Request {
         method: Method::from_octets(method)?,
         uri: received_span(uri_start, uri_end),
+        places: None,
     })
 }
 

@@ -23,7 +23,8 @@ use bytes::Bytes;
 use crate::name::NameCode;
 use crate::name_addr::Contacts;
 use crate::syntax::{self, is_lws, trim_start};
-use crate::{Method, Name, NameAddr, NameAddrError, Via, ViaError};
+use crate::uri::PlacedUri;
+use crate::{Method, Name, NameAddr, NameAddrError, SipUri, Uri, Via, ViaError};
 
 use fields::Fields;
 pub use glance::Glance;
@@ -66,6 +67,9 @@ struct Contents {
     top_via: KnownVia,
     /// CSeq as the reader has seen it. It holds until that is edited.
     cseq: Option<PlacedCSeq>,
+    /// What the reader has seen of the URI of the first Route, which has no display name. It holds until a Route is
+    /// edited.
+    route: Option<PlacedUri>,
 }
 
 /// A copy is made to be edited: it has room for what forwarding adds.
@@ -86,6 +90,7 @@ impl Clone for Message {
             is_proved: self.0.is_proved,
             top_via: self.0.top_via.clone(),
             cseq: self.0.cseq,
+            route: self.0.route,
         }))
     }
 }
@@ -99,8 +104,16 @@ const WRITTEN_BYTES: usize = 384;
 /// What the start line says.
 #[derive(Clone, Debug)]
 enum Start {
-    Request { method: Method, uri: Span },
-    Response { status: u16, reason: Span },
+    Request {
+        method: Method,
+        uri: Span,
+        /// What the reader has seen of the URI.
+        places: Option<PlacedUri>,
+    },
+    Response {
+        status: u16,
+        reason: Span,
+    },
 }
 
 /// How a message differs from what was received.
@@ -236,6 +249,19 @@ impl Message {
         }
     }
 
+    /// The Request-URI, parsed; `None` for a response, or where it is malformed.
+    pub fn parse_request_uri(&self) -> Option<Uri<'_>> {
+        let Start::Request { places, .. } = &self.0.start else {
+            return None;
+        };
+        let text = self.request_uri()?;
+        let known = places.as_ref();
+        match known.and_then(|places| SipUri::of_places(text, places)) {
+            Some(uri) => Some(Uri::Sip(uri)),
+            None => Uri::parse(text).ok(),
+        }
+    }
+
     /// The status code of a response; `None` for a request.
     pub fn status(&self) -> Option<u16> {
         match &self.0.start {
@@ -367,7 +393,16 @@ impl Message {
 
     /// All Route values, topmost first.
     pub fn routes(&self) -> impl Iterator<Item = Result<NameAddr<'_>, NameAddrError>> {
-        self.values(Name::Route).map(NameAddr::parse)
+        let mut first = self.known_route();
+        let values = self.values(Name::Route);
+        values.map(move |value| first.take().map_or_else(|| NameAddr::parse(value), Ok))
+    }
+
+    /// The first Route, where the reader has seen it.
+    fn known_route(&self) -> Option<NameAddr<'_>> {
+        let places = self.0.route?;
+        let field = &self.0.fields[self.0.fields.position(NameCode::of_known(Name::Route))?];
+        NameAddr::of_places(self.value_of(field), field.head.into(), places)
     }
 
     /// All Record-Route values, topmost first.

@@ -39,7 +39,7 @@ impl Message {
     /// It is what these edits of a clone make, in this order: the Request-URI set unless it is the same, Max-Forwards
     /// set, Max-Breadth replaced, each Record-Route pushed to the front, the last line first, and the Via.
     pub fn write_onward(&self, onward: &Onward<'_>) -> Option<Bytes> {
-        let Start::Request { method, uri } = &self.0.start else {
+        let Start::Request { method, uri, .. } = &self.0.start else {
             return None;
         };
         let fields = &self.0.fields;

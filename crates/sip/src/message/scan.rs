@@ -110,7 +110,7 @@ impl<'a> Scan<'a> {
         let end = line_at(octets, 0);
         let text = |start: u32, end: u32| &octets[start as usize..end as usize];
         let start_line = match read_start_line(&octets[..end.end]).ok_or(ReadError::StartLine)? {
-            Start::Request { method, uri } => StartLine::Request {
+            Start::Request { method, uri, .. } => StartLine::Request {
                 method,
                 uri: text(uri.start, uri.end),
             },

@@ -4,7 +4,7 @@ use crate::name::NameCode;
 use crate::name_addr::PlainAddress;
 use crate::runs::Runs;
 use crate::syntax::{self, CALL_ID, TOKEN, find_control};
-use crate::uri::PlainUri;
+use crate::uri::{PlacedUri, PlainUri};
 use crate::{Method, Name};
 
 use super::index::received_span;
@@ -26,6 +26,8 @@ pub(super) struct Findings {
     top_via: Option<TopVia>,
     /// The first CSeq, unless something is doubtful.
     cseq: Option<PlacedCSeq>,
+    /// The URI of the first Route, where there is no display name, unless something is doubtful.
+    route: Option<PlacedUri>,
     content_length: Option<usize>,
 }
 
@@ -70,6 +72,12 @@ impl Findings {
                     });
                 }
                 end
+            }
+            Name::Route if self.names & NameCode::of_known(Name::Route).bit() == 0 => {
+                let (address, places) = PlainAddress::read_with_places(runs, value_start)?;
+                head = address.head_end - value_start;
+                self.route = places;
+                address.end
             }
             Name::From | Name::To | Name::Contact | Name::Route | Name::RecordRoute => {
                 let address = PlainAddress::read(runs, value_start)?;
@@ -167,6 +175,11 @@ impl Findings {
         self.cseq.filter(|_| !self.is_doubtful)
     }
 
+    /// The URI of the first Route, where it is known.
+    pub(super) fn route(&self) -> Option<PlacedUri> {
+        self.route.filter(|_| !self.is_doubtful)
+    }
+
     /// Whether a message keeps the rules whose start line and lines have been read so. `false` where that has not been
     /// seen.
     pub(super) fn are_proof(&self, received: &[u8], start: &Start, body_start: usize) -> bool {
@@ -236,6 +249,7 @@ fn read_request_line(runs: &mut Runs<'_>) -> Option<(Start, usize)> {
     let start = Start::Request {
         method,
         uri: received_span(uri_start, uri.end),
+        places: uri.placed(uri_start),
     };
     Some((start, uri.end + VERSION.len()))
 }
@@ -299,251 +313,4 @@ pub(super) fn usual_name(line: &[u8]) -> Option<(Name<'static>, usize)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use bytes::Bytes;
-    use proptest::prelude::*;
-
-    use super::super::index::{read_line_by_line, read_start_line as read_any_start_line};
-    use super::super::top_via::KnownVia;
-    use super::*;
-    use crate::Message;
-
-    /// A message of which nothing is known but where its lines are.
-    fn unknown(message: &Message) -> Message {
-        let mut unknown = message.clone();
-        for at in 0..unknown.0.fields.len() {
-            let field = unknown.0.fields[at].without_head();
-            unknown.0.fields.set(at, field);
-        }
-        unknown.0.is_proved = false;
-        unknown.0.top_via = KnownVia::nothing();
-        unknown.0.cseq = None;
-        unknown
-    }
-
-    /// What is seen at a glance is what is found by whoever looks closer. Returns whether the message was seen to keep the
-    /// rules.
-    fn compare(octets: &[u8]) -> bool {
-        let Ok(message) = Message::read(Bytes::copy_from_slice(octets)) else {
-            return false;
-        };
-        let (fields, length) = read_line_by_line(octets);
-        let without_heads = message.0.fields.iter().map(Field::without_head);
-        assert!(
-            without_heads.map(|field| format!("{field:?}")).eq(fields),
-            "{message}"
-        );
-        assert_eq!(message.0.received.len(), length, "{message}");
-        let unknown = unknown(&message);
-        assert_eq!(message.validate(), unknown.check_rules(), "{message}");
-        let vias = [&message, &unknown].map(|message| {
-            let via = message.top_via()?;
-            let branch = via.branch().map(str::to_owned);
-            let flags = (via.has_rport(), via.has_received(), via.maddr().is_some());
-            let parameters = via.parameters().text().to_vec();
-            let sent_by = (via.host().to_string(), via.port());
-            Some((
-                via.transport_name().to_owned(),
-                sent_by,
-                branch,
-                flags,
-                parameters,
-            ))
-        });
-        assert_eq!(vias[0], vias[1], "{message}");
-        assert_eq!(message.has_one_via(), unknown.has_one_via(), "{message}");
-        let cseqs = [&message, &unknown].map(Message::cseq_parts);
-        assert_eq!(cseqs[0], cseqs[1], "{message}");
-        assert_eq!(message.cseq(), unknown.cseq(), "{message}");
-        assert_eq!(message.cseq_number(), unknown.cseq_number(), "{message}");
-        assert_eq!(message.top_branch(), unknown.top_branch(), "{message}");
-        assert_eq!(message.from_tag(), unknown.from_tag(), "{message}");
-        assert_eq!(message.to_tag(), unknown.to_tag(), "{message}");
-        assert_eq!(
-            message.from_tag_bytes(),
-            unknown.from_tag().map(str::as_bytes)
-        );
-        for name in [Name::Via, Name::Contact, Name::Route, Name::RecordRoute] {
-            let (one, other) = (message.values(name), unknown.values(name));
-            assert!(one.eq(other), "{message}");
-        }
-        if let Some((start, end)) = Findings::read_start_line(&mut Runs::new(&message.0.received)) {
-            let line = &message.0.received[..end - 2];
-            let any = read_any_start_line(line).expect("a start line");
-            assert_eq!(format!("{start:?}"), format!("{any:?}"), "{message}");
-        }
-        message.0.is_proved
-    }
-
-    const INVITE: &str = "INVITE sip:bob@192.0.2.4:5070;transport=tcp SIP/2.0\r\n\
-        Via: SIP/2.0/UDP 192.0.2.9:5062;rport;branch=z9hG4bK1\r\n\
-        Via: SIP/2.0/TCP host.example.com;branch=z9hG4bK2;received=192.0.2.1\r\n\
-        Max-Forwards: 70\r\n\
-        Record-Route: <sip:192.0.2.1:5060;lr>\r\n\
-        Route: <sip:p2.example.com;lr;x=y>\r\n\
-        From: \"Alice, \\\"A\\\" \u{e4}\" <sip:alice@example.com>;tag=a-1\r\n\
-        To: Bob B <sip:bob@example.com>\r\n\
-        Call-ID: 1@host\r\n\
-        CSeq: 7 INVITE\r\n\
-        Contact: <sip:alice@192.0.2.9:5062>;expires=5;+sip.x=[::1]\r\n\
-        Content-Type: application/sdp\r\n\
-        Content-Length: 4\r\n\r\nbody";
-
-    #[test]
-    fn what_most_send_is_seen_to_keep_the_rules() {
-        let changed = |from: &str, to: &str| {
-            assert!(INVITE.contains(from), "{from}");
-            compare(INVITE.replace(from, to).as_bytes())
-        };
-        for (from, to) in [
-            ("", ""),
-            (
-                "INVITE sip:bob@192.0.2.4:5070;transport=tcp SIP/2.0",
-                "SIP/2.0 180 Ringing",
-            ),
-            ("body", "body and more"),
-            ("tag=a-1", "x=y;tag=a-1;TAG=b"),
-            ("Max-Forwards: 70", "X-Mine : 1\r\n 2"),
-            ("INVITE", "ACK"),
-            ("Route: <sip:p2.example.com;lr;x=y>", "Subject:"),
-        ] {
-            assert!(changed(from, to), "{to}");
-        }
-        for (from, to) in [
-            (
-                "INVITE sip:bob@192.0.2.4:5070;transport=tcp SIP/2.0",
-                "SIP/2.0 700 Ringing",
-            ),
-            (
-                "INVITE sip:bob@192.0.2.4:5070;transport=tcp",
-                "INVITE sip:bob@a?x=y",
-            ),
-            ("INVITE sip", "INVITE  sip"),
-            ("SIP/2.0\r\n", "SIP/3.0\r\n"),
-            ("7 INVITE", "7 BYE"),
-            ("7 INVITE", "7 "),
-            ("7 INVITE", "2147483648 INVITE"),
-            ("7 INVITE", "7  INVITE"),
-            ("rport;branch=z9hG4bK1", "branch=z9hG4bK"),
-            ("rport;branch=z9hG4bK1", "branch=z9hG4bK1\r\n ;rport"),
-            ("rport;branch=z9hG4bK1", "branch=z9hG4bK1, SIP/2.0/UDP x"),
-            ("rport;branch=z9hG4bK1", "branch=z9hG4bK1, x"),
-            ("Max-Forwards: 70", "Max-Forwards: 256"),
-            ("Max-Forwards: 70", "Max-Forwards: 70\r\nMax-Forwards: 70"),
-            ("Max-Forwards: 70", "max-forwards: 70"),
-            ("Max-Forwards: 70", "no field"),
-            ("Max-Forwards: 70\r\n", "Max-Forwards: 70\n"),
-            ("tag=a-1", "tag=\"a\""),
-            ("Alice, \\", "Alice, \r\n \\"),
-            ("Call-ID: 1@host\r\n", ""),
-            ("Call-ID: 1@host", "Call-ID: 1 host"),
-            ("Content-Length: 4", "Content-Length: 5"),
-            ("Content-Length: 4", "Content-Length: 4\r\nl: 4"),
-            ("Content-Length: 4", "Content-Length: -4"),
-            ("<sip:alice@192.0.2.9:5062>;expires=5;+sip.x=[::1]", "*"),
-            ("\r\n\r\nbody", ""),
-        ] {
-            assert!(!changed(from, to), "{to}");
-        }
-    }
-
-    /// RFC 4475 and RFC 5118.
-    #[test]
-    fn torture_changes_nothing() {
-        let tests = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
-        let mut count = 0;
-        for folder in ["torture", "torture-ipv6"] {
-            for file in std::fs::read_dir(format!("{tests}/{folder}")).expect("a folder") {
-                let octets = std::fs::read(file.expect("a file").path()).expect("octets");
-                compare(&octets);
-                count += 1;
-            }
-        }
-        assert!(count > 50, "{count}");
-    }
-
-    const LINES: [&str; 44] = [
-        "Via: SIP/2.0/UDP 192.0.2.9:5062;rport;branch=z9hG4bK1\r\n",
-        "Via: SIP/2.0/TCP a.example;branch=z9hG4bK2;received=1.2.3.4\r\n",
-        "Via: SIP/2.0/UDP a;branch=z9hG4bK\r\n",
-        "Via: SIP/2.0/UDP [::1]:5060;branch=z9hG4bK3\r\n",
-        "Via: SIP/2.0/UDP a;branch=1, SIP/2.0/UDP b\r\n",
-        "v: SIP/2.0/UDP a;branch=z9hG4bK4\r\n",
-        "Via: SIP/2.0/UDP a\r\n ;branch=z9hG4bK5\r\n",
-        "Via: \r\n",
-        "From: <sip:alice@example.com>;tag=1\r\n",
-        "From: <sip:alice@example.com>;tag=1;x=y\r\n",
-        "From: sip:alice@example.com;tag=1\r\n",
-        "f: \"A\" <sip:a>;tag=\"1\"\r\n",
-        "To: <sip:bob@example.com>\r\n",
-        "To: Bob <sip:bob@example.com>;tag=2\r\n",
-        "To: Bob <sip:bob@example.com>;x=\u{e4};tag=2\r\n",
-        "To: Bob <sips:bob@example.com?x=y>;TAG=2\r\n",
-        "t: \"<sip:bob@example.com>\r\n",
-        "Call-ID: 1@a\r\n",
-        "Call-ID: 1 a\r\n",
-        "i: 2\r\n",
-        "CSeq: 1 INVITE\r\n",
-        "CSeq: 1 ACK\r\n",
-        "CSeq: 99999999999 INVITE\r\n",
-        "CSeq:\t1\t INVITE\r\n",
-        "Max-Forwards: 70\r\n",
-        "Max-Forwards: 256\r\n",
-        "Contact: <sip:a@b:5>;q=0.1\r\n",
-        "Contact: *\r\n",
-        "Contact: <sip:a@b>, <sip:c@d>\r\n",
-        "Route: <sip:a;lr>\r\n",
-        "Route: <sip:a;lr>, <sip:b;lr>\r\n",
-        "Record-Route: <sip:a@1.2.3.4;lr>\r\n",
-        "Record-Route: sip:a\r\n",
-        "Content-Length: 4\r\n",
-        "Content-Length: 5\r\n",
-        "CSeq: 1 \r\n",
-        "Content-Length: 18446744073709551616\r\n",
-        "l: 4\r\n",
-        "Content-Type: a/b\r\n",
-        "Expires: 5\r\n",
-        "Supported: path \r\n",
-        "X-Mine: 1\r\n",
-        " folded\r\n",
-        "no field\n",
-    ];
-
-    proptest! {
-        #[test]
-        fn whatever_lines_there_are_the_rules_are_the_same(
-            start in prop::sample::select(vec![
-                "INVITE sip:b@c SIP/2.0\r\n", "INVITE sip:b@1.2.3.4:5060;a=b SIP/2.0\r\n", "SIP/2.0 200 OK\r\n",
-                "INVITE sips:b@c SIP/2.0\r\n", "ACK sip:c SIP/2.0\r\n", "FOO sip:c SIP/2.0\r\n", "SIP/2.0 099 \r\n",
-                "SIP/2.0 200\r\n", "INVITE sip:b@c SIP/2.0\n", "INVITE sip:b@c SIP/1.0\r\n", "SIP/2.0 200 \r\r\n",
-            ]),
-            // Most messages have the fields that all must have.
-            base in prop::sample::subsequence(vec![0_usize, 8, 12, 17, 20, 24, 33], 5..=7),
-            others in prop::collection::vec(0..LINES.len(), 0..4),
-            end in prop::sample::select(vec!["\r\n", "\r\nbody", "\r\nbodies", "\nbody", ""]),
-        ) {
-            let lines = base.into_iter().chain(others).map(|line| LINES[line]);
-            compare([start].into_iter().chain(lines).chain([end]).collect::<String>().as_bytes());
-        }
-
-        #[test]
-        fn any_octet_may_be_another_one(
-            at in any::<prop::sample::Index>(),
-            octet in any::<u8>(),
-            cut in any::<bool>(),
-            is_response in any::<bool>(),
-        ) {
-            let mut octets = INVITE.as_bytes().to_vec();
-            if is_response {
-                let line = INVITE.find("\r\n").expect("a line");
-                octets.splice(..line, *b"SIP/2.0 200 OK");
-            }
-            let at = at.index(octets.len());
-            octets[at] = octet;
-            if cut {
-                octets.truncate(at + 1);
-            }
-            compare(&octets);
-        }
-    }
-}
+mod tests;

@@ -220,8 +220,7 @@ impl Message {
                 if words.count() != 3 || !is_token {
                     return Err(bad_request("Malformed Request-Line"));
                 }
-                let uri = self.request_uri().and_then(|uri| Uri::parse(uri).ok());
-                match uri {
+                match self.parse_request_uri() {
                     None => return Err(bad_request("Malformed Request-URI")),
                     Some(Uri::Sip(uri)) if uri.headers().is_some() => {
                         // Section 19.1.1, Table 1.
@@ -237,7 +236,7 @@ impl Message {
     /// Whether a request line is as nearly all are: a known method, a plain SIP URI, and our version, with a
     /// space between them.
     fn has_plain_request_line(&self, line: &[u8]) -> bool {
-        let Start::Request { method, uri } = &self.0.start else {
+        let Start::Request { method, uri, .. } = &self.0.start else {
             return false;
         };
         let start = uri.start.wrapping_sub(self.0.start_line.start) as usize;

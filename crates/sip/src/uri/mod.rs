@@ -14,7 +14,7 @@ use crate::syntax::{self, PASSWORD, URI, USER, find_any, split_once};
 pub use host::Host;
 pub(crate) use host::parse_host_and_port;
 pub use parameters::UriParameters;
-pub(crate) use plain::{PlainHost, PlainUri, parameters_end};
+pub(crate) use plain::{PlacedUri, PlainHost, PlainUri, SCHEME, parameters_end};
 pub use tel::TelUri;
 
 use host::HostPortError;
@@ -190,29 +190,43 @@ impl<'a> SipUri<'a> {
     /// Reads a URI that has the usual form.
     #[inline]
     fn read_plain(text: &'a str) -> Option<SipUri<'a>> {
-        const SCHEME: &str = "sip:";
         if !text.starts_with(SCHEME) {
             return None;
         }
         let plain = PlainUri::read(&mut Runs::new(text.as_bytes()), SCHEME.len())?;
-        if plain.end != text.len() {
+        SipUri::of_places(text, &plain.placed(0)?)
+    }
+
+    /// The URI whose parts are at these places of the whole text.
+    #[inline]
+    pub(crate) fn of_places(text: &'a str, places: &PlacedUri) -> Option<SipUri<'a>> {
+        let [user_end, host_end, port_end, end] = [
+            places.user_end,
+            places.host_end,
+            places.port_end,
+            places.end,
+        ]
+        .map(usize::from);
+        if end != text.len() {
             return None;
         }
-        let host = match plain.host.address {
+        let has_user = user_end > 0;
+        let host_start = if has_user { user_end + 1 } else { SCHEME.len() };
+        let host = match places.address {
             Some(address) => Host::Address(address.into()),
-            None => Host::Name(text.get(plain.host.start..plain.host.end)?),
+            None => Host::Name(text.get(host_start..host_end)?),
         };
         Some(SipUri {
             text,
             secure: false,
-            user: match plain.user_end {
-                Some(end) => Some(text.get(SCHEME.len()..end)?),
-                None => None,
+            user: match has_user {
+                true => Some(text.get(SCHEME.len()..user_end)?),
+                false => None,
             },
             password: None,
             host,
-            port: plain.host.port,
-            parameters: UriParameters::new(text.get(plain.host.port_end..)?),
+            port: places.port,
+            parameters: UriParameters::new(text.get(port_end..)?),
             headers: None,
         })
     }

@@ -32,9 +32,44 @@ pub(crate) struct PlainHost {
     pub(crate) port_end: usize,
 }
 
+/// What is kept of a SIP URI in its usual form: where its parts are, counted from the beginning of its scheme.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PlacedUri {
+    /// Before the at sign; 0 where there is no user.
+    pub(super) user_end: u16,
+    pub(super) host_end: u16,
+    pub(super) port_end: u16,
+    pub(super) end: u16,
+    pub(super) address: Option<Ipv4Addr>,
+    pub(super) port: Option<u16>,
+}
+
+/// The scheme of a URI in its usual form.
+pub(crate) const SCHEME: &str = "sip:";
+
 impl PlainUri {
+    /// Where its parts are in a text in which its scheme begins at a place. `None` of a long one.
+    pub(crate) fn placed(&self, start: usize) -> Option<PlacedUri> {
+        // All the others are before it.
+        let end = u16::try_from(self.end - start).ok()?;
+        Some(PlacedUri {
+            user_end: self.user_end.map_or(0, |end| (end - start) as u16),
+            host_end: (self.host.end - start) as u16,
+            port_end: (self.host.port_end - start) as u16,
+            end,
+            address: self.host.address,
+            port: self.host.port,
+        })
+    }
+
     /// Reads what begins at a place, as far as it may be a URI. `None` where that takes more than a glance.
     pub(crate) fn read(text: &mut Runs<'_>, start: usize) -> Option<PlainUri> {
+        PlainUri::read_here(text, start)
+    }
+
+    /// [`read`](PlainUri::read) for who has no use for all of it: the compiler leaves the rest out.
+    #[inline(always)]
+    pub(crate) fn read_here(text: &mut Runs<'_>, start: usize) -> Option<PlainUri> {
         // A copy, which the compiler keeps at hand.
         let mut runs = *text;
         let user_end = runs.end(start, USER);
