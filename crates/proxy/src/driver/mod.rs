@@ -8,6 +8,7 @@ mod memory;
 mod pace;
 mod resolver;
 mod service;
+mod sharing;
 mod workers;
 
 use std::net::SocketAddr;
@@ -29,6 +30,7 @@ use crate::core::{
 };
 use crate::location::{self, LocationConfig, Store};
 pub(crate) use control::{Commanders, Report};
+pub(crate) use sharing::Sharing;
 use members::Members;
 pub use memory::use_small_pages;
 use resolver::Resolver;
@@ -173,7 +175,7 @@ impl Server {
         };
         let location = Store::open(&config.location, &mut rng)?;
         let has_certificate = config.transports.tls.client.certificate.is_some();
-        let mut workers = Workers::start(config.workers).map_err(StartError::Threads)?;
+        let mut workers = Workers::start(config.workers, config.gather).map_err(StartError::Threads)?;
         let (transports, incoming) =
             Transports::start_workers(config.transports, workers.runtimes())?;
         let listening = transports.listening();
@@ -245,7 +247,9 @@ impl Server {
                 stopped: stopped.clone(),
                 _ends_all: EndsAll(Arc::downgrade(&stop)),
             };
-            workers.employ(number, Service::new(proxy, surroundings, config.gather));
+            let post = workers.post(number);
+            let service = Service::new(proxy, surroundings, config.gather, post);
+            workers.employ(number, service);
         }
         Ok(Server {
             transports,
@@ -331,6 +335,7 @@ impl Server {
         Observer::new(Watched {
             transports: self.transports.clone(),
             commanders: self.commanders.clone(),
+            sharing: self.workers.sharing(),
             location: self.location.clone(),
             names: self.names.clone(),
             recorder: self.recorder.clone(),

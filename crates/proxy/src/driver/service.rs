@@ -12,6 +12,7 @@ use super::log::Log;
 use super::members::Members;
 use super::pace::Pace;
 use super::resolver::Resolver;
+use super::sharing::Post;
 use crate::core::{Answer, Event, Proxy, Query, QueryId};
 use crate::location::{self, StoreQuery};
 use crate::metrics::Traffic;
@@ -19,6 +20,18 @@ use crate::records::Recorder;
 
 /// How many events of the transports are taken at a time.
 const BATCH: usize = 128;
+
+/// How many turns there are in a round of a shared thread: all that came for a worker is taken, but not what comes without end.
+const TURNS_A_ROUND: usize = 8;
+
+/// What a turn waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waiting {
+    /// For something to do.
+    ForMore,
+    /// For nothing: there may be nothing to do.
+    ForNothing,
+}
 
 /// One worker: owns a core, and joins it to the world. Everything happens in its one task.
 #[derive(Debug)]
@@ -29,6 +42,7 @@ pub(super) struct Service {
     batch: Vec<Incoming>,
     traffic: Box<Traffic>,
     pace: Pace,
+    post: Post,
     log: Log,
     /// Whether requests were being refused after the last turn.
     is_refusing: bool,
@@ -71,14 +85,20 @@ impl Drop for EndsAll {
 }
 
 impl Service {
-    /// A worker that lets messages wait for others for so long.
-    pub(super) fn new(core: Proxy, surroundings: Surroundings, gather: Duration) -> Service {
+    /// A worker at this post that lets messages wait for others for so long.
+    pub(super) fn new(
+        core: Proxy,
+        surroundings: Surroundings,
+        gather: Duration,
+        post: Post,
+    ) -> Service {
         Service {
             core,
             surroundings,
             batch: Vec::with_capacity(BATCH),
             traffic: Box::default(),
             pace: Pace::new(gather),
+            post,
             log: Log::default(),
             is_refusing: false,
         }
@@ -91,11 +111,15 @@ impl Service {
 
     /// A turn, and what belongs between two. Returns whether there is to be another one.
     async fn round(&mut self) -> bool {
-        let Some(messages) = self.turn().await else {
+        if self.post.turn().await {
+            return self.shared_turns().await;
+        }
+        let Some(messages) = self.turn(Waiting::ForMore).await else {
             return false;
         };
-        // What others have handed over meanwhile waits too, for those that come with it.
-        if self.surroundings.incoming.len() < BATCH {
+        // What others have handed over meanwhile waits too, for those that come with it. A thread that is shared by now waits
+        // for all.
+        if self.surroundings.incoming.len() < BATCH && !self.post.is_shared() {
             self.pace.keep(messages);
         }
         // However much others hand over, the sockets of this worker are read between turns. The runtime looks which of them
@@ -107,9 +131,23 @@ impl Service {
         true
     }
 
-    /// Waits until there is something to do, and does all that there is. Returns how many messages there were; `None`
-    /// when it is over.
-    async fn turn(&mut self) -> Option<usize> {
+    /// Does what there is to do on a shared thread, where messages have gathered for all workers. Returns whether there is to
+    /// be another round.
+    async fn shared_turns(&mut self) -> bool {
+        for _ in 0..TURNS_A_ROUND {
+            if self.turn(Waiting::ForNothing).await.is_none() {
+                return false;
+            }
+            if self.surroundings.incoming.is_empty() {
+                break;
+            }
+        }
+        true
+    }
+
+    /// Waits until there is something to do, where it is to wait, and does all that there is. Returns how many messages
+    /// there were; `None` when it is over.
+    async fn turn(&mut self, waiting: Waiting) -> Option<usize> {
         let Surroundings {
             incoming,
             commands,
@@ -140,6 +178,7 @@ impl Service {
             Some(said) = commands.recv() => command = Some(said),
             () = members.changed() => {}
             () = sleep => {}
+            () = std::future::ready(()), if waiting == Waiting::ForNothing => {}
         }
         let now = Instant::now();
         self.core.set_wall_clock(now, SystemTime::now());
@@ -171,6 +210,7 @@ impl Service {
         }
         self.flush(now);
         self.is_refusing = self.core.is_refusing(now);
+        self.post.note(now, messages);
         Some(messages)
     }
 

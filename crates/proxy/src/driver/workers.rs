@@ -1,19 +1,27 @@
 //! The threads of the workers: each has a runtime of its own, on which its service and the sockets and
-//! connections that belong to it live.
+//! connections that belong to it live. Where one thread is enough for all, it drives all runtimes (see
+//! [`Sharing`]).
 
+use std::fmt;
 use std::io;
 use std::panic::resume_unwind;
-use std::thread::{Builder, available_parallelism};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::thread::{self, Builder, available_parallelism};
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder as RuntimeBuilder, Handle, Runtime};
 use tokio::sync::{oneshot, watch};
+use tokio::task::yield_now;
 
 use super::service::Service;
+use super::sharing::{After, Post, Rounds, Sharing};
 
 /// Running threads. They end some time after this is dropped; [`join`](Workers::join) waits for it.
 #[derive(Debug)]
 pub(super) struct Workers {
     workers: Vec<Worker>,
+    sharing: Arc<Sharing>,
     /// Held for as long as the runtimes are to live.
     hold: watch::Sender<()>,
 }
@@ -26,18 +34,51 @@ struct Worker {
     ended: oneshot::Receiver<()>,
 }
 
+/// What a thread drives: a worker's runtime, and what has to end before it does.
+pub(super) struct Seat {
+    runtime: Runtime,
+    main: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+/// Why a thread has stopped driving.
+enum Stopped {
+    /// All that it was for has ended.
+    Ended,
+    /// One thread is to drive all.
+    ToShare,
+}
+
+/// The seats of all workers, on the first one's thread. They go back to the threads when this is dropped.
+struct Company<'a> {
+    sharing: &'a Sharing,
+    seats: Vec<Seat>,
+    had_too_much: bool,
+}
+
+/// For so many messages of a round a runtime looks once more for what there is to do: in one go it runs some sixty tasks.
+const MESSAGES_A_LOOK: u64 = 32;
+
+/// How many times a runtime looks at the most.
+const MAXIMUM_LOOKS: u64 = 16;
+
 impl Workers {
-    /// Starts so many threads, or one for each core where that is 0. They wait for their services.
-    pub(super) fn start(count: usize) -> io::Result<Workers> {
+    /// Starts so many threads, or one for each core where that is 0. They wait for their services. Messages wait for others
+    /// for up to the time of `gather`.
+    pub(super) fn start(count: usize, gather: Duration) -> io::Result<Workers> {
         let count = match count {
             0 => available_parallelism().map_or(1, usize::from),
             count => count,
         };
         let (hold, held) = watch::channel(());
+        let sharing = Sharing::new(count, gather);
         let workers = (0..count)
-            .map(|number| Worker::start(number, held.clone()))
+            .map(|number| Worker::start(number, held.clone(), sharing.clone()))
             .collect::<io::Result<_>>()?;
-        Ok(Workers { workers, hold })
+        Ok(Workers {
+            workers,
+            sharing,
+            hold,
+        })
     }
 
     /// The runtimes, one a worker.
@@ -48,6 +89,16 @@ impl Workers {
 
     pub(super) fn count(&self) -> usize {
         self.workers.len()
+    }
+
+    /// The place of the worker of this number among the others.
+    pub(super) fn post(&self, number: usize) -> Post {
+        self.sharing.post(number)
+    }
+
+    /// What tells on how many threads the workers are.
+    pub(super) fn sharing(&self) -> Arc<Sharing> {
+        self.sharing.clone()
     }
 
     /// Gives the worker of this number its service.
@@ -70,15 +121,20 @@ impl Workers {
 }
 
 impl Worker {
-    fn start(number: usize, held: watch::Receiver<()>) -> io::Result<Worker> {
+    fn start(
+        number: usize,
+        held: watch::Receiver<()>,
+        sharing: Arc<Sharing>,
+    ) -> io::Result<Worker> {
         let runtime = RuntimeBuilder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let (service, arrival) = oneshot::channel();
         let (ending, ended) = oneshot::channel();
+        let seat = Seat::new(runtime, serve(arrival, held));
         Builder::new()
             .name(format!("worker-{number}"))
             .spawn(move || {
-                work(runtime, arrival, held);
+                work(number, seat, &sharing);
                 let _ = ending.send(());
             })?;
         Ok(Worker {
@@ -89,19 +145,128 @@ impl Worker {
     }
 }
 
-/// What a thread does: it serves, and then keeps the runtime alive for what is still to be closed.
-fn work(runtime: Runtime, service: oneshot::Receiver<Service>, mut held: watch::Receiver<()>) {
-    runtime.block_on(async move {
-        if let Ok(service) = service.await {
-            // A task of its own, like those that read: in the queue of tasks it comes behind them, and they do not wake the
-            // runtime for it.
-            if let Err(error) = tokio::spawn(service.run()).await
-                && let Ok(panic) = error.try_into_panic()
-            {
-                resume_unwind(panic);
-            }
-            // Nothing is ever sent: this ends when the sender is dropped.
-            let _ = held.changed().await;
+/// What a thread does.
+fn work(number: usize, mut seat: Seat, sharing: &Sharing) {
+    while let Stopped::ToShare = seat.drive(sharing) {
+        let back = match number {
+            0 => Company::gather(sharing, seat).serve(),
+            _ => Some(sharing.lend(number, seat)),
+        };
+        match back {
+            Some(back) => seat = back,
+            None => return,
         }
-    });
+    }
+}
+
+/// What a worker's runtime is for: it serves, and then lives on for what is still to be closed.
+async fn serve(service: oneshot::Receiver<Service>, mut held: watch::Receiver<()>) {
+    if let Ok(service) = service.await {
+        // A task of its own, like those that read: in the queue of tasks it comes behind them, and they do not wake the
+        // runtime for it.
+        if let Err(error) = tokio::spawn(service.run()).await
+            && let Ok(panic) = error.try_into_panic()
+        {
+            resume_unwind(panic);
+        }
+        // Nothing is ever sent: this ends when the sender is dropped.
+        let _ = held.changed().await;
+    }
+}
+
+impl Seat {
+    /// A runtime that is for this.
+    pub(super) fn new(runtime: Runtime, main: impl Future<Output = ()> + Send + 'static) -> Seat {
+        Seat {
+            runtime,
+            main: Box::pin(main),
+        }
+    }
+
+    /// Drives the runtime until it has done what it is for, or one thread is to drive all.
+    fn drive(&mut self, sharing: &Sharing) -> Stopped {
+        let Seat { runtime, main } = self;
+        runtime.block_on(async {
+            tokio::select! {
+                biased;
+                () = main => Stopped::Ended,
+                () = sharing.wanted() => Stopped::ToShare,
+            }
+        })
+    }
+
+    /// Lets the runtime look so many times what there is to do, and do it, without waiting for more; `begin` before.
+    fn look(&self, times: u64, begin: impl FnOnce()) {
+        self.runtime.block_on(async {
+            begin();
+            for _ in 0..times {
+                yield_now().await;
+            }
+        });
+    }
+}
+
+impl fmt::Debug for Seat {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let id = self.runtime.handle().id();
+        formatter.debug_tuple("Seat").field(&id).finish()
+    }
+}
+
+impl<'a> Company<'a> {
+    /// Waits for the seats of the other threads.
+    fn gather(sharing: &'a Sharing, own: Seat) -> Company<'a> {
+        Company {
+            sharing,
+            seats: sharing.borrow(own),
+            had_too_much: false,
+        }
+    }
+
+    /// Serves for all until there is too little or too much to do, or a worker ends. Returns the first worker's seat.
+    fn serve(mut self) -> Option<Seat> {
+        let sharing = self.sharing;
+        let mut rounds = Rounds::new(sharing.gather(), Instant::now());
+        let mut looks = MAXIMUM_LOOKS;
+        while !self.seats.is_empty() && !sharing.is_over() {
+            let begun = Instant::now();
+            let before = sharing.messages();
+            self.round(looks);
+            let messages = sharing.messages().wrapping_sub(before);
+            looks = (2 + messages / MESSAGES_A_LOOK).min(MAXIMUM_LOOKS);
+            match rounds.after(begun, Instant::now(), messages) {
+                After::Pause(pause) => thread::sleep(pause),
+                After::TooLittle => break,
+                After::TooMuch => {
+                    self.had_too_much = true;
+                    break;
+                }
+            }
+        }
+        self.part()
+    }
+
+    /// Everybody reads, so that what they read for each other is there when everybody does what it asks for.
+    fn round(&self, looks: u64) {
+        for seat in &self.seats {
+            seat.look(looks, || {});
+        }
+        for (number, seat) in self.seats.iter().enumerate() {
+            seat.look(2, || self.sharing.open(number));
+        }
+    }
+
+    fn part(&mut self) -> Option<Seat> {
+        let seats = std::mem::take(&mut self.seats);
+        self.sharing.give_back(seats, self.had_too_much)
+    }
+}
+
+impl Drop for Company<'_> {
+    /// By a panic the other threads get their own back, too.
+    fn drop(&mut self) {
+        if !self.seats.is_empty() {
+            self.part();
+        }
+    }
 }

@@ -10,7 +10,7 @@ use sip_net::{SctpAssociation, Transports, WireStatistics};
 
 use super::exposition;
 use super::process::Process;
-use crate::driver::{Commanders, Report};
+use crate::driver::{Commanders, Report, Sharing};
 use crate::location::{LocationStatistics, Store};
 use crate::records::{RecordStatistics, Recorder};
 
@@ -26,6 +26,8 @@ pub(crate) struct Snapshot {
     pub(super) records: Option<RecordStatistics>,
     pub(super) process: Process,
     pub(super) workers: usize,
+    /// On how many threads they are.
+    pub(super) threads: usize,
     pub(super) is_draining: bool,
     pub(super) is_store_failing: bool,
 }
@@ -47,6 +49,7 @@ pub struct Observer {
 pub(crate) struct Watched {
     pub(crate) transports: Transports,
     pub(crate) commanders: Commanders,
+    pub(crate) sharing: Arc<Sharing>,
     pub(crate) location: Store,
     pub(crate) names: Resolver,
     pub(crate) recorder: Option<Recorder>,
@@ -109,6 +112,7 @@ impl Observer {
             records: watched.recorder.as_ref().map(Recorder::statistics),
             process: Process::now(watched.started),
             workers: watched.commanders.count(),
+            threads: watched.sharing.threads(),
             is_draining: watched.is_draining.load(Relaxed),
         }
     }

@@ -9,6 +9,7 @@ use sip_net::SipNetConfig;
 use sip_net::resolve::ResolverConfig;
 
 use super::super::control;
+use super::super::sharing::Sharing;
 use super::*;
 use crate::core::{Config, Listener, Policy, Relay};
 use crate::location::LocationConfig;
@@ -68,7 +69,12 @@ impl Stage {
             _ends_all: EndsAll(Arc::downgrade(&stop)),
         };
         Stage {
-            service: Service::new(Proxy::new(config, rng), surroundings, Duration::ZERO),
+            service: Service::new(
+                Proxy::new(config, rng),
+                surroundings,
+                Duration::ZERO,
+                Sharing::new(1, Duration::ZERO).post(0),
+            ),
             handed_over,
             own,
             local,
@@ -112,7 +118,7 @@ async fn messages_without_an_end_do_not_hold_up_answers() {
     while forwarded == 0 && begun.elapsed() < Duration::from_secs(5) {
         let request = stage.request(&peer);
         assert!(stage.handed_over.try_send(request).is_ok());
-        assert!(stage.service.turn().await.is_some());
+        assert!(stage.service.turn(Waiting::ForMore).await.is_some());
         tokio::time::sleep(Duration::from_millis(1)).await;
         forwarded = stage.service.core.statistics().forwarded;
     }

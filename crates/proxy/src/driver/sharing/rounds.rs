@@ -1,0 +1,123 @@
+//! How the rounds of a shared thread follow each other, and when they end.
+
+use std::time::{Duration, Instant};
+
+/// What comes after a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::driver) enum After {
+    /// The next one, after so long.
+    Pause(Duration),
+    /// There is too little to do for messages to gather: whoever sends one should not wait.
+    TooLittle,
+    /// There is too much to do for one thread.
+    TooMuch,
+}
+
+/// Counts what rounds have had to do.
+#[derive(Debug)]
+pub(in crate::driver) struct Rounds {
+    gather: Duration,
+    window: Instant,
+    busy: Duration,
+    /// How many rounds in a row have had few messages.
+    with_few: u32,
+}
+
+/// With so many messages in all, rounds are as far apart as they may be, with fewer half as far.
+pub(super) const MANY: usize = 16;
+
+/// Rounds with fewer messages are not worth waiting for.
+const FEW: u64 = 8;
+
+/// So many rounds in a row with few messages are too little to do.
+const ROUNDS_WITH_FEW: u32 = 32;
+
+/// Over how long it is counted how much there is to do.
+const WINDOW: Duration = Duration::from_millis(40);
+
+impl Rounds {
+    pub(in crate::driver) fn new(gather: Duration, now: Instant) -> Rounds {
+        Rounds {
+            gather,
+            window: now,
+            busy: Duration::ZERO,
+            with_few: 0,
+        }
+    }
+
+    /// What comes after a round that has taken from then till then for so many messages: too much is more than seven tenths of
+    /// a while.
+    pub(in crate::driver) fn after(
+        &mut self,
+        begun: Instant,
+        ended: Instant,
+        messages: u64,
+    ) -> After {
+        let took = ended.saturating_duration_since(begun);
+        self.busy += took;
+        let window = ended.saturating_duration_since(self.window);
+        if window >= WINDOW {
+            let busy = std::mem::take(&mut self.busy);
+            self.window = ended;
+            if busy * 10 > window * 7 {
+                return After::TooMuch;
+            }
+        }
+        self.with_few = match messages < FEW {
+            true => self.with_few + 1,
+            false => 0,
+        };
+        if self.with_few >= ROUNDS_WITH_FEW {
+            return After::TooLittle;
+        }
+        let between = match messages < MANY as u64 {
+            true => self.gather / 2,
+            false => self.gather,
+        };
+        After::Pause(between.saturating_sub(took))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GATHER: Duration = Duration::from_millis(4);
+
+    /// What comes after rounds of so many messages that take so long, till it is no pause; of at most a thousand.
+    fn rounds(messages: u64, took: Duration) -> (u32, After) {
+        let mut now = Instant::now();
+        let mut rounds = Rounds::new(GATHER, now);
+        for number in 1..=1_000 {
+            match rounds.after(now, now + took, messages) {
+                After::Pause(pause) => now += took + pause,
+                other => return (number, other),
+            }
+        }
+        (1_000, rounds.after(now, now + took, messages))
+    }
+
+    #[test]
+    fn rounds_begin_as_far_apart_as_messages_may_wait() {
+        let took = Duration::from_millis(1);
+        assert_eq!(rounds(16, took), (1_000, After::Pause(GATHER - took)));
+        assert_eq!(rounds(15, took), (1_000, After::Pause(GATHER / 2 - took)));
+    }
+
+    #[test]
+    fn too_little_and_too_much_end_them() {
+        let much = Duration::from_micros(2_900);
+        // The window is full after ten rounds of 4 ms and a bit.
+        assert_eq!(rounds(100, much), (11, After::TooMuch));
+        let enough = Duration::from_micros(2_700);
+        assert_eq!(rounds(100, enough).0, 1_000);
+        let little = Duration::from_micros(10);
+        assert_eq!(rounds(7, little), (32, After::TooLittle));
+        assert_eq!(rounds(8, little).0, 1_000);
+    }
+
+    #[test]
+    fn a_single_long_round_is_too_much() {
+        assert_eq!(rounds(100, Duration::from_millis(50)), (1, After::TooMuch));
+    }
+}
