@@ -50,10 +50,19 @@ impl Message {
     /// Takes away the first value of this name: one value of a comma-separated list, or a field.
     /// Returns whether there was one.
     pub fn remove_first_value(&mut self, name: Name<'_>) -> bool {
-        if name == Name::Via && self.remove_plain_via() {
+        let code = name.code();
+        if let Some(at) = self.position(name)
+            && self.0.fields[at].head > 0
+        {
+            // The reader has seen that it is alone.
+            self.forget(code);
+            self.take_out(at);
             return true;
         }
-        self.forget(name.code());
+        if code == Name::Via.code() && self.remove_plain_via() {
+            return true;
+        }
+        self.forget(code);
         while let Some(at) = self.position(name) {
             let field = self.0.fields[at];
             let value = self.value_of(&field);

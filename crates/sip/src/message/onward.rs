@@ -61,64 +61,84 @@ impl Message {
             _ => fields.len(),
         };
 
-        let body = self.body();
-        let ours = onward.request_uri.len() + onward.record_routes.len() + onward.via.len();
-        let theirs = self.0.body_start as usize + self.0.written.len() + body.len();
-        let mut octets = Vec::with_capacity(theirs + ours + NUMBERS);
         let is_same = self.text(*uri) == onward.request_uri.as_bytes();
-        if !is_same {
-            for part in [method.as_str(), " ", onward.request_uri, " SIP/2.0\r\n"] {
-                octets.extend_from_slice(part.as_bytes());
-            }
-        }
+        let line = [method.as_str(), " ", onward.request_uri, " SIP/2.0\r\n"];
+        let line = if is_same { [""; 4] } else { line };
         let cut = match self.0.edits {
             Edits::None => Some(0..0),
             Edits::Cut { start, end } => Some(start as usize..end as usize),
             Edits::Any => None,
         };
         if let Some(cut) = cut {
-            let mut copy = LongCopy {
-                received: &self.0.received,
-                cut,
-                octets,
-                at: if is_same {
-                    0
-                } else {
-                    self.0.start_line.end as usize
-                },
-            };
+            let (hops, breadth) = (Decimal::of(onward.max_forwards.into()), onward.max_breadth);
+            let breadth = breadth.map(|breadth| Decimal::of(breadth as usize));
             let end = self.0.body_start - 2;
             let place = |at: usize| fields.get(at).map_or(end, |field| field.start) as usize;
+            let hops_line = &fields[max_forwards];
+            let hops_name_end = hops_line.start as usize + usize::from(hops_line.name_length);
             // Who stands at one place comes in this order.
             let mut inserts = [
                 (place(record_route), Insert::Text(onward.record_routes)),
                 (place(via), Insert::Text(onward.via)),
-                (place(max_breadth), Insert::MaxBreadth(onward.max_breadth)),
-                (
-                    place(max_forwards),
-                    Insert::MaxForwards(onward.max_forwards),
-                ),
+                (place(max_breadth), Insert::MaxBreadth),
+                (hops_name_end, Insert::MaxForwards),
             ];
             inserts.sort_by_key(|(place, _)| *place);
+            let at = if is_same {
+                0
+            } else {
+                self.0.start_line.end as usize
+            };
+            let old_hops = hops_line.end as usize - hops_name_end;
+            let gone = at + cut.len() + old_hops;
+            let breadth_length = breadth
+                .as_ref()
+                .map_or(0, |breadth| MAX_BREADTH.len() + rest_length(breadth));
+            let line_length: usize = line.iter().map(|part| part.len()).sum();
+            let new = line_length
+                + onward.record_routes.len()
+                + onward.via.len()
+                + breadth_length
+                + rest_length(&hops);
+            let length = self.0.received.len() - gone + new;
+            // Exactly, or there would be a second allocation to remember the capacity.
+            let mut copy = LongCopy {
+                received: &self.0.received,
+                cut,
+                octets: Vec::with_capacity(length),
+                at,
+            };
+            for part in line {
+                copy.octets.extend_from_slice(part.as_bytes());
+            }
             for (place, insert) in inserts {
-                copy.go_on(place);
+                if copy.at < place {
+                    copy.go_on(place);
+                }
                 match insert {
                     Insert::Text(text) => copy.octets.extend_from_slice(text.as_bytes()),
-                    Insert::MaxBreadth(None) => {}
-                    Insert::MaxBreadth(Some(number)) => {
-                        copy.octets.extend_from_slice(MAX_BREADTH);
-                        copy.insert_number(number as usize);
+                    Insert::MaxBreadth => {
+                        if let Some(breadth) = &breadth {
+                            copy.octets.extend_from_slice(MAX_BREADTH);
+                            copy.insert_rest(breadth);
+                        }
                     }
-                    Insert::MaxForwards(number) => {
-                        let field = &fields[max_forwards];
-                        copy.go_on(place + usize::from(field.name_length));
-                        copy.insert_number(number.into());
-                        copy.at = field.end as usize;
+                    Insert::MaxForwards => {
+                        copy.insert_rest(&hops);
+                        copy.at = hops_line.end as usize;
                     }
                 }
             }
             copy.go_on(self.0.received.len());
+            debug_assert_eq!(copy.octets.len(), length);
             return Some(copy.octets.into());
+        }
+        let body = self.body();
+        let ours = onward.request_uri.len() + onward.record_routes.len() + onward.via.len();
+        let theirs = self.0.body_start as usize + self.0.written.len() + body.len();
+        let mut octets = Vec::with_capacity(theirs + ours + NUMBERS);
+        for part in line {
+            octets.extend_from_slice(part.as_bytes());
         }
         let mut copy = Copy {
             message: self,
@@ -157,8 +177,9 @@ impl Message {
 #[derive(Clone, Copy)]
 enum Insert<'a> {
     Text(&'a str),
-    MaxBreadth(Option<u32>),
-    MaxForwards(u8),
+    MaxBreadth,
+    /// In the place of what stands behind its name.
+    MaxForwards,
 }
 
 const MAX_BREADTH: &[u8] = Name::MaxBreadth.as_str().as_bytes();
@@ -186,13 +207,17 @@ impl LongCopy<'_> {
         self.at = end;
     }
 
-    fn insert_number(&mut self, number: usize) {
-        let number = Decimal::of(number);
-        let digits = number.digits();
+    /// What stands behind the name of a number's line.
+    fn insert_rest(&mut self, number: &Decimal) {
         self.octets.extend_from_slice(b": ");
-        self.octets.extend_from_slice(digits);
+        self.octets.extend_from_slice(number.digits());
         self.octets.extend_from_slice(b"\r\n");
     }
+}
+
+/// The length of what stands behind the name of a number's line.
+fn rest_length(number: &Decimal) -> usize {
+    b": \r\n".len() + number.digits().len()
 }
 
 /// A copy of any message that is being written.
