@@ -112,7 +112,7 @@ struct Overrides {
     #[arg(long, value_name = "URL", env = "TANDEM_STORE")]
     store: Option<Url>,
 
-    /// Threads that serve [default: one for each core]
+    /// Workers, each with a share of the calls and up to a thread [default: one for each core]
     #[arg(long, value_name = "COUNT", env = "TANDEM_WORKERS")]
     workers: Option<usize>,
 
