@@ -8,21 +8,21 @@ use std::time::Instant;
 
 use sip::transaction::{ServerId, WrittenRequest};
 use sip::user_agent::cancel_of;
-use sip::{Flow, Message, Name, Peer, SipUri, Transport, Uri};
+use sip::{Flow, Message, Name, Peer, Transport, Uri};
 
 use super::best_response::Candidate;
 use super::context::{BranchState, Cancel, Context, Forwarded, larger_half};
 use super::event::HopOutcome;
 use super::forward::{self, Copy, Forwarding, Side, is_record_routed, needed_flow};
-use super::identity::Source;
+use super::identity::{Origin, Source};
 use super::policy::ForwardingPolicy;
 use super::proxy::{BranchName, Proxy, Waiting};
 use super::query::{Answer, Destination, NextHop, Query};
+use super::read_uri::ReadUri;
 use super::rejection::Rejection;
 use super::target::{Target, Way, is_sips};
 use super::target_set::arranged;
 use super::{route, uri};
-use crate::HostPort;
 
 /// A way that has been looked at.
 pub(super) enum Resolved {
@@ -97,7 +97,8 @@ impl Proxy {
         };
         match answer {
             Answer::Bindings(bindings) => {
-                let mut groups = self.targets(now, &context.request, &bindings);
+                let targets = self.targets(now, &context.request, &bindings);
+                let mut groups = targets.into_groups();
                 for group in &mut groups {
                     group.retain(|target| !context.knows_target(&target.uri));
                 }
@@ -219,7 +220,7 @@ impl Proxy {
             Way::Flow { flow, .. } => Some(flow.transport),
             Way::Address { transport, .. } => Some(*transport),
             Way::Datagram { .. } => Some(Transport::Udp),
-            Way::NextHop | Way::Toward(_) | Way::User(_) => None,
+            Way::NextHop { .. } | Way::Toward(_) | Way::User(_) => None,
         };
         let is_secure = is_sips(&target.uri);
         if is_secure && transport.is_some_and(|transport| !transport.is_secure()) {
@@ -255,17 +256,25 @@ impl Proxy {
             } => {
                 let source = match self.identity.source(*transport, remote.ip(), None)? {
                     Source::Known(source) => source,
-                    Source::Ask(_) => Arc::new(HostPort::from(*local)),
+                    Source::Ask(_) => Arc::new(Origin::from(*local)),
                 };
                 Some(send_to(*transport, *remote, peer.clone(), source))
             }
             Way::User(address) => Some(Resolved::Ask(Query::Lookup(address.clone()))),
-            Way::NextHop => {
+            Way::NextHop { address } => {
+                if let Some((transport, remote)) = *address
+                    && remote.port() != 0
+                    && !route::has_route(request, target)
+                    && let Source::Known(source) =
+                        self.identity.source(transport, remote.ip(), None)?
+                {
+                    return Some(send_to(transport, remote, None, source));
+                }
                 let next_hop = route::next_hop(request, target)?;
-                self.resolve_uri(request, next_hop.as_sip()?, is_secure)
+                self.resolve_uri(request, &(*next_hop.as_sip()?).into(), is_secure)
             }
             Way::Toward(hop) => match Uri::parse(&hop.uri) {
-                Ok(Uri::Sip(uri)) => self.resolve_uri(request, &uri, is_secure),
+                Ok(Uri::Sip(uri)) => self.resolve_uri(request, &uri.into(), is_secure),
                 _ => None,
             },
             Way::Datagram {
@@ -285,7 +294,7 @@ impl Proxy {
     fn resolve_uri(
         &self,
         request: &Message,
-        uri: &SipUri<'_>,
+        uri: &ReadUri<'_>,
         is_secure: bool,
     ) -> Option<Resolved> {
         if uri.port() == Some(0) {
@@ -311,7 +320,7 @@ impl Proxy {
         transport: Transport,
         remote: IpAddr,
         local: Option<SocketAddr>,
-    ) -> Option<Arc<HostPort>> {
+    ) -> Option<Arc<Origin>> {
         match self.identity.source(transport, remote, local)? {
             Source::Known(source) => Some(source),
             Source::Ask(_) => None,
@@ -514,10 +523,7 @@ impl Proxy {
         }
         let source = match self.identity.source(Transport::Tcp, remote.ip(), None)? {
             Source::Known(source) => source,
-            Source::Ask(port) => Arc::new(HostPort {
-                host: side.source.host.clone(),
-                port: Some(port),
-            }),
+            Source::Ask(port) => Arc::new(side.source.with_port(port)),
         };
         let side = Side {
             transport: Transport::Tcp,
@@ -586,7 +592,7 @@ fn send_to(
     transport: Transport,
     remote: SocketAddr,
     peer: Option<Arc<Peer>>,
-    source: Arc<HostPort>,
+    source: Arc<Origin>,
 ) -> Resolved {
     Resolved::Send {
         to: sip::Target::Address(transport, remote),

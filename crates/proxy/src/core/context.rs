@@ -11,9 +11,10 @@ use super::best_response::FinalResponses;
 use super::event::Call;
 use super::forward::max_breadth;
 use super::loop_detection::Fingerprint;
+use super::policy::Forking;
 use super::query::QueryId;
 use super::routing::MemberName;
-use super::target::Target;
+use super::target::{Target, Targets};
 use super::target_set::TargetSet;
 use super::uri::is_equivalent;
 
@@ -28,6 +29,7 @@ pub(crate) struct Context {
     pub(crate) fingerprint: Fingerprint,
     /// The branches that may run side by side (RFC 5393 section 5.3.3).
     pub(crate) max_breadth: u32,
+    is_invite: bool,
     /// It begins a call.
     pub(crate) begins_call: bool,
     /// When the request came.
@@ -136,6 +138,7 @@ impl Context {
             request.shrink_to_fit();
         }
         Context {
+            is_invite,
             begins_call: is_invite && request.to_tag().is_none(),
             received: now,
             given_up_at: (!is_invite).then(|| now + timeout),
@@ -160,7 +163,7 @@ impl Context {
     }
 
     pub(crate) fn is_invite(&self) -> bool {
-        self.request.method() == Some(&Method::Invite)
+        self.is_invite
     }
 
     /// The call that it begins, for the log. It is made each time: a call may ring for minutes.
@@ -330,11 +333,44 @@ impl Context {
             .any(|known| is_equivalent(known, uri))
     }
 
+    /// Sets the targets of a request that has had none, so many at the most. Returns whether there are any.
+    pub(crate) fn set_targets(
+        &mut self,
+        targets: Targets,
+        forking: Forking,
+        maximum: usize,
+    ) -> bool {
+        match targets {
+            Targets::One(target) if maximum > 0 => {
+                self.begin_only(target);
+                true
+            }
+            targets => {
+                self.targets = TargetSet::new(targets.into_groups(), forking, maximum);
+                !self.targets.is_empty()
+            }
+        }
+    }
+
+    /// Makes a branch of the only target that a request has had so far: it has all the breadth.
+    pub(crate) fn begin_only(&mut self, target: Target) {
+        // It may ring for minutes.
+        self.branches.reserve_exact(1);
+        self.branches.push(Branch {
+            target,
+            max_breadth: self.max_breadth,
+            state: BranchState::Ready,
+        });
+    }
+
     /// Makes branches of the targets whose turn it is, as many as may run side by side: the breadth
     /// of those that have ended is free again (RFC 5393 section 5.3.3.1). Returns whether there were
     /// any. `keeps_breadth`: some is kept for those that wait behind them, who may begin before these have
     /// ended.
     pub(crate) fn begin_targets(&mut self, keeps_breadth: bool) -> bool {
+        if self.targets.is_empty() {
+            return false;
+        }
         let free = self.free_breadth();
         let targets = self.targets.next(self.is_trying(), free as usize);
         let number = u32::try_from(targets.len()).unwrap_or(u32::MAX);
@@ -371,4 +407,63 @@ impl Context {
 /// What is given of a breadth where the rest is kept: one cannot be divided.
 pub(crate) fn larger_half(breadth: u32) -> u32 {
     breadth - breadth / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+    use rand_chacha::ChaCha12Rng;
+    use sip::{ConnectionId, Name, Transport};
+
+    use super::super::loop_detection::LoopDetector;
+    use super::*;
+
+    fn context(max_breadth: u32) -> Context {
+        let request = Message::request(Method::Invite, "sip:bob@example.com")
+            .with(Name::CallId, "1")
+            .with(Name::MaxBreadth, max_breadth.to_string());
+        let address = "192.0.2.1:5060".parse().expect("an address");
+        let arrival = Flow {
+            transport: Transport::Udp,
+            local: address,
+            remote: address,
+            connection: ConnectionId(7),
+            stream: 0,
+        };
+        let loops = LoopDetector::new(&mut ChaCha12Rng::seed_from_u64(1));
+        let fingerprint = loops.fingerprint(&request);
+        let timeout = Duration::from_secs(32);
+        Context::new(Instant::now(), timeout, request, arrival, fingerprint)
+    }
+
+    /// The only target is tried at once; as one of a set it is tried as soon as anybody asks for the next.
+    #[test]
+    fn an_only_target_begins_as_one_of_a_set_does() {
+        let target = || Target::as_requested("sip:bob@192.0.2.7", None);
+        for max_breadth in [1, 2, 60] {
+            for keeps_breadth in [false, true] {
+                for maximum in [0, 1, 2] {
+                    let mut only = context(max_breadth);
+                    let forking = Forking::default();
+                    let has_any = only.set_targets(Targets::One(target()), forking, maximum);
+                    let mut set = context(max_breadth);
+                    let groups = Targets::Groups([vec![target()]].into());
+                    assert_eq!(set.set_targets(groups, forking, maximum), has_any);
+                    assert_eq!(has_any, maximum > 0);
+                    assert_eq!(set.begin_targets(keeps_breadth), has_any);
+                    assert!(!only.begin_targets(keeps_breadth));
+                    let branches = |context: &Context| -> Vec<(Target, u32)> {
+                        let branches = context.branches.iter();
+                        branches
+                            .inspect(|branch| assert!(matches!(branch.state, BranchState::Ready)))
+                            .map(|branch| (branch.target.clone(), branch.max_breadth))
+                            .collect()
+                    };
+                    assert_eq!(branches(&only), branches(&set));
+                    assert_eq!(only.known_targets(), set.known_targets());
+                    assert_eq!(only.free_breadth(), set.free_breadth());
+                }
+            }
+        }
+    }
 }

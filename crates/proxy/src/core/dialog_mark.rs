@@ -86,13 +86,13 @@ impl DialogMark {
         let Some((hour, hash)) = written.split_at_checked(HOUR_DIGITS) else {
             return false;
         };
-        let (Ok(hour), Ok(hash)) = (u16::from_str_radix(hour, 16), u64::from_str_radix(hash, 16))
-        else {
+        let Ok(hour) = u16::from_str_radix(hour, 16).map(Hour) else {
             return false;
         };
-        written.len() == HOUR_DIGITS + HASH_DIGITS
-            && self.now.is_within(lifetime, Hour(hour))
-            && self.hash(Hour(hour)) == hash
+        hash.len() == HASH_DIGITS && self.now.is_within(lifetime, hour) && {
+            let ours = Digits::hexadecimal(self.hash(hour));
+            ours.as_str().eq_ignore_ascii_case(hash)
+        }
     }
 
     /// Appends the value of the parameter, as it is written now.

@@ -22,6 +22,7 @@ use super::binding::AddressOfRecord;
 use super::overload::{Admission, Judged};
 use super::policy::Mode;
 use super::proxy::Proxy;
+use super::read_uri::ReadUri;
 use super::registering::Asked;
 use super::registrar::{
     MALFORMED_INTERVAL, MAXIMUM_STORED_LENGTH, Registration, Said, is_first_hop,
@@ -247,7 +248,8 @@ impl Proxy {
         // Where these are, it is not the URI alone that decides.
         let is_led = |uri: &str| match Uri::parse(uri) {
             Ok(Uri::Sip(uri)) => {
-                uri.parameters().contains("lr") || uri.parameters().contains("maddr")
+                let uri = ReadUri::from(uri);
+                uri.is_loose || uri.maddr.is_some()
             }
             _ => true,
         };

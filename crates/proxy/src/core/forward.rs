@@ -7,9 +7,9 @@ use sip::{Flow, Message, Method, Name, Onward, Transport, Uri};
 
 use super::dialog_mark::{CALL, DialogMark, DialogMarks};
 use super::flow_token::FlowTokens;
+use super::identity::Origin;
 use super::route;
 use super::target::{is_at_contact, is_sips};
-use crate::HostPort;
 use crate::text::decimal;
 
 /// Our side toward one neighbour.
@@ -17,7 +17,7 @@ use crate::text::decimal;
 pub(crate) struct Side {
     pub(crate) transport: Transport,
     /// Our address as that neighbour sees it.
-    pub(crate) source: Arc<HostPort>,
+    pub(crate) source: Arc<Origin>,
     /// The flow to the neighbour, where it is a user agent that can be reached only along it.
     pub(crate) flow: Option<Flow>,
 }
@@ -184,7 +184,7 @@ fn push_via(text: &mut String, how: &Forwarding<'_>, tokens: &FlowTokens) {
     text.push_str("SIP/2.0/");
     text.push_str(how.to.transport.via_name());
     text.push(' ');
-    how.to.source.push_to(text);
+    text.push_str(how.to.source.as_str());
     text.push_str(";branch=");
     text.push_str(how.branch);
     // Over UDP the answer comes back to the port that we send from (RFC 3581 section 3).
@@ -241,7 +241,7 @@ pub(crate) fn needed_flow(request: &Message, arrival: &Flow) -> Option<Flow> {
         return None;
     };
     let is_reached = match contact.parse_uri() {
-        Ok(Uri::Sip(uri)) => is_at_contact(arrival, &uri),
+        Ok(Uri::Sip(uri)) => is_at_contact(arrival, &uri.into()),
         _ => return None,
     };
     (!is_reached).then_some(*arrival)
@@ -332,7 +332,7 @@ fn push_own_route(
         uri.push_str(&tokens.encode(flow));
         uri.push('@');
     }
-    side.source.push_to(uri);
+    uri.push_str(side.source.as_str());
     if names_transport || side.transport != Transport::Udp {
         uri.push_str(";transport=");
         uri.push_str(transport);

@@ -1,11 +1,13 @@
 //! Who this element is: the addresses that it listens on and is known by, and the domains that it is
 //! responsible for.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use sip::{Host, SipUri, Transport};
+use sip::{Host, Transport};
 
+use super::read_uri::ReadUri;
 use super::uri;
 use crate::HostPort;
 
@@ -31,9 +33,17 @@ pub struct Domain {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// This belongs into Via and Record-Route.
-    Known(Arc<HostPort>),
+    Known(Arc<Origin>),
     /// The listener is a wildcard: the route to the peer tells the address, the port is this.
     Ask(u16),
+}
+
+/// An address of ours as our messages give it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    name: HostPort,
+    /// The same as it is written, since nearly every message has it.
+    text: Box<str>,
 }
 
 /// Who this element is.
@@ -42,7 +52,7 @@ pub(crate) struct Identity {
     listeners: Vec<Listener>,
     /// What messages from the listeners give as their origin: their addresses, or what is advertised
     /// in their place.
-    sources: Vec<Arc<HostPort>>,
+    sources: Vec<Arc<Origin>>,
     advertise: Option<HostPort>,
     local_addresses: Vec<IpAddr>,
     /// All names of all domains, and the name that each stands for.
@@ -77,13 +87,13 @@ impl Identity {
         };
         let source = |listener: &Listener| {
             let address = HostPort::from(listener.address);
-            Arc::new(match &advertise {
+            Arc::new(Origin::from(match &advertise {
                 Some(advertise) => HostPort {
                     host: advertise.host.clone(),
                     port: advertise.port.or(address.port),
                 },
                 None => address,
-            })
+            }))
         };
         let sources = listeners.iter().map(source);
         Identity {
@@ -127,7 +137,7 @@ impl Identity {
         }
         Some(match local {
             Some(local) => {
-                let source = HostPort::from(SocketAddr::new(local.ip(), port));
+                let source = Origin::from(SocketAddr::new(local.ip(), port));
                 Source::Known(Arc::new(source))
             }
             None => Source::Ask(port),
@@ -150,12 +160,12 @@ impl Identity {
 
     /// Whether a URI leads to this element: to an address that it listens on or advertises, or to a
     /// domain that it is responsible for. `arrival` is our address that the message came to.
-    pub(crate) fn is_own(&self, uri: &SipUri<'_>, arrival: SocketAddr) -> bool {
+    pub(crate) fn is_own(&self, uri: &ReadUri<'_>, arrival: SocketAddr) -> bool {
         self.domain(uri, arrival).is_some() || self.is_own_address(uri, arrival)
     }
 
     /// Whether a URI leads to an address that this element listens on or advertises.
-    pub(crate) fn is_own_address(&self, uri: &SipUri<'_>, arrival: SocketAddr) -> bool {
+    pub(crate) fn is_own_address(&self, uri: &ReadUri<'_>, arrival: SocketAddr) -> bool {
         let default = if uri.is_secure() {
             Transport::Tls
         } else {
@@ -183,7 +193,7 @@ impl Identity {
 
     /// The name of the domain that a URI's host and port belong to, if this element is responsible
     /// for it. A domain without a port is meant by a URI without one, and by one with a port of ours.
-    pub(crate) fn domain(&self, uri: &SipUri<'_>, arrival: SocketAddr) -> Option<&HostPort> {
+    pub(crate) fn domain(&self, uri: &ReadUri<'_>, arrival: SocketAddr) -> Option<&HostPort> {
         let is_named = |known: &KnownHost| {
             known.is(uri.host())
                 && (uri.port() == known.name.port
@@ -246,13 +256,49 @@ impl Identity {
         best.map(|(at, _)| at)
     }
 
-    fn is_own_port(&self, uri: &SipUri<'_>, port: u16, arrival: SocketAddr) -> bool {
+    fn is_own_port(&self, uri: &ReadUri<'_>, port: u16, arrival: SocketAddr) -> bool {
         let mut meant = Meant::new(uri, port, arrival);
         self.listeners.iter().any(|listener| meant.is(listener))
             || self
                 .advertise
                 .as_ref()
                 .is_some_and(|advertise| advertise.port == Some(port))
+    }
+}
+
+impl Origin {
+    /// As it is written.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The same host with another port.
+    pub(crate) fn with_port(&self, port: u16) -> Origin {
+        Origin::from(HostPort {
+            host: self.name.host.clone(),
+            port: Some(port),
+        })
+    }
+}
+
+impl From<HostPort> for Origin {
+    fn from(name: HostPort) -> Origin {
+        Origin {
+            text: name.to_string().into(),
+            name,
+        }
+    }
+}
+
+impl From<SocketAddr> for Origin {
+    fn from(address: SocketAddr) -> Origin {
+        HostPort::from(address).into()
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
     }
 }
 
@@ -269,7 +315,7 @@ impl KnownHost {
 /// Which listeners a URI with this port leads to. The port of another transport is another port: a
 /// user agent may have it. Those who call us over another transport than UDP often leave it unnamed.
 struct Meant<'a> {
-    uri: &'a SipUri<'a>,
+    uri: &'a ReadUri<'a>,
     port: u16,
     arrival: SocketAddr,
     /// The transport that it leads to, and whether any other one will do; once somebody has asked.
@@ -277,7 +323,7 @@ struct Meant<'a> {
 }
 
 impl<'a> Meant<'a> {
-    fn new(uri: &'a SipUri<'a>, port: u16, arrival: SocketAddr) -> Meant<'a> {
+    fn new(uri: &'a ReadUri<'a>, port: u16, arrival: SocketAddr) -> Meant<'a> {
         Meant {
             uri,
             port,
@@ -292,9 +338,8 @@ impl<'a> Meant<'a> {
         }
         let (uri, is_here) = (self.uri, self.arrival.port() == self.port);
         let (transport, is_open) = *self.transport.get_or_insert_with(|| {
-            let named = uri.parameter("transport");
-            let transport = uri::transport_named(uri, named, false);
-            (transport, is_here && named.is_none())
+            let transport = uri::transport(uri, false);
+            (transport, is_here && uri.transport.is_none())
         });
         let is_named = match transport {
             // No `transport=wss` exists (RFC 7118 section 5.2), and one TCP port is not both.
@@ -444,9 +489,9 @@ mod tests {
         assert!(!identity.is_own_sent_by(Host::Name("localhost"), Some(5060)));
     }
 
-    fn sip_uri(text: &str) -> SipUri<'_> {
+    fn sip_uri(text: &str) -> ReadUri<'_> {
         match sip::Uri::parse(text) {
-            Ok(sip::Uri::Sip(uri)) => uri,
+            Ok(sip::Uri::Sip(uri)) => uri.into(),
             other => panic!("{text}: {other:?}"),
         }
     }

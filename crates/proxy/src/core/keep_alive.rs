@@ -129,7 +129,7 @@ impl Proxy {
         }
         let is_behind = |binding: &&Binding| {
             binding.flow() == Some(*flow)
-                && matches!(Uri::parse(binding.contact()), Ok(Uri::Sip(uri)) if !is_at_contact(flow, &uri))
+                && matches!(Uri::parse(binding.contact()), Ok(Uri::Sip(uri)) if !is_at_contact(flow, &uri.into()))
         };
         let until = bindings
             .iter()

@@ -3,7 +3,6 @@
 use std::hash::{BuildHasher, Hash, Hasher};
 
 use ahash::RandomState;
-use memchr::memmem;
 use rand::Rng;
 use rand_chacha::ChaCha12Rng;
 use sip::{Host, Message, Name, Via};
@@ -77,9 +76,15 @@ impl LoopDetector {
     ) -> bool {
         // Seen without reading the Vias where it stands in none.
         let digits = Digits::hexadecimal(fingerprint.0);
-        request
-            .headers(Name::Via)
-            .any(|vias| memmem::find(vias, digits.as_str().as_bytes()).is_some())
+        let digits = digits.as_str().as_bytes();
+        let stands_in = |vias: &[u8]| {
+            // A branch is a parameter, and addresses come before these.
+            let before = memchr::memchr(b';', vias).unwrap_or(vias.len());
+            let parameters = &vias[before..];
+            memchr::memchr_iter(b'.', parameters)
+                .any(|dot| parameters[dot + 1..].starts_with(digits))
+        };
+        request.headers(Name::Via).any(stands_in)
             && request.vias().filter_map(Result::ok).any(|via| {
                 via.branch().and_then(Fingerprint::of_branch) == Some(fingerprint) && is_own(&via)
             })

@@ -10,7 +10,7 @@ use super::best_response::Candidate;
 use super::binding::AddressOfRecord;
 use super::context::Context;
 use super::proxy::{BranchName, Proxy};
-use super::target::{Target, Way, is_sips};
+use super::target::{Target, Way, is_for_sips};
 use super::target_set::arranged;
 use super::uri;
 
@@ -67,7 +67,7 @@ impl Proxy {
     fn target_at(&self, place: &Place, context: &Context) -> Target {
         let mut target = Target::as_requested(&place.uri, None);
         if let Ok(Uri::Sip(uri)) = Uri::parse(&place.uri)
-            && let Some(domain) = self.identity.domain(&uri, context.arrival.local)
+            && let Some(domain) = self.identity.domain(&uri.into(), context.arrival.local)
             && let Some(address) = AddressOfRecord::new(&uri, domain)
         {
             target.ways = [Way::User(address)].into();
@@ -83,7 +83,7 @@ impl Proxy {
 /// A SIPS URI is not followed for a SIP one, nor the other way about: then the client has to decide
 /// (RFC 5630 section 5.3).
 fn take_places(response: &mut Message, context: &Context, room: usize) -> Option<Vec<Place>> {
-    let is_secure = context.request.request_uri().is_some_and(is_sips);
+    let is_secure = is_for_sips(&context.request);
     let mut places: Vec<Place> = Vec::new();
     let mut rest: Vec<Vec<u8>> = Vec::new();
     let mut is_taken = false;

@@ -382,7 +382,7 @@ fn leads_elsewhere(
     let Ok(Uri::Sip(uri)) = Uri::parse(contact) else {
         return false;
     };
-    let Some(domain) = identity.domain(&uri, flow.local) else {
+    let Some(domain) = identity.domain(&uri.into(), flow.local) else {
         return true;
     };
     // A temporary GRUU does not show whose it is.
@@ -402,7 +402,7 @@ fn address_of_record(
         // RFC 4475 section 3.3.4.
         return Err(Rejection::new(400, "No SIP URI In To"));
     };
-    let domain = identity.domain(&uri, flow.local).ok_or(NOT_FOUND)?;
+    let domain = identity.domain(&uri.into(), flow.local).ok_or(NOT_FOUND)?;
     AddressOfRecord::new(&uri, domain).ok_or(NOT_FOUND)
 }
 

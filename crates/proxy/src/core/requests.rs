@@ -1,11 +1,10 @@
 //! What becomes of a request: refused, answered here, or forwarded (RFC 3261 sections 10.3, 16.3 to
 //! 16.5, 16.10).
 
-use std::collections::VecDeque;
 use std::time::Instant;
 
 use sip::transaction::ServerId;
-use sip::{Flow, Message, Method, Name, SipUri, Uri};
+use sip::{Flow, Message, Method, Name, Uri};
 
 use super::binding::{AddressOfRecord, Binding, Bindings};
 use super::context::Context;
@@ -15,11 +14,11 @@ use super::loop_detection::Fingerprint;
 use super::policy::Mode;
 use super::proxy::{Proxy, Waiting};
 use super::query::{Answer, Query};
+use super::read_uri::ReadUri;
 use super::registrar;
 use super::rejection::{ALLOWED_METHODS, Rejection};
 use super::stateless::NO_TRANSACTION;
-use super::target::{self, Target};
-use super::target_set::TargetSet;
+use super::target::{self, Target, Targets};
 use super::update::UpdateError;
 use super::validation::{self, Verdict};
 use super::{redirect, route};
@@ -139,7 +138,7 @@ impl Proxy {
             Addressee::User(address) => self.look_up(now, server, context(request), address),
             Addressee::Requested(target) => {
                 let mut context = context(request);
-                context.targets = TargetSet::one(target);
+                context.begin_only(target);
                 self.begin(now, server, &context);
                 self.drive(now, server, context);
             }
@@ -158,7 +157,7 @@ impl Proxy {
         self.begin(now, server, &context);
         if !is_redirected {
             let target = Target::by_route(uri, routed.next_hops);
-            context.targets = TargetSet::one(target);
+            context.begin_only(target);
             self.drive(now, server, context);
             return;
         }
@@ -200,10 +199,9 @@ impl Proxy {
                     self.abandon(now, server, &context, &NOT_FOUND);
                     return;
                 };
-                let groups = self.targets(now, &context.request, &bindings);
+                let targets = self.targets(now, &context.request, &bindings);
                 let policy = &self.policy.forwarding;
-                context.targets = TargetSet::new(groups, policy.forking, policy.maximum_targets);
-                if !context.targets.is_empty() {
+                if context.set_targets(targets, policy.forking, policy.maximum_targets) {
                     self.drive(now, server, context);
                     return;
                 }
@@ -262,21 +260,22 @@ impl Proxy {
             addressee: Addressee::Element,
             is_in_dialog: false,
         };
-        let mut uri = request.request_uri().and_then(|uri| Uri::parse(uri).ok());
-        let facts = match validation::check(request, uri.as_ref(), fingerprint, &self.identity)? {
-            Verdict::Process(facts) => facts,
+        let uri = request.request_uri().and_then(|uri| Uri::parse(uri).ok());
+        match validation::check(request, uri.as_ref(), fingerprint, &self.identity)? {
+            Verdict::Process => {}
             Verdict::AnswerOptions => return Ok(bound),
-        };
+        }
         let had_route = request.contains(Name::Route);
-        if let Some(uri) = &uri
-            && !had_route
-            && !facts.is_loose
-            && !facts.has_maddr
-        {
+        let mut sip_uri = uri.as_ref().and_then(read);
+        let is_loose = sip_uri.as_ref().is_some_and(|uri| uri.is_loose);
+        let has_maddr = sip_uri.as_ref().is_some_and(|uri| uri.maddr.is_some());
+        if !had_route && !is_loose && !has_maddr {
             // Nothing has led it here.
-            bound.addressee = self.addressee(request, uri, arrival, None, false, true)?;
+            bound.addressee =
+                self.addressee(request, sip_uri.as_ref(), arrival, None, false, true)?;
             return Ok(bound);
         }
+        let mut is_readable = true;
         let has_tag = request.to_tag().is_some();
         let own = route::Own {
             identity: &self.identity,
@@ -285,55 +284,66 @@ impl Proxy {
             lifetime: self.policy.forwarding.dialog_lifetime,
         };
         let mut led = route::Led::default();
-        if facts.is_loose || facts.has_maddr {
-            led = route::preprocess(request, arrival, own, facts)?;
-            uri = request.request_uri().and_then(|uri| Uri::parse(uri).ok());
+        if is_loose || has_maddr {
+            led = route::preprocess(request, arrival, own, is_loose)?;
+            let uri = request.request_uri().and_then(|uri| Uri::parse(uri).ok());
+            is_readable = uri.is_some();
+            sip_uri = uri.as_ref().and_then(read);
         }
         let led = route::led_by_routes(request, arrival, own, led)?;
-        let uri = uri.ok_or(validation::UNSUPPORTED_SCHEME)?;
+        if !is_readable {
+            return Err(validation::UNSUPPORTED_SCHEME);
+        }
         bound.is_in_dialog = led.is_marked;
         // Within a dialog the Routes have led here, and the Request-URI leads on.
         let may_be_routed = !(had_route && has_tag);
-        let has_route = request.values(Name::Route).nth(led.routes).is_some();
-        bound.addressee =
-            self.addressee(request, &uri, arrival, led.along, has_route, may_be_routed)?;
+        bound.addressee = self.addressee(
+            request,
+            sip_uri.as_ref(),
+            arrival,
+            led.along,
+            led.has_others,
+            may_be_routed,
+        )?;
         for _ in 0..led.routes {
             request.remove_first_value(Name::Route);
         }
         Ok(bound)
     }
 
-    /// Where a request is for, beside what has led it here, which is perhaps along a flow. `has_route`: a Route leads on;
-    /// `may_be_routed`: static routes are for it.
+    /// Where a request is for, beside what has led it here, which is perhaps along a flow. `uri`: its Request-URI, where
+    /// that is a SIP URI; `has_route`: a Route leads on; `may_be_routed`: static routes are for it.
     fn addressee(
         &self,
         request: &Message,
-        uri: &Uri<'_>,
+        uri: Option<&ReadUri<'_>>,
         arrival: &Flow,
         along: Option<route::Along>,
         has_route: bool,
         may_be_routed: bool,
     ) -> Result<Addressee, Rejection> {
-        let text = uri.as_str();
+        let text = || request.request_uri().unwrap_or_default();
         if let Some(along) = along
             && !has_route
         {
-            let mut target = Target::as_requested(text, Some(along.flow));
+            let mut target = Target::as_requested(text(), Some(along.flow));
             target.is_edge = along.is_edge;
             return Ok(Addressee::Requested(target));
         }
         if !has_route && may_be_routed && self.has_route_for(request) {
             return Ok(Addressee::Routed);
         }
-        let requested = || Ok(Addressee::Requested(Target::as_requested(text, None)));
         let uri = match uri {
-            Uri::Sip(uri) => uri,
-            _ if has_route => return requested(),
+            Some(uri) => uri,
+            None if has_route => {
+                return Ok(Addressee::Requested(Target::as_requested(text(), None)));
+            }
             // Nobody here has a telephone number of that kind: the client may try a SIP URI (RFC
             // 3261 section 8.1.3.5).
-            _ => return Err(validation::UNSUPPORTED_SCHEME),
+            None => return Err(validation::UNSUPPORTED_SCHEME),
         };
-        if uri.parameters().contains("maddr") {
+        let requested = || Ok(Addressee::Requested(Target::at(uri)));
+        if uri.maddr.is_some() {
             return requested();
         }
         let has_user = uri.user().is_some_and(|user| !user.is_empty());
@@ -341,7 +351,7 @@ impl Proxy {
         match self.identity.domain(uri, arrival.local) {
             Some(_) if is_register && has_route => requested(),
             Some(_) if is_register => Ok(Addressee::Registrar),
-            Some(domain) if is_gruu(uri) => self
+            Some(domain) if uri.is_gruu => self
                 .gruus
                 .read(uri, domain)
                 .map(|(address, _)| Addressee::User(address))
@@ -444,21 +454,15 @@ impl Proxy {
     /// Whether the client is told where a user of ours is. One who asks for an instance is not: the GRUU
     /// may be there to hide that (RFC 5627 section 6.1).
     fn is_redirected(&self, request: &Message) -> bool {
-        self.mode(request) == Mode::Redirect && !request.request_uri().is_some_and(reads_as_gruu)
+        self.mode(request) == Mode::Redirect && gruu(request).is_none()
     }
 
     /// The targets of a user's bindings.
-    pub(super) fn targets(
-        &self,
-        now: Instant,
-        request: &Message,
-        bindings: &[Binding],
-    ) -> VecDeque<Vec<Target>> {
-        let uri = request.request_uri().unwrap_or_default();
+    pub(super) fn targets(&self, now: Instant, request: &Message, bindings: &[Binding]) -> Targets {
         let asked = target::Asked {
-            is_secure: target::is_sips(uri),
+            is_secure: target::is_for_sips(request),
             has_route: request.contains(Name::Route),
-            is_for_instance: reads_as_gruu(uri),
+            is_for_instance: gruu(request).is_some(),
         };
         target::targets(bindings, now, asked, |connection| {
             !self.closed.contains(&connection)
@@ -474,10 +478,8 @@ impl Proxy {
         arrival: &Flow,
         bindings: Bindings,
     ) -> Option<Bindings> {
-        let uri = request.request_uri().unwrap_or_default();
-        let uri = match sip_uri(uri) {
-            Some(uri) if is_gruu(&uri) => uri,
-            _ => return Some(bindings),
+        let Some(uri) = gruu(request) else {
+            return Some(bindings);
         };
         let Some(domain) = self.identity.domain(&uri, arrival.local) else {
             return Some(bindings);
@@ -495,34 +497,29 @@ impl Proxy {
 
 /// Whether a URI has a parameter that may be `gr`, be it written with escapes. Most have none, which is seen
 /// without reading them.
-fn may_be_gruu(uri: &str) -> bool {
-    let octets = uri.as_bytes();
-    memchr::memchr_iter(b';', octets)
-        .any(|at| matches!(octets.get(at + 1), Some(b'g' | b'G' | b'%')))
+fn may_be_gruu(uri: &[u8]) -> bool {
+    memchr::memchr_iter(b';', uri).any(|at| matches!(uri.get(at + 1), Some(b'g' | b'G' | b'%')))
 }
 
-/// A URI that may be a GRUU, read.
-fn sip_uri(uri: &str) -> Option<SipUri<'_>> {
-    match may_be_gruu(uri).then(|| Uri::parse(uri)) {
-        Some(Ok(Uri::Sip(uri))) => Some(uri),
-        _ => None,
+/// The Request-URI, where it names one user agent of a user (RFC 5627 section 3.1).
+fn gruu(request: &Message) -> Option<ReadUri<'_>> {
+    if !may_be_gruu(request.request_uri_bytes()?) {
+        return None;
     }
+    let uri = Uri::parse(request.request_uri()?).ok()?;
+    read(&uri).filter(|uri| uri.is_gruu)
 }
 
-fn reads_as_gruu(uri: &str) -> bool {
-    sip_uri(uri).is_some_and(|uri| is_gruu(&uri))
-}
-
-/// Whether a URI names one user agent of a user (RFC 5627 section 3.1).
-fn is_gruu(uri: &SipUri<'_>) -> bool {
-    uri.parameters().contains("gr")
+/// A SIP URI, read.
+fn read<'a>(uri: &Uri<'a>) -> Option<ReadUri<'a>> {
+    uri.as_sip().map(|uri| ReadUri::from(*uri))
 }
 
 /// Why a user with these bindings cannot be reached. Where it is for the scheme of the Contacts, a
 /// Warning says so (RFC 5630 section 5.3).
 pub(super) fn unavailable(now: Instant, request: &Message, bindings: &[Binding]) -> Rejection {
     let rejection = Rejection::new(480, "Temporarily Unavailable");
-    let is_secure = request.request_uri().is_some_and(target::is_sips);
+    let is_secure = target::is_for_sips(request);
     let mut current = bindings
         .iter()
         .filter(|binding| binding.expires() > now)

@@ -3,15 +3,15 @@
 
 use std::time::Duration;
 
-use sip::{Flow, Message, Name, NameAddr, SipUri, Uri};
+use sip::{Flow, Message, Name, NameAddr, Uri};
 
-use super::dialog_mark::{CALL, DialogMark};
+use super::dialog_mark::DialogMark;
 use super::flow_token::FlowTokens;
 use super::identity::Identity;
+use super::read_uri::ReadUri;
 use super::rejection::Rejection;
 use super::target::Target;
 use super::uri;
-use super::validation::UriFacts;
 
 /// The flow that a Route of ours names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub(crate) struct Led {
     pub(crate) is_marked: bool,
     /// How many Route values at the beginning are ours.
     pub(crate) routes: usize,
+    /// There are others behind them.
+    pub(crate) has_others: bool,
 }
 
 /// What requests are read with that come back to us by our own Routes.
@@ -43,14 +45,15 @@ pub(crate) struct Own<'a> {
     pub(crate) lifetime: Duration,
 }
 
-/// Takes off the Request-URI what has led a request here. Returns what that says. `facts` are those of the Request-URI.
+/// Takes off the Request-URI what has led a request here. Returns what that says. `is_loose`: the Request-URI is that of a
+/// loose router.
 pub(crate) fn preprocess(
     request: &mut Message,
     arrival: &Flow,
     own: Own<'_>,
-    facts: UriFacts,
+    is_loose: bool,
 ) -> Result<Led, Rejection> {
-    let led = match facts.is_loose {
+    let led = match is_loose {
         true => undo_strict_routing(request, arrival, own)?,
         false => None,
     };
@@ -72,10 +75,11 @@ pub(crate) fn led_by_routes(
 ) -> Result<Led, Rejection> {
     for route in request.routes() {
         let uri = match route.map_err(|_| MALFORMED_ROUTE)?.parse_uri() {
-            Ok(Uri::Sip(uri)) => uri,
+            Ok(Uri::Sip(uri)) => ReadUri::from(uri),
             _ => return Err(MALFORMED_ROUTE),
         };
         if !own.identity.is_own(&uri, arrival.local) {
+            led.has_others = true;
             break;
         }
         let route = led_by(&uri, arrival, own)?;
@@ -84,6 +88,11 @@ pub(crate) fn led_by_routes(
         led.routes += 1;
     }
     Ok(led)
+}
+
+/// Whether it is a Route that decides where a request goes next.
+pub(crate) fn has_route(request: &Message, target: &Target) -> bool {
+    !target.path.is_empty() || request.contains(Name::Route)
 }
 
 /// The URI that decides where a request goes next: the first Route, which is that of the target's path
@@ -130,8 +139,9 @@ fn undo_strict_routing(
     let Some(Ok(Uri::Sip(uri))) = request.request_uri().map(Uri::parse) else {
         return Ok(None);
     };
+    let uri = ReadUri::from(uri);
     // Only our Record-Route URIs are loose routers at our address.
-    if !uri.parameters().contains("lr") || !own.identity.is_own(&uri, arrival.local) {
+    if !uri.is_loose || !own.identity.is_own(&uri, arrival.local) {
         return Ok(None);
     }
     let routes: Vec<Vec<u8>> = request.values(Name::Route).map(<[u8]>::to_vec).collect();
@@ -153,12 +163,12 @@ fn strip_maddr(request: &mut Message, arrival: &Flow, identity: &Identity) {
     let Some(Ok(Uri::Sip(request_uri))) = request.request_uri().map(Uri::parse) else {
         return;
     };
-    let Some(maddr) = request_uri.parameter("maddr") else {
+    let request_uri = ReadUri::from(request_uri);
+    let Some(maddr) = request_uri.maddr else {
         return;
     };
     let text = format!("sip:{maddr}:{}", arrival.local.port());
-    let is_ours =
-        matches!(Uri::parse(&text), Ok(Uri::Sip(uri)) if identity.is_own(&uri, arrival.local));
+    let is_ours = matches!(Uri::parse(&text), Ok(Uri::Sip(uri)) if identity.is_own(&uri.into(), arrival.local));
     let came_as_asked = uri::destination(&request_uri, false).is_some_and(|destination| {
         destination.port_or_default() == arrival.local.port()
             && destination.transport_or_default() == arrival.transport
@@ -170,15 +180,15 @@ fn strip_maddr(request: &mut Message, arrival: &Flow, identity: &Identity) {
 }
 
 /// What a URI of ours says.
-fn led_by(uri: &SipUri<'_>, arrival: &Flow, own: Own<'_>) -> Result<Led, Rejection> {
+fn led_by(uri: &ReadUri<'_>, arrival: &Flow, own: Own<'_>) -> Result<Led, Rejection> {
     let is_marked = own
         .mark
-        .zip(uri.parameter(CALL))
+        .zip(uri.call)
         .is_some_and(|(mark, written)| mark.is(written, own.lifetime));
     Ok(Led {
         along: flow_of(uri, arrival, own.tokens)?,
         is_marked,
-        routes: 0,
+        ..Led::default()
     })
 }
 
@@ -186,14 +196,14 @@ fn led_by(uri: &SipUri<'_>, arrival: &Flow, own: Own<'_>) -> Result<Led, Rejecti
 /// comes along that very flow is on its way out, and a token that we have not written is forged (RFC 5626
 /// section 5.3).
 fn flow_of(
-    uri: &SipUri<'_>,
+    uri: &ReadUri<'_>,
     arrival: &Flow,
     tokens: &FlowTokens,
 ) -> Result<Option<Along>, Rejection> {
     let Some(user) = uri.user() else {
         return Ok(None);
     };
-    let is_edge = uri.parameters().contains("ob");
+    let is_edge = uri.is_outbound;
     match tokens.decode(user) {
         Some(flow) if is_edge && is_same_place(&flow, arrival) => Ok(None),
         Some(flow) => Ok(Some(Along { flow, is_edge })),

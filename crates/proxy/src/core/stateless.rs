@@ -165,7 +165,7 @@ impl Proxy {
                 // The most preferred, of equal ones that which was registered first: the choice is
                 // the same for a retransmission.
                 let targets = self.targets(now, &passing.request, &bindings);
-                if let Some(target) = targets.into_iter().flatten().next() {
+                if let Some(target) = targets.into_first() {
                     passing.target = Some(target);
                     self.forward_passing(now, passing);
                     return;

@@ -6,12 +6,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use sip::{ConnectionId, Flow, Host, Peer, SipUri, Transport, Uri};
+use sip::{ConnectionId, Flow, Host, Message, Peer, Transport, Uri};
 
 use super::binding::{AddressOfRecord, Binding};
+use super::identity::Origin;
+use super::read_uri::ReadUri;
 use super::routing::{MemberName, NextHopUri};
 use super::uri;
-use crate::HostPort;
 
 /// One target of a request, with the ways to reach it that have not been tried.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,7 +44,10 @@ pub(crate) enum Way {
     /// To the bindings of a user of ours, whom a 3xx response has named.
     User(AddressOfRecord),
     /// To where the first Route or the Request-URI leads.
-    NextHop,
+    NextHop {
+        /// Where the Request-URI does, where it has been seen that its host is an address.
+        address: Option<(Transport, SocketAddr)>,
+    },
     /// To where settings lead, whatever the URI of the request.
     Toward(NextHopUri),
     /// Over UDP, a request that is too large for it, where TCP was refused: to somebody who knows no
@@ -51,7 +55,7 @@ pub(crate) enum Way {
     Datagram {
         remote: SocketAddr,
         /// Our own address as it is seen there.
-        source: Arc<HostPort>,
+        source: Arc<Origin>,
         peer: Option<Arc<Peer>>,
     },
     /// To an address, which sees us at this local one.
@@ -78,12 +82,21 @@ impl Target {
 
     /// The target that a request names itself.
     pub(crate) fn as_requested(uri: &str, along: Option<Flow>) -> Target {
-        let way = along.map_or(Way::NextHop, |flow| Way::Flow {
+        let next_hop = Way::NextHop { address: None };
+        let way = along.map_or(next_hop, |flow| Way::Flow {
             flow,
             address: None,
             is_needed: true,
         });
         Target::new(uri.into(), VecDeque::from([way]))
+    }
+
+    /// The target that a request names itself by a URI that has been read.
+    pub(crate) fn at(uri: &ReadUri<'_>) -> Target {
+        let way = Way::NextHop {
+            address: uri::address(uri, false),
+        };
+        Target::new(uri.as_str().into(), VecDeque::from([way]))
     }
 
     /// The target that a request names itself, by the next hops of a static route.
@@ -133,9 +146,36 @@ impl Target {
             Way::Toward(hop) => self.member = hop.member.clone(),
             // One of the addresses of what was tried before.
             Way::Address { .. } | Way::Datagram { .. } => {}
-            Way::Flow { .. } | Way::NextHop | Way::User(_) => self.member = None,
+            Way::Flow { .. } | Way::NextHop { .. } | Way::User(_) => self.member = None,
         }
         Some(way)
+    }
+}
+
+/// The targets of an address of record.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Targets {
+    /// Most users have one.
+    One(Target),
+    /// Those with the same preference together, the most preferred first.
+    Groups(VecDeque<Vec<Target>>),
+}
+
+impl Targets {
+    /// Those with the same preference together, the most preferred first.
+    pub(crate) fn into_groups(self) -> VecDeque<Vec<Target>> {
+        match self {
+            Targets::One(target) => VecDeque::from([vec![target]]),
+            Targets::Groups(groups) => groups,
+        }
+    }
+
+    /// The most preferred; of equal ones that which was registered first.
+    pub(crate) fn into_first(self) -> Option<Target> {
+        match self {
+            Targets::One(target) => Some(target),
+            Targets::Groups(groups) => groups.into_iter().flatten().next(),
+        }
     }
 }
 
@@ -152,8 +192,7 @@ pub(crate) struct Asked {
     pub(crate) is_for_instance: bool,
 }
 
-/// The targets of an address of record, those with the same preference together, the most preferred
-/// first.
+/// The targets of an address of record.
 ///
 /// A binding is reached along the flow that its REGISTER came over. Datagrams always go that way.
 /// When a connection is closed, the binding stays until it expires, but then it can be used only if
@@ -170,17 +209,16 @@ pub(crate) fn targets(
     now: Instant,
     asked: Asked,
     is_open: impl Fn(ConnectionId) -> bool,
-) -> VecDeque<Vec<Target>> {
+) -> Targets {
     let mut usable = bindings
         .iter()
         .filter(|binding| binding.expires() > now && is_sips(binding.contact()) == asked.is_secure)
         .filter_map(|binding| Some((binding, target(binding, asked, &is_open)?)));
     let Some(first) = usable.next() else {
-        return VecDeque::new();
+        return Targets::Groups(VecDeque::new());
     };
-    // Most users have one.
     let Some(second) = usable.next() else {
-        return VecDeque::from([vec![first.1]]);
+        return Targets::One(first.1);
     };
     let usable = [first, second].into_iter().chain(usable);
     let mut chosen: Vec<(u16, Target)> = by_instance(usable)
@@ -203,7 +241,7 @@ pub(crate) fn targets(
         }
         last_q = Some(q);
     }
-    groups
+    Targets::Groups(groups)
 }
 
 /// Puts the bindings of one instance together, the one that was refreshed last first.
@@ -233,11 +271,19 @@ fn by_instance<'a>(
 
 /// Whether a text is a SIPS URI.
 pub(crate) fn is_sips(uri: &str) -> bool {
-    // Most have another scheme, which is seen without reading the rest.
-    let is_named = uri
-        .get(.."sips:".len())
-        .is_some_and(|scheme| scheme.eq_ignore_ascii_case("sips:"));
-    is_named && Uri::parse(uri).is_ok()
+    begins_as_sips(uri.as_bytes()) && Uri::parse(uri).is_ok()
+}
+
+/// Whether a Request-URI is a SIPS URI.
+pub(crate) fn is_for_sips(request: &Message) -> bool {
+    request.request_uri_bytes().is_some_and(begins_as_sips)
+        && request.request_uri().is_some_and(is_sips)
+}
+
+/// Most URIs have another scheme, which is seen without reading the rest.
+fn begins_as_sips(uri: &[u8]) -> bool {
+    uri.get(.."sips:".len())
+        .is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"sips:"))
 }
 
 /// Whether a request to this Contact arrives at the far end of the flow without the flow. Over SCTP
@@ -245,7 +291,7 @@ pub(crate) fn is_sips(uri: &str) -> bool {
 /// its own that no URI names (RFC 6951), and a user can have a stream of its own. Over WebSocket nothing
 /// does. Over TLS a connection that the far end has opened is not taken for one to its address, which nobody
 /// has verified (RFC 5923 section 9.2).
-pub(crate) fn is_at_contact(flow: &Flow, contact: &SipUri<'_>) -> bool {
+pub(crate) fn is_at_contact(flow: &Flow, contact: &ReadUri<'_>) -> bool {
     shows_address(flow.transport) && contact_address(contact, flow.transport) == Some(flow.remote)
 }
 
@@ -267,6 +313,7 @@ fn target(
     let Ok(Uri::Sip(contact)) = Uri::parse(binding.contact()) else {
         return None;
     };
+    let contact = ReadUri::from(contact);
     let request_uri = uri::in_request_line(&contact).into();
     let is_passed = asked.has_route && asked.is_for_instance;
     let has_path = !binding.path().is_empty() && !is_passed;
@@ -299,12 +346,12 @@ fn target(
             let is_covered =
                 has_flow && address.is_some() && (is_reliable || address == Some(flow.remote));
             if is_direct && !is_covered {
-                ways.push_back(Way::NextHop);
+                ways.push_back(Way::NextHop { address: None });
             }
         }
         // A flow that is gone with the process that knew it.
         None if binding.reg_id().is_some() && !asked.has_route && !has_path => {}
-        _ => ways.push_back(Way::NextHop),
+        _ => ways.push_back(Way::NextHop { address: None }),
     }
     let mut target = Target::new(request_uri, ways);
     if has_path {
@@ -314,7 +361,7 @@ fn target(
 }
 
 /// The address that a Contact gives for a transport, where it is an address.
-fn contact_address(contact: &SipUri<'_>, transport: Transport) -> Option<SocketAddr> {
+fn contact_address(contact: &ReadUri<'_>, transport: Transport) -> Option<SocketAddr> {
     if uri::transport(contact, false) != Some(transport) {
         return None;
     }

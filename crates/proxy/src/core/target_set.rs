@@ -17,14 +17,6 @@ pub(crate) struct TargetSet {
 }
 
 impl TargetSet {
-    /// A set of one.
-    pub(crate) fn one(target: Target) -> TargetSet {
-        TargetSet {
-            current: VecDeque::new(),
-            later: VecDeque::from([vec![target]]),
-        }
-    }
-
     /// Targets that stand together by their preference, the most preferred first, in the order in
     /// which they are to be tried; so many at the most.
     pub(crate) fn new(

@@ -7,14 +7,14 @@ use std::net::SocketAddr;
 use sip::{Host, Parameter, SipUri, Transport, Uri};
 
 use super::query::Destination;
+use super::read_uri::ReadUri;
 
 /// Where a SIP URI leads. `None` for a transport that we do not know. `secure` makes any URI lead
 /// where a SIPS URI would: so does a SIPS Request-URI with the Route before it (RFC 3261 section 16.6
 /// step 7).
-pub(crate) fn destination(uri: &SipUri<'_>, secure: bool) -> Option<Destination> {
+pub(crate) fn destination(uri: &ReadUri<'_>, secure: bool) -> Option<Destination> {
     let transport = transport(uri, secure)?;
-    let is_named = uri.parameters().contains("transport");
-    let host = match uri.parameter("maddr").filter(|maddr| !maddr.is_empty()) {
+    let host = match uri.maddr.filter(|maddr| !maddr.is_empty()) {
         Some(maddr) => maddr
             .trim_start_matches('[')
             .trim_end_matches(']')
@@ -24,7 +24,7 @@ pub(crate) fn destination(uri: &SipUri<'_>, secure: bool) -> Option<Destination>
     Some(Destination {
         host,
         port: uri.port(),
-        transport: is_named.then_some(transport),
+        transport: uri.transport.map(|_| transport),
         is_secure: secure || uri.is_secure(),
         is_large: false,
         choice: None,
@@ -32,9 +32,9 @@ pub(crate) fn destination(uri: &SipUri<'_>, secure: bool) -> Option<Destination>
 }
 
 /// Where a SIP URI leads whose host is an address: what [`destination`] says, without asking anybody.
-pub(crate) fn address(uri: &SipUri<'_>, secure: bool) -> Option<(Transport, SocketAddr)> {
+pub(crate) fn address(uri: &ReadUri<'_>, secure: bool) -> Option<(Transport, SocketAddr)> {
     let transport = transport(uri, secure)?;
-    let address = match uri.parameter("maddr").filter(|maddr| !maddr.is_empty()) {
+    let address = match uri.maddr.filter(|maddr| !maddr.is_empty()) {
         Some(maddr) => maddr
             .trim_start_matches('[')
             .trim_end_matches(']')
@@ -48,18 +48,9 @@ pub(crate) fn address(uri: &SipUri<'_>, secure: bool) -> Option<(Transport, Sock
 
 /// The transport that a URI asks for, or else the default of its scheme (RFC 3263 section 4.1 for
 /// URIs without NAPTR records).
-pub(crate) fn transport(uri: &SipUri<'_>, secure: bool) -> Option<Transport> {
-    transport_named(uri, uri.parameter("transport"), secure)
-}
-
-/// As [`transport`], of a URI whose parameter for it is known.
-pub(crate) fn transport_named(
-    uri: &SipUri<'_>,
-    named: Option<&str>,
-    secure: bool,
-) -> Option<Transport> {
+pub(crate) fn transport(uri: &ReadUri<'_>, secure: bool) -> Option<Transport> {
     let secure = secure || uri.is_secure();
-    let named = match named {
+    let named = match uri.transport {
         Some(name) => Some(name.parse::<Transport>().ok()?),
         None => None,
     };
@@ -92,14 +83,14 @@ pub(crate) fn is_equivalent(one: &str, other: &str) -> bool {
 /// (RFC 3261 section 19.1.1, table 1).
 pub(crate) fn request_uri(contact: &str) -> Cow<'_, str> {
     match Uri::parse(contact) {
-        Ok(Uri::Sip(uri)) => in_request_line(&uri),
+        Ok(Uri::Sip(uri)) => in_request_line(&uri.into()),
         _ => Cow::Borrowed(contact),
     }
 }
 
 /// A URI as [`request_uri`] writes it.
-pub(crate) fn in_request_line<'a>(uri: &SipUri<'a>) -> Cow<'a, str> {
-    if uri.headers().is_none() && !uri.parameters().contains("method") {
+pub(crate) fn in_request_line<'a>(uri: &ReadUri<'a>) -> Cow<'a, str> {
+    if uri.headers().is_none() && !uri.has_method {
         return Cow::Borrowed(uri.as_str());
     }
     let is_allowed = |parameter: &Parameter<'_>| !parameter.name.eq_ignore_ascii_case("method");
@@ -188,7 +179,7 @@ mod tests {
 
     fn leads(uri: &str, secure: bool) -> Option<String> {
         match Uri::parse(uri) {
-            Ok(Uri::Sip(uri)) => destination(&uri, secure).map(|to| {
+            Ok(Uri::Sip(uri)) => destination(&uri.into(), secure).map(|to| {
                 let (transport, port) = (to.transport_or_default(), to.port_or_default());
                 format!("{transport} {} {port}", to.host)
             }),

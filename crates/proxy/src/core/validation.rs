@@ -11,17 +11,9 @@ use super::rejection::Rejection;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// To be processed.
-    Process(UriFacts),
+    Process,
     /// An OPTIONS that may go no further: we answer as if it was meant for us.
     AnswerOptions,
-}
-
-/// What the Request-URI says of how the request was routed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct UriFacts {
-    /// It may be a URI of ours that a strict router has put there.
-    pub(crate) is_loose: bool,
-    pub(crate) has_maddr: bool,
 }
 
 /// Checks steps 1 to 5; what [`Message::validate`] checks has been. `uri` is the Request-URI, read, if it
@@ -32,16 +24,12 @@ pub(crate) fn check(
     fingerprint: Fingerprint,
     identity: &Identity,
 ) -> Result<Verdict, Rejection> {
-    let facts = match uri {
-        Some(Uri::Sip(uri)) => UriFacts {
-            is_loose: uri.parameters().contains("lr"),
-            has_maddr: uri.parameters().contains("maddr"),
-        },
-        Some(Uri::Tel(_)) => UriFacts::default(),
+    match uri {
+        Some(Uri::Sip(_) | Uri::Tel(_)) => {}
         Some(Uri::Other(_)) => return Err(UNSUPPORTED_SCHEME),
         // A scheme that we know with a text that we cannot read.
-        _ => return Err(Rejection::new(400, "Malformed Request-URI")),
-    };
+        None => return Err(Rejection::new(400, "Malformed Request-URI")),
+    }
     match request.max_forwards() {
         Some(0) if request.method() == Some(&Method::Options) => return Ok(Verdict::AnswerOptions),
         Some(0) => return Err(Rejection::new(483, "Too Many Hops")),
@@ -66,7 +54,7 @@ pub(crate) fn check(
             return Err(Rejection::bad_extension(required.join(", ")));
         }
     }
-    Ok(Verdict::Process(facts))
+    Ok(Verdict::Process)
 }
 
 /// A URI of a scheme that leads nowhere from here.

@@ -25,6 +25,11 @@ impl<'a> UriParameters<'a> {
         UriParameters { text }
     }
 
+    /// The text: empty, or what begins with the first semicolon.
+    pub fn as_str(self) -> &'a str {
+        self.text
+    }
+
     /// The value of the first parameter of this name as written, "" where it has none. `None` where
     /// there is no such parameter. Escapes in names, of the URI and the one asked for, stand for what they mean.
     #[inline(always)]

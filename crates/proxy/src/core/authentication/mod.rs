@@ -414,7 +414,7 @@ impl Proxy {
 
     /// The user of ours that a URI stands for.
     fn user(&self, uri: &SipUri<'_>, arrival: &Flow) -> Option<AddressOfRecord> {
-        let domain = self.identity.domain(uri, arrival.local)?;
+        let domain = self.identity.domain(&(*uri).into(), arrival.local)?;
         AddressOfRecord::new(uri, domain)
     }
 
@@ -429,7 +429,7 @@ impl Proxy {
             return false;
         };
         uri.as_sip()
-            .is_some_and(|uri| self.identity.is_own(uri, arrival.local))
+            .is_some_and(|uri| self.identity.is_own(&(*uri).into(), arrival.local))
             || Uri::parse(requested).is_ok_and(|requested| requested.is_equivalent(&uri))
     }
 
