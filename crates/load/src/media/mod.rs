@@ -135,6 +135,8 @@ pub struct Media {
     /// beginning, when its sound is complete: so the earliest is always in front.
     ticks: VecDeque<(Instant, CallId)>,
     reports: BinaryHeap<Reverse<(Instant, CallId)>>,
+    /// Who is to say goodbye, and since when.
+    goodbyes: VecDeque<(Instant, CallId)>,
     sends_reports: bool,
     outbox: Outbox,
     counters: MediaCounters,
@@ -158,6 +160,7 @@ impl Media {
             rng,
             ticks: VecDeque::new(),
             reports: BinaryHeap::new(),
+            goodbyes: VecDeque::new(),
             sends_reports: true,
             outbox: Outbox::default(),
             counters: MediaCounters::default(),
@@ -224,10 +227,9 @@ impl Media {
         if let Some(stream) = self.table.stream(call)
             && !stream.is_hushed
         {
-            if self.sends_reports {
-                stream.send_report(now, &self.epoch, &self.cname, true, &mut self.outbox);
-            }
             stream.is_hushed = true;
+            // It is written when it can leave: the time that it waited here would be taken for the network's.
+            self.goodbyes.push_back((now, call));
         }
     }
 
@@ -237,7 +239,7 @@ impl Media {
             return MediaReport::default();
         };
         self.counters.open -= 1;
-        if self.sends_reports && !stream.is_hushed {
+        if self.sends_reports && !stream.has_said_goodbye {
             stream.send_report(now, &self.epoch, &self.cname, true, &mut self.outbox);
         }
         stream.report()
@@ -276,6 +278,15 @@ impl Media {
             self.counters.sent += 1;
             self.ticks.push_back((due + PACKET_TIME, call));
         }
+        for (_, call) in self.goodbyes.drain(..) {
+            if let Some(stream) = self.table.stream(call)
+                && self.sends_reports
+                && !stream.has_said_goodbye
+            {
+                stream.send_report(now, &self.epoch, &self.cname, true, &mut self.outbox);
+                stream.has_said_goodbye = true;
+            }
+        }
         while let Some(Reverse((due, call))) = self.reports.peek().copied()
             && due <= now
         {
@@ -294,7 +305,8 @@ impl Media {
     pub fn next_timeout(&self) -> Option<Instant> {
         let tick = self.ticks.front().map(|(due, _)| *due);
         let report = self.reports.peek().map(|Reverse((due, _))| *due);
-        tick.into_iter().chain(report).min()
+        let goodbye = self.goodbyes.front().map(|(since, _)| *since);
+        tick.into_iter().chain(report).chain(goodbye).min()
     }
 
     /// Takes the packets that are to be sent, for an empty outbox.

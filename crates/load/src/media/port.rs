@@ -235,6 +235,7 @@ fn carry(shared: &Shared, rtp: &PlainSocket, rtcp: &PlainSocket) {
         }
     }
     let mut media = shared.lock();
+    media.handle_timeout(Instant::now());
     media.take_output(&mut outbox);
     send(rtcp, &outbox, outbox.control());
 }

@@ -30,8 +30,10 @@ pub(super) struct Stream {
     pub(super) mode: Mode,
     pub(super) remote: Remote,
     voice: Option<Voice>,
-    /// Whether it has said goodbye, and says nothing more.
+    /// Whether it plays and reports nothing more, but says goodbye.
     pub(super) is_hushed: bool,
+    /// Whether it has done that.
+    pub(super) has_said_goodbye: bool,
     /// What we sent before the other side held the call.
     paused: Option<Voice>,
     source: Option<Source>,
@@ -82,6 +84,7 @@ impl Stream {
             remote,
             voice: None,
             is_hushed: false,
+            has_said_goodbye: false,
             paused: Some(Voice {
                 started: now,
                 due: now,

@@ -405,3 +405,18 @@ fn who_has_said_goodbye_still_hears() {
     assert_eq!(callee.sent_there, Some(50));
     assert_eq!(network.hosts[0].media.counters().strays, Strays::default());
 }
+
+#[test]
+fn what_a_goodbye_waits_for_its_thread_is_in_no_round_trip() {
+    let mut network = Network::new(fine);
+    let [caller, callee] = network.call([Mode::Talk, Mode::Sink], true);
+    network.run(Duration::from_millis(1_000));
+    network.hosts[1].media.hush(network.now, callee);
+    // As the thread of a port: it looks when what it waited for has come, up to a packet's time later.
+    network.now += Duration::from_millis(17);
+    network.run(Duration::from_millis(200));
+    let [caller, _] = network.end([caller, callee]);
+    assert!(caller.round_trip.count > 0);
+    let longest = caller.round_trip.max;
+    assert!(longest < Duration::from_millis(21), "{longest:?}");
+}

@@ -185,8 +185,10 @@ impl Assembly {
     /// The script, unless something is wrong with it.
     pub(super) fn finish(mut self, name: &str, problems: &mut Problems) -> Option<Script> {
         self.settle(problems);
-        if self.steps.is_empty() {
+        if self.steps.is_empty() && problems.is_empty() {
             problems.add(1, format_args!("{name} has no steps"));
+        }
+        if self.steps.is_empty() {
             return None;
         }
         self.add_asides();

@@ -416,3 +416,10 @@ fn hostile_files_are_refused_quickly() {
         assert!(error.len() < 100_000, "{} octets", error.len());
     }
 }
+
+#[test]
+fn a_step_with_a_mistake_is_not_said_to_be_missing() {
+    let lines = wrong("[[caller]]\nsend = \"INVIT\"\n");
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    assert!(lines[0].contains("did you mean \"INVITE\"?"));
+}
