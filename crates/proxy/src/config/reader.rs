@@ -91,6 +91,17 @@ impl<'t> Reading<'t> {
         self.problem(&span, message);
     }
 
+    /// How many tables of a list were read, those included that were of no use.
+    pub(super) fn tables(&self, list: &str) -> usize {
+        let is_one = |(place, _): &&(String, Range<usize>)| {
+            place
+                .strip_prefix(list)
+                .and_then(|rest| rest.strip_prefix('[')?.strip_suffix(']'))
+                .is_some_and(|number| number.bytes().all(|digit| digit.is_ascii_digit()))
+        };
+        self.places.borrow().iter().filter(is_one).count()
+    }
+
     /// What was wrong, in the order of the file, and all keys in the order in which they were read.
     pub(super) fn finish(self) -> (Vec<Problem>, Vec<Key>) {
         let mut problems = self.problems.into_inner();
@@ -171,7 +182,10 @@ impl<'r, 't> Section<'r, 't> {
         let key = self.path_of(name);
         self.problem(
             name,
-            format_args!("{key} = {} is not allowed: {allowed} is", value.write()),
+            format_args!(
+                "{key} = {} is not allowed: {allowed} is expected",
+                value.write()
+            ),
         );
         // The default is within its bounds; the file is refused anyway.
         debug_assert_ne!(value.write(), written, "{key}");

@@ -21,6 +21,14 @@ pub(super) fn read(file: &Section<'_, '_>, routing: &mut Routing) {
 
 /// Checks what stands in several tables: a route, the group that it names, and the listener for its transport.
 pub(super) fn check(policy: &Policy, listeners: &[Listen], reading: &Reading<'_>) {
+    // A table that was left out has been complained about, and those behind it have other numbers without it.
+    let is_whole = reading.tables("route") == policy.routing.routes.len()
+        && policy.routing.groups.iter().all(|(name, group)| {
+            reading.tables(&format!("group.{name}.members")) == group.members.len()
+        });
+    if !is_whole {
+        return;
+    }
     if let Err(error) = policy.routing.validate() {
         reading.problem_at(&error.key, &error);
     }
@@ -67,23 +75,27 @@ fn named_transport(uri: &str) -> Option<Transport> {
 }
 
 fn route(section: &Section<'_, '_>) -> Option<Route> {
-    let (to, group) = (section.optional("to"), section.optional("group"));
-    let mut route = Route::to(match (to, group) {
-        (Some(uri), None) => RouteTarget::Uri(uri),
-        (None, Some(name)) => RouteTarget::Group(name),
+    // All keys are asked for, whatever is wrong with one of them: what nobody asks for is unknown.
+    let target = match (section.optional("to"), section.optional("group")) {
+        (Some(uri), None) => Some(RouteTarget::Uri(uri)),
+        (None, Some(name)) => Some(RouteTarget::Group(name)),
         _ => {
             section.problem(
                 "group",
                 "a route needs one of two keys: to = \"sip:...\" or group = \"NAME\"",
             );
-            return None;
+            None
         }
-    });
-    route.domain = section.optional("domain");
-    route.prefix = section.optional("prefix");
+    };
+    let domain = section.optional("domain");
+    let prefix = section.optional("prefix");
     let method: Option<String> = section.optional("method");
+    let mode = section.one_of_optional("mode", &MODES);
+    let mut route = Route::to(target?);
+    route.domain = domain;
+    route.prefix = prefix;
     route.method = method.as_deref().map(Method::from_name);
-    route.mode = section.one_of_optional("mode", &MODES);
+    route.mode = mode;
     Some(route)
 }
 

@@ -413,3 +413,32 @@ fn changes_are_told_by_when_they_take_effect() {
     assert_eq!(running.changes(&newer).at_restart.len(), 4);
     assert!(running.changes(&older).at_restart.is_empty());
 }
+
+#[test]
+fn a_route_that_leads_nowhere_has_no_other_mistake() {
+    let problems = refused(
+        "[[route]]\ndomain = \"example.net\"\nprefix = \"+49\"\nmethod = \"INVITE\"\nmode = \"stateless\"\n\
+         [[route]]\ndomain = \"example.com\"\ngroup = \"carriers\"\n",
+    );
+    assert_eq!(
+        problems,
+        ["tandem.toml:1: a route needs one of two keys: to = \"sip:...\" or group = \"NAME\""]
+    );
+    let problems = refused(
+        "[[route]]\ndomain = \"example.net\"\nto = \"sip:192.0.2.1\"\n\
+         [[route]]\ndomain = \"example.com\"\ngroup = \"carriers\"\n",
+    );
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(problems[0].starts_with("tandem.toml:6: route[1].group: "));
+}
+
+#[test]
+fn numbers_out_of_bounds_are_told_with_what_is_expected() {
+    assert_eq!(
+        refused("workers = -1\ngather = \"50ms\"\n"),
+        [
+            "tandem.toml:1: workers = -1 is not allowed: a whole number from 0 on is expected",
+            "tandem.toml:2: gather = \"50ms\" is not allowed: a time of at most \"20ms\" is expected",
+        ]
+    );
+}

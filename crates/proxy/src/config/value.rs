@@ -43,7 +43,7 @@ macro_rules! numbers {
         impl Value for $number {
             fn allowed() -> String {
                 match <$number>::BITS {
-                    64 => "a whole number".to_owned(),
+                    64 => "a whole number from 0 on".to_owned(),
                     _ => format!("a whole number from 0 to {}", <$number>::MAX),
                 }
             }
