@@ -14,7 +14,7 @@ use super::binding::Binding;
 /// Every binding is named by the scheme that it was registered with, whatever that of the request is
 /// (RFC 5630 section 5.4). What else its Contact said is for us, not for the client.
 pub(crate) fn moved(now: Instant, request: &Message, bindings: &[Binding]) -> Option<Message> {
-    let asked = request.request_uri().and_then(|uri| Uri::parse(uri).ok());
+    let asked = request.parse_request_uri();
     let is_asked_for = |binding: &Binding| match (&asked, Uri::parse(binding.contact())) {
         (Some(asked), Ok(contact)) => asked.is_equivalent(&contact),
         _ => false,

@@ -251,7 +251,7 @@ impl Proxy {
 
     /// Checks a request, takes off what led it here, and finds out where it is for.
     pub(super) fn bound(
-        &self,
+        &mut self,
         request: &mut Message,
         arrival: &Flow,
         fingerprint: Fingerprint,
@@ -260,7 +260,7 @@ impl Proxy {
             addressee: Addressee::Element,
             is_in_dialog: false,
         };
-        let uri = request.request_uri().and_then(|uri| Uri::parse(uri).ok());
+        let uri = request.parse_request_uri();
         match validation::check(request, uri.as_ref(), fingerprint, &self.identity)? {
             Verdict::Process => {}
             Verdict::AnswerOptions => return Ok(bound),
@@ -280,13 +280,14 @@ impl Proxy {
         let own = route::Own {
             identity: &self.identity,
             tokens: &self.tokens,
+            known: &self.known_routes,
             mark: (had_route && has_tag).then(|| self.marks.of(request)),
             lifetime: self.policy.forwarding.dialog_lifetime,
         };
         let mut led = route::Led::default();
         if is_loose || has_maddr {
             led = route::preprocess(request, arrival, own, is_loose)?;
-            let uri = request.request_uri().and_then(|uri| Uri::parse(uri).ok());
+            let uri = request.parse_request_uri();
             is_readable = uri.is_some();
             sip_uri = uri.as_ref().and_then(read);
         }
@@ -305,6 +306,11 @@ impl Proxy {
             led.has_others,
             may_be_routed,
         )?;
+        if led.is_marked && !led.are_known {
+            for route in request.values(Name::Route).take(led.routes) {
+                self.known_routes.note(route, arrival.local);
+            }
+        }
         for _ in 0..led.routes {
             request.remove_first_value(Name::Route);
         }

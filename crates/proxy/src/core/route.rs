@@ -8,6 +8,7 @@ use sip::{Flow, Message, Name, NameAddr, Uri};
 use super::dialog_mark::DialogMark;
 use super::flow_token::FlowTokens;
 use super::identity::Identity;
+use super::known_routes::KnownRoutes;
 use super::read_uri::ReadUri;
 use super::rejection::Rejection;
 use super::target::Target;
@@ -32,6 +33,8 @@ pub(crate) struct Led {
     pub(crate) routes: usize,
     /// There are others behind them.
     pub(crate) has_others: bool,
+    /// All of them were known by how they are written.
+    pub(crate) are_known: bool,
 }
 
 /// What requests are read with that come back to us by our own Routes.
@@ -39,10 +42,21 @@ pub(crate) struct Led {
 pub(crate) struct Own<'a> {
     pub(crate) identity: &'a Identity,
     pub(crate) tokens: &'a FlowTokens,
+    pub(crate) known: &'a KnownRoutes,
     /// That of the dialog which the request may belong to.
     pub(crate) mark: Option<DialogMark>,
     /// For how long one is good.
     pub(crate) lifetime: Duration,
+}
+
+impl Own<'_> {
+    /// Whether a Route value is one of ours that is known but for its mark, and has the dialog's.
+    fn knows(&self, value: &[u8], arrival: &Flow) -> bool {
+        self.mark.is_some_and(|mark| {
+            let written = self.known.mark_in(value, arrival.local);
+            written.is_some_and(|written| mark.is(written, self.lifetime))
+        })
+    }
 }
 
 /// Takes off the Request-URI what has led a request here. Returns what that says. `is_loose`: the Request-URI is that of a
@@ -73,8 +87,16 @@ pub(crate) fn led_by_routes(
     own: Own<'_>,
     mut led: Led,
 ) -> Result<Led, Rejection> {
-    for route in request.routes() {
-        let uri = match route.map_err(|_| MALFORMED_ROUTE)?.parse_uri() {
+    led.are_known = true;
+    for value in request.values(Name::Route) {
+        if own.knows(value, arrival) {
+            led.along = None;
+            led.is_marked = true;
+            led.routes += 1;
+            continue;
+        }
+        let route = NameAddr::parse(value).map_err(|_| MALFORMED_ROUTE)?;
+        let uri = match route.parse_uri() {
             Ok(Uri::Sip(uri)) => ReadUri::from(uri),
             _ => return Err(MALFORMED_ROUTE),
         };
@@ -86,6 +108,7 @@ pub(crate) fn led_by_routes(
         led.along = route.along;
         led.is_marked |= route.is_marked;
         led.routes += 1;
+        led.are_known = false;
     }
     Ok(led)
 }
@@ -136,7 +159,7 @@ fn undo_strict_routing(
     arrival: &Flow,
     own: Own<'_>,
 ) -> Result<Option<Led>, Rejection> {
-    let Some(Ok(Uri::Sip(uri))) = request.request_uri().map(Uri::parse) else {
+    let Some(Uri::Sip(uri)) = request.parse_request_uri() else {
         return Ok(None);
     };
     let uri = ReadUri::from(uri);
@@ -160,7 +183,7 @@ fn undo_strict_routing(
 
 /// Takes maddr off a Request-URI that it has led to us (RFC 3261 section 16.4).
 fn strip_maddr(request: &mut Message, arrival: &Flow, identity: &Identity) {
-    let Some(Ok(Uri::Sip(request_uri))) = request.request_uri().map(Uri::parse) else {
+    let Some(Uri::Sip(request_uri)) = request.parse_request_uri() else {
         return;
     };
     let request_uri = ReadUri::from(request_uri);
@@ -184,7 +207,7 @@ fn led_by(uri: &ReadUri<'_>, arrival: &Flow, own: Own<'_>) -> Result<Led, Reject
     let is_marked = own
         .mark
         .zip(uri.call)
-        .is_some_and(|(mark, written)| mark.is(written, own.lifetime));
+        .is_some_and(|(mark, written)| mark.is(written.as_bytes(), own.lifetime));
     Ok(Led {
         along: flow_of(uri, arrival, own.tokens)?,
         is_marked,
@@ -218,3 +241,112 @@ fn is_same_place(one: &Flow, other: &Flow) -> bool {
 }
 
 const MALFORMED_ROUTE: Rejection = Rejection::new(400, "Malformed Route");
+
+#[cfg(test)]
+mod tests {
+    use sip::{ConnectionId, Method, Transport};
+
+    use super::super::dialog_mark::DialogMarks;
+    use super::super::identity::Listener;
+    use super::super::keys::Keys;
+    use super::*;
+
+    fn flow(port: u16) -> Flow {
+        Flow {
+            transport: Transport::Udp,
+            local: ([192, 0, 2, 1], port).into(),
+            remote: ([192, 0, 2, 9], 5060).into(),
+            connection: ConnectionId(7),
+            stream: 0,
+        }
+    }
+
+    fn request(routes: &[&str]) -> Message {
+        let request =
+            Message::request(Method::Bye, "sip:bob@192.0.2.7").with(Name::CallId, "a84b4c76");
+        let add = |request: Message, route: &&str| request.with(Name::Route, *route);
+        routes.iter().fold(request, add)
+    }
+
+    /// Whatever has been known before: what led a request here is what its Routes say.
+    #[test]
+    fn known_routes_lead_where_read_ones_do() {
+        let keys = Keys::from_bytes([1; 32]);
+        let (tokens, marks) = (FlowTokens::new(&keys, 7), DialogMarks::new(&keys));
+        let listeners = [5060, 5070].map(|port| Listener {
+            transport: Transport::Udp,
+            address: flow(port).local,
+        });
+        let identity = Identity::new(listeners.into(), None, Vec::new(), Vec::new());
+        let mark = marks.of(&request(&[]));
+        let mut ours = String::new();
+        mark.push_to(&mut ours);
+        let mut others = String::new();
+        marks
+            .of(&request(&[]).with(Name::CallId, "another"))
+            .push_to(&mut others);
+        let values: Vec<String> = [
+            "<sip:192.0.2.1;lr;call=OURS>",
+            "<sip:192.0.2.1;lr;call=OTHERS>",
+            "<sip:192.0.2.1;lr;call=>",
+            "<sip:192.0.2.1:5070;lr;call=OURS>",
+            "<sip:192.0.2.1;transport=tcp;lr;call=OURS>",
+            "<sip:192.0.2.1;lr;ob;call=OURS>",
+            "<sip:192.0.2.1;call=OTHERS;call=OURS>",
+            "<sip:192.0.2.1;call=OURS;call=OTHERS>",
+            "<sip:bob@192.0.2.1;lr;call=OURS>",
+            "<sip:192.0.2.1;lr;call=OURS>;x=\"<sip:192.0.2.1;lr;call=OURS>",
+            "<sip:192.0.2.7;lr;call=OURS>",
+            "<sip:192.0.2.1;lr;call=\u{e4}OURS>",
+            "sip:192.0.2.1;lr;call=OURS>",
+            "<tel:+1;call=OURS>",
+        ]
+        .iter()
+        .map(|value| value.replace("OURS", &ours).replace("OTHERS", &others))
+        .collect();
+        let arrivals = [flow(5060), flow(5070)];
+        let none = KnownRoutes::default();
+        let led = |known: &KnownRoutes, routes: &[&str], arrival| {
+            let own = Own {
+                identity: &identity,
+                tokens: &tokens,
+                known,
+                mark: Some(mark),
+                lifetime: Duration::from_secs(3600),
+            };
+            let led = led_by_routes(&request(routes), arrival, own, Led::default());
+            led.map_err(|rejection| rejection.status)
+        };
+        let mut known_ones = 0;
+        for (first, noted_at) in values
+            .iter()
+            .flat_map(|value| arrivals.iter().map(move |arrival| (value, arrival)))
+        {
+            let mut known = KnownRoutes::default();
+            if let Ok(read) = led(&none, &[first], noted_at)
+                && read.is_marked
+            {
+                known.note(first.as_bytes(), noted_at.local);
+            }
+            for arrival in &arrivals {
+                for one in &values {
+                    for other in &values {
+                        let again = led(&known, &[one, other], arrival);
+                        let read = led(&none, &[one, other], arrival);
+                        known_ones += usize::from(again.is_ok_and(|led| led.are_known));
+                        let but_for_that = |led: Led| Led {
+                            are_known: false,
+                            ..led
+                        };
+                        assert_eq!(
+                            again.map(but_for_that),
+                            read.map(but_for_that),
+                            "{one}, {other} after {first}"
+                        );
+                    }
+                }
+            }
+        }
+        assert!(known_ones > 0);
+    }
+}

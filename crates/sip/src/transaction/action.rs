@@ -124,6 +124,12 @@ impl Actions {
     pub(super) fn none() -> Actions {
         Actions::default()
     }
+
+    /// They in their order.
+    #[inline]
+    pub(super) fn iter(&self) -> impl Iterator<Item = Action> + '_ {
+        self.list.iter().map_while(|action| *action)
+    }
 }
 
 impl<const N: usize> From<[Action; N]> for Actions {
@@ -137,18 +143,9 @@ impl<const N: usize> From<[Action; N]> for Actions {
     }
 }
 
-impl IntoIterator for Actions {
-    type Item = Action;
-    type IntoIter = std::iter::Flatten<std::array::IntoIter<Option<Action>, { Actions::MAXIMUM }>>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.list.into_iter().flatten()
-    }
-}
-
 #[cfg(test)]
 impl<const N: usize> PartialEq<[Action; N]> for Actions {
     fn eq(&self, other: &[Action; N]) -> bool {
-        self.into_iter().eq(other.iter().copied())
+        self.iter().eq(other.iter().copied())
     }
 }

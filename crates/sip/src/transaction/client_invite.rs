@@ -207,7 +207,7 @@ mod tests {
         ] {
             let mut machine = after(&[]);
             let actions = machine.handle_response(status, &config());
-            assert_eq!(actions.into_iter().collect::<Vec<_>>(), expected);
+            assert_eq!(actions.iter().collect::<Vec<_>>(), expected);
             assert_eq!(machine.state, state);
         }
     }
@@ -221,7 +221,7 @@ mod tests {
         ] {
             let mut machine = after(&[100]);
             let actions = machine.handle_response(status, &config());
-            assert_eq!(actions.into_iter().collect::<Vec<_>>(), expected);
+            assert_eq!(actions.iter().collect::<Vec<_>>(), expected);
             assert_eq!(machine.state, state);
         }
     }

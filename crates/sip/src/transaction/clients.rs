@@ -208,7 +208,7 @@ impl Clients {
         mut response: Option<(Flow, Message)>,
     ) {
         let id = ClientId(number);
-        for action in actions {
+        for action in actions.iter() {
             let Some(client) = self.table.get_mut(number) else {
                 return;
             };

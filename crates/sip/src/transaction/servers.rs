@@ -307,7 +307,7 @@ impl Servers {
         mut subject: Subject,
     ) {
         let id = ServerId(number);
-        for action in actions {
+        for action in actions.iter() {
             let Some(server) = self.table.get_mut(number) else {
                 return;
             };
@@ -471,7 +471,7 @@ impl Server {
 
     /// Whether a 2xx from the same callee was sent before; it is remembered for the next time.
     fn is_repeated_answer(&mut self, answer: &Message, hasher: &RandomState) -> bool {
-        let tag = answer.to_tag();
+        let tag = answer.to_tag_bytes();
         let hash = hasher.hash_one(tag.unwrap_or_default());
         let hash = NonZeroU64::new(hash).unwrap_or(NonZeroU64::MAX);
         let Some(first) = self.answered else {

@@ -85,14 +85,35 @@ fn ipv4(text: &[u8]) -> Option<Ipv4Addr> {
 /// The address that begins at a place, and where it ends. There may be more digits behind it.
 #[inline(always)]
 pub(super) fn ipv4_at(text: &[u8], start: usize) -> Option<(Ipv4Addr, usize)> {
+    let rest = text.get(start..)?;
+    let mut padded = [0; LONGEST_IPV4 + 1];
+    let window = match rest.first_chunk() {
+        Some(window) => window,
+        None => {
+            padded[..rest.len()].copy_from_slice(rest);
+            &padded
+        }
+    };
+    let (address, length) = leading_ipv4(window)?;
+    Some((address, start + length))
+}
+
+/// How long an IPv4 address can be.
+const LONGEST_IPV4: usize = "255.255.255.255".len();
+
+/// The address at the beginning of a text, and its length. Behind it there is at least one octet.
+#[inline(always)]
+fn leading_ipv4(text: &[u8; LONGEST_IPV4 + 1]) -> Option<(Ipv4Addr, usize)> {
+    // No place is behind the text: it is only the compiler that does not know.
+    let octet = |at: usize| text[at % text.len()];
     let digit = |at: usize| {
-        let digit = u32::from(text.get(at)?.wrapping_sub(b'0'));
+        let digit = u32::from(octet(at).wrapping_sub(b'0'));
         (digit < 10).then_some(digit)
     };
-    let (mut address, mut at) = (0, start);
+    let (mut address, mut at) = (0, 0);
     for part in 0..4 {
         if part > 0 {
-            if text.get(at) != Some(&b'.') {
+            if octet(at) != b'.' {
                 return None;
             }
             at += 1;

@@ -52,7 +52,7 @@ impl Route {
 
     /// Whether the route is for a request.
     pub(crate) fn is_for(&self, request: &Message) -> bool {
-        let Some(Ok(uri)) = request.request_uri().map(Uri::parse) else {
+        let Some(uri) = request.parse_request_uri() else {
             return false;
         };
         let method = match request.method() {
