@@ -1,7 +1,7 @@
 //! `tandem demo`.
 
 use std::fs::OpenOptions;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -165,8 +165,7 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
         written.push_str(&format!("Results as JSON: {}\n", path.display()));
     }
     let table = results.to_terminal(terminal_width());
-    // Whoever closes the pipe has read enough; the files are written.
-    let _ = std::io::stdout().write_all((table + &written).as_bytes());
+    crate::perf::output::print(&(table + &written));
     if results.failed_without_loss() {
         eprintln!("tandem: calls or registrations failed although no packet was lost");
         return ExitCode::FAILURE;

@@ -84,6 +84,15 @@ enum CaptureCommand {
 }
 
 fn main() -> ExitCode {
+    let code = run();
+    // What was measured is nowhere then.
+    match perf::output::is_cut() && code == ExitCode::SUCCESS {
+        true => ExitCode::FAILURE,
+        false => code,
+    }
+}
+
+fn run() -> ExitCode {
     if std::env::args_os()
         .nth(1)
         .is_some_and(|command| command == "capture")

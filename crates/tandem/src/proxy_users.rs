@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::fmt::Write as _;
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, BufRead, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -12,6 +12,7 @@ use serde::Serialize;
 use sip::digest::Algorithm;
 
 use crate::fail;
+use crate::perf::output::print;
 
 /// Add, list and remove the users who may authenticate.
 ///
@@ -84,6 +85,17 @@ pub(crate) fn run(arguments: Arguments, store: &Url) -> ExitCode {
 }
 
 fn execute(arguments: Arguments, store: &Url) -> Result<(), Box<dyn Error>> {
+    // To look, or to take somebody away, is no reason to make a file: the name may be mistyped.
+    if let (Command::List { .. } | Command::Remove(_), Some(path)) =
+        (&arguments.command, store.path())
+        && !path.exists()
+    {
+        let message = format!(
+            "there is no database {}; tandem proxy users add, or the proxy itself, makes it",
+            path.display()
+        );
+        return Err(message.into());
+    }
     let users = UserDatabase::open(store)?;
     let path = users.path().display().to_string();
     let output = match arguments.command {
@@ -115,8 +127,7 @@ fn execute(arguments: Arguments, store: &Url) -> Result<(), Box<dyn Error>> {
             }
         }
     };
-    // Whoever closes the pipe has read enough.
-    let _ = io::stdout().write_all(output.as_bytes());
+    print(&output);
     Ok(())
 }
 

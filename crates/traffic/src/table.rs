@@ -210,10 +210,9 @@ pub fn link_budget(
         for transport in transports {
             let frame = Frame::of(*size, ip, *transport, mtu);
             cells.push(Cell::from(frame.wire_bytes));
-            cells.push(Cell::number(
-                Some(frame.packets_per_second(bits_per_second)),
-                0,
-            ));
+            // A packet that is not whole in a second is none.
+            let packets = frame.packets_per_second(bits_per_second).floor();
+            cells.push(Cell::number(Some(packets), 0));
             let payload = frame.payload_bits_per_second(bits_per_second) / 1e6;
             cells.push(Cell::number(Some(payload), 1));
         }

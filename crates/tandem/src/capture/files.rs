@@ -35,7 +35,7 @@ type Source = Box<dyn Read>;
 const MOST_TROUBLES: u64 = 10;
 
 /// Packets between two looks at the bar.
-const STEPS: u32 = 4096;
+const STEPS: usize = 4096;
 
 impl Files {
     /// Files that are to be read, all of which can be.
@@ -92,9 +92,8 @@ impl Files {
         };
         let mut untold = vec![0_u64; self.paths.len()];
         let bar = self.bar(what);
-        let mut steps = 0;
         loop {
-            let stepped = merge.step(&mut |seen| match &seen.what {
+            let stepped = merge.steps(STEPS, &mut |seen: Seen<'_>| match &seen.what {
                 What::Trouble(trouble) => {
                     found.is_damaged |= is_damage(trouble);
                     let told = &mut found.troubles[seen.file];
@@ -114,10 +113,7 @@ impl Files {
                     break;
                 }
             }
-            steps += 1;
-            if steps % STEPS == 0 {
-                bar.set_position(merge.counts().map(|counts| counts.octets).sum());
-            }
+            bar.set_position(merge.counts().map(|counts| counts.octets).sum());
         }
         bar.finish_and_clear();
         for (told, untold) in found.troubles.iter_mut().zip(untold) {

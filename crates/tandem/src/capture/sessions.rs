@@ -34,7 +34,7 @@ pub(super) struct Sessions<P> {
 }
 
 /// Octets that are collected before they are written to a file.
-const WRITTEN_AT_ONCE: usize = 1 << 16;
+const WRITTEN_AT_ONCE: usize = 1 << 18;
 
 impl<P: Serialize> Sessions<P> {
     /// Sessions that wait for earlier ones to end.

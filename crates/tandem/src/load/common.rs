@@ -125,7 +125,11 @@ impl Network {
         let Some(via) = &self.via else {
             // Callees without a proxy talk to whoever calls.
             let local = self.local_address.unwrap_or(Ipv4Addr::LOCALHOST.into());
-            let address = SocketAddr::new(local, transport.default_port());
+            let port = match self.local_port {
+                0 => transport.default_port(),
+                port => port,
+            };
+            let address = SocketAddr::new(local, port);
             return Ok(Found {
                 address,
                 peer: None,
@@ -214,12 +218,12 @@ impl Network {
     }
 }
 
-/// Who shares a connection to the server.
+/// How connections to the server are shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Sharing {
-    /// All users of a side and worker
+    /// One for all users of a side and worker
     Shared,
-    /// Nobody
+    /// One for each user
     PerUser,
 }
 

@@ -121,13 +121,17 @@ impl Job {
             }
         }
         load.shutdown().await;
-        if let Some(records) = records {
-            records.finish()?;
-        }
+        let records = records.map_or(Ok(()), RecordFile::finish);
         let is_interrupted = display.is_interrupted();
         // Gives the terminal back.
         drop(display);
-        Ok(Results::new(self, registered, outcome, is_interrupted))
+        Ok(Results::new(
+            self,
+            registered,
+            outcome,
+            is_interrupted,
+            records,
+        ))
     }
 
     /// Users of this process.
@@ -225,8 +229,15 @@ fn check_registered(outcome: &Outcome, users: u64, display: &Display) -> anyhow:
         [] => {
             "nobody answers: check --via and --transport, or give --no-register if it is no registrar"
         }
+        [(401 | 403 | 407, _), ..] if outcome.statistics.authentications > 0 => {
+            "the registrar does not take their credentials: check names, passwords, and --domain"
+        }
         [(401 | 403 | 407, _), ..] => {
             "the registrar wants to know who they are: give --auth USER-PATTERN:PASS or --users-file"
+        }
+        [(200, _)] => {
+            "the registrar answered 200, and the scenario wants something else, such as to be asked for \
+             credentials"
         }
         _ => "check --domain, or give --no-register if it is no registrar",
     };

@@ -92,10 +92,61 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
 /// Says what went wrong, and ends as SIPp does.
 fn fail(error: &anyhow::Error) -> ExitCode {
     crate::fail(error.as_ref());
+    if let Some(advice) = advice(&format!("{error:#}")) {
+        eprintln!("tandem: {advice}");
+    }
     exit::of_error(error)
+}
+
+/// What to do about a certificate that is not believed, whose error names what was found in it, not why that is
+/// not enough.
+fn advice(error: &str) -> Option<&'static str> {
+    const ADVICE: [(&str, &str); 4] = [
+        (
+            "CaUsedAsEndEntity",
+            "the server shows the certificate of an authority (CA:TRUE), as `openssl req -x509` makes them: one \
+             with -addext basicConstraints=critical,CA:FALSE is believed with --ca FILE, any with --insecure",
+        ),
+        (
+            "UnknownIssuer",
+            "who has signed the server's certificate is not known here: --ca FILE names the authority, --insecure \
+             believes every certificate",
+        ),
+        (
+            "BadSignature",
+            "another authority of the same name has signed the server's certificate: --ca FILE names the right \
+             one, --insecure believes every certificate",
+        ),
+        (
+            "NotValidForName",
+            "the server's certificate is for another name: --via has to have one that is in it, or --insecure \
+             believes every certificate",
+        ),
+    ];
+    ADVICE
+        .into_iter()
+        .find_map(|(found, advice)| error.contains(found).then_some(advice))
 }
 
 /// Says what makes no sense in the arguments of `tandem load COMMAND`, and ends the program.
 fn usage_error(command: &str, reason: &str) -> ! {
     crate::usage::error(&["load", command], reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_certificate_lacks_is_told() {
+        let authority = "cannot connect to tls:127.0.0.1:5061: TLS: invalid peer certificate: \
+                         Other(OtherError(CaUsedAsEndEntity))";
+        assert!(advice(authority).is_some_and(|advice| advice.contains("CA:FALSE")));
+        let unknown = "TLS: invalid peer certificate: UnknownIssuer";
+        assert!(advice(unknown).is_some_and(|advice| advice.contains("--ca FILE")));
+        assert_eq!(
+            advice("cannot connect to tcp:127.0.0.1:5060: Connection refused"),
+            None
+        );
+    }
 }

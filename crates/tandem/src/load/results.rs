@@ -1,6 +1,7 @@
 //! What a run measured, and how it is shown and written.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -44,6 +45,8 @@ pub(super) struct Results {
     tls_cipher_suite: Option<String>,
     background: Option<BackgroundTotal>,
     media: Option<Box<MediaTotal>>,
+    /// Whether the file of attempts could be written.
+    records: anyhow::Result<()>,
 }
 
 /// What came of the registrations before a run.
@@ -60,6 +63,7 @@ impl Results {
         registration: Option<Outcome>,
         outcome: Option<Outcome>,
         is_interrupted: bool,
+        records: anyhow::Result<()>,
     ) -> Results {
         let users = job.users();
         let is_measured = job
@@ -119,12 +123,14 @@ impl Results {
             statistics,
             title: job.title,
             noun: job.noun,
+            records,
         }
     }
 
-    /// Shows the tables, and writes the files that are asked for.
+    /// Shows the tables, and writes the files that are asked for. A file that cannot be written is no reason to
+    /// keep the tables back, nor the other files.
     pub(super) fn show_and_write(
-        &self,
+        mut self,
         outputs: &Outputs,
         parameters: &impl Serialize,
     ) -> anyhow::Result<ExitCode> {
@@ -135,23 +141,40 @@ impl Results {
             text.push_str(&table.to_terminal(width()));
         }
         let machine = Machine::detect();
+        let mut troubles = Vec::new();
+        let mut note = |written: anyhow::Result<()>, what: &str, path: &Path| match written {
+            Ok(()) => {
+                let _ = write!(text, "\n{what}: {}", path.display());
+            }
+            Err(trouble) => troubles.push(trouble),
+        };
         if let Some(path) = &outputs.json {
             let run = self.run();
             let document = Document::new(machine.clone(), self.seed, parameters, vec![run]);
-            write(path, &document.to_json()?)?;
-            let _ = write!(text, "\nResults as JSON: {}", path.display());
+            let written = document.to_json().map_err(anyhow::Error::from);
+            let written = written.and_then(|text| write(path, &text));
+            note(written, "Results as JSON", path);
         }
         if let Some(path) = &outputs.html {
-            write(path, &self.page(machine, parameters)?)?;
-            let _ = write!(text, "\nPage with plots: {}", path.display());
+            let page = self.page(machine, parameters);
+            let written = page.and_then(|text| write(path, &text));
+            note(written, "Page with plots", path);
         }
         if let Some(path) = &outputs.csv {
-            let _ = write!(text, "\nA line for each attempt: {}", path.display());
+            let written = std::mem::replace(&mut self.records, Ok(()));
+            note(written, "A line for each attempt", path);
         }
         if outputs.json.is_some() || outputs.html.is_some() || outputs.csv.is_some() {
             text.push('\n');
         }
         print(&text);
+        let mut troubles = troubles.into_iter();
+        if let Some(trouble) = troubles.next() {
+            for other in troubles {
+                eprintln!("tandem: {other:#}");
+            }
+            return Err(trouble);
+        }
         let ending = self.ending();
         if ending == Ending::Invalid {
             eprintln!(

@@ -14,6 +14,16 @@ pub(super) fn load_scenario(file: &Path, options: &Options) -> anyhow::Result<Sc
     if let Some(scenario) = Scenario::built_in(name, options) {
         return Ok(scenario?);
     }
+    if !file.exists() && matches!(name, "uac" | "uas") {
+        anyhow::bail!(
+            "there is no scenario {name}: what SIPp's {name} does is done without one, {}; or take SIPp's own, \
+             sipp -sd {name} > {name}.xml, and --scenario {name}.xml",
+            match name {
+                "uac" => "by --direct --role callers --service service",
+                _ => "by --direct --role callees",
+            }
+        );
+    }
     if !file.exists() {
         let names: Vec<&str> = Scenario::built_in_names().collect();
         anyhow::bail!(

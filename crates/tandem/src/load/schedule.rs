@@ -70,7 +70,7 @@ pub(super) struct Parameters {
 /// The distances between arrivals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Pattern {
-    /// All the same
+    /// At equal distances
     Constant,
     /// As of many who do not know of each other
     Poisson,

@@ -1,8 +1,9 @@
 //! What the measurements print and write.
 
 use std::fs::OpenOptions;
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -55,12 +56,27 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// Prints to standard output. Whoever closes the pipe has read enough.
+/// Whether something that was to be printed could not be.
+static IS_CUT: AtomicBool = AtomicBool::new(false);
+
+/// Prints to standard output. Whoever closes the pipe has read enough; a disk that is full is told, once, and the
+/// program [fails](is_cut) in the end.
 pub(crate) fn print(text: &str) {
     let mut output = std::io::stdout().lock();
-    let _ = output
+    let printed = output
         .write_all(text.as_bytes())
         .and_then(|()| output.flush());
+    if let Err(error) = printed
+        && error.kind() != ErrorKind::BrokenPipe
+        && !IS_CUT.swap(true, Ordering::Relaxed)
+    {
+        eprintln!("tandem: cannot write to standard output: {error}");
+    }
+}
+
+/// Whether something that was to be printed could not be, for another reason than that nobody reads it.
+pub(crate) fn is_cut() -> bool {
+    IS_CUT.load(Ordering::Relaxed)
 }
 
 /// Prints a line that a program may be waiting for.

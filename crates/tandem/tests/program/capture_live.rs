@@ -167,7 +167,7 @@ fn calls_are_browsed_searched_and_saved_in_a_terminal() {
     let saved = file("saved.pcapng");
     tmux.type_text(&saved.display().to_string());
     tmux.press(&["Enter"]);
-    tmux.wait_for("of 1 calls are saved");
+    tmux.wait_for("of 1 call in");
     tmux.press(&["i"]);
     tmux.wait_for("SIP messages");
     tmux.press(&["i", "q"]);

@@ -74,6 +74,16 @@ fn users_are_added_listed_and_removed() {
     }
 }
 
+/// Who only looks makes no file, whose name may be mistyped.
+#[track_caller]
+fn assert_is_missed(output: &Output, store: &Path) {
+    assert_eq!(output.status.code(), Some(1));
+    let complaint = text(&output.stderr);
+    let expected = format!("there is no database {}", store.display());
+    assert!(complaint.contains(&expected), "{complaint}");
+    assert!(!store.exists());
+}
+
 /// Whom the operator adds is known to the proxy that runs with the same file.
 #[test]
 fn the_store_is_that_of_the_configuration_file() {
@@ -86,16 +96,21 @@ fn the_store_is_that_of_the_configuration_file() {
     command
         .args(["proxy", "users", "list", "--config"])
         .arg(&file);
-    assert!(command.output().expect("it runs").status.success());
-    assert!(store.exists());
+    assert_is_missed(&command.output().expect("it runs"), &store);
 
     let other = directory.path().join("of the variable.db");
     let mut command = tandem();
-    command.args(["proxy", "users", "list"]);
+    command.args([
+        "proxy",
+        "users",
+        "remove",
+        "alice",
+        "--realm",
+        "example.org",
+    ]);
     command.env("TANDEM_CONFIG", &file);
     command.env("TANDEM_STORE", format!("sqlite:{}", other.display()));
-    assert!(command.output().expect("it runs").status.success());
-    assert!(other.exists());
+    assert_is_missed(&command.output().expect("it runs"), &other);
 
     std::fs::write(&file, "[location]\nstore = 1\n").expect("written");
     let mut command = tandem();

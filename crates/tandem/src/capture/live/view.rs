@@ -294,7 +294,13 @@ impl View {
             true => "nothing is selected".to_owned(),
             false => match save(path, &self.interface, dialogs.into_iter()) {
                 Ok(messages) => {
-                    format!("{messages} messages of {count} calls are saved in {path_text}")
+                    let [messages, calls] = [(messages, "message"), (count, "call")].map(
+                        |(number, word)| match number {
+                            1 => format!("1 {word}"),
+                            _ => format!("{number} {word}s"),
+                        },
+                    );
+                    format!("saved {messages} of {calls} in {path_text}")
                 }
                 Err(error) => format!("cannot write {path_text}: {error}"),
             },

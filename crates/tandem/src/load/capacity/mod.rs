@@ -51,7 +51,7 @@ pub(super) struct Arguments {
     #[command(flatten)]
     population: Population,
 
-    /// Users who call each other in turn, and as many who answer [default: 100]
+    /// Users who call each other in turn, and as many who answer
     #[arg(long, short = 'n', value_name = "N", default_value_t = 100, help_heading = "Users",
           value_parser = |text: &str| count(text, 1..=1_000_000).map(|users| users as u32))]
     users: u32,
@@ -534,6 +534,9 @@ impl Measuring<'_> {
                 .map(|rungs| self.ladder_parameters(rungs)),
             sipstone: arguments.sipstone.then(|| self.sipstone_parameters()),
         };
+        // What took minutes to measure is not kept back because a file cannot be written.
+        print(&text);
+        let mut text = String::new();
         let machine = Machine::detect();
         if let Some(path) = &arguments.json {
             let document = Document::new(machine.clone(), self.seed, &parameters, vec![measured]);

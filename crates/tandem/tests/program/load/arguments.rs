@@ -115,6 +115,9 @@ fn what_fails_says_what_to_do() {
         said.contains("no-such-flow") && said.contains("rfc3665-3.1"),
         "{said}"
     );
+    let (code, said) = run(&["calls", "--via", "127.0.0.1", "-sn", "uac"]);
+    assert_eq!(code, Some(255), "{said}");
+    assert!(said.contains("--direct --role callers"), "{said}");
     let (code, said) = run(&[
         "calls",
         "--via",
@@ -133,6 +136,30 @@ fn what_fails_says_what_to_do() {
     ]);
     assert_eq!(code, Some(255), "{said}");
     assert!(said.contains("/no/such/directory/x"), "{said}");
+}
+
+/// What was measured is shown although a file cannot be written, and a disk that is full is no success.
+#[test]
+fn a_full_disk_takes_no_results_away() {
+    let direct = ["calls", "--direct", "--users", "1", "-m", "1"];
+    let (code, said) = run(&[&direct[..], &["--json", "/dev/full", "--csv", "/dev/full"]].concat());
+    assert_eq!(code, Some(255), "{said}");
+    assert!(said.contains("Session establishment ratio"), "{said}");
+    assert_eq!(said.matches("cannot write /dev/full").count(), 2, "{said}");
+
+    let full = std::fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .expect("a full disk");
+    let output = tandem()
+        .arg("load")
+        .args(direct)
+        .stdout(full)
+        .output()
+        .expect("it runs");
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output);
+    assert!(said.contains("cannot write to standard output"), "{said}");
 }
 
 /// A socket that cannot be bound is SIPp's -2.

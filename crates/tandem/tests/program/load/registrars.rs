@@ -97,7 +97,16 @@ fn users_prove_who_they_are_to_a_registrar_and_a_proxy() {
     assert_eq!(output.status.code(), Some(255));
     let said = text(&output);
     assert!(said.contains("none of 6 users could register"), "{said}");
-    assert!(said.contains("--auth"), "{said}");
+    assert!(said.contains("does not take their credentials"), "{said}");
+
+    let output = tandem()
+        .args(["load", "calls", "--via", &via, "--domain", "example.org"])
+        .args(["--users", "3", "-m", "1"])
+        .output()
+        .expect("it runs");
+    assert_eq!(output.status.code(), Some(255));
+    let said = text(&output);
+    assert!(said.contains("give --auth"), "{said}");
 }
 
 /// The bindings of a user: a REGISTER without a Contact asks for them (RFC 3261 section 10.2.3).

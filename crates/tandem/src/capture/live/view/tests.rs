@@ -151,7 +151,7 @@ fn a_selection_is_saved_and_read_again() {
     fixture.press(&[Key::Enter]);
     let picture = fixture.picture(140, 20);
     assert!(
-        picture.contains("3 messages of 1 calls are saved"),
+        picture.contains("saved 3 messages of 1 call in"),
         "{picture}"
     );
     let file = std::fs::File::open(&path).expect("it was written");
