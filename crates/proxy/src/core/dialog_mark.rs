@@ -50,6 +50,9 @@ const AHEAD: u16 = 1;
 const HOUR_DIGITS: usize = 4;
 const HASH_DIGITS: usize = 16;
 
+/// How many octets a mark has.
+pub(crate) const MARK_LENGTH: usize = HOUR_DIGITS + HASH_DIGITS;
+
 impl DialogMarks {
     pub(crate) fn new(keys: &Keys) -> DialogMarks {
         let derived = keys.derive("dialog marks");
@@ -82,16 +85,16 @@ impl DialogMarks {
 
 impl DialogMark {
     /// Whether a parameter has this mark, in upper or lower case, and was written within so long a time.
-    pub(crate) fn is(&self, written: &str, lifetime: Duration) -> bool {
+    pub(crate) fn is(&self, written: &[u8], lifetime: Duration) -> bool {
         let Some((hour, hash)) = written.split_at_checked(HOUR_DIGITS) else {
             return false;
         };
-        let Ok(hour) = u16::from_str_radix(hour, 16).map(Hour) else {
+        let Some(hour) = Hour::read(hour) else {
             return false;
         };
         hash.len() == HASH_DIGITS && self.now.is_within(lifetime, hour) && {
             let ours = Digits::hexadecimal(self.hash(hour));
-            ours.as_str().eq_ignore_ascii_case(hash)
+            ours.as_str().as_bytes().eq_ignore_ascii_case(hash)
         }
     }
 
@@ -116,6 +119,15 @@ impl Hour {
     fn of(since_1970: Duration) -> Hour {
         // Which one of 65,536.
         Hour((since_1970.as_secs() / 3600) as u16)
+    }
+
+    /// The hour whose number is written in hexadecimal digits.
+    fn read(digits: &[u8]) -> Option<Hour> {
+        let digit = |octet: &u8| char::from(*octet).to_digit(16);
+        let number = digits
+            .iter()
+            .try_fold(0, |number: u32, octet| Some(number << 4 | digit(octet)?));
+        number.and_then(|number| u16::try_from(number).ok().map(Hour))
     }
 
     /// Whether another hour was so long ago at most. The hour that has begun counts whole.
@@ -171,8 +183,13 @@ mod tests {
         let mark = marks(1, now).of(&request("one@192.0.2.9"));
         let text = written(mark);
         assert_eq!(text.len(), 20);
-        assert!(mark.is(&text, WEEK) && mark.is(&text.to_ascii_uppercase(), WEEK));
-        let is = |seed, call| marks(seed, now).of(&request(call)).is(&text, WEEK);
+        assert!(mark.is(text.as_bytes(), WEEK));
+        assert!(mark.is(text.to_ascii_uppercase().as_bytes(), WEEK));
+        let is = |seed, call| {
+            marks(seed, now)
+                .of(&request(call))
+                .is(text.as_bytes(), WEEK)
+        };
         assert!(is(1, "one@192.0.2.9"));
         assert!(!is(2, "one@192.0.2.9"));
         assert!(!is(1, "two@192.0.2.9"));
@@ -184,12 +201,13 @@ mod tests {
             &text[1..],
             &format!("0{text}"),
             &text[4..],
+            &format!("+{}", &text[1..]),
         ] {
-            assert!(!mark.is(other, WEEK), "{other}");
+            assert!(!mark.is(other.as_bytes(), WEEK), "{other}");
         }
         // Whoever makes a mark younger spoils it.
         let younger = format!("{:04x}{}", mark.now.0 + 1, &text[4..]);
-        assert!(!mark.is(&younger, WEEK));
+        assert!(!mark.is(younger.as_bytes(), WEEK));
     }
 
     #[test]
@@ -197,8 +215,11 @@ mod tests {
         // The number of the hour begins anew in between.
         for began in [Duration::from_secs(1_700_000_000), 65_530 * HOUR] {
             let text = written(marks(1, began).of(&request("one")));
-            let is =
-                |now: Duration, lifetime| marks(1, now).of(&request("one")).is(&text, lifetime);
+            let is = |now: Duration, lifetime| {
+                marks(1, now)
+                    .of(&request("one"))
+                    .is(text.as_bytes(), lifetime)
+            };
             assert!(is(began + WEEK - HOUR, WEEK));
             assert!(!is(began + WEEK + 2 * HOUR, WEEK));
             assert!(!is(began + 10 * WEEK, WEEK));

@@ -61,7 +61,7 @@ impl LoopDetector {
             via.received().hash(&mut hasher);
         }
         hash_call(&mut hasher, request);
-        let mut branch = String::with_capacity(MAGIC_COOKIE.len() + 16);
+        let mut branch = String::with_capacity(MAGIC_COOKIE.len() + 16 + SECOND_PART);
         branch.push_str(MAGIC_COOKIE);
         push_hex(&mut branch, hasher.finish());
         branch
@@ -91,6 +91,9 @@ impl LoopDetector {
     }
 }
 
+/// How many octets the second part of a branch has, with the sign before it.
+const SECOND_PART: usize = 17;
+
 /// What begins a branch (RFC 3261 section 8.1.1.7).
 const MAGIC_COOKIE: &str = "z9hG4bK";
 
@@ -109,7 +112,7 @@ impl Fingerprint {
     /// A branch parameter of two parts from its first, which is unique.
     pub(crate) fn append_to(self, unique: String) -> String {
         let mut branch = unique;
-        branch.reserve(17);
+        branch.reserve(SECOND_PART);
         branch.push('.');
         push_hex(&mut branch, self.0);
         branch

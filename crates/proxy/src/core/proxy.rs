@@ -31,6 +31,7 @@ use super::gruu::Gruus;
 use super::identity::Identity;
 use super::keep_alive::KeepAlives;
 use super::keys::Keys;
+use super::known_routes::KnownRoutes;
 use super::latency::Latencies;
 use super::loop_detection::LoopDetector;
 use super::overload::{Admission, Defence};
@@ -67,6 +68,7 @@ pub struct Proxy {
     pub(super) clock: Clock,
     pub(super) authentication: Authentication,
     pub(super) familiar: Familiar,
+    pub(super) known_routes: KnownRoutes,
     /// The requests that wait for what is stored of a password.
     pub(super) authenticating: HashMap<ServerId, Parked, RandomState>,
     /// The key of our tags.
@@ -192,6 +194,7 @@ impl Proxy {
             clock: Clock::default(),
             authentication,
             familiar: Familiar::default(),
+            known_routes: KnownRoutes::default(),
             authenticating,
             tags,
             contexts,

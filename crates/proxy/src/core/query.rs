@@ -174,7 +174,7 @@ struct Parked<W> {
     is_resolving: bool,
     update_of: Option<AddressOfRecord>,
     /// An update whose turn has not come.
-    held: Option<Query>,
+    held: Option<Box<Query>>,
 }
 
 impl<W> Questions<W> {
@@ -220,7 +220,7 @@ impl<W> Questions<W> {
             match self.updates.entry(address.clone()) {
                 Entry::Occupied(mut queue) => {
                     queue.get_mut().others.push_back(id);
-                    held = query.take();
+                    held = query.take().map(Box::new);
                 }
                 Entry::Vacant(place) => {
                     let others = VecDeque::new();
@@ -325,7 +325,7 @@ impl<W> Questions<W> {
             .parked
             .get_mut(&next)
             .and_then(|parked| parked.held.take());
-        self.outgoing.extend(held.map(|query| (next, query)));
+        self.outgoing.extend(held.map(|query| (next, *query)));
     }
 }
 
