@@ -15,7 +15,11 @@ use super::table::PLACE_BITS;
 /// they outnumber the rest.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
-    queues: Vec<Queue>,
+    queues: Vec<VecDeque<Running>>,
+    /// The duration of each queue's timers.
+    durations: Vec<Duration>,
+    /// When the first timer of each queue fires, `NEVER` where it is empty: the queues lie far apart.
+    dues: Vec<u64>,
     /// When the first of all fires, and its queue.
     first: Option<(u64, usize)>,
     length: usize,
@@ -27,12 +31,8 @@ pub(super) struct Timers {
     last: Option<(Instant, u64)>,
 }
 
-/// The timers of one duration.
-#[derive(Debug)]
-struct Queue {
-    duration: Duration,
-    running: VecDeque<Running>,
-}
+/// When nothing fires.
+const NEVER: u64 = u64::MAX;
 
 /// There are millions of them: each takes 16 octets.
 #[derive(Debug)]
@@ -92,13 +92,17 @@ impl Timers {
     /// Lets a timer fire after a time from so many nanoseconds since the epoch.
     fn start_at(&mut self, elapsed: u64, duration: Duration, transaction: u64, timer: Timer) {
         let lasts = u64::try_from(duration.as_nanos()).ok();
-        let Some(due) = lasts.and_then(|lasts| elapsed.checked_add(lasts)) else {
+        let due = lasts.and_then(|lasts| elapsed.checked_add(lasts));
+        let Some(due) = due.filter(|due| *due < NEVER) else {
             return;
         };
         let at = self.queue_of(duration);
-        let running = &mut self.queues[at].running;
+        let running = &mut self.queues[at];
         // A caller whose clock stepped back must not bring the queue out of order, nor one that follows another.
         let due = running.back().map_or(due, |last| last.due.max(due));
+        if running.is_empty() {
+            self.dues[at] = due;
+        }
         running.push_back(Running::new(due, transaction, timer));
         self.length += 1;
         if self.first.is_none_or(|first| (due, at) < first) {
@@ -122,13 +126,12 @@ impl Timers {
 
     /// The place of the queue of this duration.
     fn queue_of(&mut self, duration: Duration) -> usize {
-        let mut queues = self.queues.iter();
-        let found = queues.position(|queue| queue.duration == duration);
+        let mut durations = self.durations.iter();
+        let found = durations.position(|other| *other == duration);
         found.unwrap_or_else(|| {
-            self.queues.push(Queue {
-                duration,
-                running: VecDeque::new(),
-            });
+            self.queues.push(VecDeque::new());
+            self.durations.push(duration);
+            self.dues.push(NEVER);
             self.queues.len() - 1
         })
     }
@@ -143,8 +146,9 @@ impl Timers {
     pub(super) fn due(&mut self, now: Instant) -> impl Iterator<Item = (u64, Timer)> {
         let elapsed = self.elapsed(now).unwrap_or(0);
         let is_due = move |running: &&Running| running.due <= elapsed;
-        let queues = self.queues.iter();
-        let due = queues.flat_map(move |queue| queue.running.iter().take_while(is_due));
+        let queues = self.queues.iter().zip(&self.dues);
+        let queues = queues.filter(move |(_, due)| **due <= elapsed);
+        let due = queues.flat_map(move |(queue, _)| queue.iter().take_while(is_due));
         due.filter_map(|running| Some((running.transaction(), running.timer()?)))
     }
 
@@ -154,7 +158,9 @@ impl Timers {
         if due > self.elapsed(now)? {
             return None;
         }
-        let running = self.queues[at].running.pop_front()?;
+        let queue = &mut self.queues[at];
+        let running = queue.pop_front()?;
+        self.dues[at] = next_due(queue);
         self.length -= 1;
         self.fired = due;
         self.find_first();
@@ -162,28 +168,31 @@ impl Timers {
     }
 
     fn find_first(&mut self) {
-        let dues = self.queues.iter().enumerate();
-        let dues = dues.filter_map(|(at, queue)| Some((queue.next_due()?, at)));
-        self.first = dues.min();
+        let mut first = (NEVER, 0);
+        for (at, due) in self.dues.iter().enumerate() {
+            if *due < first.0 {
+                first = (*due, at);
+            }
+        }
+        self.first = (first.0 < NEVER).then_some(first);
     }
 
     /// Forgets the timers of transactions that are gone.
     pub(super) fn sweep(&mut self, is_alive: impl Fn(u64, Timer) -> bool) {
-        for queue in &mut self.queues {
-            queue.running.retain(|running| {
+        for (queue, due) in self.queues.iter_mut().zip(&mut self.dues) {
+            queue.retain(|running| {
                 let timer = running.timer();
                 timer.is_some_and(|timer| is_alive(running.transaction(), timer))
             });
+            *due = next_due(queue);
         }
-        self.length = self.queues.iter().map(|queue| queue.running.len()).sum();
+        self.length = self.queues.iter().map(VecDeque::len).sum();
         self.find_first();
     }
 }
 
-impl Queue {
-    fn next_due(&self) -> Option<u64> {
-        self.running.front().map(|running| running.due)
-    }
+fn next_due(queue: &VecDeque<Running>) -> u64 {
+    queue.front().map_or(NEVER, |running| running.due)
 }
 
 #[cfg(test)]
