@@ -21,18 +21,19 @@ pub(super) async fn serve(
     mut settings: Settings,
     log: LogHandle,
 ) -> ExitCode {
-    let tap = match arguments
-        .pcap
-        .as_deref()
-        .map(|path| SipTap::create(path, "sip"))
-    {
-        Some(Err(error)) => {
-            eprintln!("tandem: cannot write the capture: {error}");
-            return ExitCode::FAILURE;
+    let mut tap = None;
+    if let Some(path) = &arguments.pcap {
+        match SipTap::create(path, "sip") {
+            Ok(opened) => tap = Some(opened),
+            Err(error) => {
+                eprintln!(
+                    "tandem: cannot write the capture {}: {error}",
+                    path.display()
+                );
+                return ExitCode::FAILURE;
+            }
         }
-        Some(Ok(tap)) => Some(tap),
-        None => None,
-    };
+    }
     settings.proxy.transports.sip_tap.clone_from(&tap);
     settings.proxy.transports.limits.shutdown_timeout = settings.shutdown.close;
     // The handlers stand before the sockets do: who sees us listening may already stop us.

@@ -18,6 +18,23 @@ fn an_interrupt_ends_it_cleanly() {
 }
 
 #[test]
+fn a_capture_that_cannot_be_written_is_named() {
+    let output = tandem()
+        .args([
+            "proxy",
+            "--store",
+            "memory:",
+            "--pcap",
+            "/no/such/sip.pcapng",
+        ])
+        .output()
+        .expect("it runs");
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.contains("/no/such/sip.pcapng"), "{text}");
+}
+
+#[test]
 fn a_port_in_use_is_one_line_that_names_it() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("bound");
