@@ -130,6 +130,19 @@ impl<R: Read> Input<R> {
         }
     }
 
+    /// Takes as many octets as `length` says of those that are ready; none where it says nothing, or more.
+    #[inline(always)]
+    pub(crate) fn take_ready(
+        &mut self,
+        length: impl FnOnce(&[u8]) -> Option<usize>,
+    ) -> Option<&[u8]> {
+        let ready = self.buffer.get(self.start..self.end)?;
+        let taken = ready.get(..length(ready)?)?;
+        self.start += taken.len();
+        self.offset += taken.len() as u64;
+        Some(taken)
+    }
+
     /// What was taken, as long as nothing was filled since.
     #[inline]
     pub(crate) fn octets(&self, piece: Piece) -> &[u8] {

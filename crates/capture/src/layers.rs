@@ -41,12 +41,17 @@ impl Layers {
     /// be known for packets to come. Whatever else a packet is, [`read`](Self::read) takes it.
     #[inline(always)]
     pub(crate) fn usual_message<'p>(&self, packet: &Captured<'p>) -> Option<UsualUdp<'p>> {
-        match link::payload(packet.link, packet.octets) {
-            Payload::Ip(ip) if self.filter.is_none() => {
-                UsualUdp::of(ip).filter(|udp| begins_message(udp.payload, true))
-            }
-            _ => None,
+        if self.filter.is_some() {
+            return None;
         }
+        let ip = match link::usual_ip(packet.link, packet.octets) {
+            Some(ip) => ip,
+            None => match link::payload(packet.link, packet.octets) {
+                Payload::Ip(ip) => ip,
+                _ => return None,
+            },
+        };
+        UsualUdp::of(ip).filter(|udp| begins_message(udp.payload, true))
     }
 
     /// Takes in a packet.

@@ -13,11 +13,18 @@ pub(crate) enum Payload<'a> {
     Other,
 }
 
+/// What nearly all packets have after their header: IPv4, behind Ethernet. Nothing is said of any other.
+#[inline(always)]
+pub(crate) fn usual_ip(link: LinkType, octets: &[u8]) -> Option<&[u8]> {
+    match octets.split_first_chunk::<14>() {
+        Some(([.., 8, 0], ip)) if link == LinkType::ETHERNET => Some(ip),
+        _ => None,
+    }
+}
+
 /// Takes the link-layer header away.
 pub(crate) fn payload(link: LinkType, octets: &[u8]) -> Payload<'_> {
     let ip = match link {
-        // Nearly everything is.
-        LinkType::ETHERNET if octets.get(12..14) == Some(&[8, 0]) => octets.get(14..),
         LinkType::ETHERNET => ethernet(octets),
         LinkType::LINUX_SLL => ether_payload(octets.get(14..)),
         LinkType::LINUX_SLL2 => {

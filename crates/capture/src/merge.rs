@@ -64,6 +64,33 @@ impl<R: Read> Merge<R> {
         Ok(true)
     }
 
+    /// The same for so many packets, one after the other. False at the end of all files.
+    ///
+    /// # Errors
+    ///
+    /// As [`step`](Merge::step).
+    pub fn steps(
+        &mut self,
+        most: usize,
+        see: &mut impl FnMut(Seen<'_>),
+    ) -> Result<bool, MergeError> {
+        // One file need not be compared to others, and its clock is what others are compared to.
+        if let [one] = &mut self.files[..]
+            && one.offset == 0
+            && !one.is_finished
+        {
+            let stepped = one.reader.steps(most, see);
+            one.is_finished = !stepped.map_err(|source| MergeError { file: 0, source })?;
+            return Ok(!one.is_finished);
+        }
+        for _ in 0..most {
+            if !self.step(see)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// What was counted in each file so far.
     pub fn counts(&self) -> impl Iterator<Item = Counts> {
         self.files.iter().map(|one| one.reader.counts())

@@ -6,7 +6,7 @@ use crate::file::{Captured, File, Item};
 use crate::input::Input;
 use crate::layers::Layers;
 use crate::teller::Teller;
-use crate::{Carrier, Seen, Settings, Time};
+use crate::{Carrier, Seen, Settings, Time, What};
 
 /// Why a file cannot be read at all.
 #[derive(Debug, thiserror::Error)]
@@ -121,45 +121,67 @@ impl<R: Read> Reader<R> {
     /// When the file cannot be read. What is damaged is no error but a [`Trouble`](crate::Trouble) that is
     /// seen.
     pub fn step(&mut self, see: &mut dyn FnMut(Seen<'_>)) -> io::Result<bool> {
-        // Nearly all of a file are packets that are read already, and nothing is made of them on the way.
-        if self.ahead.is_none()
-            && let Some((time, link, octets)) = self.format.next_ready(&mut self.input)
-        {
-            self.last_time = time;
-            self.counts.octets = self.input.offset();
-            self.counts.packets += 1;
-            let packet = Captured {
-                link,
-                octets: self.input.octets(octets),
-                comment: &[],
-            };
-            let usual = self.layers.usual_message(&packet);
+        let mut see = see;
+        if self.step_ready(&mut see) {
+            return Ok(true);
+        }
+        self.step_any(see)
+    }
+
+    /// The same for so many packets, one after the other. False at the end of the file.
+    ///
+    /// # Errors
+    ///
+    /// As [`step`](Reader::step).
+    pub fn steps(&mut self, most: usize, see: &mut impl FnMut(Seen<'_>)) -> io::Result<bool> {
+        for _ in 0..most {
+            if !self.step_ready(see) && !self.step_any(see)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Hands over what is seen in the next packet where that is read already, as nearly all of a file are: nothing is made of
+    /// it on the way. False where it has to be read first, or is no packet.
+    #[inline(always)]
+    fn step_ready(&mut self, see: &mut impl FnMut(Seen<'_>)) -> bool {
+        if self.ahead.is_some() {
+            return false;
+        }
+        let Some((time, packet)) = self.format.next_ready(&mut self.input) else {
+            return false;
+        };
+        self.last_time = time;
+        self.counts.packets += 1;
+        let number = self.counts.packets;
+        if let Some(udp) = self.layers.usual_message(&packet) {
+            let (source, destination) = udp.ends();
+            self.counts.sip_messages += 1;
+            see(Seen {
+                time,
+                file: self.file,
+                packet: number,
+                source,
+                destination,
+                what: What::Sip {
+                    carrier: Carrier::Udp,
+                    octets: udp.payload,
+                    cut: false,
+                },
+            });
+        } else {
             let mut teller = Teller {
                 file: self.file,
-                packet: self.counts.packets,
+                packet: number,
                 time,
                 counts: &mut self.counts,
                 see,
             };
-            if let Some(udp) = usual {
-                let (source, destination) = udp.ends();
-                teller.sip(source, destination, Carrier::Udp, udp.payload, false);
-            } else {
-                // What tells is made anew, so that above it need not be written to memory: what is written there piece by
-                // piece, and read at once, is waited for.
-                let Teller { counts, see, .. } = teller;
-                let mut teller = Teller {
-                    file: self.file,
-                    packet: counts.packets,
-                    time,
-                    counts,
-                    see,
-                };
-                self.layers.read(packet, &mut teller);
-            }
-            return Ok(true);
+            self.layers.read(packet, &mut teller);
         }
-        self.step_any(see)
+        self.counts.octets = self.input.offset();
+        true
     }
 
     /// The same for whatever comes next.

@@ -11,25 +11,45 @@ const LONGEST_METHOD: usize = 32;
 /// Whether octets begin with the start line of a SIP message. Line ends before it do not matter
 /// (section 7.5). `whole` says whether more of them may come or be missing: then a request line needs no
 /// end when its URI is one of SIP's.
+#[inline(always)]
 pub(crate) fn begins_message(octets: &[u8], whole: bool) -> bool {
     begins_as_usual(octets) || begins_anyhow(octets, whole)
 }
 
 /// The same where the line is as nearly everybody writes it; no is no answer.
+#[inline(always)]
 fn begins_as_usual(octets: &[u8]) -> bool {
     if let Some((b"SIP/2.0 ", code)) = octets.split_first_chunk() {
         return matches!(code, [b'0'..=b'9', b'0'..=b'9', b'0'..=b'9', ..]);
     }
     let window = &octets[..octets.len().min(LONGEST_LINE)];
-    let Some(method) = window.iter().position(|octet| !octet.is_ascii_uppercase()) else {
-        return false;
-    };
     // At least one octet of a URI stands between method and version.
-    (1..LONGEST_METHOD).contains(&method)
-        && window[method] == b' '
-        && line_feed(window)
+    method_length(octets).is_some_and(|method| {
+        line_feed(window)
             .and_then(|end| window.get(method + 2..end))
             .is_some_and(|rest| rest.ends_with(b" SIP/2.0\r"))
+    })
+}
+
+/// How long the method is, written in capital letters, that octets begin with; a space is behind it.
+#[inline(always)]
+fn method_length(octets: &[u8]) -> Option<usize> {
+    const INVITE: u64 = u64::from_le_bytes(*b"INVITE \0");
+    const ACK: u32 = u32::from_le_bytes(*b"ACK ");
+    const BYE: u32 = u32::from_le_bytes(*b"BYE ");
+    match octets.first_chunk().map(|head| u64::from_le_bytes(*head)) {
+        Some(head) if head & (u64::MAX >> 8) == INVITE => Some(6),
+        Some(head) if matches!(head as u32, ACK | BYE) => Some(3),
+        _ => any_method_length(octets),
+    }
+}
+
+fn any_method_length(octets: &[u8]) -> Option<usize> {
+    let length = octets
+        .iter()
+        .take(LONGEST_METHOD)
+        .position(|octet| !octet.is_ascii_uppercase())?;
+    (length > 0 && octets[length] == b' ').then_some(length)
 }
 
 /// Where the first line feed is, which is soon, mostly.
@@ -43,6 +63,7 @@ fn line_feed(octets: &[u8]) -> Option<usize> {
     }
 }
 
+#[inline(never)]
 fn begins_anyhow(octets: &[u8], whole: bool) -> bool {
     let octets = without_line_ends(octets);
     match octets.first() {

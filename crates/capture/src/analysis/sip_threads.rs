@@ -195,7 +195,10 @@ impl SipThreads {
     /// What both legs of a B2BUA's call have in common: who calls whom.
     fn leg_key(&self, glance: &Glance<'_>) -> Option<u64> {
         let user = |value: &[u8], plain: Option<&str>| match plain {
-            Some(plain) => Some(self.hasher.hash_one(plain.split_once('@')?.0)),
+            Some(plain) => {
+                let user = plain.bytes().position(|octet| octet == b'@')?;
+                Some(self.hasher.hash_one(plain.get(..user)?))
+            }
             None => Some(
                 self.hasher
                     .hash_one(user_of(NameAddr::parse(value).ok()?.uri())?),

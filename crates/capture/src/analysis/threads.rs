@@ -28,8 +28,8 @@ pub(crate) struct Threads {
 #[derive(Debug)]
 struct Open {
     thread: Thread,
-    /// The second for which the agenda has it, if it has.
-    due: Option<u64>,
+    /// When the agenda has it, if it has.
+    due: Option<Due>,
 }
 
 /// Where a Call-ID is: which thread, and which of its legs.
@@ -135,7 +135,7 @@ impl Threads {
         let is_over = open.thread.is_over();
         if open
             .due
-            .is_none_or(|noted| noted > due || noted < due && is_over)
+            .is_none_or(|noted| noted.second > due || noted.second < due && is_over)
         {
             open.due = Some(self.agenda.note(due, key));
         }
@@ -147,7 +147,7 @@ impl Threads {
             let Some(open) = self.threads.get_mut(key) else {
                 continue;
             };
-            // Entries of what was in this place before, or was noted for an earlier second since.
+            // Entries of what was in this place before, or was noted anew since.
             if open.due != Some(noted) {
                 continue;
             }
@@ -195,23 +195,34 @@ impl Threads {
     }
 }
 
+/// When a thread is to be looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Due {
+    second: u64,
+    /// No two entries of an agenda have the same one.
+    entry: u64,
+}
+
 /// Which threads to look at in which second: a wheel of one turn, since nobody waits longer than
 /// [`Agenda::SECONDS`].
 #[derive(Debug, Default)]
 struct Agenda {
     /// The second of the first slot.
     first: u64,
-    slots: VecDeque<Vec<usize>>,
-    /// Everything that is due, with the second it was noted for: what was noted first is at the end, so that
-    /// calls end about in the order in which they began.
-    due: Vec<(u64, usize)>,
+    /// The threads of each second, with the number of the entry.
+    slots: VecDeque<Vec<(usize, u64)>>,
+    /// Everything that is due: what was noted first is at the end, so that calls end about in the order in which they
+    /// began.
+    due: Vec<(Due, usize)>,
+    /// How many entries there have been.
+    entries: u64,
 }
 
 impl Agenda {
     const SECONDS: u64 = 700;
 
-    /// Notes a thread for a second, or the nearest that there is a slot for. Returns which that is.
-    fn note(&mut self, second: u64, key: usize) -> u64 {
+    /// Notes a thread for a second, or the nearest that there is a slot for. Returns when that is.
+    fn note(&mut self, second: u64, key: usize) -> Due {
         if self.slots.is_empty() {
             self.first = second.saturating_sub(Self::SECONDS / 2);
         }
@@ -219,18 +230,23 @@ impl Agenda {
         if self.slots.len() <= at {
             self.slots.resize_with(at + 1, Vec::new);
         }
-        self.slots[at].push(key);
-        self.first + at as u64
+        self.entries += 1;
+        self.slots[at].push((key, self.entries));
+        Due {
+            second: self.first + at as u64,
+            entry: self.entries,
+        }
     }
 
-    fn next_due(&mut self, now: u64) -> Option<(u64, usize)> {
+    fn next_due(&mut self, now: u64) -> Option<(Due, usize)> {
         while self.due.is_empty() && self.first <= now {
             let keys = self.slots.pop_front()?;
             let second = self.first;
             self.first += 1;
             // The last one is taken first.
+            let due = keys.into_iter().rev();
             self.due
-                .extend(keys.into_iter().rev().map(|key| (second, key)));
+                .extend(due.map(|(key, entry)| (Due { second, entry }, key)));
         }
         self.due.pop()
     }
@@ -239,4 +255,32 @@ impl Agenda {
 /// The second that a time is in. Times before 1970 are all the same one.
 fn second(time: Time) -> u64 {
     u64::try_from(time.0 / 1_000_000_000).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was noted for whoever was in a place before says nothing of who is there now.
+    #[test]
+    fn threads_are_over_in_the_order_in_which_they_were_noted_last() {
+        let mut threads = Threads::new(RandomState::with_seeds(1, 2, 3, 4), 100);
+        let at = |second: i64| Time(second * 1_000_000_000);
+        let mut open = |name: &str, second| {
+            let key = threads.open(Thread::new(name.as_bytes(), at(second), 1));
+            threads.schedule(key.unwrap());
+            key.unwrap()
+        };
+        let (first, second) = (open("first", 0), open("second", 0));
+        assert_eq!(open("third", 0), 2);
+        // The place that was noted first is taken by another, which is noted for the same second and then later than "third".
+        assert!(threads.remove(first).is_some());
+        assert!(threads.remove(second).is_some());
+        let again = threads.open(Thread::new(b"again", at(0), 1)).unwrap();
+        assert_eq!(again, second);
+        threads.schedule(again);
+        let over = std::iter::from_fn(|| threads.next_over(at(100)));
+        let names: Vec<String> = over.map(|thread| thread.call_ids[0].to_string()).collect();
+        assert_eq!(names, ["third", "again"]);
+    }
 }

@@ -86,15 +86,20 @@ impl File {
 
     /// The next packet, where it is a plain one and all of it is ready; `None` says nothing, and takes nothing.
     #[inline(always)]
-    pub(crate) fn next_ready<R: Read>(
+    pub(crate) fn next_ready<'i, R: Read>(
         &mut self,
-        input: &mut Input<R>,
-    ) -> Option<(Time, LinkType, Piece)> {
+        input: &'i mut Input<R>,
+    ) -> Option<(Time, Captured<'i>)> {
         let File::Pcap(pcap) = self else {
             return None;
         };
         let (time, octets) = pcap.next_ready(input)?;
-        Some((time, pcap.link(), octets))
+        let packet = Captured {
+            link: pcap.link(),
+            octets,
+            comment: &[],
+        };
+        Some((time, packet))
     }
 
     /// The next thing; `None` at the end.

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use super::{Item, LONGEST_PACKET, LinkType, Order, Placed, broken_end, skip_damage};
 use crate::Time;
-use crate::input::{Input, Piece};
+use crate::input::Input;
 
 /// What is wrong with a file that was cut off.
 const CUT: &str = "it ends within a packet";
@@ -58,7 +58,7 @@ impl Pcap {
         if !input.fill(self.record_header_length)? {
             return Ok(broken_end(input, CUT));
         }
-        let Some([seconds, fraction, length]) = self.record(input, 0) else {
+        let Some([seconds, fraction, length]) = self.record(input.ready()) else {
             return Ok(broken_end(input, CUT));
         };
         if length > LONGEST_PACKET {
@@ -82,14 +82,17 @@ impl Pcap {
 
     /// The next packet, where all of it is ready; `None` says nothing, and takes nothing.
     #[inline(always)]
-    pub(crate) fn next_ready<R: Read>(&mut self, input: &mut Input<R>) -> Option<(Time, Piece)> {
-        let [seconds, fraction, length] = self.record(input, 0)?;
-        let all = self.record_header_length + length as usize;
-        if length > LONGEST_PACKET || input.ready().len() < all {
-            return None;
-        }
+    pub(crate) fn next_ready<'i, R: Read>(
+        &mut self,
+        input: &'i mut Input<R>,
+    ) -> Option<(Time, &'i [u8])> {
+        let record = input.take_ready(|ready| {
+            let [.., length] = self.record(ready)?;
+            (length <= LONGEST_PACKET).then_some(self.record_header_length + length as usize)
+        })?;
+        let [seconds, fraction, _] = self.record(record)?;
         self.last_seconds = Some(seconds);
-        let packet = input.take(all).part(self.record_header_length..all);
+        let packet = record.get(self.record_header_length..)?;
         Some((self.time(seconds, fraction), packet))
     }
 
@@ -104,10 +107,10 @@ impl Pcap {
         Time(i64::from(seconds) * 1_000_000_000 + nanoseconds)
     }
 
-    /// Seconds, fraction and length of the record at a place.
+    /// Seconds, fraction and length of the record that octets begin with.
     #[inline(always)]
-    fn record<R: Read>(&self, input: &Input<R>, at: usize) -> Option<[u32; 3]> {
-        let header: [u8; 12] = input.array(at)?;
+    fn record(&self, octets: &[u8]) -> Option<[u32; 3]> {
+        let header: &[u8; 12] = octets.first_chunk()?;
         let [seconds, fraction, length] = header.as_chunks().0 else {
             return None;
         };
@@ -137,8 +140,9 @@ impl Pcap {
             return Ok(None);
         }
         let units_per_second = 1_000_000_000 / self.nanoseconds_per_unit;
-        Ok(self
-            .record(input, at)
+        let record = input.ready().get(at..);
+        Ok(record
+            .and_then(|record| self.record(record))
             .and_then(|[seconds, fraction, length]| {
                 let original: u32 = self.order.u32(input.array(at + 12)?);
                 let is_near = self

@@ -65,9 +65,9 @@ impl SessionTable {
         record
             .text(&session.from)
             .text(&session.to)
-            .text(transport(session))
+            .plain(transport(session))
             .written(Some(&figures.began))
-            .text(session.outcome.text());
+            .plain(session.outcome.text());
         match session.outcome.status() {
             Some(status) => record.count(status.into()),
             None => record.absent(),
@@ -87,7 +87,7 @@ impl SessionTable {
             record.written(delay.as_ref());
         }
         record
-            .text(missing_first(session))
+            .plain(missing_first(session))
             .count(session.messages)
             .count(session.retransmissions);
         record.end();

@@ -154,7 +154,7 @@ pub(crate) enum KeptWhat {
 }
 
 impl Kept {
-    fn new(seen: Seen<'_>) -> Kept {
+    pub(crate) fn new(seen: Seen<'_>) -> Kept {
         let what = match seen.what {
             What::Sip {
                 carrier,

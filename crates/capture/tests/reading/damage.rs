@@ -1,6 +1,6 @@
 //! Hostile captures: whatever is damaged, reading ends, does not panic, and holds no more than it may.
 
-use capture::{KeyLog, Limits, Reader, Settings};
+use capture::{KeyLog, Limits, Merge, Reader, Seen, Settings};
 use proptest::prelude::*;
 
 use crate::build::*;
@@ -135,12 +135,29 @@ fn read_hostile(file: &[u8]) {
         return;
     };
     let mut steps = 0;
-    while reader.step(&mut |_| {}).unwrap() {
+    let mut seen = Vec::new();
+    while reader.step(&mut |one| seen.push(Kept::new(one))).unwrap() {
         steps += 1;
         // Each step takes something from the file.
         assert!(steps <= file.len(), "reading does not end");
     }
     assert!(reader.counts().octets <= file.len() as u64);
+
+    // Several packets at a time are the same ones; where a clock is ahead they are read one by one.
+    for clock in [0, 1000] {
+        let expected = seen.clone().into_iter().map(|mut one: Kept| {
+            one.time = one.time.moved(-clock);
+            one
+        });
+        let reader_again = Reader::open_with(file, 0, &settings).unwrap();
+        let mut several = Merge::new([(reader_again, clock)]);
+        let mut seen_again = Vec::new();
+        let mut see = |one: Seen<'_>| seen_again.push(Kept::new(one));
+        while several.steps(3, &mut see).unwrap() {}
+        assert!(!several.steps(3, &mut see).unwrap());
+        assert_eq!(seen_again, expected.collect::<Vec<Kept>>());
+        assert_eq!(several.counts().next(), Some(reader.counts()));
+    }
 }
 
 #[test]
