@@ -91,7 +91,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         }
     })?;
     let results = analysis.finish(&mut |session| sessions.add(session));
-    let json = sessions.finish()?;
+    let json = sessions.finish();
     let chunks = match arguments.chunks {
         true => Some(chunk_arrows(&files, &results)?),
         false => None,
@@ -102,12 +102,13 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         sessions: sessions.count,
         shown: sessions.shown,
     };
-    if let Some(json) = json {
+    // What was found is shown although a file cannot be written.
+    show(&arguments, &output, chunks.as_ref());
+    if let Some(json) = json? {
         json.finish(&output).context("cannot write the JSON")?;
     }
     let names: Vec<String> = files.names().collect();
     outputs.write_page(&output, ("files", names.join(", ")), chunks.as_ref())?;
-    show(&arguments, &output, chunks.as_ref());
     Ok(judge(&arguments, &output, &found))
 }
 

@@ -233,6 +233,16 @@ fn mistakes_are_explained() {
         assert!(errors.contains(said), "{arguments:?}: {errors}");
     }
     assert_eq!(fs::read(file("empty.pcap")).expect("it is there"), octets);
+
+    // What was found is shown although a file cannot be written.
+    for written in ["--csv", "--json", "--html"] {
+        let output = run(&["empty.pcap", written, "/dev/full"]);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{written}: {errors}");
+        assert!(errors.contains("cannot write"), "{written}: {errors}");
+        let shown = String::from_utf8_lossy(&output.stdout);
+        assert!(shown.contains("empty.pcap"), "{written}: {shown}");
+    }
 }
 
 /// The sessions and registrations of the demo's runs are those of the capture.

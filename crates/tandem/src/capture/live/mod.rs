@@ -230,7 +230,7 @@ impl<'a> Live<'a> {
             .finish(&mut |seen| see(analysis, sessions, &seen));
         let mut sessions = self.sessions;
         let results = self.analysis.finish(&mut |session| sessions.add(session));
-        let json = sessions.finish()?;
+        let json = sessions.finish();
         let mut troubles = Vec::new();
         if self.heard.1 > 0 {
             troubles.push(format!(
@@ -250,13 +250,13 @@ impl<'a> Live<'a> {
             sessions: sessions.count,
             shown: sessions.shown,
         };
-        if let Some(json) = json {
+        // What was found is shown although a file cannot be written.
+        print(&output.to_terminal(width()));
+        if let Some(json) = json? {
             json.finish(&output).context("cannot write the JSON")?;
         }
         let interface = ("interface", arguments.interface.clone());
-        arguments.outputs.write_page(&output, interface, None)?;
-        print(&output.to_terminal(width()));
-        Ok(())
+        arguments.outputs.write_page(&output, interface, None)
     }
 }
 
