@@ -205,12 +205,10 @@ impl<W> Questions<W> {
         } else {
             self.parked.len() - self.resolving >= self.limits.maximum_parked
         };
-        if is_full || self.has_enough_updates(&query) {
+        if is_full {
             return Err(waiting);
         }
-        self.resolving += usize::from(is_resolving);
         let id = QueryId(self.next_id);
-        self.next_id += 1;
         let deadline = now + self.limits.timeout;
         let mut update_of = None;
         let mut held = None;
@@ -218,6 +216,9 @@ impl<W> Questions<W> {
         if let Some(Query::Update(address, _)) = &query {
             update_of = Some(address.clone());
             match self.updates.entry(address.clone()) {
+                Entry::Occupied(queue) if queue.get().others.len() >= MAXIMUM_HELD_UPDATES => {
+                    return Err(waiting);
+                }
                 Entry::Occupied(mut queue) => {
                     queue.get_mut().others.push_back(id);
                     held = query.take().map(Box::new);
@@ -228,6 +229,8 @@ impl<W> Questions<W> {
                 }
             }
         }
+        self.next_id += 1;
+        self.resolving += usize::from(is_resolving);
         self.outgoing.extend(query.map(|query| (id, query)));
         self.order.push_back(id);
         self.parked.insert(
@@ -260,7 +263,7 @@ impl<W> Questions<W> {
         self.resolving -= usize::from(parked.is_resolving);
         self.tidy_order();
         if let Some(address) = parked.update_of {
-            self.ask_next_update(&address, id);
+            self.ask_next_update(address, id);
         }
         Some(parked.waiting)
     }
@@ -297,27 +300,19 @@ impl<W> Questions<W> {
         }
     }
 
-    /// Whether a question is an update of an address of record for which as many wait as may.
-    fn has_enough_updates(&self, query: &Query) -> bool {
-        let Query::Update(address, _) = query else {
-            return false;
-        };
-        let queue = self.updates.get(address);
-        queue.is_some_and(|queue| queue.others.len() >= MAXIMUM_HELD_UPDATES)
-    }
-
     /// Takes an update off its queue and asks the one behind it.
-    fn ask_next_update(&mut self, address: &AddressOfRecord, ended: QueryId) {
-        let Some(queue) = self.updates.get_mut(address) else {
+    fn ask_next_update(&mut self, address: AddressOfRecord, ended: QueryId) {
+        let Entry::Occupied(mut place) = self.updates.entry(address) else {
             return;
         };
+        let queue = place.get_mut();
         if queue.first != ended {
             // It is not to be asked later.
             queue.others.retain(|id| *id != ended);
             return;
         }
         let Some(next) = queue.others.pop_front() else {
-            self.updates.remove(address);
+            place.remove();
             return;
         };
         queue.first = next;
