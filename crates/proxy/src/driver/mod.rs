@@ -12,6 +12,7 @@ mod sharing;
 mod workers;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
@@ -30,11 +31,11 @@ use crate::core::{
 };
 use crate::location::{self, LocationConfig, Store};
 pub(crate) use control::{Commanders, Report};
-pub(crate) use sharing::Sharing;
 use members::Members;
 pub use memory::use_small_pages;
 use resolver::Resolver;
 use service::{EndsAll, Service, Surroundings};
+pub(crate) use sharing::Sharing;
 use workers::Workers;
 
 use crate::metrics::{Observer, Watched};
@@ -125,8 +126,13 @@ pub enum StartError {
     #[error(transparent)]
     Location(#[from] location::OpenError),
     /// The file of call detail records could not be opened.
-    #[error("cannot write call detail records: {0}; is [records] file right?")]
-    Records(std::io::Error),
+    #[error("cannot write call detail records to {}: {error}; is [records] file right?", file.display())]
+    Records {
+        /// Its name.
+        file: PathBuf,
+        /// Why not.
+        error: std::io::Error,
+    },
     /// A thread could not be started.
     #[error("cannot start the workers: {0}; configure fewer of them")]
     Threads(std::io::Error),
@@ -176,7 +182,8 @@ impl Server {
         };
         let location = Store::open(&config.location, &mut rng)?;
         let has_certificate = config.transports.tls.client.certificate.is_some();
-        let mut workers = Workers::start(config.workers, config.gather).map_err(StartError::Threads)?;
+        let mut workers =
+            Workers::start(config.workers, config.gather).map_err(StartError::Threads)?;
         let (transports, incoming) =
             Transports::start_workers(config.transports, workers.runtimes())?;
         let listening = transports.listening();
@@ -219,7 +226,10 @@ impl Server {
             incarnation: rng.next_u32(),
             ..Config::default()
         };
-        let recorder = Recorder::start(&config.records).map_err(StartError::Records)?;
+        let recorder = Recorder::start(&config.records).map_err(|error| {
+            let file = config.records.file.clone().unwrap_or_default();
+            StartError::Records { file, error }
+        })?;
         let names = resolve::Resolver::new(config.dns, rand::SeedableRng::from_rng(&mut rng));
         transports.locate_responses_by(names.clone());
         transports.leave_datagrams_unread();
