@@ -65,8 +65,8 @@ pub struct ProxyConfig {
     /// The largest request, in octets, that goes over UDP where TCP is there too (see
     /// [`Config::maximum_datagram`]).
     pub maximum_datagram: usize,
-    /// Workers, each with a share of the calls and of the bounds, and with a thread of its own where one is not enough for all; 0
-    /// for one a core.
+    /// Workers, each with a share of the calls and of the bounds, and with a thread of its own where one is not enough
+    /// for all; 0 for one a core.
     pub workers: usize,
     /// How long a message may wait in a busy worker for others that are handled together with it. Zero: no longer than it
     /// has to.

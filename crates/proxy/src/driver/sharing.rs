@@ -103,7 +103,9 @@ impl Sharing {
     pub(super) fn lend(&self, number: usize, seat: Seat) -> Seat {
         let mut lent = self.lent();
         lent[number] = Some(seat);
-        self.changed.notify_all();
+        if lent.iter().all(Option::is_some) {
+            self.changed.notify_all();
+        }
         loop {
             if !*self.is_wanted.borrow()
                 && let Some(seat) = lent[number].take()
@@ -138,14 +140,16 @@ impl Sharing {
     /// Lets every thread drive its own again. Returns the first one's. After a time in which there was too much to do, the next
     /// one in which a thread is shared is some time off.
     pub(super) fn give_back(&self, seats: Vec<Seat>, was_too_much: bool) -> Option<Seat> {
-        self.judge_of_all().parted(Instant::now(), was_too_much);
-        self.is_shared.store(false, Ordering::SeqCst);
+        let (messages, busy) = (self.messages(), self.busy());
+        self.judge_of_all()
+            .parted(Instant::now(), messages, busy, was_too_much);
         let mut lent = self.lent();
         for (place, seat) in lent.iter_mut().zip(seats) {
             *place = Some(seat);
         }
         let own = lent[0].take();
         self.is_wanted.send_replace(false);
+        self.is_shared.store(false, Ordering::SeqCst);
         self.changed.notify_all();
         drop(lent);
         (0..self.places.len()).for_each(|number| self.open(number));
@@ -163,6 +167,13 @@ impl Sharing {
         places
             .map(|place| place.messages.load(Ordering::Relaxed))
             .sum()
+    }
+
+    /// For how long threads of their own have run for all.
+    fn busy(&self) -> Duration {
+        let places = self.places.iter();
+        let busy = places.map(|place| place.busy.load(Ordering::Relaxed));
+        Duration::from_nanos(busy.sum())
     }
 
     /// What a message may wait for others.
@@ -187,23 +198,26 @@ impl Sharing {
         self.is_shared.load(Ordering::SeqCst)
     }
 
+    /// Asks for one thread where that is what there should be.
     fn judge(&self, now: Instant) {
-        if self.is_over() {
-            return;
-        }
-        let busy = self.places.iter();
-        let busy = busy.map(|place| place.busy.load(Ordering::Relaxed)).sum();
-        let messages = self.messages();
-        let mut judge = self.judge_of_all();
-        if judge.should_share(now, messages, Duration::from_nanos(busy)) {
-            self.is_wanted.send_replace(true);
+        let (messages, busy) = (self.messages(), self.busy());
+        if self.judge_of_all().should_share(now, messages, busy) {
+            // Under the lock: once a worker has ended nothing is wanted any more.
+            let _lent = self.lent();
+            if !self.is_over() {
+                self.is_wanted.send_replace(true);
+            }
         }
     }
 
+    /// A worker has ended: whoever waits for others goes on.
     fn end(&self) {
         // Under the lock: who looks whether to wait has seen it, or is woken.
         let _lent = self.lent();
         self.is_over.store(true, Ordering::SeqCst);
+        if !self.is_shared.load(Ordering::SeqCst) {
+            self.is_wanted.send_replace(false);
+        }
         self.changed.notify_all();
     }
 }

@@ -231,7 +231,7 @@ impl<'a> Company<'a> {
         while !self.seats.is_empty() && !sharing.is_over() {
             let begun = Instant::now();
             let before = sharing.messages();
-            self.round(looks);
+            self.round(begun, looks);
             let messages = sharing.messages().wrapping_sub(before);
             looks = (2 + messages / MESSAGES_A_LOOK).min(MAXIMUM_LOOKS);
             match rounds.after(begun, Instant::now(), messages) {
@@ -246,13 +246,16 @@ impl<'a> Company<'a> {
         self.part()
     }
 
-    /// Everybody reads, so that what they read for each other is there when everybody does what it asks for.
-    fn round(&self, looks: u64) {
-        for seat in &self.seats {
+    /// Everybody reads, so that what they read for each other is there when everybody does what it asks for. What takes too
+    /// long is left to the others' own threads.
+    fn round(&self, begun: Instant, looks: u64) {
+        let seats = || self.seats.iter().enumerate();
+        let has_time = |_: &(usize, &Seat)| !Rounds::is_too_long(begun, Instant::now());
+        for (_, seat) in seats().take_while(has_time) {
             seat.look(looks, || {});
         }
-        for (number, seat) in self.seats.iter().enumerate() {
-            seat.look(2, || self.sharing.open(number));
+        for (number, seat) in seats().take_while(has_time) {
+            seat.look(looks, || self.sharing.open(number));
         }
     }
 

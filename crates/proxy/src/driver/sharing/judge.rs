@@ -11,6 +11,8 @@ pub(super) struct Judge {
     looked: Instant,
     messages: u64,
     busy: Duration,
+    /// Whether what is known is of before: not all threads have told how long they ran since.
+    has_parted: bool,
     /// How many times in a row one thread would have been right.
     fitting: u32,
     /// After a shared thread had too much to do.
@@ -36,6 +38,7 @@ impl Judge {
             looked: now,
             messages: 0,
             busy: Duration::ZERO,
+            has_parted: false,
             fitting: 0,
             not_before: None,
         }
@@ -53,7 +56,8 @@ impl Judge {
         self.looked = now;
         self.messages = messages;
         self.busy = busy;
-        let is_known = elapsed < STALE;
+        let has_parted = std::mem::take(&mut self.has_parted);
+        let is_known = elapsed < STALE && !has_parted;
         let is_much =
             u128::from(come) * self.gather.as_nanos() >= MANY as u128 * elapsed.as_nanos();
         let fits = ran.saturating_mul(2) <= elapsed;
@@ -65,8 +69,18 @@ impl Judge {
         self.fitting >= FITTING
     }
 
-    /// The workers have threads of their own again.
-    pub(super) fn parted(&mut self, now: Instant, was_too_much: bool) {
+    /// The workers have threads of their own again. Told is the same as to [`should_share`](Judge::should_share).
+    pub(super) fn parted(
+        &mut self,
+        now: Instant,
+        messages: u64,
+        busy: Duration,
+        was_too_much: bool,
+    ) {
+        self.looked = now;
+        self.messages = messages;
+        self.busy = busy;
+        self.has_parted = true;
         self.fitting = 0;
         if was_too_much {
             self.not_before = Some(now + AFTER_TOO_MUCH);
@@ -106,9 +120,18 @@ mod tests {
     fn after_too_much_threads_are_left_alone_for_a_while() {
         let start = Instant::now();
         let mut judge = Judge::new(GATHER, start);
-        judge.parted(start, true);
+        judge.parted(start, 0, Duration::ZERO, true);
         let looks = looks(&mut judge, start, 100, Duration::ZERO);
         assert_eq!(looks, Some(251), "5 s and one look more");
+    }
+
+    #[test]
+    fn what_was_done_on_a_shared_thread_is_no_reason() {
+        let start = Instant::now();
+        let mut judge = Judge::new(GATHER, start);
+        judge.parted(start, 0, Duration::ZERO, false);
+        let looks = looks(&mut judge, start, 100, Duration::ZERO);
+        assert_eq!(looks, Some(3), "the first one only notes what there is");
     }
 
     #[test]

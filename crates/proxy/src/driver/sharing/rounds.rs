@@ -35,6 +35,9 @@ const ROUNDS_WITH_FEW: u32 = 32;
 /// Over how long it is counted how much there is to do.
 const WINDOW: Duration = Duration::from_millis(40);
 
+/// A round that takes longer is not finished: other threads have time.
+const LONGEST_ROUND: Duration = Duration::from_millis(20);
+
 impl Rounds {
     pub(in crate::driver) fn new(gather: Duration, now: Instant) -> Rounds {
         Rounds {
@@ -45,6 +48,11 @@ impl Rounds {
         }
     }
 
+    /// Whether a round that began then takes too long.
+    pub(in crate::driver) fn is_too_long(begun: Instant, now: Instant) -> bool {
+        now.saturating_duration_since(begun) > LONGEST_ROUND
+    }
+
     /// What comes after a round that has taken from then till then for so many messages: too much is more than seven tenths of
     /// a while.
     pub(in crate::driver) fn after(
@@ -53,6 +61,9 @@ impl Rounds {
         ended: Instant,
         messages: u64,
     ) -> After {
+        if Rounds::is_too_long(begun, ended) {
+            return After::TooMuch;
+        }
         let took = ended.saturating_duration_since(begun);
         self.busy += took;
         let window = ended.saturating_duration_since(self.window);
@@ -118,6 +129,6 @@ mod tests {
 
     #[test]
     fn a_single_long_round_is_too_much() {
-        assert_eq!(rounds(100, Duration::from_millis(50)), (1, After::TooMuch));
+        assert_eq!(rounds(100, Duration::from_millis(21)), (1, After::TooMuch));
     }
 }
