@@ -129,7 +129,9 @@ impl Threads {
         let Some(patience) = open.thread.patience_seconds() else {
             return;
         };
-        let due = second(open.thread.latest) + patience + 1;
+        let due = self
+            .agenda
+            .nearest(second(open.thread.latest) + patience + 1);
         // An entry that comes too early is moved when it comes; one that would come too late is of no use. Where nothing more
         // is expected it is moved now, so that calls end in the order in which they ended.
         let is_over = open.thread.is_over();
@@ -226,7 +228,7 @@ impl Agenda {
         if self.slots.is_empty() {
             self.first = second.saturating_sub(Self::SECONDS / 2);
         }
-        let at = second.saturating_sub(self.first).min(2 * Self::SECONDS) as usize;
+        let at = (self.nearest(second) - self.first) as usize;
         if self.slots.len() <= at {
             self.slots.resize_with(at + 1, Vec::new);
         }
@@ -235,6 +237,15 @@ impl Agenda {
         Due {
             second: self.first + at as u64,
             entry: self.entries,
+        }
+    }
+
+    /// The second that there is a slot for: where time leaps, it is another than the wanted one, and a thread is not
+    /// noted for the same one again and again.
+    fn nearest(&self, second: u64) -> u64 {
+        match self.slots.is_empty() {
+            true => second,
+            false => second.clamp(self.first, self.first + 2 * Self::SECONDS),
         }
     }
 
@@ -282,5 +293,24 @@ mod tests {
         let over = std::iter::from_fn(|| threads.next_over(at(100)));
         let names: Vec<String> = over.map(|thread| thread.call_ids[0].to_string()).collect();
         assert_eq!(names, ["third", "again"]);
+    }
+
+    /// The first packet has a date far ahead: all that follow are before the first slot.
+    #[test]
+    fn a_thread_is_noted_once_where_time_went_back() {
+        const DAY: i64 = 86_400;
+        let mut threads = Threads::new(RandomState::with_seeds(1, 2, 3, 4), 100);
+        let at = |second: i64| Time(second * 1_000_000_000);
+        let key = threads.open(Thread::new(b"back", at(2 * DAY), 1)).unwrap();
+        threads.schedule(key);
+        for message in 0..10_000 {
+            let time = at(DAY + message / 100);
+            threads.get_mut(key).unwrap().latest = time;
+            threads.schedule(key);
+            assert!(threads.next_over(time).is_none());
+        }
+        let noted: usize = threads.agenda.slots.iter().map(Vec::len).sum();
+        assert_eq!(noted + threads.agenda.due.len(), 2);
+        assert!(threads.next_over(at(3 * DAY)).is_some());
     }
 }
