@@ -594,3 +594,9 @@ fn the_head_of_a_response_is_written_as_it_is_built() {
         }
     }
 }
+
+/// Each transaction keeps some; the next larger blocks of an allocator are a quarter larger.
+#[test]
+fn a_message_takes_no_more_than_256_octets_beside_its_text() {
+    assert!(size_of::<super::Contents>() <= 256);
+}

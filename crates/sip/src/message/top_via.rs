@@ -16,8 +16,8 @@ use super::{Field, Source, Span};
 pub(super) enum KnownVia {
     /// It was seen while the message was read.
     Seen(TopVia),
-    /// Who asks for it first has it looked for.
-    Sought(OnceLock<Option<TopVia>>),
+    /// Who asks for it first has it looked for: in few messages.
+    Sought(OnceLock<Option<Box<TopVia>>>),
 }
 
 impl KnownVia {
@@ -31,7 +31,7 @@ impl KnownVia {
     pub(super) fn known(&self) -> Option<&TopVia> {
         match self {
             KnownVia::Seen(via) => Some(via),
-            KnownVia::Sought(via) => via.get()?.as_ref(),
+            KnownVia::Sought(via) => via.get()?.as_deref(),
         }
     }
 
@@ -40,7 +40,10 @@ impl KnownVia {
     pub(super) fn of(&self, message: &Message) -> Option<&TopVia> {
         match self {
             KnownVia::Seen(via) => Some(via),
-            KnownVia::Sought(via) => via.get_or_init(|| TopVia::find(message)).as_ref(),
+            KnownVia::Sought(via) => {
+                let found = via.get_or_init(|| TopVia::find(message).map(Box::new));
+                found.as_deref()
+            }
         }
     }
 }
