@@ -118,7 +118,7 @@ fn advice(error: &str) -> Option<&'static str> {
              one, --insecure believes every certificate",
         ),
         (
-            "NotValidForName",
+            "not valid for name",
             "the server's certificate is for another name: --via has to have one that is in it, or --insecure \
              believes every certificate",
         ),
@@ -142,6 +142,9 @@ mod tests {
         let authority = "cannot connect to tls:127.0.0.1:5061: TLS: invalid peer certificate: \
                          Other(OtherError(CaUsedAsEndEntity))";
         assert!(advice(authority).is_some_and(|advice| advice.contains("CA:FALSE")));
+        let misnamed = "cannot connect to tls:127.0.0.1:5061: TLS: invalid peer certificate: certificate not \
+                        valid for name \"127.0.0.1\"; certificate is only valid for localhost";
+        assert!(advice(misnamed).is_some_and(|advice| advice.contains("--via")));
         let unknown = "TLS: invalid peer certificate: UnknownIssuer";
         assert!(advice(unknown).is_some_and(|advice| advice.contains("--ca FILE")));
         assert_eq!(
