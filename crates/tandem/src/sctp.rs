@@ -1,7 +1,7 @@
 //! `tandem sctp`.
 
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::io::{self, BufRead, BufReader, BufWriter};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -16,6 +16,7 @@ use sctp_net::EndpointConfig;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
+use crate::perf::output::{is_cut, print};
 use crate::values::{count, duration};
 use crate::{fail, logging};
 
@@ -345,9 +346,8 @@ impl Common {
             config.max_inbound_streams = config.max_inbound_streams.max(streams);
         }
         if self.set.iter().any(|setting| setting == HELP) {
-            // Whoever closes the pipe has read enough.
-            let _ = io::stdout().write_all(Parameter::help().as_bytes());
-            std::process::exit(0);
+            print(&Parameter::help());
+            std::process::exit(i32::from(is_cut()));
         }
         let made = self
             .set

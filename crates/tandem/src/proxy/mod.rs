@@ -15,6 +15,7 @@ use ::proxy::location::Url;
 use clap::{Args, Subcommand};
 use sip_net::Listen;
 
+use crate::perf::output::print_line;
 use crate::{fail, logging, proxy_users};
 
 /// Run a SIP proxy, registrar and redirect server until it is told to end.
@@ -186,10 +187,10 @@ fn check(arguments: &Check) -> ExitCode {
             }
             let listeners = settings.proxy.transports.listeners.len();
             let routes = settings.proxy.policy.routing.routes.len();
-            println!(
+            print_line(&format!(
                 "{}: sound; listeners: {listeners}, routes: {routes}",
                 path.display()
-            );
+            ));
             ExitCode::SUCCESS
         }
         Err(LoadError::Config(error)) => {
