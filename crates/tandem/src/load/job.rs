@@ -64,6 +64,38 @@ impl Job {
         for address in load.listening() {
             display.say(&format!("listening on {}:{address}", self.config.transport));
         }
+        let done = self.perform(&mut load, &mut display).await;
+        load.shutdown().await;
+        // What was attempted is written although the run failed: it tells why.
+        let records = records.map_or(Ok(()), RecordFile::finish);
+        let is_interrupted = display.is_interrupted();
+        // Gives the terminal back.
+        drop(display);
+        match done {
+            Ok([registered, outcome]) => Ok(Results::new(
+                self,
+                registered,
+                outcome,
+                is_interrupted,
+                records,
+            )),
+            Err(error) => {
+                if let Err(trouble) = records {
+                    eprintln!("tandem: {trouble:#}");
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Registers the users, does what the plan says, and removes their bindings. Returns what came of the
+    /// first two, where they were done.
+    async fn perform(
+        &self,
+        load: &mut LoadRun,
+        display: &mut Display,
+    ) -> anyhow::Result<[Option<Outcome>; 2]> {
+        let users = self.users();
         let control = load.control();
         let live = load.live();
         let mut registered = None;
@@ -84,7 +116,7 @@ impl Job {
                 )
                 .await?;
             if !display.is_ending() {
-                check_registered(&outcome, users, &display)?;
+                check_registered(&outcome, users, display)?;
             }
             registered = Some(outcome);
         }
@@ -120,18 +152,7 @@ impl Job {
                 ));
             }
         }
-        load.shutdown().await;
-        let records = records.map_or(Ok(()), RecordFile::finish);
-        let is_interrupted = display.is_interrupted();
-        // Gives the terminal back.
-        drop(display);
-        Ok(Results::new(
-            self,
-            registered,
-            outcome,
-            is_interrupted,
-            records,
-        ))
+        Ok([registered, outcome])
     }
 
     /// Users of this process.

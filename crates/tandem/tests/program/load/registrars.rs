@@ -91,13 +91,18 @@ fn users_prove_who_they_are_to_a_registrar_and_a_proxy() {
     let output = tandem()
         .args(["load", "calls", "--via", &via, "--domain", "example.org"])
         .args(["--users", "3", "-r", "50", "-m", "12"])
-        .args(["--auth", "user%d:wrong"])
+        .args(["--auth", "user%d:wrong", "--csv"])
+        .arg(directory.path().join("attempts.csv"))
         .output()
         .expect("it runs");
     assert_eq!(output.status.code(), Some(255));
     let said = text(&output);
     assert!(said.contains("none of 6 users could register"), "{said}");
     assert!(said.contains("does not take their credentials"), "{said}");
+    let attempts = std::fs::read_to_string(directory.path().join("attempts.csv"));
+    let attempts = attempts.expect("it was written");
+    let of_user = |line: &&str| line.starts_with("registration,");
+    assert!(attempts.lines().filter(of_user).count() >= 6, "{attempts}");
 
     let output = tandem()
         .args(["load", "calls", "--via", &via, "--domain", "example.org"])
