@@ -168,13 +168,7 @@ impl Results {
             text.push('\n');
         }
         print(&text);
-        let mut troubles = troubles.into_iter();
-        if let Some(trouble) = troubles.next() {
-            for other in troubles {
-                eprintln!("tandem: {other:#}");
-            }
-            return Err(trouble);
-        }
+        first_of(troubles)?;
         let ending = self.ending();
         if ending == Ending::Invalid {
             eprintln!(
@@ -383,6 +377,18 @@ impl Results {
     pub(super) fn users(&self) -> u64 {
         self.users
     }
+}
+
+/// Tells all troubles but the first, which is for the caller to tell.
+pub(super) fn first_of(troubles: Vec<anyhow::Error>) -> anyhow::Result<()> {
+    let mut troubles = troubles.into_iter();
+    let Some(first) = troubles.next() else {
+        return Ok(());
+    };
+    for other in troubles {
+        eprintln!("tandem: {other:#}");
+    }
+    Err(first)
 }
 
 /// Takes the registrations before a run into its figures; its series remain of the run alone.

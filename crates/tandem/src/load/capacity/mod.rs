@@ -4,7 +4,7 @@ mod measured;
 mod sipstone;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -27,7 +27,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::common::{Found, Network, Population, Sharing};
 use super::exit::Ending;
-use super::results::flat;
+use super::results::{first_of, flat};
 use super::schedule::milliseconds;
 use super::usage_error;
 use crate::demo::command_line;
@@ -183,10 +183,11 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         (None, true) => measuring.sipstone().await?,
         (None, false) => measuring.benchmark().await?,
     };
-    measuring.show_and_write(&measured)?;
+    let written = measuring.show_and_write(&measured);
     for step in measured.without_success() {
         say(&measuring.none_succeeded(step));
     }
+    written?;
     let ending = match is_interrupted.load(Relaxed) {
         true => Ending::Interrupted,
         false => measured.ending(),
@@ -538,10 +539,16 @@ impl Measuring<'_> {
         print(&text);
         let mut text = String::new();
         let machine = Machine::detect();
+        let mut troubles = Vec::new();
+        let mut note = |written: anyhow::Result<()>, what: &str, path: &Path| match written {
+            Ok(()) => text.push_str(&format!("{what}: {}\n", path.display())),
+            Err(trouble) => troubles.push(trouble),
+        };
         if let Some(path) = &arguments.json {
             let document = Document::new(machine.clone(), self.seed, &parameters, vec![measured]);
-            write(path, &document.to_json()?)?;
-            text.push_str(&format!("Results as JSON: {}\n", path.display()));
+            let json = document.to_json().map_err(anyhow::Error::from);
+            let written = json.and_then(|json| write(path, &json));
+            note(written, "Results as JSON", path);
         }
         if let Some(path) = &arguments.html {
             let title = format!("Capacity of {}:{}", self.transport, self.found.name);
@@ -560,11 +567,11 @@ impl Measuring<'_> {
                     seed: self.seed,
                     parameters: flat(&parameters)?,
                 });
-            write(path, &page.to_html())?;
-            text.push_str(&format!("Page with plots: {}\n", path.display()));
+            let written = write(path, &page.to_html());
+            note(written, "Page with plots", path);
         }
         print(&text);
-        Ok(())
+        first_of(troubles)
     }
 }
 
