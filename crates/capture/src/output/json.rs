@@ -66,6 +66,15 @@ impl<P: Serialize, W: Write> JsonDocument<P, W> {
         self.out.write_all(&self.line)
     }
 
+    /// Hands on what was written so far.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
     /// Writes everything else.
     ///
     /// # Errors

@@ -4,7 +4,6 @@ use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use capture::{Analysis, ChunkArrows, FileSummary, Options, Output, Results};
 use clap::Args;
 use serde::Serialize;
@@ -12,6 +11,7 @@ use serde::Serialize;
 use super::files::{Files, Found};
 use super::options::{Inputs, Outputs, add_keys};
 use super::sessions::Sessions;
+use crate::fail;
 use crate::perf::output::{check_writable, print, width};
 
 /// Tell from capture files what SIP calls did: timestamps, delays, lost messages, the metrics of RFC 6076.
@@ -53,7 +53,8 @@ Examples:
   ssh server tcpdump -w - port 5060 | tandem capture analyze -
 
 Exit status: 0 done, 1 a file could not be read or is damaged (what could be read is shown), or holds
-neither SIP nor SCTP, or not the call asked for, 2 the arguments make no sense.";
+neither SIP nor SCTP, or not the call asked for, or a file could not be written (the others are),
+2 the arguments make no sense.";
 
 /// Reads the files, shows tables or ladders, writes files.
 pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
@@ -91,25 +92,31 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         }
     })?;
     let results = analysis.finish(&mut |session| sessions.add(session));
-    let json = sessions.finish();
-    let chunks = match arguments.chunks {
-        true => Some(chunk_arrows(&files, &results)?),
-        false => None,
-    };
+    sessions.finish();
+    let mut troubles = Vec::new();
+    let mut chunks = None;
+    if arguments.chunks {
+        match chunk_arrows(&files, &results) {
+            Ok(arrows) => chunks = Some(arrows),
+            Err(trouble) => troubles.push(trouble.context("cannot look for SCTP control chunks")),
+        }
+    }
     let output = Output {
         results,
         files: summaries(&files, &found),
         sessions: sessions.count,
-        shown: sessions.shown,
+        shown: std::mem::take(&mut sessions.shown),
     };
-    // What was found is shown although a file cannot be written.
+    // What was found is shown although a file cannot be written, and so are the other files.
     show(&arguments, &output, chunks.as_ref());
-    if let Some(json) = json? {
-        json.finish(&output).context("cannot write the JSON")?;
-    }
+    troubles.extend(sessions.end(&output));
     let names: Vec<String> = files.names().collect();
-    outputs.write_page(&output, ("files", names.join(", ")), chunks.as_ref())?;
-    Ok(judge(&arguments, &output, &found))
+    let page = outputs.write_page(&output, ("files", names.join(", ")), chunks.as_ref());
+    troubles.extend(page.err());
+    let code = judge(&arguments, &output, &found);
+    Ok(troubles
+        .iter()
+        .fold(code, |_, trouble| fail(trouble.as_ref())))
 }
 
 /// A file that is read must not be written over.

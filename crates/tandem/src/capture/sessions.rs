@@ -3,10 +3,10 @@
 use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use capture::{Figures, JsonDocument, Session, SessionTable, Time};
+use capture::{Figures, JsonDocument, Output, Session, SessionTable, Time};
 use report::{Decimal, Machine};
 use serde::Serialize;
 
@@ -16,10 +16,10 @@ use super::options::Outputs;
 /// they are not too far apart: a call of an hour does not hold up the others.
 #[derive(Debug)]
 pub(super) struct Sessions<P> {
-    csv: Option<BufWriter<File>>,
+    csv: Option<Written<BufWriter<File>>>,
     /// The line of CSV that is made.
     line: Vec<u8>,
-    json: Option<JsonDocument<P, BufWriter<File>>>,
+    json: Option<Written<JsonDocument<P, BufWriter<File>>>>,
     decimal: Decimal,
     origin: Option<Time>,
     waiting: BinaryHeap<Waiting>,
@@ -30,7 +30,16 @@ pub(super) struct Sessions<P> {
     most_shown: usize,
     /// How many there were.
     pub(super) count: u64,
-    error: Option<anyhow::Error>,
+}
+
+/// What is written to a file. One that cannot be written is no reason to keep back the others: its error is kept
+/// until the end.
+#[derive(Debug)]
+struct Written<W> {
+    path: PathBuf,
+    to: W,
+    /// The first one.
+    error: Option<io::Error>,
 }
 
 /// Octets that are collected before they are written to a file.
@@ -46,12 +55,19 @@ impl<P: Serialize> Sessions<P> {
             Some(path) => {
                 // Nothing here is drawn by lot: the seed of the document is none.
                 let document = JsonDocument::begin(Machine::detect(), 0, parameters, create(path)?);
-                Some(document.context("cannot write the JSON")?)
+                Some(Written::new(
+                    path,
+                    document.with_context(|| cannot_write(path))?,
+                ))
             }
             None => None,
         };
+        let csv = match &outputs.csv {
+            Some(path) => Some(Written::new(path, create(path)?)),
+            None => None,
+        };
         Ok(Sessions {
-            csv: outputs.csv.as_deref().map(create).transpose()?,
+            csv,
             line: Vec::new(),
             json,
             decimal: outputs.decimal(),
@@ -61,7 +77,6 @@ impl<P: Serialize> Sessions<P> {
             shown: Vec::new(),
             most_shown: outputs.sessions,
             count: 0,
-            error: None,
         })
     }
 
@@ -90,8 +105,18 @@ impl<P: Serialize> Sessions<P> {
         }
     }
 
-    /// Writes what still waits; gives back the JSON document, which has all sessions.
-    pub(super) fn finish(&mut self) -> anyhow::Result<Option<JsonDocument<P, BufWriter<File>>>> {
+    /// Writes what is collected, for whoever looks at the files meanwhile.
+    pub(super) fn flush(&mut self) {
+        if let Some(csv) = &mut self.csv {
+            csv.attempt(Write::flush);
+        }
+        if let Some(json) = &mut self.json {
+            json.attempt(JsonDocument::flush);
+        }
+    }
+
+    /// Writes what still waits: there are no more sessions.
+    pub(super) fn finish(&mut self) {
         while let Some(Waiting(session)) = self.waiting.pop() {
             self.write(&session);
         }
@@ -99,13 +124,15 @@ impl<P: Serialize> Sessions<P> {
         if self.origin.is_none() {
             self.write_header(Time::default());
         }
-        if let Some(csv) = &mut self.csv {
-            csv.flush().context("cannot write the CSV")?;
-        }
-        match self.error.take() {
-            Some(error) => Err(error),
-            None => Ok(self.json.take()),
-        }
+    }
+
+    /// Ends the files, with everything else that the JSON tells. Returns why they could not be written.
+    pub(super) fn end(self, output: &Output) -> Vec<anyhow::Error> {
+        let csv = self.csv.and_then(|csv| csv.end(|mut out| out.flush()));
+        let json = self
+            .json
+            .and_then(|json| json.end(|document| document.finish(output)));
+        csv.into_iter().chain(json).collect()
     }
 
     fn write_header(&mut self, origin: Time) {
@@ -125,8 +152,7 @@ impl<P: Serialize> Sessions<P> {
             self.write_line();
         }
         if let Some(json) = &mut self.json {
-            let written = json.session(session, &figures);
-            keep_error(&mut self.error, written, "cannot write the JSON");
+            json.attempt(|document| document.session(session, &figures));
         }
         if self.shown.len() < self.most_shown {
             self.shown.push(session.clone());
@@ -135,22 +161,42 @@ impl<P: Serialize> Sessions<P> {
 
     fn write_line(&mut self) {
         if let Some(csv) = &mut self.csv {
-            let written = csv.write_all(&self.line);
-            keep_error(&mut self.error, written, "cannot write the CSV");
+            csv.attempt(|out| out.write_all(&self.line));
         }
     }
 }
 
+impl<W> Written<W> {
+    fn new(path: &Path, to: W) -> Written<W> {
+        Written {
+            path: path.to_owned(),
+            to,
+            error: None,
+        }
+    }
+
+    /// Writes something, unless that has failed before.
+    fn attempt(&mut self, write: impl FnOnce(&mut W) -> io::Result<()>) {
+        if self.error.is_none() {
+            self.error = write(&mut self.to).err();
+        }
+    }
+
+    /// Writes the last of it. Returns why the file could not be written.
+    fn end(self, write: impl FnOnce(W) -> io::Result<()>) -> Option<anyhow::Error> {
+        let Written { path, to, error } = self;
+        let error = error.or_else(|| write(to).err())?;
+        Some(anyhow::Error::from(error).context(cannot_write(&path)))
+    }
+}
+
 fn create(path: &Path) -> anyhow::Result<BufWriter<File>> {
-    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+    let file = File::create(path).with_context(|| cannot_write(path))?;
     Ok(BufWriter::with_capacity(WRITTEN_AT_ONCE, file))
 }
 
-/// Keeps the first error until the end.
-fn keep_error(kept: &mut Option<anyhow::Error>, written: io::Result<()>, what: &'static str) {
-    if let Err(error) = written {
-        kept.get_or_insert(anyhow::Error::from(error).context(what));
-    }
+fn cannot_write(path: &Path) -> String {
+    format!("cannot write {}", path.display())
 }
 
 /// The session with the lowest number is the first of a heap.

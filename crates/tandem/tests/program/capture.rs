@@ -243,6 +243,41 @@ fn mistakes_are_explained() {
         let shown = String::from_utf8_lossy(&output.stdout);
         assert!(shown.contains("empty.pcap"), "{written}: {shown}");
     }
+
+    // Nor are the other files kept back, nor what is amiss with the capture.
+    let output = run(&[
+        "cut.pcap",
+        "--csv",
+        "/dev/full",
+        "--json",
+        "o.json",
+        "--html",
+        "o.html",
+    ]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("cannot write /dev/full"), "{errors}");
+    assert!(errors.contains("breaks at octet 24"), "{errors}");
+    assert_eq!(json(&file("o.json"))["runs"][0]["session_count"], 0);
+    let page = fs::read_to_string(file("o.html")).expect("it was written");
+    assert!(page.contains("</html>"), "{page}");
+
+    // Each file that cannot be written is named.
+    let output = run(&[
+        "empty.pcap",
+        "--csv",
+        "/dev/full",
+        "--json",
+        "/dev/full",
+        "--html",
+        "/dev/full",
+    ]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(
+        errors.matches("cannot write /dev/full").count(),
+        3,
+        "{errors}"
+    );
 }
 
 /// The sessions and registrations of the demo's runs are those of the capture.

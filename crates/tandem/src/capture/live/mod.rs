@@ -23,6 +23,7 @@ use serde::Serialize;
 
 use super::options::{Inputs, Outputs};
 use super::sessions::Sessions;
+use crate::fail;
 use crate::perf::output::{check_writable, print, width};
 use crate::values::{count, duration};
 use listener::{Heard, Listener};
@@ -83,6 +84,9 @@ const PACKETS_AT_ONCE: usize = 20_000;
 /// which may be seen before.
 const KEYS_BEHIND: Duration = Duration::from_secs(1);
 
+/// How long a session that has ended may be missing in the files.
+const FLUSHED_EVERY: Duration = Duration::from_secs(1);
+
 fn seconds<S: serde::Serializer>(
     duration: &Option<Duration>,
     serializer: S,
@@ -102,14 +106,19 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let mut live = Live::new(&arguments, seed)?;
     let end = arguments.duration.map(|duration| Instant::now() + duration);
     let is_over = || stop.load(Ordering::Relaxed) || end.is_some_and(|end| Instant::now() >= end);
+    let deaf = |failure: anyhow::Error| {
+        failure.context(format!("cannot listen on {}", arguments.interface))
+    };
     let mut failure = None;
     if std::io::stdout().is_terminal() && std::io::stdin().is_terminal() {
         let mut screen = Screen::open(&arguments.interface)?;
         while !is_over() {
-            failure = live.take(&listener, PACKETS_AT_ONCE, screen.is_paused());
-            match screen.turn(&mut live.journal, &live.analysis, live.heard, TICK)? {
-                Wish::GoOn => {}
-                Wish::Quit => break,
+            let heard = live.take(&listener, PACKETS_AT_ONCE, screen.is_paused());
+            failure = heard.map(deaf);
+            match screen.turn(&mut live.journal, &live.analysis, live.heard, TICK) {
+                Ok(Wish::GoOn) => {}
+                Ok(Wish::Quit) => break,
+                Err(error) => failure = failure.or(Some(error.into())),
             }
             if failure.is_some() {
                 break;
@@ -119,17 +128,17 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         eprintln!("tandem: listening on {}; SIGINT ends", arguments.interface);
         while !is_over() && failure.is_none() {
             std::thread::sleep(TICK);
-            failure = live.take(&listener, usize::MAX, false);
+            failure = live.take(&listener, usize::MAX, false).map(deaf);
         }
     }
     // What was on its way to us still counts.
-    failure = failure.or(live.take(&listener, usize::MAX, false));
+    failure = failure.or(live.take(&listener, usize::MAX, false).map(deaf));
     drop(listener);
-    live.finish(&arguments)?;
-    match failure {
-        Some(failure) => Err(failure.context(format!("cannot listen on {}", arguments.interface))),
-        None => Ok(ExitCode::SUCCESS),
-    }
+    let unwritten = live.finish(&arguments);
+    Ok(unwritten
+        .iter()
+        .chain(&failure)
+        .fold(ExitCode::SUCCESS, |_, trouble| fail(trouble.as_ref())))
 }
 
 /// Everything that is made of the packets.
@@ -143,6 +152,8 @@ struct Live<'a> {
     waiting: std::collections::VecDeque<Heard>,
     /// Packets seen, and dropped before they could be.
     heard: (u64, u64),
+    /// When the files had all sessions last.
+    flushed: Instant,
 }
 
 impl<'a> Live<'a> {
@@ -171,6 +182,7 @@ impl<'a> Live<'a> {
             keys: keys.transpose()?.map(Keys),
             waiting: std::collections::VecDeque::new(),
             heard: (0, 0),
+            flushed: Instant::now(),
         })
     }
 
@@ -202,6 +214,10 @@ impl<'a> Live<'a> {
             }
         }
         self.heard = (self.packets.counts().packets, listener.dropped());
+        if self.flushed.elapsed() >= FLUSHED_EVERY {
+            self.sessions.flush();
+            self.flushed = Instant::now();
+        }
         failure
     }
 
@@ -224,13 +240,14 @@ impl<'a> Live<'a> {
     }
 
     /// Judges what is still open, shows and writes everything.
-    fn finish(mut self, arguments: &'a Arguments) -> anyhow::Result<()> {
+    /// Returns which files could not be written.
+    fn finish(mut self, arguments: &'a Arguments) -> Vec<anyhow::Error> {
         let (analysis, sessions) = (&mut self.analysis, &mut self.sessions);
         self.packets
             .finish(&mut |seen| see(analysis, sessions, &seen));
         let mut sessions = self.sessions;
         let results = self.analysis.finish(&mut |session| sessions.add(session));
-        let json = sessions.finish();
+        sessions.finish();
         let mut troubles = Vec::new();
         if self.heard.1 > 0 {
             troubles.push(format!(
@@ -248,15 +265,15 @@ impl<'a> Live<'a> {
             results,
             files: vec![file],
             sessions: sessions.count,
-            shown: sessions.shown,
+            shown: std::mem::take(&mut sessions.shown),
         };
-        // What was found is shown although a file cannot be written.
+        // What was found is shown although a file cannot be written, and so are the other files.
         print(&output.to_terminal(width()));
-        if let Some(json) = json? {
-            json.finish(&output).context("cannot write the JSON")?;
-        }
+        let mut unwritten = sessions.end(&output);
         let interface = ("interface", arguments.interface.clone());
-        arguments.outputs.write_page(&output, interface, None)
+        let page = arguments.outputs.write_page(&output, interface, None);
+        unwritten.extend(page.err());
+        unwritten
     }
 }
 
