@@ -88,7 +88,7 @@ fn execute(arguments: Arguments, store: &Url) -> Result<(), Box<dyn Error>> {
     // To look, or to take somebody away, is no reason to make a file: the name may be mistyped.
     if let (Command::List { .. } | Command::Remove(_), Some(path)) =
         (&arguments.command, store.path())
-        && !path.exists()
+        && matches!(path.try_exists(), Ok(false))
     {
         let message = format!(
             "there is no database {}; tandem proxy users add, or the proxy itself, makes it",

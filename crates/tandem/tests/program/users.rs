@@ -67,6 +67,12 @@ fn users_are_added_listed_and_removed() {
     assert!(text(&missing.stderr).contains("there is no user alice in realm example.org"));
     assert!(users(&store, &["list"], "").stdout.is_empty());
 
+    // Where nobody can look it is not known that there is none.
+    let hidden = users(&store.join("users.db"), &["list"], "");
+    assert_eq!(hidden.status.code(), Some(1));
+    let complaint = text(&hidden.stderr);
+    assert!(!complaint.contains("there is no database"), "{complaint}");
+
     // The password is nowhere, only what is made of it.
     for file in std::fs::read_dir(directory.path()).expect("a directory") {
         let octets = std::fs::read(file.expect("a file").path()).expect("its octets");
