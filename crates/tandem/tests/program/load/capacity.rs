@@ -45,15 +45,35 @@ fn capacity_of_a_server_that_refuses_everything_is_not_searched_for() {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let via = socket.local_addr().expect("an address").to_string();
     let is_over = AtomicBool::new(false);
-    let output = std::thread::scope(|scope| {
+    let directory = tempfile::tempdir().expect("a directory");
+    let page = directory.path().join("capacity.html");
+    let [output, unwritten] = std::thread::scope(|scope| {
         scope.spawn(|| refuse(&socket, &is_over));
-        let output = tandem()
-            .args(["load", "capacity", "--via", &via, "--of", "registrations"])
-            .args(["--start", "100", "--sessions", "100", "--settle", "10ms"])
-            .output();
+        let command = || {
+            let mut command = tandem();
+            command
+                .args(["load", "capacity", "--via", &via, "--of", "registrations"])
+                .args(["--start", "100", "--sessions", "100", "--settle", "10ms"]);
+            command
+        };
+        let outputs = [
+            command().output(),
+            command()
+                .args(["--json", "/dev/full", "--html"])
+                .arg(&page)
+                .output(),
+        ];
         is_over.store(true, Relaxed);
-        output.expect("it runs")
+        outputs.map(|output| output.expect("it runs"))
     });
+    // A document that cannot be written takes nothing else away.
+    assert_eq!(unwritten.status.code(), Some(255));
+    let said = text(&unwritten);
+    assert!(said.contains("cannot write /dev/full"), "{said}");
+    assert!(said.contains("Page with plots: "), "{said}");
+    let html = std::fs::read_to_string(&page).expect("it was written");
+    assert!(html.contains("</html>"), "{html}");
+
     let text = text(&output);
     // On a machine that is too busy it may find out that it is itself too slow.
     match output.status.code() {

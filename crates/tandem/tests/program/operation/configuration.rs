@@ -29,6 +29,14 @@ fn check_says_that_the_example_is_sound() {
     let output = command.output().expect("it runs");
     assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
     assert!(String::from_utf8_lossy(&output.stdout).contains("sound"));
+
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+    let output = command
+        .stdout(full.expect("a full disk"))
+        .output()
+        .expect("it runs");
+    assert_eq!(output.status.code(), Some(1), "{}", errors(&output));
+    assert!(errors(&output).contains("cannot write to standard output"));
 }
 
 #[test]
