@@ -1,5 +1,6 @@
 //! Media over real sockets on loopback. Nothing here depends on how fast the machine is, but for waiting.
 
+use std::net::UdpSocket;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -49,6 +50,39 @@ fn an_echo_brings_packets_back() {
     assert!(caller.echo.count >= 10, "{caller:?}");
     assert!(caller.echo.max > Duration::ZERO);
     assert_eq!(callee.sent, 0);
+}
+
+/// RTCP that shares the port of RTP leaves by that (RFC 5761 section 5.1.1), the last of it, too.
+#[test]
+fn goodbyes_are_said_although_the_port_is_closed() {
+    const BYE: u8 = 203;
+    let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+    peer.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let address = peer.local_addr().unwrap();
+    for _ in 0..5 {
+        let port = open();
+        let call = port.reserve().unwrap();
+        let remote = Remote {
+            rtp: address,
+            rtcp: address,
+            codec: Codec::Pcma,
+            ssrc: None,
+            listens: true,
+        };
+        port.start(call, Mode::Sink, remote);
+        port.stop(call);
+        drop(port);
+        let mut octets = [0; 1500];
+        let length = peer.recv(&mut octets).unwrap();
+        let mut rest = &octets[..length];
+        let mut types = Vec::new();
+        while let [_, packet_type, high, low, ..] = *rest {
+            types.push(packet_type);
+            let words = usize::from(u16::from_be_bytes([high, low]));
+            rest = rest.get(4 * (words + 1)..).unwrap_or_default();
+        }
+        assert!(types.contains(&BYE), "{types:?}");
+    }
 }
 
 #[test]

@@ -278,15 +278,7 @@ impl Media {
             self.counters.sent += 1;
             self.ticks.push_back((due + PACKET_TIME, call));
         }
-        for (_, call) in self.goodbyes.drain(..) {
-            if let Some(stream) = self.table.stream(call)
-                && self.sends_reports
-                && !stream.has_said_goodbye
-            {
-                stream.send_report(now, &self.epoch, &self.cname, true, &mut self.outbox);
-                stream.has_said_goodbye = true;
-            }
-        }
+        self.say_goodbyes(now);
         while let Some(Reverse((due, call))) = self.reports.peek().copied()
             && due <= now
         {
@@ -297,6 +289,19 @@ impl Media {
                 stream.send_report(now, &self.epoch, &self.cname, false, &mut self.outbox);
                 let pause = self.report_pause();
                 self.reports.push(Reverse((now + pause, call)));
+            }
+        }
+    }
+
+    /// Sends the goodbyes that are due, and nothing else: for whoever sends no more after that.
+    pub fn say_goodbyes(&mut self, now: Instant) {
+        for (_, call) in self.goodbyes.drain(..) {
+            if let Some(stream) = self.table.stream(call)
+                && self.sends_reports
+                && !stream.has_said_goodbye
+            {
+                stream.send_report(now, &self.epoch, &self.cname, true, &mut self.outbox);
+                stream.has_said_goodbye = true;
             }
         }
     }

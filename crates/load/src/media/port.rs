@@ -235,8 +235,10 @@ fn carry(shared: &Shared, rtp: &PlainSocket, rtcp: &PlainSocket) {
         }
     }
     let mut media = shared.lock();
-    media.handle_timeout(Instant::now());
+    media.say_goodbyes(Instant::now());
     media.take_output(&mut outbox);
+    // What was sent back counts as sent, and on one port with RTP goodbyes leave by it.
+    send(rtp, &outbox, outbox.media());
     send(rtcp, &outbox, outbox.control());
 }
 
