@@ -45,6 +45,11 @@ fn what_is_heard_is_what_was_said() {
     );
     live.wait_for_output("listening on lo", PATIENCE);
     demo(&namespace, directory.path(), "udp,tcp,sctp", "50");
+    // The files can be looked at meanwhile.
+    for name in ["live.csv", "live.json"] {
+        let has_some = || std::fs::metadata(file(name)).is_ok_and(|metadata| metadata.len() > 0);
+        assert!(wait_until(PATIENCE, has_some), "{name} is empty");
+    }
     send_signal(live.id(), "INT");
     live.wait_for_output("Metrics of RFC 6076", PATIENCE);
     live.wait(PATIENCE);
