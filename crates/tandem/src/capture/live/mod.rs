@@ -84,7 +84,7 @@ const PACKETS_AT_ONCE: usize = 20_000;
 /// which may be seen before.
 const KEYS_BEHIND: Duration = Duration::from_secs(1);
 
-/// How long a session that has ended may be missing in the files.
+/// How long what is written waits at most to be seen in the files.
 const FLUSHED_EVERY: Duration = Duration::from_secs(1);
 
 fn seconds<S: serde::Serializer>(
