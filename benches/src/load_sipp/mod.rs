@@ -55,6 +55,8 @@ type Taken = [f64; 3];
 struct Plan {
     calls: u64,
     users: u32,
+    /// Calls of which 10,000 are held at a time, for most of the time.
+    many_held: u64,
     held: u64,
 }
 
@@ -63,11 +65,13 @@ pub(crate) fn run(rounds: &Rounds, output: &mut dyn Output) -> anyhow::Result<()
         true => Plan {
             calls: 10_000,
             users: 100_000,
+            many_held: 40_000,
             held: 50_000,
         },
         false => Plan {
             calls: 60_000,
             users: 100_000,
+            many_held: 60_000,
             held: 50_000,
         },
     };
@@ -104,7 +108,7 @@ pub(crate) fn run(rounds: &Rounds, output: &mut dyn Output) -> anyhow::Result<()
     }
     let calls = Calls {
         transport: Transport::Udp,
-        count: 20_000,
+        count: plan.many_held,
         per_second: Some(5_000),
         hold: Duration::from_secs(2),
     };

@@ -228,7 +228,9 @@ fn config(transport: Transport, hold: Duration) -> anyhow::Result<RunConfig> {
     })
 }
 
+/// As the `tandem` program has it.
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    proxy::use_small_pages();
     Ok(tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?)

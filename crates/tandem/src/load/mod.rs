@@ -67,6 +67,7 @@ enum Command {
 /// Runs the command.
 pub(crate) fn run(arguments: Arguments) -> ExitCode {
     logging::start("warn");
+    proxy::use_small_pages();
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
