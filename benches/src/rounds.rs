@@ -44,6 +44,14 @@ impl Rounds {
         self.quick
     }
 
+    /// As many rounds or fewer, for what takes long.
+    pub(crate) fn at_most(&self, count: usize) -> Rounds {
+        Rounds {
+            count: self.count.min(count),
+            ..*self
+        }
+    }
+
     /// How long one measurement may take on the clock when `cases` with two sides each are left.
     pub(crate) fn time_for_one(&self, cases: usize) -> Duration {
         let left = self.total.saturating_sub(self.start.elapsed());
