@@ -2,14 +2,14 @@
 
 use anyhow::Context;
 use bytes::Bytes;
-use sip::{Message, Name, Uri};
+use sip::{Message, Name};
 
 use super::{RECORD_ROUTE, REQUEST_URI, VIA};
 
 pub(super) fn forward(invite: &Bytes) -> anyhow::Result<Vec<u8>> {
     let mut message = Message::read(invite.clone())?;
     // The others parse it with the rest.
-    Uri::parse(message.request_uri().context("Request-URI")?)?;
+    message.parse_request_uri().context("Request-URI")?;
     let max_forwards = message.max_forwards().context("Max-Forwards")?;
     message.set_request_uri(REQUEST_URI);
     message.set_max_forwards(max_forwards - 1);

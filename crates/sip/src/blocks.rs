@@ -20,6 +20,36 @@ pub(crate) fn equal(block: &Block, octet: u8) -> u32 {
     u8x16::new(*block).simd_eq(u8x16::splat(octet)).to_bitmask()
 }
 
+/// Marks octets of this value among the first 64, as [`below`] does. Beside it, how many have been looked at.
+#[inline(always)]
+pub(crate) fn equal_in_many(text: &[u8], octet: u8) -> (u64, usize) {
+    let many: &[u8; MANY] = match text.first_chunk() {
+        Some(many) => many,
+        None => return equal_in_last(text, octet),
+    };
+    (equal_in_all(many, octet), MANY)
+}
+
+/// How many octets have a mark in a `u64`.
+const MANY: usize = 64;
+
+#[inline(always)]
+fn equal_in_all(many: &[u8; MANY], octet: u8) -> u64 {
+    let (blocks, _) = many.as_chunks();
+    let marks = blocks.iter().map(|block| equal(block, octet));
+    let in_place = marks
+        .enumerate()
+        .map(|(at, marks)| u64::from(marks) << (at * LENGTH));
+    in_place.fold(0, |all, marks| all | marks)
+}
+
+#[inline(never)]
+fn equal_in_last(text: &[u8], octet: u8) -> (u64, usize) {
+    let mut padded = [!octet; MANY];
+    padded[..text.len()].copy_from_slice(text);
+    (equal_in_all(&padded, octet), text.len())
+}
+
 /// Marks octets that are no letter of ASCII, no digit, no hyphen and no dot, as [`below`] does.
 #[inline(always)]
 pub(crate) fn uncommon(block: &Block) -> u32 {

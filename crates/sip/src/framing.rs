@@ -3,7 +3,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 
 use crate::Name;
-use crate::line::line_end;
+use crate::blocks;
 use crate::name::NameCode;
 use crate::syntax;
 
@@ -86,7 +86,7 @@ struct Header {
     field_start: usize,
     /// Where the line begins that is not complete.
     line_start: usize,
-    /// Up to where that line has been searched for its end.
+    /// Up to where that line has been searched for its end, and all that has come when the next begins.
     searched: usize,
     /// What the fields before the last one say.
     content_length: ContentLength,
@@ -171,21 +171,25 @@ impl Header {
     /// Goes over the lines that have come. The length of the start line and the header section with the empty line, once
     /// they are there.
     fn read(&mut self, received: &[u8]) -> Option<usize> {
-        loop {
-            let Some(end) = line_end(received, self.searched) else {
-                // The last octet may be the CR of a CRLF.
-                self.searched = received.len().saturating_sub(1).max(self.line_start);
-                return None;
-            };
-            // What is folded belongs to the line before, as for the reader of messages.
-            if !matches!(received.get(self.line_start), Some(b' ' | b'\t')) {
-                self.end_field(received);
+        while let Some(new) = received.get(self.searched..)
+            && !new.is_empty()
+        {
+            let (mut line_feeds, looked_at) = blocks::equal_in_many(new, b'\n');
+            while line_feeds != 0 {
+                let end = self.searched + line_feeds.trailing_zeros() as usize;
+                line_feeds &= line_feeds - 1;
+                // What is folded belongs to the line before, as for the reader of messages.
+                if !matches!(received.get(self.line_start), Some(b' ' | b'\t')) {
+                    self.end_field(received);
+                }
+                if let [] | [b'\r'] = received[self.line_start..end] {
+                    return Some(end + 1);
+                }
+                self.line_start = end + 1;
             }
-            if end.end == self.line_start {
-                return Some(end.next);
-            }
-            (self.line_start, self.searched) = (end.next, end.next);
+            self.searched += looked_at;
         }
+        None
     }
 
     /// Takes notice of the field that ends where the next one begins.
@@ -193,7 +197,7 @@ impl Header {
     fn end_field(&mut self, received: &[u8]) {
         let field = &received[self.field_start..self.line_start];
         self.field_start = self.line_start;
-        if matches!(field.first(), Some(b'c' | b'C' | b'l' | b'L'))
+        if may_be_content_length(field)
             && let Some(length) = content_length(field)
         {
             self.content_length = match self.content_length {
@@ -204,12 +208,21 @@ impl Header {
     }
 }
 
+/// Whether the name of a field may be Content-Length. Of few other fields it may.
+#[inline]
+fn may_be_content_length(field: &[u8]) -> bool {
+    match field {
+        [b'l' | b'L', ..] => true,
+        [b'c' | b'C', ..] => field.first_chunk().is_some_and(|start: &[u8; 8]| {
+            let lower_case = u64::from_le_bytes(*start) | u64::from_le_bytes([0x20; 8]);
+            lower_case == u64::from_le_bytes(*b"content-")
+        }),
+        _ => false,
+    }
+}
+
 /// The number in a field, where it is Content-Length; perhaps it is none.
 fn content_length(field: &[u8]) -> Option<Option<usize>> {
-    // Most messages have one.
-    if field.starts_with(b"Contact:") {
-        return None;
-    }
     let (name, value) = field.split_at(syntax::find_near(b':', field)?);
     let is_length = NameCode::of(syntax::trim_end(name)) == Name::ContentLength.code();
     is_length.then(|| syntax::number(syntax::trim(&value[1..])))
@@ -218,6 +231,7 @@ fn content_length(field: &[u8]) -> Option<Option<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::line::line_end;
 
     const LIMITS: FramingLimits = FramingLimits {
         header_bytes: 100,

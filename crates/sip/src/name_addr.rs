@@ -266,12 +266,12 @@ fn display_name_end(runs: &mut Runs<'_>, start: usize) -> Option<usize> {
     let text = runs.text();
     let mut at = start + 1;
     loop {
+        at += syntax::find_in_quotation(text.get(at..)?)?;
         match text.get(at)? {
             b'"' => break,
             // What is escaped may be anything but a line end.
             b'\\' if text.get(at + 1)? >= &b' ' => at += 2,
-            0..b' ' | b'\\' => return None,
-            _ => at += 1,
+            _ => return None,
         }
     }
     at += 1;

@@ -248,6 +248,19 @@ pub(crate) fn find_control(text: &[u8]) -> Option<usize> {
     })
 }
 
+/// Where the first octet is that matters within quotation marks: those, the backslash, and what is below a space.
+#[inline(always)]
+pub(crate) fn find_in_quotation(text: &[u8]) -> Option<usize> {
+    let matters = |octet: u8| matches!(octet, b'"' | b'\\' | 0..b' ');
+    let marks = |block: &blocks::Block| {
+        blocks::equal(block, b'"') | blocks::equal(block, b'\\') | blocks::below(block, b' ')
+    };
+    find_marked(text, marks).unwrap_or_else(|at| {
+        let found = text[at..].iter().position(|&octet| matters(octet))?;
+        Some(at + found)
+    })
+}
+
 /// Marks the octets that are zero by their highest bits. Above the lowest such octet there may be
 /// marks that are wrong.
 #[inline]

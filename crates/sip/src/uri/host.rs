@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::blocks;
 use crate::syntax::{self, HOST};
 
 /// The host in a URI or a Via.
@@ -53,10 +54,44 @@ fn is_name(text: &[u8]) -> bool {
     syntax::all(text, HOST) && has_labels(text)
 }
 
-/// [`is_host_name`] of a text that is known to have nothing but labels and dots.
+/// [`is_host_name`] of what stands between two places of a text, where it is known to be nothing but labels and dots,
+/// and that something else follows.
 #[inline]
-pub(super) fn is_labels(text: &[u8]) -> bool {
-    has_labels(text.strip_suffix(b".").unwrap_or(text))
+pub(super) fn is_labels(text: &[u8], start: usize, end: usize) -> bool {
+    let name = text.get(start..end).unwrap_or_default();
+    let without_root = match name {
+        [before @ .., b'.'] => before,
+        _ => name,
+    };
+    match without_root {
+        [] | [b'.', ..] | [.., b'.'] => false,
+        // The last label may be a number.
+        [.., b'0'..=b'9'] => has_labels(without_root),
+        _ => !has_empty_label(text, start, end),
+    }
+}
+
+/// Whether there are two dots side by side between two places of a text.
+#[inline]
+fn has_empty_label(text: &[u8], start: usize, end: usize) -> bool {
+    let mut at = start;
+    while at < end {
+        let Some(block) = text.get(at..).and_then(|rest| rest.first_chunk()) else {
+            let rest = text.get(at..end).unwrap_or_default();
+            return rest.windows(2).any(|pair| pair == b"..");
+        };
+        let dots = blocks::equal(block, b'.');
+        let within = match end - at {
+            length if length < blocks::LENGTH => (1 << length) - 1,
+            _ => u32::MAX,
+        };
+        if dots & dots >> 1 & within != 0 {
+            return true;
+        }
+        // The last octet may be the first of two.
+        at += blocks::LENGTH - 1;
+    }
+    false
 }
 
 /// Whether no label is empty, and the last one is not a number.
@@ -228,6 +263,29 @@ mod tests {
             "::1",
         ] {
             assert_eq!(Host::parse(text), None, "{text}");
+        }
+    }
+
+    /// Wherever dots and digits are, whatever the length, whatever stands before and behind.
+    #[test]
+    fn labels_between_two_places_are_those_of_a_name() {
+        for length in 0..40 {
+            for first in 0..=length {
+                for second in first..=length {
+                    let mut name = vec![b'a'; length];
+                    for (at, octet) in [(first, b'.'), (second, b'.'), (second + 1, b'7')] {
+                        if let Some(place) = name.get_mut(at) {
+                            *place = octet;
+                        }
+                    }
+                    for around in [&b":"[..], b":..................."] {
+                        let text = [around, &name, around].concat();
+                        let (start, end) = (around.len(), around.len() + length);
+                        let is_one = is_labels(&text, start, end);
+                        assert_eq!(is_one, is_host_name(&name), "{}", text.escape_ascii());
+                    }
+                }
+            }
         }
     }
 

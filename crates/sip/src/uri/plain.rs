@@ -95,7 +95,7 @@ impl PlainHost {
             Some((address, end)) if is_whole(end) => (Some(address), end),
             _ => {
                 let end = runs.end(start, HOST);
-                if !is_labels(&text[start..end]) {
+                if !is_labels(text, start, end) {
                     return None;
                 }
                 (None, end)
