@@ -1,7 +1,11 @@
 //! ezk-sip-types.
 
-use anyhow::{Context, anyhow};
+use std::hint::black_box;
+
+use anyhow::{Context, anyhow, ensure};
 use bytes::Bytes;
+use ezk_sip_types::header::HeaderParse;
+use ezk_sip_types::header::typed::{CSeq, Contact, FromTo, Routing, Via};
 use ezk_sip_types::msg::{Line, MessageLine, PullParser, RequestLine};
 use ezk_sip_types::parse::Parse;
 use ezk_sip_types::print::AppendCtx;
@@ -11,6 +15,48 @@ use ezk_sip_types::{Headers, Name};
 use super::{RECORD_ROUTE, REQUEST_URI, VIA};
 
 pub(super) fn forward(invite: &Bytes) -> anyhow::Result<Vec<u8>> {
+    forward_after(|_| Ok(()), invite)
+}
+
+pub(super) fn check_and_forward(invite: &Bytes) -> anyhow::Result<Vec<u8>> {
+    forward_after(check, invite)
+}
+
+/// Parses the values that a proxy has to check.
+fn check(field: &Line) -> anyhow::Result<()> {
+    // To compare with a `Name` is to compare with all its spellings.
+    match field.name.as_print_str() {
+        "Via" => check_values::<Via>(field),
+        "From" | "To" => check_values::<FromTo>(field),
+        "Contact" => check_values::<Contact>(field),
+        "Route" | "Record-Route" => check_values::<Routing>(field),
+        "CSeq" => check_values::<CSeq>(field),
+        _ => Ok(()),
+    }
+}
+
+/// Parses value by value: a list that `Headers` parses ends at a malformed value without an error.
+fn check_values<T: HeaderParse>(field: &Line) -> anyhow::Result<()> {
+    let mut rest = field.value.as_str();
+    loop {
+        let parsed = T::parse(field.value.as_ref(), rest);
+        let (behind, header) = parsed.map_err(|error| anyhow!("{error}"))?;
+        black_box(&header);
+        match behind.trim_start().strip_prefix(',') {
+            Some(next) => rest = next.trim_start(),
+            None => {
+                ensure!(behind.trim_start().is_empty(), "{behind:?} is left");
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The request as it is forwarded, after each of its fields has passed a check.
+fn forward_after(
+    check: impl Fn(&Line) -> anyhow::Result<()>,
+    invite: &Bytes,
+) -> anyhow::Result<Vec<u8>> {
     let mut parser = PullParser::new(invite, 0);
     let first = line(parser.next())?;
     let (_, start) = MessageLine::parse(invite)(first).map_err(|error| anyhow!("{error}"))?;
@@ -24,8 +70,9 @@ pub(super) fn forward(invite: &Bytes) -> anyhow::Result<Vec<u8>> {
     let mut is_routed = false;
     for next in parser.by_ref() {
         let text = line(Some(next))?;
-        let (_, Line { name, value }) =
-            Line::parse(invite, text).map_err(|error| anyhow!("{error}"))?;
+        let (_, field) = Line::parse(invite, text).map_err(|error| anyhow!("{error}"))?;
+        check(&field)?;
+        let Line { name, value } = field;
         if name == Name::ROUTE && !is_routed {
             is_routed = true;
         } else if name == Name::MAX_FORWARDS {

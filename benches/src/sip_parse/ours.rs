@@ -7,7 +7,17 @@ use sip::{Message, Name};
 use super::{RECORD_ROUTE, REQUEST_URI, VIA};
 
 pub(super) fn forward(invite: &Bytes) -> anyhow::Result<Vec<u8>> {
-    let mut message = Message::read(invite.clone())?;
+    edited(Message::read(invite.clone())?)
+}
+
+pub(super) fn check_and_forward(invite: &Bytes) -> anyhow::Result<Vec<u8>> {
+    let message = Message::read(invite.clone())?;
+    message.validate()?;
+    edited(message)
+}
+
+/// The request as it is forwarded.
+fn edited(mut message: Message) -> anyhow::Result<Vec<u8>> {
     // The others parse it with the rest.
     message.parse_request_uri().context("Request-URI")?;
     let max_forwards = message.max_forwards().context("Max-Forwards")?;
