@@ -60,7 +60,7 @@ mod statistics;
 mod team;
 
 pub use association::{Association, AssociationId, Departure};
-pub use carrier::kernel_has_sctp;
+pub use carrier::{interface_mtu, kernel_has_sctp};
 pub use config::{
     DEFAULT_ENCAPSULATION_PORT, KernelCarrierConfig, RawCarrierConfig, UdpCarrierConfig,
 };

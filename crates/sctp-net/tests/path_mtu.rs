@@ -6,6 +6,7 @@ use std::env;
 use std::process::Command;
 
 use common::{on_stream, pair, quick, within};
+use sctp_net::EndpointConfig;
 use test_support::Namespace;
 
 /// Set in the process that runs where the MTU is small.
@@ -26,9 +27,16 @@ fn packets_larger_than_the_path_carries_arrive() {
     run(inside.env(INSIDE, "yes"));
 }
 
-/// Messages that fill packets of 1500 bytes, both ways.
+/// Messages that fill packets of 1500 bytes, and of more than an interface takes, both ways.
 async fn transfer() {
-    let pair = pair(quick()).await;
+    for mtu in [1500, 32_768] {
+        let config = EndpointConfig { mtu, ..quick() };
+        transfer_with(config).await;
+    }
+}
+
+async fn transfer_with(config: EndpointConfig) {
+    let pair = pair(config).await;
     for (from, to) in [(&pair.client, &pair.server), (&pair.server, &pair.client)] {
         for number in 0..10 {
             let payload = common::pattern(number, 20_000);
@@ -37,6 +45,14 @@ async fn transfer() {
             assert_eq!(message.payload, payload);
         }
     }
+    // The interface has said at once what it takes; the probe of that size is answered in a round trip.
+    let found_out = async {
+        let ip_and_udp_headers = 28;
+        while pair.client.status().await.unwrap().paths[0].mtu != 1280 - ip_and_udp_headers {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    within(found_out).await;
 }
 
 fn run(command: &mut Command) {

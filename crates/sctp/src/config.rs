@@ -169,7 +169,7 @@ impl Default for EndpointConfig {
             send_buffer: 1 << 20,
             outbound_streams: 10,
             max_inbound_streams: 2048,
-            mtu: 1500,
+            mtu: ETHERNET_MTU,
             path_mtu_discovery: true,
             base_mtu: 1200,
             max_probes: 3,
@@ -263,10 +263,11 @@ impl EndpointConfig {
         mtu.clamp(LEAST_MTU, MOST_MTU)
     }
 
-    /// The largest SCTP packet that goes over every kind of path, in bytes.
+    /// The largest SCTP packet that goes over every kind of path, in bytes: one of which nothing is known may be no better
+    /// than an Ethernet.
     pub(crate) fn least_mtu(&self) -> usize {
         const IPV6_AND_UDP_HEADERS: usize = 48;
-        self.mtu - IPV6_AND_UDP_HEADERS
+        self.mtu.min(ETHERNET_MTU) - IPV6_AND_UDP_HEADERS
     }
 
     /// How many errors in a row a path may have until data leaves it.
@@ -296,6 +297,9 @@ fn weight(value: f64, default: f64) -> f64 {
 
 /// IPv4's least: below it there is no room for a handshake.
 const LEAST_MTU: usize = 576;
+
+/// What an Ethernet carries.
+pub(crate) const ETHERNET_MTU: usize = 1500;
 
 /// The clock granularity G (section 6.3.1).
 const LEAST_RTO: Duration = Duration::from_millis(1);

@@ -3,6 +3,7 @@
 //! A carrier has a [`Writer`] for each worker, and a [`Reader`] for each worker where the kernel can
 //! steer packets to their owners; else only the first worker reads, and hands over.
 
+mod interface_mtu;
 mod kernel_sctp;
 mod raw;
 mod raw_socket;
@@ -23,6 +24,7 @@ use udp_net::{Report, UdpSocket};
 use crate::config::{RawCarrierConfig, UdpCarrierConfig};
 use crate::statistics::CarrierStatistics;
 
+pub use interface_mtu::interface_mtu;
 pub use kernel_sctp::kernel_has_sctp;
 
 /// A carrier, to be shared out among workers.

@@ -13,6 +13,7 @@
 use std::time::Instant;
 
 use crate::EndpointConfig;
+use crate::config::ETHERNET_MTU;
 
 /// The search ends when a larger packet could not be larger by more than this.
 const LEAST_GAIN: usize = 16;
@@ -107,7 +108,7 @@ impl Limits {
             overhead,
             min,
             base: config.base_mtu.clamp(min, max) & !3,
-            ethernet: (1500 - overhead) & !3,
+            ethernet: (ETHERNET_MTU - overhead) & !3,
             max,
         }
     }

@@ -43,6 +43,10 @@ pub(crate) struct SctpListener {
     pub(crate) endpoint: Endpoint,
 }
 
+/// How large IP packets with SCTP become at the most, in bytes: more than a few fit into the buffer of a socket on every
+/// system.
+const LARGEST_PACKET: usize = 32 * 1024;
+
 #[derive(Debug, Default)]
 struct Stacks {
     open: Vec<(Vec<IpAddr>, Stack)>,
@@ -66,12 +70,13 @@ impl SctpStacks {
     /// Opens an SCTP port to listen on, and the stack under it where there is none yet.
     pub(crate) fn listen(&mut self, listen: Listen) -> Result<SctpListener, StartProblem> {
         let Listen { transport, address } = listen;
+        let addresses = self.group_of(address.ip());
         let stack = self
             .lock()
-            .at(&self.group_of(address.ip()), &self.opener)
+            .at(&addresses, &self.opener)
             .map_err(|error| self.explain(error))?;
         let endpoint = stack
-            .endpoint(address.port(), self.settings(transport))
+            .endpoint(address.port(), self.settings(transport, &addresses))
             .map_err(StartProblem::from_io)?;
         let listener = SctpListener {
             transport,
@@ -145,7 +150,7 @@ impl SctpStacks {
         let addresses = self.group_of(ip);
         let mut stacks = self.lock();
         let stack = stacks.at(&addresses, &self.opener)?;
-        let config = self.settings(transport);
+        let config = self.settings(transport, &addresses);
         if private {
             // The one that is about to be begun: no peer can begin others.
             return stack.endpoint(
@@ -192,16 +197,23 @@ impl SctpStacks {
         std::iter::once(ip).chain(others).collect()
     }
 
-    /// The protocol parameters of an SCTP port. With TLS the number of streams bounds that of the
-    /// sessions.
-    fn settings(&self, transport: Transport) -> sctp::EndpointConfig {
+    /// The protocol parameters of an SCTP port that has these addresses. With TLS the number of streams bounds that of the
+    /// sessions. Messages share packets, and there are fewer of those where the interface carries large ones.
+    fn settings(&self, transport: Transport, addresses: &[IpAddr]) -> sctp::EndpointConfig {
         let config = self.endpoint.clone();
-        if transport != Transport::TlsSctp {
-            return config;
-        }
+        let least = config.mtu;
+        let mtu = match sctp_net::interface_mtu(addresses) {
+            Some(mtu) => mtu.min(LARGEST_PACKET).max(least),
+            None => least,
+        };
+        let (outbound_streams, max_inbound_streams) = match transport {
+            Transport::TlsSctp => (self.tls_streams, self.tls_streams),
+            _ => (config.outbound_streams, config.max_inbound_streams),
+        };
         sctp::EndpointConfig {
-            outbound_streams: self.tls_streams,
-            max_inbound_streams: self.tls_streams,
+            mtu,
+            outbound_streams,
+            max_inbound_streams,
             ..config
         }
     }
