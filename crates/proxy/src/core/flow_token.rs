@@ -8,6 +8,8 @@
 //! The key may outlive the process, connections do not: their numbers begin anew. So the token of one
 //! says which process it is a connection of, lest it lead along another's (RFC 5626 section 5.3).
 
+use std::cell::RefCell;
+
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 use sip::{ConnectionId, Flow, Transport};
@@ -24,7 +26,12 @@ pub const FORMER_CONNECTION: ConnectionId = ConnectionId(u64::MAX);
 pub(crate) struct FlowTokens {
     key: Hmac<Sha256>,
     incarnation: u32,
+    /// Those that were written last, each in its place: all calls of a peer go along one flow.
+    written: RefCell<Vec<Option<(Flow, String)>>>,
 }
+
+/// How many tokens are remembered at the most.
+const PLACES: usize = 256;
 
 /// How much of the HMAC a token carries, in octets.
 const TAG_LENGTH: usize = 10;
@@ -35,11 +42,30 @@ impl FlowTokens {
         FlowTokens {
             key: keys.signer("flow tokens"),
             incarnation,
+            written: RefCell::default(),
         }
     }
 
-    /// The token of a flow: letters and digits.
-    pub(crate) fn encode(&self, flow: &Flow) -> String {
+    /// Appends the token of a flow: letters and digits.
+    pub(crate) fn push_to(&self, text: &mut String, flow: &Flow) {
+        let mut written = self.written.borrow_mut();
+        if written.is_empty() {
+            written.resize(PLACES, None);
+        }
+        // Connections have numbers of their own, users without one have ports and addresses.
+        let number = flow.connection.0 ^ u64::from(flow.stream) ^ u64::from(flow.remote.port());
+        let place = &mut written[number as usize % PLACES];
+        match place {
+            Some((known, token)) if known == flow => text.push_str(token),
+            _ => {
+                let token = self.encode(flow);
+                text.push_str(&token);
+                *place = Some((*flow, token));
+            }
+        }
+    }
+
+    fn encode(&self, flow: &Flow) -> String {
         let mut octets = Vec::with_capacity(64);
         flow_octets::write(&mut octets, flow);
         if flow.transport != Transport::Udp {
@@ -114,6 +140,21 @@ mod tests {
                 "{token}"
             );
         }
+    }
+
+    #[test]
+    fn what_is_remembered_is_what_would_be_written() {
+        let tokens = tokens(1);
+        let (one, other) = (
+            flow("192.0.2.1:5060", "198.51.100.9:1"),
+            flow("192.0.2.1:5060", "198.51.100.8:1"),
+        );
+        for flow in [one, one, other, one, other, other] {
+            let mut text = String::from("sip:");
+            tokens.push_to(&mut text, &flow);
+            assert_eq!(text, format!("sip:{}", tokens.encode(&flow)));
+        }
+        assert_ne!(tokens.encode(&one), tokens.encode(&other));
     }
 
     #[test]

@@ -195,9 +195,10 @@ fn push_via(text: &mut String, how: &Forwarding<'_>, tokens: &FlowTokens) {
         text.push_str(";alias");
     }
     if let Some((name, flow)) = how.back {
-        for part in [";", name, "=", &tokens.encode(flow)] {
+        for part in [";", name, "="] {
             text.push_str(part);
         }
+        tokens.push_to(text, flow);
     }
 }
 
@@ -329,7 +330,7 @@ fn push_own_route(
     uri.push_str(scheme);
     uri.push(':');
     if let Some(flow) = &side.flow {
-        uri.push_str(&tokens.encode(flow));
+        tokens.push_to(uri, flow);
         uri.push('@');
     }
     uri.push_str(side.source.as_str());

@@ -308,7 +308,7 @@ impl Proxy {
         )?;
         if led.is_marked && !led.are_known {
             for route in request.values(Name::Route).take(led.routes) {
-                self.known_routes.note(route, arrival.local);
+                self.known_routes.note(route, arrival.local, &self.tokens);
             }
         }
         for _ in 0..led.routes {

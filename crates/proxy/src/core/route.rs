@@ -8,7 +8,7 @@ use sip::{Flow, Message, Name, NameAddr, Uri};
 use super::dialog_mark::DialogMark;
 use super::flow_token::FlowTokens;
 use super::identity::Identity;
-use super::known_routes::KnownRoutes;
+use super::known_routes::{Known, KnownRoutes};
 use super::read_uri::ReadUri;
 use super::rejection::Rejection;
 use super::target::Target;
@@ -50,12 +50,11 @@ pub(crate) struct Own<'a> {
 }
 
 impl Own<'_> {
-    /// Whether a Route value is one of ours that is known but for its mark, and has the dialog's.
-    fn knows(&self, value: &[u8], arrival: &Flow) -> bool {
-        self.mark.is_some_and(|mark| {
-            let written = self.known.mark_in(value, arrival.local);
-            written.is_some_and(|written| mark.is(written, self.lifetime))
-        })
+    /// What a Route value says that is known but for its mark to be one of ours, and has the dialog's.
+    fn known<'a>(&self, value: &'a [u8], arrival: &Flow) -> Option<Known<'a>> {
+        let mark = self.mark?;
+        let known = self.known.find(value, arrival.local)?;
+        mark.is(known.mark, self.lifetime).then_some(known)
     }
 }
 
@@ -89,8 +88,11 @@ pub(crate) fn led_by_routes(
 ) -> Result<Led, Rejection> {
     led.are_known = true;
     for value in request.values(Name::Route) {
-        if own.knows(value, arrival) {
-            led.along = None;
+        if let Some(known) = own.known(value, arrival) {
+            led.along = known.flow.map(|flow| Along {
+                flow,
+                is_edge: false,
+            });
             led.is_marked = true;
             led.routes += 1;
             continue;
@@ -285,8 +287,16 @@ mod tests {
         marks
             .of(&request(&[]).with(Name::CallId, "another"))
             .push_to(&mut others);
+        let [mut one_token, mut other_token] = [String::new(), String::new()];
+        tokens.push_to(&mut one_token, &flow(1));
+        tokens.push_to(&mut other_token, &flow(2));
         let values: Vec<String> = [
             "<sip:192.0.2.1;lr;call=OURS>",
+            "<sip:ONE@192.0.2.1;lr;call=OURS>",
+            "<sip:ONE@192.0.2.1;lr;call=OTHERS>",
+            "<sip:ONE@192.0.2.1;lr;ob;call=OURS>",
+            "<sip:ONE@192.0.2.1:5070;lr;call=OURS>",
+            "<sip:TWO@192.0.2.1;lr;call=OURS>",
             "<sip:192.0.2.1;lr;call=OTHERS>",
             "<sip:192.0.2.1;lr;call=>",
             "<sip:192.0.2.1:5070;lr;call=OURS>",
@@ -303,6 +313,11 @@ mod tests {
         ]
         .iter()
         .map(|value| value.replace("OURS", &ours).replace("OTHERS", &others))
+        .map(|value| {
+            value
+                .replace("ONE", &one_token)
+                .replace("TWO", &other_token)
+        })
         .collect();
         let arrivals = [flow(5060), flow(5070)];
         let none = KnownRoutes::default();
@@ -326,7 +341,9 @@ mod tests {
             if let Ok(read) = led(&none, &[first], noted_at)
                 && read.is_marked
             {
-                known.note(first.as_bytes(), noted_at.local);
+                for _ in 0..2 {
+                    known.note(first.as_bytes(), noted_at.local, &tokens);
+                }
             }
             for arrival in &arrivals {
                 for one in &values {
