@@ -45,7 +45,7 @@ pub(crate) fn run(rounds: &Rounds, output: &mut dyn Output) -> anyhow::Result<()
             users: 5_000,
             calls: 4_000,
             calls_per_second: 5_000,
-            ringing: 3_000,
+            ringing: 6_000,
             bindings: 30_000,
         }
     } else {
