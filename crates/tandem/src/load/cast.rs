@@ -264,8 +264,13 @@ impl Parameters {
     }
 }
 
-/// Reads bits a second: `50Mbit/s`, `50M`.
+/// Reads bits a second: `50Mbit/s`, `50M`. A number alone, which hardly anybody means as bits, is no rate.
 fn bitrate(text: &str) -> Result<Bitrate, String> {
+    if text.parse::<f64>().is_ok_and(|number| number > 0.0) {
+        return Err(format!(
+            "\"{text}\" has no unit: write {text}Mbit/s, {text}kbit/s or {text}bit/s"
+        ));
+    }
     let number = text.strip_suffix("bit/s").unwrap_or(text);
     match number.parse::<perf::Pace>()? {
         perf::Pace::Limited(rate) => Ok(rate),

@@ -60,6 +60,10 @@ fn arguments_that_make_no_sense_are_named() {
             ],
             "--service",
         ),
+        (
+            vec!["calls", "--via", "127.0.0.1", "--background", "50"],
+            "50Mbit/s",
+        ),
         (vec!["register"], "--via"),
         (
             vec!["options", "--via", "127.0.0.1", "-i", "here"],
