@@ -40,8 +40,16 @@ pub(super) fn of_error(error: &anyhow::Error) -> ExitCode {
         matches!(load_error, Some(LoadError::Start(_)))
             || matches!(load_error, Some(LoadError::Socket(error)) if is_of_binding(error))
     });
-    ExitCode::from(if is_binding { 254 } else { 255 })
+    ExitCode::from(if is_binding { 254 } else { OTHERWISE })
 }
+
+/// What was done could not be shown.
+pub(super) fn unwritten() -> ExitCode {
+    ExitCode::from(OTHERWISE)
+}
+
+/// Something went wrong that has no code of its own.
+const OTHERWISE: u8 = 255;
 
 fn is_of_binding(error: &io::Error) -> bool {
     use io::ErrorKind::{AddrInUse, AddrNotAvailable, PermissionDenied};

@@ -30,6 +30,7 @@ use clap::{Args, Subcommand};
 pub(crate) use sipp::spelled_out;
 
 use crate::logging;
+use crate::perf::output::is_cut;
 
 /// Emulate SIP users by the hundred thousand, and measure what a server makes of them.
 ///
@@ -87,7 +88,12 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
         }
     });
     runtime.shutdown_background();
-    outcome.unwrap_or_else(|error| fail(&error))
+    match outcome {
+        // As where a file cannot be written. 1 would be that of calls that failed.
+        Ok(_) if is_cut() => exit::unwritten(),
+        Ok(code) => code,
+        Err(error) => fail(&error),
+    }
 }
 
 /// Says what went wrong, and ends as SIPp does.

@@ -161,7 +161,7 @@ fn a_full_disk_takes_no_results_away() {
         .stdout(full)
         .output()
         .expect("it runs");
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(255));
     let said = text(&output);
     assert!(said.contains("cannot write to standard output"), "{said}");
 }
