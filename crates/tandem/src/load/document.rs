@@ -18,6 +18,8 @@ use super::{media, tables};
 pub(super) struct Run {
     /// Whether it says something about the server, and if not why.
     validity: Validity,
+    /// Why not all was done, where something went wrong.
+    error: Option<String>,
     /// From the first arrival to the end of the last attempt.
     seconds: f64,
     /// The rate that was asked for, where it was the same all the time.
@@ -155,6 +157,7 @@ impl Run {
         let failures = statistics.failures.reasons().iter();
         Run {
             validity: results.validity.clone(),
+            error: results.failure(),
             seconds,
             rate_per_second: results.asked(),
             users: results.users(),

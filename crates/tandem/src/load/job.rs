@@ -28,6 +28,15 @@ pub(super) struct Job {
     pub(super) plan: LoadPlan,
 }
 
+/// What came of a job, as far as it was done.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    /// The registrations before the run.
+    pub(super) registered: Option<Outcome>,
+    /// The run.
+    pub(super) outcome: Option<Outcome>,
+}
+
 /// How users register.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Registration {
@@ -64,41 +73,43 @@ impl Job {
         for address in load.listening() {
             display.say(&format!("listening on {}:{address}", self.config.transport));
         }
-        let done = self.perform(&mut load, &mut display).await;
+        let mut done = Done::default();
+        let performed = self.perform(&mut load, &mut display, &mut done).await;
         load.shutdown().await;
         // What was attempted is written although the run failed: it tells why.
         let records = records.map_or(Ok(()), RecordFile::finish);
         let is_interrupted = display.is_interrupted();
         // Gives the terminal back.
         drop(display);
-        match done {
-            Ok([registered, outcome]) => Ok(Results::new(
-                self,
-                registered,
-                outcome,
-                is_interrupted,
-                records,
-            )),
-            Err(error) => {
+        match performed {
+            // Nothing is known that could be written.
+            Err(error) if done.registered.is_none() && done.outcome.is_none() => {
                 if let Err(trouble) = records {
                     eprintln!("tandem: {trouble:#}");
                 }
                 Err(error)
             }
+            performed => Ok(Results::new(
+                self,
+                done,
+                performed.err(),
+                is_interrupted,
+                records,
+            )),
         }
     }
 
-    /// Registers the users, does what the plan says, and removes their bindings. Returns what came of the
-    /// first two, where they were done.
+    /// Registers the users, does what the plan says, and removes their bindings. What came of it is in `done`
+    /// although something goes wrong later.
     async fn perform(
         &self,
         load: &mut LoadRun,
         display: &mut Display,
-    ) -> anyhow::Result<[Option<Outcome>; 2]> {
+        done: &mut Done,
+    ) -> anyhow::Result<()> {
         let users = self.users();
         let control = load.control();
         let live = load.live();
-        let mut registered = None;
         if let Some(registration) = self.registration {
             let phase = Phase {
                 name: "registering",
@@ -115,12 +126,11 @@ impl Job {
                     registering,
                 )
                 .await?;
+            let outcome = done.registered.insert(outcome);
             if !display.is_ending() {
-                check_registered(&outcome, users, display)?;
+                check_registered(outcome, users, display)?;
             }
-            registered = Some(outcome);
         }
-        let mut outcome = None;
         if !display.is_ending() {
             let phase = Phase {
                 name: match self.plan.pace {
@@ -130,10 +140,10 @@ impl Job {
                 planned: self.planned(),
             };
             let running = load.run(self.plan.clone());
-            let done = display
+            let outcome = display
                 .watch(phase, &control, &live, |_| false, running)
                 .await?;
-            outcome = Some(done);
+            done.outcome = Some(outcome);
         }
         if self.unregisters && !display.is_interrupted() {
             let phase = Phase {
@@ -152,7 +162,7 @@ impl Job {
                 ));
             }
         }
-        Ok([registered, outcome])
+        Ok(())
     }
 
     /// Users of this process.

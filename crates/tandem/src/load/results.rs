@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use load::arrivals::{Pattern, Validity};
-use load::driver::{BackgroundTotal, MediaTotal, Outcome, Pace, ProcessorTime};
+use load::driver::{BackgroundTotal, MediaTotal, Pace, ProcessorTime};
 use load::engine::Counters;
-use load::statistics::{Ends, Statistics};
+use load::statistics::{ArrivalCounts, Ends, Statistics};
 
 use report::{Document, Machine, Page, Provenance, Section, Table, format_count, format_number};
 use serde::Serialize;
@@ -17,7 +17,7 @@ use sip_net::WireStatistics;
 use super::common::Outputs;
 use super::document::Run;
 use super::exit::Ending;
-use super::job::Job;
+use super::job::{Done, Job};
 use super::{media, page, tables};
 use crate::demo::command_line;
 use crate::perf::output::{print, width, write};
@@ -45,6 +45,8 @@ pub(super) struct Results {
     tls_cipher_suite: Option<String>,
     background: Option<BackgroundTotal>,
     media: Option<Box<MediaTotal>>,
+    /// Why not all was done, where something went wrong.
+    failure: Option<anyhow::Error>,
     /// Whether the file of attempts could be written.
     records: anyhow::Result<()>,
 }
@@ -60,11 +62,15 @@ pub(super) struct Registered {
 impl Results {
     pub(super) fn new(
         job: Job,
-        registration: Option<Outcome>,
-        outcome: Option<Outcome>,
+        done: Done,
+        failure: Option<anyhow::Error>,
         is_interrupted: bool,
         records: anyhow::Result<()>,
     ) -> Results {
+        let Done {
+            registered: registration,
+            outcome,
+        } = done;
         let users = job.users();
         let is_measured = job
             .registration
@@ -88,6 +94,10 @@ impl Results {
                 statistics.arrivals = registration.statistics.arrivals;
                 statistics.lateness.merge(&registration.statistics.lateness);
             }
+        }
+        if outcome.is_none() && !is_measured {
+            // Those of the registrations are not what the schedule is about.
+            statistics.arrivals = ArrivalCounts::default();
         }
         let mut validity = Validity::default();
         let measured = registration.iter().filter(|_| is_measured);
@@ -123,12 +133,13 @@ impl Results {
             statistics,
             title: job.title,
             noun: job.noun,
+            failure,
             records,
         }
     }
 
     /// Shows the tables, and writes the files that are asked for. A file that cannot be written is no reason to
-    /// keep the tables back, nor the other files.
+    /// keep the tables back, nor the other files; nor is it that not all was done, which is told in the end.
     pub(super) fn show_and_write(
         mut self,
         outputs: &Outputs,
@@ -168,7 +179,7 @@ impl Results {
             text.push('\n');
         }
         print(&text);
-        first_of(troubles)?;
+        first_of(self.failure.take().into_iter().chain(troubles))?;
         let ending = self.ending();
         if ending == Ending::Invalid {
             eprintln!(
@@ -244,7 +255,7 @@ impl Results {
                 }
             ));
         }
-        let requests = self.attempts();
+        let (requests, noun) = self.attempts();
         if requests > 0 {
             let processor = self.processor.user + self.processor.system;
             let each =
@@ -254,7 +265,7 @@ impl Results {
                 format_number(processor.as_secs_f64(), 2),
                 each(processor),
                 format_count(requests),
-                self.noun,
+                noun,
                 each(self.processor.user)
             ));
         }
@@ -294,15 +305,15 @@ impl Results {
         lines
     }
 
-    /// Attempts that our users made, registrations apart where there are others.
-    fn attempts(&self) -> u64 {
+    /// Attempts that our users made, and what they are called; registrations apart where there are others.
+    fn attempts(&self) -> (u64, &'static str) {
         let statistics = &self.statistics;
         let all = |ends: Ends| ends.decided() + ends.unfinished;
         let own = all(statistics.calls) + all(statistics.requests);
         match own {
-            0 if self.is_serving => all(statistics.served),
-            0 => all(statistics.registrations),
-            own => own,
+            0 if self.is_serving => (all(statistics.served), self.noun),
+            0 => (all(statistics.registrations), "registrations"),
+            own => (own, self.noun),
         }
     }
 
@@ -319,6 +330,9 @@ impl Results {
             // The words stand in columns in a terminal.
             let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
             page = page.paragraph(line);
+        }
+        if let Some(failure) = self.failure() {
+            page = page.paragraph(format!("Not all was done: {failure}"));
         }
         for section in page::sections(&self.statistics, self.asked) {
             page = page.section(section);
@@ -340,6 +354,11 @@ impl Results {
                 parameters: flat(parameters)?,
             })
             .to_html())
+    }
+
+    /// Why not all was done, where something went wrong.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.failure.as_ref().map(|failure| format!("{failure:#}"))
     }
 
     pub(super) fn registration(&self) -> Option<Registered> {
@@ -380,7 +399,7 @@ impl Results {
 }
 
 /// Tells all troubles but the first, which is for the caller to tell.
-pub(super) fn first_of(troubles: Vec<anyhow::Error>) -> anyhow::Result<()> {
+pub(super) fn first_of(troubles: impl IntoIterator<Item = anyhow::Error>) -> anyhow::Result<()> {
     let mut troubles = troubles.into_iter();
     let Some(first) = troubles.next() else {
         return Ok(());

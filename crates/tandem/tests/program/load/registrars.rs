@@ -91,7 +91,11 @@ fn users_prove_who_they_are_to_a_registrar_and_a_proxy() {
     let output = tandem()
         .args(["load", "calls", "--via", &via, "--domain", "example.org"])
         .args(["--users", "3", "-r", "50", "-m", "12"])
-        .args(["--auth", "user%d:wrong", "--csv"])
+        .args(["--auth", "user%d:wrong", "--json"])
+        .arg(&json)
+        .arg("--html")
+        .arg(directory.path().join("load.html"))
+        .arg("--csv")
         .arg(directory.path().join("attempts.csv"))
         .output()
         .expect("it runs");
@@ -103,6 +107,18 @@ fn users_prove_who_they_are_to_a_registrar_and_a_proxy() {
     let attempts = attempts.expect("it was written");
     let of_user = |line: &&str| line.starts_with("registration,");
     assert!(attempts.lines().filter(of_user).count() >= 6, "{attempts}");
+    // So do the other files, which would else be those of the run before.
+    let run = run_of(&json);
+    assert_eq!(run["registration"]["registered"], 0, "{run}");
+    assert!(run["registrations"]["failed"].as_u64() >= Some(6), "{run}");
+    let refused = &run["responses"]["REGISTER"]["403"];
+    assert!(refused.as_u64() >= Some(6), "{run}");
+    assert_eq!(run["arrivals"]["offered"], 0, "{run}");
+    let why = run["error"].as_str().expect("a reason");
+    assert!(why.contains("none of 6 users could register"), "{run}");
+    let page = std::fs::read_to_string(directory.path().join("load.html"));
+    let page = page.expect("it was written");
+    assert!(page.contains("none of 6 users could register"), "{page}");
 
     let output = tandem()
         .args(["load", "calls", "--via", &via, "--domain", "example.org"])
