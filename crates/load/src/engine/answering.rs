@@ -92,6 +92,9 @@ impl Engine {
             }
         } else {
             self.note_response(index, status, is_bye, (start, end), turn.moment.now);
+            if let Some(run) = self.runs.get_mut(index) {
+                run.asked.says_more = !send.template.is_bare();
+            }
         }
         let is_lost = send.loss > 0.0 && self.draws(send.loss);
         if is_lost {

@@ -73,7 +73,6 @@ impl Engine {
         let hash = self.hash_of_caller(request);
         let branch = self.transaction(request);
         if let Some(Remnant::Answered(answered)) = self.remnants.get(moment.now, hash) {
-            let answered = *answered;
             let is_invite = request.cseq_method == Method::Invite;
             if is_invite && answered.invite == Some(request.cseq) {
                 // It has crossed what it led to.
@@ -84,7 +83,15 @@ impl Engine {
             if !is_invite && is_same {
                 self.counters.repeated += 1;
                 self.counters.retransmissions += 1;
-                self.answer(request, connection, answered.status, answered.run);
+                let (status, run) = (answered.status, answered.run);
+                match &answered.response {
+                    Some(octets) => {
+                        let start = self.outbox.len();
+                        self.outbox.buffer().extend_from_slice(octets);
+                        self.send_written(start, connection, run.index);
+                    }
+                    None => self.answer(request, connection, status, run),
+                }
                 return;
             }
             let acknowledges = request.cseq_method == Method::Ack;

@@ -3,6 +3,7 @@
 use sip::Method;
 
 use super::Engine;
+use super::outbox::Outbox;
 use super::remnants::{Answered, Remnant};
 use super::run::{Ack, Cancel, ClientState, NOBODY, Run, ServerState, State};
 use super::steps::Turn;
@@ -160,7 +161,10 @@ impl Engine {
                     let dialog = &run.dialog;
                     let caller = dialog.get(dialog.remote_tag);
                     let hash = self.hasher.hash_one((dialog.get(dialog.call_id), caller));
-                    let remnant = Remnant::Answered(answered(run, name));
+                    let remnant = Remnant::Answered(Answered {
+                        response: said(run, &self.outbox),
+                        ..answered(run, name)
+                    });
                     self.remnants.insert(now, expires, hash, remnant);
                 }
                 _ => {}
@@ -276,7 +280,21 @@ fn answered(run: &Run, name: super::identity::RunName) -> Answered {
         cseq: run.asked.cseq,
         branch: run.asked.branch,
         status,
+        response: None,
     }
+}
+
+/// The response to a run's last request, where it cannot be made of the request once more.
+fn said(run: &Run, outbox: &Outbox) -> Option<Box<[u8]>> {
+    let is_answered = matches!(run.asked.state, ServerState::Answered(_));
+    if !is_answered || !run.asked.says_more {
+        return None;
+    }
+    let octets = match run.asked.written {
+        Some((start, end)) => outbox.written(start..end),
+        None => &run.asked.response,
+    };
+    (!octets.is_empty()).then(|| octets.into())
 }
 
 fn record(

@@ -3,7 +3,8 @@
 //! Over UDP a server transaction lives on for 64·T1 after its final response (Timers J and L, RFC 3261
 //! section 17.2.2 and RFC 6026 section 8.11), which at ten thousand calls a second would be hundreds of
 //! thousands of runs that do nothing. A remnant has a few octets in the place of each: enough to say the
-//! same again, since a response without a body can be made from the request once more.
+//! same again, since a response without a body can be made from the request once more. Where a script has said more
+//! in it, it is kept: peers may take for another response what is not the same (section 17.2.2), as SIPp does.
 
 use std::collections::VecDeque;
 
@@ -27,7 +28,7 @@ pub(super) enum Remnant {
 }
 
 /// How a run's last request was answered.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Answered {
     pub(super) run: RunName,
     /// The sequence number of the INVITE that began it; nothing where none did.
@@ -37,6 +38,8 @@ pub(super) struct Answered {
     /// The hash of its branch.
     pub(super) branch: u64,
     pub(super) status: u16,
+    /// The response, where it cannot be made of the request once more.
+    pub(super) response: Option<Box<[u8]>>,
 }
 
 /// Remnants by the hash of their Call-IDs, with the caller's tag where we were called.

@@ -443,6 +443,7 @@ impl Engine {
         } else if let Some(run) = self.runs.get_mut(index) {
             run.asked.state = ServerState::Answered(status);
             run.asked.written = Some(written);
+            run.asked.says_more = false;
             if request.cseq_method == Method::Bye && !run.times.bye_answered.is_known() {
                 run.times.bye_answered = turn.moment.now;
                 run.notes.bye_status = status;

@@ -238,6 +238,8 @@ pub(super) struct Server {
     pub(super) branch: u64,
     pub(super) response: Vec<u8>,
     pub(super) written: Option<(usize, usize)>,
+    /// Whether a script has said more in that response than can be made of the request once more.
+    pub(super) says_more: bool,
 }
 
 impl Server {
@@ -245,6 +247,7 @@ impl Server {
         self.state = ServerState::Idle;
         buffers.give_back(&mut self.response);
         self.written = None;
+        self.says_more = false;
     }
 }
 

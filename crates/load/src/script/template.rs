@@ -27,6 +27,7 @@ struct Flags {
     names_remote_tag: bool,
     uses_last: bool,
     is_stable: bool,
+    is_bare: bool,
 }
 
 /// What a template's start line says.
@@ -350,6 +351,11 @@ impl Template {
     pub(crate) fn is_stable(&self) -> bool {
         self.flags.is_stable
     }
+
+    /// Whether it is a 200 with nothing in it but what every response takes from its request, in the usual order.
+    pub(crate) fn is_bare(&self) -> bool {
+        self.flags.is_bare
+    }
 }
 
 /// A template in the making.
@@ -529,7 +535,27 @@ fn flags(pieces: &[Piece]) -> Flags {
         names_remote_tag: slots().any(|slot| matches!(slot, Slot::RemoteTag | Slot::RemoteParty)),
         uses_last: slots().any(Slot::uses_last),
         is_stable: slots().all(Slot::is_stable),
+        is_bare: is_bare(pieces),
     }
+}
+
+fn is_bare(pieces: &[Piece]) -> bool {
+    let mut outline = Vec::new();
+    for piece in pieces {
+        match piece {
+            Piece::Literal(octets) => {
+                let line_ends = |octet: &&u8| matches!(octet, b'\r' | b'\n');
+                outline.extend(octets.iter().filter(|octet| !line_ends(octet)));
+            }
+            Piece::Slot(Slot::Echo(EchoedField::Via)) => outline.push(b'V'),
+            Piece::Slot(Slot::Echo(EchoedField::From)) => outline.push(b'F'),
+            Piece::Slot(Slot::Echo(EchoedField::To)) => outline.push(b'T'),
+            Piece::Slot(Slot::Echo(EchoedField::CallId)) => outline.push(b'I'),
+            Piece::Slot(Slot::Echo(EchoedField::CSeq)) => outline.push(b'S'),
+            Piece::Slot(_) => return false,
+        }
+    }
+    outline == b"SIP/2.0 200 OKVFTISContent-Length: 0"
 }
 
 impl Slot {

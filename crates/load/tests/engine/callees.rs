@@ -45,7 +45,7 @@ fn a_callee_answers_strangers_as_it_should() {
     assert_eq!(farewell[0].status(), Some(200));
     assert_eq!(alone.engine.runs(), 0);
     // The run is gone, but what it has answered is known (Timer J).
-    assert_eq!(alone.receive(&bye)[0].status(), Some(200));
+    assert_eq!(alone.receive(&bye)[0].to_bytes(), farewell[0].to_bytes());
     assert!(alone.receive(&invite("1")).is_empty());
     assert_eq!(
         alone.receive(&within(ringing, Method::Bye, 11))[0].status(),
@@ -147,6 +147,28 @@ fn a_change_by_the_peer_changes_the_target() {
     // RFC 3261 section 12.2.2: the target, and not the route set.
     assert_eq!(bye.request_uri(), Some("sip:alice@198.51.100.7"));
     assert_eq!(bye.header(Name::Route), Some("<sip:192.0.2.1;lr>"));
+}
+
+/// RFC 3261 section 17.2.2: the very response is sent again, also what only its script knows of it.
+#[test]
+fn what_a_script_has_answered_is_repeated_as_it_was() {
+    for status in ["200 OK", "486 Not now"] {
+        let mut alone = Alone::with(Transport::Udp, SECOND, false);
+        let text = format!(
+            "SIP/2.0 {status}\n{{request_vias}}\n{{request_from}}\n{{request_to}}\n{{request_call_id}}\n\
+             {{request_cseq}}\nContact: <{{contact}}>\nContent-Length: 0\n\n"
+        );
+        let answers = || Step::Send(Send::new(Template::parse(&text).unwrap()));
+        let waits = |method| Step::Expect(Expect::request(method));
+        let steps = vec![waits(Method::Message), answers(), Step::Complete];
+        alone.engine.add_script(script(steps));
+        let message = invite("1").to_string().replace("INVITE", "MESSAGE");
+        let message = Message::read(message.into_bytes().into()).unwrap();
+        let answer = alone.receive(&message)[0].clone();
+        assert!(answer.header(Name::Contact).is_some());
+        assert_eq!(alone.engine.runs(), 0);
+        assert_eq!(alone.receive(&message)[0].to_bytes(), answer.to_bytes());
+    }
 }
 
 #[test]
