@@ -36,8 +36,8 @@ pub struct SipNetConfig {
     /// How many pairs of streams an association with TLS has at most: each one in use has a TLS
     /// session of its own (RFC 3436 section 5). The side that asks for fewer decides.
     pub tls_streams: u16,
-    /// The protocol parameters of our SCTP endpoints. `mtu` is greater where an interface of their addresses carries more,
-    /// up to 32 KiB, and what each path carries is found out.
+    /// The protocol parameters of our SCTP endpoints. Where path MTU discovery is on, `mtu` and `guaranteed_receive_bytes` become
+    /// what the interfaces of an endpoint's addresses carry, up to 16 KiB, unless they are more.
     pub sctp: sctp::EndpointConfig,
     /// Certificates, and whom we believe, wherever TLS is used.
     pub tls: TlsConfig,

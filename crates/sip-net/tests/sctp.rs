@@ -12,7 +12,7 @@ use sctp_net::{
     Association, CloseCause, Endpoint, EndpointConfig, ReceivedMessage, SendInfo, Stack,
     UdpCarrierConfig,
 };
-use sip::{Flow, Target, Transport};
+use sip::{Flow, Target, Transmit, Transport};
 use sip_net::{CloseReason, Impairment, Incoming, Limits, SendError, SipNetConfig, StreamPolicy};
 use tokio::time::timeout;
 use udp_net::LinkConfig;
@@ -765,4 +765,37 @@ async fn shutdown_ends_associations_in_good_order() {
         .connect(Transport::Sctp, flow.remote, false)
         .await;
     assert_eq!(later, Err(SendError::ShutDown));
+}
+
+/// The loopback interface carries large packets: messages that leave together share them.
+#[tokio::test]
+async fn messages_share_packets_as_large_as_the_interface_carries() {
+    const MESSAGES: usize = 60;
+    let mut server = Node::listen(LISTEN);
+    let client = Node::start(client_of(&server));
+    let there = connect(&client, &server, false).await;
+    let body = "b".repeat(1000);
+    let messages: Vec<Bytes> = (0..MESSAGES)
+        .map(|number| request_with_body(&number.to_string(), &body))
+        .collect();
+    let fewest = async {
+        let mut fewest = u64::MAX;
+        // The path MTU is found out while messages go.
+        while fewest > MESSAGES as u64 / 4 {
+            let before = client.transports.statistics().await.packets_sent;
+            let transmits = messages.iter().map(|payload| Transmit {
+                target: Target::Flow(there),
+                peer: None,
+                payload: payload.clone(),
+                call: 0,
+                transaction: None,
+            });
+            client.transports.send_all(transmits);
+            for _ in &messages {
+                server.message().await;
+            }
+            fewest = fewest.min(client.transports.statistics().await.packets_sent - before);
+        }
+    };
+    timeout(PATIENCE, fewest).await.expect("large packets");
 }

@@ -86,7 +86,7 @@ struct Header {
     field_start: usize,
     /// Where the line begins that is not complete.
     line_start: usize,
-    /// Up to where that line has been searched for its end, and all that has come when the next begins.
+    /// Up to where line ends have been looked for.
     searched: usize,
     /// What the fields before the last one say.
     content_length: ContentLength,
@@ -183,6 +183,8 @@ impl Header {
                     self.end_field(received);
                 }
                 if let [] | [b'\r'] = received[self.line_start..end] {
+                    // Who asks again is told the same.
+                    self.searched = self.line_start;
                     return Some(end + 1);
                 }
                 self.line_start = end + 1;
@@ -332,6 +334,7 @@ mod tests {
     fn what_could_not_be_cut_is_still_there() {
         let mut received = BytesMut::from("OPTIONS sip:a SIP/2.0\r\nl: -5\r\nFrom: sip:a\r\n\r\n");
         let mut reader = StreamReader::new(FramingLimits::default());
+        assert_eq!(reader.next(&mut received), Err(FramingError::ContentLength));
         assert_eq!(reader.next(&mut received), Err(FramingError::ContentLength));
         let message = crate::Message::read(received.freeze());
         assert!(message.is_ok_and(|message| message.from().is_some()));

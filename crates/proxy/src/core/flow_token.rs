@@ -9,6 +9,7 @@
 //! says which process it is a connection of, lest it lead along another's (RFC 5626 section 5.3).
 
 use std::cell::RefCell;
+use std::net::IpAddr;
 
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
@@ -22,7 +23,6 @@ use super::{flow_octets, hexadecimal};
 pub const FORMER_CONNECTION: ConnectionId = ConnectionId(u64::MAX);
 
 /// Writes and reads flow tokens under one key.
-#[derive(Clone)]
 pub(crate) struct FlowTokens {
     key: Hmac<Sha256>,
     incarnation: u32,
@@ -52,9 +52,7 @@ impl FlowTokens {
         if written.is_empty() {
             written.resize(PLACES, None);
         }
-        // Connections have numbers of their own, users without one have ports and addresses.
-        let number = flow.connection.0 ^ u64::from(flow.stream) ^ u64::from(flow.remote.port());
-        let place = &mut written[number as usize % PLACES];
+        let place = &mut written[place_of(flow)];
         match place {
             Some((known, token)) if known == flow => text.push_str(token),
             _ => {
@@ -101,6 +99,20 @@ impl FlowTokens {
         }
         Some(flow)
     }
+}
+
+/// Connections have numbers of their own, users without one have addresses and ports.
+fn place_of(flow: &Flow) -> usize {
+    let address = match flow.remote.ip() {
+        IpAddr::V4(ip) => ip.to_bits().into(),
+        IpAddr::V6(ip) => ip.to_bits() as u64 ^ (ip.to_bits() >> 64) as u64,
+    };
+    let port = u64::from(flow.remote.port());
+    let number = flow.connection.0 ^ u64::from(flow.stream) ^ address ^ port;
+    // What differs in higher octets alone differs in the lowest then.
+    let folded = number ^ number >> 32;
+    let folded = folded ^ folded >> 16;
+    (folded ^ folded >> 8) as usize % PLACES
 }
 
 impl std::fmt::Debug for FlowTokens {

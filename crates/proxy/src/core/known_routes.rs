@@ -57,6 +57,9 @@ const MAXIMUM_PLAIN: usize = 8;
 /// How many places there are for those that name one.
 const PLACES: usize = 256;
 
+/// How long a value may be that is remembered. Ours are shorter, but who sends one back can add to it.
+const LONGEST: usize = 256;
+
 impl KnownRoutes {
     /// What a Route value says. `None` where that is not known.
     pub(crate) fn find<'a>(&self, value: &'a [u8], local: SocketAddr) -> Option<Known<'a>> {
@@ -77,7 +80,7 @@ impl KnownRoutes {
         if self.find(value, local).is_some() {
             return;
         }
-        let Some((beginning, _)) = split(value) else {
+        let Some((beginning, _)) = split(value).filter(|_| value.len() <= LONGEST) else {
             return;
         };
         // Before anything is read: it may be the only one of its kind.
@@ -113,6 +116,7 @@ impl KnownRoutes {
     }
 }
 
+/// Nothing is gained by finding two that have one place: both are then read each time.
 fn hash(beginning: &[u8], local: SocketAddr) -> u64 {
     let mut hasher = SipHasher13::new();
     hasher.write(beginning);
@@ -258,6 +262,7 @@ mod tests {
             "sip:192.0.2.1;lr;x=MARK",
             "sip:192.0.2.1;lr;call=1?x=MARK",
             "tel:+1;call=MARK",
+            &format!("sip:192.0.2.1;lr;x={};call=MARK", "x".repeat(LONGEST)),
         ] {
             let value = format!("<{}>", text.replace("MARK", MARK));
             let mut known = KnownRoutes::default();

@@ -6,7 +6,7 @@
 //! - `validation`: may it be processed (RFC 3261 section 16.3)? `loop_detection` tells loops from
 //!   spirals (RFC 5393).
 //! - `route`: what has led it here is taken off (section 16.4). `read_uri` knows what a URI says of the way,
-//!   `known_routes` those of ours that differ in the mark alone, `flow_token` finds the flow that a
+//!   `known_routes` those of ours that differ in the mark and the flow alone, `flow_token` finds the flow that a
 //!   Record-Route of ours names, `dialog_mark` knows the dialogs that have begun through us.
 //! - `requests`: is it for the `registrar` (section 10.3), for us, for a user of ours or for somebody
 //!   else (section 16.5)? `query` parks it while a location store or a resolver is asked.

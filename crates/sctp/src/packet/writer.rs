@@ -21,6 +21,9 @@ pub struct PacketWriter<'b> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DoesNotFit;
 
+/// More than an Ethernet carries.
+const USUAL_SIZE: usize = 2048;
+
 impl<'b> PacketWriter<'b> {
     /// Starts a packet of at most `maximum_size` bytes, common header and padding included.
     /// What `buffer` held is discarded.
@@ -40,7 +43,8 @@ impl<'b> PacketWriter<'b> {
             "no room for a common header"
         );
         buffer.clear();
-        buffer.reserve(maximum_size);
+        // Most packets are small, however large they may be. The buffer grows for those that are not.
+        buffer.reserve(maximum_size.min(USUAL_SIZE));
         let [a, b] = source_port.to_be_bytes();
         let [c, d] = destination_port.to_be_bytes();
         let [e, f, g, h] = verification_tag.to_be_bytes();
@@ -122,3 +126,36 @@ impl fmt::Display for DoesNotFit {
 }
 
 impl std::error::Error for DoesNotFit {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_packets_share_memory_however_large_they_may_be() {
+        const MAXIMUM: usize = 30_000;
+        let mut buffer = BytesMut::with_capacity(1 << 15);
+        let mut write = || PacketWriter::new(&mut buffer, 1, 2, 3, MAXIMUM).finish();
+        let packets: Vec<Bytes> = (0..1000).map(|_| write()).collect();
+        let ends = packets.iter().map(|packet| packet.as_ptr_range().end);
+        let begins = packets.iter().skip(1).map(|packet| packet.as_ptr());
+        let side_by_side = ends.zip(begins).filter(|(end, begin)| end == begin).count();
+        assert_eq!(side_by_side, packets.len() - 1);
+    }
+
+    #[test]
+    fn a_packet_becomes_as_large_as_it_may() {
+        let mut buffer = BytesMut::new();
+        let mut packet = PacketWriter::new(&mut buffer, 1, 2, 3, 30_000);
+        let length = packet.remaining() - HEADER_LENGTH;
+        let value = vec![7; length];
+        let added = packet.append(ChunkType::DATA, 0, length, |buffer| {
+            buffer.put_slice(&value)
+        });
+        assert_eq!(added, Ok(()));
+        assert_eq!(packet.remaining(), 0);
+        let packet = packet.finish();
+        assert_eq!(packet.len(), 30_000);
+        assert!(packet.ends_with(&value));
+    }
+}

@@ -43,16 +43,25 @@ pub(crate) struct SctpListener {
     pub(crate) endpoint: Endpoint,
 }
 
-/// How large IP packets with SCTP become at the most, in bytes: more than a few fit into the buffer of a socket on every
-/// system.
-const LARGEST_PACKET: usize = 32 * 1024;
-
 #[derive(Debug, Default)]
 struct Stacks {
-    open: Vec<(Vec<IpAddr>, Stack)>,
+    open: Vec<Open>,
     /// Where no SCTP port listens: the ports that associations for all are begun from.
     clients: Vec<(Vec<IpAddr>, Transport, Endpoint)>,
 }
+
+/// A stack with its local addresses.
+#[derive(Clone, Debug)]
+struct Open {
+    addresses: Vec<IpAddr>,
+    stack: Stack,
+    /// The largest packet that the interfaces of these addresses carry, where that is known.
+    interface_mtu: Option<usize>,
+}
+
+/// How large IP packets with SCTP become at the most, in bytes: more than a few fit into the buffer of a socket on every
+/// system.
+const LARGEST_PACKET: usize = 16 * 1024;
 
 impl SctpStacks {
     pub(crate) fn new(config: &SipNetConfig, impairments: Arc<Impairments>) -> SctpStacks {
@@ -70,13 +79,13 @@ impl SctpStacks {
     /// Opens an SCTP port to listen on, and the stack under it where there is none yet.
     pub(crate) fn listen(&mut self, listen: Listen) -> Result<SctpListener, StartProblem> {
         let Listen { transport, address } = listen;
-        let addresses = self.group_of(address.ip());
-        let stack = self
+        let open = self
             .lock()
-            .at(&addresses, &self.opener)
+            .at(&self.group_of(address.ip()), &self.opener)
             .map_err(|error| self.explain(error))?;
-        let endpoint = stack
-            .endpoint(address.port(), self.settings(transport, &addresses))
+        let endpoint = open
+            .stack
+            .endpoint(address.port(), self.settings(transport, &open))
             .map_err(StartProblem::from_io)?;
         let listener = SctpListener {
             transport,
@@ -96,7 +105,7 @@ impl SctpStacks {
         self.lock()
             .open
             .iter()
-            .map(|(_, stack)| stack.local_addr())
+            .map(|open| open.stack.local_addr())
             .collect()
     }
 
@@ -149,8 +158,9 @@ impl SctpStacks {
         };
         let addresses = self.group_of(ip);
         let mut stacks = self.lock();
-        let stack = stacks.at(&addresses, &self.opener)?;
-        let config = self.settings(transport, &addresses);
+        let open = stacks.at(&addresses, &self.opener)?;
+        let stack = &open.stack;
+        let config = self.settings(transport, &open);
         if private {
             // The one that is about to be begun: no peer can begin others.
             return stack.endpoint(
@@ -197,32 +207,30 @@ impl SctpStacks {
         std::iter::once(ip).chain(others).collect()
     }
 
-    /// The protocol parameters of an SCTP port that has these addresses. With TLS the number of streams bounds that of the
-    /// sessions. Messages share packets, and there are fewer of those where the interface carries large ones.
-    fn settings(&self, transport: Transport, addresses: &[IpAddr]) -> sctp::EndpointConfig {
-        let config = self.endpoint.clone();
-        let least = config.mtu;
-        let mtu = match sctp_net::interface_mtu(addresses) {
-            Some(mtu) => mtu.min(LARGEST_PACKET).max(least),
-            None => least,
-        };
-        let (outbound_streams, max_inbound_streams) = match transport {
-            Transport::TlsSctp => (self.tls_streams, self.tls_streams),
-            _ => (config.outbound_streams, config.max_inbound_streams),
-        };
-        sctp::EndpointConfig {
-            mtu,
-            outbound_streams,
-            max_inbound_streams,
-            ..config
+    /// The protocol parameters of an SCTP port. With TLS the number of streams bounds that of the sessions. Messages share
+    /// packets, and there are fewer of those where the interface carries large ones.
+    fn settings(&self, transport: Transport, open: &Open) -> sctp::EndpointConfig {
+        let mut config = self.endpoint.clone();
+        if transport == Transport::TlsSctp {
+            config.outbound_streams = self.tls_streams;
+            config.max_inbound_streams = self.tls_streams;
         }
+        // Without the search paths are taken to carry what is said.
+        if let Some(mtu) = open.interface_mtu
+            && config.path_mtu_discovery
+        {
+            config.mtu = mtu.min(LARGEST_PACKET).max(config.mtu);
+            // Or it would be no guarantee for a message that fills a packet.
+            config.guaranteed_receive_bytes = config.guaranteed_receive_bytes.max(config.mtu);
+        }
+        config
     }
 
     fn all(&self) -> Vec<Stack> {
         self.lock()
             .open
             .iter()
-            .map(|(_, stack)| stack.clone())
+            .map(|open| open.stack.clone())
             .collect()
     }
 
@@ -248,15 +256,19 @@ impl SctpStacks {
 
 impl Stacks {
     /// The stack at these local addresses, in whatever order, opened where there is none.
-    fn at(&mut self, addresses: &[IpAddr], opener: &Opener) -> io::Result<Stack> {
+    fn at(&mut self, addresses: &[IpAddr], opener: &Opener) -> io::Result<Open> {
         let same = |other: &[IpAddr]| {
             other.len() == addresses.len() && other.iter().all(|ip| addresses.contains(ip))
         };
-        if let Some((_, stack)) = self.open.iter().find(|(other, _)| same(other)) {
-            return Ok(stack.clone());
+        if let Some(open) = self.open.iter().find(|open| same(&open.addresses)) {
+            return Ok(open.clone());
         }
-        let stack = opener.open(addresses)?;
-        self.open.push((addresses.to_vec(), stack.clone()));
-        Ok(stack)
+        let open = Open {
+            addresses: addresses.to_vec(),
+            stack: opener.open(addresses)?,
+            interface_mtu: sctp_net::interface_mtu(addresses),
+        };
+        self.open.push(open.clone());
+        Ok(open)
     }
 }
