@@ -37,7 +37,7 @@ pub struct SipNetConfig {
     /// session of its own (RFC 3436 section 5). The side that asks for fewer decides.
     pub tls_streams: u16,
     /// The protocol parameters of our SCTP endpoints. Where path MTU discovery is on, `mtu` and `guaranteed_receive_bytes` become
-    /// what the interfaces of an endpoint's addresses carry, up to 16 KiB, unless they are more.
+    /// what the interfaces of an endpoint's addresses carry, up to 16 KiB, unless they are more or there is an `impairment`.
     pub sctp: sctp::EndpointConfig,
     /// Certificates, and whom we believe, wherever TLS is used.
     pub tls: TlsConfig,

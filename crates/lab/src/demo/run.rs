@@ -97,12 +97,11 @@ async fn call_through(
             ..EngineConfig::default()
         },
         transports: SipNetConfig {
-            encapsulation_port: 0,
             peer_encapsulation_port: encapsulation_port,
             stream_policy,
             impairment: impairment(options, transport, loss_percent),
             tap: tap.cloned(),
-            ..SipNetConfig::default()
+            ..transports()
         },
         connect_within: CONNECT_TIME,
         seed: seed(options.seed, transport, loss_percent),
@@ -206,12 +205,23 @@ fn proxy_config(stream_policy: StreamPolicy) -> ProxyConfig {
     ProxyConfig {
         transports: SipNetConfig {
             listeners: listeners.to_vec(),
-            encapsulation_port: 0,
             stream_policy,
-            ..SipNetConfig::default()
+            ..transports()
         },
+        // Few callers wait for each answer: whatever the server waited for others would be in all delays.
+        gather: Duration::ZERO,
         ..ProxyConfig::default()
     }
+}
+
+/// Settings of both sides. The network is one for packets of an Ethernet, whatever the loopback interface carries.
+fn transports() -> SipNetConfig {
+    let mut transports = SipNetConfig {
+        encapsulation_port: 0,
+        ..SipNetConfig::default()
+    };
+    transports.sctp.path_mtu_discovery = false;
+    transports
 }
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);

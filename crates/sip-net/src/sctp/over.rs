@@ -61,7 +61,7 @@ pub(super) struct Opener {
     kernel_kept_away: bool,
     close_timeout: Duration,
     impairments: Arc<Impairments>,
-    impaired: bool,
+    pub(super) impaired: bool,
     tap: Option<Tap>,
 }
 

@@ -266,7 +266,11 @@ impl Stacks {
         let open = Open {
             addresses: addresses.to_vec(),
             stack: opener.open(addresses)?,
-            interface_mtu: sctp_net::interface_mtu(addresses),
+            // A bad network inside the sockets stands for one that is no loopback interface.
+            interface_mtu: match opener.impaired {
+                true => None,
+                false => sctp_net::interface_mtu(addresses),
+            },
         };
         self.open.push(open.clone());
         Ok(open)
