@@ -49,25 +49,9 @@ impl Departures {
         }
     }
 
-    /// Adds those along connections that another has, behind those that are there already.
-    pub(crate) fn join(&mut self, other: Departures) {
-        for (connection, mut messages) in other.along {
-            let mut last = self.along.iter_mut().rev().take(LOOKED_AT);
-            match last.find(|(known, _)| known.id == connection.id) {
-                Some((_, before)) => before.append(&mut messages),
-                None => self.along.push((connection, messages)),
-            }
-        }
-    }
-
-    /// Sends the datagrams.
-    pub(crate) fn send_datagrams(&mut self, shared: &Arc<Shared>) {
-        self.datagrams.send(shared);
-    }
-
     /// Sends all of them.
     pub(crate) fn send(mut self, shared: &Arc<Shared>) {
-        self.send_datagrams(shared);
+        self.datagrams.send(shared);
         let mut departures = Vec::new();
         for (connection, messages) in self.along {
             let queued = match connection.outbox() {

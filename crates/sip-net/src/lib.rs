@@ -19,7 +19,6 @@ mod budget;
 mod config;
 mod connections;
 mod departures;
-mod held;
 mod impairments;
 mod incoming;
 mod keep_alive;

@@ -17,7 +17,6 @@ use crate::budget::Budget;
 use crate::config::SipNetConfig;
 use crate::connections::{Connection, Connections, Found, OpenedBy, Outgoing, OwnedTransaction};
 use crate::departures::Departures;
-use crate::held::Held;
 use crate::impairments::Impairments;
 use crate::incoming::{CloseReason, Incoming, MalformedReason, SendError};
 use crate::keep_alive::is_keep_alive;
@@ -58,8 +57,6 @@ pub(crate) struct Shared {
     pub(crate) last_resort: LastResort,
     /// Reports of the network that do not tell whose they are.
     unnamed: Unnamed,
-    /// What waits for other workers to have their turn.
-    held: Held,
 }
 
 /// How many names of a certificate are told.
@@ -110,7 +107,6 @@ impl Shared {
             sctp,
             tls: Arc::new(tls),
             unnamed: Unnamed::default(),
-            held: Held::default(),
             budget,
             config,
         }
@@ -339,23 +335,7 @@ impl Shared {
         for transmit in transmits {
             self.send(worker, transmit, &mut departures);
         }
-        // Each worker has sockets of its own for them.
-        departures.send_datagrams(self);
-        if let Some(departures) = self.held.keep(departures) {
-            departures.send(self);
-        }
-    }
-
-    /// Keeps what workers send along connections from now on.
-    pub(crate) fn hold(&self) {
-        self.held.hold();
-    }
-
-    /// Sends what was kept, and keeps nothing more.
-    pub(crate) fn release(self: &Arc<Self>) {
-        if let Some(departures) = self.held.release() {
-            departures.send(self);
-        }
+        departures.send(self);
     }
 
     fn send(self: &Arc<Self>, worker: usize, transmit: Transmit, departures: &mut Departures) {

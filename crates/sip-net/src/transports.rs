@@ -142,18 +142,6 @@ impl Transports {
         self.shared().send_all(self.worker, transmits);
     }
 
-    /// From now on what any worker sends along a connection is kept until [`release`](Transports::release): for workers that
-    /// have turns one after the other on one thread, and whose messages along one connection may then leave together.
-    /// Datagrams leave at once.
-    pub fn hold(&self) {
-        self.shared().hold();
-    }
-
-    /// Sends what was [kept](Transports::hold), and keeps nothing more. Does nothing where nothing is kept.
-    pub fn release(&self) {
-        self.shared().release();
-    }
-
     /// From now on all workers get what comes as datagrams as [`Incoming::Unread`]; where there are several workers, as far
     /// as whose it is can be told without reading it.
     pub fn leave_datagrams_unread(&self) {

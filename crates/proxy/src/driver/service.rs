@@ -107,7 +107,6 @@ impl Service {
     /// Serves until it is told to stop, or nobody is left to tell it.
     pub(super) async fn run(mut self) {
         while self.round().await {}
-        self.surroundings.transports.release();
     }
 
     /// A turn, and what belongs between two. Returns whether there is to be another one.
@@ -115,8 +114,6 @@ impl Service {
         if self.post.turn().await {
             return self.shared_turns().await;
         }
-        // A round of the shared thread may have ended before the last worker's turn.
-        self.surroundings.transports.release();
         let Some(messages) = self.turn(Waiting::ForMore).await else {
             return false;
         };
@@ -137,8 +134,6 @@ impl Service {
     /// Does what there is to do on a shared thread, where messages have gathered for all workers. Returns whether there is to
     /// be another round.
     async fn shared_turns(&mut self) -> bool {
-        // Messages of all workers along one connection leave together.
-        self.surroundings.transports.hold();
         for _ in 0..TURNS_A_ROUND {
             if self.turn(Waiting::ForNothing).await.is_none() {
                 return false;
@@ -146,9 +141,6 @@ impl Service {
             if self.surroundings.incoming.is_empty() {
                 break;
             }
-        }
-        if self.post.is_last() {
-            self.surroundings.transports.release();
         }
         true
     }

@@ -237,11 +237,6 @@ impl Post {
         self.sharing.is_shared()
     }
 
-    /// Whether it is the last one to take its turn in a round of a shared thread.
-    pub(super) fn is_last(&self) -> bool {
-        self.number + 1 == self.sharing.places.len()
-    }
-
     /// To be called after a turn, with the number of its messages.
     pub(super) fn note(&mut self, now: Instant, messages: usize) {
         let place = &self.sharing.places[self.number];
