@@ -14,6 +14,7 @@ mod nobody;
 mod packages;
 mod page;
 mod peer;
+mod recorder;
 mod wait;
 
 pub use browser::Browser;
@@ -25,4 +26,5 @@ pub use nobody::Nobody;
 pub use packages::{require_command, require_file, say_skipped};
 pub use page::{Opened, open_page};
 pub use peer::Peer;
+pub use recorder::Recorder;
 pub use wait::{free_udp_port, wait_until};

@@ -3,12 +3,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use test_support::{Peer, require_command};
+use test_support::Recorder;
 
 use crate::LIMIT;
 use crate::kamailio::Kamailio;
@@ -33,7 +32,7 @@ fn calls_through_kamailio_are_seen(transport: &str) {
     };
     let directory = tempfile::tempdir().expect("a directory");
     let capture = directory.path().join("calls.pcap");
-    let Some(recorder) = Recorder::start(&capture, kamailio.port) else {
+    let Some(recorder) = Recorder::start(&capture, &format!("port {}", kamailio.port), None) else {
         return;
     };
 
@@ -118,47 +117,6 @@ fn calls_through_kamailio_are_seen(transport: &str) {
     );
 }
 
-/// tcpdump on the loopback interface.
-pub(crate) struct Recorder {
-    process: Peer,
-    file: PathBuf,
-    port: u16,
-}
-
-impl Recorder {
-    /// Records what comes from a port or goes to it. `None` where there is no tcpdump.
-    pub(crate) fn start(file: &Path, port: u16) -> Option<Recorder> {
-        let mut process = Peer::spawn(
-            Command::new(require_command("tcpdump", "tcpdump")?)
-                .args(["-i", "lo", "-U", "-Z", "root", "--immediate-mode"])
-                .args(["-B", "65536", "-w"])
-                .arg(file)
-                .arg(format!("port {port}")),
-        );
-        process.wait_for_output("listening on", LIMIT);
-        Some(Recorder {
-            process,
-            file: file.to_owned(),
-            port,
-        })
-    }
-
-    /// Waits until all that was sent is in the file, and ends it: what it has not read by then would be lost.
-    pub(crate) fn finish(mut self) {
-        const LAST: &[u8] = b"this is the last datagram";
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-        let has_last = || {
-            // Nobody need be there: that it was sent is enough.
-            let _ = socket.send_to(LAST, ("127.0.0.1", self.port));
-            let octets = fs::read(&self.file).unwrap_or_default();
-            octets.windows(LAST.len()).any(|window| window == LAST)
-        };
-        assert!(test_support::wait_until(LIMIT, has_last), "not recorded");
-        interrupt(self.process.id());
-        self.process.wait(LIMIT);
-    }
-}
-
 /// Milliseconds from an INVITE's arrival at Kamailio to its 200 leaving there.
 fn answered_after(session: &Value) -> f64 {
     let time = |name: &str| session["timestamps_s"][name].as_f64().expect(name);
@@ -221,13 +179,4 @@ pub(crate) fn analyze(capture: &Path, directory: &Path) -> Value {
     let text = fs::read_to_string(json).expect("it was written");
     let document: Value = serde_json::from_str(&text).expect("JSON");
     document["runs"][0].clone()
-}
-
-/// Ends a process as Ctrl-C does.
-fn interrupt(process: u32) {
-    let status = Command::new("kill")
-        .args(["-s", "INT", &process.to_string()])
-        .status()
-        .expect("kill is there");
-    assert!(status.success());
 }

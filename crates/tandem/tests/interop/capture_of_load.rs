@@ -6,10 +6,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use test_support::Peer;
+use test_support::{Peer, Recorder};
 
 use crate::LIMIT;
-use crate::capture::{Recorder, analyze};
+use crate::capture::analyze;
 use crate::kamailio::Kamailio;
 
 /// Calls to users who have registered.
@@ -73,7 +73,7 @@ fn calls_are_seen_one_by_one(server: &Server) {
         "sctp" => server.encapsulation,
         _ => server.port,
     };
-    let Some(recorder) = Recorder::start(&capture, recorded) else {
+    let Some(recorder) = Recorder::start(&capture, &format!("port {recorded}"), None) else {
         return;
     };
     // Callers 1 to 8 call users 9 to 16, who are there; then callers 1 to 20 call users 21 to 40, who are not.

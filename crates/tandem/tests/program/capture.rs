@@ -4,35 +4,25 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::Duration;
 
 use serde_json::Value;
-use test_support::{Namespace, Peer, require_command};
+use test_support::{Namespace, Recorder, require_command};
 
-use crate::support::{program_path, send_signal, tandem};
+use crate::support::{program_path, tandem};
 
 /// Calls over UDP and TCP, recorded on the interface: sessions, outcomes and registrations are the
 /// generator's, tshark counts the same messages.
 #[test]
 fn the_analyser_agrees_with_the_generator_and_with_tshark() {
-    let Some(tcpdump) = require_command("tcpdump", "tcpdump") else {
-        return;
-    };
     let Some(namespace) = Namespace::new() else {
         return;
     };
     let directory = tempfile::tempdir().expect("a directory");
     let file = |name: &str| directory.path().join(name);
     let capture = file("calls.pcap");
-    let mut recorder = Peer::spawn(
-        namespace
-            .command(tcpdump)
-            .args(["-i", "lo", "-U", "-Z", "root", "--immediate-mode"])
-            .args(["-B", "65536", "-w"])
-            .arg(&capture)
-            .args(["udp or tcp"]),
-    );
-    recorder.wait_for_output("listening on", Duration::from_secs(10));
+    let Some(recorder) = Recorder::start(&capture, "udp or tcp", Some(&namespace)) else {
+        return;
+    };
     let output = namespace
         .command(program_path())
         .args(["demo", "--transport", "udp,tcp", "--loss", "0,5"])
@@ -43,8 +33,7 @@ fn the_analyser_agrees_with_the_generator_and_with_tshark() {
         .output()
         .expect("it runs");
     check(&output);
-    send_signal(recorder.id(), "INT");
-    recorder.wait(Duration::from_secs(10));
+    recorder.finish();
 
     let demo = json(&file("demo.json"));
     let run = analyze(&capture, directory.path());
