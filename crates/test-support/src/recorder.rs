@@ -15,8 +15,6 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// The port that discards (RFC 863), where nobody need be.
 const DISCARD: u16 = 9;
 
-const LAST: &[u8] = b"this is the last datagram";
-
 /// tcpdump on a loopback interface.
 pub struct Recorder<'a> {
     process: Peer,
@@ -73,11 +71,14 @@ impl<'a> Recorder<'a> {
             };
             scope.spawn(bind).join().expect("it does not panic")
         });
+        // Other recordings end on the same interface at the same time.
+        let sender = socket.local_addr().expect("it is bound");
+        let last = format!("the last datagram from {sender}.").into_bytes();
         let has_last = || {
             // Nobody need be there: that it was sent is enough.
-            let _ = socket.send_to(LAST, ("127.0.0.1", DISCARD));
+            let _ = socket.send_to(&last, ("127.0.0.1", DISCARD));
             let octets = std::fs::read(&self.file).unwrap_or_default();
-            octets.windows(LAST.len()).any(|window| window == LAST)
+            octets.windows(last.len()).any(|window| window == last)
         };
         assert!(wait_until(LIMIT, has_last), "not recorded");
         assert!(self.process.ask_to_end(LIMIT), "tcpdump goes on");
