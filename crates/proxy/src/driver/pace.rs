@@ -3,6 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::sharing::Patience;
+
 /// Lets a worker that has much to do do it in batches.
 ///
 /// Being woken, reading, and writing cost about the same for one message as for ten, and two workers
@@ -44,18 +46,23 @@ impl Pace {
     }
 
     /// To be called between two turns when no more messages wait than one takes, with the number of messages of
-    /// the turn before: blocks the thread, with all that lives on its runtime, for as long as the next turn is to
-    /// wait.
-    pub(super) fn keep(&mut self, messages: usize) {
+    /// the turn before and how long those that come are to wait: blocks the thread, with all that lives on its runtime,
+    /// for as long as the next turn is to wait.
+    pub(super) fn keep(&mut self, messages: usize, patience: Patience) {
         let now = Instant::now();
-        let wait = self.pause(now, messages);
+        let wait = self.pause(now, messages, patience);
         if !wait.is_zero() {
             thread::sleep(wait);
         }
     }
 
     /// How long the turn that could begin now waits.
-    fn pause(&mut self, now: Instant, messages: usize) -> Duration {
+    fn pause(&mut self, now: Instant, messages: usize, patience: Patience) -> Duration {
+        if patience != Patience::Full {
+            self.has_waited = false;
+            self.begun = Some(now);
+            return Duration::ZERO;
+        }
         if std::mem::take(&mut self.has_waited) && messages < WORTH_WAITING_FOR {
             self.turns_without = TURNS_WITHOUT;
         }
@@ -88,7 +95,7 @@ mod tests {
         let mut now = Instant::now();
         let turn = |_| {
             now += apart;
-            let pause = pace.pause(now, messages);
+            let pause = pace.pause(now, messages, Patience::Full);
             now += pause;
             pause
         };
@@ -118,8 +125,18 @@ mod tests {
     fn who_may_let_nothing_wait_never_waits() {
         let mut pace = Pace::new(Duration::ZERO);
         let now = Instant::now();
-        let waited = (0..100).map(|_| pace.pause(now, 2 * MANY));
+        let waited = (0..100).map(|_| pace.pause(now, 2 * MANY, Patience::Full));
         assert!(waited.into_iter().all(|pause| pause.is_zero()));
+    }
+
+    #[test]
+    fn messages_of_those_who_are_not_to_wait_do_not() {
+        let mut pace = Pace::new(LONGEST);
+        let now = Instant::now();
+        for patience in [Patience::Little, Patience::None, Patience::None] {
+            assert!(pace.pause(now, 2 * MANY, patience).is_zero());
+        }
+        assert_eq!(pace.pause(now, 2 * MANY, Patience::Full), LONGEST);
     }
 
     #[test]

@@ -120,7 +120,8 @@ impl Service {
         // What others have handed over meanwhile waits too, for those that come with it. A thread that is shared by now waits
         // for all.
         if self.surroundings.incoming.len() < BATCH && !self.post.is_shared() {
-            self.pace.keep(messages);
+            let patience = self.post.patience(Instant::now());
+            self.pace.keep(messages, patience);
         }
         // However much others hand over, the sockets of this worker are read between turns. The runtime looks which of them
         // have something, and puts this task behind those that wait for theirs, which read it and note when it came: the

@@ -7,6 +7,7 @@
 
 mod judge;
 mod rounds;
+mod senders;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,6 +19,8 @@ use tokio::sync::{Notify, watch};
 use super::workers::Seat;
 use judge::Judge;
 pub(super) use rounds::{After, Rounds};
+pub(super) use senders::Patience;
+use senders::Senders;
 
 /// What the workers and their threads know of each other.
 #[derive(Debug)]
@@ -31,6 +34,7 @@ pub(crate) struct Sharing {
     /// Whether a worker has ended: from then on each thread sees to its own.
     is_over: AtomicBool,
     judge: Mutex<Judge>,
+    senders: Mutex<Senders>,
     places: Box<[Place]>,
     /// What the other threads have lent to the first one, each in its worker's place.
     lent: Mutex<Vec<Option<Seat>>>,
@@ -70,6 +74,7 @@ impl Sharing {
             is_shared: AtomicBool::new(false),
             is_over: AtomicBool::new(workers < 2 || gather.is_zero()),
             judge: Mutex::new(Judge::new(gather, Instant::now())),
+            senders: Mutex::new(Senders::new(Instant::now())),
             places: (0..workers).map(|_| Place::default()).collect(),
             lent: Mutex::new((0..workers).map(|_| None).collect()),
             changed: Condvar::new(),
@@ -176,6 +181,11 @@ impl Sharing {
         Duration::from_nanos(busy.sum())
     }
 
+    /// How long messages are to wait for others now, of the time for which they may.
+    pub(super) fn patience(&self, now: Instant) -> Patience {
+        self.senders().patience(now, self.messages())
+    }
+
     /// What a message may wait for others.
     pub(super) fn gather(&self) -> Duration {
         self.gather
@@ -194,6 +204,10 @@ impl Sharing {
         self.judge.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn senders(&self) -> MutexGuard<'_, Senders> {
+        self.senders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn is_shared(&self) -> bool {
         self.is_shared.load(Ordering::SeqCst)
     }
@@ -201,7 +215,7 @@ impl Sharing {
     /// Asks for one thread where that is what there should be.
     fn judge(&self, now: Instant) {
         let (messages, busy) = (self.messages(), self.busy());
-        if self.judge_of_all().should_share(now, messages, busy) {
+        if self.judge_of_all().should_share(now, messages, busy) && !self.senders().wait() {
             // Under the lock: once a worker has ended nothing is wanted any more.
             let _lent = self.lent();
             if !self.is_over() {
@@ -235,6 +249,11 @@ impl Post {
     /// Whether the thread is shared.
     pub(super) fn is_shared(&self) -> bool {
         self.sharing.is_shared()
+    }
+
+    /// How long messages are to wait for others now.
+    pub(super) fn patience(&self, now: Instant) -> Patience {
+        self.sharing.patience(now)
     }
 
     /// To be called after a turn, with the number of its messages.

@@ -234,7 +234,8 @@ impl<'a> Company<'a> {
             self.round(begun, looks);
             let messages = sharing.messages().wrapping_sub(before);
             looks = (2 + messages / MESSAGES_A_LOOK).min(MAXIMUM_LOOKS);
-            match rounds.after(begun, Instant::now(), messages) {
+            let ended = Instant::now();
+            match rounds.after(begun, ended, messages, sharing.patience(ended)) {
                 After::Pause(pause) => thread::sleep(pause),
                 After::TooLittle => break,
                 After::TooMuch => {

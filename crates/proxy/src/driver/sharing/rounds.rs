@@ -2,12 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use super::senders::Patience;
+
 /// What comes after a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::driver) enum After {
     /// The next one, after so long.
     Pause(Duration),
-    /// There is too little to do for messages to gather: whoever sends one should not wait.
+    /// There is too little to do for messages to gather, or they should not: whoever sends one should not wait.
     TooLittle,
     /// There is too much to do for one thread.
     TooMuch,
@@ -32,6 +34,9 @@ const FEW: u64 = 8;
 /// So many rounds in a row with few messages are too little to do.
 const ROUNDS_WITH_FEW: u32 = 32;
 
+/// Where messages are to wait for a moment only, they wait for this part of the time.
+const MOMENT: u32 = 16;
+
 /// Over how long it is counted how much there is to do.
 const WINDOW: Duration = Duration::from_millis(40);
 
@@ -53,13 +58,14 @@ impl Rounds {
         now.saturating_duration_since(begun) > LONGEST_ROUND
     }
 
-    /// What comes after a round that has taken from then till then for so many messages: too much is more than seven tenths of
-    /// a while.
+    /// What comes after a round that has taken from then till then for so many messages, where those that come are to wait so
+    /// long: too much is more than seven tenths of a while.
     pub(in crate::driver) fn after(
         &mut self,
         begun: Instant,
         ended: Instant,
         messages: u64,
+        patience: Patience,
     ) -> After {
         if Rounds::is_too_long(begun, ended) {
             return After::TooMuch;
@@ -74,17 +80,23 @@ impl Rounds {
                 return After::TooMuch;
             }
         }
-        self.with_few = match messages < FEW {
-            true => self.with_few + 1,
-            false => 0,
+        let between = match patience {
+            Patience::None => return After::TooLittle,
+            Patience::Little => self.gather / MOMENT,
+            Patience::Full => {
+                self.with_few = match messages < FEW {
+                    true => self.with_few + 1,
+                    false => 0,
+                };
+                match messages < MANY as u64 {
+                    true => self.gather / 2,
+                    false => self.gather,
+                }
+            }
         };
         if self.with_few >= ROUNDS_WITH_FEW {
             return After::TooLittle;
         }
-        let between = match messages < MANY as u64 {
-            true => self.gather / 2,
-            false => self.gather,
-        };
         After::Pause(between.saturating_sub(took))
     }
 }
@@ -97,15 +109,19 @@ mod tests {
 
     /// What comes after rounds of so many messages that take so long, till it is no pause; of at most a thousand.
     fn rounds(messages: u64, took: Duration) -> (u32, After) {
+        patient_rounds(messages, took, Patience::Full)
+    }
+
+    fn patient_rounds(messages: u64, took: Duration, patience: Patience) -> (u32, After) {
         let mut now = Instant::now();
         let mut rounds = Rounds::new(GATHER, now);
         for number in 1..=1_000 {
-            match rounds.after(now, now + took, messages) {
+            match rounds.after(now, now + took, messages, patience) {
                 After::Pause(pause) => now += took + pause,
                 other => return (number, other),
             }
         }
-        (1_000, rounds.after(now, now + took, messages))
+        (1_000, rounds.after(now, now + took, messages, patience))
     }
 
     #[test]
@@ -125,6 +141,19 @@ mod tests {
         let little = Duration::from_micros(10);
         assert_eq!(rounds(7, little), (32, After::TooLittle));
         assert_eq!(rounds(8, little).0, 1_000);
+    }
+
+    #[test]
+    fn those_that_should_not_wait_end_them() {
+        let took = Duration::from_micros(10);
+        let (little, none) = (Patience::Little, Patience::None);
+        assert_eq!(patient_rounds(100, took, none), (1, After::TooLittle));
+        let moment = GATHER / 16 - took;
+        // There are few in each for there is little time for more.
+        assert_eq!(
+            patient_rounds(1, took, little),
+            (1_000, After::Pause(moment))
+        );
     }
 
     #[test]
