@@ -1,6 +1,6 @@
 //! Sixteen octets looked at together: what takes the most time of reading a message is going over its octets.
 
-use wide::u8x16;
+use wide::{i8x16, u8x16};
 
 /// Sixteen octets.
 pub(crate) type Block = [u8; LENGTH];
@@ -55,10 +55,10 @@ fn equal_in_last(text: &[u8], octet: u8) -> (u64, usize) {
 pub(crate) fn uncommon(block: &Block) -> u32 {
     let octets = u8x16::new(*block);
     let lower_case = octets | u8x16::splat(0x20);
-    // In between is the slash.
-    let common =
-        within(lower_case, b'a', b'z') | within(octets, b'0', b'9') | within(octets, b'-', b'.');
-    common.to_bitmask() ^ ALL
+    // Hyphen, dot, slash and the digits are neighbours.
+    let common = between(lower_case, b'a', b'z') | between(octets, b'-', b'9');
+    let slashes = octets.simd_eq(u8x16::splat(b'/'));
+    (common & !slashes).to_bitmask() ^ ALL
 }
 
 /// All marks.
@@ -70,6 +70,18 @@ fn within(octets: u8x16, first: u8, last: u8) -> u8x16 {
     let moved = octets - u8x16::splat(first);
     moved.simd_eq(moved.min(u8x16::splat(last - first)))
 }
+
+/// [`within`] in fewer steps: the last one is moved to where the largest signed number is, so that only those below the
+/// first are left to tell apart.
+#[inline(always)]
+fn between(octets: u8x16, first: u8, last: u8) -> u8x16 {
+    let moved = (octets + u8x16::splat(LARGEST - last)).cast_signed();
+    let below = LARGEST - (last - first) - 1;
+    moved.simd_gt(i8x16::splat(below as i8)).cast_unsigned()
+}
+
+/// The largest signed number.
+const LARGEST: u8 = i8::MAX as u8;
 
 #[cfg(test)]
 mod tests {
