@@ -46,8 +46,10 @@ const INVITE: &str = "INVITE sip:bob@biloxi.example.com SIP/2.0\r\n\
     a=fmtp:101 0-15\r\n\
     a=sendrecv\r\n";
 
-/// What is done to a request, by name.
-const CASES: [(&str, fn(&Bytes)); 2] = [("read", read), ("forward", forward)];
+/// What is done to a request.
+type Case = fn(&Bytes);
+
+const CASES: [(&str, Case); 2] = [("read", read), ("forward", forward)];
 
 fn main() {
     // What `cargo bench` adds is not ours.
@@ -72,7 +74,7 @@ fn main() {
 }
 
 #[inline(never)]
-fn work(case: fn(&Bytes), invite: &Bytes, count: u32) {
+fn work(case: Case, invite: &Bytes, count: u32) {
     for _ in 0..count {
         case(black_box(invite));
     }

@@ -20,6 +20,17 @@ pub(crate) fn equal(block: &Block, octet: u8) -> u32 {
     u8x16::new(*block).simd_eq(u8x16::splat(octet)).to_bitmask()
 }
 
+/// How many octets two blocks have.
+pub(crate) const TWO: usize = 2 * LENGTH;
+
+/// Marks octets of this value in two blocks, as [`below`] does.
+#[inline(always)]
+pub(crate) fn equal_in_two(two: &[u8; TWO], octet: u8) -> u32 {
+    let (blocks, _) = two.as_chunks();
+    let marks = blocks.iter().rev().map(|block| equal(block, octet));
+    marks.fold(0, |all, marks| all << LENGTH | marks)
+}
+
 /// Marks octets of this value among the first 64, as [`below`] does. Beside it, how many have been looked at.
 #[inline(always)]
 pub(crate) fn equal_in_many(text: &[u8], octet: u8) -> (u64, usize) {

@@ -175,7 +175,7 @@ impl NameCode {
 /// Whether two texts are the same. Those of eight to sixteen octets are compared as two words, which
 /// may overlap: most names are that short, and a call of `memcmp` takes longer.
 #[inline]
-fn are_equal(one: &[u8], other: &[u8]) -> bool {
+pub(crate) fn are_equal(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {
         return false;
     }

@@ -199,9 +199,9 @@ impl<'a> NameAddr<'a> {
 /// well-formed, and is no list of several; it is told in a tenth of the time that the parser takes.
 pub(crate) struct PlainAddress {
     /// Behind the angle bracket. From here on there is nothing beyond ASCII.
-    pub(crate) head_end: usize,
+    pub(crate) head_end: u32,
     /// Behind the parameters.
-    pub(crate) end: usize,
+    pub(crate) end: u32,
     /// Whether `;tag=` and its value is all that is between them.
     pub(crate) has_lone_tag: bool,
 }
@@ -212,20 +212,25 @@ impl PlainAddress {
     pub(crate) fn read(text: &mut Runs<'_>, start: usize) -> Option<PlainAddress> {
         let (_, uri_start) = PlainAddress::read_before(text, start)?;
         let uri = PlainUri::read_here(text, uri_start)?;
-        PlainAddress::read_behind(text, uri.end)
+        PlainAddress::read_behind(text, &uri)
     }
 
-    /// [`read`](PlainAddress::read) for who wants to know where the parts of the URI are. `None` beside it where that is
-    /// not known, or there is a display name.
+    /// [`read`](PlainAddress::read) for who wants to know where the parts of the URI are: `None` where that is not known,
+    /// or there is a display name.
+    #[inline(never)]
     pub(crate) fn read_with_places(
         text: &mut Runs<'_>,
         start: usize,
-    ) -> Option<(PlainAddress, Option<PlacedUri>)> {
+        places: &mut Option<PlacedUri>,
+    ) -> Option<PlainAddress> {
         let (at, uri_start) = PlainAddress::read_before(text, start)?;
-        let uri = PlainUri::read(text, uri_start)?;
-        let address = PlainAddress::read_behind(text, uri.end)?;
-        let places = (at == start).then(|| uri.placed(at + 1));
-        Some((address, places.flatten()))
+        let uri = PlainUri::read_here(text, uri_start)?;
+        let address = PlainAddress::read_behind(text, &uri)?;
+        *places = match at == start {
+            true => uri.placed(at + 1),
+            false => None,
+        };
+        Some(address)
     }
 
     /// Reads what stands before a URI. Returns where the angle bracket is, and what is behind the scheme.
@@ -240,19 +245,31 @@ impl PlainAddress {
         is_there.then_some((at, at + BEFORE.len()))
     }
 
-    /// Reads what stands behind a URI that ends at a place.
+    /// Reads what stands behind a URI.
     #[inline(always)]
-    fn read_behind(text: &mut Runs<'_>, uri_end: usize) -> Option<PlainAddress> {
-        if text.octet(uri_end) != Some(b'>') {
+    fn read_behind(text: &mut Runs<'_>, uri: &PlainUri) -> Option<PlainAddress> {
+        if uri.behind != b'>' {
             return None;
         }
-        let head_end = uri_end + 1;
-        let (end, last) = parameters_end(text, head_end, syntax::TOKEN, syntax::ASCII_VALUE)?;
+        let head_end = uri.end + 1;
+        let Some(octet @ b';') = text.octet(head_end) else {
+            return PlainAddress::of_places(head_end, head_end, false);
+        };
         let parameters = text.text().get(head_end..).unwrap_or_default();
+        let (names, values) = (syntax::TOKEN, syntax::ASCII_VALUE);
+        let has_tag = parameters.first_chunk() == Some(b";tag=");
+        let (end, last, _) = parameters_end(text, (head_end, octet), names, values)?;
+        PlainAddress::of_places(head_end, end, has_tag && last == head_end)
+    }
+
+    /// `None` where it does not fit.
+    #[inline(always)]
+    fn of_places(head_end: usize, end: usize, has_lone_tag: bool) -> Option<PlainAddress> {
         Some(PlainAddress {
-            head_end,
-            end,
-            has_lone_tag: last == head_end && parameters.first_chunk() == Some(b";tag="),
+            // It is before the other.
+            head_end: head_end as u32,
+            end: u32::try_from(end).ok()?,
+            has_lone_tag,
         })
     }
 }
@@ -260,18 +277,24 @@ impl PlainAddress {
 /// Behind the display name that begins at a place, in quotation marks or without, and the spaces behind it. `None` where
 /// there is none on this line.
 fn display_name_end(runs: &mut Runs<'_>, start: usize) -> Option<usize> {
-    if runs.octet(start) != Some(b'"') {
-        return Some(runs.end(start, syntax::WORDS));
+    match runs.octet(start)? {
+        b'"' => {}
+        // It does not begin here.
+        b' ' => return None,
+        _ => return Some(runs.end(start, syntax::WORDS)),
     }
     let text = runs.text();
-    let mut at = start + 1;
-    loop {
-        at += syntax::find_in_quotation(text.get(at..)?)?;
-        match text.get(at)? {
-            b'"' => break,
-            // What is escaped may be anything but a line end.
-            b'\\' if text.get(at + 1)? >= &b' ' => at += 2,
-            _ => return None,
+    // Most have nothing but words.
+    let (mut at, octet) = runs.end_and_octet(start + 1, syntax::WORDS);
+    if octet != b'"' {
+        loop {
+            at += syntax::find_in_quotation(text.get(at..)?)?;
+            match text.get(at)? {
+                b'"' => break,
+                // What is escaped may be anything but a line end.
+                b'\\' if text.get(at + 1)? >= &b' ' => at += 2,
+                _ => return None,
+            }
         }
     }
     at += 1;
@@ -283,7 +306,8 @@ fn display_name_end(runs: &mut Runs<'_>, start: usize) -> Option<usize> {
 
 /// Whether a value is an address as most are.
 pub(crate) fn is_plain_address(value: &[u8]) -> bool {
-    PlainAddress::read(&mut Runs::new(value), 0).is_some_and(|address| address.end == value.len())
+    PlainAddress::read(&mut Runs::new(value), 0)
+        .is_some_and(|address| address.end as usize == value.len())
 }
 
 /// Whether a text is a SIP URI as [`is_plain_address`] has it in its angle brackets.

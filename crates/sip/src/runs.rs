@@ -15,7 +15,7 @@ pub(crate) struct Runs<'a> {
 }
 
 /// Of how many octets something is known.
-const WINDOW: usize = 2 * blocks::LENGTH;
+const WINDOW: usize = blocks::TWO;
 
 impl<'a> Runs<'a> {
     pub(crate) fn new(text: &'a [u8]) -> Runs<'a> {
@@ -41,6 +41,12 @@ impl<'a> Runs<'a> {
     /// asked for here.
     #[inline]
     pub(crate) fn end(&mut self, start: usize, class: Classes) -> usize {
+        self.end_and_octet(start, class).0
+    }
+
+    /// [`end`](Runs::end), and the octet there: a zero, which is in no class, where the text has ended.
+    #[inline(always)]
+    pub(crate) fn end_and_octet(&mut self, start: usize, class: Classes) -> (usize, u8) {
         let mut at = start;
         loop {
             if at.wrapping_sub(self.start) >= WINDOW {
@@ -54,8 +60,8 @@ impl<'a> Runs<'a> {
             at += marks.trailing_zeros() as usize;
             match self.text.get(at) {
                 Some(octet) if is(*octet, class) => at += 1,
-                Some(_) => return at,
-                None => return self.text.len(),
+                Some(octet) => return (at, *octet),
+                None => return (self.text.len(), 0),
             }
         }
     }

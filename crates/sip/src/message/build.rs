@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::{Method, Name};
 
 use super::fields::Fields;
-use super::top_via::KnownVia;
+use super::usual::Seen;
 use super::{Contents, Edits, Flaws, Message, Source, Span, Start, Violation};
 
 impl Message {
@@ -78,9 +78,7 @@ impl Message {
             edits: Edits::Any,
             flaws: Flaws::default(),
             is_proved: false,
-            top_via: KnownVia::nothing(),
-            cseq: None,
-            route: None,
+            seen: Seen::nothing(),
         }))
     }
 }

@@ -86,7 +86,12 @@ impl Message {
 
     /// Takes away the topmost Via where it is known to have a field for itself.
     fn remove_plain_via(&mut self) -> bool {
-        let length = self.0.top_via.known().and_then(TopVia::well_formed_length);
+        let length = self
+            .0
+            .seen
+            .top_via
+            .known()
+            .and_then(TopVia::well_formed_length);
         let Some(at) = self.position(Name::Via) else {
             return false;
         };
@@ -270,13 +275,13 @@ impl Message {
     /// Forgets what is known of the fields of a name: they are about to change.
     fn forget(&mut self, name: NameCode) {
         if name == Name::Via.code() {
-            self.0.top_via = KnownVia::nothing();
+            self.0.seen.top_via = KnownVia::nothing();
         }
         if name == Name::CSeq.code() {
-            self.0.cseq = None;
+            self.0.seen.cseq = None;
         }
         if name == Name::Route.code() {
-            self.0.route = None;
+            self.0.seen.route = None;
         }
     }
 

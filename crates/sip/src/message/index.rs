@@ -6,13 +6,11 @@ use crate::line::{LineEnd, line_end};
 use crate::name::NameCode;
 use crate::runs::Runs;
 use crate::syntax::{self, find, find_near, trim_end, trim_start};
-use crate::uri::PlacedUri;
 use crate::{Method, Name};
 
 use super::fields::Fields;
-use super::top_via::KnownVia;
-use super::usual::Findings;
-use super::{Contents, Edits, Field, Flaws, Message, PlacedCSeq, Source, Span, Start};
+use super::usual::{Findings, Seen, read_usual_start_line};
+use super::{Contents, Edits, Field, Flaws, Message, Source, Span, Start};
 
 /// How many header fields a message may have.
 pub const MAXIMUM_FIELDS: usize = 512;
@@ -48,32 +46,54 @@ impl Message {
 
     /// As [`read`](Message::read), for who has a use for octets that are no message.
     pub fn read_or_return(octets: Bytes) -> Result<Message, (ReadError, Bytes)> {
-        match Index::read(&octets) {
-            Ok(index) => Ok(index.message(octets)),
-            Err(error) => Err((error, octets)),
+        let line = match FirstLine::read(&octets) {
+            Ok(line) => line,
+            Err(error) => return Err((error, octets)),
+        };
+        // What is found is written to its place.
+        let contents = Box::new_uninit();
+        let fields = Fields::with_capacity(16);
+        let mut contents = Box::write(
+            contents,
+            Contents {
+                start: line.start,
+                start_line: received_span(0, line.end),
+                fields,
+                received: octets,
+                body_start: 0,
+                new_body: None,
+                written: Vec::new(),
+                edits: Edits::None,
+                flaws: line.flaws,
+                is_proved: false,
+                seen: Seen::nothing(),
+            },
+        );
+        match contents.read_fields(line.skipped, line.end, line.is_usual) {
+            Ok(length) => {
+                contents.received.advance(line.skipped);
+                contents.received.truncate(length);
+                Ok(Message(contents))
+            }
+            Err(error) => Err((error, contents.received)),
         }
     }
 }
 
-/// What reading finds out. All places are counted from the start line on.
-struct Index {
-    /// How many line ends there are before the start line.
+/// The start line of a message. Its places are counted from itself on.
+struct FirstLine {
+    /// How many line ends there are before it.
     skipped: usize,
     start: Start,
-    start_line: Span,
-    fields: Fields,
-    body_start: usize,
-    length: usize,
+    /// Where the fields begin.
+    end: usize,
+    is_usual: bool,
     flaws: Flaws,
-    is_proved: bool,
-    top_via: KnownVia,
-    cseq: Option<PlacedCSeq>,
-    route: Option<PlacedUri>,
 }
 
-impl Index {
+impl FirstLine {
     #[inline]
-    fn read(octets: &[u8]) -> Result<Index, ReadError> {
+    fn read(octets: &[u8]) -> Result<FirstLine, ReadError> {
         if u32::try_from(octets.len()).is_err() {
             return Err(ReadError::TooLarge);
         }
@@ -82,68 +102,54 @@ impl Index {
             .position(|octet| !matches!(octet, b'\r' | b'\n'))
             .ok_or(ReadError::Empty)?;
         let received = &octets[skipped..];
-
         let mut flaws = Flaws::default();
-        let mut runs = Runs::new(received);
-        let usual = Findings::read_start_line(&mut runs);
+        let usual = read_usual_start_line(received);
         let is_usual = usual.is_some();
-        let (start, fields_start) = match usual {
+        let (start, end) = match usual {
             Some(usual) => usual,
             None => read_any_start_line(received, &mut flaws)?,
         };
-        let mut findings = Findings::default();
-        let (fields, body_start) = read_fields(&mut runs, fields_start, &mut flaws, &mut findings)?;
+        Ok(FirstLine {
+            skipped,
+            start,
+            end,
+            is_usual,
+            flaws,
+        })
+    }
+}
 
+impl Contents {
+    /// Reads the fields of what was received behind the line ends that it begins with. Places are counted from there on.
+    /// Returns the length of the message.
+    #[inline]
+    fn read_fields(
+        &mut self,
+        skipped: usize,
+        fields_start: usize,
+        has_usual_start_line: bool,
+    ) -> Result<usize, ReadError> {
+        let received = &self.received[skipped..];
+        let mut findings = Findings::new(&mut self.seen);
+        let body_start = read_fields(
+            received,
+            fields_start,
+            &mut self.fields,
+            &mut self.flaws,
+            &mut findings,
+        )?;
         let content_length = match findings.content_length() {
             Some(known) => known,
-            None => single_content_length(received, &fields),
+            None => single_content_length(received, &self.fields),
         };
         let body_length = content_length
             .unwrap_or(usize::MAX)
             .min(received.len() - body_start);
-        let is_proved = is_usual
-            && !flaws.line_ends
-            && !flaws.unterminated
-            && findings.are_proof(received, &start, body_start);
-        Ok(Index {
-            skipped,
-            start,
-            start_line: received_span(0, fields_start),
-            fields,
-            body_start,
-            length: body_start + body_length,
-            flaws,
-            is_proved,
-            cseq: findings.cseq(),
-            route: findings.route(),
-            top_via: match findings.top_via() {
-                Some(top_via) => KnownVia::Seen(top_via),
-                None => KnownVia::nothing(),
-            },
-        })
-    }
-
-    /// The message of which this is the index.
-    #[inline]
-    fn message(self, octets: Bytes) -> Message {
-        let mut received = octets;
-        received.advance(self.skipped);
-        received.truncate(self.length);
-        Message(Box::new(Contents {
-            start: self.start,
-            start_line: self.start_line,
-            fields: self.fields,
-            received,
-            body_start: self.body_start as u32,
-            new_body: None,
-            written: Vec::new(),
-            edits: Edits::None,
-            flaws: self.flaws,
-            is_proved: self.is_proved,
-            top_via: self.top_via,
-            cseq: self.cseq,
-            route: self.route,
-        }))
+        let are_proof = findings.are_proof(received, &self.start, body_start);
+        self.is_proved =
+            are_proof && has_usual_start_line && !self.flaws.line_ends && !self.flaws.unterminated;
+        self.body_start = body_start as u32;
+        Ok(body_start + body_length)
     }
 }
 
@@ -155,20 +161,20 @@ fn read_any_start_line(received: &[u8], flaws: &mut Flaws) -> Result<(Start, usi
     Ok((start, end.next))
 }
 
-/// Reads the fields up to the empty line. Returns them and where the body begins.
+/// Reads the fields up to the empty line. Returns where the body begins.
+#[inline]
 fn read_fields(
-    runs: &mut Runs<'_>,
+    received: &[u8],
     mut at: usize,
+    fields: &mut Fields,
     flaws: &mut Flaws,
-    findings: &mut Findings,
-) -> Result<(Fields, usize), ReadError> {
-    let received = runs.text();
-    let mut fields = Fields::with_capacity(16);
+    findings: &mut Findings<'_>,
+) -> Result<usize, ReadError> {
+    let mut runs = Runs::new(received);
     while at < received.len() {
         if fields.len() < MAXIMUM_FIELDS
-            && let Some(field) = findings.read_field(runs, at)
+            && let Some(field) = findings.read_field(&mut runs, at)
         {
-            findings.note(field.name, true);
             at = field.end as usize;
             fields.push(field);
             continue;
@@ -179,7 +185,7 @@ fn read_fields(
         };
         flaws.line_ends |= !end.proper;
         if end.end == at {
-            return Ok((fields, end.next));
+            return Ok(end.next);
         }
         if is_folded(received, end) {
             end = unfolded(received, end, flaws);
@@ -188,12 +194,12 @@ fn read_fields(
             return Err(ReadError::TooManyFields);
         }
         let field = read_any_field(&received[at..end.end], at, end);
-        findings.note(field.name, false);
+        findings.note_other(field.name);
         fields.push(field);
         at = end.next;
     }
     flaws.unterminated = true;
-    Ok((fields, received.len()))
+    Ok(received.len())
 }
 
 /// Whether the next line continues this one, since it begins with white space (section 7.3.1).
@@ -403,7 +409,8 @@ mod tests {
                     ": SIP/2.0/UDP a, SIP/2.0/UDP b",
                 ] {
                     let text = format!("{spelled}{rest}\r\n\r\n");
-                    let mut findings = Findings::default();
+                    let mut seen = Seen::nothing();
+                    let mut findings = Findings::new(&mut seen);
                     let Some(field) = findings.read_field(&mut Runs::new(text.as_bytes()), 0)
                     else {
                         continue;

@@ -32,7 +32,8 @@ pub use index::{MAXIMUM_FIELDS, ReadError};
 pub use onward::Onward;
 pub use register::{Expires, PlainRegister, plain_call_id, plain_contact};
 pub use scan::{Scan, ScannedField, StartLine};
-use top_via::{KnownVia, TopVia};
+use top_via::TopVia;
+use usual::Seen;
 pub use validate::Violation;
 pub use values::Values;
 
@@ -64,12 +65,8 @@ struct Contents {
     flaws: Flaws,
     /// Whether the reader has seen that what came keeps the rules of [`validate`](Message::validate).
     is_proved: bool,
-    top_via: KnownVia,
-    /// CSeq as the reader has seen it. It holds until that is edited.
-    cseq: Option<PlacedCSeq>,
-    /// What the reader has seen of the URI of the first Route, which has no display name. It holds until a Route is
-    /// edited.
-    route: Option<PlacedUri>,
+    /// What the reader has seen of some values.
+    seen: Seen,
 }
 
 /// A copy is made to be edited: it has room for what forwarding adds.
@@ -88,9 +85,7 @@ impl Clone for Message {
             edits: self.0.edits,
             flaws: self.0.flaws,
             is_proved: self.0.is_proved,
-            top_via: self.0.top_via.clone(),
-            cseq: self.0.cseq,
-            route: self.0.route,
+            seen: self.0.seen.clone(),
         }))
     }
 }
@@ -307,7 +302,7 @@ impl Message {
 
     /// CSeq as in [`cseq`](Message::cseq), the method as written.
     pub(crate) fn cseq_parts(&self) -> Option<(u32, &[u8])> {
-        if let Some(cseq) = &self.0.cseq {
+        if let Some(cseq) = &self.0.seen.cseq {
             return Some((cseq.number, self.0.received.get(cseq.method())?));
         }
         let (number, method) = read_cseq(self.header_bytes(Name::CSeq)?)?;
@@ -318,7 +313,7 @@ impl Message {
 
     /// The sequence number in CSeq (RFC 3261 section 20.16).
     pub fn cseq_number(&self) -> Option<u32> {
-        if let Some(cseq) = &self.0.cseq {
+        if let Some(cseq) = &self.0.seen.cseq {
             return Some(cseq.number);
         }
         let (number, _) = read_cseq(self.header_bytes(Name::CSeq)?)?;
@@ -357,17 +352,17 @@ impl Message {
 
     /// The topmost Via value; `None` where it is missing or malformed.
     pub fn top_via(&self) -> Option<Via<'_>> {
-        self.0.top_via.of(self)?.via(self)
+        self.0.seen.top_via.of(self)?.via(self)
     }
 
     /// The branch of the topmost Via.
     pub(crate) fn top_branch(&self) -> Option<&[u8]> {
-        self.0.top_via.of(self)?.branch(self)
+        self.0.seen.top_via.of(self)?.branch(self)
     }
 
     /// Whether there is one Via value, or none at all: who has sent a request has put it there.
     pub fn has_one_via(&self) -> bool {
-        let found = self.0.top_via.of(self);
+        let found = self.0.seen.top_via.of(self);
         let mut fields = self.headers(Name::Via);
         let is_whole = |value: &[u8]| {
             let length = found.and_then(TopVia::well_formed_length);
@@ -400,7 +395,7 @@ impl Message {
 
     /// The first Route, where the reader has seen it.
     fn known_route(&self) -> Option<NameAddr<'_>> {
-        let places = self.0.route?;
+        let places = self.0.seen.route?;
         let field = &self.0.fields[self.0.fields.position(NameCode::of_known(Name::Route))?];
         NameAddr::of_places(self.value_of(field), field.head.into(), places)
     }

@@ -45,11 +45,14 @@ impl PlainVia {
             return None;
         }
         let transport_start = start + PROTOCOL.len();
-        let transport_end = seen.end(transport_start, TOKEN);
-        if transport_end == transport_start || text.get(transport_end) != Some(&b' ') {
-            return None;
-        }
-        let host = PlainHost::read(&mut seen, transport_end + 1)?;
+        let transport_end = match text.get(transport_start..)?.first_chunk() {
+            Some(b"UDP " | b"TCP " | b"TLS ") => transport_start + 3,
+            _ => match seen.end_and_octet(transport_start, TOKEN) {
+                (end, b' ') if end > transport_start => end,
+                _ => return None,
+            },
+        };
+        let (host, mut octet) = PlainHost::read(&mut seen, transport_end + 1)?;
         let mut via = PlainVia {
             transport_end: (transport_end - start) as u16,
             host_end: (host.end - start) as u16,
@@ -64,8 +67,8 @@ impl PlainVia {
             has_maddr: false,
         };
         let mut at = host.port_end;
-        while text.get(at) == Some(&b';') {
-            at = via.read_parameter(&mut seen, start, at + 1)?;
+        while octet == b';' {
+            (at, octet) = via.read_parameter(&mut seen, start, at)?;
         }
         // What is longer is left to others, and so is all that has been cut off here.
         via.end = u16::try_from(at - start).ok()?;
@@ -105,40 +108,56 @@ impl PlainVia {
         self.end.into()
     }
 
-    /// Reads the parameter that begins at a place of a text. Returns its end.
+    /// Reads the parameter that begins with the semicolon at a place of a text. Returns its end, and the octet there.
     #[inline(always)]
     fn read_parameter(
         &mut self,
         runs: &mut Runs<'_>,
         start: usize,
-        name_start: usize,
-    ) -> Option<usize> {
+        semicolon: usize,
+    ) -> Option<(usize, u8)> {
+        const BRANCH: &[u8; 8] = b";branch=";
         let text = runs.text();
-        let name_end = runs.end(name_start, TOKEN);
-        let mut value = name_end..name_end;
-        if text.get(name_end) == Some(&b'=') {
+        let behind = text.get(semicolon..)?;
+        let name_start = semicolon + 1;
+        let is_branch = behind.first_chunk() == Some(BRANCH);
+        let (name_end, octet) = match is_branch {
+            true => (semicolon + BRANCH.len() - 1, b'='),
+            false => runs.end_and_octet(name_start, TOKEN),
+        };
+        let (mut value, mut octet) = (name_end..name_end, octet);
+        if octet == b'=' {
             // Those beyond ASCII may not be UTF-8.
-            value = name_end + 1..runs.end(name_end + 1, ASCII_VALUE);
+            value.start = name_end + 1;
+            (value.end, octet) = runs.end_and_octet(value.start, ASCII_VALUE);
             if value.is_empty() {
                 return None;
             }
         }
         let end = value.end;
         let name = text.get(name_start..name_end)?;
-        let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
-        match name.len() {
-            0 => return None,
+        match name {
+            b"" => return None,
+            b"rport" => self.has_rport = true,
+            b"received" => self.has_received = true,
             // The first one counts.
-            6 if self.branch_start == 0 && (name == b"branch" || is(b"branch")) => {
-                self.branch_start = (value.start - start) as u16;
-                self.branch_end = (value.end - start) as u16;
+            _ if is_branch || name.eq_ignore_ascii_case(b"branch") => {
+                if self.branch_start == 0 {
+                    self.branch_start = (value.start - start) as u16;
+                    self.branch_end = (value.end - start) as u16;
+                }
             }
-            5 if is(b"rport") => self.has_rport = true,
-            5 if is(b"maddr") => self.has_maddr = true,
-            8 if is(b"received") => self.has_received = true,
-            _ => {}
+            _ => self.note_other(name),
         }
-        Some(end)
+        Some((end, octet))
+    }
+
+    /// Notes a parameter that is seldom there, or is seldom spelled so.
+    fn note_other(&mut self, name: &[u8]) {
+        let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
+        self.has_rport |= is(b"rport");
+        self.has_maddr |= is(b"maddr");
+        self.has_received |= is(b"received");
     }
 }
 

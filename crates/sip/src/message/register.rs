@@ -16,7 +16,7 @@ use crate::{Flow, Host, Message, Name, Via};
 
 use super::plain_via::PlainVia;
 use super::split_cseq;
-use super::usual::usual_name;
+use super::usual::UsualName;
 
 /// A REGISTER with one plain contact, as most are, and what a registrar has to know of it.
 ///
@@ -345,9 +345,12 @@ impl Reading {
     fn read_field(&mut self, octets: &[u8], line: Range<usize>, next: usize) -> Option<()> {
         let start = line.start;
         let line_octets = octets.get(line)?;
-        let usual = usual_name(line_octets)
-            .map(|(known, length)| (known, &line_octets[length..]))
-            .filter(|(_, rest)| rest.first() == Some(&b':'));
+        // None of these goes on behind its line.
+        let usual = octets.get(start..).and_then(UsualName::of);
+        let usual = usual.and_then(|usual| {
+            let rest = line_octets.get(usual.length.into()..)?;
+            Some((usual.name.name()?, rest))
+        });
         let (known, rest) = match usual {
             Some(usual) => usual,
             None => {
@@ -380,7 +383,7 @@ impl Reading {
         // In its place: what follows it is looked at in the same step.
         let is_plain_address = || {
             let address = PlainAddress::read(&mut Runs::new(octets), value_start);
-            address.is_some_and(|address| address.end == value_start + value.len())
+            address.is_some_and(|address| address.end as usize == value_start + value.len())
         };
         match known {
             Name::Via if is_tidy() => self.via = Some(PlacedVia::read(line, value)?),

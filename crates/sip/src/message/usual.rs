@@ -1,6 +1,6 @@
 //! Lines as nearly all are written, read and held against the rules in one pass.
 
-use crate::name::NameCode;
+use crate::name::{NameCode, are_equal};
 use crate::name_addr::PlainAddress;
 use crate::runs::Runs;
 use crate::syntax::{self, CALL_ID, TOKEN, find_control};
@@ -9,63 +9,84 @@ use crate::{Method, Name};
 
 use super::index::received_span;
 use super::plain_via::PlainVia;
-use super::top_via::TopVia;
+use super::top_via::{KnownVia, TopVia};
 use super::validate::{ACTED_UPON, IS_ONCE, IS_THERE, MAGIC_COOKIE};
 use super::{Field, PlacedCSeq, Source, Start};
 
-/// What has been seen of a message's lines, beside where they are.
-#[derive(Debug, Default)]
-pub(super) struct Findings {
+/// What is seen of a message's lines, beside where they are.
+#[derive(Debug)]
+pub(super) struct Findings<'a> {
     /// Whether there was a line of which was not seen that it keeps the rules.
     is_doubtful: bool,
     /// A [bit](NameCode::bit) for each name.
     names: u64,
     /// Those of more than one field.
     repeated: u64,
-    /// The first Via field, where it has one value, unless something is doubtful.
-    top_via: Option<TopVia>,
-    /// The first CSeq, unless something is doubtful.
-    cseq: Option<PlacedCSeq>,
-    /// The URI of the first Route, where there is no display name, unless something is doubtful.
-    route: Option<PlacedUri>,
     content_length: Option<usize>,
+    /// What is to be remembered. Where something is doubtful that is nothing.
+    seen: &'a mut Seen,
 }
 
-impl Findings {
-    /// Reads the start line of a message. `None` where that takes more than a glance. What follows it begins behind the
-    /// second part.
-    #[inline]
-    pub(super) fn read_start_line(runs: &mut Runs<'_>) -> Option<(Start, usize)> {
-        let received = runs.text();
-        let (start, end) = match received {
-            [b'S', b'I', b'P', b'/', ..] => read_status_line(received)?,
-            _ => read_request_line(runs)?,
-        };
-        (received.get(end..)?.first_chunk() == Some(b"\r\n")).then_some((start, end + 2))
+/// What is remembered of the values of a message.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    /// The topmost Via. It holds until a Via is edited.
+    pub(super) top_via: KnownVia,
+    /// CSeq as the reader has seen it. It holds until that is edited.
+    pub(super) cseq: Option<PlacedCSeq>,
+    /// What the reader has seen of the URI of the first Route, which has no display name. It holds until a Route is
+    /// edited.
+    pub(super) route: Option<PlacedUri>,
+}
+
+impl Seen {
+    pub(super) fn nothing() -> Seen {
+        Seen {
+            top_via: KnownVia::nothing(),
+            cseq: None,
+            route: None,
+        }
+    }
+}
+
+/// Reads the start line of a message. `None` where that takes more than a glance. What follows it begins behind the second
+/// part.
+#[inline]
+pub(super) fn read_usual_start_line(received: &[u8]) -> Option<(Start, usize)> {
+    let (start, end) = match received {
+        [b'S', b'I', b'P', b'/', ..] => read_status_line(received)?,
+        _ => read_request_line(received)?,
+    };
+    (received.get(end..)?.first_chunk() == Some(b"\r\n")).then_some((start, end + 2))
+}
+
+impl<'a> Findings<'a> {
+    /// `seen`: nothing yet.
+    pub(super) fn new(seen: &'a mut Seen) -> Findings<'a> {
+        Findings {
+            is_doubtful: false,
+            names: 0,
+            repeated: 0,
+            content_length: None,
+            seen,
+        }
     }
 
-    /// Reads the field that begins at a place. `None` where that takes more than a glance.
-    #[inline]
+    /// Reads the field that begins at a place, and notes it. `None` where that takes more than a glance.
+    #[inline(always)]
     pub(super) fn read_field(&mut self, runs: &mut Runs<'_>, start: usize) -> Option<Field> {
         let received = runs.text();
-        let line = received.get(start..)?;
-        let (name, name_length) = usual_name(line)?;
-        let value_start = start + name_length + 2;
-        let [b':', b' ', first, ..] = line.get(name_length..)? else {
-            return None;
-        };
-        if *first <= b' ' {
-            return None;
-        }
-        let mut head = 0;
+        let usual = UsualName::of(received.get(start..)?)?;
+        let value_start = start + usize::from(usual.length) + 2;
+        let mut head_end = value_start;
         let mut has_lone_tag = false;
-        let end = match name {
-            Name::Via => {
+        let end = match usual.kind {
+            Kind::Via => {
                 let via = PlainVia::read_at(runs, value_start)?;
-                head = via.parameters().start;
+                head_end = value_start + via.parameters().start;
                 let end = value_start + via.end();
-                if self.top_via.is_none() {
-                    self.top_via = Some(TopVia::Plain {
+                if self.is_new(Name::Via) {
+                    self.seen.top_via = KnownVia::Seen(TopVia::Plain {
                         start: value_start as u32,
                         source: Source::Received,
                         via,
@@ -73,22 +94,25 @@ impl Findings {
                 }
                 end
             }
-            Name::Route if self.names & NameCode::of_known(Name::Route).bit() == 0 => {
-                let (address, places) = PlainAddress::read_with_places(runs, value_start)?;
-                head = address.head_end - value_start;
-                self.route = places;
-                address.end
+            Kind::Route if self.is_new(Name::Route) => {
+                let places = &mut self.seen.route;
+                let address = PlainAddress::read_with_places(runs, value_start, places)?;
+                head_end = address.head_end as usize;
+                address.end as usize
             }
-            Name::From | Name::To | Name::Contact | Name::Route | Name::RecordRoute => {
+            Kind::Route | Kind::Address => {
                 let address = PlainAddress::read(runs, value_start)?;
-                head = address.head_end - value_start;
+                head_end = address.head_end as usize;
                 has_lone_tag = address.has_lone_tag;
-                address.end
+                address.end as usize
             }
-            Name::CallId => runs.end(value_start, CALL_ID),
-            Name::CSeq => {
-                let (number, end) = number_at(received, value_start)?;
-                if number >= 1 << 31 || received.get(end) != Some(&b' ') {
+            Kind::CallId => match runs.end(value_start, CALL_ID) {
+                end if end > value_start => end,
+                _ => return None,
+            },
+            Kind::CSeq => {
+                let (number, end) = number_at(received, value_start);
+                if end == value_start || number >= 1 << 31 || received.get(end) != Some(&b' ') {
                     return None;
                 }
                 let method_start = end + 1;
@@ -96,8 +120,8 @@ impl Findings {
                 if method_end == method_start {
                     return None;
                 }
-                if self.cseq.is_none() {
-                    self.cseq = Some(PlacedCSeq {
+                if self.is_new(Name::CSeq) {
+                    self.seen.cseq = Some(PlacedCSeq {
                         number: number as u32,
                         method_start: method_start as u32,
                         method_end: method_end as u32,
@@ -105,53 +129,60 @@ impl Findings {
                 }
                 method_end
             }
-            Name::MaxForwards => {
-                let (number, end) = number_at(received, value_start)?;
-                if number > u8::MAX.into() {
+            Kind::MaxForwards => match number_at(received, value_start) {
+                (0..=255, end) if end > value_start => end,
+                _ => return None,
+            },
+            Kind::ContentLength => {
+                let (number, end) = number_at(received, value_start);
+                if end == value_start {
                     return None;
                 }
-                end
-            }
-            Name::ContentLength => {
-                let (number, end) = number_at(received, value_start)?;
                 self.content_length = Some(usize::try_from(number).ok()?);
                 end
             }
-            _ => {
-                let end = value_start + find_control(received.get(value_start..)?)?;
-                if *received.get(end - 1)? <= b' ' {
+            Kind::Text => {
+                let value = received.get(value_start..)?;
+                let length = find_control(value)?;
+                if value[0] <= b' ' || *value.get(length.checked_sub(1)?)? <= b' ' {
                     return None;
                 }
-                end
+                value_start + length
             }
         };
-        let [b'\r', b'\n', next, ..] = received.get(end..)? else {
-            return None;
-        };
+        let behind = u32::from_le_bytes(*received.get(end..)?.first_chunk()?);
+        const LINE_END: u16 = u16::from_le_bytes(*b"\r\n");
         // White space would continue the line (RFC 3261 section 7.3.1).
-        if end == value_start || matches!(next, b' ' | b'\t') {
+        if behind as u16 != LINE_END || matches!((behind >> 16) as u8, b' ' | b'\t') {
             return None;
         }
+        self.repeated |= self.names & usual.bit;
+        self.names |= usual.bit;
         Some(Field {
             start: start as u32,
             end: (end + 2) as u32,
             value_start: value_start as u32,
             value_end: end as u32,
-            name_length: name_length as u16,
-            head: u16::try_from(head).unwrap_or_default(),
-            name: name.code(),
+            name_length: usual.length.into(),
+            head: u16::try_from(head_end - value_start).unwrap_or_default(),
+            name: usual.name,
             source: Source::Received,
             has_lone_tag,
         })
     }
 
-    /// Notes a field. `is_usual`: [`read_field`](Findings::read_field) has read it.
-    #[inline]
-    pub(super) fn note(&mut self, name: NameCode, is_usual: bool) {
+    /// Whether no field of this name has been seen.
+    #[inline(always)]
+    fn is_new(&self, name: Name<'static>) -> bool {
+        self.names & NameCode::of_known(name).bit() == 0
+    }
+
+    /// Notes a field that is not usual.
+    pub(super) fn note_other(&mut self, name: NameCode) {
         let bit = name.bit();
         self.repeated |= self.names & bit;
         self.names |= bit;
-        self.is_doubtful |= !is_usual && (bit & ACTED_UPON != 0 || name == NameCode::MALFORMED);
+        self.is_doubtful |= bit & ACTED_UPON != 0 || name == NameCode::MALFORMED;
     }
 
     /// The value of Content-Length, where it is known that there is no other such field than that which was read, or none
@@ -162,43 +193,35 @@ impl Findings {
         (!self.is_doubtful && !is_repeated).then_some(self.content_length)
     }
 
-    /// The first Via, where it is known.
-    pub(super) fn top_via(&self) -> Option<TopVia> {
-        match self.is_doubtful {
-            true => None,
-            false => self.top_via.clone(),
-        }
-    }
-
-    /// The first CSeq, where it is known.
-    pub(super) fn cseq(&self) -> Option<PlacedCSeq> {
-        self.cseq.filter(|_| !self.is_doubtful)
-    }
-
-    /// The URI of the first Route, where it is known.
-    pub(super) fn route(&self) -> Option<PlacedUri> {
-        self.route.filter(|_| !self.is_doubtful)
-    }
-
     /// Whether a message keeps the rules whose start line and lines have been read so. `false` where that has not been
-    /// seen.
-    pub(super) fn are_proof(&self, received: &[u8], start: &Start, body_start: usize) -> bool {
-        let cseq_method = self.cseq.and_then(|cseq| received.get(cseq.method()));
-        let is_for_method = match start {
-            Start::Request { method, .. } => Some(method.as_str().as_bytes()) == cseq_method,
-            Start::Response { .. } => true,
+    /// seen. Nothing is remembered where something was doubtful.
+    pub(super) fn are_proof(self, received: &[u8], start: &Start, body_start: usize) -> bool {
+        if self.is_doubtful {
+            *self.seen = Seen::nothing();
+            return false;
+        }
+        let is_for_method = match (start, self.seen.cseq) {
+            // The method begins the message, and ends before a space.
+            (Start::Request { uri, .. }, Some(cseq)) => {
+                let method = received.get(..uri.start as usize - 1);
+                let cseq_method = received.get(cseq.method());
+                method
+                    .zip(cseq_method)
+                    .is_some_and(|(one, other)| are_equal(one, other))
+            }
+            (Start::Request { .. }, None) => false,
+            (Start::Response { .. }, _) => true,
         };
         // A branch of nothing but the cookie names no transaction.
-        let has_branch = match &self.top_via {
-            Some(TopVia::Plain { start, via, .. }) => via.branch().is_none_or(|branch| {
+        let has_branch = match &self.seen.top_via {
+            KnownVia::Seen(TopVia::Plain { start, via, .. }) => via.branch().is_none_or(|branch| {
                 let start = *start as usize;
                 branch.len() != MAGIC_COOKIE.len()
                     || received.get(start + branch.start..start + branch.end) != Some(MAGIC_COOKIE)
             }),
             _ => false,
         };
-        !self.is_doubtful
-            && self.names & IS_THERE == IS_THERE
+        self.names & IS_THERE == IS_THERE
             && self.repeated & IS_ONCE == 0
             && is_for_method
             && has_branch
@@ -232,8 +255,7 @@ fn read_status_line(received: &[u8]) -> Option<(Start, usize)> {
 
 /// `METHOD sip:user@host;parameters SIP/2.0`, and where it ends.
 #[inline]
-fn read_request_line(runs: &mut Runs<'_>) -> Option<(Start, usize)> {
-    let received = runs.text();
+fn read_request_line(received: &[u8]) -> Option<(Start, usize)> {
     const SCHEME: &[u8] = b" sip:";
     const VERSION: &[u8] = b" SIP/2.0";
     let method_length = syntax::find_near(b' ', received.get(..LONGEST_METHOD + 1)?)?;
@@ -242,7 +264,7 @@ fn read_request_line(runs: &mut Runs<'_>) -> Option<(Start, usize)> {
     if !received.get(method_length..)?.starts_with(SCHEME) {
         return None;
     }
-    let uri = PlainUri::read(runs, method_length + SCHEME.len())?;
+    let uri = PlainUri::read_here(&mut Runs::new(received), method_length + SCHEME.len())?;
     if !received.get(uri.end..)?.starts_with(VERSION) {
         return None;
     }
@@ -257,59 +279,159 @@ fn read_request_line(runs: &mut Runs<'_>) -> Option<(Start, usize)> {
 /// How long the longest method is that is known.
 const LONGEST_METHOD: usize = "SUBSCRIBE".len();
 
-/// The number that stands at a place, of ten digits at the most, and where it ends.
-#[inline]
-fn number_at(text: &[u8], start: usize) -> Option<(u64, usize)> {
+/// The number that stands at a place, of ten digits at the most, and where it ends: where it begins, if there is none.
+#[inline(never)]
+fn number_at(text: &[u8], start: usize) -> (u64, usize) {
     const MAXIMUM_DIGITS: usize = 10;
-    let (mut number, mut at) = (0, start);
-    while let Some(digit) = text.get(at).map(|octet| octet.wrapping_sub(b'0'))
-        && digit < 10
-    {
-        number = number * 10 + u64::from(digit);
-        at += 1;
-        if at - start > MAXIMUM_DIGITS {
-            return None;
+    let (mut number, mut length) = (0, 0);
+    for octet in text.get(start..).unwrap_or_default() {
+        let digit = octet.wrapping_sub(b'0');
+        if digit >= 10 {
+            break;
         }
+        if length == MAXIMUM_DIGITS {
+            return (0, start);
+        }
+        number = number * 10 + u64::from(digit);
+        length += 1;
     }
-    (at > start).then_some((number, at))
+    (number, start + length)
 }
 
-/// The name with which a line may begin, and its length, where it is one of those that most messages have, spelled as in
-/// the RFC. It may go on differently.
-#[inline(always)]
-pub(super) fn usual_name(line: &[u8]) -> Option<(Name<'static>, usize)> {
-    const fn word(text: &[u8; 4]) -> u32 {
-        u32::from_le_bytes(*text)
+/// A name that most messages have, spelled as in the RFC, with a colon and a space behind it.
+pub(super) struct UsualName {
+    /// Its first eight octets, and the next ones; and which bits of them are the name's.
+    words: [u64; 2],
+    masks: [u64; 2],
+    pub(super) name: NameCode,
+    /// The name's [bit](NameCode::bit).
+    bit: u64,
+    /// Without the colon.
+    pub(super) length: u8,
+    kind: Kind,
+    /// Where another name is that begins alike; nowhere at 0.
+    next: u8,
+}
+
+/// How a value is read.
+#[derive(Clone, Copy)]
+enum Kind {
+    Via,
+    Route,
+    Address,
+    CallId,
+    CSeq,
+    MaxForwards,
+    ContentLength,
+    /// Up to the end of the line.
+    Text,
+}
+
+impl UsualName {
+    /// The name with which a text begins.
+    #[inline(always)]
+    pub(super) fn of(text: &[u8]) -> Option<&'static UsualName> {
+        let octets: &[u8; 16] = text.first_chunk()?;
+        let (words, _) = octets.as_chunks();
+        let [first, second] = [words[0], words[1]].map(u64::from_le_bytes);
+        let mut usual = &USUAL[usual_slot(first)];
+        loop {
+            let [first_mask, second_mask] = usual.masks;
+            if [first & first_mask, second & second_mask] == usual.words {
+                return Some(usual);
+            }
+            match usual.next {
+                0 => return None,
+                next => usual = USUAL.get(usize::from(next))?,
+            }
+        }
     }
-    const VIA: u32 = word(b"Via:");
-    const FROM: u32 = word(b"From");
-    const TO: u32 = word(b"To: ");
-    const CALL: u32 = word(b"Call");
-    const CSEQ: u32 = word(b"CSeq");
-    const CONT: u32 = word(b"Cont");
-    const MAX: u32 = word(b"Max-");
-    const RECORD: u32 = word(b"Reco");
-    const ROUTE: u32 = word(b"Rout");
-    const ALLOW: u32 = word(b"Allo");
-    const USER: u32 = word(b"User");
-    const SUPPORTED: u32 = word(b"Supp");
-    Some(match u32::from_le_bytes(*line.first_chunk()?) {
-        VIA => (Name::Via, 3),
-        TO => (Name::To, 2),
-        FROM => (Name::From, 4),
-        CSEQ => (Name::CSeq, 4),
-        CALL if line.starts_with(b"Call-ID") => (Name::CallId, 7),
-        CONT if line.starts_with(b"Contact") => (Name::Contact, 7),
-        CONT if line.starts_with(b"Content-Length") => (Name::ContentLength, 14),
-        CONT if line.starts_with(b"Content-Type") => (Name::ContentType, 12),
-        MAX if line.starts_with(b"Max-Forwards") => (Name::MaxForwards, 12),
-        RECORD if line.starts_with(b"Record-Route") => (Name::RecordRoute, 12),
-        ROUTE if line.starts_with(b"Route") => (Name::Route, 5),
-        ALLOW if line.starts_with(b"Allow") => (Name::Allow, 5),
-        USER if line.starts_with(b"User-Agent") => (Name::UserAgent, 10),
-        SUPPORTED if line.starts_with(b"Supported") => (Name::Supported, 9),
-        _ => return None,
-    })
+}
+
+/// The slot of a name whose first octets these are: the first four tell them apart, with a factor that was found by trying.
+const fn usual_slot(first: u64) -> usize {
+    ((first as u32).wrapping_mul(USUAL_FACTOR) >> (u32::BITS - USUAL_BITS)) as usize
+}
+
+const USUAL_FACTOR: u32 = 0xc541_013d;
+const USUAL_BITS: u32 = 4;
+
+/// How many names begin as another one does, at most.
+const ALIKE: usize = 2;
+
+/// The usual names, each in its slot, and those behind them that begin as another one does. It is made by the compiler.
+static USUAL: [UsualName; (1 << USUAL_BITS) + ALIKE] = {
+    const NAMES: [(Name<'static>, Kind); 14] = [
+        (Name::Via, Kind::Via),
+        (Name::From, Kind::Address),
+        (Name::To, Kind::Address),
+        (Name::CallId, Kind::CallId),
+        (Name::CSeq, Kind::CSeq),
+        (Name::Contact, Kind::Address),
+        (Name::ContentLength, Kind::ContentLength),
+        (Name::ContentType, Kind::Text),
+        (Name::MaxForwards, Kind::MaxForwards),
+        (Name::RecordRoute, Kind::Address),
+        (Name::Route, Kind::Route),
+        (Name::Allow, Kind::Text),
+        (Name::UserAgent, Kind::Text),
+        (Name::Supported, Kind::Text),
+    ];
+    // No text is the same as nothing.
+    const NONE: UsualName = UsualName {
+        words: [1; 2],
+        masks: [0; 2],
+        name: NameCode::OTHER,
+        bit: 0,
+        length: 0,
+        kind: Kind::Text,
+        next: 0,
+    };
+    let mut table = [NONE; (1 << USUAL_BITS) + ALIKE];
+    let mut further = 1 << USUAL_BITS;
+    let mut at = 0;
+    while at < NAMES.len() {
+        let (name, kind) = NAMES[at];
+        let mut usual = usual_name(name, kind);
+        let mut slot = usual_slot(usual.words[0]);
+        if table[slot].length > 0 {
+            let same_octets = (table[slot].words[0] ^ usual.words[0]) as u32 == 0;
+            assert!(
+                same_octets,
+                "two names have one slot: choose another factor"
+            );
+            usual.next = table[slot].next;
+            table[slot].next = further as u8;
+            slot = further;
+            further += 1;
+        }
+        table[slot] = usual;
+        at += 1;
+    }
+    table
+};
+
+const fn usual_name(name: Name<'static>, kind: Kind) -> UsualName {
+    let spelling = name.as_str().as_bytes();
+    let mut octets = [0; 16];
+    let mut at = 0;
+    while at < spelling.len() {
+        octets[at] = spelling[at];
+        at += 1;
+    }
+    octets[at] = b':';
+    octets[at + 1] = b' ';
+    let word = u128::from_le_bytes(octets);
+    let mask = u128::MAX >> (8 * (octets.len() - spelling.len() - 2));
+    UsualName {
+        words: [word as u64, (word >> 64) as u64],
+        masks: [mask as u64, (mask >> 64) as u64],
+        name: NameCode::of_known(name),
+        bit: NameCode::of_known(name).bit(),
+        length: spelling.len() as u8,
+        kind,
+        next: 0,
+    }
 }
 
 #[cfg(test)]

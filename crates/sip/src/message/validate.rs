@@ -92,7 +92,7 @@ impl Message {
         }
         // A branch of nothing but the cookie names no transaction (RFC 4475 section 3.2.1).
         let has_branch = |branch| {
-            let known = self.0.top_via.known();
+            let known = self.0.seen.top_via.known();
             known.is_some_and(|via| via.branch(self) == Some(branch))
         };
         if self.is_request() && has_branch(MAGIC_COOKIE) {
@@ -129,7 +129,7 @@ impl Message {
 
     /// Checks the first field of Via values. The topmost is parsed for all who will ask for it.
     fn validate_first_vias(&self, values: &[u8]) -> Result<(), Violation> {
-        let known = self.0.top_via.of(self);
+        let known = self.0.seen.top_via.of(self);
         let at_a_glance = known.and_then(TopVia::well_formed_length);
         let is_first_well_formed = || {
             let via = self.top_via();

@@ -56,8 +56,23 @@ fn is_name(text: &[u8]) -> bool {
 
 /// [`is_host_name`] of what stands between two places of a text, where it is known to be nothing but labels and dots,
 /// and that something else follows.
-#[inline]
+#[inline(always)]
 pub(super) fn is_labels(text: &[u8], start: usize, end: usize) -> bool {
+    // Most begin with a letter or digit, end with a letter, and are looked at together.
+    if let Some(window) = text.get(start..).and_then(|rest| rest.first_chunk())
+        && let Some([first, .., last]) = text.get(start..end)
+        && *first != b'.'
+        && last.is_ascii_alphabetic()
+        && end - start <= blocks::TWO
+    {
+        return first_of_two(window) << (blocks::TWO - (end - start)) == 0;
+    }
+    are_labels(text, start, end)
+}
+
+/// [`is_labels`] for any.
+#[inline(never)]
+fn are_labels(text: &[u8], start: usize, end: usize) -> bool {
     let name = text.get(start..end).unwrap_or_default();
     let without_root = match name {
         [before @ .., b'.'] => before,
@@ -75,23 +90,34 @@ pub(super) fn is_labels(text: &[u8], start: usize, end: usize) -> bool {
 #[inline]
 fn has_empty_label(text: &[u8], start: usize, end: usize) -> bool {
     let mut at = start;
-    while at < end {
-        let Some(block) = text.get(at..).and_then(|rest| rest.first_chunk()) else {
-            let rest = text.get(at..end).unwrap_or_default();
-            return rest.windows(2).any(|pair| pair == b"..");
+    loop {
+        let rest = text.get(at..).unwrap_or_default();
+        let first_of_two = match rest.first_chunk() {
+            Some(window) => first_of_two(window),
+            None => return has_double_dot(rest.get(..end - at).unwrap_or(rest)),
         };
-        let dots = blocks::equal(block, b'.');
-        let within = match end - at {
-            length if length < blocks::LENGTH => (1 << length) - 1,
-            _ => u32::MAX,
-        };
-        if dots & dots >> 1 & within != 0 {
+        // What stands at the end is no dot.
+        let left = end - at;
+        if left <= blocks::TWO {
+            return first_of_two << (blocks::TWO - left) != 0;
+        }
+        if first_of_two != 0 {
             return true;
         }
         // The last octet may be the first of two.
-        at += blocks::LENGTH - 1;
+        at += blocks::TWO - 1;
     }
-    false
+}
+
+/// Marks dots that have another one behind them, as [`blocks::below`] marks octets. Behind the last octet nobody has looked.
+#[inline(always)]
+fn first_of_two(window: &[u8; blocks::TWO]) -> u32 {
+    let dots = blocks::equal_in_two(window, b'.');
+    dots & dots >> 1
+}
+
+fn has_double_dot(text: &[u8]) -> bool {
+    text.windows(2).any(|pair| pair == b"..")
 }
 
 /// Whether no label is empty, and the last one is not a number.
@@ -121,6 +147,10 @@ fn ipv4(text: &[u8]) -> Option<Ipv4Addr> {
 #[inline(always)]
 pub(super) fn ipv4_at(text: &[u8], start: usize) -> Option<(Ipv4Addr, usize)> {
     let rest = text.get(start..)?;
+    // Most hosts that are names do not begin with a digit.
+    if !rest.first()?.is_ascii_digit() {
+        return None;
+    }
     let mut padded = [0; LONGEST_IPV4 + 1];
     let window = match rest.first_chunk() {
         Some(window) => window,

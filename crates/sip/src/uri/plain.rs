@@ -17,6 +17,8 @@ pub(crate) struct PlainUri {
     pub(crate) host: PlainHost,
     /// Behind the last parameter, and so behind the whole URI.
     pub(crate) end: usize,
+    /// The octet there; 0 where the text has ended.
+    pub(crate) behind: u8,
 }
 
 /// A host with or without a port.
@@ -72,49 +74,55 @@ impl PlainUri {
     pub(crate) fn read_here(text: &mut Runs<'_>, start: usize) -> Option<PlainUri> {
         // A copy, which the compiler keeps at hand.
         let mut runs = *text;
-        let user_end = runs.end(start, USER);
-        let has_user = runs.octet(user_end) == Some(b'@') && user_end > start;
-        let host = PlainHost::read(&mut runs, if has_user { user_end + 1 } else { start })?;
-        let (end, _) = parameters_end(&mut runs, host.port_end, PARAMETER, PARAMETER)?;
+        let (user_end, octet) = runs.end_and_octet(start, USER);
+        let has_user = octet == b'@' && user_end > start;
+        let host_start = if has_user { user_end + 1 } else { start };
+        let (host, octet) = PlainHost::read(&mut runs, host_start)?;
+        let (end, _, behind) =
+            parameters_end(&mut runs, (host.port_end, octet), PARAMETER, PARAMETER)?;
         *text = runs;
         Some(PlainUri {
             user_end: has_user.then_some(user_end),
             host,
             end,
+            behind,
         })
     }
 }
 
 impl PlainHost {
-    /// Reads the host that begins at a place. `None` where that takes more than a glance.
+    /// Reads the host that begins at a place. `None` where that takes more than a glance. Beside it the octet behind the
+    /// port; 0 where the text has ended.
     #[inline(always)]
-    pub(crate) fn read(runs: &mut Runs<'_>, start: usize) -> Option<PlainHost> {
+    pub(crate) fn read(runs: &mut Runs<'_>, start: usize) -> Option<(PlainHost, u8)> {
         let text = runs.text();
-        let is_whole = |end: usize| !text.get(end).is_some_and(|octet| is(*octet, HOST));
-        let (address, end) = match ipv4_at(text, start) {
-            Some((address, end)) if is_whole(end) => (Some(address), end),
+        let octet_at = |end: usize| text.get(end).copied().unwrap_or_default();
+        let address = ipv4_at(text, start).map(|(address, end)| (address, end, octet_at(end)));
+        let (address, end, octet) = match address {
+            Some((address, end, octet)) if !is(octet, HOST) => (Some(address), end, octet),
             _ => {
-                let end = runs.end(start, HOST);
+                let (end, octet) = runs.end_and_octet(start, HOST);
                 if !is_labels(text, start, end) {
                     return None;
                 }
-                (None, end)
+                (None, end, octet)
             }
         };
-        let (port, port_end) = match text.get(end) {
-            Some(b':') => {
+        let (port, port_end, octet) = match octet {
+            b':' => {
                 let (port, port_end) = port_at(text, end + 1)?;
-                (Some(port), port_end)
+                (Some(port), port_end, octet_at(port_end))
             }
-            _ => (None, end),
+            _ => (None, end, octet),
         };
-        Some(PlainHost {
+        let host = PlainHost {
             start,
             end,
             address,
             port,
             port_end,
-        })
+        };
+        Some((host, octet))
     }
 }
 
@@ -135,30 +143,30 @@ fn port_at(text: &[u8], start: usize) -> Option<(u16, usize)> {
     is_there.then(|| Some((u16::try_from(port).ok()?, at)))?
 }
 
-/// Behind the parameters that begin at a place, names and values of these classes, and where the last of them begins.
-/// `None` where one has an empty part.
+/// Behind the parameters that begin at a place at which there is this octet, names and values of these classes; where the
+/// last of them begins; and the octet behind them, 0 where the text has ended. `None` where one has an empty part.
 #[inline(always)]
 pub(crate) fn parameters_end(
     text: &mut Runs<'_>,
-    start: usize,
+    (start, octet): (usize, u8),
     names: Classes,
     values: Classes,
-) -> Option<(usize, usize)> {
-    let (mut at, mut last) = (start, start);
-    while text.octet(at) == Some(b';') {
+) -> Option<(usize, usize, u8)> {
+    let (mut at, mut octet, mut last) = (start, octet, start);
+    while octet == b';' {
         last = at;
         let name = at + 1;
-        at = text.end(name, names);
+        (at, octet) = text.end_and_octet(name, names);
         if at == name {
             return None;
         }
-        if text.octet(at) == Some(b'=') {
+        if octet == b'=' {
             let value = at + 1;
-            at = text.end(value, values);
+            (at, octet) = text.end_and_octet(value, values);
             if at == value {
                 return None;
             }
         }
     }
-    Some((at, last))
+    Some((at, last, octet))
 }

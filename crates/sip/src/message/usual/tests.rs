@@ -2,7 +2,6 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::super::index::{read_line_by_line, read_start_line as read_any_start_line};
-use super::super::top_via::KnownVia;
 use super::*;
 use crate::Message;
 
@@ -14,9 +13,7 @@ fn unknown(message: &Message) -> Message {
         unknown.0.fields.set(at, field);
     }
     unknown.0.is_proved = false;
-    unknown.0.top_via = KnownVia::nothing();
-    unknown.0.cseq = None;
-    unknown.0.route = None;
+    unknown.0.seen = Seen::nothing();
     if let Start::Request { places, .. } = &mut unknown.0.start {
         *places = None;
     }
@@ -89,7 +86,7 @@ fn compare(octets: &[u8]) -> bool {
         let (one, other) = (message.values(name), unknown.values(name));
         assert!(one.eq(other), "{message}");
     }
-    if let Some((start, end)) = Findings::read_start_line(&mut Runs::new(&message.0.received)) {
+    if let Some((start, end)) = read_usual_start_line(&message.0.received) {
         let line = &message.0.received[..end - 2];
         let mut start = start;
         if let Start::Request { places, .. } = &mut start {
