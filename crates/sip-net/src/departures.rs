@@ -49,6 +49,20 @@ impl Departures {
         }
     }
 
+    /// Takes of others what whoever sends writes itself along connections, behind what is there already. Returns the rest.
+    pub(crate) fn join(&mut self, mut others: Departures) -> Departures {
+        let has_outbox =
+            |(connection, _): &mut (Arc<Connection>, Vec<_>)| connection.outbox().is_some();
+        for (connection, mut messages) in others.along.extract_if(.., has_outbox) {
+            let mut last = self.along.iter_mut().rev().take(LOOKED_AT);
+            match last.find(|(known, _)| known.id == connection.id) {
+                Some((_, before)) => before.append(&mut messages),
+                None => self.along.push((connection, messages)),
+            }
+        }
+        others
+    }
+
     /// Sends all of them.
     pub(crate) fn send(mut self, shared: &Arc<Shared>) {
         self.datagrams.send(shared);

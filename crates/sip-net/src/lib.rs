@@ -19,6 +19,7 @@ mod budget;
 mod config;
 mod connections;
 mod departures;
+mod held;
 mod impairments;
 mod incoming;
 mod keep_alive;
@@ -42,6 +43,7 @@ mod unread;
 
 pub use ::tap::SipTap;
 pub use config::{Limits, SipNetConfig};
+pub use held::Together;
 pub use incoming::{CloseReason, Incoming, MalformedReason, SendError};
 pub use listen::{Listen, ListenParseError, StartError, StartProblem};
 pub use sctp::{SctpAssociation, SctpOver, StreamPolicy, UnknownSctpOver, UnknownStreamPolicy};

@@ -17,6 +17,7 @@ use crate::budget::Budget;
 use crate::config::SipNetConfig;
 use crate::connections::{Connection, Connections, Found, OpenedBy, Outgoing, OwnedTransaction};
 use crate::departures::Departures;
+use crate::held::Held;
 use crate::impairments::Impairments;
 use crate::incoming::{CloseReason, Incoming, MalformedReason, SendError};
 use crate::keep_alive::is_keep_alive;
@@ -57,6 +58,8 @@ pub(crate) struct Shared {
     pub(crate) last_resort: LastResort,
     /// Reports of the network that do not tell whose they are.
     unnamed: Unnamed,
+    /// What waits for other workers to have their turn.
+    pub(crate) held: Held,
 }
 
 /// How many names of a certificate are told.
@@ -107,6 +110,7 @@ impl Shared {
             sctp,
             tls: Arc::new(tls),
             unnamed: Unnamed::default(),
+            held: Held::default(),
             budget,
             config,
         }
@@ -335,7 +339,7 @@ impl Shared {
         for transmit in transmits {
             self.send(worker, transmit, &mut departures);
         }
-        departures.send(self);
+        self.held.keep(departures).send(self);
     }
 
     fn send(self: &Arc<Self>, worker: usize, transmit: Transmit, departures: &mut Departures) {

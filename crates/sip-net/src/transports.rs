@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use crate::config::SipNetConfig;
+use crate::held::Together;
 use crate::impairments::Impairments;
 use crate::incoming::{Incoming, SendError};
 use crate::listen::{Listen, StartError, StartProblem};
@@ -140,6 +141,13 @@ impl Transports {
     /// [Sends](Transports::send) several messages; datagrams share calls to the kernel.
     pub fn send_all(&self, transmits: impl IntoIterator<Item = Transmit>) {
         self.shared().send_all(self.worker, transmits);
+    }
+
+    /// What lets messages of workers that share a thread leave together.
+    pub fn together(&self) -> Together {
+        Together {
+            shared: Arc::downgrade(self.shared()),
+        }
     }
 
     /// From now on all workers get what comes as datagrams as [`Incoming::Unread`]; where there are several workers, as far

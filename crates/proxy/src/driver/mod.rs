@@ -186,6 +186,7 @@ impl Server {
             Workers::start(config.workers, config.gather).map_err(StartError::Threads)?;
         let (transports, incoming) =
             Transports::start_workers(config.transports, workers.runtimes())?;
+        workers.sharing().send_by(transports.together());
         let listening = transports.listening();
         let local_addresses =
             addresses::local_addresses(&listening).map_err(StartError::Addresses)?;

@@ -58,17 +58,13 @@ impl Pace {
 
     /// How long the turn that could begin now waits.
     fn pause(&mut self, now: Instant, messages: usize, patience: Patience) -> Duration {
-        if patience != Patience::Full {
-            self.has_waited = false;
-            self.begun = Some(now);
-            return Duration::ZERO;
-        }
-        if std::mem::take(&mut self.has_waited) && messages < WORTH_WAITING_FOR {
+        let has_waited = std::mem::take(&mut self.has_waited) && patience == Patience::Full;
+        if has_waited && messages < WORTH_WAITING_FOR {
             self.turns_without = TURNS_WITHOUT;
         }
         let between = match messages {
-            ..MANY => self.longest / 2,
-            _ => self.longest,
+            ..MANY => patience.of(self.longest) / 2,
+            _ => patience.of(self.longest),
         };
         let since = self.begun.map(|begun| now.saturating_duration_since(begun));
         let wait = since.map_or(Duration::ZERO, |since| between.saturating_sub(since));
@@ -133,9 +129,12 @@ mod tests {
     fn messages_of_those_who_are_not_to_wait_do_not() {
         let mut pace = Pace::new(LONGEST);
         let now = Instant::now();
-        for patience in [Patience::Little, Patience::None, Patience::None] {
-            assert!(pace.pause(now, 2 * MANY, patience).is_zero());
+        for _ in 0..100 {
+            assert!(pace.pause(now, 2 * MANY, Patience::None).is_zero());
         }
+        let little = pace.pause(now, 2 * MANY, Patience::Little);
+        assert_eq!(little, Patience::Little.of(LONGEST));
+        let now = now + little;
         assert_eq!(pace.pause(now, 2 * MANY, Patience::Full), LONGEST);
     }
 

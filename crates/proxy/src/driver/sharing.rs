@@ -10,10 +10,11 @@ mod rounds;
 mod senders;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
+use sip_net::Together;
 use tokio::sync::{Notify, watch};
 
 use super::workers::Seat;
@@ -40,6 +41,8 @@ pub(crate) struct Sharing {
     lent: Mutex<Vec<Option<Seat>>>,
     /// Something was lent or given back.
     changed: Condvar,
+    /// By which what all workers send in a round of a shared thread leaves together.
+    together: OnceLock<Together>,
 }
 
 /// What is known of a worker.
@@ -78,7 +81,19 @@ impl Sharing {
             places: (0..workers).map(|_| Place::default()).collect(),
             lent: Mutex::new((0..workers).map(|_| None).collect()),
             changed: Condvar::new(),
+            together: OnceLock::new(),
         })
+    }
+
+    /// Told once by what all workers send, what they send in a round of a shared thread leaves together.
+    pub(super) fn send_by(&self, together: Together) {
+        // It is told once.
+        let _ = self.together.set(together);
+    }
+
+    /// What lets messages leave together, once it is told.
+    pub(super) fn together(&self) -> Option<&Together> {
+        self.together.get()
     }
 
     /// The place of the worker of this number.

@@ -247,20 +247,33 @@ impl<'a> Company<'a> {
         self.part()
     }
 
-    /// Everybody reads, so that what they read for each other is there when everybody does what it asks for. What takes too
-    /// long is left to the others' own threads.
+    /// Everybody reads, so that what they read for each other is there when everybody does what it asks for; what that sends
+    /// along one connection leaves in one piece. What takes too long is left to the others' own threads.
     fn round(&self, begun: Instant, looks: u64) {
         let seats = || self.seats.iter().enumerate();
         let has_time = |_: &(usize, &Seat)| !Rounds::is_too_long(begun, Instant::now());
         for (_, seat) in seats().take_while(has_time) {
             seat.look(looks, || {});
         }
+        if let Some(together) = self.sharing.together() {
+            together.hold();
+        }
         for (number, seat) in seats().take_while(has_time) {
             seat.look(looks, || self.sharing.open(number));
+        }
+        self.release();
+    }
+
+    /// Nothing is kept to leave together with more.
+    fn release(&self) {
+        if let (Some(seat), Some(together)) = (self.seats.first(), self.sharing.together()) {
+            seat.look(0, || together.release());
         }
     }
 
     fn part(&mut self) -> Option<Seat> {
+        // After a panic in a round.
+        self.release();
         let seats = std::mem::take(&mut self.seats);
         self.sharing.give_back(seats, self.had_too_much)
     }

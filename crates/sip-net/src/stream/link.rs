@@ -310,4 +310,4 @@ async fn discard(socket: &Arc<TcpStream>) {
 }
 
 /// How many messages one call to the kernel writes.
-pub(super) const WRITE_BATCH: usize = 64;
+pub(super) const WRITE_BATCH: usize = 128;

@@ -34,9 +34,6 @@ const FEW: u64 = 8;
 /// So many rounds in a row with few messages are too little to do.
 const ROUNDS_WITH_FEW: u32 = 32;
 
-/// Where messages are to wait for a moment only, they wait for this part of the time.
-const MOMENT: u32 = 16;
-
 /// Over how long it is counted how much there is to do.
 const WINDOW: Duration = Duration::from_millis(40);
 
@@ -71,6 +68,20 @@ impl Rounds {
             return After::TooMuch;
         }
         let took = ended.saturating_duration_since(begun);
+        let between = match messages < MANY as u64 {
+            true => patience.of(self.gather) / 2,
+            false => patience.of(self.gather),
+        };
+        match patience {
+            Patience::Full => {}
+            Patience::Little => {
+                // That there is more to do, in rounds with fewer messages, is for that alone.
+                self.busy = Duration::ZERO;
+                self.window = ended;
+                return After::Pause(between.saturating_sub(took));
+            }
+            Patience::None => return After::TooLittle,
+        }
         self.busy += took;
         let window = ended.saturating_duration_since(self.window);
         if window >= WINDOW {
@@ -80,19 +91,9 @@ impl Rounds {
                 return After::TooMuch;
             }
         }
-        let between = match patience {
-            Patience::None => return After::TooLittle,
-            Patience::Little => self.gather / MOMENT,
-            Patience::Full => {
-                self.with_few = match messages < FEW {
-                    true => self.with_few + 1,
-                    false => 0,
-                };
-                match messages < MANY as u64 {
-                    true => self.gather / 2,
-                    false => self.gather,
-                }
-            }
+        self.with_few = match messages < FEW {
+            true => self.with_few + 1,
+            false => 0,
         };
         if self.with_few >= ROUNDS_WITH_FEW {
             return After::TooLittle;
@@ -148,12 +149,12 @@ mod tests {
         let took = Duration::from_micros(10);
         let (little, none) = (Patience::Little, Patience::None);
         assert_eq!(patient_rounds(100, took, none), (1, After::TooLittle));
-        let moment = GATHER / 16 - took;
-        // There are few in each for there is little time for more.
-        assert_eq!(
-            patient_rounds(1, took, little),
-            (1_000, After::Pause(moment))
-        );
+        let moment = little.of(GATHER);
+        // There are few in each, and much to do, for there is little time for more.
+        let pause = After::Pause(moment / 2 - took);
+        assert_eq!(patient_rounds(1, took, little), (1_000, pause));
+        let pause = After::Pause(Duration::ZERO);
+        assert_eq!(patient_rounds(100, moment, little), (1_000, pause));
     }
 
     #[test]

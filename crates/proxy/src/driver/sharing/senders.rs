@@ -24,10 +24,21 @@ pub(super) struct Senders {
 pub(in crate::driver) enum Patience {
     /// For as long as they may.
     Full,
-    /// Hardly, for a moment.
+    /// For a moment.
     Little,
     /// Not at all.
     None,
+}
+
+impl Patience {
+    /// For how long they are to wait where they may for the time of `gather`.
+    pub(in crate::driver) fn of(self, gather: Duration) -> Duration {
+        match self {
+            Patience::Full => gather,
+            Patience::Little => gather / 8,
+            Patience::None => Duration::ZERO,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -45,8 +56,11 @@ enum Phase {
     Hurried,
 }
 
-/// Over how long is counted.
+/// Over how long is counted where they gather.
 const WINDOW: Duration = Duration::from_millis(40);
+
+/// Over how long is counted where they do not: shorter, for that costs work.
+const TRIAL: Duration = Duration::from_millis(16);
 
 /// What is counted over a longer time says nothing: meanwhile nobody sent anything.
 const LONGEST_WINDOW: Duration = Duration::from_millis(120);
@@ -90,7 +104,8 @@ impl Senders {
         let elapsed = now.saturating_duration_since(self.began);
         let come = messages.saturating_sub(self.before);
         let next = match self.phase {
-            Phase::Gathering | Phase::Trying { .. } if elapsed < WINDOW => return,
+            Phase::Gathering if elapsed < WINDOW => return,
+            Phase::Trying { .. } if elapsed < TRIAL => return,
             Phase::Settled | Phase::Hurried if elapsed < VALIDITY => return,
             Phase::Gathering | Phase::Trying { .. } if elapsed > LONGEST_WINDOW => Phase::Gathering,
             Phase::Gathering => Phase::Trying {
@@ -138,14 +153,9 @@ mod tests {
         let mut hurried = Duration::ZERO;
         let end = Duration::from_secs(seconds);
         while now - start < end {
-            let pause = match senders.patience(now, messages) {
-                Patience::Full => GATHER,
-                Patience::Little | Patience::None => GATHER / 16,
-            };
-            assert_eq!(
-                senders.wait(),
-                senders.patience(now, messages) == Patience::None
-            );
+            let patience = senders.patience(now, messages);
+            let pause = patience.of(GATHER).max(GATHER / 16);
+            assert_eq!(senders.wait(), patience == Patience::None);
             if senders.wait() {
                 hurried += pause;
             }
