@@ -51,9 +51,9 @@ enum Phase {
         gathered: (u64, Duration),
     },
     /// They gather, and nothing is counted.
-    Settled,
+    Settled { until: Instant },
     /// They do not wait, and nothing is counted.
-    Hurried,
+    Hurried { until: Instant },
 }
 
 /// Over how long is counted where they gather.
@@ -62,8 +62,12 @@ const WINDOW: Duration = Duration::from_millis(40);
 /// Over how long is counted where they do not: shorter, for that costs work.
 const TRIAL: Duration = Duration::from_millis(16);
 
-/// What is counted over a longer time says nothing: meanwhile nobody sent anything.
-const LONGEST_WINDOW: Duration = Duration::from_millis(120);
+/// Who sends, does so more often than that.
+const LONGEST_SILENCE: Duration = Duration::from_millis(80);
+
+/// How long messages gather after a silence before it is tried what comes where they do not: what comes in a burst need not
+/// wait for an answer.
+const BURST: Duration = Duration::from_millis(500);
 
 /// How long what was found holds.
 const VALIDITY: Duration = Duration::from_secs(2);
@@ -78,7 +82,7 @@ const BELIEVED: u32 = 2;
 impl Senders {
     pub(super) fn new(now: Instant) -> Senders {
         Senders {
-            phase: Phase::Gathering,
+            phase: Phase::Settled { until: now },
             began: now,
             before: 0,
             more: 0,
@@ -89,25 +93,36 @@ impl Senders {
     pub(super) fn patience(&mut self, now: Instant, messages: u64) -> Patience {
         self.proceed(now, messages);
         match self.phase {
-            Phase::Gathering | Phase::Settled => Patience::Full,
+            Phase::Gathering | Phase::Settled { .. } => Patience::Full,
             Phase::Trying { .. } => Patience::Little,
-            Phase::Hurried => Patience::None,
+            Phase::Hurried { .. } => Patience::None,
         }
     }
 
     /// Whether they wait for what they get.
     pub(super) fn wait(&self) -> bool {
-        matches!(self.phase, Phase::Hurried)
+        matches!(self.phase, Phase::Hurried { .. })
     }
 
     fn proceed(&mut self, now: Instant, messages: u64) {
         let elapsed = now.saturating_duration_since(self.began);
         let come = messages.saturating_sub(self.before);
+        let (least, longest) = match self.phase {
+            Phase::Gathering => (WINDOW, WINDOW + LONGEST_SILENCE),
+            Phase::Trying { .. } => (TRIAL, TRIAL + LONGEST_SILENCE),
+            Phase::Settled { until } | Phase::Hurried { until } => {
+                let validity = until.saturating_duration_since(self.began);
+                (validity, validity + LONGEST_SILENCE)
+            }
+        };
+        if elapsed < least {
+            return;
+        }
         let next = match self.phase {
-            Phase::Gathering if elapsed < WINDOW => return,
-            Phase::Trying { .. } if elapsed < TRIAL => return,
-            Phase::Settled | Phase::Hurried if elapsed < VALIDITY => return,
-            Phase::Gathering | Phase::Trying { .. } if elapsed > LONGEST_WINDOW => Phase::Gathering,
+            _ if elapsed > longest => {
+                self.more = 0;
+                Phase::Settled { until: now + BURST }
+            }
             Phase::Gathering => Phase::Trying {
                 gathered: (come, elapsed),
             },
@@ -120,17 +135,18 @@ impl Senders {
                     true => self.more + 1,
                     false => 0,
                 };
+                let until = now + VALIDITY;
                 match self.more {
-                    0 => Phase::Settled,
+                    0 => Phase::Settled { until },
                     BELIEVED.. => {
                         // The next time it was seen before.
                         self.more = BELIEVED - 1;
-                        Phase::Hurried
+                        Phase::Hurried { until }
                     }
                     _ => Phase::Gathering,
                 }
             }
-            Phase::Settled | Phase::Hurried => Phase::Gathering,
+            Phase::Settled { .. } | Phase::Hurried { .. } => Phase::Gathering,
         };
         self.phase = next;
         self.began = now;
@@ -188,6 +204,21 @@ mod tests {
             });
             assert_eq!(hurried, 0.0);
             assert!(messages > a_millisecond * 59_000, "{messages}");
+        }
+    }
+
+    #[test]
+    fn a_burst_gathers() {
+        let start = Instant::now();
+        let mut senders = Senders::new(start);
+        let (mut now, mut messages) = (start, 0);
+        for _ in 0..10 {
+            now += Duration::from_secs(1);
+            for _ in 0..100 {
+                assert_eq!(senders.patience(now, messages), Patience::Full);
+                messages += 8;
+                now += GATHER;
+            }
         }
     }
 
