@@ -6,7 +6,7 @@ use super::thread::Thread;
 /// A call that is to be drawn.
 #[derive(Debug)]
 pub(crate) struct KeptCall {
-    pub(crate) thread: Thread,
+    pub(crate) thread: Box<Thread>,
     /// `None` for registrations and whatever else is no call.
     pub(crate) session: Option<Session>,
 }
@@ -40,7 +40,7 @@ impl Kept {
     }
 
     /// Takes a thread that is over, if it is one of those.
-    pub(crate) fn offer(&mut self, thread: Thread, session: Option<Session>) {
+    pub(crate) fn offer(&mut self, thread: Box<Thread>, session: Option<Session>) {
         let is_named = thread
             .call_ids
             .iter()

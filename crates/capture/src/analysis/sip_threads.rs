@@ -256,7 +256,7 @@ impl SipThreads {
             }
         }
         if is_wanted {
-            let mut before = Thread::new(glance.call_id, thread.latest, 0);
+            let mut before = Box::new(Thread::new(glance.call_id, thread.latest, 0));
             before.ends.clone_from(&thread.ends);
             before.entries.clone_from(&thread.entries);
             before.from.clone_from(&thread.from);
@@ -328,7 +328,7 @@ impl SipThreads {
     }
 
     /// Judges a thread that is over.
-    fn close(&mut self, mut thread: Thread, now: Time, each: &mut dyn FnMut(&Session)) {
+    fn close(&mut self, mut thread: Box<Thread>, now: Time, each: &mut dyn FnMut(&Session)) {
         self.counters.omitted += thread.omitted;
         self.counters.copies += thread.copies;
         self.codes.judge(&thread.entries, now);

@@ -14,6 +14,8 @@ use crate::Time;
 pub(crate) struct Threads {
     threads: Slab<Open>,
     by_call_id: HashTable<Place>,
+    /// Where Call-IDs were found last: thread and leg. Most messages come a moment after another one of their call.
+    found_last: [(usize, usize); FOUND_LAST],
     /// Calls that a B2BUA may be about to carry on, by what both legs have in common.
     by_leg: HashMap<u64, usize, RandomState>,
     hasher: RandomState,
@@ -27,7 +29,8 @@ pub(crate) struct Threads {
 
 #[derive(Debug)]
 struct Open {
-    thread: Thread,
+    /// In a place of its own: a table of so large things would be copied again and again as it grows.
+    thread: Box<Thread>,
     /// When the agenda has it, if it has.
     due: Option<Due>,
 }
@@ -40,11 +43,15 @@ struct Place {
     leg: usize,
 }
 
+/// How many Call-IDs it is remembered of where they were found.
+const FOUND_LAST: usize = 64;
+
 impl Threads {
     pub(crate) fn new(hasher: RandomState, most: usize) -> Threads {
         Threads {
             threads: Slab::new(),
             by_call_id: HashTable::new(),
+            found_last: [(0, 0); FOUND_LAST],
             by_leg: HashMap::with_hasher(hasher.clone()),
             hasher,
             agenda: Agenda::default(),
@@ -55,16 +62,28 @@ impl Threads {
     }
 
     /// The thread of a Call-ID, and which of its legs that is.
-    pub(crate) fn find(&self, call_id: &[u8]) -> Option<(usize, usize)> {
+    pub(crate) fn find(&mut self, call_id: &[u8]) -> Option<(usize, usize)> {
+        let slot = slot(call_id);
+        let (thread, leg) = self.found_last[slot];
+        // A Call-ID is in one place only: where it is, there is no other to look for.
+        if self.is_at(thread, leg, call_id) {
+            return Some((thread, leg));
+        }
         let hash = self.hasher.hash_one(call_id);
-        let is_wanted = |place: &Place| {
-            place.hash == hash
-                && self.threads.get(place.thread).is_some_and(|open| {
-                    open.thread.call_ids.get(place.leg).map(|id| id.as_bytes()) == Some(call_id)
-                })
-        };
+        let is_wanted =
+            |place: &Place| place.hash == hash && self.is_at(place.thread, place.leg, call_id);
         let place = self.by_call_id.find(hash, is_wanted)?;
-        Some((place.thread, place.leg))
+        let found = (place.thread, place.leg);
+        self.found_last[slot] = found;
+        Some(found)
+    }
+
+    /// Whether this leg of a thread has this Call-ID.
+    #[inline]
+    fn is_at(&self, thread: usize, leg: usize, call_id: &[u8]) -> bool {
+        self.threads.get(thread).is_some_and(|open| {
+            open.thread.call_ids.get(leg).map(|id| id.as_bytes()) == Some(call_id)
+        })
     }
 
     /// Opens a thread; `None` when too many are open.
@@ -74,6 +93,7 @@ impl Threads {
             return None;
         }
         let hash = self.hasher.hash_one(thread.call_ids[0].as_bytes());
+        let thread = Box::new(thread);
         let key = self.threads.insert(Open { thread, due: None });
         self.insert_place(hash, key, 0);
         self.most_open = self.most_open.max(self.threads.len());
@@ -101,11 +121,11 @@ impl Threads {
     }
 
     pub(crate) fn get(&self, key: usize) -> Option<&Thread> {
-        self.threads.get(key).map(|open| &open.thread)
+        self.threads.get(key).map(|open| &*open.thread)
     }
 
     pub(crate) fn get_mut(&mut self, key: usize) -> Option<&mut Thread> {
-        self.threads.get_mut(key).map(|open| &mut open.thread)
+        self.threads.get_mut(key).map(|open| &mut *open.thread)
     }
 
     /// Remembers a call as one that a B2BUA may carry on.
@@ -144,7 +164,7 @@ impl Threads {
     }
 
     /// Takes a thread out whose time has come by `now`; `None` when there is no more.
-    pub(crate) fn next_over(&mut self, now: Time) -> Option<Thread> {
+    pub(crate) fn next_over(&mut self, now: Time) -> Option<Box<Thread>> {
         while let Some((noted, key)) = self.agenda.next_due(second(now)) {
             let Some(open) = self.threads.get_mut(key) else {
                 continue;
@@ -168,18 +188,18 @@ impl Threads {
     }
 
     /// Takes out any thread, the oldest call first.
-    pub(crate) fn drain(&mut self) -> Vec<Thread> {
-        let mut threads: Vec<Thread> = std::mem::take(&mut self.threads)
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Box<Thread>> + use<> {
+        let mut threads: Vec<_> = std::mem::take(&mut self.threads)
             .into_iter()
             .map(|(_, open)| open.thread)
             .collect();
         self.by_call_id.clear();
         self.by_leg.clear();
         threads.sort_by_key(|thread| thread.number);
-        threads
+        threads.into_iter()
     }
 
-    fn remove(&mut self, key: usize) -> Option<Thread> {
+    fn remove(&mut self, key: usize) -> Option<Box<Thread>> {
         let open = self.threads.try_remove(key)?;
         for (leg, call_id) in open.thread.call_ids.iter().enumerate() {
             let hash = self.hasher.hash_one(call_id.as_bytes());
@@ -263,6 +283,18 @@ impl Agenda {
     }
 }
 
+/// Where to remember a Call-ID: by its ends, of which one tells it from others, mostly. Those that are made to share a slot
+/// are looked up in the table.
+#[inline]
+fn slot(call_id: &[u8]) -> usize {
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let ends = match (call_id.first_chunk(), call_id.last_chunk()) {
+        (Some(first), Some(last)) => u64::from_le_bytes(*first) ^ u64::from_be_bytes(*last),
+        _ => call_id.len() as u64,
+    };
+    (ends.wrapping_mul(FACTOR) >> (64 - FOUND_LAST.ilog2())) as usize
+}
+
 /// The second that a time is in. Times before 1970 are all the same one.
 fn second(time: Time) -> u64 {
     u64::try_from(time.0 / 1_000_000_000).unwrap_or(0)
@@ -271,6 +303,36 @@ fn second(time: Time) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Many share a slot where they were found last, and come into the place of others that are over.
+    #[test]
+    fn call_ids_are_found_where_they_are() {
+        let mut threads = Threads::new(RandomState::with_seeds(1, 2, 3, 4), 1_000_000);
+        let mut known = std::collections::BTreeMap::new();
+        for step in 0..20_000_u64 {
+            // Some three hundred names, short ones among them, each in one place or two, or nowhere.
+            let name = format!("{}@x", step.wrapping_mul(step / 7 + 3) % 307 * 1_001);
+            let found = threads.find(name.as_bytes());
+            assert_eq!(found, known.get(&name).copied());
+            match found {
+                None if step % 3 == 0 && !known.is_empty() => {
+                    let key = known.values().nth(step as usize % known.len()).unwrap().0;
+                    if let Some(leg) = threads.join(key, name.as_bytes()) {
+                        known.insert(name, (key, leg));
+                    }
+                }
+                None => {
+                    let key = threads.open(Thread::new(name.as_bytes(), Time(0), 1));
+                    known.insert(name, (key.unwrap(), 0));
+                }
+                Some((key, _)) if step % 2 == 0 => {
+                    assert!(threads.remove(key).is_some());
+                    known.retain(|_, place| place.0 != key);
+                }
+                Some(_) => {}
+            }
+        }
+    }
 
     /// What was noted for whoever was in a place before says nothing of who is there now.
     #[test]

@@ -61,6 +61,18 @@ impl Files {
         !self.paths.iter().any(|path| is_pipe(path))
     }
 
+    /// How long they are, all together; `None` where that is not known before they have been read.
+    pub(super) fn octets(&self) -> Option<u64> {
+        if !self.can_be_read_again() {
+            return None;
+        }
+        let lengths = self
+            .paths
+            .iter()
+            .map(|path| std::fs::metadata(path).map_or(0, |metadata| metadata.len()));
+        Some(lengths.sum())
+    }
+
     /// The names of the files.
     pub(super) fn names(&self) -> impl Iterator<Item = String> {
         self.paths.iter().map(|path| path.display().to_string())
@@ -146,11 +158,7 @@ impl Files {
     /// A bar in a terminal, for files that take their time.
     fn bar(&self, what: &'static str) -> ProgressBar {
         const LONG: u64 = 20 << 20;
-        let lengths = self
-            .paths
-            .iter()
-            .map(|path| std::fs::metadata(path).map_or(0, |metadata| metadata.len()));
-        let octets = lengths.sum();
+        let octets = self.octets().unwrap_or(0);
         if octets < LONG || !io::stderr().is_terminal() {
             return ProgressBar::hidden();
         }

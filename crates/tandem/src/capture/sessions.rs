@@ -1,7 +1,7 @@
 //! Where sessions go as they end: to files, and the first ones to the screen.
 
 use std::collections::BinaryHeap;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -16,10 +16,10 @@ use super::options::Outputs;
 /// they are not too far apart: a call of an hour does not hold up the others.
 #[derive(Debug)]
 pub(super) struct Sessions<P> {
-    csv: Option<Written<BufWriter<File>>>,
+    csv: Option<Written<BufWriter<Rewritten>>>,
     /// The line of CSV that is made.
     line: Vec<u8>,
-    json: Option<Written<JsonDocument<P, BufWriter<File>>>>,
+    json: Option<Written<JsonDocument<P, BufWriter<Rewritten>>>>,
     decimal: Decimal,
     origin: Option<Time>,
     waiting: BinaryHeap<Waiting>,
@@ -42,8 +42,20 @@ struct Written<W> {
     error: Option<io::Error>,
 }
 
-/// Octets that are collected before they are written to a file.
-const WRITTEN_AT_ONCE: usize = 1 << 18;
+/// A file that is made, or has something else in it instead from the first octets written on.
+///
+/// It is not emptied before: file systems have whoever empties a file, writes and closes it wait until the disk has been
+/// asked to take it all (`auto_da_alloc` of ext4), lest a crash leaves nothing. Here the packets are still there.
+#[derive(Debug)]
+struct Rewritten {
+    file: File,
+    /// Whether it has what was in it before.
+    is_old: bool,
+}
+
+/// Octets that are collected before they are written to a file. More would be asked of the kernel less often, but it has
+/// pieces of memory so small at hand, and has to look for larger ones.
+const WRITTEN_AT_ONCE: usize = 1 << 15;
 
 impl<P: Serialize> Sessions<P> {
     /// Sessions that wait for earlier ones to end.
@@ -190,8 +202,40 @@ impl<W> Written<W> {
     }
 }
 
-fn create(path: &Path) -> anyhow::Result<BufWriter<File>> {
-    let file = File::create(path).with_context(|| cannot_write(path))?;
+impl Rewritten {
+    fn open(path: &Path) -> io::Result<Rewritten> {
+        let mut options = OpenOptions::new();
+        let file = options
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)?;
+        let metadata = file.metadata()?;
+        Ok(Rewritten {
+            file,
+            is_old: metadata.is_file() && metadata.len() > 0,
+        })
+    }
+}
+
+impl Write for Rewritten {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        let count = self.file.write(octets)?;
+        if self.is_old {
+            // What was in it ends where the first of the new ends.
+            self.file.set_len(count as u64)?;
+            self.is_old = false;
+        }
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+fn create(path: &Path) -> anyhow::Result<BufWriter<Rewritten>> {
+    let file = Rewritten::open(path).with_context(|| cannot_write(path))?;
     Ok(BufWriter::with_capacity(WRITTEN_AT_ONCE, file))
 }
 
@@ -222,3 +266,36 @@ impl PartialEq for Waiting {
 }
 
 impl Eq for Waiting {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_what_is_written_instead_of_what_was_in_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("sessions.csv");
+        for (old, new) in [
+            (&b""[..], &[&b"new"[..]][..]),
+            (b"much longer than what is new", &[b"new"]),
+            (b"much longer than what is new", &[b"new", b", and more"]),
+            (b"old", &[b"longer ", b"than what was there"]),
+        ] {
+            std::fs::write(&path, old).unwrap();
+            let mut file = Rewritten::open(&path).unwrap();
+            assert_eq!(std::fs::read(&path).unwrap(), old);
+            for (at, part) in new.iter().enumerate() {
+                file.write_all(part).unwrap();
+                assert_eq!(std::fs::read(&path).unwrap(), new[..=at].concat());
+            }
+        }
+        let not_there = directory.path().join("new.csv");
+        create(&not_there).unwrap().write_all(b"new").unwrap();
+        assert_eq!(std::fs::read(&not_there).unwrap(), b"new");
+        // What is no file has no length.
+        create(Path::new("/dev/null"))
+            .unwrap()
+            .write_all(b"new")
+            .unwrap();
+    }
+}
