@@ -1,6 +1,7 @@
 //! Addresses in header fields: From, To, Contact, Route and their like.
 
 use std::borrow::Cow;
+use std::num::NonZeroUsize;
 
 use crate::runs::Runs;
 use crate::syntax::{self, trim, trim_end, trim_start};
@@ -197,13 +198,13 @@ impl<'a> NameAddr<'a> {
 /// An address as most are: a SIP URI in angle brackets without escapes, password and headers, its host not in brackets
 /// of its own, with or without a display name before it and parameters without quotation marks behind it. Such a one is
 /// well-formed, and is no list of several; it is told in a tenth of the time that the parser takes.
+///
+/// It is two numbers, which a function returns faster than three.
+#[derive(Clone, Copy)]
 pub(crate) struct PlainAddress {
-    /// Behind the angle bracket. From here on there is nothing beyond ASCII.
-    pub(crate) head_end: u32,
-    /// Behind the parameters.
-    pub(crate) end: u32,
-    /// Whether `;tag=` and its value is all that is between them.
-    pub(crate) has_lone_tag: bool,
+    end: NonZeroUsize,
+    /// Twice the length of the head, and whether there is a lone tag.
+    head_and_tag: u32,
 }
 
 impl PlainAddress {
@@ -212,7 +213,7 @@ impl PlainAddress {
     pub(crate) fn read(text: &mut Runs<'_>, start: usize) -> Option<PlainAddress> {
         let (_, uri_start) = PlainAddress::read_before(text, start)?;
         let uri = PlainUri::read_here(text, uri_start)?;
-        PlainAddress::read_behind(text, &uri)
+        PlainAddress::read_behind(text, start, &uri)
     }
 
     /// [`read`](PlainAddress::read) for who wants to know where the parts of the URI are: `None` where that is not known,
@@ -225,7 +226,7 @@ impl PlainAddress {
     ) -> Option<PlainAddress> {
         let (at, uri_start) = PlainAddress::read_before(text, start)?;
         let uri = PlainUri::read_here(text, uri_start)?;
-        let address = PlainAddress::read_behind(text, &uri)?;
+        let address = PlainAddress::read_behind(text, start, &uri)?;
         *places = match at == start {
             true => uri.placed(at + 1),
             false => None,
@@ -245,32 +246,53 @@ impl PlainAddress {
         is_there.then_some((at, at + BEFORE.len()))
     }
 
-    /// Reads what stands behind a URI.
+    /// Reads what stands behind the URI of an address that begins at a place.
     #[inline(always)]
-    fn read_behind(text: &mut Runs<'_>, uri: &PlainUri) -> Option<PlainAddress> {
+    fn read_behind(text: &mut Runs<'_>, start: usize, uri: &PlainUri) -> Option<PlainAddress> {
         if uri.behind != b'>' {
             return None;
         }
         let head_end = uri.end + 1;
         let Some(octet @ b';') = text.octet(head_end) else {
-            return PlainAddress::of_places(head_end, head_end, false);
+            return PlainAddress::of_places(start, head_end, head_end, false);
         };
         let parameters = text.text().get(head_end..).unwrap_or_default();
         let (names, values) = (syntax::TOKEN, syntax::ASCII_VALUE);
         let has_tag = parameters.first_chunk() == Some(b";tag=");
         let (end, last, _) = parameters_end(text, (head_end, octet), names, values)?;
-        PlainAddress::of_places(head_end, end, has_tag && last == head_end)
+        PlainAddress::of_places(start, head_end, end, has_tag && last == head_end)
     }
 
-    /// `None` where it does not fit.
     #[inline(always)]
-    fn of_places(head_end: usize, end: usize, has_lone_tag: bool) -> Option<PlainAddress> {
+    fn of_places(
+        start: usize,
+        head_end: usize,
+        end: usize,
+        has_lone_tag: bool,
+    ) -> Option<PlainAddress> {
+        let head = u16::try_from(head_end - start).unwrap_or_default();
         Some(PlainAddress {
-            // It is before the other.
-            head_end: head_end as u32,
-            end: u32::try_from(end).ok()?,
-            has_lone_tag,
+            end: NonZeroUsize::new(end)?,
+            head_and_tag: u32::from(head) << 1 | u32::from(has_lone_tag),
         })
+    }
+
+    /// Behind the parameters.
+    #[inline(always)]
+    pub(crate) fn end(&self) -> usize {
+        self.end.get()
+    }
+
+    /// Up to behind the angle bracket; 0 where that is far. From there on there is nothing beyond ASCII.
+    #[inline(always)]
+    pub(crate) fn head(&self) -> u16 {
+        (self.head_and_tag >> 1) as u16
+    }
+
+    /// Whether `;tag=` and its value is all that is between the head and the end.
+    #[inline(always)]
+    pub(crate) fn has_lone_tag(&self) -> bool {
+        self.head_and_tag & 1 != 0
     }
 }
 
@@ -306,8 +328,7 @@ fn display_name_end(runs: &mut Runs<'_>, start: usize) -> Option<usize> {
 
 /// Whether a value is an address as most are.
 pub(crate) fn is_plain_address(value: &[u8]) -> bool {
-    PlainAddress::read(&mut Runs::new(value), 0)
-        .is_some_and(|address| address.end as usize == value.len())
+    PlainAddress::read(&mut Runs::new(value), 0).is_some_and(|address| address.end() == value.len())
 }
 
 /// Whether a text is a SIP URI as [`is_plain_address`] has it in its angle brackets.

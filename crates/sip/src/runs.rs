@@ -69,11 +69,10 @@ impl<'a> Runs<'a> {
     /// Looks at the octets from a place on.
     #[inline]
     fn look(&mut self, at: usize) {
-        let rest = self.text.get(at..).unwrap_or_default();
         self.start = at;
-        self.marks = match rest.first_chunk() {
+        self.marks = match self.text.get(at..).and_then(|rest| rest.first_chunk()) {
             Some(window) => marks(window),
-            None => marks_of_last(rest),
+            None => marks_of_last(self.text.get(at..).unwrap_or_default()),
         };
     }
 }
@@ -137,6 +136,8 @@ mod tests {
                         let run_length = run.iter().take_while(|octet| is(**octet, class)).count();
                         let end = (start + run_length).min(length);
                         assert_eq!(runs.end(start, class), end, "{length} {at} {start}");
+                        let octet = text.get(end).copied().unwrap_or_default();
+                        assert_eq!(runs.end_and_octet(start, class), (end, octet));
                     }
                 }
             }

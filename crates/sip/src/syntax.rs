@@ -248,6 +248,24 @@ pub(crate) fn find_control(text: &[u8]) -> Option<usize> {
     })
 }
 
+/// Whether an octet is there that [`find_control`] finds.
+#[inline]
+pub(crate) fn has_control(text: &[u8]) -> bool {
+    const BELOW: u64 = b'\r' as u64 + 1;
+    const HIGHEST: u64 = repeated(0x80);
+    // Octets beyond ASCII are above all of those.
+    let has = |word: [u8; 8]| {
+        let word = u64::from_le_bytes(word);
+        word.wrapping_sub(repeated(1) * BELOW) & !word & HIGHEST != 0
+    };
+    match (text.len(), text.first_chunk(), text.last_chunk()) {
+        // They overlap.
+        (8..=16, Some(first), Some(last)) => has(*first) || has(*last),
+        (0..8, ..) => text.iter().any(|octet| u64::from(*octet) < BELOW),
+        _ => find_control(text).is_some(),
+    }
+}
+
 /// Where the first octet is that matters within quotation marks: those, the backslash, and what is below a space.
 #[inline(always)]
 pub(crate) fn find_in_quotation(text: &[u8]) -> Option<usize> {
@@ -300,10 +318,57 @@ pub(crate) fn quoted_string_length(text: &[u8]) -> Option<usize> {
     }
 }
 
+/// The number in decimal digits with which a text begins, and how many these are. Of more than nineteen it is another one.
+#[inline(never)]
+pub(crate) fn leading_number(text: &[u8]) -> (u64, usize) {
+    let Some(word) = text.first_chunk() else {
+        return leading_long_number(text);
+    };
+    let digits = u64::from_le_bytes(*word) ^ repeated(b'0');
+    // No sum goes over into the next octet.
+    let above_nine = (digits & repeated(0x7f)) + repeated(0x80 - 10);
+    let others = (above_nine | digits) & repeated(0x80);
+    let length = others.trailing_zeros() / 8;
+    match length {
+        0 => (0, 0),
+        8 => leading_long_number(text),
+        // Zeros go before them. Neighbours are put together: ones to tens, these to hundreds and more.
+        _ => {
+            let pairs = (digits << (u64::BITS - 8 * length)).wrapping_mul(10 << 8 | 1) >> 8
+                & 0x00ff_00ff_00ff_00ff;
+            let fours = pairs.wrapping_mul(100 << 16 | 1) >> 16 & 0x0000_ffff_0000_ffff;
+            let number = fours.wrapping_mul(10_000 << 32 | 1) >> 32;
+            (number, length as usize)
+        }
+    }
+}
+
+/// [`leading_number`] of any.
+fn leading_long_number(text: &[u8]) -> (u64, usize) {
+    let digits = text.iter().take_while(|octet| octet.is_ascii_digit());
+    digits.fold((0_u64, 0), |(number, length), octet| {
+        let digit = u64::from(octet - b'0');
+        (number.wrapping_mul(10).wrapping_add(digit), length + 1)
+    })
+}
+
 /// A number written in decimal digits and nothing else. `None` also where it exceeds the type.
 pub(crate) fn number<T: TryFrom<u64>>(digits: &[u8]) -> Option<T> {
+    // No number of so few digits is too large.
+    const SAFE_DIGITS: usize = 19;
     if digits.is_empty() {
         return None;
+    }
+    if digits.len() <= SAFE_DIGITS {
+        let mut value = 0;
+        for octet in digits {
+            let digit = octet.wrapping_sub(b'0');
+            if digit >= 10 {
+                return None;
+            }
+            value = value * 10 + u64::from(digit);
+        }
+        return T::try_from(value).ok();
     }
     let mut value = 0_u64;
     for &digit in digits {
@@ -332,6 +397,39 @@ mod tests {
     }
 
     #[test]
+    fn leading_numbers_are_those_of_their_digits() {
+        for text in [
+            "",
+            "0",
+            "7",
+            "00070",
+            "65536",
+            "5060",
+            "1234567",
+            "12345678",
+            "4294967296",
+        ] {
+            for behind in [
+                "",
+                " ",
+                ">",
+                ";tag=1234567",
+                "/99999999",
+                ":99999999",
+                "\u{b3}1234567",
+            ] {
+                let whole = format!("{text}{behind}");
+                let number = (text.parse().unwrap_or_default(), text.len());
+                assert_eq!(leading_number(whole.as_bytes()), number, "{whole}");
+                assert_eq!(leading_long_number(whole.as_bytes()), number, "{whole}");
+            }
+        }
+        for octet in (0..=u8::MAX).filter(|octet| !octet.is_ascii_digit()) {
+            assert_eq!(leading_number(&[b'4', b'2', octet, 0, 0, 0, 0, 0]), (42, 2));
+        }
+    }
+
+    #[test]
     fn octets_are_found_wherever_they_stand() {
         for length in 0..70 {
             let mut text = vec![b'a'; length];
@@ -353,10 +451,16 @@ mod tests {
         for length in 0..70 {
             let mut text = vec![b'a'; length];
             assert_eq!(find_control(&text), None);
+            for octet in [b'\r' + 1, 0x7f, 0x80, 0x8d, u8::MAX] {
+                text.fill(octet);
+                assert!(!has_control(&text), "{length} {octet}");
+            }
+            text.fill(b'a');
             for at in 0..length {
                 text[at..].fill(b'\n');
                 text[at] = b'\r';
                 assert_eq!(find_control(&text), Some(at), "{length}");
+                assert!(has_control(&text), "{length}");
                 text.fill(0x8e);
             }
         }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::name::NameCode;
-use crate::syntax::{find_control, trim};
+use crate::syntax::{has_control, trim};
 use crate::{Message, Method, Name, via};
 
 use super::top_via::{KnownVia, TopVia};
@@ -156,8 +156,15 @@ impl Message {
         let Some(at) = self.position(name) else {
             return self.push_back(name, value);
         };
-        self.rewrite_field(at, &[Piece::New(trim(value.as_ref()))]);
-        if self.fields_named(name).nth(1).is_some() {
+        self.replace_first(at, name, Piece::New(trim(value.as_ref())));
+    }
+
+    /// Writes the value of the first field of a name anew, and takes the others away.
+    fn replace_first(&mut self, at: usize, name: Name<'_>, value: Piece<'_>) {
+        self.rewrite_field(at, &[value]);
+        let code = name.code();
+        let mut others = self.0.fields[at + 1..].iter();
+        if others.any(|field| field.name == code && self.is_named(field, code, name)) {
             let field = self.0.fields[at];
             self.remove_all(name);
             self.0.fields.insert(at, field);
@@ -166,7 +173,11 @@ impl Message {
 
     /// Changes Max-Forwards, or adds it.
     pub fn set_max_forwards(&mut self, hops: u8) {
-        self.replace(Name::MaxForwards, Decimal::of(hops.into()).digits());
+        let number = Decimal::of(hops.into());
+        match self.position(Name::MaxForwards) {
+            Some(at) => self.replace_first(at, Name::MaxForwards, Piece::Clean(number.digits())),
+            None => self.push_back(Name::MaxForwards, number.digits()),
+        }
     }
 
     /// Adds the fields of this name of another message, as written there, behind those that are
@@ -414,7 +425,11 @@ impl Message {
     pub(super) fn write_request_line(&mut self, method: Method, uri: &str) {
         self.make_room();
         let start = self.0.written.len();
-        self.write(Piece::New(method.as_str().as_bytes()));
+        let name = method.as_str().as_bytes();
+        self.write(match method {
+            Method::Other(_) => Piece::New(name),
+            _ => Piece::Clean(name),
+        });
         self.0.written.push(b' ');
         let uri_start = self.0.written.len();
         self.write(Piece::New(uri.as_bytes()));
@@ -455,6 +470,7 @@ impl Message {
         }
     }
 
+    #[inline]
     fn write(&mut self, piece: Piece<'_>) {
         match piece {
             Piece::New(text) => self.write_new(text),
@@ -470,10 +486,15 @@ impl Message {
     }
 
     fn write_new(&mut self, text: &[u8]) {
-        if find_control(text).is_none() {
+        if !has_control(text) {
             self.0.written.extend_from_slice(text);
             return;
         }
+        self.write_folded(text);
+    }
+
+    #[cold]
+    fn write_folded(&mut self, text: &[u8]) {
         let mut rest = text;
         while let Some(at) = memchr::memchr2(b'\r', b'\n', rest) {
             self.0.written.extend_from_slice(&rest[..at]);

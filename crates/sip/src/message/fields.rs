@@ -64,6 +64,17 @@ impl Fields {
         self.list.push(field);
     }
 
+    /// [`push`](Fields::push) without a note of its name: that is left to [`note_names`](Fields::note_names).
+    #[inline(always)]
+    pub(super) fn push_silently(&mut self, field: Field) {
+        self.list.push(field);
+    }
+
+    /// Notes names, a [bit](NameCode::bit) each.
+    pub(super) fn note_names(&mut self, names: u64) {
+        self.names |= names;
+    }
+
     pub(super) fn insert(&mut self, at: usize, field: Field) {
         self.names |= field.name.bit();
         self.list.insert(at, field);

@@ -138,6 +138,7 @@ impl Contents {
             &mut self.flaws,
             &mut findings,
         )?;
+        self.fields.note_names(findings.names());
         let content_length = match findings.content_length() {
             Some(known) => known,
             None => single_content_length(received, &self.fields),
@@ -162,7 +163,7 @@ fn read_any_start_line(received: &[u8], flaws: &mut Flaws) -> Result<(Start, usi
 }
 
 /// Reads the fields up to the empty line. Returns where the body begins.
-#[inline]
+#[inline(never)]
 fn read_fields(
     received: &[u8],
     mut at: usize,
@@ -176,30 +177,51 @@ fn read_fields(
             && let Some(field) = findings.read_field(&mut runs, at)
         {
             at = field.end as usize;
-            fields.push(field);
+            fields.push_silently(field);
             continue;
         }
-        let mut end = match line_end(received, at) {
-            Some(end) => end,
-            None => rest(received, flaws),
-        };
-        flaws.line_ends |= !end.proper;
-        if end.end == at {
-            return Ok(end.next);
+        match read_other_line(received, at, fields, flaws, findings)? {
+            Line::Field { next } => at = next,
+            Line::Empty { next } => return Ok(next),
         }
-        if is_folded(received, end) {
-            end = unfolded(received, end, flaws);
-        }
-        if fields.len() == MAXIMUM_FIELDS {
-            return Err(ReadError::TooManyFields);
-        }
-        let field = read_any_field(&received[at..end.end], at, end);
-        findings.note_other(field.name);
-        fields.push(field);
-        at = end.next;
     }
     flaws.unterminated = true;
     Ok(received.len())
+}
+
+/// A line that was read, and where the next one begins.
+enum Line {
+    Field { next: usize },
+    Empty { next: usize },
+}
+
+/// Reads a line that may be written in any way.
+#[inline(never)]
+fn read_other_line(
+    received: &[u8],
+    at: usize,
+    fields: &mut Fields,
+    flaws: &mut Flaws,
+    findings: &mut Findings<'_>,
+) -> Result<Line, ReadError> {
+    let mut end = match line_end(received, at) {
+        Some(end) => end,
+        None => rest(received, flaws),
+    };
+    flaws.line_ends |= !end.proper;
+    if end.end == at {
+        return Ok(Line::Empty { next: end.next });
+    }
+    if is_folded(received, end) {
+        end = unfolded(received, end, flaws);
+    }
+    if fields.len() == MAXIMUM_FIELDS {
+        return Err(ReadError::TooManyFields);
+    }
+    let field = read_any_field(&received[at..end.end], at, end);
+    findings.note_other(field.name);
+    fields.push_silently(field);
+    Ok(Line::Field { next: end.next })
 }
 
 /// Whether the next line continues this one, since it begins with white space (section 7.3.1).

@@ -384,6 +384,9 @@ mod tests {
             prop_assert_eq!(read.fields().collect::<Vec<_>>(), request.fields().collect::<Vec<_>>());
             prop_assert_eq!(read.body(), request.body());
             prop_assert_eq!(request.wire_length(), request.to_bytes().len());
+            let mut gathered = bytes::BytesMut::new();
+            request.write_to(&mut gathered);
+            prop_assert_eq!(gathered.freeze(), request.to_bytes());
             let request_uri = if is_same { "sip:c@d" } else { ONWARD.request_uri };
             compare(&request, &Onward { request_uri, ..ONWARD });
         }

@@ -29,6 +29,13 @@ pub(super) struct PlainVia {
 
 const PROTOCOL: &[u8; 8] = b"SIP/2.0/";
 
+/// Those of three letters, each with the space behind it.
+const USUAL_TRANSPORTS: [u32; 3] = [
+    u32::from_le_bytes(*b"UDP "),
+    u32::from_le_bytes(*b"TCP "),
+    u32::from_le_bytes(*b"TLS "),
+];
+
 impl PlainVia {
     /// Reads the first value of a list. `None` where that takes more than a glance.
     pub(super) fn read(list: &[u8]) -> Option<PlainVia> {
@@ -46,7 +53,9 @@ impl PlainVia {
         }
         let transport_start = start + PROTOCOL.len();
         let transport_end = match text.get(transport_start..)?.first_chunk() {
-            Some(b"UDP " | b"TCP " | b"TLS ") => transport_start + 3,
+            Some(word) if USUAL_TRANSPORTS.contains(&u32::from_le_bytes(*word)) => {
+                transport_start + 3
+            }
             _ => match seen.end_and_octet(transport_start, TOKEN) {
                 (end, b' ') if end > transport_start => end,
                 _ => return None,
@@ -136,18 +145,20 @@ impl PlainVia {
         }
         let end = value.end;
         let name = text.get(name_start..name_end)?;
-        match name {
-            b"" => return None,
-            b"rport" => self.has_rport = true,
-            b"received" => self.has_received = true,
+        if is_branch || name.eq_ignore_ascii_case(b"branch") {
             // The first one counts.
-            _ if is_branch || name.eq_ignore_ascii_case(b"branch") => {
-                if self.branch_start == 0 {
-                    self.branch_start = (value.start - start) as u16;
-                    self.branch_end = (value.end - start) as u16;
-                }
+            if self.branch_start == 0 {
+                self.branch_start = (value.start - start) as u16;
+                self.branch_end = (value.end - start) as u16;
             }
-            _ => self.note_other(name),
+        } else if name == b"rport" {
+            self.has_rport = true;
+        } else if name == b"received" {
+            self.has_received = true;
+        } else if name.is_empty() {
+            return None;
+        } else {
+            self.note_other(name);
         }
         Some((end, octet))
     }

@@ -383,7 +383,7 @@ impl Reading {
         // In its place: what follows it is looked at in the same step.
         let is_plain_address = || {
             let address = PlainAddress::read(&mut Runs::new(octets), value_start);
-            address.is_some_and(|address| address.end as usize == value_start + value.len())
+            address.is_some_and(|address| address.end() == value_start + value.len())
         };
         match known {
             Name::Via if is_tidy() => self.via = Some(PlacedVia::read(line, value)?),

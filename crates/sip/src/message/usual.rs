@@ -78,12 +78,12 @@ impl<'a> Findings<'a> {
         let received = runs.text();
         let usual = UsualName::of(received.get(start..)?)?;
         let value_start = start + usize::from(usual.length) + 2;
-        let mut head_end = value_start;
+        let mut head = 0;
         let mut has_lone_tag = false;
         let end = match usual.kind {
             Kind::Via => {
                 let via = PlainVia::read_at(runs, value_start)?;
-                head_end = value_start + via.parameters().start;
+                head = via.parameters().start as u16;
                 let end = value_start + via.end();
                 if self.is_new(Name::Via) {
                     self.seen.top_via = KnownVia::Seen(TopVia::Plain {
@@ -97,22 +97,22 @@ impl<'a> Findings<'a> {
             Kind::Route if self.is_new(Name::Route) => {
                 let places = &mut self.seen.route;
                 let address = PlainAddress::read_with_places(runs, value_start, places)?;
-                head_end = address.head_end as usize;
-                address.end as usize
+                head = address.head();
+                address.end()
             }
             Kind::Route | Kind::Address => {
                 let address = PlainAddress::read(runs, value_start)?;
-                head_end = address.head_end as usize;
-                has_lone_tag = address.has_lone_tag;
-                address.end as usize
+                head = address.head();
+                has_lone_tag = address.has_lone_tag();
+                address.end()
             }
             Kind::CallId => match runs.end(value_start, CALL_ID) {
                 end if end > value_start => end,
                 _ => return None,
             },
             Kind::CSeq => {
-                let (number, end) = number_at(received, value_start);
-                if end == value_start || number >= 1 << 31 || received.get(end) != Some(&b' ') {
+                let (number, end) = number_at(received, value_start)?;
+                if number >= 1 << 31 || received.get(end) != Some(&b' ') {
                     return None;
                 }
                 let method_start = end + 1;
@@ -129,15 +129,12 @@ impl<'a> Findings<'a> {
                 }
                 method_end
             }
-            Kind::MaxForwards => match number_at(received, value_start) {
-                (0..=255, end) if end > value_start => end,
+            Kind::MaxForwards => match number_at(received, value_start)? {
+                (0..=255, end) => end,
                 _ => return None,
             },
             Kind::ContentLength => {
-                let (number, end) = number_at(received, value_start);
-                if end == value_start {
-                    return None;
-                }
+                let (number, end) = number_at(received, value_start)?;
                 self.content_length = Some(usize::try_from(number).ok()?);
                 end
             }
@@ -164,7 +161,7 @@ impl<'a> Findings<'a> {
             value_start: value_start as u32,
             value_end: end as u32,
             name_length: usual.length.into(),
-            head: u16::try_from(head_end - value_start).unwrap_or_default(),
+            head,
             name: usual.name,
             source: Source::Received,
             has_lone_tag,
@@ -183,6 +180,11 @@ impl<'a> Findings<'a> {
         self.repeated |= self.names & bit;
         self.names |= bit;
         self.is_doubtful |= bit & ACTED_UPON != 0 || name == NameCode::MALFORMED;
+    }
+
+    /// The names of all fields, a [bit](NameCode::bit) each.
+    pub(super) fn names(&self) -> u64 {
+        self.names
     }
 
     /// The value of Content-Length, where it is known that there is no other such field than that which was read, or none
@@ -279,23 +281,15 @@ fn read_request_line(received: &[u8]) -> Option<(Start, usize)> {
 /// How long the longest method is that is known.
 const LONGEST_METHOD: usize = "SUBSCRIBE".len();
 
-/// The number that stands at a place, of ten digits at the most, and where it ends: where it begins, if there is none.
-#[inline(never)]
-fn number_at(text: &[u8], start: usize) -> (u64, usize) {
+/// The number that stands at a place, of ten digits at the most, and where it ends.
+#[inline(always)]
+fn number_at(text: &[u8], start: usize) -> Option<(u64, usize)> {
     const MAXIMUM_DIGITS: usize = 10;
-    let (mut number, mut length) = (0, 0);
-    for octet in text.get(start..).unwrap_or_default() {
-        let digit = octet.wrapping_sub(b'0');
-        if digit >= 10 {
-            break;
-        }
-        if length == MAXIMUM_DIGITS {
-            return (0, start);
-        }
-        number = number * 10 + u64::from(digit);
-        length += 1;
+    let (number, length) = syntax::leading_number(text.get(start..)?);
+    match length {
+        1..=MAXIMUM_DIGITS => Some((number, start + length)),
+        _ => None,
     }
-    (number, start + length)
 }
 
 /// A name that most messages have, spelled as in the RFC, with a colon and a space behind it.

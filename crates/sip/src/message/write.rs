@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 
 use crate::{Message, Name};
 
-use super::{Edits, Span};
+use super::{Edits, Source, Span};
 
 impl Message {
     /// The message as it goes on the wire. Nothing is copied where nothing was edited.
@@ -12,10 +12,63 @@ impl Message {
         if self.0.edits == Edits::None {
             return self.0.received.clone();
         }
+        if let Some(octets) = self.gather_few() {
+            return octets.into();
+        }
         // Exactly, or there would be a second allocation to remember the capacity.
         let mut octets = Vec::with_capacity(self.wire_length());
         self.gather(|part| octets.extend_from_slice(part));
         octets.into()
+    }
+
+    /// The message as it goes on the wire, where its lines are few pieces that all end as they should: one look at each
+    /// field tells the pieces and the length.
+    fn gather_few(&self) -> Option<Vec<u8>> {
+        const FEW: usize = 8;
+        if self.0.edits != Edits::Any || self.0.flaws.unterminated {
+            return None;
+        }
+        let mut pieces = [&b""[..]; FEW];
+        let mut count = 0;
+        let mut last = self.0.start_line;
+        let mut length = 0;
+        for field in self.0.fields.iter() {
+            if field.start == last.end && field.source == last.source {
+                last.end = field.end;
+                continue;
+            }
+            let piece = self.text(last);
+            length += piece.len();
+            *pieces.get_mut(count)? = piece;
+            count += 1;
+            last = field.line();
+        }
+        // What follows the last field mostly stands behind it, too.
+        let end = b"\r\n";
+        let is_whole = self.0.new_body.is_none()
+            && last.source == Source::Received
+            && last.end + end.len() as u32 == self.0.body_start;
+        let (last, end, body) = match is_whole {
+            true => (
+                self.0.received.get(last.start as usize..)?,
+                &b""[..],
+                &b""[..],
+            ),
+            false => (self.text(last), &end[..], self.body()),
+        };
+        length += last.len() + end.len() + body.len();
+        // Exactly, or there would be a second allocation to remember the capacity.
+        let mut octets = Vec::with_capacity(length);
+        for piece in pieces.get(..count)? {
+            octets.extend_from_slice(piece);
+        }
+        octets.extend_from_slice(last);
+        if !is_whole {
+            octets.extend_from_slice(end);
+            octets.extend_from_slice(body);
+        }
+        debug_assert_eq!(octets.len(), self.wire_length());
+        Some(octets)
     }
 
     /// Appends the message as it goes on the wire.

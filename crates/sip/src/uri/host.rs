@@ -59,16 +59,35 @@ fn is_name(text: &[u8]) -> bool {
 #[inline(always)]
 pub(super) fn is_labels(text: &[u8], start: usize, end: usize) -> bool {
     // Most begin with a letter or digit, end with a letter, and are looked at together.
-    if let Some(window) = text.get(start..).and_then(|rest| rest.first_chunk())
-        && let Some([first, .., last]) = text.get(start..end)
-        && *first != b'.'
+    let length = end.wrapping_sub(start);
+    let rest = text.get(start..).unwrap_or_default();
+    let last = rest
+        .get(length.wrapping_sub(1))
+        .copied()
+        .unwrap_or_default();
+    if let Some(window) = rest.first_chunk()
+        && window[0] != b'.'
         && last.is_ascii_alphabetic()
-        && end - start <= blocks::TWO
     {
-        return first_of_two(window) << (blocks::TWO - (end - start)) == 0;
+        // What stands behind the last octet, which is no dot, does not count.
+        match length {
+            1..=blocks::TWO => return first_of_two(window) << (blocks::TWO - length) == 0,
+            // They overlap.
+            length if length < COVERED_BY_TWO => {
+                let last = text
+                    .get(end - blocks::TWO..)
+                    .and_then(|rest| rest.first_chunk());
+                return first_of_two(window) == 0
+                    && last.is_some_and(|window| first_of_two(window) == 0);
+            }
+            _ => {}
+        }
     }
     are_labels(text, start, end)
 }
+
+/// What is shorter is covered by two windows that overlap.
+const COVERED_BY_TWO: usize = 2 * blocks::TWO;
 
 /// [`is_labels`] for any.
 #[inline(never)]
@@ -269,7 +288,27 @@ pub(crate) enum HostPortError {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn labels_are_those_of_a_name(
+            before in "[a.]{0,3}",
+            parts in prop::collection::vec(
+                prop::sample::select(vec!["a", "1", ".", "bcd", "-", "efghijklm.nopqr", "_", "A0"]),
+                0..30,
+            ),
+            behind in prop::sample::select(vec!["", ">", ":5060;x=y...............................................", ";"]),
+        ) {
+            let name = parts.concat();
+            let text = format!("{before}{name}{behind}");
+            let end = before.len() + name.len();
+            let is_name = !name.is_empty() && is_host_name(name.as_bytes());
+            prop_assert_eq!(is_labels(text.as_bytes(), before.len(), end), is_name);
+        }
+    }
 
     #[test]
     fn names_addresses_and_what_is_neither() {

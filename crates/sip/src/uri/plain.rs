@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use crate::runs::Runs;
-use crate::syntax::{Classes, HOST, PARAMETER, USER, is};
+use crate::syntax::{Classes, HOST, PARAMETER, USER, is, leading_number};
 
 use super::host::{ipv4_at, is_labels};
 
@@ -126,21 +126,15 @@ impl PlainHost {
     }
 }
 
-/// The number that stands at a place, of five digits at the most.
-#[inline]
+/// The port that stands at a place, of five digits at the most, and where it ends.
+#[inline(always)]
 fn port_at(text: &[u8], start: usize) -> Option<(u16, usize)> {
-    let (mut port, mut at) = (0_u32, start);
-    while let Some(digit) = text.get(at).map(|octet| octet.wrapping_sub(b'0'))
-        && digit < 10
-    {
-        port = port * 10 + u32::from(digit);
-        at += 1;
-        if at - start > 5 {
-            return None;
-        }
+    const MAXIMUM_DIGITS: usize = 5;
+    let (port, length) = leading_number(text.get(start..)?);
+    match length {
+        1..=MAXIMUM_DIGITS => Some((u16::try_from(port).ok()?, start + length)),
+        _ => None,
     }
-    let is_there = at > start;
-    is_there.then(|| Some((u16::try_from(port).ok()?, at)))?
 }
 
 /// Behind the parameters that begin at a place at which there is this octet, names and values of these classes; where the
