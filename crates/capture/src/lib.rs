@@ -45,7 +45,7 @@ pub use event::{
 pub use filter::{Filter, FilterError};
 pub use journal::{Dialog, DialogState, Journal, JournalBounds, Recorded};
 pub use merge::{Merge, MergeError};
-pub use output::{Figures, FileSummary, JsonDocument, Output, SessionTable};
+pub use output::{Blocks, Figures, FileSummary, JsonDocument, Output, SessionTable};
 pub use packets::Packets;
 pub use reader::{Counts, OpenError, Reader};
 pub use sctp_view::{Association, Beginning, Direction, Ending, Path, RoundTrips, SctpView};

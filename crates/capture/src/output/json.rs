@@ -7,7 +7,7 @@ use report::{Document, Machine};
 use sctp::packet::ChunkType;
 use serde::Serialize;
 
-use super::{Figures, FileSummary, Output, json_session};
+use super::{Blocks, Figures, FileSummary, Output, json_session};
 use crate::{
     Association, Beginning, Count, DelaySummary, Direction, Ending, MetricsSummary, Session,
 };
@@ -16,12 +16,10 @@ use crate::{
 /// everything else behind them.
 #[derive(Debug)]
 pub struct JsonDocument<P, W> {
-    out: W,
+    out: Blocks<W>,
     machine: Machine,
     seed: u64,
     parameters: P,
-    /// A session before it is written.
-    line: Vec<u8>,
     has_sessions: bool,
 }
 
@@ -37,16 +35,14 @@ impl<P: Serialize, W: Write> JsonDocument<P, W> {
     /// When it cannot be written.
     pub fn begin(machine: Machine, seed: u64, parameters: P, out: W) -> io::Result<Self> {
         let mut document = JsonDocument {
-            out,
+            out: Blocks::new(out),
             machine,
             seed,
             parameters,
-            line: Vec::new(),
             has_sessions: false,
         };
         let [before, _] = document.around(&RunBeginning { sessions: SESSIONS })?;
-        document.out.write_all(before.as_bytes())?;
-        document.out.write_all(b"[")?;
+        document.push(&[before.as_bytes(), b"["])?;
         Ok(document)
     }
 
@@ -60,10 +56,10 @@ impl<P: Serialize, W: Write> JsonDocument<P, W> {
             true => b",\n        ",
             false => b"\n        ",
         };
-        self.line.clear();
-        self.line.extend_from_slice(separator);
-        json_session::push(session, figures, &mut self.line);
-        self.out.write_all(&self.line)
+        self.out.push(|text| {
+            text.extend_from_slice(separator);
+            json_session::push(session, figures, text);
+        })
     }
 
     /// Hands on what was written so far.
@@ -87,10 +83,13 @@ impl<P: Serialize, W: Write> JsonDocument<P, W> {
         } else {
             b"]"
         };
-        self.out.write_all(end)?;
-        self.out.write_all(behind.as_bytes())?;
-        self.out.write_all(b"\n")?;
+        self.push(&[end, behind.as_bytes(), b"\n"])?;
         self.out.flush()
+    }
+
+    fn push(&mut self, parts: &[&[u8]]) -> io::Result<()> {
+        self.out
+            .push(|text| parts.iter().for_each(|part| text.extend_from_slice(part)))
     }
 
     /// The document before and behind its sessions.

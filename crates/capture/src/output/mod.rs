@@ -1,5 +1,6 @@
 //! What an analysis found, as tables, CSV, JSON, pages and ladder diagrams.
 
+mod blocks;
 mod figures;
 mod json;
 mod json_session;
@@ -13,6 +14,7 @@ use serde::Serialize;
 
 use crate::{ClockOffset, Counts, Results, Session};
 
+pub use blocks::Blocks;
 pub use figures::Figures;
 pub use json::JsonDocument;
 pub(crate) use ladder::Columns;

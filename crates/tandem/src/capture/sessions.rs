@@ -2,11 +2,11 @@
 
 use std::collections::BinaryHeap;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use capture::{Figures, JsonDocument, Output, Session, SessionTable, Time};
+use capture::{Blocks, Figures, JsonDocument, Output, Session, SessionTable, Time};
 use report::{Decimal, Machine};
 use serde::Serialize;
 
@@ -16,10 +16,8 @@ use super::options::Outputs;
 /// they are not too far apart: a call of an hour does not hold up the others.
 #[derive(Debug)]
 pub(super) struct Sessions<P> {
-    csv: Option<Written<BufWriter<Rewritten>>>,
-    /// The line of CSV that is made.
-    line: Vec<u8>,
-    json: Option<Written<JsonDocument<P, BufWriter<Rewritten>>>>,
+    csv: Option<Written<Blocks<Rewritten>>>,
+    json: Option<Written<JsonDocument<P, Rewritten>>>,
     decimal: Decimal,
     origin: Option<Time>,
     waiting: BinaryHeap<Waiting>,
@@ -53,10 +51,6 @@ struct Rewritten {
     is_old: bool,
 }
 
-/// Octets that are collected before they are written to a file. More would be asked of the kernel less often, but it has
-/// pieces of memory so small at hand, and has to look for larger ones.
-const WRITTEN_AT_ONCE: usize = 1 << 15;
-
 impl<P: Serialize> Sessions<P> {
     /// Sessions that wait for earlier ones to end.
     const MOST_WAITING: usize = 10_000;
@@ -75,12 +69,11 @@ impl<P: Serialize> Sessions<P> {
             None => None,
         };
         let csv = match &outputs.csv {
-            Some(path) => Some(Written::new(path, create(path)?)),
+            Some(path) => Some(Written::new(path, Blocks::new(create(path)?))),
             None => None,
         };
         Ok(Sessions {
             csv,
-            line: Vec::new(),
             json,
             decimal: outputs.decimal(),
             origin: None,
@@ -120,7 +113,7 @@ impl<P: Serialize> Sessions<P> {
     /// Writes what is collected, for whoever looks at the files meanwhile.
     pub(super) fn flush(&mut self) {
         if let Some(csv) = &mut self.csv {
-            csv.attempt(Write::flush);
+            csv.attempt(Blocks::flush);
         }
         if let Some(json) = &mut self.json {
             json.attempt(JsonDocument::flush);
@@ -149,31 +142,24 @@ impl<P: Serialize> Sessions<P> {
 
     fn write_header(&mut self, origin: Time) {
         let header = SessionTable::new(origin, self.decimal).csv_header();
-        self.line = header.into_bytes();
-        self.write_line();
+        if let Some(csv) = &mut self.csv {
+            csv.attempt(|out| out.push(|text| text.extend_from_slice(header.as_bytes())));
+        }
     }
 
     fn write(&mut self, session: &Session) {
         self.next = self.next.max(session.number + 1);
         let origin = self.origin.unwrap_or_default();
         let figures = Figures::of(session, origin);
-        if self.csv.is_some() {
-            self.line.clear();
+        if let Some(csv) = &mut self.csv {
             let table = SessionTable::new(origin, self.decimal);
-            table.push_csv_line(session, &figures, &mut self.line);
-            self.write_line();
+            csv.attempt(|out| out.push(|text| table.push_csv_line(session, &figures, text)));
         }
         if let Some(json) = &mut self.json {
             json.attempt(|document| document.session(session, &figures));
         }
         if self.shown.len() < self.most_shown {
             self.shown.push(session.clone());
-        }
-    }
-
-    fn write_line(&mut self) {
-        if let Some(csv) = &mut self.csv {
-            csv.attempt(|out| out.write_all(&self.line));
         }
     }
 }
@@ -234,9 +220,8 @@ impl Write for Rewritten {
     }
 }
 
-fn create(path: &Path) -> anyhow::Result<BufWriter<Rewritten>> {
-    let file = Rewritten::open(path).with_context(|| cannot_write(path))?;
-    Ok(BufWriter::with_capacity(WRITTEN_AT_ONCE, file))
+fn create(path: &Path) -> anyhow::Result<Rewritten> {
+    Rewritten::open(path).with_context(|| cannot_write(path))
 }
 
 fn cannot_write(path: &Path) -> String {
