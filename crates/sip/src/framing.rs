@@ -64,6 +64,17 @@ pub struct StreamReader {
     after_line_end: bool,
 }
 
+/// What is at the front of the buffer.
+enum Step {
+    /// A whole message of so many octets.
+    Message {
+        length: usize,
+    },
+    /// What was there, and is taken.
+    Ping,
+    Pong,
+}
+
 /// How much of the message at the front of the buffer is known.
 #[derive(Clone, Copy, Debug)]
 enum Progress {
@@ -117,7 +128,25 @@ impl StreamReader {
     /// After an error the connection is of no more use. What could not be cut is still in the
     /// buffer: [`Message::read`](crate::Message::read) may find a request in it that can be
     /// answered with a 400 before the connection is closed.
+    #[inline]
     pub fn next(&mut self, received: &mut BytesMut) -> Result<Option<Frame>, FramingError> {
+        Ok(match self.proceed(received)? {
+            Some(Step::Message { length }) => {
+                // A copy of its own: some messages are kept for long, and must not keep alive what else was received with
+                // them. It is made where it is wanted: handed on from here it would have to wait until the processor has
+                // fetched all the memory that it goes to.
+                let message = Bytes::copy_from_slice(&received[..length]);
+                received.advance(length);
+                Some(Frame::Message(message))
+            }
+            Some(Step::Ping) => Some(Frame::Ping),
+            Some(Step::Pong) => Some(Frame::Pong),
+            None => None,
+        })
+    }
+
+    /// What comes next, which is still in the buffer where it is a message.
+    fn proceed(&mut self, received: &mut BytesMut) -> Result<Option<Step>, FramingError> {
         if let Progress::Header(Header { line_start: 0, .. }) = self.progress {
             match received[..] {
                 [b'\r', b'\n', ..] => {
@@ -125,9 +154,9 @@ impl StreamReader {
                     self.progress = Progress::default();
                     self.after_line_end = !self.after_line_end;
                     return Ok(Some(if self.after_line_end {
-                        Frame::Pong
+                        Step::Pong
                     } else {
-                        Frame::Ping
+                        Step::Ping
                     }));
                 }
                 [] | [b'\r'] => return Ok(None),
@@ -159,11 +188,9 @@ impl StreamReader {
             return Ok(None);
         }
         self.progress = Progress::default();
-        // A copy of its own: some messages are kept for long, and must not keep alive what else was
-        // received with them.
-        let message = Bytes::copy_from_slice(&received[..message_length]);
-        received.advance(message_length);
-        Ok(Some(Frame::Message(message)))
+        Ok(Some(Step::Message {
+            length: message_length,
+        }))
     }
 }
 
