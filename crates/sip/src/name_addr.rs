@@ -256,11 +256,23 @@ impl PlainAddress {
         let Some(octet @ b';') = text.octet(head_end) else {
             return PlainAddress::of_places(start, head_end, head_end, false);
         };
+        const TAG: &[u8; 5] = b";tag=";
         let parameters = text.text().get(head_end..).unwrap_or_default();
         let (names, values) = (syntax::TOKEN, syntax::ASCII_VALUE);
-        let has_tag = parameters.first_chunk() == Some(b";tag=");
-        let (end, last, _) = parameters_end(text, (head_end, octet), names, values)?;
-        PlainAddress::of_places(start, head_end, end, has_tag && last == head_end)
+        let mut others = (head_end, octet);
+        if parameters.first_chunk() == Some(TAG) {
+            let tag = head_end + TAG.len();
+            others = text.end_and_octet(tag, values);
+            let (end, octet) = others;
+            if end == tag {
+                return None;
+            }
+            if octet != b';' {
+                return PlainAddress::of_places(start, head_end, end, true);
+            }
+        }
+        let (end, _) = parameters_end(text, others, names, values)?;
+        PlainAddress::of_places(start, head_end, end, false)
     }
 
     #[inline(always)]

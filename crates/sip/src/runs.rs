@@ -48,18 +48,25 @@ impl<'a> Runs<'a> {
     #[inline(always)]
     pub(crate) fn end_and_octet(&mut self, start: usize, class: Classes) -> (usize, u8) {
         let mut at = start;
+        let mut looked_at = at.wrapping_sub(self.start);
         loop {
-            if at.wrapping_sub(self.start) >= WINDOW {
+            if looked_at >= WINDOW {
                 self.look(at);
+                looked_at = 0;
             }
-            let marks = self.marks >> (at - self.start);
+            let marks = self.marks >> looked_at;
             if marks == 0 {
-                at = self.start + WINDOW;
+                at += WINDOW - looked_at;
+                looked_at = WINDOW;
                 continue;
             }
-            at += marks.trailing_zeros() as usize;
+            let common = marks.trailing_zeros() as usize;
+            at += common;
             match self.text.get(at) {
-                Some(octet) if is(*octet, class) => at += 1,
+                Some(octet) if is(*octet, class) => {
+                    at += 1;
+                    looked_at += common + 1;
+                }
                 Some(octet) => return (at, *octet),
                 None => return (self.text.len(), 0),
             }

@@ -317,11 +317,42 @@ impl Message {
     /// Writes a field that was not there.
     pub(super) fn write_new_field(&mut self, name: Name<'_>, value: &[u8]) -> Field {
         let spelling = name.as_str().as_bytes();
-        let spelling = match name {
-            Name::Other(_) => Piece::New(spelling),
-            _ => Piece::Clean(spelling),
-        };
-        self.write_field(name.code(), spelling, &[Piece::New(trim(value))])
+        let value = trim(value);
+        match name {
+            Name::Other(_) => {
+                self.write_field(name.code(), Piece::New(spelling), &[Piece::New(value)])
+            }
+            _ if has_control(value) => {
+                self.write_field(name.code(), Piece::Clean(spelling), &[Piece::New(value)])
+            }
+            _ => self.write_clean_field(name.code(), spelling, value),
+        }
+    }
+
+    /// [`write_field`](Message::write_field) of a known name and a value without line ends.
+    fn write_clean_field(&mut self, name: NameCode, spelling: &[u8], value: &[u8]) -> Field {
+        self.make_room();
+        let written = &mut self.0.written;
+        let start = written.len();
+        let value_start = start + spelling.len() + b": ".len();
+        let value_end = value_start + value.len();
+        let end = value_end + b"\r\n".len();
+        written.reserve(end - start);
+        for part in [spelling, b": ", value, b"\r\n"] {
+            written.extend_from_slice(part);
+        }
+        self.0.edits = Edits::Any;
+        Field {
+            start: start as u32,
+            end: end as u32,
+            value_start: value_start as u32,
+            value_end: value_end as u32,
+            name_length: spelling.len() as u16,
+            head: 0,
+            name,
+            source: Source::Written,
+            has_lone_tag: false,
+        }
     }
 
     /// Writes a field of another message.

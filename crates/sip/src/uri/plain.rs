@@ -78,7 +78,7 @@ impl PlainUri {
         let has_user = octet == b'@' && user_end > start;
         let host_start = if has_user { user_end + 1 } else { start };
         let (host, octet) = PlainHost::read(&mut runs, host_start)?;
-        let (end, _, behind) =
+        let (end, behind) =
             parameters_end(&mut runs, (host.port_end, octet), PARAMETER, PARAMETER)?;
         *text = runs;
         Some(PlainUri {
@@ -137,18 +137,17 @@ fn port_at(text: &[u8], start: usize) -> Option<(u16, usize)> {
     }
 }
 
-/// Behind the parameters that begin at a place at which there is this octet, names and values of these classes; where the
-/// last of them begins; and the octet behind them, 0 where the text has ended. `None` where one has an empty part.
+/// Behind the parameters that begin at a place at which there is this octet, names and values of these classes, and the
+/// octet there, 0 where the text has ended. `None` where one has an empty part.
 #[inline(always)]
 pub(crate) fn parameters_end(
     text: &mut Runs<'_>,
     (start, octet): (usize, u8),
     names: Classes,
     values: Classes,
-) -> Option<(usize, usize, u8)> {
-    let (mut at, mut octet, mut last) = (start, octet, start);
+) -> Option<(usize, u8)> {
+    let (mut at, mut octet) = (start, octet);
     while octet == b';' {
-        last = at;
         let name = at + 1;
         (at, octet) = text.end_and_octet(name, names);
         if at == name {
@@ -162,5 +161,5 @@ pub(crate) fn parameters_end(
             }
         }
     }
-    Some((at, last, octet))
+    Some((at, octet))
 }
