@@ -27,10 +27,6 @@ const GOAL: f64 = 30.0;
 /// Bytes that an analysis may take.
 const MEMORY_MARK: f64 = 60e6;
 
-/// How often ours runs where the peer runs once. Of a single run of some thirty milliseconds a good part is what whoever ran
-/// before it has left in the caches; so many of ours are about as long as one of the peer's, in which that part is as small.
-const OUR_RUNS: u32 = 30;
-
 /// What one run of a program took.
 #[derive(Debug, Serialize, Deserialize)]
 struct Took {
@@ -58,7 +54,6 @@ pub(crate) fn run(rounds: &Rounds, output: &mut dyn Output) -> anyhow::Result<()
                 .arg("--json")
                 .arg(file("capture.json")),
             &file("tables.txt"),
-            OUR_RUNS,
         )?;
         Ok([took.cpu_seconds, took.bytes])
     };
@@ -69,7 +64,6 @@ pub(crate) fn run(rounds: &Rounds, output: &mut dyn Output) -> anyhow::Result<()
                 .arg(&capture)
                 .args(["-q", "-z", "sip,stat"]),
             &file("statistics.txt"),
-            1,
         )?;
         Ok([took.cpu_seconds, took.bytes])
     };
@@ -81,7 +75,6 @@ pub(crate) fn run(rounds: &Rounds, output: &mut dyn Output) -> anyhow::Result<()
                 .args(["--disable-protocol", "sdp", "-T", "fields"])
                 .args(FIELDS.iter().flat_map(|field| ["-e", field])),
             &file("fields.txt"),
-            1,
         )?;
         Ok([took.cpu_seconds, took.bytes])
     };
@@ -159,40 +152,37 @@ fn tandem() -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// Runs a program to its end, so many times, in a process that has no other child, so that what children took is what it
-/// took.
-fn measure(command: &mut Command, printed: &Path, runs: u32) -> anyhow::Result<Took> {
+/// Runs a program to its end in a process that has no other child, so that what children took is what it took.
+fn measure(command: &mut Command, printed: &Path) -> anyhow::Result<Took> {
     let arguments = [command.get_program()]
         .into_iter()
         .chain(command.get_args())
         .map(|argument| argument.to_str().context("an argument that is no text"));
     let arguments: Vec<&str> = arguments.collect::<anyhow::Result<_>>()?;
-    let request = serde_json::to_string(&(printed, arguments, runs))?;
+    let request = serde_json::to_string(&(printed, arguments))?;
     let role = format!("measure {request}");
     Process::start_role(&role)?.tells(LONGEST)
 }
 
-/// How long all runs of a program may take.
+/// How long a run may take.
 const LONGEST: Duration = Duration::from_secs(120);
 
-/// The role of [`measure`]: runs what it asks for, with its output in a file, and tells what a run took.
+/// The role of [`measure`]: runs what it asks for, with its output in a file, and tells what that took.
 pub(crate) fn measure_one(request: &str) -> anyhow::Result<()> {
-    let (printed, arguments, runs): (PathBuf, Vec<String>, u32) = serde_json::from_str(request)?;
+    let (printed, arguments): (PathBuf, Vec<String>) = serde_json::from_str(request)?;
     let (program, arguments) = arguments.split_first().context("a program")?;
-    for _ in 0..runs {
-        let status = Command::new(program)
-            .args(arguments)
-            .stdout(fs::File::create(&printed)?)
-            .stderr(Stdio::null())
-            .status()
-            .with_context(|| program.clone())?;
-        ensure!(status.success(), "{program}: {status}");
-    }
+    let status = Command::new(program)
+        .args(arguments)
+        .stdout(fs::File::create(&printed)?)
+        .stderr(Stdio::null())
+        .status()
+        .with_context(|| program.clone())?;
+    ensure!(status.success(), "{program}: {status}");
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("getrusage")?;
     let microseconds =
         usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
     let took = Took {
-        cpu_seconds: microseconds as f64 / 1e6 / f64::from(runs),
+        cpu_seconds: microseconds as f64 / 1e6,
         // The kernel counts it in KiB.
         bytes: usage.max_rss() as f64 * 1024.0,
     };
