@@ -48,25 +48,18 @@ impl<'a> Runs<'a> {
     #[inline(always)]
     pub(crate) fn end_and_octet(&mut self, start: usize, class: Classes) -> (usize, u8) {
         let mut at = start;
-        let mut looked_at = at.wrapping_sub(self.start);
         loop {
-            if looked_at >= WINDOW {
+            if at.wrapping_sub(self.start) >= WINDOW {
                 self.look(at);
-                looked_at = 0;
             }
-            let marks = self.marks >> looked_at;
+            let marks = self.marks >> (at - self.start);
             if marks == 0 {
-                at += WINDOW - looked_at;
-                looked_at = WINDOW;
+                at = self.start + WINDOW;
                 continue;
             }
-            let common = marks.trailing_zeros() as usize;
-            at += common;
+            at += marks.trailing_zeros() as usize;
             match self.text.get(at) {
-                Some(octet) if is(*octet, class) => {
-                    at += 1;
-                    looked_at += common + 1;
-                }
+                Some(octet) if is(*octet, class) => at += 1,
                 Some(octet) => return (at, *octet),
                 None => return (self.text.len(), 0),
             }

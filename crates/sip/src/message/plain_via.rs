@@ -44,7 +44,6 @@ impl PlainVia {
     }
 
     /// Reads what begins at a place, as far as it may be a value. `None` where that takes more than a glance.
-    #[inline(never)]
     pub(super) fn read_at(runs: &mut Runs<'_>, start: usize) -> Option<PlainVia> {
         // A copy, which the compiler keeps at hand.
         let mut seen = *runs;
