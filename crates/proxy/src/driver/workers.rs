@@ -55,10 +55,19 @@ struct Company<'a> {
     had_too_much: bool,
 }
 
-/// For so many messages of a round a runtime looks once more for what there is to do: in one go it runs some sixty tasks.
-const MESSAGES_A_LOOK: u64 = 32;
+/// How many tasks a runtime runs before it looks for what there is to do, where there are so many.
+const TASKS_A_LOOK: u32 = 256;
 
-/// How many times a runtime looks at the most.
+/// For so many messages of a round a runtime looks once more: a message takes two tasks at the most.
+const MESSAGES_A_LOOK: u64 = TASKS_A_LOOK as u64 / 2;
+
+/// How many times a runtime looks at least for what is to be read: who has had its turn reads on after the next look.
+const READING_LOOKS: u64 = 3;
+
+/// How many times it does where that has been read.
+const DOING_LOOKS: u64 = 2;
+
+/// How many more times a runtime looks at the most.
 const MAXIMUM_LOOKS: u64 = 16;
 
 impl Workers {
@@ -126,7 +135,10 @@ impl Worker {
         held: watch::Receiver<()>,
         sharing: Arc<Sharing>,
     ) -> io::Result<Worker> {
-        let runtime = RuntimeBuilder::new_current_thread().enable_all().build()?;
+        let runtime = RuntimeBuilder::new_current_thread()
+            .enable_all()
+            .event_interval(TASKS_A_LOOK)
+            .build()?;
         let handle = runtime.handle().clone();
         let (service, arrival) = oneshot::channel();
         let (ending, ended) = oneshot::channel();
@@ -227,13 +239,13 @@ impl<'a> Company<'a> {
     fn serve(mut self) -> Option<Seat> {
         let sharing = self.sharing;
         let mut rounds = Rounds::new(sharing.gather(), Instant::now());
-        let mut looks = MAXIMUM_LOOKS;
+        let mut more_looks = MAXIMUM_LOOKS;
         while !self.seats.is_empty() && !sharing.is_over() {
             let begun = Instant::now();
             let before = sharing.messages();
-            self.round(begun, looks);
+            self.round(begun, more_looks);
             let messages = sharing.messages().wrapping_sub(before);
-            looks = (2 + messages / MESSAGES_A_LOOK).min(MAXIMUM_LOOKS);
+            more_looks = (messages / MESSAGES_A_LOOK).min(MAXIMUM_LOOKS);
             let ended = Instant::now();
             match rounds.after(begun, ended, messages, sharing.patience(ended)) {
                 After::Pause(pause) => thread::sleep(pause),
@@ -249,17 +261,17 @@ impl<'a> Company<'a> {
 
     /// Everybody reads, so that what they read for each other is there when everybody does what it asks for; what that sends
     /// along one connection leaves in one piece. What takes too long is left to the others' own threads.
-    fn round(&self, begun: Instant, looks: u64) {
+    fn round(&self, begun: Instant, more_looks: u64) {
         let seats = || self.seats.iter().enumerate();
         let has_time = |_: &(usize, &Seat)| !Rounds::is_too_long(begun, Instant::now());
         for (_, seat) in seats().take_while(has_time) {
-            seat.look(looks, || {});
+            seat.look(READING_LOOKS + more_looks, || {});
         }
         if let Some(together) = self.sharing.together() {
             together.hold();
         }
         for (number, seat) in seats().take_while(has_time) {
-            seat.look(looks, || self.sharing.open(number));
+            seat.look(DOING_LOOKS + more_looks, || self.sharing.open(number));
         }
         self.release();
     }
