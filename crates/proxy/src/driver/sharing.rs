@@ -63,6 +63,8 @@ pub(super) struct Post {
     number: usize,
     /// When the worker last told for how long its thread has run, and what that thread's clock showed.
     told: Option<(Instant, Duration)>,
+    /// How long messages are to wait until then.
+    patience: Option<(Patience, Instant)>,
 }
 
 /// How often a worker tells for how long its thread has run.
@@ -77,7 +79,7 @@ impl Sharing {
             is_shared: AtomicBool::new(false),
             is_over: AtomicBool::new(workers < 2 || gather.is_zero()),
             judge: Mutex::new(Judge::new(gather, Instant::now())),
-            senders: Mutex::new(Senders::new(Instant::now())),
+            senders: Mutex::new(Senders::new(gather, Instant::now())),
             places: (0..workers).map(|_| Place::default()).collect(),
             lent: Mutex::new((0..workers).map(|_| None).collect()),
             changed: Condvar::new(),
@@ -102,6 +104,7 @@ impl Sharing {
             sharing: self.clone(),
             number,
             told: None,
+            patience: None,
         }
     }
 
@@ -196,8 +199,8 @@ impl Sharing {
         Duration::from_nanos(busy.sum())
     }
 
-    /// How long messages are to wait for others now, of the time for which they may.
-    pub(super) fn patience(&self, now: Instant) -> Patience {
+    /// How long messages are to wait for others now, of the time for which they may, and until when that is so if it is known.
+    pub(super) fn patience(&self, now: Instant) -> (Patience, Option<Instant>) {
         self.senders().patience(now, self.messages())
     }
 
@@ -267,8 +270,18 @@ impl Post {
     }
 
     /// How long messages are to wait for others now.
-    pub(super) fn patience(&self, now: Instant) -> Patience {
-        self.sharing.patience(now)
+    pub(super) fn patience(&mut self, now: Instant) -> Patience {
+        if self.sharing.gather.is_zero() {
+            return Patience::None;
+        }
+        if let Some((patience, until)) = self.patience
+            && now < until
+        {
+            return patience;
+        }
+        let (patience, until) = self.sharing.patience(now);
+        self.patience = until.map(|until| (patience, until));
+        patience
     }
 
     /// To be called after a turn, with the number of its messages.

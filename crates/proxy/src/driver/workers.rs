@@ -247,7 +247,7 @@ impl<'a> Company<'a> {
             let messages = sharing.messages().wrapping_sub(before);
             more_looks = (messages / MESSAGES_A_LOOK).min(MAXIMUM_LOOKS);
             let ended = Instant::now();
-            match rounds.after(begun, ended, messages, sharing.patience(ended)) {
+            match rounds.after(begun, ended, messages, sharing.patience(ended).0) {
                 After::Pause(pause) => thread::sleep(pause),
                 After::TooLittle => break,
                 After::TooMuch => {

@@ -11,10 +11,13 @@ use std::time::{Duration, Instant};
 /// let wait for a while.
 #[derive(Debug)]
 pub(super) struct Senders {
+    gather: Duration,
     phase: Phase,
     began: Instant,
-    /// How many messages had come when the phase began.
-    before: u64,
+    /// What has come in this phase, once it is counted.
+    count: Option<Count>,
+    /// How many messages had come when it was last asked.
+    messages: u64,
     /// How many times in a row far more came where they did not wait.
     more: u32,
 }
@@ -46,14 +49,28 @@ enum Phase {
     /// It is counted how many come where they gather.
     Gathering,
     /// It is counted how many come where they do not.
-    Trying {
-        /// How many came in how long while they gathered.
-        gathered: (u64, Duration),
-    },
-    /// They gather, and nothing is counted.
-    Settled { until: Instant },
-    /// They do not wait, and nothing is counted.
-    Hurried { until: Instant },
+    Trying { gathered: Rate },
+    /// They gather for so long, and nothing is counted.
+    Settled(Duration),
+    /// They do not wait for so long, and nothing is counted.
+    Hurried(Duration),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Count {
+    since: Instant,
+    /// How many had come before.
+    before: u64,
+    /// How many times it was asked meanwhile, and how many of these there were new messages.
+    asked: u32,
+    had_new: u32,
+}
+
+/// So many messages in so long.
+#[derive(Clone, Copy, Debug)]
+struct Rate {
+    messages: u64,
+    time: Duration,
 }
 
 /// Over how long is counted where they gather.
@@ -61,6 +78,10 @@ const WINDOW: Duration = Duration::from_millis(40);
 
 /// Over how long is counted where they do not: shorter, for that costs work.
 const TRIAL: Duration = Duration::from_millis(16);
+
+/// What has waited in several steps of a call comes at once where it does not wait any more, and is missing where it
+/// waits again: for so many times as long as messages gather nothing is counted.
+const STEPS: u32 = 4;
 
 /// Who sends, does so more often than that.
 const LONGEST_SILENCE: Duration = Duration::from_millis(80);
@@ -80,103 +101,141 @@ const FAR_MORE: u64 = 2;
 const BELIEVED: u32 = 2;
 
 impl Senders {
-    pub(super) fn new(now: Instant) -> Senders {
+    /// Of those whose messages may wait for so long.
+    pub(super) fn new(gather: Duration, now: Instant) -> Senders {
         Senders {
-            phase: Phase::Settled { until: now },
+            gather,
+            phase: Phase::Settled(BURST),
             began: now,
-            before: 0,
+            count: None,
+            messages: 0,
             more: 0,
         }
     }
 
-    /// How long messages are to wait from now on, so many having come in all.
-    pub(super) fn patience(&mut self, now: Instant, messages: u64) -> Patience {
-        self.proceed(now, messages);
+    /// How long messages are to wait from now on, so many having come in all, and until when that is so if it is known.
+    pub(super) fn patience(&mut self, now: Instant, messages: u64) -> (Patience, Option<Instant>) {
+        if let Some(next) = self.next(now, messages) {
+            self.phase = next;
+            self.began = now;
+            self.count = None;
+        }
+        self.messages = messages;
         match self.phase {
-            Phase::Gathering | Phase::Settled { .. } => Patience::Full,
-            Phase::Trying { .. } => Patience::Little,
-            Phase::Hurried { .. } => Patience::None,
+            Phase::Gathering => (Patience::Full, None),
+            Phase::Trying { .. } => (Patience::Little, None),
+            Phase::Settled(time) => (Patience::Full, Some(self.began + time)),
+            Phase::Hurried(time) => (Patience::None, Some(self.began + time)),
         }
     }
 
     /// Whether they wait for what they get.
     pub(super) fn wait(&self) -> bool {
-        matches!(self.phase, Phase::Hurried { .. })
+        matches!(self.phase, Phase::Hurried(_))
     }
 
-    fn proceed(&mut self, now: Instant, messages: u64) {
+    /// The phase that begins now, if one does.
+    fn next(&mut self, now: Instant, messages: u64) -> Option<Phase> {
         let elapsed = now.saturating_duration_since(self.began);
-        let come = messages.saturating_sub(self.before);
-        let (least, longest) = match self.phase {
-            Phase::Gathering => (WINDOW, WINDOW + LONGEST_SILENCE),
-            Phase::Trying { .. } => (TRIAL, TRIAL + LONGEST_SILENCE),
-            Phase::Settled { until } | Phase::Hurried { until } => {
-                let validity = until.saturating_duration_since(self.began);
-                (validity, validity + LONGEST_SILENCE)
-            }
-        };
-        if elapsed < least {
-            return;
-        }
-        let next = match self.phase {
-            _ if elapsed > longest => {
-                self.more = 0;
-                Phase::Settled { until: now + BURST }
-            }
-            Phase::Gathering => Phase::Trying {
-                gathered: (come, elapsed),
-            },
-            Phase::Trying {
-                gathered: (gathered, in_time),
-            } => {
-                let is_far_more = u128::from(come) * in_time.as_nanos()
-                    > u128::from(FAR_MORE * gathered) * elapsed.as_nanos();
-                self.more = match is_far_more {
-                    true => self.more + 1,
-                    false => 0,
+        let (least, gathered) = match self.phase {
+            Phase::Settled(time) | Phase::Hurried(time) => {
+                return match elapsed {
+                    _ if elapsed < time => None,
+                    _ if elapsed > time + LONGEST_SILENCE => Some(self.after_silence()),
+                    _ => Some(Phase::Gathering),
                 };
-                let until = now + VALIDITY;
-                match self.more {
-                    0 => Phase::Settled { until },
-                    BELIEVED.. => {
-                        // The next time it was seen before.
-                        self.more = BELIEVED - 1;
-                        Phase::Hurried { until }
-                    }
-                    _ => Phase::Gathering,
-                }
             }
-            Phase::Settled { .. } | Phase::Hurried { .. } => Phase::Gathering,
+            Phase::Gathering => (WINDOW, None),
+            Phase::Trying { gathered } => (TRIAL, Some(gathered)),
         };
-        self.phase = next;
-        self.began = now;
-        self.before = messages;
+        let Some(count) = &mut self.count else {
+            if elapsed >= STEPS * self.gather {
+                self.count = Some(Count {
+                    since: now,
+                    before: messages,
+                    asked: 0,
+                    had_new: 0,
+                });
+            }
+            return None;
+        };
+        count.asked += 1;
+        count.had_new += u32::from(messages > self.messages);
+        let come = Rate {
+            messages: messages.saturating_sub(count.before),
+            time: now.saturating_duration_since(count.since),
+        };
+        if come.time < least {
+            return None;
+        }
+        // What comes in bursts, by a clock of its own, is not what somebody waits with.
+        let is_steady = count.had_new * 2 >= count.asked;
+        if come.time > least + LONGEST_SILENCE {
+            return Some(self.after_silence());
+        }
+        Some(match gathered {
+            None => Phase::Trying { gathered: come },
+            Some(gathered) => self.tried(is_steady && come.is_far_more_than(gathered)),
+        })
+    }
+
+    fn after_silence(&mut self) -> Phase {
+        self.more = 0;
+        Phase::Settled(BURST)
+    }
+
+    /// It was tried, and far more came, or did not.
+    fn tried(&mut self, came_far_more: bool) -> Phase {
+        self.more = match came_far_more {
+            true => self.more + 1,
+            false => 0,
+        };
+        match self.more {
+            0 => Phase::Settled(VALIDITY),
+            BELIEVED.. => {
+                // The next time it was seen before.
+                self.more = BELIEVED - 1;
+                Phase::Hurried(VALIDITY)
+            }
+            _ => Phase::Gathering,
+        }
+    }
+}
+
+impl Rate {
+    fn is_far_more_than(self, other: Rate) -> bool {
+        u128::from(self.messages) * other.time.as_nanos()
+            > u128::from(FAR_MORE * other.messages) * self.time.as_nanos()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cmp::Reverse;
+    use std::collections::BinaryHeap;
+
     use super::*;
 
     const GATHER: Duration = Duration::from_millis(4);
 
-    /// Lets a server serve for so long, whose messages come as `come` says when they were let wait for so long. Returns how
-    /// many came, and for how much of the time they did not wait.
-    fn serve(seconds: u64, mut come: impl FnMut(Instant, Duration) -> u64) -> (u64, f64) {
+    /// Lets a server that lets messages gather for so long serve for some seconds, whose messages come as `come` says when they
+    /// were let wait until then. Returns how many came, and for how much of the time they did not wait.
+    fn serve(gather: Duration, seconds: u64, mut come: impl FnMut(Duration) -> u64) -> (u64, f64) {
         let start = Instant::now();
-        let mut senders = Senders::new(start);
+        let mut senders = Senders::new(gather, start);
         let (mut now, mut messages) = (start, 0);
         let mut hurried = Duration::ZERO;
         let end = Duration::from_secs(seconds);
         while now - start < end {
-            let patience = senders.patience(now, messages);
-            let pause = patience.of(GATHER).max(GATHER / 16);
+            let (patience, until) = senders.patience(now, messages);
             assert_eq!(senders.wait(), patience == Patience::None);
+            assert!(until.is_none_or(|until| until > now));
+            let pause = patience.of(gather).max(GATHER / 16);
             if senders.wait() {
                 hurried += pause;
             }
             now += pause;
-            messages += come(now, pause);
+            messages += come(now - start);
         }
         (messages, hurried.as_secs_f64() / end.as_secs_f64())
     }
@@ -184,38 +243,76 @@ mod tests {
     #[test]
     fn messages_of_those_who_wait_for_answers_do_not_gather() {
         for callers in [1, 8, 100] {
-            let (messages, hurried) = serve(60, |_, _| callers);
-            assert!(hurried > 0.95, "{callers} callers: {hurried}");
+            let (messages, hurried) = serve(GATHER, 60, |_| callers);
+            assert!(hurried > 0.93, "{callers} callers: {hurried}");
             let at_most = callers * 60 * 4_000;
             assert!(messages > at_most * 9 / 10, "{messages} of {at_most}");
         }
     }
 
     #[test]
-    fn messages_of_others_gather() {
-        for a_millisecond in [1, 20] {
-            let mut until = None;
-            let (messages, hurried) = serve(60, |now, _| {
-                // They come every ten milliseconds, as a generator with a coarse clock sends.
-                let last = *until.get_or_insert(now);
-                let ticks = (now - last).as_millis() as u64 / 10;
-                until = Some(last + Duration::from_millis(10 * ticks));
-                ticks * 10 * a_millisecond
+    fn messages_that_come_by_a_clock_gather() {
+        for (a_tick, tick) in [
+            (1, 1),
+            (5, 200),
+            (10, 100),
+            (30, 300),
+            (40, 9),
+            (50, 300),
+            (70, 100),
+        ] {
+            let mut ticks = 0;
+            let (messages, hurried) = serve(GATHER, 60, |time| {
+                let before = std::mem::replace(&mut ticks, time.as_millis() as u64 / a_tick);
+                (ticks - before) * tick
             });
-            assert_eq!(hurried, 0.0);
-            assert!(messages > a_millisecond * 59_000, "{messages}");
+            assert_eq!(hurried, 0.0, "{tick} each {a_tick} ms");
+            assert!(messages >= 59_900 / a_tick * tick, "{messages}");
+        }
+    }
+
+    /// A step of a call comes when the one before is answered, which takes the server as long as it lets messages wait.
+    #[test]
+    fn steps_of_calls_that_come_by_themselves_gather() {
+        const STEPS_OF_A_CALL: u64 = 5;
+        const THERE_AND_BACK: Duration = Duration::from_micros(100);
+        for gather in [1, 4, 8, 20].map(Duration::from_millis) {
+            for a_second in [500, 5_000] {
+                let between = Duration::from_secs(1) / a_second;
+                let mut next_call = Duration::ZERO;
+                let mut steps = BinaryHeap::new();
+                let (messages, hurried) = serve(gather, 30, |time| {
+                    while next_call <= time {
+                        steps.push(Reverse((next_call, 1)));
+                        next_call += between;
+                    }
+                    let mut come = 0;
+                    while let Some(&Reverse((at, step))) = steps.peek()
+                        && at <= time
+                    {
+                        steps.pop();
+                        come += 1;
+                        if step < STEPS_OF_A_CALL {
+                            steps.push(Reverse((time + THERE_AND_BACK, step + 1)));
+                        }
+                    }
+                    come
+                });
+                assert_eq!(hurried, 0.0, "{a_second} calls a second, {gather:?}");
+                assert!(messages > 29 * u64::from(a_second) * STEPS_OF_A_CALL);
+            }
         }
     }
 
     #[test]
     fn a_burst_gathers() {
         let start = Instant::now();
-        let mut senders = Senders::new(start);
+        let mut senders = Senders::new(GATHER, start);
         let (mut now, mut messages) = (start, 0);
         for _ in 0..10 {
             now += Duration::from_secs(1);
             for _ in 0..100 {
-                assert_eq!(senders.patience(now, messages), Patience::Full);
+                assert_eq!(senders.patience(now, messages).0, Patience::Full);
                 messages += 8;
                 now += GATHER;
             }
@@ -225,10 +322,12 @@ mod tests {
     #[test]
     fn a_single_burst_is_no_reason() {
         // The processor is another's for some time, before a trial and after it.
-        for burst in 0..40 {
+        for burst in 100..200 {
             let mut rounds = 0;
-            let (_, hurried) = serve(1, |_, pause| {
+            let mut last = Duration::ZERO;
+            let (_, hurried) = serve(GATHER, 2, |time| {
                 rounds += 1;
+                let pause = time - std::mem::replace(&mut last, time);
                 let is_burst = rounds == burst;
                 pause.as_micros() as u64 / 50 * if is_burst { 40 } else { 1 }
             });
@@ -238,11 +337,11 @@ mod tests {
 
     #[test]
     fn what_was_found_holds_for_a_while_only() {
-        let mut rounds = 0;
-        let (_, hurried) = serve(60, |_, pause| {
-            rounds += 1;
-            // For the first of some sixty seconds they wait for answers.
-            match rounds < 4_000 {
+        let mut last = Duration::ZERO;
+        let (_, hurried) = serve(GATHER, 60, |time| {
+            let pause = time - std::mem::replace(&mut last, time);
+            // For the first two seconds they wait for answers.
+            match time < Duration::from_secs(2) {
                 true => 8,
                 false => pause.as_micros() as u64 / 50,
             }
