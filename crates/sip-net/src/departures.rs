@@ -9,7 +9,7 @@ use crate::connections::{Connection, Outgoing, Refused};
 use crate::shared::Shared;
 use crate::udp::{Datagrams, UdpPort};
 
-/// Messages of one worker that have their ways. [`send`](Departures::send) is to be called when there are no more.
+/// Messages of one worker, or of several where they are held, that have their ways. [`send`](Departures::send) is to be called when there are no more.
 #[derive(Debug, Default)]
 pub(crate) struct Departures {
     datagrams: Datagrams,

@@ -11,6 +11,8 @@ use crate::shared::Shared;
 /// what all of them send along one connection leaves in one piece. Datagrams leave at once, and so does what a connection's
 /// task writes.
 ///
+/// What is held when its connection ends is not sent, and fails when it is released.
+///
 /// It keeps no transports alive.
 #[derive(Clone, Debug)]
 pub struct Together {

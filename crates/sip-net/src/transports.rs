@@ -132,7 +132,7 @@ impl Transports {
     }
 
     /// Sends a message without waiting: it is handed to the kernel or put into the bounded queue of
-    /// its connection. Where the transmit names a transaction, a failure, now or later, comes back
+    /// its connection, or [held](Together) where that was asked for. Where the transmit names a transaction, a failure, now or later, comes back
     /// as [`Incoming::SendFailed`].
     pub fn send(&self, transmit: Transmit) {
         self.send_all([transmit]);
@@ -321,6 +321,8 @@ impl Transports {
         let shared = self.shared();
         let limit = shared.config.limits.shutdown_timeout;
         let began = Instant::now();
+        // Whoever was to release what is held may not come to it any more.
+        self.together().release();
         shared.tasks.stop();
         if !shared.tasks.ended(limit).await {
             tracing::warn!("some connections did not close in time");

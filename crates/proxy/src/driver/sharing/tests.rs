@@ -1,3 +1,5 @@
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 
@@ -132,25 +134,33 @@ async fn until_threads(server: &Server, threads: usize) {
     }
 }
 
-/// Asks the server itself, which answers at once, something of many calls, of both of its workers that is, and waits for all answers.
-fn ask(server: &Server, round: usize) {
-    const REQUESTS: usize = 40;
-    let proxy = server.listening()[0].address;
-    let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
-    socket.connect(proxy).expect("connected");
-    socket.set_read_timeout(Some(PATIENCE)).expect("set");
-    let port = socket.local_addr().expect("an address").port();
-    for number in 0..REQUESTS {
-        let request = format!(
+const REQUESTS: usize = 40;
+
+/// Something that the server answers itself and at once: of many calls, of both of its workers that is.
+fn requests(proxy: SocketAddr, transport: &str, from: SocketAddr, round: usize) -> Vec<String> {
+    let request = |number| {
+        format!(
             "MESSAGE sip:{proxy} SIP/2.0\r\n\
-             Via: SIP/2.0/UDP 127.0.0.1:{port};branch=z9hG4bK{round}-{number}\r\n\
+             Via: SIP/2.0/{transport} {from};branch=z9hG4bK{round}-{number}\r\n\
              Max-Forwards: 70\r\n\
              From: <sip:a@127.0.0.1>;tag=1\r\n\
              To: <sip:{proxy}>\r\n\
              Call-ID: {round}-{number}\r\n\
              CSeq: 1 MESSAGE\r\n\
              Content-Length: 0\r\n\r\n"
-        );
+        )
+    };
+    (0..REQUESTS).map(request).collect()
+}
+
+/// Asks over UDP, and waits for all answers.
+fn ask(server: &Server, round: usize) {
+    let proxy = server.listening()[0].address;
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    socket.connect(proxy).expect("connected");
+    socket.set_read_timeout(Some(PATIENCE)).expect("set");
+    let from = socket.local_addr().expect("an address");
+    for request in requests(proxy, "UDP", from, round) {
         socket.send(request.as_bytes()).expect("sent");
     }
     let mut answer = [0; 2048];
@@ -160,11 +170,29 @@ fn ask(server: &Server, round: usize) {
     }
 }
 
+/// Asks along a connection, and waits for all answers.
+fn ask_along(stream: &mut TcpStream, round: usize) {
+    stream.set_read_timeout(Some(PATIENCE)).expect("set");
+    let proxy = stream.peer_addr().expect("it is connected");
+    let from = stream.local_addr().expect("an address");
+    let requests = requests(proxy, "TCP", from, round).concat();
+    stream.write_all(requests.as_bytes()).expect("sent");
+    let mut answers = String::new();
+    let mut octets = [0; 4096];
+    while answers.matches("SIP/2.0 405 ").count() < REQUESTS || !answers.ends_with("\r\n\r\n") {
+        let length = stream.read(&mut octets).expect("more answers");
+        assert!(length > 0, "the server closes: {answers}");
+        answers.push_str(std::str::from_utf8(&octets[..length]).expect("text"));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_answers_however_many_threads_it_is_on() {
     let server = Server::start(ProxyConfig {
         transports: SipNetConfig {
-            listeners: vec!["udp:127.0.0.1:0".parse().expect("a listener")],
+            listeners: ["udp:127.0.0.1:0", "tcp:127.0.0.1:0"]
+                .map(|listener| listener.parse().expect("a listener"))
+                .to_vec(),
             ..SipNetConfig::default()
         },
         workers: 2,
@@ -172,12 +200,16 @@ async fn a_server_answers_however_many_threads_it_is_on() {
     })
     .await
     .expect("it starts");
+    let mut stream = TcpStream::connect(server.listening()[1].address).expect("a connection");
     for round in 0..5 {
         until_threads(&server, 2).await;
-        ask(&server, 2 * round);
-        until_threads(&server, 1).await;
+        ask(&server, 4 * round);
+        ask_along(&mut stream, 4 * round + 1);
         // They part in the midst of it or afterwards.
-        ask(&server, 2 * round + 1);
+        until_threads(&server, 1).await;
+        ask(&server, 4 * round + 2);
+        until_threads(&server, 1).await;
+        ask_along(&mut stream, 4 * round + 3);
     }
     until_threads(&server, 1).await;
     tokio::time::timeout(PATIENCE, server.shutdown())
