@@ -229,6 +229,9 @@ impl Engine {
                 match placement(run, request, branch) {
                     Placement::Repeated(which) => {
                         self.counters.repeated += 1;
+                        if matches!(which, Which::Answer) && is_absorbed(run) {
+                            return;
+                        }
                         self.resend(index, which, turn.connection);
                         if matches!(which, Which::Answer) {
                             self.say_trying(index, request, turn);
@@ -525,6 +528,19 @@ fn placement(run: &Run, request: &Received<'_>, branch: u64) -> Placement {
         return Placement::Old;
     }
     Placement::New
+}
+
+/// Whether an INVITE that comes again says nothing new: it has been accepted, and its 2xx is repeated until the ACK
+/// comes anyway (RFC 6026 section 8.7), or the ACK has come (RFC 3261 section 17.2.1). A 2xx that nothing repeats is
+/// for the one who asks once more, or a loss would be for good.
+fn is_absorbed(run: &Run) -> bool {
+    match run.invited.state {
+        ServerState::Acknowledged(_) => true,
+        ServerState::Answered(200..300) => {
+            run.dialog.is_ended || run.invited.timers.repeat_at.is_known()
+        }
+        ServerState::Idle | ServerState::Proceeding | ServerState::Answered(_) => false,
+    }
 }
 
 /// Begins the server transaction of a request.

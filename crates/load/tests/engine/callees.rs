@@ -58,6 +58,56 @@ fn a_callee_answers_strangers_as_it_should() {
     assert_eq!(record.attempt.call_id.to_string(), "call-of-alice");
 }
 
+/// RFC 6026 section 8.7: whoever has accepted an INVITE repeats the 2xx by a timer, and the ACK ends that (RFC 3261
+/// section 13.3.1.4); the INVITE that comes again is absorbed.
+#[test]
+fn an_accepted_invite_is_absorbed() {
+    let mut alone = Alone::new(Transport::Udp, SECOND);
+    let ringing = alone.receive(&invite("1"))[0].clone();
+    let answer = alone.pass(SECOND)[0].clone();
+    assert_eq!(answer.status(), Some(200));
+    assert!(alone.receive(&invite("1")).is_empty());
+    // The ACK is lost, and so is the next 2xx: it comes by itself.
+    for wait in [500, 1_000] {
+        assert!(alone.pass(Duration::from_millis(wait - 1)).is_empty());
+        assert!(alone.receive(&invite("1")).is_empty());
+        let again = alone.pass(Duration::from_millis(1));
+        assert_eq!(again[0].to_bytes(), answer.to_bytes());
+    }
+    alone.receive(&within(&ringing, Method::Ack, 7));
+    for _ in 0..4 {
+        assert!(alone.receive(&invite("1")).is_empty());
+        assert!(alone.pass(SECOND).is_empty());
+    }
+    assert_eq!(alone.engine.counters().repeated, 7);
+    alone.receive(&within(&ringing, Method::Bye, 8));
+    assert!(alone.receive(&invite("1")).is_empty());
+    assert!(alone.call_records()[0].attempt.is_completed());
+}
+
+/// A 2xx that is sent but once, as SIPp does without `retrans`, is there for the caller who has not heard it.
+#[test]
+fn a_2xx_that_nothing_repeats_is_said_again() {
+    let mut alone = Alone::with(Transport::Udp, SECOND, false);
+    let text = "SIP/2.0 200 OK\n{request_vias}\n{request_from}\n{request_to}\n{request_call_id}\n\
+                {request_cseq}\nContact: <{contact}>\nContent-Length: 0\n\n";
+    let mut answers = Send::new(Template::parse(text).unwrap());
+    answers.is_repeated = false;
+    let waits = |method| Step::Expect(Expect::request(method));
+    let steps = vec![
+        waits(Method::Invite),
+        Step::Send(answers),
+        waits(Method::Ack),
+        waits(Method::Bye),
+    ];
+    alone.engine.add_script(script(steps));
+    let answer = alone.receive(&invite("1"))[0].clone();
+    assert!(alone.pass(SECOND).is_empty());
+    assert_eq!(alone.receive(&invite("1"))[0].to_bytes(), answer.to_bytes());
+    alone.receive(&within(&answer, Method::Ack, 7));
+    assert!(alone.receive(&invite("1")).is_empty());
+}
+
 #[test]
 fn no_more_calls_than_are_allowed() {
     let mut alone = Alone::new(Transport::Udp, SECOND);
