@@ -5,6 +5,7 @@
 //! thousands of runs that do nothing. A remnant has a few octets in the place of each: enough to say the
 //! same again, since a response without a body can be made from the request once more. Where a script has said more
 //! in it, it is kept: peers may take for another response what is not the same (section 17.2.2), as SIPp does.
+//! What is kept is as long as peers make it, so that its octets are bounded as well as its number.
 
 use std::collections::VecDeque;
 
@@ -42,6 +43,22 @@ pub(super) struct Answered {
     pub(super) response: Option<Box<[u8]>>,
 }
 
+impl Remnant {
+    /// How much of messages it keeps.
+    fn octets(&self) -> usize {
+        match self {
+            Remnant::Answered(answered) => {
+                answered.response.as_ref().map_or(0, |octets| octets.len())
+            }
+            Remnant::Refused { ack, .. } => ack.len(),
+        }
+    }
+}
+
+/// Room for messages for each remnant that there may be, on average: what they are as a rule. Longer ones have the
+/// room of others.
+const OCTETS_PER_REMNANT: usize = 512;
+
 /// Remnants by the hash of their Call-IDs, with the caller's tag where we were called.
 #[derive(Debug)]
 pub(super) struct Remnants {
@@ -49,6 +66,8 @@ pub(super) struct Remnants {
     /// In the order in which they expire, since all live equally long.
     expiring: VecDeque<(Time, u64)>,
     maximum: usize,
+    /// How much of messages all of them keep.
+    octets: usize,
 }
 
 impl Remnants {
@@ -56,17 +75,25 @@ impl Remnants {
         Remnants {
             by_call_id: HashMap::with_hasher(hasher),
             expiring: VecDeque::new(),
-            maximum,
+            maximum: maximum.max(1),
+            octets: 0,
         }
     }
 
     /// Keeps a remnant. The oldest ones give way where there are too many.
     pub(super) fn insert(&mut self, now: Time, expires: Time, call_id: u64, remnant: Remnant) {
         self.expire(now);
-        while self.expiring.len() >= self.maximum.max(1) {
+        let octets = remnant.octets();
+        let maximum_octets = self.maximum.saturating_mul(OCTETS_PER_REMNANT);
+        while !self.expiring.is_empty()
+            && (self.expiring.len() >= self.maximum || self.octets + octets > maximum_octets)
+        {
             self.remove_first();
         }
-        self.by_call_id.insert(call_id, (expires, remnant));
+        self.octets += octets;
+        if let Some((_, replaced)) = self.by_call_id.insert(call_id, (expires, remnant)) {
+            self.octets -= replaced.octets();
+        }
         self.expiring.push_back((expires, call_id));
     }
 
@@ -94,8 +121,89 @@ impl Remnants {
             .by_call_id
             .get(&call_id)
             .is_some_and(|(present, _)| *present == expires)
+            && let Some((_, removed)) = self.by_call_id.remove(&call_id)
         {
-            self.by_call_id.remove(&call_id);
+            self.octets -= removed.octets();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MAXIMUM: usize = 10;
+
+    fn remnants() -> Remnants {
+        Remnants::new(MAXIMUM, ahash::RandomState::with_seeds(1, 2, 3, 4))
+    }
+
+    fn refused(octets: usize) -> Remnant {
+        Remnant::Refused {
+            cseq: 1,
+            ack: vec![b'a'; octets].into(),
+        }
+    }
+
+    fn answered(octets: usize) -> Remnant {
+        Remnant::Answered(Answered {
+            run: RunName {
+                index: 0,
+                generation: 0,
+            },
+            invite: None,
+            cseq: 1,
+            branch: 1,
+            status: 200,
+            response: (octets > 0).then(|| vec![b'r'; octets].into()),
+        })
+    }
+
+    fn at(seconds: u64) -> Time {
+        Time::START.after(std::time::Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn long_messages_displace_the_oldest_ones() {
+        let mut remnants = remnants();
+        for call in 0..4 {
+            remnants.insert(at(0), at(32), call, answered(OCTETS_PER_REMNANT));
+        }
+        let half = MAXIMUM / 2 * OCTETS_PER_REMNANT;
+        remnants.insert(at(1), at(33), 4, refused(half));
+        assert!((0..=4).all(|call| remnants.get(at(1), call).is_some()));
+        remnants.insert(at(1), at(33), 5, refused(2 * OCTETS_PER_REMNANT));
+        assert!(remnants.get(at(1), 0).is_none());
+        assert!((1..=5).all(|call| remnants.get(at(1), call).is_some()));
+        // One that is longer than all of them may be is alone.
+        remnants.insert(at(1), at(33), 6, answered(3 * half));
+        assert!((0..=5).all(|call| remnants.get(at(1), call).is_none()));
+        assert!(remnants.get(at(1), 6).is_some());
+        remnants.insert(at(2), at(34), 7, answered(0));
+        assert!(remnants.get(at(2), 6).is_none());
+        assert_eq!(remnants.octets, 0);
+    }
+
+    proptest! {
+        /// Whatever is kept, replaced and forgotten: what is counted is what is there, and no more than is allowed.
+        #[test]
+        fn octets_are_bounded(
+            steps in prop::collection::vec((0_u64..8, 0_u64..20, 0_usize..4_000, any::<bool>()), 1..100),
+        ) {
+            let mut remnants = remnants();
+            let mut now = 0;
+            for (passes, call, octets, is_refused) in steps {
+                now += passes;
+                let remnant = if is_refused { refused(octets) } else { answered(octets) };
+                remnants.insert(at(now), at(now + 32), call, remnant);
+                prop_assert!(remnants.get(at(now), call).is_some());
+                let kept = remnants.by_call_id.values().map(|(_, remnant)| remnant.octets());
+                prop_assert_eq!(kept.sum::<usize>(), remnants.octets);
+                prop_assert!(remnants.octets <= MAXIMUM * OCTETS_PER_REMNANT);
+                prop_assert!(remnants.expiring.len() <= MAXIMUM);
+            }
         }
     }
 }
