@@ -88,7 +88,7 @@ fn with_kernel<F: Future<Output = ()>>(test: impl FnOnce(&'static KernelPeer) ->
 fn serving(kernel: &KernelPeer, what: &str, port: u16, at: &[&str]) -> Peer {
     let command = format!("peer {what} {port} {}", at.join(","));
     let mut peer = Peer::spawn(&mut kernel.command(&command));
-    peer.wait_for_output("listening", Duration::from_secs(30));
+    peer.wait_for_output("listening", Duration::from_secs(60));
     peer
 }
 
@@ -197,7 +197,7 @@ fn the_kernel_associates_with_us() {
             let answer = Bytes::from_static(b"and to you");
             association.send(info, answer).await.unwrap();
             assert_eq!(association.closed().await, CloseCause::Shutdown);
-            let status = client.wait(Duration::from_secs(30));
+            let status = client.wait(Duration::from_secs(60));
             assert!(status.success());
             let said = client.output();
             assert!(
@@ -329,7 +329,7 @@ fn either_side_may_abort() {
             matches!(cause, CloseCause::Lost(LostCause::AbortedByPeer { .. })),
             "{cause:?}"
         );
-        assert!(client.wait(Duration::from_secs(30)).success());
+        assert!(client.wait(Duration::from_secs(60)).success());
 
         let mut sink = serving(kernel, "sink", 68, &THEIRS);
         let (_endpoint, association) = connect(&stack, &THEIRS, 68).await;
@@ -338,9 +338,9 @@ fn either_side_may_abort() {
             .send(SendInfo::default(), payload)
             .await
             .unwrap();
-        sink.wait_for_output("first 13 bytes", Duration::from_secs(30));
+        sink.wait_for_output("first 13 bytes", Duration::from_secs(60));
         association.abort(b"enough");
-        assert!(!sink.wait(Duration::from_secs(30)).success());
+        assert!(!sink.wait(Duration::from_secs(60)).success());
         assert!(sink.output().contains("lost after 13 bytes"));
         stack.close().await;
     });
@@ -363,7 +363,7 @@ fn the_kernel_takes_our_restart() {
             .send(SendInfo::default(), payload)
             .await
             .unwrap();
-        sink.wait_for_output("first 19 bytes", Duration::from_secs(30));
+        sink.wait_for_output("first 19 bytes", Duration::from_secs(60));
         // A host that restarts says nothing to its peers: nothing of this leaves any more.
         tokio::join!(
             async {
@@ -384,7 +384,7 @@ fn the_kernel_takes_our_restart() {
         all_probed(&association).await;
         assert_eq!(association.shutdown().await, CloseCause::Shutdown);
         // One association for the kernel, from beginning to end.
-        assert!(sink.wait(Duration::from_secs(30)).success());
+        assert!(sink.wait(Duration::from_secs(60)).success());
         assert!(sink.output().contains("received 34 bytes in 2 messages"));
         after.close().await;
     });
@@ -423,7 +423,7 @@ fn we_take_the_kernels_restart() {
         let answer = Bytes::from_static(b"welcome back");
         association.send(SendInfo::default(), answer).await.unwrap();
         assert_eq!(association.closed().await, CloseCause::Shutdown);
-        assert!(client.wait(Duration::from_secs(30)).success());
+        assert!(client.wait(Duration::from_secs(60)).success());
         stack.close().await;
     });
 }

@@ -16,7 +16,7 @@ use sctp_net::{
 };
 
 /// Long enough for what takes a moment, on a slow and busy machine too.
-pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// A carrier on an ephemeral port of a local address.
 pub(crate) fn carrier(ip: &str) -> UdpCarrierConfig {

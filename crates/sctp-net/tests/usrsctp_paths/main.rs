@@ -138,7 +138,7 @@ fn send_to_it(over: Over) {
         &port,
         &THEIRS.join(","),
     ]));
-    sink.wait_for_output("listening", Duration::from_secs(30));
+    sink.wait_for_output("listening", HALT);
     let cutter = ours.clone();
     let sending = ours.run(move || async move {
         let stack = over.stack();

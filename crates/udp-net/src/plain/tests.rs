@@ -6,7 +6,7 @@ use super::*;
 fn received(socket: &PlainSocket, count: usize) -> Vec<(SocketAddr, Vec<u8>)> {
     let mut batch = PlainBatch::new();
     let mut all = Vec::new();
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while all.len() < count && Instant::now() < deadline {
         match socket.receive(&mut batch) {
             Ok(_) => {
@@ -136,7 +136,7 @@ fn datagrams_come_out_of_trains_as_they_went_in() {
             rest = &rest[one.send_in_trains(&buffer, rest).unwrap()..];
             read();
         }
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while read() < pieces.len() && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(1));
         }
