@@ -40,6 +40,17 @@ impl<W: Write> Blocks<W> {
         }
     }
 
+    /// Writes what there is, and then this, without a copy of it.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    pub fn write_through(&mut self, text: &[u8]) -> io::Result<()> {
+        self.write(self.text.len())?;
+        self.begun = (self.begun + text.len()) % BLOCK;
+        self.out.write_all(text)
+    }
+
     /// Writes all that there is.
     ///
     /// # Errors
@@ -87,16 +98,25 @@ mod tests {
     proptest! {
         #[test]
         fn all_is_written_in_whole_blocks(
-            parts in prop::collection::vec((0_usize..3 * BLOCK, prop::bool::weighted(0.1)), 0..12),
+            parts in prop::collection::vec(
+                (0_usize..3 * BLOCK, prop::bool::weighted(0.1), prop::bool::weighted(0.1)),
+                0..12,
+            ),
         ) {
             let mut seen = Seen::default();
             let mut blocks = Blocks::new(&mut seen);
             let mut all = Vec::new();
             let mut flushed = Vec::new();
-            for (number, (length, is_flushed)) in parts.into_iter().enumerate() {
+            for (number, (length, is_flushed, is_through)) in parts.into_iter().enumerate() {
                 let part = vec![number as u8; length];
                 all.extend_from_slice(&part);
-                blocks.push(|text| text.extend_from_slice(&part)).unwrap();
+                if is_through {
+                    flushed.push(all.len() - length);
+                    flushed.push(all.len());
+                    blocks.write_through(&part).unwrap();
+                } else {
+                    blocks.push(|text| text.extend_from_slice(&part)).unwrap();
+                }
                 prop_assert!(blocks.text.len() < BLOCK);
                 if is_flushed {
                     blocks.flush().unwrap();

@@ -83,7 +83,9 @@ impl<P: Serialize, W: Write> JsonDocument<P, W> {
         } else {
             b"]"
         };
-        self.push(&[end, behind.as_bytes(), b"\n"])?;
+        self.push(&[end])?;
+        self.out.write_through(behind.as_bytes())?;
+        self.push(&[b"\n"])?;
         self.out.flush()
     }
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::files::{Files, Found};
 use super::options::{Inputs, Outputs, add_keys};
-use super::sessions::Sessions;
+use super::sessions::{Sessions, written_over};
 use crate::fail;
 use crate::perf::output::{check_writable, print, width};
 
@@ -65,7 +65,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let Arguments {
         inputs, outputs, ..
     } = &arguments;
-    check_outputs(&arguments)?;
+    outputs.check_apart_from(arguments.files.iter().chain(&arguments.inputs.key_log))?;
     // Nobody can prepare a capture whose Call-IDs all fall into one place of a table.
     let seed = RandomState::new().hash_one(0);
     let mut settings = inputs.settings(seed)?;
@@ -92,7 +92,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         seed,
         ..Options::default()
     });
-    let mut sessions = Sessions::new(outputs, &arguments)?;
+    let mut sessions = Sessions::new(outputs, &arguments, written_over)?;
     let found = files.read("analyzing", &mut |seen| {
         analysis.see(seen, &mut |session| sessions.add(session));
         if let Some(origin) = analysis.origin() {
@@ -125,23 +125,6 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     Ok(troubles
         .iter()
         .fold(code, |_, trouble| fail(trouble.as_ref())))
-}
-
-/// A file that is read must not be written over.
-fn check_outputs(arguments: &Arguments) -> anyhow::Result<()> {
-    for output in arguments.outputs.files() {
-        let same = |file: &&PathBuf| match (file.canonicalize(), output.canonicalize()) {
-            (Ok(file), Ok(output)) => file == output,
-            _ => false,
-        };
-        if let Some(file) = arguments.files.iter().find(same) {
-            anyhow::bail!(
-                "{} is both read and written: name another file to write",
-                file.display()
-            );
-        }
-    }
-    Ok(())
 }
 
 fn summaries(files: &Files, found: &Found) -> Vec<FileSummary> {

@@ -1,5 +1,7 @@
 //! What all ways of analysing have in common: what to look into, and where results go.
 
+use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -85,6 +87,30 @@ impl Outputs {
         [&self.csv, &self.json, &self.html].into_iter().flatten()
     }
 
+    /// Checks that no file is written that is also read, by whatever name, and none twice.
+    ///
+    /// # Errors
+    ///
+    /// Which one is.
+    pub(super) fn check_apart_from<'a>(
+        &self,
+        read: impl Iterator<Item = &'a PathBuf>,
+    ) -> anyhow::Result<()> {
+        let mut taken: Vec<(Identity, &str)> = read
+            .filter_map(|path| Some((Identity::of(path)?, "both read and written")))
+            .collect();
+        for path in self.files() {
+            let Some(identity) = Identity::of(path) else {
+                continue;
+            };
+            if let Some((_, why)) = taken.iter().find(|(other, _)| *other == identity) {
+                anyhow::bail!("{} is {why}: name another file to write", path.display());
+            }
+            taken.push((identity, "written twice"));
+        }
+        Ok(())
+    }
+
     pub(super) fn decimal(&self) -> Decimal {
         match self.decimal_comma {
             true => Decimal::Comma,
@@ -105,6 +131,33 @@ impl Outputs {
         let parameters = vec![(what.0.to_owned(), what.1)];
         let html = output.to_html(&command_line(), Machine::detect(), 0, parameters, chunks);
         write(path, &html)
+    }
+}
+
+/// Which file it is that has a name, whatever other names it has.
+#[derive(Debug, PartialEq)]
+enum Identity {
+    /// One that is there: its device and its inode.
+    There(u64, u64),
+    /// One that will be made, in the directory of that device and inode, with that name.
+    New(u64, u64, OsString),
+}
+
+impl Identity {
+    /// None for what is no regular file, like `/dev/null` and pipes: that may be written as often as one likes. And for what
+    /// cannot be there.
+    fn of(path: &Path) -> Option<Identity> {
+        if let Ok(metadata) = path.metadata() {
+            let identity = Identity::There(metadata.dev(), metadata.ino());
+            return metadata.is_file().then_some(identity);
+        }
+        let directory = match path.parent()? {
+            parent if parent.as_os_str().is_empty() => Path::new("."),
+            parent => parent,
+        };
+        let metadata = directory.metadata().ok()?;
+        let name = path.file_name()?.to_owned();
+        Some(Identity::New(metadata.dev(), metadata.ino(), name))
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::collections::BinaryHeap;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -16,8 +17,8 @@ use super::options::Outputs;
 /// they are not too far apart: a call of an hour does not hold up the others.
 #[derive(Debug)]
 pub(super) struct Sessions<P> {
-    csv: Option<Written<Blocks<Rewritten>>>,
-    json: Option<Written<JsonDocument<P, Rewritten>>>,
+    csv: Option<Written<Blocks<File>>>,
+    json: Option<Written<JsonDocument<P, File>>>,
     decimal: Decimal,
     origin: Option<Time>,
     waiting: BinaryHeap<Waiting>,
@@ -40,23 +41,18 @@ struct Written<W> {
     error: Option<io::Error>,
 }
 
-/// A file that is made, or has something else in it instead from the first octets written on.
-///
-/// It is not emptied before: file systems have whoever empties a file, writes and closes it wait until the disk has been
-/// asked to take it all (`auto_da_alloc` of ext4), lest a crash leaves nothing. Here the packets are still there.
-#[derive(Debug)]
-struct Rewritten {
-    file: File,
-    /// Whether it has what was in it before.
-    is_old: bool,
-}
-
 impl<P: Serialize> Sessions<P> {
     /// Sessions that wait for earlier ones to end.
     const MOST_WAITING: usize = 10_000;
 
-    /// To the files that were asked for. `parameters` is everything that was asked for: the JSON tells it.
-    pub(super) fn new(outputs: &Outputs, parameters: P) -> anyhow::Result<Sessions<P>> {
+    /// To the files that were asked for, which `open` opens: [`File::create`] or [`written_over`]. `parameters` is everything
+    /// that was asked for: the JSON tells it.
+    pub(super) fn new(
+        outputs: &Outputs,
+        parameters: P,
+        open: fn(&Path) -> io::Result<File>,
+    ) -> anyhow::Result<Sessions<P>> {
+        let create = |path: &Path| open(path).with_context(|| cannot_write(path));
         let json = match &outputs.json {
             Some(path) => {
                 // Nothing here is drawn by lot: the seed of the document is none.
@@ -188,44 +184,32 @@ impl<W> Written<W> {
     }
 }
 
-impl Rewritten {
-    fn open(path: &Path) -> io::Result<Rewritten> {
-        let mut options = OpenOptions::new();
-        let file = options
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)?;
-        let metadata = file.metadata()?;
-        Ok(Rewritten {
-            file,
-            is_old: metadata.is_file() && metadata.len() > 0,
-        })
-    }
-}
-
-impl Write for Rewritten {
-    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
-        let count = self.file.write(octets)?;
-        if self.is_old {
-            // What was in it ends where the first of the new ends.
-            self.file.set_len(count as u64)?;
-            self.is_old = false;
-        }
-        Ok(count)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
-}
-
-fn create(path: &Path) -> anyhow::Result<Rewritten> {
-    Rewritten::open(path).with_context(|| cannot_write(path))
-}
-
 fn cannot_write(path: &Path) -> String {
     format!("cannot write {}", path.display())
+}
+
+/// Makes a file, or empties it but for a line end, which the first octets written are written over.
+///
+/// File systems have whoever empties a file altogether, writes and closes it wait until the disk has been asked to take it
+/// all (`auto_da_alloc` of ext4), lest a crash leaves nothing. Here the packets are still there. Whoever reads along wants
+/// [`File::create`]: to them, the line end is gone already.
+///
+/// # Errors
+///
+/// When it cannot be written.
+pub(super) fn written_over(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let file = options
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)?;
+    let metadata = file.metadata()?;
+    if metadata.is_file() && metadata.len() > 0 {
+        file.set_len(1)?;
+        file.write_all_at(b"\n", 0)?;
+    }
+    Ok(file)
 }
 
 /// The session with the lowest number is the first of a heap.
@@ -254,10 +238,12 @@ impl Eq for Waiting {}
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     #[test]
-    fn a_file_has_what_is_written_instead_of_what_was_in_it() {
+    fn nothing_of_what_was_in_a_file_stays_in_it() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("sessions.csv");
         for (old, new) in [
@@ -267,20 +253,18 @@ mod tests {
             (b"old", &[b"longer ", b"than what was there"]),
         ] {
             std::fs::write(&path, old).unwrap();
-            let mut file = Rewritten::open(&path).unwrap();
-            assert_eq!(std::fs::read(&path).unwrap(), old);
+            let mut file = written_over(&path).unwrap();
+            assert_eq!(std::fs::read(&path).unwrap().trim_ascii(), b"");
             for (at, part) in new.iter().enumerate() {
                 file.write_all(part).unwrap();
                 assert_eq!(std::fs::read(&path).unwrap(), new[..=at].concat());
             }
         }
         let not_there = directory.path().join("new.csv");
-        create(&not_there).unwrap().write_all(b"new").unwrap();
+        written_over(&not_there).unwrap().write_all(b"new").unwrap();
         assert_eq!(std::fs::read(&not_there).unwrap(), b"new");
         // What is no file has no length.
-        create(Path::new("/dev/null"))
-            .unwrap()
-            .write_all(b"new")
-            .unwrap();
+        let mut nowhere = written_over(Path::new("/dev/null")).unwrap();
+        nowhere.write_all(b"new").unwrap();
     }
 }

@@ -183,6 +183,8 @@ fn mistakes_are_explained() {
     let header: [u32; 6] = [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1];
     let octets: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();
     fs::write(file("empty.pcap"), &octets).expect("it can be written");
+    fs::hard_link(file("empty.pcap"), file("other-name.pcap")).expect("it can be linked");
+    fs::write(file("keys"), "CLIENT_RANDOM 00 00\n").expect("it can be written");
     let cut = [&octets[..], &[1, 2, 3]].concat();
     fs::write(file("cut.pcap"), cut).expect("it can be written");
     let run = |arguments: &[&str]| {
@@ -202,6 +204,26 @@ fn mistakes_are_explained() {
             &["empty.pcap", "--csv", "empty.pcap"],
             1,
             "both read and written",
+        ),
+        (
+            &["empty.pcap", "--csv", "other-name.pcap"],
+            1,
+            "both read and written",
+        ),
+        (
+            &["empty.pcap", "--key-log", "keys", "--json", "./keys"],
+            1,
+            "both read and written",
+        ),
+        (
+            &["empty.pcap", "--csv", "new", "--json", "./new"],
+            1,
+            "./new is written twice",
+        ),
+        (
+            &["empty.pcap", "--csv", "/dev/null", "--json", "/dev/null"],
+            1,
+            "--sctp-port",
         ),
         (&["-", "empty.pcap"], 1, "a pipe can be read once"),
         (

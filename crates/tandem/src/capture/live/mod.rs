@@ -98,7 +98,9 @@ fn seconds<S: serde::Serializer>(
 
 /// Listens until whoever watches has seen enough.
 pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    check_writable(arguments.outputs.files())?;
+    let outputs = &arguments.outputs;
+    outputs.check_apart_from(arguments.inputs.key_log.iter())?;
+    check_writable(outputs.files())?;
     let seed = RandomState::new().hash_one(0);
     let listener = Listener::start(&arguments.interface)
         .with_context(|| format!("cannot listen on {}", arguments.interface))?;
@@ -178,7 +180,7 @@ impl<'a> Live<'a> {
                 },
                 seed,
             ),
-            sessions: Sessions::new(&arguments.outputs, arguments)?,
+            sessions: Sessions::new(&arguments.outputs, arguments, |path| File::create(path))?,
             keys: keys.transpose()?.map(Keys),
             waiting: std::collections::VecDeque::new(),
             heard: (0, 0),
