@@ -37,7 +37,7 @@ brief 0 A 127.0.0.5
 "#;
 
 /// How long anything may take before a test fails; name servers that do not answer included.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn resolver(server: &NameServer) -> Resolver {
     let config = ResolverConfig {

@@ -2,8 +2,6 @@
 
 mod common;
 
-use std::time::{Duration, Instant};
-
 use bytes::Bytes;
 use common::plain::{closed, plain, read, read_to_end, write};
 use common::{Node, PATIENCE, limits, request, request_with_body, response};
@@ -153,11 +151,9 @@ async fn garbage_without_end_is_read_no_further_than_the_limit() {
     };
     let mut server = Node::start(limits(limit, LISTEN));
     let mut client = plain(&server).await;
-    let began = Instant::now();
     // Until the connection is gone, which fails the write.
     let writing = async { while client.write_all(&[0xff; 1_000]).await.is_ok() {} };
     timeout(PATIENCE, writing).await.expect("closed");
-    assert!(began.elapsed() < Duration::from_secs(5));
     match server.event().await {
         Incoming::Malformed { bytes, .. } => assert!(bytes.len() <= 4_096),
         other => panic!("{other:?}"),
