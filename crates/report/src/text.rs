@@ -41,6 +41,25 @@ pub fn is_plain(text: &str, special: [u8; 2]) -> bool {
     }
 }
 
+/// Whether a spreadsheet would take a text for a formula that can do harm: one that calls a function, starts a program, or
+/// reads another document.
+///
+/// What begins with + or − and has no more than an address or a Call-ID of letters and digits has nothing of that: it
+/// stays what it is for the programs that look for it. RFC 3261 has no Call-ID that begins with = or @.
+pub(crate) fn is_formula(text: &str) -> bool {
+    let mut characters = text.trim_start().chars();
+    let is_harmless = |character: char| match character {
+        ' ' | '%' | '+' | '-' | '.' | ':' | '@' | '_' | '~' => true,
+        other => other.is_ascii_alphanumeric(),
+    };
+    match characters.next() {
+        // Some take the wide ones of East Asian keyboards for the others.
+        Some('=' | '@' | '＝' | '＠' | '＋' | '－') => true,
+        Some('+' | '-') => !characters.all(is_harmless),
+        _ => false,
+    }
+}
+
 /// The text as it may stand in HTML or XML, between tags and within quoted attribute values.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -108,6 +127,34 @@ mod tests {
                     assert!(!is_plain(&text, [b'"', b',']), "{text}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn formulas_are_told_from_addresses_and_call_ids() {
+        for formula in [
+            "=1+1",
+            "@SUM(1)",
+            "+cmd|' /C calc'!A0",
+            "-HYPERLINK(\"http://192.0.2.1\")",
+            "-'file:///etc/passwd'#$passwd.A1",
+            " =1",
+            "\u{a0}@a",
+            "＝1",
+        ] {
+            assert!(is_formula(formula), "{formula}");
+        }
+        for text in [
+            "",
+            " ",
+            "+4930123@sip.example.org:5060",
+            "-Xk2_9~z.%20@192.0.2.1 +second-leg",
+            "-7",
+            "a=b",
+            "1+1",
+            "sip:=@example.org",
+        ] {
+            assert!(!is_formula(text), "{text}");
         }
     }
 

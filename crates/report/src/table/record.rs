@@ -2,7 +2,7 @@
 
 use super::Decimal;
 use crate::FixedPoint;
-use crate::text::{is_plain, one_line};
+use crate::text::{is_formula, is_plain, one_line};
 
 /// One record of CSV (RFC 4180), appended to a text field by field.
 ///
@@ -31,11 +31,16 @@ impl<'o> CsvRecord<'o> {
     }
 
     /// A field of text, made safe for programs that show it: without control characters, and in quotation
-    /// marks where it needs them (rules 6 and 7 of section 2).
+    /// marks where it needs them (rules 6 and 7 of section 2). What a spreadsheet would take for a harmful formula
+    /// gets an apostrophe in front, which to spreadsheets says that text follows.
     pub fn text(&mut self, text: &str) -> &mut Self {
         self.separate();
         let separator = self.decimal.separator();
-        if is_plain(text, [b'"', separator as u8]) {
+        let may_be_formula = matches!(
+            text.as_bytes().first(),
+            Some(b'=' | b'@' | b'+' | b'-' | b' ')
+        );
+        if !may_be_formula && is_plain(text, [b'"', separator as u8]) {
             self.out.extend_from_slice(text.as_bytes());
         } else {
             self.push_quoted(text, separator);
@@ -99,7 +104,10 @@ impl<'o> CsvRecord<'o> {
     }
 
     fn push_quoted(&mut self, text: &str, separator: char) {
-        let text = one_line(text);
+        let mut text = one_line(text);
+        if is_formula(&text) {
+            text.insert(0, '\'');
+        }
         if text.contains([separator, '"']) {
             self.out.push(b'"');
             self.out
@@ -150,6 +158,26 @@ mod tests {
         assert_eq!(
             line,
             "\"say \"\"hi\"\"\",a  b\u{fffd},ä;ö,\"ä,ö\",not ended\r\n"
+        );
+    }
+
+    #[test]
+    fn text_from_elsewhere_is_no_formula() {
+        let line = record(Decimal::Point, |record| {
+            record
+                .text("=1+1")
+                .text("\t=HYPERLINK(\"a\",b)")
+                .text("@A1")
+                .text("-cmd|' /C calc'!A0")
+                .text("＝1")
+                .text("+4930123@example.org")
+                .text("-a.b")
+                .text(" a")
+                .fixed(Some(-1), 0);
+        });
+        assert_eq!(
+            line,
+            "'=1+1,\"' =HYPERLINK(\"\"a\"\",b)\",'@A1,'-cmd|' /C calc'!A0,'＝1,+4930123@example.org,-a.b, a,-1\r\n"
         );
     }
 }

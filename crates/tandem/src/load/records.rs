@@ -9,7 +9,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use load::record::{Attempt, Outcome, Record, Side};
+use load::record::{Attempt, CallId, Outcome, Record, Side};
+use report::{CsvRecord, Decimal};
 
 /// Bundles of records that may wait to be written. Workers wait when there are more: nothing is lost, and
 /// the lateness shows it.
@@ -102,7 +103,7 @@ fn push_line(line: &mut String, record: &Record, origin: Instant) {
         "{kind},{side},{},{},{},{:.6},{:.6},{},{},{}",
         attempt.user,
         attempt.peer,
-        Quoted(&attempt.call_id),
+        Field(&attempt.call_id),
         seconds(attempt.due),
         seconds(attempt.begun),
         Milliseconds(Some(attempt.lateness())),
@@ -172,23 +173,23 @@ impl<T: Display> Display for Optional<T> {
     }
 }
 
-/// In quotes where it has a character that would end a field (RFC 4180 section 2, rules 6 and 7): a peer
-/// writes what it likes into a Call-ID.
-struct Quoted<T>(T);
+/// A peer writes what it likes into a Call-ID.
+struct Field<'a>(&'a CallId);
 
-impl<T: Display> Display for Quoted<T> {
+impl Display for Field<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = self.0.to_string();
-        match text.contains([',', '"', '\r', '\n']) {
-            true => write!(f, "\"{}\"", text.replace('"', "\"\"")),
-            false => f.write_str(&text),
-        }
+        let CallId::Other(text) = self.0 else {
+            return self.0.fmt(f);
+        };
+        let mut field = Vec::new();
+        CsvRecord::new(&mut field, Decimal::Point).text(text);
+        f.write_str(&String::from_utf8_lossy(&field))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use load::record::{CallId, CallRecord, Failure};
+    use load::record::{CallRecord, Failure};
     use load::script::ScriptId;
 
     use super::*;
@@ -238,6 +239,23 @@ mod tests {
         );
         // The quoted field has one comma more.
         assert_eq!(line.matches(',').count(), HEADER.matches(',').count() + 1);
+    }
+
+    #[test]
+    fn what_a_peer_wrote_is_no_formula() {
+        let origin = Instant::now();
+        for (call_id, written) in [
+            ("=1+\t1", "'=1+ 1"),
+            ("-HYPERLINK(\"a\")", "\"'-HYPERLINK(\"\"a\"\")\""),
+            ("+a@b", "+a@b"),
+        ] {
+            let mut call = call(origin);
+            call.attempt.call_id = CallId::Other(call_id.into());
+            let mut line = String::new();
+            push_line(&mut line, &Record::Call(call), origin);
+            let begins = format!("call,caller,1,3,{written},1.000000,");
+            assert!(line.starts_with(&begins), "{line}");
+        }
     }
 
     #[test]
