@@ -43,7 +43,8 @@ pub struct LoadRun {
     replies: UnboundedReceiver<Reply>,
     control: Control,
     live: watch::Sender<Arc<Snapshot>>,
-    interval: Duration,
+    /// From one thing that `live` shows to the next.
+    live_every: Duration,
     listening: Vec<SocketAddr>,
     encapsulation: Option<SocketAddr>,
     background: Option<Running>,
@@ -159,7 +160,7 @@ impl LoadRun {
             replies,
             control: Control::new(mailboxes.into()),
             live: watch::Sender::new(Arc::new(nothing)),
-            interval: config.interval,
+            live_every: config.interval,
             listening,
             encapsulation,
             background,
@@ -194,7 +195,7 @@ impl LoadRun {
         };
         self.fulfil(
             started,
-            REGISTRATION_CHECK.min(self.interval),
+            REGISTRATION_CHECK.min(self.live_every),
             limits,
             &Command::Rest,
         )
@@ -213,7 +214,7 @@ impl LoadRun {
             end: started.checked_add(within),
             registered: false,
         };
-        self.fulfil(started, self.interval, until, &Command::Rest)
+        self.fulfil(started, self.live_every, until, &Command::Rest)
             .await
     }
 
@@ -230,13 +231,20 @@ impl LoadRun {
             end: None,
             registered: false,
         };
-        self.fulfil(started, self.interval, limits, &Command::Finish)
+        self.fulfil(started, self.live_every, limits, &Command::Finish)
             .await
     }
 
-    /// Shows what has been measured so far, once an interval.
+    /// Shows what has been measured so far: at the beginning of a run, and then once in each
+    /// [interval](RunConfig::interval), or as often as [`show_every`](LoadRun::show_every) says.
     pub fn live(&self) -> watch::Receiver<Arc<Snapshot>> {
         self.live.subscribe()
+    }
+
+    /// How often [`live`](LoadRun::live) shows what has been measured so far. Each time costs every worker a copy of its
+    /// statistics.
+    pub fn show_every(&mut self, every: Duration) {
+        self.live_every = every;
     }
 
     /// Steers runs while they go on.

@@ -37,6 +37,9 @@ pub(super) struct Phase<'a> {
 /// From one picture of the screen to the next.
 const REFRESH: Duration = Duration::from_millis(250);
 
+/// From one line to the next at least.
+const SHORTEST: Duration = Duration::from_millis(10);
+
 impl Display {
     /// A screen where there is a terminal and it is wanted, otherwise lines, one each `every`.
     pub(super) fn open(
@@ -97,19 +100,27 @@ impl Display {
     ) -> T {
         tokio::pin!(going_on);
         let mut seen = live.borrow().time;
-        let mut ticks = interval(match &self.screen {
-            Some(_) => REFRESH,
-            None => self.every,
-        });
+        let mut lines = Lines::new(self.every);
+        let mut news = live.clone();
+        news.mark_unchanged();
+        let mut ticks = interval(REFRESH);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // The first one is at once, when there is nothing to see.
         ticks.tick().await;
+        let has_screen = self.screen.is_some();
         loop {
             let key = tokio::select! {
                 biased;
                 done = &mut going_on => return done,
                 key = pressed(&mut self.screen, &mut self.signals) => Some(key),
-                _ = ticks.tick() => None,
+                _ = ticks.tick(), if has_screen => None,
+                // A line stays: it is of the moment at which it is written.
+                Ok(()) = news.changed(), if !has_screen => {
+                    if !lines.is_due(news.borrow_and_update().time) {
+                        continue;
+                    }
+                    None
+                }
             };
             let snapshot = live.borrow().clone();
             if !control.is_paused() && snapshot.time != seen {
@@ -173,6 +184,33 @@ impl Display {
     }
 }
 
+/// When there is to be a line.
+#[derive(Clone, Copy, Debug)]
+struct Lines {
+    every: Duration,
+    due: Duration,
+}
+
+impl Lines {
+    /// One each `every`, the first one after that.
+    fn new(every: Duration) -> Lines {
+        let every = every.max(SHORTEST);
+        Lines { every, due: every }
+    }
+
+    /// Whether what is known of this moment of a run is to be a line.
+    fn is_due(&mut self, time: Duration) -> bool {
+        if time < self.due {
+            return false;
+        }
+        // One that was late does not delay the next one.
+        let missed = (time - self.due).as_nanos() / self.every.as_nanos();
+        let missed = u32::try_from(missed).unwrap_or(u32::MAX);
+        self.due += self.every.saturating_mul(missed) + self.every;
+        true
+    }
+}
+
 /// Waits for a key, or a signal that means one.
 async fn pressed(screen: &mut Option<Screen>, signals: &mut [Signal; 3]) -> Key {
     let [interrupt, terminate, user] = signals;
@@ -187,5 +225,24 @@ async fn pressed(screen: &mut Option<Screen>, signals: &mut [Signal; 3]) -> Key 
         Some(()) = interrupt.recv() => Key::Quit,
         Some(()) = terminate.recv() => Key::Quit,
         Some(()) = user.recv() => Key::Quit,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_come_by_the_clock_of_the_run() {
+        let second = Duration::from_secs(1);
+        let mut lines = Lines::new(second);
+        let due = [2, 999, 1_003, 1_500, 2_004, 2_999, 5_600, 5_900, 6_001].map(|milliseconds| {
+            lines
+                .is_due(Duration::from_millis(milliseconds))
+                .then_some(milliseconds)
+        });
+        let due: Vec<u64> = due.into_iter().flatten().collect();
+        assert_eq!(due, [1_003, 2_004, 5_600, 6_001]);
+        assert!(!Lines::new(Duration::ZERO).is_due(Duration::ZERO));
     }
 }

@@ -73,6 +73,8 @@ impl Job {
         for address in load.listening() {
             display.say(&format!("listening on {}:{address}", self.config.transport));
         }
+        // No line says what an earlier one has said.
+        load.show_every(outputs.progress.min(self.config.interval));
         let mut done = Done::default();
         let performed = self.perform(&mut load, &mut display, &mut done).await;
         load.shutdown().await;
