@@ -163,7 +163,7 @@ fn draw_head(title: &str, view: &View<'_>, area: Rect, buffer: &mut Buffer) {
 
 fn draw_counts(view: &View<'_>, area: Rect, buffer: &mut Buffer) {
     let interval = view.last_interval();
-    let per_second = |count: fn(&Interval) -> u64| match interval {
+    let per_second = |count: &dyn Fn(&Interval) -> u64| match interval {
         Some(interval) => format!("{}/s", format_number(view.per_second(count(interval)), 0)),
         None => "–".to_owned(),
     };
@@ -185,18 +185,22 @@ fn draw_counts(view: &View<'_>, area: Rect, buffer: &mut Buffer) {
             ("Asked", asked, Style::new()),
             (
                 "offered",
-                per_second(|interval| interval.offered),
+                per_second(&|interval| interval.offered),
                 Style::new(),
             ),
             (
                 "begun",
-                per_second(|interval| interval.started),
+                per_second(&|interval| view.begun(interval)),
                 Style::new(),
             ),
-            ("completed", per_second(|interval| interval.completed), GOOD),
+            (
+                "completed",
+                per_second(&|interval| interval.completed),
+                GOOD,
+            ),
         ],
         vec![
-            ("Begun", format_count(arrivals.started), Style::new()),
+            ("Begun", format_count(view.all_begun()), Style::new()),
             ("in flight", format_count(view.in_flight), Style::new()),
             ("completed", format_count(completed), GOOD),
             ("failed", format_count(failed), style_of_failures(failed)),
@@ -311,7 +315,7 @@ fn draw_history(view: &View<'_>, area: Rect, buffer: &mut Buffer) {
     let lines: [(&str, Value<'_>, Color); 5] = [
         (
             "begun/s",
-            Box::new(|interval| Some(interval.started)),
+            Box::new(|interval| Some(view.begun(interval))),
             Color::Blue,
         ),
         (

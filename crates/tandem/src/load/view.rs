@@ -61,6 +61,27 @@ impl View<'_> {
         count as f64 / self.statistics.series.width().as_secs_f64()
     }
 
+    /// Attempts that were begun in an interval.
+    pub(super) fn begun(&self, interval: &Interval) -> u64 {
+        match self.is_back_to_back() {
+            true => interval.completed + interval.failed,
+            false => interval.started,
+        }
+    }
+
+    /// Attempts that were begun.
+    pub(super) fn all_begun(&self) -> u64 {
+        match self.is_back_to_back() {
+            true => self.statistics.completed() + self.statistics.failed() + self.in_flight,
+            false => self.statistics.arrivals.started,
+        }
+    }
+
+    /// Whether nobody has a schedule: the end of one attempt is the beginning of the next.
+    fn is_back_to_back(&self) -> bool {
+        self.rate.is_none() && self.statistics.arrivals.started == 0
+    }
+
     /// How far the run is.
     pub(super) fn progress(&self) -> String {
         let elapsed = clock(self.elapsed);
@@ -85,7 +106,7 @@ impl View<'_> {
         if let Some(interval) = self.last_interval() {
             line.push_str(&format!(
                 "  begun {}/s",
-                format_number(self.per_second(interval.started), 0)
+                format_number(self.per_second(self.begun(interval)), 0)
             ));
         }
         line.push_str(&format!(
@@ -145,5 +166,76 @@ pub(super) fn clock(time: Duration) -> String {
     match hours {
         0 => format!("{minutes}:{seconds:02}"),
         _ => format!("{hours}:{minutes:02}:{seconds:02}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use load::record::{Attempt, CallId, Outcome, Record, RequestRecord, Side};
+    use load::script::ScriptId;
+    use sip::Method;
+
+    use super::*;
+
+    fn ended(begun: Instant) -> Record {
+        Record::Request(RequestRecord {
+            attempt: Attempt {
+                script: ScriptId(0),
+                side: Side::Caller,
+                user: 1,
+                peer: 2,
+                call_id: CallId::Other("1".into()),
+                due: begun,
+                begun,
+                ended: Duration::from_millis(1),
+                outcome: Outcome::Completed,
+                status: Some(200),
+                retransmissions: 0,
+                authentications: 0,
+                timers: Vec::new(),
+            },
+            method: Method::Options,
+            answered: None,
+        })
+    }
+
+    fn line(statistics: &Statistics, rate: Option<f64>) -> (String, u64) {
+        let view = View {
+            phase: "calls",
+            elapsed: Duration::from_millis(1_001),
+            planned: Planned::Unlimited,
+            rate,
+            is_paused: false,
+            is_ending: false,
+            in_flight: 2,
+            registered: 0,
+            users: 0,
+            statistics,
+        };
+        (view.line(), view.all_begun())
+    }
+
+    #[test]
+    fn a_closed_loop_begins_what_it_ends() {
+        let started = Instant::now();
+        let mut statistics = Statistics::new(started, Duration::from_secs(1));
+        for milliseconds in 1..=7 {
+            let at = started + Duration::from_millis(milliseconds);
+            statistics.record(&ended(at));
+        }
+        let (shown, begun) = line(&statistics, None);
+        assert!(
+            shown.contains("begun 7/s  in flight 2  completed 7"),
+            "{shown}"
+        );
+        assert_eq!(begun, 9);
+        // A schedule begins what it says, and no more.
+        let (shown, begun) = line(&statistics, Some(0.1));
+        assert!(shown.contains("begun 0/s"), "{shown}");
+        assert_eq!(begun, 0);
+        statistics.note_started(started, started);
+        assert!(line(&statistics, None).0.contains("begun 1/s"));
     }
 }
