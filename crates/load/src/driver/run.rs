@@ -12,7 +12,6 @@ use rand_chacha::ChaCha12Rng;
 use sip_net::WireStatistics;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{oneshot, watch};
-use tokio::time::MissedTickBehavior;
 
 use super::background::{BackgroundTotal, Running};
 use super::command::{Command, Control, Mailbox, Reply, Report};
@@ -28,6 +27,12 @@ use super::{open_files, setup, worker};
 use crate::arrivals::{Share, Validity, ValidityLimits};
 use crate::engine::{Counters, Engine, EngineConfig, UserRange};
 use crate::statistics::Statistics;
+
+/// When is looked for the first time at what a run has measured; at its very beginning that is nothing.
+const FIRST_LOOK: Duration = Duration::from_millis(250);
+
+/// From one such look to the next at least.
+const SHORTEST_LOOK: Duration = Duration::from_millis(10);
 
 /// How often it is looked whether users that were refused are registered after all.
 const REGISTRATION_CHECK: Duration = Duration::from_millis(50);
@@ -235,8 +240,8 @@ impl LoadRun {
             .await
     }
 
-    /// Shows what has been measured so far: at the beginning of a run, and then once in each
-    /// [interval](RunConfig::interval), or as often as [`show_every`](LoadRun::show_every) says.
+    /// Shows what has been measured so far: once in each [interval](RunConfig::interval), or as often as
+    /// [`show_every`](LoadRun::show_every) says, and more often within the first one.
     pub fn live(&self) -> watch::Receiver<Arc<Snapshot>> {
         self.live.subscribe()
     }
@@ -321,8 +326,7 @@ impl LoadRun {
         let control = self.control.clone();
         control.begin_phase();
         let mut reports = Collected::default();
-        let mut next = tokio::time::interval(every.max(Duration::from_millis(10)));
-        next.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut next = started;
         let mut done = 0;
         // Reports of an earlier question that nobody waited for are not taken for answers.
         let mut asked = false;
@@ -346,9 +350,13 @@ impl LoadRun {
                     }
                     _ => {}
                 },
-                _ = next.tick() => if !asked {
-                    asked = true;
-                    control.tell(&Command::Report);
+                () = tokio::time::sleep_until(next.into()) => {
+                    let planned = next + until_next_look(every, next - started);
+                    next = planned.max(Instant::now());
+                    if !asked {
+                        asked = true;
+                        control.tell(&Command::Report);
+                    }
                 },
                 () = control.quitting() => break,
                 () = is_late => break,
@@ -407,6 +415,12 @@ impl Drop for LoadRun {
     fn drop(&mut self) {
         self.control.tell(&Command::Shutdown);
     }
+}
+
+/// How long after a look at what was measured the next one is: soon at the beginning of a run, when whoever watches has
+/// seen nothing, and there is little to copy.
+fn until_next_look(every: Duration, so_far: Duration) -> Duration {
+    so_far.max(FIRST_LOOK).min(every).max(SHORTEST_LOOK)
 }
 
 /// When to go on.
@@ -616,5 +630,21 @@ mod tests {
         let reply = replies.try_recv();
         assert!(matches!(reply, Ok(Reply::Failed(LoadError::Stopped))));
         drop(other);
+    }
+
+    #[test]
+    fn the_first_look_comes_soon() {
+        let looks = |every| {
+            let mut at = Duration::ZERO;
+            let next = || {
+                at += until_next_look(Duration::from_millis(every), at);
+                at.as_millis()
+            };
+            std::iter::repeat_with(next).take(6).collect::<Vec<_>>()
+        };
+        assert_eq!(looks(1_000), [250, 500, 1_000, 2_000, 3_000, 4_000]);
+        assert_eq!(looks(5_000), [250, 500, 1_000, 2_000, 4_000, 8_000]);
+        assert_eq!(looks(50), [50, 100, 150, 200, 250, 300]);
+        assert_eq!(looks(0), [10, 20, 30, 40, 50, 60]);
     }
 }
