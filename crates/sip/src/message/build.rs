@@ -8,11 +8,22 @@ use super::fields::Fields;
 use super::usual::Seen;
 use super::{Contents, Edits, Flaws, Message, Source, Span, Start, Violation};
 
+/// What is yet to be written.
+const NOTHING: Span = Span {
+    start: 0,
+    end: 0,
+    source: Source::Written,
+};
+
 impl Message {
     /// A request without header fields but `Content-Length: 0`.
     pub fn request(method: Method, uri: &str) -> Message {
-        let mut message = Message::empty();
-        message.write_request_line(method, uri);
+        let mut message = Message::empty(Start::Request {
+            method,
+            uri: NOTHING,
+            places: None,
+        });
+        message.write_request_line(uri);
         message.push_back(Name::ContentLength, "0");
         message
     }
@@ -21,7 +32,10 @@ impl Message {
     /// CSeq, the Timestamp too for a 100, and no body. The tag of To is the caller's to set
     /// ([`set_to_tag`](Message::set_to_tag)).
     pub fn response_to(request: &Message, status: u16, reason: &str) -> Message {
-        let mut message = Message::empty();
+        let mut message = Message::empty(Start::Response {
+            status,
+            reason: NOTHING,
+        });
         message.write_status_line(status, reason);
         for field in request.fields_named(Name::Via) {
             let copy = message.write_copy(request, field);
@@ -58,18 +72,10 @@ impl Message {
     }
 
     /// A message of which everything is yet to be written.
-    fn empty() -> Message {
-        let nothing = Span {
-            start: 0,
-            end: 0,
-            source: Source::Written,
-        };
+    fn empty(start: Start) -> Message {
         Message(Box::new(Contents {
-            start: Start::Response {
-                status: 0,
-                reason: nothing,
-            },
-            start_line: nothing,
+            start,
+            start_line: NOTHING,
             fields: Fields::with_capacity(16),
             received: Bytes::new(),
             body_start: 0,

@@ -1,36 +1,45 @@
-//! Edits: what they write, and where the index points then.
+//! Edits: what they are, and where the index points then.
 
 use bytes::Bytes;
 
 use crate::name::NameCode;
-use crate::syntax::{has_control, trim};
-use crate::{Message, Method, Name, via};
+use crate::syntax::trim;
+use crate::{Message, Name, via};
 
+use super::lines::{Decimal, Piece};
 use super::top_via::{KnownVia, TopVia};
+use super::validate::IS_ONCE;
 use super::values::first_value;
-use super::{Edits, Field, Source, Span, Start, WRITTEN_BYTES};
-
-/// A part of a line that is to be written.
-#[derive(Clone, Copy)]
-pub(super) enum Piece<'a> {
-    /// New text. A line end in it that does not fold it is written as a space.
-    New(&'a [u8]),
-    /// New text that is known to have no line end.
-    Clean(&'a [u8]),
-    /// What is in one of the message's buffers, as it is.
-    Old(Span),
-}
+use super::{Edits, Field, Source, Span};
 
 impl Message {
     /// Adds a field before the first of the same name, or else before all others.
     ///
     /// Here and in the other edits, a line end in a value that does not fold it is written as a
     /// space, so that no value can bring in a field of its own.
+    #[inline(always)]
     pub fn push_front(&mut self, name: Name<'_>, value: impl AsRef<[u8]>) {
+        // Where it is called the compiler mostly knows the name.
+        match name {
+            Name::Other(_) => self.push_any_front(name, value.as_ref()),
+            _ => self.push_known_front(name.code(), value.as_ref()),
+        }
+    }
+
+    #[inline(never)]
+    fn push_known_front(&mut self, name: NameCode, value: &[u8]) {
+        let at = self.0.fields.position(name).unwrap_or(0);
+        let field = self.write_known_field(name, value);
+        self.forget(name);
+        self.insert(at, field);
+    }
+
+    #[cold]
+    fn push_any_front(&mut self, name: Name<'_>, value: &[u8]) {
         let at = self.position(name).unwrap_or(0);
-        let field = self.write_new_field(name, value.as_ref());
+        let field = self.write_new_field(name, value);
         self.forget(field.name);
-        self.0.fields.insert(at, field);
+        self.insert(at, field);
     }
 
     /// Adds a field behind the last of the same name, or else behind all others but a Content-Length
@@ -50,15 +59,24 @@ impl Message {
     /// Takes away the first value of this name: one value of a comma-separated list, or a field.
     /// Returns whether there was one.
     pub fn remove_first_value(&mut self, name: Name<'_>) -> bool {
-        let code = name.code();
-        if let Some(at) = self.position(name)
-            && self.0.fields[at].head > 0
-        {
-            // The reader has seen that it is alone.
-            self.forget(code);
+        self.remove_first_alone(name.code()) || self.remove_any_first_value(name)
+    }
+
+    /// Takes away the first value of a name where the reader has seen that it has a field for itself.
+    fn remove_first_alone(&mut self, name: NameCode) -> bool {
+        let Some(at) = self.0.fields.position(name) else {
+            return false;
+        };
+        let is_alone = self.0.fields[at].head > 0;
+        if is_alone {
+            self.forget(name);
             self.take_out(at);
-            return true;
         }
+        is_alone
+    }
+
+    fn remove_any_first_value(&mut self, name: Name<'_>) -> bool {
+        let code = name.code();
         if code == Name::Via.code() && self.remove_plain_via() {
             return true;
         }
@@ -156,13 +174,16 @@ impl Message {
         let Some(at) = self.position(name) else {
             return self.push_back(name, value);
         };
-        self.replace_first(at, name, Piece::New(trim(value.as_ref())));
+        self.rewrite_field(at, &[Piece::New(trim(value.as_ref()))]);
+        self.remove_others(at, name);
     }
 
-    /// Writes the value of the first field of a name anew, and takes the others away.
-    fn replace_first(&mut self, at: usize, name: Name<'_>, value: Piece<'_>) {
-        self.rewrite_field(at, &[value]);
+    /// Takes away the fields of a name of which this is the first one.
+    fn remove_others(&mut self, at: usize, name: Name<'_>) {
         let code = name.code();
+        if !self.may_be_repeated(code) {
+            return;
+        }
         let mut others = self.0.fields[at + 1..].iter();
         if others.any(|field| field.name == code && self.is_named(field, code, name)) {
             let field = self.0.fields[at];
@@ -175,7 +196,13 @@ impl Message {
     pub fn set_max_forwards(&mut self, hops: u8) {
         let number = Decimal::of(hops.into());
         match self.position(Name::MaxForwards) {
-            Some(at) => self.replace_first(at, Name::MaxForwards, Piece::Clean(number.digits())),
+            Some(at) => {
+                let field = self.0.fields[at];
+                self.forget(field.name);
+                let field = self.write_number(&field, &number);
+                self.0.fields.set(at, field);
+                self.remove_others(at, Name::MaxForwards);
+            }
             None => self.push_back(Name::MaxForwards, number.digits()),
         }
     }
@@ -191,11 +218,9 @@ impl Message {
 
     /// Changes the Request-URI. Nothing happens to a response.
     pub fn set_request_uri(&mut self, uri: &str) {
-        let Start::Request { method, .. } = &self.0.start else {
-            return;
-        };
-        let method = method.clone();
-        self.write_request_line(method, uri);
+        if self.is_request() {
+            self.write_request_line(uri);
+        }
     }
 
     /// Sets a parameter of the topmost Via value, or adds it: received and rport of a request that
@@ -291,6 +316,9 @@ impl Message {
         if name == Name::CSeq.code() {
             self.0.seen.cseq = None;
         }
+        if name == Name::MaxForwards.code() {
+            self.0.seen.max_forwards = None;
+        }
         if name == Name::Route.code() {
             self.0.seen.route = None;
         }
@@ -311,71 +339,21 @@ impl Message {
             (None, Some(end)) if end.name == Name::ContentLength.code() => self.0.fields.len() - 1,
             (None, _) => self.0.fields.len(),
         };
+        self.insert(at, field);
+    }
+
+    /// Puts a field that was not there in its place.
+    #[inline]
+    fn insert(&mut self, at: usize, field: Field) {
+        let is_once = field.name.bit() & IS_ONCE != 0;
+        self.0.flaws.repeated |= is_once && self.0.fields.may_have(field.name);
         self.0.fields.insert(at, field);
     }
 
-    /// Writes a field that was not there.
-    pub(super) fn write_new_field(&mut self, name: Name<'_>, value: &[u8]) -> Field {
-        let spelling = name.as_str().as_bytes();
-        let value = trim(value);
-        match name {
-            Name::Other(_) => {
-                self.write_field(name.code(), Piece::New(spelling), &[Piece::New(value)])
-            }
-            _ if has_control(value) => {
-                self.write_field(name.code(), Piece::Clean(spelling), &[Piece::New(value)])
-            }
-            _ => self.write_clean_field(name.code(), spelling, value),
-        }
-    }
-
-    /// [`write_field`](Message::write_field) of a known name and a value without line ends.
-    fn write_clean_field(&mut self, name: NameCode, spelling: &[u8], value: &[u8]) -> Field {
-        self.make_room();
-        let written = &mut self.0.written;
-        let start = written.len();
-        let value_start = start + spelling.len() + b": ".len();
-        let value_end = value_start + value.len();
-        let end = value_end + b"\r\n".len();
-        written.reserve(end - start);
-        for part in [spelling, b": ", value, b"\r\n"] {
-            written.extend_from_slice(part);
-        }
-        self.0.edits = Edits::Any;
-        Field {
-            start: start as u32,
-            end: end as u32,
-            value_start: value_start as u32,
-            value_end: value_end as u32,
-            name_length: spelling.len() as u16,
-            head: 0,
-            name,
-            source: Source::Written,
-            has_lone_tag: false,
-        }
-    }
-
-    /// Writes a field of another message.
-    pub(super) fn write_copy(&mut self, other: &Message, field: &Field) -> Field {
-        let line = other.text(field.line());
-        let is_ours = field.source == Source::Written;
-        // Without line ends but those that end or fold it.
-        if (is_ours || !other.0.flaws.line_ends) && line.ends_with(b"\r\n") {
-            let start = self.0.written.len();
-            self.0.written.extend_from_slice(line);
-            self.0.edits = Edits::Any;
-            let moved = |place: u32| place - field.start + start as u32;
-            return Field {
-                start: start as u32,
-                end: moved(field.end),
-                source: Source::Written,
-                value_start: moved(field.value_start),
-                value_end: moved(field.value_end),
-                ..*field
-            };
-        }
-        let spelling = Piece::New(other.name_of(field));
-        self.write_field(field.name, spelling, &[Piece::New(other.value_of(field))])
+    /// `false` where no name of this code has more than one field.
+    #[inline]
+    pub(super) fn may_be_repeated(&self, name: NameCode) -> bool {
+        self.0.flaws.repeated || name.bit() & IS_ONCE == 0
     }
 
     /// Writes the value of a field anew. The name stays as it is written.
@@ -424,154 +402,7 @@ impl Message {
             }
         }
     }
-
-    /// Writes a line of a field.
-    fn write_field(&mut self, name: NameCode, spelling: Piece<'_>, value: &[Piece<'_>]) -> Field {
-        self.make_room();
-        let start = self.0.written.len();
-        self.write(spelling);
-        let name_length = u16::try_from(self.0.written.len() - start).unwrap_or_default();
-        self.0.written.extend_from_slice(b": ");
-        let value_start = self.0.written.len();
-        for piece in value {
-            self.write(*piece);
-        }
-        let value_end = self.0.written.len();
-        self.0.written.extend_from_slice(b"\r\n");
-        self.0.edits = Edits::Any;
-        Field {
-            start: start as u32,
-            end: self.0.written.len() as u32,
-            value_start: value_start as u32,
-            value_end: value_end as u32,
-            name_length,
-            head: 0,
-            name,
-            source: Source::Written,
-            has_lone_tag: false,
-        }
-    }
-
-    /// Writes a request line, and makes it the start line.
-    pub(super) fn write_request_line(&mut self, method: Method, uri: &str) {
-        self.make_room();
-        let start = self.0.written.len();
-        let name = method.as_str().as_bytes();
-        self.write(match method {
-            Method::Other(_) => Piece::New(name),
-            _ => Piece::Clean(name),
-        });
-        self.0.written.push(b' ');
-        let uri_start = self.0.written.len();
-        self.write(Piece::New(uri.as_bytes()));
-        let uri = self.written_since(uri_start);
-        self.0.written.extend_from_slice(b" SIP/2.0\r\n");
-        self.0.start = Start::Request {
-            method,
-            uri,
-            places: None,
-        };
-        self.0.start_line = self.written_since(start);
-        self.0.edits = Edits::Any;
-    }
-
-    /// Writes a status line, and makes it the start line.
-    pub(super) fn write_status_line(&mut self, status: u16, reason: &str) {
-        self.make_room();
-        let start = self.0.written.len();
-        self.0.written.extend_from_slice(b"SIP/2.0 ");
-        let code = Decimal::of(status.into());
-        let zeros = 3_usize.saturating_sub(code.digits().len());
-        self.0.written.extend_from_slice(&b"000"[..zeros]);
-        self.0.written.extend_from_slice(code.digits());
-        self.0.written.push(b' ');
-        let reason_start = self.0.written.len();
-        self.write(Piece::New(reason.as_bytes()));
-        let reason = self.written_since(reason_start);
-        self.0.written.extend_from_slice(b"\r\n");
-        self.0.start = Start::Response { status, reason };
-        self.0.start_line = self.written_since(start);
-        self.0.edits = Edits::Any;
-    }
-
-    /// Asks once for all the memory that edits usually take.
-    fn make_room(&mut self) {
-        if self.0.written.capacity() == 0 {
-            self.0.written.reserve(WRITTEN_BYTES);
-        }
-    }
-
-    #[inline]
-    fn write(&mut self, piece: Piece<'_>) {
-        match piece {
-            Piece::New(text) => self.write_new(text),
-            Piece::Clean(text) => self.0.written.extend_from_slice(text),
-            Piece::Old(span) => {
-                let range = span.start as usize..span.end as usize;
-                match span.source {
-                    Source::Received => self.0.written.extend_from_slice(&self.0.received[range]),
-                    Source::Written => self.0.written.extend_from_within(range),
-                }
-            }
-        }
-    }
-
-    fn write_new(&mut self, text: &[u8]) {
-        if !has_control(text) {
-            self.0.written.extend_from_slice(text);
-            return;
-        }
-        self.write_folded(text);
-    }
-
-    #[cold]
-    fn write_folded(&mut self, text: &[u8]) {
-        let mut rest = text;
-        while let Some(at) = memchr::memchr2(b'\r', b'\n', rest) {
-            self.0.written.extend_from_slice(&rest[..at]);
-            rest = &rest[at..];
-            if let [b'\r', b'\n', space @ (b' ' | b'\t'), ..] = rest {
-                self.0.written.extend_from_slice(&[b'\r', b'\n', *space]);
-                rest = &rest[3..];
-            } else {
-                self.0.written.push(b' ');
-                rest = &rest[1..];
-            }
-        }
-        self.0.written.extend_from_slice(rest);
-    }
-
-    /// What has been written since the buffer was that long.
-    fn written_since(&self, start: usize) -> Span {
-        Span {
-            start: start as u32,
-            end: self.0.written.len() as u32,
-            source: Source::Written,
-        }
-    }
 }
 
-/// A number in digits.
-pub(super) struct Decimal {
-    octets: [u8; 20],
-    start: usize,
-}
-
-impl Decimal {
-    pub(super) fn of(mut number: usize) -> Decimal {
-        let mut octets = [b'0'; 20];
-        let mut start = octets.len() - 1;
-        loop {
-            octets[start] = b'0' + (number % 10) as u8;
-            number /= 10;
-            if number == 0 {
-                return Decimal { octets, start };
-            }
-            start -= 1;
-        }
-    }
-
-    pub(super) fn digits(&self) -> &[u8] {
-        &self.octets[self.start..]
-    }
-}
+#[cfg(test)]
+mod tests;

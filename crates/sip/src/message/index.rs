@@ -139,6 +139,7 @@ impl Contents {
             &mut findings,
         )?;
         self.fields.note_names(findings.names());
+        self.flaws.repeated = findings.has_repeated();
         let content_length = match findings.content_length() {
             Some(known) => known,
             None => single_content_length(received, &self.fields),
@@ -173,12 +174,14 @@ fn read_fields(
 ) -> Result<usize, ReadError> {
     let mut runs = Runs::new(received);
     while at < received.len() {
-        if fields.len() < MAXIMUM_FIELDS
-            && let Some(field) = findings.read_field(&mut runs, at)
-        {
+        if let Some(field) = findings.read_field(received, &mut runs, at) {
             at = field.end as usize;
-            fields.push_silently(field);
+            push(fields, field)?;
             continue;
+        }
+        // As the header ends in most messages.
+        if received.get(at..at + 2) == Some(b"\r\n") {
+            return Ok(at + 2);
         }
         match read_other_line(received, at, fields, flaws, findings)? {
             Line::Field { next } => at = next,
@@ -187,6 +190,16 @@ fn read_fields(
     }
     flaws.unterminated = true;
     Ok(received.len())
+}
+
+/// Adds a field whose name is noted later.
+#[inline(always)]
+fn push(fields: &mut Fields, field: Field) -> Result<(), ReadError> {
+    if fields.is_full() && !fields.grow(MAXIMUM_FIELDS) {
+        return Err(ReadError::TooManyFields);
+    }
+    fields.push_silently(field);
+    Ok(())
 }
 
 /// A line that was read, and where the next one begins.
@@ -215,12 +228,9 @@ fn read_other_line(
     if is_folded(received, end) {
         end = unfolded(received, end, flaws);
     }
-    if fields.len() == MAXIMUM_FIELDS {
-        return Err(ReadError::TooManyFields);
-    }
     let field = read_any_field(&received[at..end.end], at, end);
     findings.note_other(field.name);
-    fields.push_silently(field);
+    push(fields, field)?;
     Ok(Line::Field { next: end.next })
 }
 
@@ -433,8 +443,9 @@ mod tests {
                     let text = format!("{spelled}{rest}\r\n\r\n");
                     let mut seen = Seen::nothing();
                     let mut findings = Findings::new(&mut seen);
-                    let Some(field) = findings.read_field(&mut Runs::new(text.as_bytes()), 0)
-                    else {
+                    let octets = text.as_bytes();
+                    let runs = &mut Runs::new(octets);
+                    let Some(field) = findings.read_field(octets, runs, 0) else {
                         continue;
                     };
                     usual += 1;

@@ -5,6 +5,7 @@ mod edit;
 mod fields;
 mod glance;
 mod index;
+mod lines;
 mod onward;
 mod plain_via;
 mod register;
@@ -205,6 +206,8 @@ struct Flaws {
     line_ends: bool,
     /// The message ends before the empty line.
     unterminated: bool,
+    /// A field that is to be there [once](validate::IS_ONCE) has been there twice.
+    repeated: bool,
 }
 
 impl Message {
@@ -407,7 +410,10 @@ impl Message {
 
     /// Max-Forwards (RFC 3261 section 20.22); `None` where it is missing or not a number up to 255.
     pub fn max_forwards(&self) -> Option<u8> {
-        syntax::number(self.header_bytes(Name::MaxForwards)?)
+        match self.0.seen.max_forwards {
+            None => syntax::number(self.header_bytes(Name::MaxForwards)?),
+            known => known,
+        }
     }
 
     /// Expires in seconds (RFC 3261 section 20.19); `None` where it is missing or not a number below

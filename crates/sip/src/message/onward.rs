@@ -10,7 +10,7 @@ use bytes::Bytes;
 use crate::syntax::find_control;
 use crate::{Message, Name};
 
-use super::edit::Decimal;
+use super::lines::Decimal;
 use super::{Edits, Field, Span, Start};
 
 /// What the copy of a request says that the request does not.
@@ -46,10 +46,11 @@ impl Message {
         let via = fields.position(Name::Via.code())?;
         let max_forwards = fields.position(Name::MaxForwards.code())?;
         let is_repeated = |field: &Field| field.name == Name::MaxForwards.code();
+        let may_be_repeated = self.may_be_repeated(Name::MaxForwards.code());
         if self.0.flaws.line_ends
             || self.0.flaws.unterminated
             || fields.may_have(Name::MaxBreadth.code())
-            || fields[max_forwards + 1..].iter().any(is_repeated)
+            || may_be_repeated && fields[max_forwards + 1..].iter().any(is_repeated)
             || find_control(onward.request_uri.as_bytes()).is_some()
         {
             return None;

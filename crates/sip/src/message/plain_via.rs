@@ -44,6 +44,7 @@ impl PlainVia {
     }
 
     /// Reads what begins at a place, as far as it may be a value. `None` where that takes more than a glance.
+    #[inline(never)]
     pub(super) fn read_at(runs: &mut Runs<'_>, start: usize) -> Option<PlainVia> {
         // A copy, which the compiler keeps at hand.
         let mut seen = *runs;
@@ -77,7 +78,28 @@ impl PlainVia {
         };
         let mut at = host.port_end;
         while octet == b';' {
-            (at, octet) = via.read_parameter(&mut seen, start, at)?;
+            const BRANCH: &[u8; 8] = b";branch=";
+            if text.get(at..)?.first_chunk() == Some(BRANCH) {
+                let value_start = at + BRANCH.len();
+                (at, octet) = value_end(&mut seen, value_start)?;
+                via.note_branch(start, value_start..at);
+                continue;
+            }
+            let name_start = at + 1;
+            (at, octet) = seen.end_and_octet(name_start, TOKEN);
+            let name = text.get(name_start..at)?;
+            let mut value = at..at;
+            if octet == b'=' {
+                value.start = at + 1;
+                (at, octet) = value_end(&mut seen, value.start)?;
+                value.end = at;
+            }
+            match name {
+                b"rport" => via.has_rport = true,
+                b"received" => via.has_received = true,
+                b"" => return None,
+                _ => via.note_other(name, start, value),
+            }
         }
         // What is longer is left to others, and so is all that has been cut off here.
         via.end = u16::try_from(at - start).ok()?;
@@ -117,59 +139,35 @@ impl PlainVia {
         self.end.into()
     }
 
-    /// Reads the parameter that begins with the semicolon at a place of a text. Returns its end, and the octet there.
+    /// Notes where a branch is in a text in which the Via begins at a place.
     #[inline(always)]
-    fn read_parameter(
-        &mut self,
-        runs: &mut Runs<'_>,
-        start: usize,
-        semicolon: usize,
-    ) -> Option<(usize, u8)> {
-        const BRANCH: &[u8; 8] = b";branch=";
-        let text = runs.text();
-        let behind = text.get(semicolon..)?;
-        let name_start = semicolon + 1;
-        let is_branch = behind.first_chunk() == Some(BRANCH);
-        let (name_end, octet) = match is_branch {
-            true => (semicolon + BRANCH.len() - 1, b'='),
-            false => runs.end_and_octet(name_start, TOKEN),
-        };
-        let (mut value, mut octet) = (name_end..name_end, octet);
-        if octet == b'=' {
-            // Those beyond ASCII may not be UTF-8.
-            value.start = name_end + 1;
-            (value.end, octet) = runs.end_and_octet(value.start, ASCII_VALUE);
-            if value.is_empty() {
-                return None;
-            }
+    fn note_branch(&mut self, start: usize, branch: Range<usize>) {
+        // The first one counts.
+        if self.branch_start == 0 {
+            self.branch_start = (branch.start - start) as u16;
+            self.branch_end = (branch.end - start) as u16;
         }
-        let end = value.end;
-        let name = text.get(name_start..name_end)?;
-        if is_branch || name.eq_ignore_ascii_case(b"branch") {
-            // The first one counts.
-            if self.branch_start == 0 {
-                self.branch_start = (value.start - start) as u16;
-                self.branch_end = (value.end - start) as u16;
-            }
-        } else if name == b"rport" {
-            self.has_rport = true;
-        } else if name == b"received" {
-            self.has_received = true;
-        } else if name.is_empty() {
-            return None;
-        } else {
-            self.note_other(name);
-        }
-        Some((end, octet))
     }
 
     /// Notes a parameter that is seldom there, or is seldom spelled so.
-    fn note_other(&mut self, name: &[u8]) {
+    #[inline(never)]
+    fn note_other(&mut self, name: &[u8], start: usize, value: Range<usize>) {
         let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
+        if is(b"branch") {
+            self.note_branch(start, value);
+        }
         self.has_rport |= is(b"rport");
         self.has_maddr |= is(b"maddr");
         self.has_received |= is(b"received");
     }
+}
+
+/// Where the value of a parameter ends that begins at a place, and the octet there. `None` where it is empty.
+#[inline(always)]
+fn value_end(runs: &mut Runs<'_>, start: usize) -> Option<(usize, u8)> {
+    // Those beyond ASCII may not be UTF-8.
+    let (end, octet) = runs.end_and_octet(start, ASCII_VALUE);
+    (end > start).then_some((end, octet))
 }
 
 #[cfg(test)]

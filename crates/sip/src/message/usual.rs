@@ -34,6 +34,8 @@ pub(super) struct Seen {
     pub(super) top_via: KnownVia,
     /// CSeq as the reader has seen it. It holds until that is edited.
     pub(super) cseq: Option<PlacedCSeq>,
+    /// Max-Forwards as the reader has seen it. It holds until that is edited.
+    pub(super) max_forwards: Option<u8>,
     /// What the reader has seen of the URI of the first Route, which has no display name. It holds until a Route is
     /// edited.
     pub(super) route: Option<PlacedUri>,
@@ -44,6 +46,7 @@ impl Seen {
         Seen {
             top_via: KnownVia::nothing(),
             cseq: None,
+            max_forwards: None,
             route: None,
         }
     }
@@ -74,8 +77,12 @@ impl<'a> Findings<'a> {
 
     /// Reads the field that begins at a place, and notes it. `None` where that takes more than a glance.
     #[inline(always)]
-    pub(super) fn read_field(&mut self, runs: &mut Runs<'_>, start: usize) -> Option<Field> {
-        let received = runs.text();
+    pub(super) fn read_field(
+        &mut self,
+        received: &[u8],
+        runs: &mut Runs<'_>,
+        start: usize,
+    ) -> Option<Field> {
         let usual = UsualName::of(received.get(start..)?)?;
         let value_start = start + usize::from(usual.length) + 2;
         let mut head = 0;
@@ -130,7 +137,12 @@ impl<'a> Findings<'a> {
                 method_end
             }
             Kind::MaxForwards => match number_at(received, value_start)? {
-                (0..=255, end) => end,
+                (number @ 0..=255, end) => {
+                    if self.is_new(Name::MaxForwards) {
+                        self.seen.max_forwards = Some(number as u8);
+                    }
+                    end
+                }
                 _ => return None,
             },
             Kind::ContentLength => {
@@ -149,8 +161,12 @@ impl<'a> Findings<'a> {
         };
         let behind = u32::from_le_bytes(*received.get(end..)?.first_chunk()?);
         const LINE_END: u16 = u16::from_le_bytes(*b"\r\n");
+        if behind as u16 != LINE_END {
+            return None;
+        }
         // White space would continue the line (RFC 3261 section 7.3.1).
-        if behind as u16 != LINE_END || matches!((behind >> 16) as u8, b' ' | b'\t') {
+        let next = (behind >> 16) as u8;
+        if next <= b' ' && matches!(next, b' ' | b'\t') {
             return None;
         }
         self.repeated |= self.names & usual.bit;
@@ -185,6 +201,11 @@ impl<'a> Findings<'a> {
     /// The names of all fields, a [bit](NameCode::bit) each.
     pub(super) fn names(&self) -> u64 {
         self.names
+    }
+
+    /// Whether a field that is to be there once is there again.
+    pub(super) fn has_repeated(&self) -> bool {
+        self.repeated & IS_ONCE != 0
     }
 
     /// The value of Content-Length, where it is known that there is no other such field than that which was read, or none
@@ -224,7 +245,7 @@ impl<'a> Findings<'a> {
             _ => false,
         };
         self.names & IS_THERE == IS_THERE
-            && self.repeated & IS_ONCE == 0
+            && !self.has_repeated()
             && is_for_method
             && has_branch
             && self
@@ -347,7 +368,7 @@ const fn usual_slot(first: u64) -> usize {
     ((first as u32).wrapping_mul(USUAL_FACTOR) >> (u32::BITS - USUAL_BITS)) as usize
 }
 
-const USUAL_FACTOR: u32 = 0xc541_013d;
+const USUAL_FACTOR: u32 = 0x5f1f_6e07;
 const USUAL_BITS: u32 = 4;
 
 /// How many names begin as another one does, at most.

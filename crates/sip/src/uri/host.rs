@@ -60,13 +60,10 @@ fn is_name(text: &[u8]) -> bool {
 pub(super) fn is_labels(text: &[u8], start: usize, end: usize) -> bool {
     // Most begin with a letter or digit, end with a letter, and are looked at together.
     let length = end.wrapping_sub(start);
-    let rest = text.get(start..).unwrap_or_default();
-    let last = rest
-        .get(length.wrapping_sub(1))
-        .copied()
-        .unwrap_or_default();
-    if let Some(window) = rest.first_chunk()
+    if let Some(rest) = text.get(start..)
+        && let Some(window) = rest.first_chunk()
         && window[0] != b'.'
+        && let Some(last) = rest.get(length.wrapping_sub(1))
         && last.is_ascii_alphabetic()
     {
         // What stands behind the last octet, which is no dot, does not count.
