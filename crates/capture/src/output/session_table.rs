@@ -144,3 +144,36 @@ pub(super) fn transport(session: &Session) -> &'static str {
 pub(super) fn joined(call_ids: &[Box<str>]) -> String {
     call_ids.join(" ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Outcome, Timestamps};
+
+    #[test]
+    fn what_peers_have_written_is_no_formula() {
+        let session = Session {
+            number: 1,
+            call_ids: vec!["-cmd|' /C calc'!A0".into()],
+            from: "=HYPERLINK(\"a\")@example.org".into(),
+            to: "+4930123@example.org".into(),
+            transport: None,
+            began: Time::default(),
+            outcome: Outcome::Unanswered,
+            timestamps: Timestamps::default(),
+            session_request_delay: None,
+            session_disconnect_delay: None,
+            session_duration: None,
+            messages: 1,
+            retransmissions: 0,
+        };
+        let figures = Figures::of(&session, Time::default());
+        let mut line = Vec::new();
+        SessionTable::new(Time::default(), Decimal::Point)
+            .push_csv_line(&session, &figures, &mut line);
+        let line = String::from_utf8(line).unwrap();
+        let begins =
+            "1,'-cmd|' /C calc'!A0,\"'=HYPERLINK(\"\"a\"\")@example.org\",+4930123@example.org,,";
+        assert!(line.starts_with(begins), "{line}");
+    }
+}
