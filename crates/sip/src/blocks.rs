@@ -14,6 +14,12 @@ pub(crate) fn below(block: &Block, bound: u8) -> u32 {
     within(u8x16::new(*block), 0, bound - 1).to_bitmask()
 }
 
+/// Marks octets that are not within these two, as [`below`] does.
+#[inline(always)]
+pub(crate) fn outside(block: &Block, first: u8, last: u8) -> u32 {
+    within(u8x16::new(*block), first, last).to_bitmask() ^ ALL
+}
+
 /// Marks octets of this value, as [`below`] does.
 #[inline(always)]
 pub(crate) fn equal(block: &Block, octet: u8) -> u32 {
@@ -34,31 +40,47 @@ pub(crate) fn equal_in_two(two: &[u8; TWO], octet: u8) -> u32 {
 /// Marks octets of this value among the first 64, as [`below`] does. Beside it, how many have been looked at.
 #[inline(always)]
 pub(crate) fn equal_in_many(text: &[u8], octet: u8) -> (u64, usize) {
-    let many: &[u8; MANY] = match text.first_chunk() {
-        Some(many) => many,
-        None => return equal_in_last(text, octet),
-    };
-    (equal_in_all(many, octet), MANY)
-}
-
-/// How many octets have a mark in a `u64`.
-const MANY: usize = 64;
-
-#[inline(always)]
-fn equal_in_all(many: &[u8; MANY], octet: u8) -> u64 {
-    let (blocks, _) = many.as_chunks();
-    let marks = blocks.iter().map(|block| equal(block, octet));
-    let in_place = marks
-        .enumerate()
-        .map(|(at, marks)| u64::from(marks) << (at * LENGTH));
-    in_place.fold(0, |all, marks| all | marks)
+    match text.first_chunk() {
+        Some(many) => (in_all(many, |block| equal(block, octet)), MANY),
+        None => (equal_in_last(text, octet), text.len()),
+    }
 }
 
 #[inline(never)]
-fn equal_in_last(text: &[u8], octet: u8) -> (u64, usize) {
-    let mut padded = [!octet; MANY];
+fn equal_in_last(text: &[u8], octet: u8) -> u64 {
+    in_all(&padded(text, !octet), |block| equal(block, octet))
+}
+
+/// Marks octets below a bound, as [`below`] does.
+#[inline(always)]
+pub(crate) fn below_in_many(many: &[u8; MANY], bound: u8) -> u64 {
+    in_all(many, |block| below(block, bound))
+}
+
+/// [`below_in_many`] of a text that is shorter.
+#[inline(never)]
+pub(crate) fn below_in_last(text: &[u8], bound: u8) -> u64 {
+    in_all(&padded(text, bound), |block| below(block, bound))
+}
+
+/// How many octets have a mark in a `u64`.
+pub(crate) const MANY: usize = 64;
+
+#[inline(always)]
+fn in_all(many: &[u8; MANY], marks: impl Fn(&Block) -> u32) -> u64 {
+    let (blocks, _) = many.as_chunks();
+    let in_place = blocks
+        .iter()
+        .enumerate()
+        .map(|(at, block)| u64::from(marks(block)) << (at * LENGTH));
+    in_place.fold(0, |all, marks| all | marks)
+}
+
+/// A short text with octets behind it.
+fn padded(text: &[u8], octet: u8) -> [u8; MANY] {
+    let mut padded = [octet; MANY];
     padded[..text.len()].copy_from_slice(text);
-    (equal_in_all(&padded, octet), text.len())
+    padded
 }
 
 /// Marks octets that are no letter of ASCII, no digit, no hyphen and no dot, as [`below`] does.

@@ -102,6 +102,52 @@ fn marks_of_last(rest: &[u8]) -> u32 {
     marks(&window)
 }
 
+/// A text in which octets that may end a line are found in their order: those up to CR, which are rare elsewhere. They are
+/// looked for at places that do not depend on where they are, so that a processor looks far ahead.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LineEnds<'a> {
+    text: &'a [u8],
+    /// Where the octets begin of which something is known.
+    start: usize,
+    /// Which of them may end a line, a bit each.
+    marks: u64,
+}
+
+impl<'a> LineEnds<'a> {
+    pub(crate) fn new(text: &'a [u8]) -> LineEnds<'a> {
+        LineEnds {
+            text,
+            // No text is so long.
+            start: usize::MAX / 2,
+            marks: 0,
+        }
+    }
+
+    /// The place of the first one from a place on, which is not before one that was asked for earlier; the end of the text
+    /// where there is none.
+    #[inline(always)]
+    pub(crate) fn first(&mut self, start: usize) -> usize {
+        let mut at = start;
+        loop {
+            let offset = at.wrapping_sub(self.start);
+            if offset < blocks::MANY {
+                let marks = self.marks >> offset;
+                if marks != 0 {
+                    return at + marks.trailing_zeros() as usize;
+                }
+                at = self.start + blocks::MANY;
+            }
+            const BOUND: u8 = b'\r' + 1;
+            self.marks = match self.text.get(at..).and_then(|rest| rest.first_chunk()) {
+                Some(many) => blocks::below_in_many(many, BOUND),
+                None if at >= self.text.len() => return self.text.len(),
+                None => blocks::below_in_last(&self.text[at..], BOUND),
+            };
+            self.start = at;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,6 +184,28 @@ mod tests {
                         assert_eq!(runs.end(start, class), end, "{length} {at} {start}");
                         let octet = text.get(end).copied().unwrap_or_default();
                         assert_eq!(runs.end_and_octet(start, class), (end, octet));
+                    }
+                }
+            }
+        }
+    }
+    /// From wherever they are asked for, whatever is skipped, in a text of any length.
+    #[test]
+    fn line_ends_are_the_octets_up_to_carriage_return() {
+        let line = b"0123456789\x0e\xff \x80\r\n\tabc\0defghij-----------------------------------------------------";
+        for length in 0..150 {
+            let mut text = line.repeat(2);
+            text.truncate(length);
+            for start in 0..=length {
+                for step in [1, 2, 40, 64, 100] {
+                    let mut ends = LineEnds::new(&text);
+                    let mut at = start;
+                    while at <= length {
+                        let found = text[at..].iter().position(|octet| *octet <= b'\r');
+                        let end = found.map_or(length, |found| at + found);
+                        assert_eq!(ends.first(at), end, "{length} {start} {step}");
+                        assert_eq!(ends.first(at), end, "{length} {start} {step}");
+                        at = end + step;
                     }
                 }
             }

@@ -94,6 +94,16 @@ pub(crate) fn all(octets: &[u8], class: Classes) -> bool {
     octets.iter().fold(class, common) != 0
 }
 
+/// Whether all octets are graphic ones of ASCII.
+#[inline(always)]
+pub(crate) fn all_graphic(octets: &[u8]) -> bool {
+    let others = find_marked(octets, |block| blocks::outside(block, b'!', b'~'));
+    match others {
+        Ok(other) => other.is_none(),
+        Err(at) => octets[at..].iter().all(u8::is_ascii_graphic),
+    }
+}
+
 /// Whether a text is a token: not empty, all octets of that class.
 #[inline]
 pub(crate) fn is_token(octets: &[u8]) -> bool {
@@ -394,6 +404,20 @@ mod tests {
         assert_eq!(number::<u32>(b"-1"), None);
         assert_eq!(number::<u32>(b"+1"), None);
         assert_eq!(number::<u64>(&[b'9'; 100]), None);
+    }
+
+    #[test]
+    fn graphic_octets_are_those_of_ascii() {
+        for octet in 0..=u8::MAX {
+            for length in 1..40 {
+                for at in [0, length / 2, length - 1] {
+                    let mut text = vec![b'!'; length];
+                    text[at] = octet;
+                    assert_eq!(all_graphic(&text), octet.is_ascii_graphic());
+                }
+            }
+        }
+        assert!(all_graphic(b"") && all_graphic(b"a~Z0!"));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use bytes::{Buf, Bytes};
 
 use crate::line::{LineEnd, line_end};
 use crate::name::NameCode;
-use crate::runs::Runs;
+use crate::runs::{LineEnds, Runs};
 use crate::syntax::{self, find, find_near, trim_end, trim_start};
 use crate::{Method, Name};
 
@@ -173,8 +173,10 @@ fn read_fields(
     findings: &mut Findings<'_>,
 ) -> Result<usize, ReadError> {
     let mut runs = Runs::new(received);
+    let mut line_ends = LineEnds::new(received);
     while at < received.len() {
-        if let Some(field) = findings.read_field(received, &mut runs, at) {
+        let end = line_ends.first(at);
+        if let Some(field) = findings.read_field(received, &mut runs, at..end) {
             at = field.end as usize;
             push(fields, field)?;
             continue;
@@ -445,7 +447,8 @@ mod tests {
                     let mut findings = Findings::new(&mut seen);
                     let octets = text.as_bytes();
                     let runs = &mut Runs::new(octets);
-                    let Some(field) = findings.read_field(octets, runs, 0) else {
+                    let line = 0..LineEnds::new(octets).first(0);
+                    let Some(field) = findings.read_field(octets, runs, line) else {
                         continue;
                     };
                     usual += 1;

@@ -1,9 +1,11 @@
 //! Lines as nearly all are written, read and held against the rules in one pass.
 
+use std::ops::Range;
+
 use crate::name::{NameCode, are_equal};
 use crate::name_addr::PlainAddress;
 use crate::runs::Runs;
-use crate::syntax::{self, CALL_ID, TOKEN, find_control};
+use crate::syntax::{self, find_control};
 use crate::uri::{PlacedUri, PlainUri};
 use crate::{Method, Name};
 
@@ -75,19 +77,33 @@ impl<'a> Findings<'a> {
         }
     }
 
-    /// Reads the field that begins at a place, and notes it. `None` where that takes more than a glance.
+    /// Reads the field whose line is between these places, and notes it. There is nothing in it that may end a line. `None`
+    /// where that takes more than a glance.
     #[inline(always)]
     pub(super) fn read_field(
         &mut self,
         received: &[u8],
         runs: &mut Runs<'_>,
-        start: usize,
+        line: Range<usize>,
     ) -> Option<Field> {
+        let Range { start, end } = line;
+        // Most that is read here does not depend on what the lines before it have been found to be: a processor begins with it
+        // while it is still busy with them.
         let usual = UsualName::of(received.get(start..)?)?;
+        let behind = u32::from_le_bytes(*received.get(end..)?.first_chunk()?);
+        const LINE_END: u16 = u16::from_le_bytes(*b"\r\n");
+        if behind as u16 != LINE_END {
+            return None;
+        }
+        // White space would continue the line (RFC 3261 section 7.3.1).
+        let next = (behind >> 16) as u8;
+        if next <= b' ' && matches!(next, b' ' | b'\t') {
+            return None;
+        }
         let value_start = start + usize::from(usual.length) + 2;
         let mut head = 0;
         let mut has_lone_tag = false;
-        let end = match usual.kind {
+        let value_end = match usual.kind {
             Kind::Via => {
                 let via = PlainVia::read_at(runs, value_start)?;
                 head = via.parameters().start as u16;
@@ -113,28 +129,27 @@ impl<'a> Findings<'a> {
                 has_lone_tag = address.has_lone_tag();
                 address.end()
             }
-            Kind::CallId => match runs.end(value_start, CALL_ID) {
-                end if end > value_start => end,
-                _ => return None,
+            Kind::CallId => match received.get(value_start..end)? {
+                [] => return None,
+                value if !syntax::all_graphic(value) => return None,
+                _ => end,
             },
             Kind::CSeq => {
-                let (number, end) = number_at(received, value_start)?;
-                if number >= 1 << 31 || received.get(end) != Some(&b' ') {
+                let (number, number_end) = number_at(received, value_start)?;
+                let [b' ', method @ ..] = received.get(number_end..end)? else {
                     return None;
-                }
-                let method_start = end + 1;
-                let method_end = runs.end(method_start, TOKEN);
-                if method_end == method_start {
+                };
+                if number >= 1 << 31 || !syntax::is_token(method) {
                     return None;
                 }
                 if self.is_new(Name::CSeq) {
                     self.seen.cseq = Some(PlacedCSeq {
                         number: number as u32,
-                        method_start: method_start as u32,
-                        method_end: method_end as u32,
+                        method_start: (number_end + 1) as u32,
+                        method_end: end as u32,
                     });
                 }
-                method_end
+                end
             }
             Kind::MaxForwards => match number_at(received, value_start)? {
                 (number @ 0..=255, end) => {
@@ -151,22 +166,14 @@ impl<'a> Findings<'a> {
                 end
             }
             Kind::Text => {
-                let value = received.get(value_start..)?;
-                let length = find_control(value)?;
-                if value[0] <= b' ' || *value.get(length.checked_sub(1)?)? <= b' ' {
+                let value = received.get(value_start..end)?;
+                if value.first()? <= &b' ' || value.last()? <= &b' ' {
                     return None;
                 }
-                value_start + length
+                end
             }
         };
-        let behind = u32::from_le_bytes(*received.get(end..)?.first_chunk()?);
-        const LINE_END: u16 = u16::from_le_bytes(*b"\r\n");
-        if behind as u16 != LINE_END {
-            return None;
-        }
-        // White space would continue the line (RFC 3261 section 7.3.1).
-        let next = (behind >> 16) as u8;
-        if next <= b' ' && matches!(next, b' ' | b'\t') {
+        if value_end != end {
             return None;
         }
         self.repeated |= self.names & usual.bit;
