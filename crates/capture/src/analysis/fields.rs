@@ -112,7 +112,9 @@ impl<'m> Fields<'m> {
             let line = without_return(&octets[begin..end]);
             if start.is_none() {
                 begin = end + 1;
-                start = quick_start(line).or_else(|| thorough_start(octets));
+                // Where the line has no end, a CR is no half of one.
+                let usual = octets.get(end).and_then(|_| quick_start(line));
+                start = usual.or_else(|| thorough_start(octets));
                 return match start {
                     Some(_) => ControlFlow::Continue(()),
                     None => ControlFlow::Break(Err(NotRead::Unreadable)),
@@ -462,6 +464,11 @@ mod tests {
             "SIP/2.0 99 x\r\nContent-Length: 00\r\n\r\nbody",
             "SIP/2.0 200 OK\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\nbody",
             "SIP/2.0 200\r\nl: \r\n\r\nbody",
+            "SIP/2.0 180 Ringing\r",
+            "SIP/2.0 180 Ringing",
+            "SIP/2.0 180 Ringing\r\nTo: x\r",
+            "SIP/2.0 180 Ringing\r\nRSeq: 1\r",
+            "SIP/2.0 180 Ringing\r\nVia: a\r",
             "SIP/2.0 200 OK\n folded\r\nTo: x\n\n\n",
             "SIP/2.0  200 OK\r\nTo: x\ry\r\n\r",
             "INVITE  SIP/2.0\r\nTo: x\r\n\r\n",
