@@ -329,7 +329,7 @@ pub(crate) fn quoted_string_length(text: &[u8]) -> Option<usize> {
 }
 
 /// The number in decimal digits with which a text begins, and how many these are. Of more than nineteen it is another one.
-#[inline(never)]
+#[inline(always)]
 pub(crate) fn leading_number(text: &[u8]) -> (u64, usize) {
     let Some(word) = text.first_chunk() else {
         return leading_long_number(text);
@@ -354,6 +354,7 @@ pub(crate) fn leading_number(text: &[u8]) -> (u64, usize) {
 }
 
 /// [`leading_number`] of any.
+#[inline(never)]
 fn leading_long_number(text: &[u8]) -> (u64, usize) {
     let digits = text.iter().take_while(|octet| octet.is_ascii_digit());
     digits.fold((0_u64, 0), |(number, length), octet| {

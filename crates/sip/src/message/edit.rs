@@ -58,11 +58,14 @@ impl Message {
 
     /// Takes away the first value of this name: one value of a comma-separated list, or a field.
     /// Returns whether there was one.
+    #[inline(always)]
     pub fn remove_first_value(&mut self, name: Name<'_>) -> bool {
+        // Where it is called the compiler mostly knows the name.
         self.remove_first_alone(name.code()) || self.remove_any_first_value(name)
     }
 
     /// Takes away the first value of a name where the reader has seen that it has a field for itself.
+    #[inline(never)]
     fn remove_first_alone(&mut self, name: NameCode) -> bool {
         let Some(at) = self.0.fields.position(name) else {
             return false;
@@ -75,6 +78,7 @@ impl Message {
         is_alone
     }
 
+    #[inline(never)]
     fn remove_any_first_value(&mut self, name: Name<'_>) -> bool {
         let code = name.code();
         if code == Name::Via.code() && self.remove_plain_via() {

@@ -192,7 +192,7 @@ impl Message {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn write(&mut self, piece: Piece<'_>) {
         match piece {
             Piece::New(text) => write_new(&mut self.0.written, text),

@@ -67,8 +67,9 @@ pub(super) fn is_labels(text: &[u8], start: usize, end: usize) -> bool {
         && last.is_ascii_alphabetic()
     {
         // What stands behind the last octet, which is no dot, does not count.
+        // There is a last octet, so it is not empty.
         match length {
-            1..=blocks::TWO => return first_of_two(window) << (blocks::TWO - length) == 0,
+            ..=blocks::TWO => return first_of_two(window) << (blocks::TWO - length) == 0,
             // They overlap.
             length if length < COVERED_BY_TWO => {
                 let last = text
