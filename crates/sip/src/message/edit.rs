@@ -106,23 +106,32 @@ impl Message {
         false
     }
 
-    /// Takes away the topmost Via where it is known to have a field for itself.
+    /// Takes away the topmost Via where it is known how long it is, and it has a field for itself or stands right before the
+    /// next.
     fn remove_plain_via(&mut self) -> bool {
-        let length = self
-            .0
-            .seen
-            .top_via
-            .known()
-            .and_then(TopVia::well_formed_length);
-        let Some(at) = self.position(Name::Via) else {
+        let known = self.0.seen.top_via.known();
+        let length = known.and_then(TopVia::well_formed_length);
+        let (Some(length), Some(at)) = (length, self.position(Name::Via)) else {
             return false;
         };
-        let is_alone = length == Some(self.value_of(&self.0.fields[at]).len());
-        if is_alone {
+        let field = self.0.fields[at];
+        let rest = match self.value_of(&field).split_at_checked(length) {
+            Some((_, [])) => {
+                self.forget(Name::Via.code());
+                self.take_out(at);
+                return true;
+            }
+            Some((_, [b',', b' ', rest @ ..] | [b',', rest @ ..])) => rest,
+            _ => return false,
+        };
+        // Anything else might be no value.
+        let is_next = rest.starts_with(b"SIP");
+        if is_next {
+            let start = field.value_end - rest.len() as u32;
             self.forget(Name::Via.code());
-            self.take_out(at);
+            self.cut_value(at, start);
         }
-        is_alone
+        is_next
     }
 
     /// Takes away a field.

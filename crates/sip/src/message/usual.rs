@@ -106,8 +106,14 @@ impl<'a> Findings<'a> {
         let value_end = match usual.kind {
             Kind::Via => {
                 let via = PlainVia::read_at(runs, value_start)?;
-                head = via.parameters().start as u16;
-                let end = value_start + via.end();
+                let via_end = value_start + via.end();
+                let value_end = match via_end == end {
+                    true => {
+                        head = via.parameters().start as u16;
+                        end
+                    }
+                    false => end_of_other_vias(runs, received, via_end)?,
+                };
                 if self.is_new(Name::Via) {
                     self.seen.top_via = KnownVia::Seen(TopVia::Plain {
                         start: value_start as u32,
@@ -115,7 +121,7 @@ impl<'a> Findings<'a> {
                         via,
                     });
                 }
-                end
+                value_end
             }
             Kind::Route if self.is_new(Name::Route) => {
                 let places = &mut self.seen.route;
@@ -308,6 +314,18 @@ fn read_request_line(received: &[u8]) -> Option<(Start, usize)> {
 
 /// How long the longest method is that is known.
 const LONGEST_METHOD: usize = "SUBSCRIBE".len();
+
+/// Where the values end that follow the first of a Via field, with a comma and a space before each or without the space: as
+/// some write what they have to send back of several fields.
+#[inline(never)]
+fn end_of_other_vias(runs: &mut Runs<'_>, received: &[u8], mut end: usize) -> Option<usize> {
+    while received.get(end) == Some(&b',') {
+        let has_space = received.get(end + 1) == Some(&b' ');
+        let start = end + 1 + usize::from(has_space);
+        end = start + PlainVia::read_at(runs, start)?.end();
+    }
+    Some(end)
+}
 
 /// The number that stands at a place, of ten digits at the most, and where it ends.
 #[inline(always)]
