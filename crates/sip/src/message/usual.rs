@@ -123,13 +123,24 @@ impl<'a> Findings<'a> {
                 }
                 value_end
             }
-            Kind::Route if self.is_new(Name::Route) => {
-                let places = &mut self.seen.route;
-                let address = PlainAddress::read_with_places(runs, value_start, places)?;
-                head = address.head();
-                address.end()
+            Kind::Route | Kind::RecordRoute => {
+                let is_sought = usual.kind == Kind::Route && self.is_new(Name::Route);
+                let address = match is_sought {
+                    true => {
+                        let places = &mut self.seen.route;
+                        PlainAddress::read_with_places(runs, value_start, places)?
+                    }
+                    false => PlainAddress::read(runs, value_start)?,
+                };
+                match address.end() == end {
+                    true => {
+                        head = address.head();
+                        end
+                    }
+                    false => end_of_other_routes(runs, received, address.end())?,
+                }
             }
-            Kind::Route | Kind::Address => {
+            Kind::Address => {
                 let address = PlainAddress::read(runs, value_start)?;
                 head = address.head();
                 has_lone_tag = address.has_lone_tag();
@@ -315,16 +326,32 @@ fn read_request_line(received: &[u8]) -> Option<(Start, usize)> {
 /// How long the longest method is that is known.
 const LONGEST_METHOD: usize = "SUBSCRIBE".len();
 
-/// Where the values end that follow the first of a Via field, with a comma and a space before each or without the space: as
-/// some write what they have to send back of several fields.
+/// Where the Via values end that follow the first of a field. Some write what they have to send back of several fields into
+/// one.
 #[inline(never)]
 fn end_of_other_vias(runs: &mut Runs<'_>, received: &[u8], mut end: usize) -> Option<usize> {
-    while received.get(end) == Some(&b',') {
-        let has_space = received.get(end + 1) == Some(&b' ');
-        let start = end + 1 + usize::from(has_space);
+    while let Some(start) = next_value(received, end) {
         end = start + PlainVia::read_at(runs, start)?.end();
     }
     Some(end)
+}
+
+/// As [`end_of_other_vias`], of a Route or Record-Route field.
+#[inline(never)]
+fn end_of_other_routes(runs: &mut Runs<'_>, received: &[u8], mut end: usize) -> Option<usize> {
+    while let Some(start) = next_value(received, end) {
+        end = PlainAddress::read(runs, start)?.end();
+    }
+    Some(end)
+}
+
+/// Where a value begins, if one ends here that a comma follows, with or without a space.
+fn next_value(received: &[u8], end: usize) -> Option<usize> {
+    match received.get(end..)? {
+        [b',', b' ', ..] => Some(end + 2),
+        [b',', ..] => Some(end + 1),
+        _ => None,
+    }
 }
 
 /// The number that stands at a place, of ten digits at the most, and where it ends.
@@ -354,10 +381,11 @@ pub(super) struct UsualName {
 }
 
 /// How a value is read.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Via,
     Route,
+    RecordRoute,
     Address,
     CallId,
     CSeq,
@@ -411,7 +439,7 @@ static USUAL: [UsualName; (1 << USUAL_BITS) + ALIKE] = {
         (Name::ContentLength, Kind::ContentLength),
         (Name::ContentType, Kind::Text),
         (Name::MaxForwards, Kind::MaxForwards),
-        (Name::RecordRoute, Kind::Address),
+        (Name::RecordRoute, Kind::RecordRoute),
         (Name::Route, Kind::Route),
         (Name::Allow, Kind::Text),
         (Name::UserAgent, Kind::Text),
