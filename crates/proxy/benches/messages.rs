@@ -344,10 +344,11 @@ impl Core {
         let contact = format!("sip:{CALLEE}{}", self.parameter());
         let answer = |status, reason| {
             let invite = call.requests.first().expect("an INVITE");
-            let mut answer = Message::response_to(invite, status, reason);
+            let answer = Message::response_to(invite, status, reason);
+            let mut answer = in_one_field(answer, Name::Via);
             answer.copy_fields(invite, Name::RecordRoute);
             answer.set_to_tag("4711-1");
-            answer.with(Name::Contact, format!("<{contact}>"))
+            in_one_field(answer, Name::RecordRoute).with(Name::Contact, format!("<{contact}>"))
         };
         let follow = |method| {
             let number = call.number;
@@ -368,7 +369,8 @@ impl Core {
             4 => (CALLER, follow(Method::Bye)),
             _ => {
                 let bye = call.requests.last().expect("a BYE");
-                (CALLEE, Message::response_to(bye, 200, "OK"))
+                let ok = Message::response_to(bye, 200, "OK");
+                (CALLEE, in_one_field(ok, Name::Via))
             }
         }
     }
@@ -432,8 +434,11 @@ impl Call {
         match message.method() {
             Some(Method::Invite | Method::Bye) => self.requests.push(message),
             None if message.status() == Some(200) => {
-                let route = message.header(Name::RecordRoute);
-                self.route = route.map(str::to_owned).or(self.route.take());
+                let mut route: Vec<_> = message.text_values(Name::RecordRoute).collect();
+                route.reverse();
+                if !route.is_empty() {
+                    self.route = Some(route.join(", "));
+                }
             }
             _ => {}
         }
@@ -442,6 +447,14 @@ impl Call {
     fn assert_complete(&self) {
         assert!(self.requests.len() == 2 && self.route.is_some());
     }
+}
+
+/// A message whose values of a name are all in the first field, as SIPp sends back what it got.
+fn in_one_field(mut message: Message, name: Name<'_>) -> Message {
+    let values: Vec<_> = message.text_values(name).collect();
+    let all = values.join(", ");
+    message.replace(name, &all);
+    message
 }
 
 fn call_id_of(call: &str) -> String {
