@@ -96,3 +96,42 @@ fn two_workers_see_the_same_bindings() {
     let (_, answer) = other.next_now().expect("an answer at once");
     assert_eq!(count(&answer), Some(1));
 }
+
+#[test]
+fn looking_ahead_holds_nobody_up_and_changes_nothing() {
+    let now = Instant::now();
+    let mut worker = Worker::in_memory(1000);
+    let contact = "<sip:a@127.0.0.1>;expires=600";
+    let addresses: Vec<AddressOfRecord> = (0..200)
+        .map(|user| {
+            let user = format!("user{user}");
+            assert_eq!(count(&worker.register(&user, 1, contact, now)), Some(1));
+            worker.registering.update(&user, 2, contact, now).1
+        })
+        .collect();
+    let (id, ..) = worker.registering.update("user0", 3, contact, now);
+    let counts = worker.counts();
+    std::thread::scope(|scope| {
+        for number in 0..4 {
+            let (mut handle, addresses) = (worker.store.handle(), &addresses);
+            scope.spawn(move || {
+                for round in 0..500 {
+                    // Each begins elsewhere, and every other goes the other way.
+                    let mut mine = addresses.clone();
+                    mine.rotate_left((number * 37 + round) % addresses.len());
+                    if number % 2 == 0 {
+                        mine.reverse();
+                    }
+                    handle.look_ahead(mine[..round % 100].iter());
+                    handle.submit(now, id, StoreQuery::Lookup(mine[0].clone()));
+                    let answer = handle.next_now();
+                    assert_eq!(
+                        answer.as_ref().and_then(|(_, answer)| count(answer)),
+                        Some(1)
+                    );
+                }
+            });
+        }
+    });
+    assert_eq!(worker.counts(), counts);
+}
