@@ -40,8 +40,6 @@ pub(super) struct Service {
     surroundings: Surroundings,
     /// What was taken from `incoming` in this turn.
     batch: Vec<Incoming>,
-    /// What the core has asked after the last messages.
-    queries: Vec<(QueryId, Query)>,
     traffic: Box<Traffic>,
     pace: Pace,
     post: Post,
@@ -98,7 +96,6 @@ impl Service {
             core,
             surroundings,
             batch: Vec::with_capacity(BATCH),
-            queries: Vec::new(),
             traffic: Box::default(),
             pace: Pace::new(gather),
             post,
@@ -345,18 +342,11 @@ impl Service {
 
     /// Asks all that the core wants to know. Returns whether there was anything.
     fn ask_all(&mut self, now: Instant) -> bool {
-        let mut queries = std::mem::take(&mut self.queries);
-        queries.extend(std::iter::from_fn(|| self.core.poll_query()));
-        let has_asked = !queries.is_empty();
-        let addresses = queries.iter().filter_map(|(_, query)| match query {
-            Query::Lookup(address) | Query::Update(address, _) => Some(address),
-            Query::Resolve(_) | Query::Credentials { .. } => None,
-        });
-        self.surroundings.location.look_ahead(addresses);
-        for (id, query) in queries.drain(..) {
+        let mut has_asked = false;
+        while let Some((id, query)) = self.core.poll_query() {
             self.ask(now, id, query);
+            has_asked = true;
         }
-        self.queries = queries;
         has_asked
     }
 

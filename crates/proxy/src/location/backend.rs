@@ -57,9 +57,6 @@ pub(super) trait Backend: Debug + Send + Sync {
         mailbox: &Arc<Mailbox>,
     ) -> Option<Answer>;
 
-    /// Has at hand what is kept in memory of addresses of record that will be asked about.
-    fn look_ahead(&self, addresses: &mut dyn Iterator<Item = &str>);
-
     /// What keys are made of that have to outlive the process, as far as the store does.
     fn seed(&self) -> [u8; 32];
 

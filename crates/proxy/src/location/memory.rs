@@ -122,10 +122,6 @@ impl Backend for MemoryStore {
         })
     }
 
-    fn look_ahead(&self, addresses: &mut dyn Iterator<Item = &str>) {
-        self.table.look_ahead(addresses);
-    }
-
     fn seed(&self) -> [u8; 32] {
         self.seed
     }

@@ -27,7 +27,7 @@ use ahash::RandomState;
 use rand::Rng;
 use rand_chacha::ChaCha12Rng;
 
-use crate::core::{AddressOfRecord, Answer, QueryId};
+use crate::core::{Answer, QueryId};
 use backend::Backend;
 pub use backend::{LocationStatistics, StoreQuery};
 use mailbox::Mailbox;
@@ -192,13 +192,6 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Has at hand what is kept in memory of addresses of record about which will be [asked](Handle::submit) together: that is
-    /// quicker than one after the other. It changes nothing.
-    pub fn look_ahead<'a>(&self, addresses: impl Iterator<Item = &'a AddressOfRecord>) {
-        let mut addresses = addresses.map(AddressOfRecord::as_str);
-        self.store.backend.look_ahead(&mut addresses);
-    }
-
     /// Asks. Every question has one answer, which [`next_now`](Handle::next_now) or
     /// [`next`](Handle::next) brings.
     pub fn submit(&mut self, now: Instant, id: QueryId, query: StoreQuery) {

@@ -75,13 +75,6 @@ impl Record {
         update.refresh(&read_parts(&mut reader, |expiry| instant(epoch, expiry))?)
     }
 
-    /// Reads all of it, for who wants it at hand. What it returns has no meaning.
-    pub(super) fn glance(&self) -> u8 {
-        const LINE: usize = 64;
-        let lines = self.0.iter().step_by(LINE);
-        lines.fold(0, |all, octet| all ^ octet)
-    }
-
     /// The length in octets.
     pub(super) fn octets(&self) -> usize {
         self.0.len()

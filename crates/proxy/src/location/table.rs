@@ -1,8 +1,6 @@
 //! The bindings in memory: a table in shards, each behind a lock of its own, which is held for the
 //! time of one look-up or change.
 
-use std::array;
-use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -53,7 +51,7 @@ struct Shard {
 }
 
 /// So many that a worker seldom waits for another, and that one of them is soon looked through.
-const SHARDS: usize = u64::BITS as usize;
+const SHARDS: usize = 64;
 
 /// In how much time all shards are looked through for what has expired.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
@@ -94,44 +92,13 @@ impl Table {
     /// The place of an address of record; nobody else comes near it as long as it is held.
     pub(super) fn entry<'a>(&'a self, address: &'a str) -> Entry<'a> {
         let hash = self.hasher.hash_one(address);
+        // Not the bits by which the table itself is ordered.
+        let shard = (hash >> 24) as usize % SHARDS;
         Entry {
             table: self,
-            shard: lock(&self.shards[shard_of(hash)]),
+            shard: lock(&self.shards[shard]),
             hash,
             address,
-        }
-    }
-
-    /// Has the records of addresses of record at hand that will be looked for.
-    ///
-    /// What is known of a user has mostly not been of use for long, and to read it takes longer than all that is done with
-    /// it. Of several users all is read at one time, where locks would have each wait for the one before.
-    pub(super) fn look_ahead(&self, addresses: &mut dyn Iterator<Item = &str>) {
-        /// Of how many at a time.
-        const TOGETHER: usize = 32;
-        loop {
-            let mut hashes = [0; TOGETHER];
-            let hashed = hashes.iter_mut().zip(&mut *addresses);
-            let count = hashed
-                .map(|(hash, address)| *hash = self.hasher.hash_one(address))
-                .count();
-            let hashes = &hashes[..count];
-            if count < 2 {
-                return;
-            }
-            let wanted = hashes
-                .iter()
-                .fold(0_u64, |wanted, hash| wanted | 1 << shard_of(*hash));
-            // All who hold several locks take them in this order.
-            let held: [_; SHARDS] = array::from_fn(|number| {
-                let is_wanted = wanted >> number & 1 == 1;
-                is_wanted.then(|| lock(&self.shards[number]))
-            });
-            let glances = hashes.iter().map(|hash| {
-                let shard = held[shard_of(*hash)].as_ref();
-                shard.map_or(0, |shard| shard.glance(*hash))
-            });
-            black_box(glances.fold(0, |all, glance| all ^ glance));
         }
     }
 
@@ -231,18 +198,6 @@ impl Table {
     }
 }
 
-impl Shard {
-    /// Reads what there is with this hash. What it returns has no meaning.
-    fn glance(&self, hash: u64) -> u8 {
-        let mut seen = 0;
-        self.records.find(hash, |record| {
-            seen ^= record.glance();
-            false
-        });
-        seen
-    }
-}
-
 /// The place of one address of record in the table, locked.
 pub(super) struct Entry<'a> {
     table: &'a Table,
@@ -326,11 +281,6 @@ impl Entry<'_> {
             self.table.count(room, -old.count().cast_signed());
         }
     }
-}
-
-/// In which shard something is that has a hash: not by the bits by which the shard itself is ordered.
-fn shard_of(hash: u64) -> usize {
-    (hash >> 24) as usize % SHARDS
 }
 
 fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {

@@ -196,10 +196,6 @@ impl Backend for SqliteStore {
         }
     }
 
-    fn look_ahead(&self, addresses: &mut dyn Iterator<Item = &str>) {
-        self.shared.table.look_ahead(addresses);
-    }
-
     fn seed(&self) -> [u8; 32] {
         self.seed
     }

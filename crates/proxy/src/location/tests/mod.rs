@@ -12,7 +12,7 @@ use rand::SeedableRng;
 use sip::{ConnectionId, Flow, Message, Method, Name, Transport};
 
 use super::*;
-use crate::core::{Config, Domain, Listener, Proxy, Query, Update};
+use crate::core::{AddressOfRecord, Config, Domain, Listener, Proxy, Query, Update};
 
 /// Makes of REGISTERs what a core makes of them.
 struct Registering {
