@@ -452,8 +452,10 @@ impl Call {
 /// A message whose values of a name are all in the first field, as SIPp sends back what it got.
 fn in_one_field(mut message: Message, name: Name<'_>) -> Message {
     let values: Vec<_> = message.text_values(name).collect();
-    let all = values.join(", ");
-    message.replace(name, &all);
+    if !values.is_empty() {
+        let all = values.join(", ");
+        message.replace(name, &all);
+    }
     message
 }
 

@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use bytes::Bytes;
-use sip::{Message, Name};
+use sip::{Message, Name, Uri};
 
 /// The allocator of the `tandem` program.
 #[global_allocator]
@@ -59,7 +59,8 @@ fn main() {
     let case = words.next();
     let count = words
         .next()
-        .map_or(1_000_000, |word| word.parse().expect("a count"));
+        .map_or(1_000_000, |word| word.parse().expect("a count"))
+        .max(1);
     let invite = Bytes::from_static(INVITE.as_bytes());
     for (name, case_of_name) in CASES {
         if case.as_deref().is_none_or(|case| case == name) {
@@ -89,7 +90,9 @@ fn forward(invite: &Bytes) {
     let mut message = Message::read(invite.clone()).expect("a message");
     message.parse_request_uri().expect("a Request-URI");
     let max_forwards = message.max_forwards().expect("Max-Forwards");
-    message.set_request_uri("sip:bob@192.0.2.4:5062");
+    const REQUEST_URI: &str = "sip:bob@192.0.2.4:5062";
+    black_box(Uri::parse(REQUEST_URI).expect("a URI"));
+    message.set_request_uri(REQUEST_URI);
     message.set_max_forwards(max_forwards - 1);
     message.remove_first_value(Name::Route);
     message.push_front(Name::RecordRoute, "<sip:192.0.2.7:5060;lr>");

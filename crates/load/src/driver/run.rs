@@ -28,7 +28,7 @@ use crate::arrivals::{Share, Validity, ValidityLimits};
 use crate::engine::{Counters, Engine, EngineConfig, UserRange};
 use crate::statistics::Statistics;
 
-/// When is looked for the first time at what a run has measured; at its very beginning that is nothing.
+/// When is looked again at what a run has measured, after its very beginning, where that is nothing.
 const FIRST_LOOK: Duration = Duration::from_millis(250);
 
 /// From one such look to the next at least.

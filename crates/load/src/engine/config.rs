@@ -33,7 +33,7 @@ pub struct EngineConfig {
     /// It bounds all memory. A run keeps of its peer what its dialog says, 16 KiB at most, and what its script takes out of
     /// messages; of these the request that began it, the last one that its script may ask for, and the last responses to
     /// an INVITE and to another request, none of them longer than its transport lets messages be. Of runs that are over,
-    /// twice as many are remembered, with 512 octets of messages for each on average.
+    /// twice as many are remembered, with 512 octets of messages for each on average, or one longer message alone.
     pub maximum_runs: usize,
     /// Of registrations.
     pub registration: RegistrationPlan,

@@ -531,8 +531,9 @@ fn placement(run: &Run, request: &Received<'_>, branch: u64) -> Placement {
 }
 
 /// Whether an INVITE that comes again says nothing new: it has been accepted, and its 2xx is repeated until the ACK
-/// comes anyway (RFC 6026 section 8.7), or the ACK has come (RFC 3261 section 17.2.1). A 2xx that nothing repeats is
-/// for the one who asks once more, or a loss would be for good.
+/// comes anyway (RFC 6026 section 8.7), or the ACK has come (RFC 3261 section 17.2.1), or the call is over, to which no 2xx
+/// is to bring anybody back. Of a call that goes on, a 2xx that nothing repeats is for the one who asks once more, or a
+/// loss would be for good.
 fn is_absorbed(run: &Run) -> bool {
     match run.invited.state {
         ServerState::Acknowledged(_) => true,

@@ -97,6 +97,10 @@ impl Outputs {
         read: impl Iterator<Item = &'a PathBuf>,
     ) -> anyhow::Result<()> {
         let mut taken: Vec<(Identity, &str)> = read
+            .map(|path| match path.as_os_str() == "-" {
+                true => Path::new("/dev/stdin"),
+                false => path,
+            })
             .filter_map(|path| Some((Identity::of(path)?, "both read and written")))
             .collect();
         for path in self.files() {

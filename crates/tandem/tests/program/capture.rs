@@ -192,6 +192,7 @@ fn mistakes_are_explained() {
             .args(["capture", "analyze"])
             .args(arguments)
             .current_dir(directory.path())
+            .stdin(fs::File::open(file("empty.pcap")).expect("it is there"))
             .output()
             .expect("it runs")
     };
@@ -210,6 +211,7 @@ fn mistakes_are_explained() {
             1,
             "both read and written",
         ),
+        (&["-", "--csv", "empty.pcap"], 1, "both read and written"),
         (
             &["empty.pcap", "--key-log", "keys", "--json", "./keys"],
             1,
