@@ -30,8 +30,8 @@ const STRIDE: usize = SLOT_BYTES + 576;
 pub struct Received {
     /// Who sent it.
     pub source: SocketAddr,
-    /// The local address that it was sent to, where the kernel tells: the source address of an
-    /// answer when the socket is bound to a wildcard address.
+    /// The local address that it was sent to, where the socket is bound to one or the kernel tells: the source address of
+    /// an answer when the socket is bound to a wildcard address.
     pub destination_ip: Option<IpAddr>,
     /// Its content.
     pub payload: Bytes,
@@ -103,15 +103,16 @@ impl Batch {
     }
 
     /// Reads what has come to a socket, and hands each datagram to `deliver` together with this batch's queue. Tells how
-    /// many slots of [`BATCH_SIZE`] have been filled. Without `stamps` all of it came `now`.
+    /// many slots of [`BATCH_SIZE`] have been filled. All of it was sent to the address of `only_ip` where the kernel tells of
+    /// no other, and came `now` without `stamps`.
     ///
     /// # Errors
     /// The kernel's; `WouldBlock` where nothing has come.
     pub(crate) fn fill(
         &mut self,
         socket: BorrowedFd<'_>,
-        stamps: Option<&Stamps>,
-        now: Instant,
+        only_ip: Option<IpAddr>,
+        (stamps, now): (Option<&Stamps>, Instant),
         mut deliver: impl FnMut(&mut VecDeque<Received>, Received),
     ) -> io::Result<usize> {
         let mut arrivals = [Arrival::default(); BATCH_SIZE];
@@ -138,7 +139,7 @@ impl Batch {
             for payload in segments(train, told.segment.unwrap_or(length)) {
                 let datagram = Received {
                     source,
-                    destination_ip: told.destination,
+                    destination_ip: told.destination.or(only_ip),
                     // A copy of its own, so that a message kept for long keeps no buffer of
                     // others alive.
                     payload: Bytes::copy_from_slice(payload),

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Lets the kernel fragment packets that are larger than the path takes (`IP_PMTUDISC_WANT`, the
@@ -96,6 +97,31 @@ pub(crate) fn stamp_arrivals(socket: BorrowedFd<'_>) -> io::Result<()> {
 /// The kernel's.
 pub(crate) fn leave_unstamped(socket: BorrowedFd<'_>) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 0)
+}
+
+/// Lets the kernel not tell the traffic class of each datagram, nor the address that it was sent to where the socket is
+/// bound to that alone: each takes it a control message, to be written and to be read.
+///
+/// # Errors
+///
+/// The kernel's.
+pub(crate) fn tell_no_more_than_asked(
+    socket: BorrowedFd<'_>,
+    bound: SocketAddr,
+) -> io::Result<()> {
+    let (level, class, destination) = match bound {
+        SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_RECVTOS, libc::IP_PKTINFO),
+        SocketAddr::V6(_) => (
+            libc::IPPROTO_IPV6,
+            libc::IPV6_RECVTCLASS,
+            libc::IPV6_RECVPKTINFO,
+        ),
+    };
+    set(socket, level, class, 0)?;
+    match bound.ip().is_unspecified() {
+        true => Ok(()),
+        false => set(socket, level, destination, 0),
+    }
 }
 
 /// Lets the kernel hand over datagrams of one length from one sender as one (`UDP_GRO`).

@@ -17,7 +17,9 @@ use tokio::sync::Notify;
 use crate::batch::{BATCH_SIZE, Batch, Received};
 use crate::impairment::{Impaired, Impairment};
 use crate::network_error::{hear_network_errors, next_network_error};
-use crate::options::{allow_fragmentation, forbid_fragmentation, leave_unstamped};
+use crate::options::{
+    allow_fragmentation, forbid_fragmentation, leave_unstamped, tell_no_more_than_asked,
+};
 use crate::pending::{Tried, send_past_errors};
 use crate::registration::watch;
 use crate::send_many::send_many;
@@ -380,6 +382,8 @@ impl UdpSocket {
         socket.set_reuse_port(config.reuse_port)?;
         socket.bind(&address.into())?;
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+        // quinn-udp has asked for more.
+        tell_no_more_than_asked(socket.as_fd(), address)?;
         if config.allow_fragmentation {
             allow_fragmentation(socket.as_fd(), address.is_ipv6())?;
         }
@@ -412,6 +416,11 @@ impl UdpSocket {
         })
     }
 
+    /// The address that all datagrams come to, and leave from, where the socket is bound to one.
+    fn only_ip(&self) -> Option<IpAddr> {
+        Some(self.local_addr.ip()).filter(|ip| !ip.is_unspecified())
+    }
+
     /// What `recv` waits for.
     fn interest(&self) -> Interest {
         if self.network_errors {
@@ -428,7 +437,8 @@ impl UdpSocket {
                 return;
             };
             self.counters.receive_error();
-            if let Some(error) = error {
+            if let Some(mut error) = error {
+                error.source_ip = error.source_ip.or(self.only_ip());
                 batch.push_error(error);
             }
         }
@@ -449,7 +459,8 @@ impl UdpSocket {
                     }
                 }
             };
-            let filled = batch.fill(socket.as_fd(), self.stamps.as_ref(), now, deliver)?;
+            let when = (self.stamps.as_ref(), now);
+            let filled = batch.fill(socket.as_fd(), self.only_ip(), when, deliver)?;
             has_received = true;
             match filled < BATCH_SIZE {
                 // Nothing is left: tokio is told what another call would say.
