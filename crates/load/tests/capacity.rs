@@ -32,6 +32,11 @@ async fn server() -> Server {
     Server::start(config).await.expect("the proxy starts")
 }
 
+/// How many bindings the server has.
+async fn bindings(server: &Server) -> u64 {
+    server.statistics().await.bindings
+}
+
 fn users(target: SocketAddr, users: u32) -> RunConfig {
     RunConfig {
         target,
@@ -133,6 +138,7 @@ async fn sessions_and_registrations_through_the_proxy() {
             assert_eq!(result.statistics.refreshes, refreshed, "{workload:?}");
         }
         runner.shutdown().await;
+        assert_eq!(bindings(&server).await, 0, "{workload:?}");
     }
     server.shutdown().await;
 }
@@ -190,6 +196,7 @@ async fn a_ladder_has_the_published_figures() {
         assert!(rungs[1].call_setup_delay.average.half_width_95.is_some());
     }
     runner.shutdown().await;
+    assert_eq!(bindings(&server).await, 0);
     server.shutdown().await;
 }
 
@@ -232,5 +239,6 @@ async fn sipstone_measures_its_parts() {
     }
     assert_eq!(sipstone.results().len(), 3);
     runner.shutdown().await;
+    assert_eq!(bindings(&server).await, 0);
     server.shutdown().await;
 }

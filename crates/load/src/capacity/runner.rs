@@ -39,9 +39,9 @@ impl Setup {
 /// Runs the steps of procedures, one after the other, against a server.
 ///
 /// Users stay from step to step as long as the workload and their number are the same, but for ladders, whose
-/// every step begins anew. After a step of [`Workload::Registrations`] their bindings are removed, so that
-/// the next one finds a server that does not have them. It takes as many callers as attempts, and bindings
-/// of an hour (RFC 7502 section 6.7).
+/// every step begins anew. Users who go remove their bindings: whoever is called later finds nobody who is not there. After a
+/// step of [`Workload::Registrations`] bindings are removed, too, so that the next one finds a server that does not have them. It
+/// takes as many callers as attempts, and bindings of an hour (RFC 7502 section 6.7).
 #[derive(Debug)]
 pub struct StepRunner {
     setups: Vec<(Workload, Setup)>,
@@ -180,7 +180,7 @@ impl StepRunner {
         self.tls_cipher_suite.as_deref()
     }
 
-    /// Closes all connections.
+    /// Removes the bindings of the users that there are, and closes all connections.
     pub async fn shutdown(mut self) {
         self.leave().await;
     }
@@ -247,7 +247,10 @@ impl StepRunner {
     }
 
     async fn leave(&mut self) {
-        if let Some(present) = self.present.take() {
+        if let Some(mut present) = self.present.take() {
+            let within = present.users.time_to_unregister();
+            // What the registrar does not take back expires by itself, and what has stopped is not there to be asked.
+            let _ = present.users.unregister(within).await;
             present.users.shutdown().await;
             if let Some(companions) = present.companions {
                 companions.shutdown().await;

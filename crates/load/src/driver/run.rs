@@ -40,6 +40,10 @@ const REGISTRATION_CHECK: Duration = Duration::from_millis(50);
 /// How much longer than connections may take to open a worker may take to say so.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long a registrar may take to remove all bindings, and how much longer for each.
+const UNREGISTERING: Duration = Duration::from_secs(5);
+const UNREGISTERING_ONE: Duration = Duration::from_millis(1);
+
 /// Emulated users on real sockets. Dropping it ends its threads; [`shutdown`](LoadRun::shutdown) also waits for
 /// connections to be closed as their transport has it.
 #[derive(Debug)]
@@ -221,6 +225,11 @@ impl LoadRun {
         };
         self.fulfil(started, self.live_every, until, &Command::Rest)
             .await
+    }
+
+    /// How long to wait for [`unregister`](LoadRun::unregister): a registrar that answers has removed all bindings by then.
+    pub fn time_to_unregister(&self) -> Duration {
+        UNREGISTERING.saturating_add(UNREGISTERING_ONE.saturating_mul(self.users))
     }
 
     /// Fulfils a plan and returns when all that it wants begun has ended, or has had its time; or soon after

@@ -152,8 +152,7 @@ impl Job {
                 name: "unregistering",
                 planned: Planned::Unlimited,
             };
-            let within = UNREGISTERING.saturating_add(Duration::from_millis(users));
-            let unregistering = load.unregister(within);
+            let unregistering = load.unregister(load.time_to_unregister());
             let left = display
                 .watch(phase, &control, &live, |_| false, unregistering)
                 .await?
@@ -192,9 +191,6 @@ impl Job {
         }
     }
 }
-
-/// How long the registrar may take to remove all bindings, and a millisecond more for each.
-const UNREGISTERING: Duration = Duration::from_secs(5);
 
 /// How long registrations are waited for. Users who were refused or not answered try again after a while,
 /// which need not be waited for.

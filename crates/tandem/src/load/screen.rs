@@ -94,6 +94,7 @@ fn key_of(event: &crossterm::event::Event) -> Option<Key> {
     let is_control = event.modifiers.contains(KeyModifiers::CONTROL);
     match event.code {
         KeyCode::Char('c') if is_control => Some(Key::Quit),
+        _ if is_control => None,
         KeyCode::Char('+') => Some(Key::Rate(1)),
         KeyCode::Char('-') => Some(Key::Rate(-1)),
         KeyCode::Char('*') => Some(Key::Rate(10)),

@@ -82,8 +82,18 @@ fn key_of(event: &crossterm::event::Event) -> Option<Key> {
     else {
         return None;
     };
+    let is_control = modifiers.contains(KeyModifiers::CONTROL);
+    if is_control || modifiers.contains(KeyModifiers::ALT) {
+        return match code {
+            _ if !is_control => None,
+            KeyCode::Char('c') => Some(Key::Quit),
+            // As lines are typed everywhere.
+            KeyCode::Char('u') => Some(Key::Clear),
+            KeyCode::Char('h') => Some(Key::Erase),
+            _ => None,
+        };
+    }
     Some(match code {
-        KeyCode::Char('c') if modifiers.contains(KeyModifiers::CONTROL) => Key::Quit,
         KeyCode::Char(letter) => Key::Letter(*letter),
         KeyCode::Up => Key::Up,
         KeyCode::Down => Key::Down,
@@ -100,4 +110,24 @@ fn key_of(event: &crossterm::event::Event) -> Option<Key> {
         KeyCode::F(5) => Key::Letter('c'),
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_with_control_are_not_typed() {
+        let key = |letter, modifiers| {
+            key_of(&Event::Key(KeyEvent::new(KeyCode::Char(letter), modifiers)))
+        };
+        let control = KeyModifiers::CONTROL;
+        assert_eq!(key('u', KeyModifiers::NONE), Some(Key::Letter('u')));
+        assert_eq!(key('U', KeyModifiers::SHIFT), Some(Key::Letter('U')));
+        assert_eq!(key('u', control), Some(Key::Clear));
+        assert_eq!(key('h', control), Some(Key::Erase));
+        assert_eq!(key('c', control), Some(Key::Quit));
+        assert_eq!(key('s', control), None);
+        assert_eq!(key('s', KeyModifiers::ALT), None);
+    }
 }

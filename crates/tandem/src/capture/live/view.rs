@@ -23,6 +23,7 @@ pub(super) enum Key {
     Enter,
     Back,
     Erase,
+    Clear,
     Quit,
     Letter(char),
 }
@@ -181,7 +182,7 @@ impl View {
             Key::PageDown => self.go(self.height as isize, journal),
             Key::First => self.go(isize::MIN, journal),
             Key::Last => self.go(isize::MAX, journal),
-            Key::Letter(_) | Key::Erase | Key::Quit => {}
+            Key::Letter(_) | Key::Erase | Key::Clear | Key::Quit => {}
         }
         Wish::GoOn
     }
@@ -262,6 +263,7 @@ impl View {
         match key {
             Key::Letter(letter) if !letter.is_control() => typing.text.push(letter),
             Key::Erase => drop(typing.text.pop()),
+            Key::Clear => typing.text.clear(),
             Key::Back => self.typing = None,
             Key::Enter => {
                 let Some(Typing { what, text }) = self.typing.take() else {

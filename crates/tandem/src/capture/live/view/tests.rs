@@ -170,9 +170,7 @@ fn a_selection_is_saved_and_read_again() {
 
     // What is there is not written over.
     fixture.press(&[Key::Letter('s')]);
-    for _ in 0.."calls.pcapng".len() {
-        fixture.press(&[Key::Erase]);
-    }
+    fixture.press(&[Key::Clear]);
     fixture.type_text(&path.display().to_string());
     fixture.press(&[Key::Enter]);
     assert!(
