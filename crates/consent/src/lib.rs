@@ -22,7 +22,7 @@ pub struct Stranger {
 /// When `address`, to which `host` resolved, is a stranger's.
 pub fn check(host: &str, address: IpAddr, allowed: &[String]) -> Result<(), Stranger> {
     let agreed = allowed.iter().any(|allowed| {
-        allowed == host
+        allowed.eq_ignore_ascii_case(host)
             || allowed
                 .parse::<IpAddr>()
                 .is_ok_and(|allowed| allowed == address)
@@ -107,6 +107,8 @@ mod tests {
         assert!(!allowed("192.0.2.2", &["192.0.2.1"]));
         let stranger = "192.0.2.1".parse().unwrap();
         assert!(check("peer.example", stranger, &["peer.example".into()]).is_ok());
+        // Names are the same whatever their case (RFC 4343).
+        assert!(check("Peer.example", stranger, &["peer.EXAMPLE".into()]).is_ok());
         let error = check("peer.example", stranger, &[])
             .unwrap_err()
             .to_string();
