@@ -16,6 +16,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use sip::transaction::Taken;
 use sip::{Expires, Flow, Message, Method, Name, PlainRegister, Uri, plain_contact};
 
 use super::binding::AddressOfRecord;
@@ -23,7 +24,7 @@ use super::overload::{Admission, Judged};
 use super::policy::Mode;
 use super::proxy::Proxy;
 use super::read_uri::ReadUri;
-use super::registering::Asked;
+use super::registering::{Answering, Asked};
 use super::registrar::{
     MALFORMED_INTERVAL, MAXIMUM_STORED_LENGTH, Registration, Said, is_first_hop,
 };
@@ -166,10 +167,15 @@ impl Proxy {
         };
         // It overtakes none of those before it.
         self.process_accepted(now);
-        if let Some(server) = self.transactions.handle_register(now, flow, &register) {
-            self.statistics.requests += 1;
-            let request = (Asked::Plain(register), None);
-            self.ask_store(now, now, (server, flow), request, registration);
+        match self.transactions.handle_register(now, flow, &register) {
+            Taken::Begun(server) => {
+                self.statistics.requests += 1;
+                let request = (Asked::Plain(register), None);
+                let server = Answering::Transaction(server);
+                self.ask_store(now, now, (server, flow), request, registration);
+            }
+            Taken::Repeated => self.repeat_register(now, flow, register, registration),
+            Taken::Done => {}
         }
     }
 

@@ -4,9 +4,9 @@
 use std::time::{Duration, Instant};
 
 use sip::transaction::ServerId;
-use sip::{Contact, Flow, Message, Method, Name, PlainRegister};
+use sip::{Contact, Expires, Flow, Message, Method, Name, PlainRegister};
 
-use super::binding::AddressOfRecord;
+use super::binding::{AddressOfRecord, Binding, BindingParts, Bindings};
 use super::event::Event;
 use super::forward::path_value;
 use super::proxy::{Proxy, Waiting};
@@ -20,7 +20,7 @@ use super::update::{Change, Update};
 /// A REGISTER whose answer a location store has to give.
 #[derive(Debug)]
 pub(super) struct Registering {
-    server: ServerId,
+    server: Answering,
     request: Asked,
     flow: Flow,
     address: AddressOfRecord,
@@ -32,6 +32,14 @@ pub(super) struct Registering {
     confirmation: Option<String>,
     /// Whether the rules of RFC 5626 are applied to it, and its user agent knows them.
     is_outbound: bool,
+}
+
+/// How a REGISTER is answered.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Answering {
+    Transaction(ServerId),
+    /// It repeats one that was answered 200, of which no response is kept: it is told what is registered.
+    Repetition,
 }
 
 /// A REGISTER that waits.
@@ -71,7 +79,31 @@ impl Proxy {
             }
         };
         let request = (Asked::Message(request), confirmation);
+        let server = Answering::Transaction(server);
         self.ask_store(now, received, (server, flow), request, registration);
+    }
+
+    /// Answers a REGISTER again that asks for this and was answered 200 before.
+    pub(super) fn repeat_register(
+        &mut self,
+        now: Instant,
+        flow: Flow,
+        register: PlainRegister,
+        registration: Registration,
+    ) {
+        let request = (Asked::Plain(register), None);
+        // Nothing is changed a second time.
+        let registration = Registration {
+            update: None,
+            ..registration
+        };
+        self.ask_store(
+            now,
+            now,
+            (Answering::Repetition, flow),
+            request,
+            registration,
+        );
     }
 
     /// Has the location store do what a REGISTER asks for.
@@ -79,7 +111,7 @@ impl Proxy {
         &mut self,
         now: Instant,
         received: Instant,
-        (server, flow): (ServerId, Flow),
+        (server, flow): (Answering, Flow),
         (request, confirmation): (Asked, Option<String>),
         registration: Registration,
     ) {
@@ -124,10 +156,14 @@ impl Proxy {
     fn refuse_asked(
         &mut self,
         now: Instant,
-        server: ServerId,
+        server: Answering,
         (request, flow): (Asked, &Flow),
         rejection: &Rejection,
     ) {
+        // Who has been answered 200 is not told otherwise, and asks again.
+        let Answering::Transaction(server) = server else {
+            return;
+        };
         let request = match request {
             Asked::Message(request) => Some(request),
             Asked::Plain(register) => register.message(flow),
@@ -188,10 +224,16 @@ impl Proxy {
                 return;
             }
         };
-        self.statistics.registrations += 1;
-        let waited = now.saturating_duration_since(received);
-        self.latencies.add_first(&Method::Register, waited);
-        self.latencies.add_last(&Method::Register, waited);
+        match server {
+            Answering::Transaction(_) => {
+                self.statistics.registrations += 1;
+                let waited = now.saturating_duration_since(received);
+                self.latencies.add_first(&Method::Register, waited);
+                self.latencies.add_last(&Method::Register, waited);
+            }
+            Answering::Repetition if !is_as_asked(&request, &bindings) => return,
+            Answering::Repetition => {}
+        }
         for (contact, expires) in changes {
             let address = address.clone();
             self.report(if expires == Duration::ZERO {
@@ -225,16 +267,49 @@ impl Proxy {
             confirmation: confirmation.as_deref(),
         };
         let length = Registered::length(request_length, &bindings);
-        let gruus = &mut self.gruus;
-        self.transactions
-            .respond_written(now, server, (200, length), |octets| match &request {
-                Asked::Message(request) => {
-                    registered.write(octets, request, &bindings, now, gruus);
-                }
-                Asked::Plain(register) => {
-                    registered.write_plain(octets, (register, &flow), &bindings, now);
-                }
-            });
+        match (&request, server) {
+            (Asked::Message(request), Answering::Transaction(server)) => {
+                let gruus = &mut self.gruus;
+                self.transactions
+                    .respond_written(now, server, (200, length), |octets| {
+                        registered.write(octets, request, &bindings, now, gruus);
+                    });
+            }
+            (Asked::Plain(register), Answering::Transaction(server)) => {
+                self.transactions
+                    .answer_register(now, server, length, |octets| {
+                        registered.write_plain(octets, (register, &flow), &bindings, now);
+                    });
+            }
+            (Asked::Plain(register), Answering::Repetition) => {
+                self.transactions
+                    .answer_register_again(&flow, register, length, |octets| {
+                        registered.write_plain(octets, (register, &flow), &bindings, now);
+                    });
+            }
+            // Those that are read as a whole have transactions that keep the response.
+            (Asked::Message(_), Answering::Repetition) => {}
+        }
+    }
+}
+
+/// Whether the bindings are as a REGISTER has left them that comes again. Where another one has come between, its user
+/// agent does not wait for an answer to this one any more.
+fn is_as_asked(request: &Asked, bindings: &Bindings) -> bool {
+    let Asked::Plain(register) = request else {
+        return false;
+    };
+    let contact = register.contact();
+    let mut same = bindings
+        .iter()
+        .map(Binding::parts)
+        .filter(|parts| parts.contact == contact);
+    let made = |parts: BindingParts<'_>| {
+        (parts.call_id, parts.cseq) == (register.call_id(), register.cseq_number())
+    };
+    match register.expires() {
+        Expires::Seconds(0) => same.next().is_none(),
+        _ => same.any(made),
     }
 }
 

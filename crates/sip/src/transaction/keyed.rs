@@ -78,6 +78,16 @@ impl<T: Entry> Keyed<T> {
         Some((number, self.get_mut(number)?))
     }
 
+    /// As good as the key that was looked for last.
+    pub(super) fn sought_hash(&self) -> u64 {
+        self.sought_hash.h2
+    }
+
+    /// The same of the key of what is there.
+    pub(super) fn hash(&self, number: u64) -> Option<u64> {
+        Some(self.table.get(number)?.hash.h2)
+    }
+
     /// Puts something in under the key that was looked for last and not found, and returns its number.
     pub(super) fn insert(&mut self, item: T) -> u64 {
         let hash = self.sought_hash;

@@ -11,6 +11,7 @@
 //! what it asks for.
 
 mod action;
+mod answered;
 mod client_invite;
 mod client_non_invite;
 mod clients;
@@ -53,6 +54,7 @@ pub use config::TransactionConfig;
 pub use event::TransactionEvent;
 pub use id::{ClientId, ServerId, TransactionKey};
 pub(crate) use matching::MAGIC_COOKIE;
+pub use register::Taken;
 pub use routing::note_source;
 pub use statistics::TransactionStatistics;
 
@@ -100,7 +102,7 @@ impl Transactions {
             RandomState::with_seeds(rng.random(), rng.random(), rng.random(), rng.random());
         Transactions {
             clients: Clients::new(rng.random()),
-            servers: Servers::new(rng.random(), hasher),
+            servers: Servers::new(rng.random(), hasher, config.timeout()),
             common: Common::new(config),
             rng,
         }

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
-use crate::{Flow, Method, PlainRegister};
+use crate::{Flow, Method, PlainRegister, Transmit};
 
 use super::common::Common;
 use super::matching::{Rules, write_via_key};
@@ -12,20 +12,63 @@ use super::routing::ResponseRoute;
 use super::servers::{Machine, Server, Servers, Subject};
 use super::{ServerId, TransactionEvent, Transactions, call_hash};
 
+/// What becomes of a REGISTER that has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It begins a transaction, which is the user's to answer without an event that tells so.
+    Begun(ServerId),
+    /// It repeats one that was [answered](Transactions::answer_register), and is to be
+    /// [answered again](Transactions::answer_register_again).
+    Repeated,
+    /// There is nothing to do: it repeats one that is under way or whose response is kept, or finds no room, of which
+    /// there is an event.
+    Done,
+}
+
 impl Transactions {
-    /// [`handle_message`](Transactions::handle_message) for such a REGISTER. Returns the transaction that it begins, which
-    /// is the user's to answer without an event that tells so; `None` where there is nothing to do: it repeats one, or
-    /// finds no room, of which there is an event.
-    pub fn handle_register(
+    /// [`handle_message`](Transactions::handle_message) for such a REGISTER.
+    pub fn handle_register(&mut self, now: Instant, flow: Flow, register: &PlainRegister) -> Taken {
+        let common = &mut self.common;
+        let taken = self.servers.handle_register(common, now, flow, register);
+        self.sweep_timers();
+        taken
+    }
+
+    /// Answers a REGISTER finally, and keeps nothing of the response: who has answered can tell again what is registered.
+    /// For the time of Timer J it is known that the request was answered; RFC 3261 section 17.2.2 keeps the response for
+    /// that time. The response becomes about so long.
+    pub fn answer_register(
         &mut self,
         now: Instant,
-        flow: Flow,
-        register: &PlainRegister,
-    ) -> Option<ServerId> {
+        transaction: ServerId,
+        length: usize,
+        write: impl FnOnce(&mut BytesMut),
+    ) {
         let common = &mut self.common;
-        let begun = self.servers.handle_register(common, now, flow, register);
+        let payload = common.written_in_turn(length, write);
+        self.servers
+            .answer_register(common, now, transaction, payload);
         self.sweep_timers();
-        begun
+    }
+
+    /// Answers a [repeated](Taken::Repeated) REGISTER. The response becomes about so long.
+    pub fn answer_register_again(
+        &mut self,
+        flow: &Flow,
+        register: &PlainRegister,
+        length: usize,
+        write: impl FnOnce(&mut BytesMut),
+    ) {
+        let common = &mut self.common;
+        let payload = common.written_in_turn(length, write);
+        common.statistics.response_retransmissions += 1;
+        common.transmits.push_back(Transmit {
+            target: ResponseRoute::new(flow, &register.via()).target(),
+            peer: None,
+            payload,
+            call: call_hash(register.call_id_octets()),
+            transaction: None,
+        });
     }
 }
 
@@ -36,21 +79,28 @@ impl Servers {
         now: Instant,
         flow: Flow,
         register: &PlainRegister,
-    ) -> Option<ServerId> {
+    ) -> Taken {
         common.statistics.requests_received += 1;
         let via = register.via();
-        write_via_key(self.table.sought(), &via, &Method::Register)?;
+        if write_via_key(self.table.sought(), &via, &Method::Register).is_none() {
+            return Taken::Done;
+        }
         if let Some((number, server)) = self.table.find() {
             let actions = server.handle_retransmission();
             self.perform(common, now, number, actions, Subject::None);
-            return None;
+            return Taken::Done;
+        }
+        if self.has_answered(now) {
+            common.statistics.requests_absorbed += 1;
+            return Taken::Repeated;
         }
         let octets = register.octets();
         if !common.has_room(self.table.len(), octets.len()) {
-            let request = register.message(&flow)?;
-            let event = TransactionEvent::Overloaded { flow, request };
-            common.events.push_back(event);
-            return None;
+            if let Some(request) = register.message(&flow) {
+                let event = TransactionEvent::Overloaded { flow, request };
+                common.events.push_back(event);
+            }
+            return Taken::Done;
         }
         let is_reliable = flow.transport.is_reliable();
         let (machine, actions) = Machine::start(&Method::Register, common, is_reliable);
@@ -61,7 +111,27 @@ impl Servers {
         let server = Server::new(machine, Rules::Rfc3261, route, call, message);
         let number = self.table.insert(server);
         self.perform(common, now, number, actions, Subject::None);
-        Some(ServerId(number))
+        Taken::Begun(ServerId(number))
+    }
+
+    fn answer_register(&mut self, common: &mut Common, now: Instant, id: ServerId, payload: Bytes) {
+        let hash = self.table.hash(id.0);
+        let server = self.table.get_mut(id.0);
+        let Some((hash, server)) = hash.zip(server.filter(|server| !server.is_completed())) else {
+            return;
+        };
+        common.statistics.responses_sent += 1;
+        common.transmits.push_back(server.transmit(id, payload));
+        // Timer J is zero on reliable transports.
+        if !server.is_reliable() {
+            self.answered.insert(now, hash);
+        }
+        self.end(common, id);
+    }
+
+    /// Whether the key that was looked for last is that of a REGISTER of which nothing else is kept.
+    pub(super) fn has_answered(&mut self, now: Instant) -> bool {
+        !self.answered.is_empty() && self.answered.contains(now, self.table.sought_hash())
     }
 }
 
@@ -117,8 +187,9 @@ mod tests {
         let now = Instant::now();
         let later = now + Duration::from_secs(4);
         let mut short = transactions(10);
-        let begun = short.handle_register(now, flow(), &register());
-        let begun = begun.expect("a transaction");
+        let Taken::Begun(begun) = short.handle_register(now, flow(), &register()) else {
+            panic!("no transaction");
+        };
         let mut long = transactions(10);
         long.handle_message(now, flow(), message());
         let Some(TransactionEvent::Request {
@@ -146,7 +217,8 @@ mod tests {
             layer.handle_timeout(later);
             respond(layer, later);
             layer.handle_message(later, flow(), message());
-            assert_eq!(layer.handle_register(later, flow(), &register()), None);
+            let taken = layer.handle_register(later, flow(), &register());
+            assert_eq!(taken, Taken::Done);
         }
         loop {
             let (one, other) = (short.poll_transmit(), long.poll_transmit());
@@ -169,7 +241,8 @@ mod tests {
     fn without_room_there_is_an_event_as_for_all() {
         let now = Instant::now();
         let mut full = transactions(0);
-        assert_eq!(full.handle_register(now, flow(), &register()), None);
+        let taken = full.handle_register(now, flow(), &register());
+        assert_eq!(taken, Taken::Done);
         assert_eq!(full.statistics().overloaded, 1);
         match full.poll_event() {
             Some(TransactionEvent::Overloaded { request, .. }) => {
@@ -178,5 +251,63 @@ mod tests {
             }
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Of what was answered so nothing is kept but that it was, for the time of Timer J.
+    #[test]
+    fn an_answer_that_is_not_kept_is_given_again() {
+        let now = Instant::now();
+        let mut layer = transactions(10);
+        let Taken::Begun(begun) = layer.handle_register(now, flow(), &register()) else {
+            panic!("no transaction");
+        };
+        let write = |octets: &mut BytesMut| octets.extend_from_slice(b"SIP/2.0 200 OK\r\n\r\n");
+        layer.answer_register(now, begun, 20, write);
+        let first = layer.poll_transmit().expect("a response");
+        assert_eq!((layer.server_transactions(), layer.kept_octets()), (0, 0));
+        // A second answer is none.
+        layer.answer_register(now, begun, 20, write);
+        assert!(layer.poll_transmit().is_none());
+        let timer_j = TransactionConfig::default().timeout();
+        let last = now + timer_j - Duration::from_millis(1);
+        for time in [now, last] {
+            let taken = layer.handle_register(time, flow(), &register());
+            assert_eq!(taken, Taken::Repeated);
+            layer.answer_register_again(&flow(), &register(), 20, write);
+            let again = layer.poll_transmit().expect("a response");
+            assert_eq!((again.target, again.call), (first.target, first.call));
+            assert_eq!(again.payload, first.payload);
+        }
+        // Read as a whole it is known, too.
+        layer.handle_message(last, flow(), message());
+        let is_request =
+            |event: &TransactionEvent| matches!(event, TransactionEvent::Request { .. });
+        assert!(!std::iter::from_fn(|| layer.poll_event()).any(|event| is_request(&event)));
+        let statistics = layer.statistics();
+        assert_eq!(statistics.requests_absorbed, 3);
+        assert_eq!(
+            (statistics.responses_sent, statistics.response_retransmissions),
+            (1, 2)
+        );
+        let taken = layer.handle_register(now + 2 * timer_j, flow(), &register());
+        assert!(matches!(taken, Taken::Begun(_)));
+    }
+
+    /// What was not answered in time is not answered any more.
+    #[test]
+    fn an_answer_that_comes_too_late_is_none() {
+        let now = Instant::now();
+        let mut layer = transactions(10);
+        let Taken::Begun(begun) = layer.handle_register(now, flow(), &register()) else {
+            panic!("no transaction");
+        };
+        let end = now + Duration::from_secs(60);
+        while layer.next_timeout().is_some_and(|due| due <= end) {
+            layer.handle_timeout(end);
+        }
+        while layer.poll_transmit().is_some() {}
+        layer.answer_register(end, begun, 20, |octets| octets.extend_from_slice(b"late"));
+        assert!(layer.poll_transmit().is_none());
+        assert!(layer.servers.answered.is_empty());
     }
 }

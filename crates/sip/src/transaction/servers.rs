@@ -2,12 +2,13 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ahash::RandomState;
 use bytes::Bytes;
 
 use super::action::{Action, Actions, Timer};
+use super::answered::Answered;
 use super::common::Common;
 use super::keyed::Keyed;
 use super::matching::{Rules, write_glanced_key, write_server_key};
@@ -22,6 +23,8 @@ use crate::{Flow, Glance, Message, Method, Name, Transmit};
 #[derive(Debug)]
 pub(super) struct Servers {
     pub(super) table: Keyed<Server>,
+    /// REGISTERs that were answered, and of which no more is kept.
+    pub(super) answered: Answered,
     /// For the tags of responses.
     hasher: RandomState,
 }
@@ -85,9 +88,10 @@ pub(super) enum Subject {
 }
 
 impl Servers {
-    pub(super) fn new(secret: [u64; 2], hasher: RandomState) -> Servers {
+    pub(super) fn new(secret: [u64; 2], hasher: RandomState, timer_j: Duration) -> Servers {
         Servers {
             table: Keyed::new(secret),
+            answered: Answered::new(timer_j),
             hasher,
         }
     }
@@ -162,6 +166,11 @@ impl Servers {
         if let Some((number, server)) = self.table.find() {
             let actions = server.handle_retransmission();
             self.perform(common, now, number, actions, Subject::None);
+            return;
+        }
+        if *method == Method::Register && self.has_answered(now) {
+            // There is nothing to answer it from: it came another way before.
+            common.statistics.requests_absorbed += 1;
             return;
         }
         // A CANCEL makes room, and there is one of them for each INVITE at the most.
@@ -297,6 +306,17 @@ impl Servers {
         self.table.find()
     }
 
+    /// Ends a transaction.
+    pub(super) fn end(&mut self, common: &mut Common, id: ServerId) {
+        if let Some(server) = self.table.get_mut(id.0) {
+            common.keep(&mut server.message, Bytes::new());
+            self.table.remove(id.0);
+            let transaction = TransactionKey::Server(id);
+            let event = TransactionEvent::Terminated { transaction };
+            common.events.push_back(event);
+        }
+    }
+
     /// Does what a machine asks for.
     pub(super) fn perform(
         &mut self,
@@ -371,11 +391,7 @@ impl Servers {
                     common.timers.follow(duration, number, timer);
                 }
                 Action::Terminate => {
-                    common.keep(&mut server.message, Bytes::new());
-                    self.table.remove(number);
-                    let transaction = TransactionKey::Server(id);
-                    let event = TransactionEvent::Terminated { transaction };
-                    common.events.push_back(event);
+                    self.end(common, id);
                     return;
                 }
                 // Asked for by client transactions.
@@ -421,6 +437,16 @@ impl Server {
     /// What is to be done about a request that came again.
     pub(super) fn handle_retransmission(&mut self) -> Actions {
         self.machine.handle_retransmission()
+    }
+
+    /// Whether the final response was sent.
+    pub(super) fn is_completed(&self) -> bool {
+        self.machine.is_completed()
+    }
+
+    /// Whether the request came over a transport that loses nothing.
+    pub(super) fn is_reliable(&self) -> bool {
+        self.route.flow().transport.is_reliable()
     }
 
     fn unusual(&mut self) -> &mut Unusual {
@@ -489,7 +515,7 @@ impl Server {
         is_known
     }
 
-    fn transmit(&self, id: ServerId, payload: Bytes) -> Transmit {
+    pub(super) fn transmit(&self, id: ServerId, payload: Bytes) -> Transmit {
         Transmit {
             target: self.route.target(),
             peer: None,
