@@ -45,7 +45,7 @@ impl<R: Read> Merge<R> {
     ///
     /// # Errors
     ///
-    /// When a file cannot be read on.
+    /// When a file cannot be read on. It has ended then; the others can be read on.
     pub fn step(&mut self, see: &mut dyn FnMut(Seen<'_>)) -> Result<bool, MergeError> {
         let Some(at) = self.earliest()? else {
             return Ok(false);
@@ -60,7 +60,8 @@ impl<R: Read> Merge<R> {
             }),
         };
         one.next = None;
-        one.is_finished = !stepped.map_err(|source| MergeError { file: at, source })?;
+        one.is_finished = !matches!(stepped, Ok(true));
+        stepped.map_err(|source| MergeError { file: at, source })?;
         Ok(true)
     }
 
@@ -80,8 +81,8 @@ impl<R: Read> Merge<R> {
             && !one.is_finished
         {
             let stepped = one.reader.steps(most, see);
-            one.is_finished = !stepped.map_err(|source| MergeError { file: 0, source })?;
-            return Ok(!one.is_finished);
+            one.is_finished = !matches!(stepped, Ok(true));
+            return stepped.map_err(|source| MergeError { file: 0, source });
         }
         for _ in 0..most {
             if !self.step(see)? {
@@ -112,6 +113,7 @@ impl<R: Read> Merge<R> {
             }
             if one.next.is_none() {
                 let next = one.reader.next_time();
+                one.is_finished = next.is_err();
                 one.next = next.map_err(|source| MergeError { file: at, source })?;
             }
             let time = match one.next {

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use capture::{Carrier, Counts, Reader, Seen, Settings, SummaryStart, Time, Trouble, What};
+use capture::{Carrier, Counts, KeyLog, Reader, Seen, Settings, SummaryStart, Time, Trouble, What};
 use etherparse::{IpNumber, PacketBuilder, PacketBuilderStep};
 
 /// LINKTYPE_RAW.
@@ -122,6 +122,28 @@ pub(crate) fn pcap_record(number: usize, packet: &[u8], length: usize) -> Vec<u8
     record.extend((length as u32).to_le_bytes());
     record.extend(packet);
     record
+}
+
+/// A record with a hello of TLS, whose random number is all ones.
+pub(crate) fn hello(kind: u8, rest: &[u8]) -> Vec<u8> {
+    let length = 34 + rest.len() as u8;
+    let record = [22, 3, 3, 0, 4 + length, kind, 0, 0, length, 3, 3];
+    [&record[..], &[1; 32], rest].concat()
+}
+
+/// A key log with secrets for those, though none that fit.
+pub(crate) fn keys() -> KeyLog {
+    let random = "01".repeat(32);
+    let mut keys = KeyLog::default();
+    for label in [
+        "CLIENT_RANDOM",
+        "CLIENT_HANDSHAKE_TRAFFIC_SECRET",
+        "SERVER_HANDSHAKE_TRAFFIC_SECRET",
+        "CLIENT_TRAFFIC_SECRET_0",
+    ] {
+        keys.add(format!("{label} {random} 0123").as_bytes());
+    }
+    keys
 }
 
 /// What was seen, kept.

@@ -1,6 +1,8 @@
 //! Hostile captures: whatever is damaged, reading ends, does not panic, and holds no more than it may.
 
-use capture::{KeyLog, Limits, Merge, Reader, Seen, Settings};
+use std::io::{self, Read};
+
+use capture::{Limits, Merge, Reader, Seen, Settings};
 use proptest::prelude::*;
 
 use crate::build::*;
@@ -31,6 +33,9 @@ fn captures() -> Vec<Vec<u8>> {
     let frame = [&[0x81, 126, 1, 0][..], &long[..256]].concat();
     let client_hello = hello(1, &[0, 0, 2, 0x13, 0x01, 1, 0]);
     let server_hello = hello(2, &[0, 0x13, 0x01, 0, 0, 6, 0, 43, 0, 2, 3, 4]);
+    let cbc_client_hello = hello(1, &[0, 0, 2, 0, 0x2f, 1, 0]);
+    let cbc_server_hello = hello(2, &[0, 0, 0x2f, 0]);
+    let change = [20, 3, 3, 0, 1, 1];
     let sealed = [&[23, 3, 3, 0, 100][..], &[5; 100]].concat();
     let packets = [
         udp(ALICE, BOB, &request("call", 5)),
@@ -47,6 +52,14 @@ fn captures() -> Vec<Vec<u8>> {
         tcp(CAROL, BOB, 1, data, &client_hello),
         tcp(BOB, CAROL, 1, data, &server_hello),
         tcp(CAROL, BOB, 1 + client_hello.len() as u32, data, &sealed),
+        tcp(ALICE, CAROL, 1, data, &cbc_client_hello),
+        tcp(
+            CAROL,
+            ALICE,
+            1,
+            data,
+            &[&cbc_server_hello[..], &change, &sealed].concat(),
+        ),
         udp(
             "[2001:db8::1]:5060",
             "[2001:db8::2]:5060",
@@ -85,28 +98,6 @@ fn captures() -> Vec<Vec<u8>> {
 }
 
 const CAROL: &str = "192.0.2.3:5061";
-
-/// A record with a hello of TLS, whose random number is all ones.
-fn hello(kind: u8, rest: &[u8]) -> Vec<u8> {
-    let length = 34 + rest.len() as u8;
-    let record = [22, 3, 3, 0, 4 + length, kind, 0, 0, length, 3, 3];
-    [&record[..], &[1; 32], rest].concat()
-}
-
-/// A key log for those.
-fn keys() -> KeyLog {
-    let random = "01".repeat(32);
-    let mut keys = KeyLog::default();
-    for label in [
-        "CLIENT_RANDOM",
-        "CLIENT_HANDSHAKE_TRAFFIC_SECRET",
-        "SERVER_HANDSHAKE_TRAFFIC_SECRET",
-        "CLIENT_TRAFFIC_SECRET_0",
-    ] {
-        keys.add(format!("{label} {random} 0123").as_bytes());
-    }
-    keys
-}
 
 fn block(kind: u32, body: &[u8]) -> Vec<u8> {
     let length = (12 + body.len().next_multiple_of(4)) as u32;
@@ -158,6 +149,44 @@ fn read_hostile(file: &[u8]) {
         assert_eq!(seen_again, expected.collect::<Vec<Kept>>());
         assert_eq!(several.counts().next(), Some(reader.counts()));
     }
+}
+
+/// A disk that fails behind the octets that it has.
+struct Failing<'o>(&'o [u8]);
+
+impl Read for Failing<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.0.read(buffer)? {
+            0 => Err(io::Error::other("the disk fails")),
+            octets => Ok(octets),
+        }
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_on_does_not_end_the_others() {
+    let messages = |call_id: &str| {
+        let packets: Vec<_> = (0..5)
+            .map(|number| udp(ALICE, BOB, &request(&format!("{call_id}-{number}"), 5)))
+            .collect();
+        pcap(RAW, &packets)
+    };
+    let (one, other) = (messages("one"), messages("other"));
+    let length = one.len() - 5;
+    let sources: [Box<dyn Read>; 2] = [Box::new(Failing(&one[..length])), Box::new(&other[..])];
+    let readers = sources.into_iter().enumerate();
+    let readers = readers.map(|(file, source)| (Reader::open(source, file).unwrap(), 0));
+    let mut merge = Merge::new(readers);
+    let mut seen = [0; 2];
+    let mut failed = Vec::new();
+    loop {
+        match merge.steps(2, &mut |one| seen[one.file] += 1) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) => failed.push(error.file),
+        }
+    }
+    assert_eq!((seen, failed), ([4, 5], vec![0]));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::{Procedure, Step, StepResult, StepSummary, Workload};
 use crate::arrivals::Spacing;
+use crate::driver::{BackgroundSummary, BackgroundTotal};
 use crate::statistics::Delays;
 
 /// What a [`Ladder`] is told.
@@ -62,6 +63,19 @@ pub struct Rung {
     pub lost_sessions: Trials,
     /// Sessions that were set up, in percent (RFC 6076 section 4.6).
     pub session_establishment_ratio_percent: Trials,
+    /// The traffic beside registrations and calls, where there was any.
+    pub background: Option<BackgroundTrials>,
+}
+
+/// What became of the traffic beside each of several trials.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BackgroundTrials {
+    /// Datagrams sent.
+    pub sent: Trials,
+    /// Of these, lost, in percent; none where they were not received here.
+    pub lost_percent: Trials,
+    /// Bits of payload sent a second.
+    pub bits_per_second: Trials,
 }
 
 /// The shortest, mean and longest delay of each of several trials, in milliseconds.
@@ -178,5 +192,22 @@ fn rung(sessions: u32, results: &[StepResult]) -> Rung {
                 .iter()
                 .filter_map(|result| result.statistics.metrics.session_establishment_ratio()),
         ),
+        background: background(&valid),
     }
+}
+
+fn background(results: &[&StepResult]) -> Option<BackgroundTrials> {
+    let totals = results
+        .iter()
+        .filter_map(|result| result.background.as_ref());
+    let summaries: Vec<BackgroundSummary> = totals.map(BackgroundTotal::summary).collect();
+    (!summaries.is_empty()).then(|| BackgroundTrials {
+        sent: Trials::of(summaries.iter().map(|summary| summary.sent as f64)),
+        lost_percent: Trials::of(summaries.iter().filter_map(|summary| summary.lost_percent)),
+        bits_per_second: Trials::of(
+            summaries
+                .iter()
+                .filter_map(|summary| summary.bits_per_second),
+        ),
+    })
 }

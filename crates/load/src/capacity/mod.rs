@@ -32,13 +32,14 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 pub use benchmark::{Benchmark, RegistrationBenchmark, SessionBenchmark, TestSetup};
-pub use ladder::{DelayTrials, Ladder, LadderParameters, Rung};
+pub use ladder::{BackgroundTrials, DelayTrials, Ladder, LadderParameters, Rung};
 pub use limit::{LimitSearch, LimitSearchParameters};
 pub use runner::{Setup, StepError, StepRunner};
 pub use search::{Search, SearchParameters};
 pub use sipstone::{Part, PartResult, Sipstone, SipstoneLimits, SipstoneParameters};
 
 use crate::arrivals::{Pattern, Plan, Spacing, Validity};
+use crate::driver::{BackgroundSummary, BackgroundTotal};
 use crate::record::Failure;
 use crate::statistics::{DelaySummary, Delays, Statistics};
 
@@ -126,6 +127,8 @@ pub struct StepResult {
     pub validity: Validity,
     /// All that was measured.
     pub statistics: Statistics,
+    /// The traffic beside it, where there was any.
+    pub background: Option<BackgroundTotal>,
 }
 
 impl StepResult {
@@ -162,6 +165,7 @@ impl StepResult {
             took,
             validity,
             statistics,
+            background: None,
         }
     }
 
@@ -177,6 +181,7 @@ impl StepResult {
             took: step.duration(),
             validity: Validity::default(),
             statistics: Statistics::new(Instant::now(), Duration::from_secs(1)),
+            background: None,
         }
     }
 
@@ -231,6 +236,8 @@ pub struct StepSummary {
     pub validity: Validity,
     /// Whether the step counts as passed.
     pub passed: bool,
+    /// The traffic beside it, where there was any.
+    pub background: Option<BackgroundSummary>,
 }
 
 impl StepSummary {
@@ -250,6 +257,7 @@ impl StepSummary {
             lateness_ms: result.statistics.lateness.milliseconds(),
             validity: result.validity.clone(),
             passed,
+            background: result.background.as_ref().map(BackgroundTotal::summary),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use super::{Procedure, Step, StepResult, Workload, reasons, responses, what_came};
+use crate::arrivals::{Objection, ValidityLimits};
 use crate::driver::{Doing, LoadError, LoadPlan, LoadRun, Outcome, Pace, Role, RunConfig, What};
 use crate::statistics::Statistics;
 
@@ -325,14 +326,26 @@ fn result(step: &Step, outcome: Outcome, registration: Option<Outcome>) -> StepR
         .last
         .map_or(outcome.time, |last| last.saturating_duration_since(started));
     let begun = statistics.arrivals.started;
+    let mut background = outcome.background;
+    let mut validity = outcome.validity;
     let is_part = step.workload == Workload::RegistrationsAndSessions;
     if let Some(registration) = registration.filter(|_| is_part) {
         let mut whole = registration.statistics;
         whole.merge(&statistics);
         statistics = whole;
+        if let (Some(all), Some(before)) = (&mut background, &registration.background) {
+            let is_of_background =
+                |objection: &Objection| matches!(objection, Objection::Background { .. });
+            all.merge(before);
+            validity
+                .objections
+                .retain(|objection| !is_of_background(objection));
+            validity.judge_background(&ValidityLimits::default(), all.sent, all.due());
+        }
     }
     StepResult {
         begun,
-        ..StepResult::new(step, statistics, took, outcome.validity)
+        background,
+        ..StepResult::new(step, statistics, took, validity)
     }
 }

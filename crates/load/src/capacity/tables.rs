@@ -2,7 +2,7 @@
 
 use report::{Axis, Cell, Colour, Column, Plot, Point, Row, Series, Table, Trials};
 
-use super::{PartResult, Rung, Sipstone, StepSummary, Workload};
+use super::{BackgroundTrials, PartResult, Rung, Sipstone, StepSummary, Workload};
 
 impl Workload {
     /// Its name, for people.
@@ -21,6 +21,7 @@ impl Workload {
 impl StepSummary {
     /// Steps as a table, a row each.
     pub fn table(steps: &[StepSummary]) -> Table {
+        let has_background = steps.iter().any(|step| step.background.is_some());
         let mut table = Table::new("Steps")
             .column(Column::number("Step").key())
             .column(Column::text("Of").key())
@@ -32,11 +33,14 @@ impl StepSummary {
             .column(Column::number("p50").unit("ms").group("Response time"))
             .column(Column::number("p95").unit("ms").group("Response time"))
             .column(Column::number("max").unit("ms").group("Response time"))
-            .column(Column::number("p99").unit("ms").group("Lateness"))
-            .column(Column::text("Verdict"));
+            .column(Column::number("p99").unit("ms").group("Lateness"));
+        if has_background {
+            table = table.columns(background_columns());
+        }
+        table = table.column(Column::text("Verdict"));
         for step in steps {
             let response_time = step.response_time_ms;
-            table.push(Row::new([
+            let mut cells = vec![
                 Cell::from(u64::from(step.number) + 1),
                 Cell::from(step.workload.name()),
                 Cell::number(step.per_second, 0),
@@ -48,8 +52,17 @@ impl StepSummary {
                 Cell::milliseconds(response_time.p95),
                 Cell::milliseconds(response_time.max),
                 Cell::milliseconds(step.lateness_ms.p99),
-                Cell::from(step.verdict()),
-            ]));
+            ];
+            if has_background {
+                let background = step.background.as_ref();
+                cells.extend([
+                    Cell::from(background.map(|background| background.sent)),
+                    Cell::number(background.and_then(|background| background.lost_percent), 3),
+                    megabits(background.and_then(|background| background.bits_per_second)),
+                ]);
+            }
+            cells.push(Cell::from(step.verdict()));
+            table.push(Row::new(cells));
         }
         table
     }
@@ -94,6 +107,7 @@ impl StepSummary {
 impl Rung {
     /// Rungs as a table: means over the repetitions, with the half widths of their 95 % intervals.
     pub fn table(rungs: &[Rung]) -> Table {
+        let has_background = rungs.iter().any(|rung| rung.background.is_some());
         let groups = [
             ("REGISTER delay", "ms"),
             ("INVITE delay", "ms"),
@@ -111,6 +125,9 @@ impl Rung {
                     .map(|column| Column::number(column).group("Lost")),
             )
             .column(Column::number("SER").unit("%"));
+        if has_background {
+            table = table.columns(background_columns());
+        }
         for rung in rungs {
             let mut cells = vec![Cell::from(u64::from(rung.sessions))];
             for delay in [
@@ -136,6 +153,17 @@ impl Rung {
                 Cell::number(rung.lost_sessions.half_width_95, 1),
                 mean(&rung.session_establishment_ratio_percent),
             ]);
+            if has_background {
+                let of = |trials: fn(&BackgroundTrials) -> &Trials| {
+                    let background = rung.background.as_ref();
+                    background.and_then(|background| trials(background).mean)
+                };
+                cells.extend([
+                    Cell::number(of(|background| &background.sent), 0),
+                    Cell::number(of(|background| &background.lost_percent), 3),
+                    megabits(of(|background| &background.bits_per_second)),
+                ]);
+            }
             table.push(Row::new(cells));
         }
         table.note("Means over the repetitions; ± is half the width of their 95 % interval.");
@@ -171,6 +199,20 @@ impl Rung {
             &rung.call_setup_delay
         }))
     }
+}
+
+/// The traffic beside: what was sent, how much of it was lost, and at which rate.
+fn background_columns() -> [Column; 3] {
+    [
+        Column::number("sent"),
+        Column::number("lost").unit("%"),
+        Column::number("rate").unit("Mbit/s"),
+    ]
+    .map(|column| column.group("Background"))
+}
+
+fn megabits(bits_per_second: Option<f64>) -> Cell {
+    Cell::number(bits_per_second.map(|bits| bits / 1e6), 3)
 }
 
 impl Sipstone {

@@ -326,6 +326,52 @@ fn sipstone_is_over_when_a_response_takes_too_long() {
 }
 
 #[test]
+fn a_ladder_tells_of_the_traffic_beside_it() {
+    let measured = |background: Option<BackgroundTotal>| {
+        let mut ladder = Ladder::new(LadderParameters {
+            rungs: vec![2, 3],
+            repeat: 2,
+            per_second: None,
+        });
+        run_with(&mut ladder, |step| StepResult {
+            background: background.clone(),
+            ..StepResult::simulated(step, 0)
+        });
+        ladder
+    };
+    let ladder = measured(Some(BackgroundTotal {
+        sent: 1000,
+        received: Some(990),
+        octets: 1_470_000,
+        time: Duration::from_secs(2),
+        ..BackgroundTotal::default()
+    }));
+    let rungs = ladder.rungs();
+    for rung in &rungs {
+        let background = rung.background.as_ref().unwrap();
+        assert_eq!(background.sent.mean, Some(1000.0));
+        assert_eq!(background.lost_percent.mean, Some(1.0));
+        assert_eq!(background.bits_per_second.mean, Some(5_880_000.0));
+    }
+    let tables = [Rung::table(&rungs), StepSummary::table(ladder.steps())];
+    for table in tables.map(|table| table.to_terminal(200)) {
+        assert!(table.contains("Background"), "{table}");
+        assert!(
+            table.contains("1,000") && table.contains("5.880"),
+            "{table}"
+        );
+    }
+    let alone = measured(None);
+    let tables = [
+        Rung::table(&alone.rungs()),
+        StepSummary::table(alone.steps()),
+    ];
+    for table in tables.map(|table| table.to_terminal(200)) {
+        assert!(!table.contains("Background"), "{table}");
+    }
+}
+
+#[test]
 fn a_ladder_repeats_each_rung() {
     let mut ladder = Ladder::new(LadderParameters {
         rungs: vec![10, 1000],

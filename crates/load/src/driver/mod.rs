@@ -61,7 +61,7 @@ mod usage;
 mod users;
 mod worker;
 
-pub use background::{Background, BackgroundTotal};
+pub use background::{Background, BackgroundSummary, BackgroundTotal};
 pub use command::Control;
 pub use config::{Connections, Role, RunConfig};
 pub use error::{ConnectError, LoadError};

@@ -105,7 +105,7 @@ pub struct Outcome {
     pub wire: WireStatistics,
     /// What the workers took of the processors for this run.
     pub processor: ProcessorTime,
-    /// The background traffic since the users were started, where there is any.
+    /// The background traffic beside the run, where there is any.
     pub background: Option<BackgroundTotal>,
     /// What TLS agreed on last, by its IANA name, where there is any.
     pub tls_cipher_suite: Option<String>,
@@ -334,6 +334,9 @@ impl LoadRun {
         let processor = self.processor;
         let control = self.control.clone();
         control.begin_phase();
+        if let Some(background) = &self.background {
+            background.begin();
+        }
         let mut reports = Collected::default();
         let mut next = started;
         let mut done = 0;
@@ -375,6 +378,9 @@ impl LoadRun {
             }
         }
         let time = started.elapsed();
+        if let Some(background) = &self.background {
+            background.end();
+        }
         control.tell(end);
         let mut finished = Collected::default();
         while finished.reports < workers {
@@ -388,16 +394,24 @@ impl LoadRun {
         self.processor = sum.processor;
         let dropped = sum.wire.incoming_dropped.saturating_sub(self.dropped);
         self.dropped = sum.wire.incoming_dropped;
+        let background = match &self.background {
+            Some(background) => Some(background.total().await),
+            None => None,
+        };
         let limits = ValidityLimits::default();
+        let mut validity = Validity::judge(&limits, &sum.statistics, sum.scheduled, dropped);
+        if let Some(background) = &background {
+            validity.judge_background(&limits, background.sent, background.due());
+        }
         let outcome = Outcome {
             time,
-            validity: Validity::judge(&limits, &sum.statistics, sum.scheduled, dropped),
+            validity,
             registered: sum.registered,
             unconnected: sum.unconnected,
             counters: sum.counters,
             wire: sum.wire,
             processor: sum.processor - processor,
-            background: self.background.as_ref().map(Running::total),
+            background,
             statistics: sum.statistics.clone(),
             tls_cipher_suite: sum.tls_cipher_suite.take(),
             media: sum.media.take(),

@@ -423,3 +423,17 @@ fn a_step_with_a_mistake_is_not_said_to_be_missing() {
     assert_eq!(lines.len(), 1, "{lines:#?}");
     assert!(lines[0].contains("did you mean \"INVITE\"?"));
 }
+
+/// A name is one timer, whichever side it is of.
+#[test]
+fn timers_keep_their_names() {
+    let text = "[[caller]]\nsend = \"OPTIONS\"\nstart_timer = \"answer\"\n\n\
+                [[caller]]\nexpect = 200\nstop_timer = \"answer\"\n\n\
+                [[callee]]\nexpect = \"OPTIONS\"\nstart_timer = \"thinking\"\n\n\
+                [[callee]]\nsend = 200\nstop_timer = \"thinking\"\nstart_timer = \"answer\"\n";
+    let scenario = read(text);
+    let (caller, callee) = (scenario.caller.unwrap(), scenario.callee.unwrap());
+    assert_eq!(caller.timer_names(), ["answer"]);
+    assert_eq!(callee.timer_names(), ["answer", "thinking"]);
+    assert_eq!((caller.timers(), callee.timers()), (1, 2));
+}

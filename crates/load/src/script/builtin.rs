@@ -54,6 +54,17 @@ impl Default for AnswerPlan {
     }
 }
 
+impl AnswerPlan {
+    /// At once, and with an hour of patience beyond how long calls are held.
+    pub fn for_calls_of(hold: Duration) -> AnswerPlan {
+        let plan = AnswerPlan::default();
+        AnswerPlan {
+            patience: plan.patience.map(|patience| patience.saturating_add(hold)),
+            ..plan
+        }
+    }
+}
+
 /// A script that could not be made: never one of these, but their templates are read like any other.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuiltinError {
@@ -459,6 +470,9 @@ mod tests {
             assert_eq!(farewell.template.status(), Some(200));
             assert_eq!(bye.template.method(), Some(&Method::Bye));
         }
+        let held = Duration::from_secs(7200);
+        let patience = AnswerPlan::for_calls_of(held).patience;
+        assert_eq!(patience, Some(Duration::from_secs(3600) + held));
         assert_eq!(register().unwrap().kind(), &Kind::Registration);
         for script in [options(), ping()] {
             assert_eq!(script.unwrap().kind(), &Kind::Request(Method::Options));

@@ -174,6 +174,7 @@ pub(super) fn check(
         first,
         anytime,
         timers,
+        timer_names: Vec::new(),
         acknowledges_failures: false,
         is_strict: false,
         learns_early,

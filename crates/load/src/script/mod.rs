@@ -68,6 +68,7 @@ pub struct Script {
     /// What the script does at any time with a message that its present step does not expect.
     anytime: Vec<Alternative>,
     timers: usize,
+    timer_names: Vec<String>,
     acknowledges_failures: bool,
     is_strict: bool,
     learns_early: bool,
@@ -122,6 +123,7 @@ impl Script {
         let mut script = check::check(self.name, self.steps, self.variables, anytime)?;
         script.acknowledges_failures = acknowledges_failures;
         script.is_strict = is_strict;
+        script.timer_names = self.timer_names;
         Ok(script)
     }
 
@@ -137,6 +139,12 @@ impl Script {
     /// answers it as a user agent would and the run goes on.
     pub fn strict(mut self) -> Script {
         self.is_strict = true;
+        self
+    }
+
+    /// The same script, whose timers have these names, by their numbers.
+    pub fn with_timer_names(mut self, names: Vec<String>) -> Script {
+        self.timer_names = names;
         self
     }
 
@@ -180,6 +188,12 @@ impl Script {
     /// How many timers it takes times with: one more than the highest number.
     pub fn timers(&self) -> usize {
         self.timers
+    }
+
+    /// Names of timers, by their numbers. Scripts of one scenario number them alike, so there may be names of timers that
+    /// only the other side has.
+    pub fn timer_names(&self) -> &[String] {
+        &self.timer_names
     }
 
     /// Whether it sends the ACK to refused INVITEs by itself.

@@ -89,7 +89,8 @@ impl Files {
         Ok(())
     }
 
-    /// Reads all files as one. A file that breaks off is told of, and what could be read counts.
+    /// Reads all files as one. A file that breaks off, or cannot be read on, is told of; what could be read counts, and the
+    /// others are read on.
     pub(super) fn read(
         &self,
         what: &'static str,
@@ -122,7 +123,6 @@ impl Files {
                 Err(error) => {
                     found.is_damaged = true;
                     found.troubles[error.file].push(error.to_string());
-                    break;
                 }
             }
             bar.set_position(merge.counts().map(|counts| counts.octets).sum());

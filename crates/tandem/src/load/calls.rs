@@ -12,8 +12,9 @@ use load::script::{Pause, Script};
 use serde::Serialize;
 
 use super::cast::{self, Cast, Piece, Side};
-use super::common::{Network, Outputs, Population};
+use super::common::{Network, Outputs};
 use super::media::{self, Media};
+use super::population::Population;
 use super::scenarios::load_scenario;
 use super::schedule::{Schedule, milliseconds};
 use super::usage_error;
@@ -97,6 +98,8 @@ struct Parameters {
     common: cast::Parameters,
     hold_seconds: f64,
     ring_seconds: f64,
+    answer_within_seconds: f64,
+    closed: bool,
     scenario: Option<String>,
     #[serde(flatten)]
     media: media::Parameters,
@@ -129,6 +132,8 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         common: cast::Parameters::new(Some(cast), network, population, schedule, &job),
         hold_seconds: arguments.hold.as_secs_f64(),
         ring_seconds: arguments.ring.as_secs_f64(),
+        answer_within_seconds: arguments.answer_within.as_secs_f64(),
+        closed: arguments.closed,
         scenario: arguments
             .scenario
             .as_ref()
@@ -148,9 +153,7 @@ fn scripts(arguments: &Arguments) -> anyhow::Result<Vec<Script>> {
     })?;
     let answer = builtin::answer(&AnswerPlan {
         ring: Pause::Fixed(arguments.ring),
-        patience: AnswerPlan::default()
-            .patience
-            .map(|patience| patience.saturating_add(arguments.hold)),
+        ..AnswerPlan::for_calls_of(arguments.hold)
     })?;
     let (caller, callee) = match &arguments.scenario {
         None => (call, answer),

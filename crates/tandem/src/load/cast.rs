@@ -1,19 +1,19 @@
 //! Who calls whom, for the commands that emulate callers and callees.
 
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use clap::{Args, ValueEnum};
-use load::driver::{Background, LoadPlan, Pace, Peers, Role, RunConfig, What};
+use load::driver::{LoadPlan, Pace, Peers, Role, RunConfig, What};
 use load::engine::{EngineConfig, RegistrationPlan};
 use load::script::{Script, ScriptId};
-use perf::Bitrate;
 use serde::Serialize;
 
-use super::common::{Network, Population};
+use super::background::{self, Traffic};
+use super::common::{self, Network};
 use super::job::{Job, Registration};
-use super::schedule::Schedule;
+use super::population::{self, Population};
+use super::schedule::{self, Schedule};
 use crate::values::{count, positive};
 
 /// Who calls whom.
@@ -53,19 +53,8 @@ pub(super) struct Cast {
     #[arg(long, value_name = "RATE", value_parser = positive, help_heading = "Users")]
     pub(super) register_rate: Option<f64>,
 
-    /// Send UDP datagrams beside the calls, so many bits a second, such as 50Mbit/s
-    #[arg(long, value_name = "BITRATE", value_parser = bitrate, help_heading = "Background")]
-    pub(super) background: Option<Bitrate>,
-
-    /// Where they leave from, an address of this host
-    #[arg(long, value_name = "IP[:PORT]", value_parser = address, default_value = "127.0.0.2:0",
-          requires = "background", help_heading = "Background")]
-    pub(super) background_from: SocketAddr,
-
-    /// Where they go; counted there where that is this host
-    #[arg(long, value_name = "IP[:PORT]", value_parser = address, default_value = "127.0.0.3:0",
-          requires = "background", help_heading = "Background")]
-    pub(super) background_to: SocketAddr,
+    #[command(flatten)]
+    pub(super) traffic: Traffic,
 }
 
 /// Which users a process has.
@@ -148,7 +137,7 @@ impl Cast {
             role,
             direct: self.direct,
             users,
-            background: self.background(network).await?,
+            background: self.traffic.plan(&network.i_may_test)?,
             engine: EngineConfig {
                 directory: Arc::new(directory),
                 domain: population.domain(&found),
@@ -197,39 +186,27 @@ impl Cast {
             plan,
         })
     }
-
-    async fn background(&self, network: &Network) -> anyhow::Result<Option<Background>> {
-        let Some(bitrate) = self.background else {
-            return Ok(None);
-        };
-        let to = self.background_to;
-        consent::check(&to.ip().to_string(), to.ip(), &network.i_may_test)
-            .context("the background traffic has no place to go")?;
-        Ok(Some(Background {
-            from: self.background_from,
-            to,
-            bits_per_second: bitrate.bits_per_second(),
-            payload: Background::PAYLOAD,
-        }))
-    }
 }
 
 /// What was asked for, for the document.
 #[derive(Debug, Serialize)]
 pub(super) struct Parameters {
-    via: Option<String>,
-    transport: String,
-    connections: &'static str,
+    #[serde(flatten)]
+    network: common::NetworkParameters,
+    #[serde(flatten)]
+    population: population::Parameters,
     users: u32,
     role: &'static str,
     service: Option<String>,
     direct: bool,
+    redirections: Option<u16>,
     register: bool,
+    register_rate_per_second: Option<f64>,
+    keep_registered: Option<bool>,
     #[serde(flatten)]
-    schedule: super::schedule::Parameters,
-    retransmit: bool,
-    authenticates: bool,
-    background_bits_per_second: Option<u64>,
+    schedule: schedule::Parameters,
+    #[serde(flatten)]
+    background: background::Parameters,
 }
 
 impl Parameters {
@@ -241,9 +218,8 @@ impl Parameters {
         job: &Job,
     ) -> Parameters {
         Parameters {
-            via: network.via.as_ref().map(|via| via.to_string()),
-            transport: job.config.transport.to_string(),
-            connections: network.connections.name(),
+            network: network.parameters(job.config.transport),
+            population: population.parameters(),
             users: job.config.users,
             role: match job.config.role {
                 Role::Both => "both",
@@ -252,37 +228,14 @@ impl Parameters {
             },
             service: cast.and_then(|cast| cast.service.clone()),
             direct: job.config.direct,
+            redirections: cast.map(|cast| cast.redirections),
             register: job.registration.is_some(),
+            register_rate_per_second: job
+                .registration
+                .and_then(|registration| registration.per_second),
+            keep_registered: cast.map(|cast| cast.keep_registered),
             schedule: schedule.parameters(&job.plan.pace),
-            retransmit: !network.no_retransmit,
-            authenticates: population.authenticates(),
-            background_bits_per_second: job
-                .config
-                .background
-                .map(|background| background.bits_per_second),
+            background: background::Parameters::new(job.config.background.as_ref()),
         }
-    }
-}
-
-/// Reads bits a second: `50Mbit/s`, `50M`. A number alone, which hardly anybody means as bits, is no rate.
-fn bitrate(text: &str) -> Result<Bitrate, String> {
-    if text.parse::<f64>().is_ok_and(|number| number > 0.0) {
-        return Err(format!(
-            "\"{text}\" has no unit: write {text}Mbit/s, {text}kbit/s or {text}bit/s"
-        ));
-    }
-    let number = text.strip_suffix("bit/s").unwrap_or(text);
-    match number.parse::<perf::Pace>()? {
-        perf::Pace::Limited(rate) => Ok(rate),
-        perf::Pace::Unlimited => Err("background traffic has a rate, such as 50Mbit/s".to_owned()),
-    }
-}
-
-/// Reads an address with or without a port.
-fn address(text: &str) -> Result<SocketAddr, String> {
-    let wrong = |_| format!("\"{text}\" is no address: IP or IP:PORT is expected");
-    match text.parse::<IpAddr>() {
-        Ok(ip) => Ok(SocketAddr::new(ip, 0)),
-        Err(_) => text.parse().map_err(wrong),
     }
 }

@@ -1,6 +1,5 @@
 //! What all commands that emulate users are told.
 
-use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,14 +8,13 @@ use std::time::Duration;
 use anyhow::ensure;
 use clap::{Args, ValueEnum};
 use load::driver::{Connections, RunConfig};
-use load::engine::{Directory, Listed};
+use serde::Serialize;
 use sip::{Peer, Transport};
 use sip_net::{
     Authorities, CertificateFiles, SipNetConfig, TlsClientConfig, TlsConfig, TlsServerConfig,
 };
 
 use super::target::Server;
-use super::users::{self, Credentials, Pattern};
 use crate::perf::output::check_writable;
 use crate::values::{count, duration};
 
@@ -186,6 +184,19 @@ impl Network {
         }
     }
 
+    /// What was asked for, for the document.
+    pub(super) fn parameters(&self, transport: Transport) -> NetworkParameters {
+        let named = |server: &Option<Server>| server.as_ref().map(ToString::to_string);
+        NetworkParameters {
+            via: named(&self.via),
+            second_via: named(&self.second_via),
+            transport: transport.to_string(),
+            connections: self.connections.name(),
+            workers: self.workers,
+            retransmit: !self.no_retransmit,
+        }
+    }
+
     fn transports(&self) -> SipNetConfig {
         let certificate = match (&self.certificate, &self.key) {
             (Some(certificate), Some(key)) => Some(CertificateFiles {
@@ -218,6 +229,18 @@ impl Network {
     }
 }
 
+/// What was asked for of the network, for the document.
+#[derive(Debug, Serialize)]
+pub(super) struct NetworkParameters {
+    via: Option<String>,
+    second_via: Option<String>,
+    transport: String,
+    connections: &'static str,
+    /// None: one for each core.
+    workers: Option<usize>,
+    retransmit: bool,
+}
+
 /// How connections to the server are shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Sharing {
@@ -227,51 +250,6 @@ pub(super) enum Sharing {
     PerUser,
 }
 
-/// Who the users are.
-#[derive(Args, Debug)]
-pub(super) struct Population {
-    /// Their names, with %d (or %06d) for the number of the user
-    #[arg(long, value_name = "PATTERN", default_value = "user%d", conflicts_with_all = ["auth", "users_file"],
-          help_heading = "Users")]
-    pub(super) names: Pattern,
-
-    /// Domain of their addresses [default: that of --via]
-    #[arg(long, value_name = "NAME", help_heading = "Users")]
-    pub(super) domain: Option<String>,
-
-    /// Their names and the password with which they authenticate, each with %d for the number of the user
-    #[arg(
-        long,
-        value_name = "USER-PATTERN:PASS",
-        conflicts_with = "users_file",
-        help_heading = "Users"
-    )]
-    pub(super) auth: Option<Credentials>,
-
-    /// CSV of users: user,password,… in the first line, or an injection file of SIPp (-inf)
-    #[arg(long, value_name = "CSV", help_heading = "Users")]
-    pub(super) users_file: Option<PathBuf>,
-
-    /// All authenticate as this one (SIPp: -au)
-    #[arg(long, value_name = "NAME", requires = "auth_password", conflicts_with_all = ["auth", "users_file"],
-          help_heading = "Users")]
-    pub(super) auth_user: Option<String>,
-
-    /// With this password (SIPp: -ap)
-    #[arg(long, value_name = "PASS", conflicts_with_all = ["auth", "users_file"], help_heading = "Users")]
-    pub(super) auth_password: Option<String>,
-
-    /// For how long a registration is asked for
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "3600s", help_heading = "Users")]
-    pub(super) expires: Duration,
-
-    /// Decides what is random: tags, Call-IDs, arrivals [default: another one each time]
-    ///
-    /// A server takes two runs with one seed for the same calls where they follow each other too closely.
-    #[arg(long, value_name = "N", value_parser = |text: &str| count(text, 0..=u64::MAX))]
-    seed: Option<u64>,
-}
-
 impl Sharing {
     /// Its name on the command line.
     pub(super) fn name(self) -> &'static str {
@@ -279,82 +257,6 @@ impl Sharing {
             Sharing::Shared => "shared",
             Sharing::PerUser => "per-user",
         }
-    }
-}
-
-impl Population {
-    /// The domain of the users' addresses.
-    pub(super) fn domain(&self, found: &Found) -> String {
-        self.domain.clone().unwrap_or_else(|| found.name.clone())
-    }
-
-    /// The seed that was given, or one that nobody had.
-    pub(super) fn seed(&self) -> u64 {
-        self.seed
-            .unwrap_or_else(|| RandomState::new().hash_one(0) >> 11)
-    }
-
-    /// Whether users have passwords.
-    pub(super) fn authenticates(&self) -> bool {
-        self.auth.is_some() || self.auth_user.is_some() || self.users_file.is_some()
-    }
-
-    /// Who the users are: `count` of them, or as many as a file names. With a name for whom they call that
-    /// one follows after the others.
-    pub(super) fn directory(
-        &self,
-        count: impl FnOnce(Option<u32>) -> anyhow::Result<u32>,
-        called: Option<&str>,
-        keeps_fields: bool,
-    ) -> anyhow::Result<(u32, Directory)> {
-        let listed = match &self.users_file {
-            Some(path) => Some(users::read(path, keeps_fields)?),
-            None => None,
-        };
-        let in_file = listed.as_ref().map(|users| users.len() as u32);
-        let count = count(in_file)?;
-        let mut directory = match (listed, &self.auth) {
-            (Some(listed), _) => {
-                ensure!(
-                    called.is_some() || listed.len() >= count as usize,
-                    "the file names {} users, and {count} are wanted",
-                    listed.len()
-                );
-                Directory {
-                    listed,
-                    ..Directory::default()
-                }
-            }
-            (None, Some(credentials)) => credentials.directory(count),
-            (None, None) => self.names.directory(count),
-        };
-        if let (Some(username), Some(password)) = (&self.auth_user, &self.auth_password) {
-            directory.username = Some(username.clone());
-            directory.password = Some(password.clone());
-            for user in &mut directory.listed {
-                user.username = Some(username.clone());
-                user.password = Some(password.clone());
-            }
-        }
-        if let Some(called) = called {
-            // Users of a list come first, so all before the one who is called have to be in it.
-            let first = directory.listed.len() as u32 + 1;
-            for number in first..=count {
-                let listed = Listed {
-                    name: format!("{}{number}{}", directory.prefix, directory.suffix),
-                    username: directory.username.clone(),
-                    password: directory.password.clone(),
-                    fields: Vec::new(),
-                };
-                directory.listed.push(listed);
-            }
-            directory.listed.truncate(count as usize);
-            directory.listed.push(Listed {
-                name: called.to_owned(),
-                ..Listed::default()
-            });
-        }
-        Ok((count, directory))
     }
 }
 

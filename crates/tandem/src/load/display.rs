@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use load::driver::{Control, Snapshot};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::Signal;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::screen::{Key, Screen};
+use super::signals::{ending_signals, next_signal};
 use super::view::{Planned, View};
 
 /// Whoever watches: sees how a run stands and steers it.
@@ -58,12 +59,7 @@ impl Display {
             screen,
             every,
             users,
-            // SIPp ends softly on SIGUSR1, as on q.
-            signals: [
-                signal(SignalKind::interrupt())?,
-                signal(SignalKind::terminate())?,
-                signal(SignalKind::user_defined1())?,
-            ],
+            signals: ending_signals()?,
             rate: None,
             is_ending: false,
             is_interrupted: false,
@@ -213,7 +209,6 @@ impl Lines {
 
 /// Waits for a key, or a signal that means one.
 async fn pressed(screen: &mut Option<Screen>, signals: &mut [Signal; 3]) -> Key {
-    let [interrupt, terminate, user] = signals;
     let key = async {
         match screen {
             Some(screen) => screen.key().await,
@@ -222,9 +217,7 @@ async fn pressed(screen: &mut Option<Screen>, signals: &mut [Signal; 3]) -> Key 
     };
     tokio::select! {
         key = key => key,
-        Some(()) = interrupt.recv() => Key::Quit,
-        Some(()) = terminate.recv() => Key::Quit,
-        Some(()) = user.recv() => Key::Quit,
+        true = next_signal(signals) => Key::Quit,
     }
 }
 

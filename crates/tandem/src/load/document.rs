@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use load::arrivals::Validity;
+use load::driver::{BackgroundSummary, BackgroundTotal};
 use load::statistics::{
     Codes, DelaySummary, Ends, Interval, MetricsSummary, PublishedSummary, Sketch,
 };
@@ -42,14 +43,13 @@ pub(super) struct Run {
     document_004: PublishedSummary,
     request_delay_ms: DelaySummary,
     lateness_ms: DelaySummary,
-    /// Times that the scenario takes.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    timers_ms: Vec<DelaySummary>,
+    /// Times that the scenario takes, by the names of its timers.
+    timers_ms: BTreeMap<String, DelaySummary>,
     generator: Generator,
     /// What TLS agreed on last, by its IANA name.
     tls_cipher_suite: Option<String>,
     wire: Wire,
-    background: Option<Background>,
+    background: Option<BackgroundSummary>,
     /// The media of the calls.
     media: Option<media::Summary>,
     /// How long an interval is.
@@ -97,14 +97,6 @@ struct Wire {
     sends_failed: u64,
     connections_opened: u64,
     connects_failed: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct Background {
-    sent: u64,
-    not_sent: u64,
-    received: Option<u64>,
-    seconds: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -182,20 +174,14 @@ impl Run {
             document_004: statistics.published.summary(),
             request_delay_ms: statistics.request_delay.milliseconds(),
             lateness_ms: statistics.lateness.milliseconds(),
-            timers_ms: statistics
-                .timers
-                .iter()
-                .map(|delays| delays.milliseconds())
+            timers_ms: results
+                .timers()
+                .map(|(name, delays)| (name.to_owned(), delays.milliseconds()))
                 .collect(),
             generator: generator(results),
             tls_cipher_suite: results.tls_cipher_suite().map(str::to_owned),
             wire: wire(results.wire()),
-            background: results.background().map(|total| Background {
-                sent: total.sent,
-                not_sent: total.not_sent,
-                received: total.received,
-                seconds: total.time.as_secs_f64(),
-            }),
+            background: results.background().map(BackgroundTotal::summary),
             media: results.media().map(media::Summary::new),
             interval_seconds: statistics.series.width().as_secs_f64(),
             intervals: statistics

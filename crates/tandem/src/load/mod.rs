@@ -1,5 +1,6 @@
 //! `tandem load`.
 
+mod background;
 mod calls;
 mod capacity;
 mod cast;
@@ -10,6 +11,7 @@ mod exit;
 mod job;
 mod media;
 mod page;
+mod population;
 mod records;
 mod register;
 mod requests;
@@ -17,6 +19,7 @@ mod results;
 mod scenarios;
 mod schedule;
 mod screen;
+mod signals;
 mod sipp;
 mod tables;
 mod target;

@@ -17,11 +17,15 @@ const PERCENTILES: [f64; 20] = [
 const MOST_POINTS: usize = 240;
 
 /// The sections with plots of a run; one without anything to plot is left out.
-pub(super) fn sections(statistics: &Statistics, asked_per_second: Option<f64>) -> Vec<Section> {
+pub(super) fn sections(
+    statistics: &Statistics,
+    timers: &[(&str, &Delays)],
+    asked_per_second: Option<f64>,
+) -> Vec<Section> {
     let timeline = Timeline::of(statistics);
     let sections = [
         ("Load", load(&timeline, asked_per_second)),
-        ("Delays", delays(statistics, &timeline)),
+        ("Delays", delays(statistics, timers, &timeline)),
         ("Responses", codes(statistics, &timeline)),
     ];
     sections
@@ -60,7 +64,7 @@ fn load(timeline: &Timeline, asked_per_second: Option<f64>) -> Vec<Plot> {
     vec![rate, lateness]
 }
 
-fn delays(statistics: &Statistics, timeline: &Timeline) -> Vec<Plot> {
+fn delays(statistics: &Statistics, timers: &[(&str, &Delays)], timeline: &Timeline) -> Vec<Plot> {
     let mut plots = Vec::new();
     let metrics = &statistics.metrics;
     let kinds = [
@@ -101,6 +105,7 @@ fn delays(statistics: &Statistics, timeline: &Timeline) -> Vec<Plot> {
                 }),
         );
     }
+    plots.extend(scenario_timers(timers));
     type Of = fn(&Interval) -> &Sketch;
     let over_time: [(&str, Of); 3] = [
         ("Session request delay over time", |interval| {
@@ -129,6 +134,21 @@ fn delays(statistics: &Statistics, timeline: &Timeline) -> Vec<Plot> {
         }
     }
     plots
+}
+
+/// The times that a scenario takes by itself, as many as there are colours; all of them are in the table.
+fn scenario_timers(timers: &[(&str, &Delays)]) -> Option<Plot> {
+    let taken = timers.iter().filter(|(_, delays)| delays.count() > 0);
+    let mut coloured = taken.zip(Colour::ALL).peekable();
+    coloured.peek()?;
+    let plot = Plot::new(
+        "Distribution of the scenario's times",
+        Axis::new("Percentile", "%"),
+        Axis::new("Time", "ms").logarithmic(),
+    );
+    Some(coloured.fold(plot, |plot, ((name, delays), colour)| {
+        plot.series(Series::new(*name, colour).points(percentiles(delays)))
+    }))
 }
 
 /// Final responses over time: the most frequent ones a line each, the others together.

@@ -12,8 +12,9 @@ use load::script::builtin;
 use serde::Serialize;
 
 use super::cast;
-use super::common::{Network, Outputs, Population};
+use super::common::{Network, Outputs};
 use super::job::{Job, Registration};
+use super::population::Population;
 use super::schedule::Schedule;
 use super::usage_error;
 use crate::values::{count, duration, percentage};
@@ -80,7 +81,8 @@ struct Parameters {
     common: cast::Parameters,
     cycles: u64,
     keep_alive_seconds: Option<f64>,
-    expires_seconds: f64,
+    refresh_after_percent: f64,
+    refresh_spread_percent: f64,
 }
 
 /// Registers.
@@ -101,7 +103,8 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         common: cast::Parameters::new(None, network, population, schedule, &job),
         cycles: arguments.cycles,
         keep_alive_seconds: arguments.keep_alive.map(|time| time.as_secs_f64()),
-        expires_seconds: population.expires.as_secs_f64(),
+        refresh_after_percent: arguments.refresh_after,
+        refresh_spread_percent: arguments.refresh_spread,
     };
     let results = job.run(outputs).await?;
     results.show_and_write(outputs, &parameters)

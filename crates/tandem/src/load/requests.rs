@@ -7,7 +7,8 @@ use load::script::builtin;
 use sip::Method;
 
 use super::cast::{self, Cast, Piece};
-use super::common::{Network, Outputs, Population};
+use super::common::{Network, Outputs};
+use super::population::Population;
 use super::schedule::Schedule;
 use super::usage_error;
 

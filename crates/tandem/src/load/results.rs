@@ -8,7 +8,7 @@ use std::time::Duration;
 use load::arrivals::{Pattern, Validity};
 use load::driver::{BackgroundTotal, MediaTotal, Pace, ProcessorTime};
 use load::engine::Counters;
-use load::statistics::{ArrivalCounts, Ends, Statistics};
+use load::statistics::{ArrivalCounts, Delays, Ends, Statistics};
 
 use report::{Document, Machine, Page, Provenance, Section, Table, format_count, format_number};
 use serde::Serialize;
@@ -18,7 +18,7 @@ use super::common::Outputs;
 use super::document::Run;
 use super::exit::Ending;
 use super::job::{Done, Job};
-use super::{media, page, tables};
+use super::{background, media, page, tables};
 use crate::demo::command_line;
 use crate::perf::output::{print, width, write};
 
@@ -49,6 +49,8 @@ pub(super) struct Results {
     failure: Option<anyhow::Error>,
     /// Whether the file of attempts could be written.
     records: anyhow::Result<()>,
+    /// What the scenario calls its timers, by their numbers.
+    timer_names: Vec<String>,
 }
 
 /// What came of the registrations before a run.
@@ -72,6 +74,12 @@ impl Results {
             outcome,
         } = done;
         let users = job.users();
+        let scripts = job.config.scripts.iter();
+        let timer_names = scripts
+            .map(|script| script.timer_names())
+            .max_by_key(|names| names.len())
+            .unwrap_or_default()
+            .to_vec();
         let is_measured = job
             .registration
             .is_some_and(|registration| registration.is_measured);
@@ -128,13 +136,14 @@ impl Results {
             wire: last.map(|last| last.wire).unwrap_or_default(),
             processor: last.map(|last| last.processor).unwrap_or_default(),
             tls_cipher_suite: last.and_then(|last| last.tls_cipher_suite.clone()),
-            background: last.and_then(|last| last.background),
+            background: last.and_then(|last| last.background.clone()),
             media: outcome.and_then(|outcome| outcome.media),
             statistics,
             title: job.title,
             noun: job.noun,
             failure,
             records,
+            timer_names,
         }
     }
 
@@ -297,7 +306,7 @@ impl Results {
             ));
         }
         if let Some(background) = &self.background {
-            lines.push(background_line(background));
+            lines.push(background::in_short(background));
         }
         if let Some(media) = &self.media {
             lines.push(media::in_short(media));
@@ -319,7 +328,8 @@ impl Results {
 
     /// All that was measured, as tables.
     fn tables(&self) -> Vec<Table> {
-        let mut tables = tables::all(&self.statistics, self.time);
+        let timers: Vec<_> = self.timers().collect();
+        let mut tables = tables::all(&self.statistics, &timers, self.time);
         tables.extend(self.media.as_deref().and_then(media::table));
         tables
     }
@@ -334,7 +344,8 @@ impl Results {
         if let Some(failure) = self.failure() {
             page = page.paragraph(format!("Not all was done: {failure}"));
         }
-        for section in page::sections(&self.statistics, self.asked) {
+        let timers: Vec<_> = self.timers().collect();
+        for section in page::sections(&self.statistics, &timers, self.asked) {
             page = page.section(section);
         }
         if let Some(section) = self.media.as_deref().and_then(media::section) {
@@ -359,6 +370,12 @@ impl Results {
     /// Why not all was done, where something went wrong.
     pub(super) fn failure(&self) -> Option<String> {
         self.failure.as_ref().map(|failure| format!("{failure:#}"))
+    }
+
+    /// The times that the scenario takes by itself, by their names.
+    pub(super) fn timers(&self) -> impl Iterator<Item = (&str, &Delays)> {
+        let names = self.timer_names.iter().map(String::as_str);
+        names.zip(&self.statistics.timers)
     }
 
     pub(super) fn registration(&self) -> Option<Registered> {
@@ -421,22 +438,6 @@ fn add_registrations(statistics: &mut Statistics, before: &Statistics) {
     statistics.failures.merge(&before.failures);
     statistics.retransmissions += before.retransmissions;
     statistics.authentications += before.authentications;
-}
-
-fn background_line(total: &BackgroundTotal) -> String {
-    let mut line = format!(
-        "Background  {} datagrams sent in {} s",
-        format_count(total.sent),
-        format_number(total.time.as_secs_f64(), 2)
-    );
-    if let Some(received) = total.received {
-        let lost = total.sent.saturating_sub(received);
-        let _ = write!(line, ", {} of them lost", format_count(lost));
-    }
-    if total.not_sent > 0 {
-        let _ = write!(line, ", {} not sent", format_count(total.not_sent));
-    }
-    line
 }
 
 /// The parameters as names and values.

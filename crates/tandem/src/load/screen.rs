@@ -428,6 +428,35 @@ mod tests {
         }
     }
 
+    /// SIPp's keys.
+    #[test]
+    fn keys_steer_the_run() {
+        use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+        let pressed = |character, modifiers| {
+            key_of(&Event::Key(KeyEvent::new(
+                KeyCode::Char(character),
+                modifiers,
+            )))
+        };
+        for (character, key) in [
+            ('+', Some(Key::Rate(1))),
+            ('-', Some(Key::Rate(-1))),
+            ('*', Some(Key::Rate(10))),
+            ('/', Some(Key::Rate(-10))),
+            ('p', Some(Key::Pause)),
+            ('q', Some(Key::Quit)),
+            ('Q', Some(Key::QuitNow)),
+            ('c', None),
+        ] {
+            assert_eq!(pressed(character, KeyModifiers::NONE), key, "{character}");
+        }
+        assert_eq!(pressed('c', KeyModifiers::CONTROL), Some(Key::Quit));
+        assert_eq!(pressed('p', KeyModifiers::CONTROL), None);
+        assert_eq!(key_of(&Event::Resize(80, 24)), None);
+        let enter = KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE);
+        assert_eq!(key_of(&Event::Key(enter)), None);
+    }
+
     /// Whoever makes the window tiny sees little, and nothing breaks.
     #[test]
     fn no_window_is_too_small() {

@@ -7,10 +7,14 @@ use load::statistics::{Codes, Delays, Ends, Statistics};
 use report::{Cell, Column, Row, Table};
 
 /// Every table that has something in it, in the order in which they are read.
-pub(super) fn all(statistics: &Statistics, lasted: Duration) -> Vec<Table> {
+pub(super) fn all(
+    statistics: &Statistics,
+    timers: &[(&str, &Delays)],
+    lasted: Duration,
+) -> Vec<Table> {
     let tables = [
         attempts(statistics, lasted),
-        delays(statistics),
+        delays(statistics, timers),
         ratios(statistics),
         codes(statistics),
         failures(statistics),
@@ -68,8 +72,8 @@ fn kinds(statistics: &Statistics) -> [(&'static str, Ends); 4] {
     ]
 }
 
-/// Every delay that was measured, a row each.
-fn delays(statistics: &Statistics) -> Option<Table> {
+/// Every delay that was measured, a row each; those that a scenario takes have the names of its timers.
+fn delays(statistics: &Statistics, timers: &[(&str, &Delays)]) -> Option<Table> {
     let mut table = Table::new("Delays")
         .columns([
             Column::text("Delay").key(),
@@ -82,7 +86,7 @@ fn delays(statistics: &Statistics) -> Option<Table> {
         );
     let metrics = &statistics.metrics;
     let published = &statistics.published;
-    let blocks: [(&str, &[(&str, &Delays)]); 3] = [
+    let blocks: [(&str, &[(&str, &Delays)]); 4] = [
         (
             "RFC 6076",
             &[
@@ -109,6 +113,7 @@ fn delays(statistics: &Statistics) -> Option<Table> {
                 ("call set-up", &published.call_setup_delay),
             ],
         ),
+        ("scenario", timers),
         (
             "tandem",
             &[

@@ -73,8 +73,10 @@ const TRANSPORTS: [Transport; 4] = [
 /// What was asked for, for the document.
 #[derive(Debug, Serialize)]
 struct Parameters {
+    interface: Option<String>,
     ip: Ip,
     sizes_bytes: Vec<u64>,
+    mtu_bytes: Option<u64>,
     link_speed_bits_per_second: Option<u64>,
     published: [Published; 4],
 }
@@ -137,12 +139,20 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     let machine = Machine::detect();
     if let Some(path) = &arguments.html {
-        write(path, &page(&tables, &budgets, machine.clone()).to_html())?;
+        let page = page(
+            &tables,
+            &budgets,
+            machine.clone(),
+            shown_parameters(arguments),
+        );
+        write(path, &page.to_html())?;
     }
     if let Some(path) = &arguments.json {
         let parameters = Parameters {
+            interface: arguments.interface.clone(),
             ip,
             sizes_bytes: arguments.size.clone(),
+            mtu_bytes: arguments.mtu,
             link_speed_bits_per_second: arguments.link_speed,
             published: PUBLISHED,
         };
@@ -214,7 +224,37 @@ fn interface_table(interfaces: &[Interface]) -> Table {
     table
 }
 
-fn page(tables: &[Table], budgets: &[Budget], machine: Machine) -> Page {
+/// What was asked for, for the page.
+fn shown_parameters(arguments: &Arguments) -> Vec<(String, String)> {
+    let or = |value: Option<String>, otherwise: &str| value.unwrap_or_else(|| otherwise.to_owned());
+    let sizes: Vec<String> = arguments.size.iter().map(u64::to_string).collect();
+    let its_own = "the interface's";
+    [
+        ("interface", or(arguments.interface.clone(), "all")),
+        (
+            "IP",
+            if arguments.ipv6 { "IPv6" } else { "IPv4" }.to_owned(),
+        ),
+        ("payload sizes, bytes", sizes.join(", ")),
+        (
+            "link speed, bit/s",
+            or(arguments.link_speed.map(|speed| speed.to_string()), its_own),
+        ),
+        (
+            "MTU, bytes",
+            or(arguments.mtu.map(|mtu| mtu.to_string()), its_own),
+        ),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .to_vec()
+}
+
+fn page(
+    tables: &[Table],
+    budgets: &[Budget],
+    machine: Machine,
+    parameters: Vec<(String, String)>,
+) -> Page {
     let mut section = Section::new("How many packets a link carries");
     for table in tables {
         section = section.table(table.clone());
@@ -229,7 +269,7 @@ fn page(tables: &[Table], budgets: &[Budget], machine: Machine) -> Page {
             machine,
             command: command_line(),
             seed: 0,
-            parameters: Vec::new(),
+            parameters,
         })
 }
 

@@ -279,4 +279,10 @@ fn the_link_budget_is_the_documents() {
     );
     let page = std::fs::read_to_string(&html).expect("written");
     assert!(page.contains("<svg") && page.contains("Link budget"));
+    // What was asked for is with the figures.
+    assert!(page.contains("450, 800, 1050") && page.contains("100000000"));
+    assert_eq!(
+        document["parameters"]["link_speed_bits_per_second"],
+        100_000_000
+    );
 }

@@ -425,6 +425,8 @@ impl Side {
     fn finish(&mut self, name: &str, file: &File) -> Option<Script> {
         let assembly = std::mem::take(&mut self.assembly);
         let script = assembly.finish(name, &mut file.problems.borrow_mut())?;
+        let timers = self.timers.iter().map(|(name, _)| name.clone());
+        let script = script.with_timer_names(timers.collect());
         Some(script.acknowledging_failures().strict())
     }
 }

@@ -288,6 +288,15 @@ fn sums_and_parts_of_the_last_message_are_made_before_sending() {
         if matches!(login.username.as_slice(), [Piece::Slot(Slot::Field(0))])));
 }
 
+/// SIPp's first timer has no other name than its number.
+#[test]
+fn timers_keep_their_names() {
+    let script = read(&with(
+        "<nop start_rtd=\"setup\"/><recv response=\"200\" rtd=\"true,setup\"/>",
+    ));
+    assert_eq!(script.caller.unwrap().timer_names(), ["setup", "1"]);
+}
+
 #[test]
 fn mistakes_are_told_with_line_and_remedy() {
     for (commands, message) in [

@@ -49,7 +49,9 @@ fn whole(table: &Table<'_, '_>, options: &Options) -> Read {
     let initial = table.value("variables");
     let initial = initial.map_or_else(Vec::new, |value| value.entries());
     let name = read.name.clone();
-    let side = |key, step_name: &'static str| {
+    // Both sides number them alike: a name is one timer, whichever side it is of.
+    let mut timers = Vec::new();
+    let mut side = |key, step_name: &'static str| {
         let steps = table.tables(key, step_name);
         if steps.is_empty() {
             return None;
@@ -63,7 +65,7 @@ fn whole(table: &Table<'_, '_>, options: &Options) -> Read {
             hold: options.hold.clone(),
             first_method: None,
             last_method: None,
-            timers: Vec::new(),
+            timers: std::mem::take(&mut timers),
             expressions: 0,
         };
         side.check_names(table.file);
@@ -83,6 +85,7 @@ fn whole(table: &Table<'_, '_>, options: &Options) -> Read {
             step.finish();
         }
         let name = name.as_deref().unwrap_or("scenario");
+        timers.clone_from(&side.timers);
         side.finish(name, table)
     };
     read.caller = side("caller", "a step of the caller");

@@ -157,9 +157,13 @@ impl Side {
 
     /// The script.
     pub(super) fn finish(self, name: &str, table: &Table<'_, '_>) -> Option<Script> {
-        table
+        let Side {
+            assembly, timers, ..
+        } = self;
+        let script = table
             .file
-            .with_problems(|problems| self.assembly.finish(name, problems))
+            .with_problems(|problems| assembly.finish(name, problems))?;
+        Some(script.with_timer_names(timers))
     }
 
     /// The steps that one of a kind stands for.

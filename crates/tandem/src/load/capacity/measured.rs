@@ -15,6 +15,7 @@ pub(super) enum Measured {
     Ladder {
         rungs: Vec<Rung>,
         steps: Vec<StepSummary>,
+        notes: Vec<String>,
     },
     Sipstone {
         parts: Vec<PartResult>,
@@ -33,12 +34,28 @@ impl Measured {
             Measured::Benchmark(benchmark) => {
                 vec![benchmark.form(), StepSummary::table(&benchmark.steps)]
             }
-            Measured::Ladder { rungs, steps } => {
-                vec![Rung::table(rungs), StepSummary::table(steps)]
+            Measured::Ladder {
+                rungs,
+                steps,
+                notes,
+            } => {
+                let mut ladder = Rung::table(rungs);
+                for note in notes {
+                    ladder.note(note.clone());
+                }
+                vec![ladder, StepSummary::table(steps)]
             }
             Measured::Sipstone { table, steps, .. } => {
                 vec![table.clone(), StepSummary::table(steps)]
             }
+        }
+    }
+
+    /// All steps, in the order in which they were run.
+    pub(super) fn steps(&self) -> &[StepSummary] {
+        match self {
+            Measured::Benchmark(benchmark) => &benchmark.steps,
+            Measured::Ladder { steps, .. } | Measured::Sipstone { steps, .. } => steps,
         }
     }
 

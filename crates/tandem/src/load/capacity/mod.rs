@@ -1,37 +1,39 @@
 //! `tandem load capacity`.
 
+mod benchmark;
 mod measured;
+mod output;
 mod sipstone;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+use anyhow::ensure;
 use clap::Args;
 use load::capacity::{
-    Benchmark, End, Ladder, LadderParameters, LimitSearchParameters, Part, Procedure,
-    RegistrationBenchmark, Search, SearchParameters, SessionBenchmark, Setup, Sipstone,
-    SipstoneParameters, Step, StepResult, StepRunner, StepSummary, TestSetup, Workload,
+    Ladder, LadderParameters, LimitSearchParameters, Part, Procedure, SearchParameters, Setup,
+    Sipstone, SipstoneParameters, Step, StepResult, StepRunner, StepSummary, Workload,
 };
-use load::driver::{Role, RunConfig, What};
-use load::engine::{EngineConfig, RegistrationPlan};
+use load::driver::{Background, Role, RunConfig, What};
+use load::engine::{Directory, EngineConfig, RegistrationPlan};
 use load::script::builtin::{self, AnswerPlan, CallPlan};
 use load::script::{Pause, Script, ScriptId};
-use report::{Document, Machine, Page, Provenance, Section, format_count, format_number};
-use serde::Serialize;
+use report::{format_count, format_number};
 use sip::Transport;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::Signal;
 
-use super::common::{Found, Network, Population, Sharing};
+use super::background::{self, Traffic};
+use super::common::{Found, Network};
 use super::exit::Ending;
-use super::results::{first_of, flat};
+use super::population::Population;
 use super::schedule::milliseconds;
+use super::signals::{ending_signals, next_signal};
 use super::usage_error;
-use crate::demo::command_line;
-use crate::perf::output::{check_writable, print, width, write};
+use crate::perf::output::check_writable;
 use crate::values::{count, duration, positive};
 use measured::Measured;
 
@@ -51,10 +53,10 @@ pub(super) struct Arguments {
     #[command(flatten)]
     population: Population,
 
-    /// Users who call each other in turn, and as many who answer
-    #[arg(long, short = 'n', value_name = "N", default_value_t = 100, help_heading = "Users",
+    /// Users who call each other in turn, and as many who answer [default: 100, or half of --users-file]
+    #[arg(long, short = 'n', value_name = "N", conflicts_with = "ladder", help_heading = "Users",
           value_parser = |text: &str| count(text, 1..=1_000_000).map(|users| users as u32))]
-    users: u32,
+    users: Option<u32>,
 
     /// Attempts a second in the first step
     #[arg(long, value_name = "CPS", default_value_t = 100, value_parser = |text: &str| count(text, 1..=1_000_000),
@@ -117,9 +119,16 @@ pub(super) struct Arguments {
     )]
     redirected: Option<String>,
 
+    #[command(flatten)]
+    traffic: Traffic,
+
     /// Write the results as JSON
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     json: Option<PathBuf>,
+
+    /// Write a line for each step
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    csv: Option<PathBuf>,
 
     /// Write a page with plots
     #[arg(long, value_name = "FILE", help_heading = "Output")]
@@ -131,51 +140,30 @@ Examples:
   tandem load capacity --via 127.0.0.1 --start 1000 --sessions 10000 --html capacity.html
   tandem load capacity --via 127.0.0.1 --of registrations --start 2000 --sessions 20000
   tandem load capacity --via 10.0.0.1 --ladder 10,100,200,400,500,600,800,1000 --repeat 5
+  tandem load capacity --via 10.0.0.1 --ladder --background 50Mbit/s --background-to 10.0.0.3
   tandem load capacity --via 10.0.0.1 --sipstone --start 500 --redirected moved
 
 Exit status: 0 measured, 3 the generator was too slow to find the server's limit, 97 ended before
 its time, 99 nothing was found or the server let nothing succeed, 254 a socket cannot be bound, 255
 something else failed, 2 the arguments make no sense.";
 
-/// What was asked for, for the document.
-#[derive(Debug, Serialize)]
-struct Parameters {
-    via: Option<String>,
-    transport: String,
-    connections: &'static str,
-    users: u32,
-    authenticates: bool,
-    hold_seconds: f64,
-    search: Option<SearchParameters>,
-    ladder: Option<LadderParameters>,
-    sipstone: Option<SipstoneParameters>,
-}
-
 /// Measures.
 pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     if let Err(reason) = check(&arguments) {
         usage_error("capacity", &reason);
     }
-    check_writable([&arguments.json, &arguments.html].into_iter().flatten())?;
+    let files = [&arguments.json, &arguments.csv, &arguments.html];
+    check_writable(files.into_iter().flatten())?;
     let transport = arguments.network.transport().map_err(anyhow::Error::msg)?;
     let found = arguments.network.find(transport).await?;
     let is_interrupted = Arc::new(AtomicBool::new(false));
-    let stop = is_interrupted.clone();
-    let mut interrupts = signal(SignalKind::interrupt())?;
-    tokio::spawn(async move {
-        while interrupts.recv().await.is_some() {
-            if stop.swap(true, Relaxed) {
-                // Whoever asks twice does not want to wait for the step.
-                std::process::exit(97);
-            }
-            eprintln!("ending after this step; once more ends now");
-        }
-    });
+    tokio::spawn(heed_signals(ending_signals()?, is_interrupted.clone()));
     let measuring = Measuring {
         arguments: &arguments,
         found: &found,
         transport,
         seed: arguments.population.seed(),
+        background: arguments.traffic.plan(&arguments.network.i_may_test)?,
         is_interrupted: &is_interrupted,
     };
     let measured = match (&arguments.ladder, arguments.sipstone) {
@@ -195,6 +183,17 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     Ok(ending.into())
 }
 
+/// Lets the step under way be the last one when a signal asks for an end.
+async fn heed_signals(mut signals: [Signal; 3], is_interrupted: Arc<AtomicBool>) {
+    while next_signal(&mut signals).await {
+        if is_interrupted.swap(true, Relaxed) {
+            // Whoever asks twice does not want to wait for the step.
+            std::process::exit(97);
+        }
+        say("ending after this step; once more ends now");
+    }
+}
+
 fn check(arguments: &Arguments) -> Result<(), String> {
     if arguments.network.via.is_none() {
         return Err(
@@ -210,111 +209,22 @@ struct Measuring<'a> {
     found: &'a Found,
     transport: Transport,
     seed: u64,
+    /// What goes on beside the steps.
+    background: Option<Background>,
     is_interrupted: &'a AtomicBool,
+}
+
+/// Callers, and who they are.
+#[derive(Clone, Debug)]
+struct Callers {
+    count: u32,
+    directory: Arc<Directory>,
 }
 
 /// The place of the caller's script among those of a run.
 const CALLER: ScriptId = ScriptId(0);
 
-/// Users whom a step of registrations may have where no file names them.
-const REGISTRANTS: u32 = 200_000;
-
 impl Measuring<'_> {
-    /// The benchmark of RFC 7502.
-    async fn benchmark(&self) -> anyhow::Result<Measured> {
-        let arguments = self.arguments;
-        let users = arguments.sessions as u32;
-        let mut config = self.config(Role::Callers, users, vec![builtin::register()?])?;
-        // A search may take longer than it is until the first of them would be refreshed, beside what is measured.
-        config.engine.registration.refresh_after = None;
-        // Steps that would be too short have more attempts, each of a user of its own.
-        let registrants = match &arguments.population.users_file {
-            Some(_) => config.engine.directory.listed.len() as u64,
-            None => {
-                let (count, directory) =
-                    arguments
-                        .population
-                        .directory(|_| Ok(users.max(REGISTRANTS)), None, false)?;
-                config.engine.directory = Arc::new(directory);
-                u64::from(count)
-            }
-        };
-        let registrations = Setup {
-            registers: false,
-            ..Setup::new(config, What::Register)
-        };
-        let mut runner = StepRunner::new(vec![
-            (Workload::Sessions, self.calls()?),
-            (Workload::Registrations, registrations.clone()),
-            (
-                Workload::Reregistrations,
-                Setup {
-                    registers: true,
-                    ..registrations
-                },
-            ),
-        ])
-        .settle(arguments.settle);
-        let mut steps = Vec::new();
-        let mut ends = Vec::new();
-        for workload in &arguments.of {
-            let mut search = Search::new(SearchParameters {
-                workload: *workload,
-                most_attempts: match workload {
-                    Workload::Registrations => Some(registrants),
-                    _ => None,
-                },
-                ..self.search_parameters()
-            });
-            self.run(&mut runner, &mut search).await?;
-            steps.extend_from_slice(search.steps());
-            let end = search.end().unwrap_or(End::TooManySteps {
-                best: best(search.steps()),
-            });
-            say(&format!("{}: {end}", name_of(*workload)));
-            ends.push((*workload, end));
-            if self.is_interrupted.load(Relaxed) {
-                break;
-            }
-        }
-        let tls_cipher_suite = runner.tls_cipher_suite().map(str::to_owned);
-        runner.shutdown().await;
-        let of = |wanted| {
-            ends.iter()
-                .find(|(workload, _)| *workload == wanted)
-                .map(|(_, end)| *end)
-        };
-        let registration_rate = of(Workload::Registrations);
-        let reregistration_rate = of(Workload::Reregistrations);
-        Ok(Measured::Benchmark(Box::new(Benchmark {
-            setup: TestSetup {
-                tls_cipher_suite,
-                ..self.setup()
-            },
-            sessions: of(Workload::Sessions).map(|end| SessionBenchmark {
-                session_establishment_rate: end,
-                is_media_relay: false,
-            }),
-            registrations: registration_rate.or(reregistration_rate).map(|_| {
-                RegistrationBenchmark {
-                    registration_rate,
-                    reregistration_rate,
-                    notes: Vec::new(),
-                }
-            }),
-            deviations: self.deviations(&steps),
-            steps,
-        })))
-    }
-
-    fn search_parameters(&self) -> SearchParameters {
-        SearchParameters {
-            start: self.arguments.start,
-            attempts: self.arguments.sessions,
-            ..SearchParameters::default()
-        }
-    }
-
     /// What came where everything failed, and what to do about it.
     fn none_succeeded(&self, step: &StepSummary) -> String {
         let has = |codes: &[u16]| codes.iter().any(|code| step.responses.contains_key(code));
@@ -344,7 +254,9 @@ impl Measuring<'_> {
 
     /// A ladder of users.
     async fn ladder(&self, rungs: &[u32]) -> anyhow::Result<Measured> {
-        let mut runner = StepRunner::new(vec![(Workload::RegistrationsAndSessions, self.calls()?)])
+        let largest = rungs.iter().copied().max().unwrap_or(1);
+        let setup = self.calls(self.callers(Some(largest), "--ladder")?)?;
+        let mut runner = StepRunner::new(vec![(Workload::RegistrationsAndSessions, setup)])
             .settle(self.arguments.settle);
         let mut ladder = Ladder::new(self.ladder_parameters(rungs));
         self.run(&mut runner, &mut ladder).await?;
@@ -352,6 +264,7 @@ impl Measuring<'_> {
         Ok(Measured::Ladder {
             rungs: ladder.rungs(),
             steps: ladder.steps().to_vec(),
+            notes: self.background_notes(),
         })
     }
 
@@ -365,7 +278,7 @@ impl Measuring<'_> {
 
     /// SIPstone.
     async fn sipstone(&self) -> anyhow::Result<Measured> {
-        let mut notes = Vec::new();
+        let mut notes = self.background_notes();
         if self.arguments.redirected.is_none() {
             notes.push("Redirection is left out: --redirected USER was not given.".to_owned());
         }
@@ -405,34 +318,62 @@ impl Measuring<'_> {
         }
     }
 
+    /// Callers, so many or as many as are listed, and who they and their callees are.
+    ///
+    /// # Errors
+    /// When fewer are listed; `option` is the one that asked for so many.
+    fn callers(&self, wanted: Option<u32>, option: &str) -> anyhow::Result<Callers> {
+        let count = |listed: Option<u32>| {
+            let in_file = listed.map(|listed| listed / 2);
+            let callers = wanted.or(in_file).unwrap_or(100);
+            ensure!(
+                callers > 0,
+                "--users-file names too few users: callers and callees are wanted"
+            );
+            if let (Some(listed), Some(in_file)) = (listed, in_file) {
+                ensure!(
+                    callers <= in_file,
+                    "--users-file names {listed} users, and {option} wants {callers} callers and as many callees: name \
+                     more there, or go up to {in_file} with {option}"
+                );
+            }
+            Ok(2 * callers)
+        };
+        let (all, directory) = self.arguments.population.directory(count, None, false)?;
+        Ok(Callers {
+            count: all / 2,
+            directory: Arc::new(directory),
+        })
+    }
+
     /// Users who register and call each other.
-    fn calls(&self) -> anyhow::Result<Setup> {
+    fn calls(&self, callers: Callers) -> anyhow::Result<Setup> {
+        let hold = self.arguments.hold;
         let call = builtin::call(&CallPlan {
-            hold: Pause::Fixed(self.arguments.hold),
+            hold: Pause::Fixed(hold),
             ..CallPlan::default()
         })?;
         let scripts = vec![
             call,
-            builtin::answer(&AnswerPlan::default())?,
+            builtin::answer(&AnswerPlan::for_calls_of(hold))?,
             builtin::register()?,
         ];
-        let config = self.config(Role::Both, self.arguments.users, scripts)?;
+        let config = self.config(Role::Both, callers, scripts);
         Ok(Setup::new(config, What::Script(CALLER)))
     }
 
-    fn config(&self, role: Role, users: u32, scripts: Vec<Script>) -> anyhow::Result<RunConfig> {
+    fn config(&self, role: Role, users: Callers, scripts: Vec<Script>) -> RunConfig {
         let Arguments {
             network,
             population,
             ..
         } = self.arguments;
-        let sides = if role == Role::Callers { 1 } else { 2 };
-        let (_, directory) = population.directory(|_| Ok(users * sides), None, false)?;
-        Ok(RunConfig {
+        RunConfig {
             role,
-            users,
+            users: users.count,
+            background: self.background,
             engine: EngineConfig {
-                directory: Arc::new(directory),
+                directory: users.directory,
                 domain: population.domain(self.found),
                 is_repeating: !network.no_retransmit,
                 registration: RegistrationPlan {
@@ -444,7 +385,15 @@ impl Measuring<'_> {
             },
             scripts: scripts.into_iter().map(Arc::new).collect(),
             ..network.config(self.found, self.transport, self.seed)
-        })
+        }
+    }
+
+    /// What is to be known of the traffic beside.
+    fn background_notes(&self) -> Vec<String> {
+        let background = self.background.iter();
+        background
+            .map(|background| format!("Beside the steps: {}.", background::in_words(background)))
+            .collect()
     }
 
     /// Runs a procedure and tells of each step.
@@ -475,109 +424,6 @@ impl Measuring<'_> {
         runner.run(procedure, look).await?;
         Ok(())
     }
-
-    fn setup(&self) -> TestSetup {
-        let shares = self.arguments.network.connections == Sharing::Shared;
-        TestSetup {
-            transport_to_dut: self.transport.to_string(),
-            transport_from_dut: self.transport.to_string(),
-            receives_on_one_connection: shares,
-            sends_on_one_connection: shares,
-            session_attempt_rate: self.arguments.start,
-            session_duration_s: self.arguments.hold.as_secs_f64(),
-            total_sessions_attempted: self.arguments.sessions,
-            establishment_threshold_s: 32.0,
-            is_challenged: self.arguments.population.authenticates(),
-            ..TestSetup::default()
-        }
-    }
-
-    fn deviations(&self, steps: &[StepSummary]) -> Vec<String> {
-        let mut deviations = Vec::new();
-        if self.arguments.sessions != SearchParameters::ATTEMPTS {
-            deviations.push(format!(
-                "Each step attempts {} sessions or registrations; RFC 7502 section 4.10 has {}.",
-                format_count(self.arguments.sessions),
-                format_count(SearchParameters::ATTEMPTS)
-            ));
-        }
-        let asked = self.arguments.sessions;
-        if steps.iter().any(|step| step.attempted > asked) {
-            let seconds = SearchParameters::LEAST_SECONDS;
-            deviations.push(format!(
-                "Steps beyond {} a second attempt more, so that each lasts at least {seconds} s and shows a rate, not \
-                 a burst.",
-                format_number(asked as f64 / seconds, 0)
-            ));
-        }
-        deviations
-    }
-
-    fn show_and_write(&self, measured: &Measured) -> anyhow::Result<()> {
-        let arguments = self.arguments;
-        let mut text = String::new();
-        for table in measured.tables() {
-            text.push_str(&table.to_terminal(width()));
-            text.push('\n');
-        }
-        let is_benchmark = matches!(measured, Measured::Benchmark(_));
-        let parameters = Parameters {
-            via: arguments.network.via.as_ref().map(|via| via.to_string()),
-            transport: self.transport.to_string(),
-            connections: arguments.network.connections.name(),
-            users: arguments.users,
-            authenticates: arguments.population.authenticates(),
-            hold_seconds: arguments.hold.as_secs_f64(),
-            search: is_benchmark.then(|| self.search_parameters()),
-            ladder: arguments
-                .ladder
-                .as_deref()
-                .map(|rungs| self.ladder_parameters(rungs)),
-            sipstone: arguments.sipstone.then(|| self.sipstone_parameters()),
-        };
-        // What took minutes to measure is not kept back because a file cannot be written.
-        print(&text);
-        let mut text = String::new();
-        let machine = Machine::detect();
-        let mut troubles = Vec::new();
-        let mut note = |written: anyhow::Result<()>, what: &str, path: &Path| match written {
-            Ok(()) => text.push_str(&format!("{what}: {}\n", path.display())),
-            Err(trouble) => troubles.push(trouble),
-        };
-        if let Some(path) = &arguments.json {
-            let document = Document::new(machine.clone(), self.seed, &parameters, vec![measured]);
-            let json = document.to_json().map_err(anyhow::Error::from);
-            let written = json.and_then(|json| write(path, &json));
-            note(written, "Results as JSON", path);
-        }
-        if let Some(path) = &arguments.html {
-            let title = format!("Capacity of {}:{}", self.transport, self.found.name);
-            let page = Page::new(title)
-                .section(measured.plots())
-                .section(
-                    measured
-                        .tables()
-                        .into_iter()
-                        .fold(Section::new("Figures"), Section::table),
-                )
-                .provenance(Provenance {
-                    program: format!("tandem {}", env!("CARGO_PKG_VERSION")),
-                    machine,
-                    command: command_line(),
-                    seed: self.seed,
-                    parameters: flat(&parameters)?,
-                });
-            let written = write(path, &page.to_html());
-            note(written, "Page with plots", path);
-        }
-        print(&text);
-        first_of(troubles)
-    }
-}
-
-fn best(steps: &[StepSummary]) -> Option<u64> {
-    let passed = steps.iter().filter(|step| step.passed);
-    passed.map(|step| step.per_second as u64).max()
 }
 
 fn workload(text: &str) -> Result<Workload, String> {

@@ -16,7 +16,8 @@ impl Measuring<'_> {
     /// this host, which the callers' Request-URIs name.
     pub(super) fn sipstone_setups(&self) -> anyhow::Result<Vec<(Workload, Setup)>> {
         let elsewhere = self.elsewhere()?;
-        let users = self.arguments.users;
+        let callers = self.callers(self.arguments.users, "--users")?;
+        let users = callers.count;
         // In the order of Part::ALL, without the registration, which is no script.
         let redirected = self.arguments.redirected.as_deref().unwrap_or("nobody");
         let outbound = call_to(&format!("sip:{{peer}}@{elsewhere}"), "200", true)?;
@@ -31,17 +32,19 @@ impl Measuring<'_> {
             builtin::answer(&AnswerPlan::default())?,
             builtin::register()?,
         ];
-        let config = self.config(Role::Both, users, scripts)?;
+        let config = self.config(Role::Both, callers.clone(), scripts);
         let companions = RunConfig {
             direct: true,
             target: elsewhere,
             local_ip: Some(elsewhere.ip()),
             local_port: Some(elsewhere.port()),
+            // The callers have it already.
+            background: None,
             ..self.config(
                 Role::Callees,
-                users,
+                callers,
                 vec![builtin::answer(&AnswerPlan::default())?],
-            )?
+            )
         };
         let doing = |part: Part| match part {
             Part::Registration => Doing {

@@ -66,24 +66,26 @@ fn users_call_each_other_over_each_transport() {
 
 #[test]
 fn each_user_may_have_a_connection_of_its_own() {
-    let (code, run) = measured(
-        "calls",
-        "tcp",
-        &[
-            "--users",
-            "4",
-            "--closed",
-            "-m",
-            "20",
-            "--connections",
-            "per-user",
-            "-d",
-            "10",
-        ],
-    );
-    assert_well(code, &run);
-    assert_eq!(run["calls"]["completed"], 20, "{run}");
-    assert_eq!(run["wire"]["connections_opened"], 8, "{run}");
+    for transport in ["tcp", "sctp"] {
+        let (code, run) = measured(
+            "calls",
+            transport,
+            &[
+                "--users",
+                "4",
+                "--closed",
+                "-m",
+                "20",
+                "--connections",
+                "per-user",
+                "-d",
+                "10",
+            ],
+        );
+        assert_well(code, &run);
+        assert_eq!(run["calls"]["completed"], 20, "{transport}: {run}");
+        assert_eq!(run["wire"]["connections_opened"], 8, "{transport}: {run}");
+    }
 }
 
 /// A call of one second has 49 or 50 packets of 20 ms each way, or a few less on a busy machine; none is lost on

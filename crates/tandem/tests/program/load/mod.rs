@@ -1,9 +1,13 @@
 //! `tandem load` as a person runs it, short.
 
 mod arguments;
+mod background;
 mod calls;
 mod capacity;
 mod files;
+mod keys;
+mod listed;
+mod options;
 mod registrars;
 mod security;
 

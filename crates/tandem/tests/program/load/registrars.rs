@@ -71,22 +71,32 @@ fn users_prove_who_they_are_to_a_registrar_and_a_proxy() {
         ),
     );
     let json = directory.path().join("load.json");
-    let mut command = tandem();
-    command.args(["load", "calls", "--via", &via, "--domain", "example.org"]);
-    command.args(["--users", "3", "-r", "50", "-m", "12", "--json"]);
-    command.arg(&json);
-    let output = command
-        .args(["--auth", "user%d:secret"])
+    // SIPp's -ap alone is the password of each user under its own name.
+    for login in [["--auth", "user%d:secret"], ["-ap", "secret"]] {
+        let mut command = tandem();
+        command.args(["load", "calls", "--via", &via, "--domain", "example.org"]);
+        command.args(["--users", "3", "-r", "50", "-m", "12", "--json"]);
+        command.arg(&json);
+        let output = command.args(login).output().expect("it runs");
+        let run = run_of(&json);
+        assert_well(output.status.code(), &run);
+        assert_eq!(run["registration"]["registered"], 6, "{run}");
+        assert_eq!(run["calls"]["completed"], 12, "{run}");
+        assert_eq!(run["calls"]["failed"], 0, "{run}");
+        // A REGISTER of each user, and the first INVITE of each caller.
+        let asked = run["authentications"].as_u64().expect("a count");
+        assert!((9..=40).contains(&asked), "{run}");
+    }
+    let output = tandem()
+        .args(["load", "register", "--via", &via, "--domain", "example.org"])
+        .args(["--users", "1", "-au", "user1", "-ap", "secret", "--json"])
+        .arg(&json)
         .output()
         .expect("it runs");
     let run = run_of(&json);
     assert_well(output.status.code(), &run);
-    assert_eq!(run["registration"]["registered"], 6, "{run}");
-    assert_eq!(run["calls"]["completed"], 12, "{run}");
-    assert_eq!(run["calls"]["failed"], 0, "{run}");
-    // A REGISTER of each user, and the first INVITE of each caller.
-    let asked = run["authentications"].as_u64().expect("a count");
-    assert!((9..=40).contains(&asked), "{run}");
+    assert_eq!(run["registrations"]["completed"], 1, "{run}");
+    assert_eq!(run["authentications"], 1, "{run}");
 
     let output = tandem()
         .args(["load", "calls", "--via", &via, "--domain", "example.org"])
@@ -248,6 +258,44 @@ fn users_who_are_kept_registered_are_registered_in_time() {
     );
 }
 
+/// Bindings that are short are renewed before they are over.
+#[test]
+fn users_who_are_kept_registered_register_again() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let json = directory.path().join("register.json");
+    let (_proxy, via) = proxy_with(
+        &directory,
+        "[location]\nstore = \"memory:\"\n[registrar]\nminimum_expires = \"1s\"\n",
+    );
+    let output = tandem()
+        .args([
+            "load", "register", "--via", &via, "--users", "5", "--rate", "50",
+        ])
+        .args([
+            "--expires",
+            "2s",
+            "--refresh-after",
+            "50",
+            "--refresh-spread",
+            "10",
+        ])
+        .args(["--keep-alive", "4s", "--json"])
+        .arg(&json)
+        .output()
+        .expect("it runs");
+    let document = std::fs::read_to_string(&json).expect("a document");
+    let document: Value = serde_json::from_str(&document).expect("JSON");
+    let run = &document["runs"][0];
+    assert_well(output.status.code(), run);
+    assert_eq!(document["parameters"]["refresh_after_percent"], 50.0);
+    assert_eq!(document["parameters"]["refresh_spread_percent"], 10.0);
+    assert_eq!(document["parameters"]["expires_seconds"], 2.0);
+    assert_eq!(run["registrations"]["failed"], 0, "{run}");
+    // Each of the five once, and at least once again.
+    let completed = run["registrations"]["completed"].as_u64();
+    assert!(completed >= Some(10), "{run}");
+}
+
 /// All of SIPstone's transactions at once, at a server that has something to say to each.
 #[test]
 fn sipstones_mix_is_run_at_a_proxy() {
@@ -263,7 +311,7 @@ fn sipstones_mix_is_run_at_a_proxy() {
     command.args(["--step-time", "1s", "--settle", "10ms"]);
     let mut search = Peer::spawn(&mut command);
     search.wait_for_output("step   2", LIMIT);
-    send_signal(search.id(), "INT");
+    send_signal(search.id(), "TERM");
     let status = search.wait(LIMIT);
     let said = search.output();
     assert_eq!(status.code(), Some(97), "{said}");

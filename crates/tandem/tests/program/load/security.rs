@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use test_support::Peer;
 
-use super::text;
+use super::{load, text};
 use crate::support::{Proxy, send_signal, tandem};
 
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -18,14 +18,22 @@ fn proxy(directory: &Path) -> Proxy {
     let (certificate, key) = (directory.join("certificate.pem"), directory.join("key.pem"));
     std::fs::write(&certificate, certified.cert.pem()).expect("written");
     std::fs::write(&key, certified.signing_key.serialize_pem()).expect("written");
+    let listeners: String = ["tls", "tls-sctp"]
+        .iter()
+        .map(|transport| {
+            format!(
+                "[[listener]]\ntransport = \"{transport}\"\naddress = \"127.0.0.1:0\"\n\
+                 certificate = {certificate:?}\nkey = {key:?}\n"
+            )
+        })
+        .collect();
     let configuration = format!(
-        "workers = 1\n[[listener]]\ntransport = \"tls\"\naddress = \"127.0.0.1:0\"\n\
-         certificate = {certificate:?}\nkey = {key:?}\n[location]\nstore = \"memory:\"\n"
+        "workers = 1\n{listeners}[sctp]\nencapsulation_port = 0\n[location]\nstore = \"memory:\"\n"
     );
     let file = directory.join("tandem.toml");
     std::fs::write(&file, configuration).expect("written");
     let mut peer = Peer::spawn(tandem().arg("proxy").arg("--config").arg(&file));
-    peer.wait_for_output("listening on tls:127.0.0.1:", PATIENCE);
+    peer.wait_for_output("SCTP is encapsulated in UDP on ", PATIENCE);
     Proxy { peer }
 }
 
@@ -89,4 +97,41 @@ fn the_cipher_suite_is_in_every_report() {
         .lines()
         .find(|line| line.starts_with("TLS ciphersuite used"));
     assert!(form.is_some_and(|form| form.ends_with(suite)), "{shown}");
+}
+
+#[test]
+fn users_call_each_other_over_tls_over_sctp() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let proxy = proxy(directory.path());
+    let file = directory.path().join("load.json");
+    let json = file.to_str().expect("a UTF-8 path");
+    for connections in ["shared", "per-user"] {
+        let output = load(
+            "calls",
+            &proxy,
+            "tls-sctp",
+            &[
+                "--insecure",
+                "--connections",
+                connections,
+                "--users",
+                "2",
+                "-r",
+                "20",
+                "-m",
+                "6",
+                "--json",
+                json,
+            ],
+        );
+        let said = text(&output);
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
+        let document = document(&file);
+        assert_eq!(document["parameters"]["transport"], "tls-sctp");
+        assert_eq!(document["parameters"]["connections"], connections);
+        let run = &document["runs"][0];
+        assert_eq!(run["calls"]["completed"], 6, "{run}");
+        assert_eq!(run["registration"]["registered"], 4, "{run}");
+        assert!(run["tls_cipher_suite"].is_string(), "{run}");
+    }
 }
