@@ -16,6 +16,7 @@ mod proxy;
 mod sctp;
 mod sipp;
 mod support;
+mod tmux;
 mod traffic;
 mod tshark;
 mod users;
