@@ -22,6 +22,8 @@ pub(crate) enum Found {
     Trouble(Trouble),
     /// A TLS connection whose secrets are not known.
     NoSecrets,
+    /// A TLS connection whose cipher suite, of this number, is not known here in its version.
+    OtherSuite(u16),
 }
 
 /// One direction of a TCP connection, of TLS in one, or of TLS on a pair of SCTP streams.

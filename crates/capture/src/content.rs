@@ -69,6 +69,7 @@ impl Content {
         let mut opened = |opened| match opened {
             Opened::Octets(octets) => channel.push(&octets, found),
             Opened::NoSecrets => found(Found::NoSecrets),
+            Opened::OtherSuite(suite) => found(Found::OtherSuite(suite)),
             Opened::Lost(reason) => found(Found::Trouble(Trouble::StreamLost(reason))),
         };
         match part {

@@ -250,5 +250,9 @@ fn tell(found: Found, source: Endpoint, destination: Endpoint, teller: &mut Tell
         }
         Found::Trouble(trouble) => teller.trouble_between(source, destination, trouble),
         Found::NoSecrets => teller.counts.connections_without_secrets += 1,
+        Found::OtherSuite(suite) => {
+            teller.counts.connections_of_other_suites += 1;
+            teller.counts.other_suite = Some(suite);
+        }
     }
 }

@@ -38,6 +38,11 @@ pub struct Counts {
     pub sctp_packets: u64,
     /// TLS connections of which nothing is seen, because no key log has their secrets.
     pub connections_without_secrets: u64,
+    /// TLS connections of which nothing is seen although the key log has their secrets, because their cipher suite
+    /// or version is not known here.
+    pub connections_of_other_suites: u64,
+    /// The number of the cipher suite of the last of these, as IANA has it.
+    pub other_suite: Option<u16>,
     /// What could not be read, or is missing: each a [`Trouble`](crate::Trouble) that was seen.
     pub troubles: u64,
 }

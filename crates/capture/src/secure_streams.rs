@@ -226,6 +226,7 @@ fn tell(opened: Opened, channel: Option<&mut Channel>, found: &mut dyn FnMut(Fou
         (Opened::Octets(octets), Some(channel)) => channel.push(&octets, found),
         (Opened::Octets(_), None) => {}
         (Opened::NoSecrets, _) => found(Found::NoSecrets),
+        (Opened::OtherSuite(suite), _) => found(Found::OtherSuite(suite)),
         (Opened::Lost(reason), _) => {
             found(Found::Trouble(crate::Trouble::StreamLost(reason)));
         }

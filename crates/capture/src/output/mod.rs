@@ -33,6 +33,12 @@ pub struct FileSummary {
     pub sip_messages: u64,
     /// SCTP packets.
     pub sctp_packets: u64,
+    /// TLS connections of which nothing is seen, because no key log has their secrets.
+    pub tls_connections_without_secrets: u64,
+    /// TLS connections of which nothing is seen, because their cipher suite or version is not known here.
+    pub tls_connections_of_other_suites: u64,
+    /// The number of the cipher suite of the last of these, as IANA has it.
+    pub tls_other_suite: Option<u16>,
     /// Nanoseconds by which its clock is ahead of the first file's.
     pub clock_offset_nanoseconds: i64,
     /// By how many nanoseconds that may be wrong; `None` where nothing tells.
@@ -52,11 +58,35 @@ impl FileSummary {
             octets: counts.octets,
             sip_messages: counts.sip_messages,
             sctp_packets: counts.sctp_packets,
+            tls_connections_without_secrets: counts.connections_without_secrets,
+            tls_connections_of_other_suites: counts.connections_of_other_suites,
+            tls_other_suite: counts.other_suite,
             clock_offset_nanoseconds: clock.nanoseconds,
             clock_uncertainty_nanoseconds: clock.uncertainty,
             clock_messages: clock.messages,
             troubles,
         }
+    }
+
+    /// What to say of TLS connections that nothing was seen of, and what to do about it.
+    fn unseen_connections(&self) -> impl Iterator<Item = String> {
+        let count = |count| report::format_count(count);
+        let without_secrets = self.tls_connections_without_secrets;
+        let without_secrets = (without_secrets > 0).then(|| {
+            format!(
+                "of {} TLS connections nothing is seen, SIP or not, because no key log has their secrets \
+                 (--key-log FILE).",
+                count(without_secrets)
+            )
+        });
+        let other_suites = self.tls_other_suite.map(|suite| {
+            format!(
+                "of {} TLS connections nothing is seen because they have another cipher suite (0x{suite:04x} at \
+                 last) or version than those known here: AES-GCM, AES-CBC and ChaCha20-Poly1305 of TLS 1.2, and TLS 1.3.",
+                count(self.tls_connections_of_other_suites)
+            )
+        });
+        without_secrets.into_iter().chain(other_suites)
     }
 }
 
@@ -71,4 +101,45 @@ pub struct Output {
     pub shown: Vec<Session>,
     /// How many sessions there are.
     pub sessions: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Analysis, Options};
+
+    /// Calls that a key log of some connections only does not show are missed by nobody who is not told.
+    #[test]
+    fn connections_that_are_not_seen_are_told_of() {
+        let counts = Counts {
+            connections_without_secrets: 1234,
+            connections_of_other_suites: 5,
+            other_suite: Some(0x2f),
+            ..Counts::default()
+        };
+        let file = |name: &str, counts| {
+            FileSummary::new(name.to_owned(), counts, ClockOffset::default(), Vec::new())
+        };
+        let output = Output {
+            results: Analysis::new(&Options::default()).finish(&mut |_| {}),
+            files: vec![file("all", Counts::default()), file("some", counts)],
+            shown: Vec::new(),
+            sessions: 0,
+        };
+        let shown = output.to_terminal(200);
+        for text in [
+            "some: of 1,234 TLS connections nothing is seen",
+            "--key-log",
+            "some: of 5 TLS connections",
+            "0x002f",
+        ] {
+            assert!(shown.contains(text), "{text} in {shown}");
+        }
+        assert!(!shown.contains("all: of"), "{shown}");
+        let json = serde_json::to_value(&output.files).expect("plain data");
+        assert_eq!(json[1]["tls_connections_without_secrets"], 1234);
+        assert_eq!(json[1]["tls_connections_of_other_suites"], 5);
+        assert_eq!(json[1]["tls_other_suite"], 0x2f);
+        assert_eq!(json[0]["tls_other_suite"], serde_json::Value::Null);
+    }
 }

@@ -76,6 +76,9 @@ impl Output {
             for trouble in &file.troubles {
                 table.note(format!("{}: {trouble}", file.name));
             }
+            for note in file.unseen_connections() {
+                table.note(format!("{}: {note}", file.name));
+            }
         }
         for remark in &self.results.remarks {
             table.note(format!("{remark}."));

@@ -1,5 +1,6 @@
 //! TLS connections deciphered with the secrets that their ends have logged.
 
+mod cbc;
 mod cipher;
 mod key_log;
 
@@ -19,6 +20,8 @@ pub(crate) enum Opened {
     Octets(Vec<u8>),
     /// The secrets of the connection are not known, so nothing comes out of it.
     NoSecrets,
+    /// The cipher suite of the connection, of this number, is not known here in its version, so nothing comes out of it.
+    OtherSuite(u16),
     /// Nothing more comes out of it.
     Lost(&'static str),
 }
@@ -178,8 +181,8 @@ impl Tls {
                 }
             }
             Some(&SERVER_HELLO) if random != HELLO_RETRY_REQUEST => {
-                if let Err(reason) = self.read_server_hello(from, body, random, keys) {
-                    self.close(Opened::Lost(reason), opened);
+                if let Err(last) = self.read_server_hello(from, body, random, keys) {
+                    self.close(last, opened);
                 }
             }
             _ => {}
@@ -193,13 +196,15 @@ impl Tls {
         body: &[u8],
         server_random: [u8; 32],
         keys: &KeyLog,
-    ) -> Result<(), &'static str> {
-        const NO_KEYS: &str = "the key log does not have all secrets of a TLS connection";
-        let (client_random, client) = self.client.ok_or("TLS without a ClientHello")?;
+    ) -> Result<(), Opened> {
+        const NO_KEYS: Opened =
+            Opened::Lost("the key log does not have all secrets of a TLS connection");
+        let lost = Opened::Lost;
+        let (client_random, client) = self.client.ok_or(lost("TLS without a ClientHello"))?;
         let secrets = keys.secrets(&client_random).ok_or(NO_KEYS)?;
-        let (suite, is_tls13) = suite_and_version(body).ok_or("a ServerHello that is cut")?;
-        let suite = Suite::of(suite).ok_or("a TLS cipher suite that is not known here")?;
-        let protections = if is_tls13 {
+        let hello = ServerHello::read(body).ok_or(lost("a ServerHello that is cut"))?;
+        let suite = Suite::of(hello.suite).ok_or(Opened::OtherSuite(hello.suite))?;
+        let protections = if hello.version == TLS_1_3 {
             let openers = |end: usize| {
                 let secrets = [&secrets.handshake[end], &secrets.application[end]];
                 let openers = secrets
@@ -209,15 +214,19 @@ impl Tls {
                 Protection::Tls13(openers.collect())
             };
             [openers(0), openers(1)]
+        } else if hello.version != TLS_1_2 {
+            // What the keys are made with is another hash before.
+            return Err(Opened::OtherSuite(hello.suite));
         } else {
             let master = secrets.master.as_deref().ok_or(NO_KEYS)?;
-            Opener::tls12(suite, master, &client_random, &server_random)
+            let then_macs = hello.encrypts_then_macs;
+            Opener::tls12(suite, master, &client_random, &server_random, then_macs)
                 .ok_or(NO_KEYS)?
                 .map(|opener| Protection::Tls12(Box::new(opener), false))
         };
         let [of_client, of_server] = protections;
         if client == from {
-            return Err("TLS whose client answers itself");
+            return Err(lost("TLS whose client answers itself"));
         }
         self.halves[client].protection = of_client;
         self.halves[from].protection = of_server;
@@ -243,26 +252,42 @@ fn next_record(received: &mut BytesMut) -> Result<Option<Record>, &'static str> 
     Ok(Some(Record { header, body }))
 }
 
-/// The cipher suite of a ServerHello, and whether its version is TLS 1.3 (RFC 8446 section 4.1.3).
-fn suite_and_version(body: &[u8]) -> Option<(u16, bool)> {
-    let u16_at = |octets: &[u8], at: usize| {
-        let octets = octets.get(at..)?.first_chunk()?;
-        Some(u16::from_be_bytes(*octets))
-    };
-    let session_id_length = usize::from(*body.get(38)?);
-    let rest = body.get(39 + session_id_length..)?;
-    let suite = u16_at(rest, 0)?;
-    // After the compression method come the extensions, if there are any.
-    let mut extensions = rest.get(5..).unwrap_or_default();
-    while let (Some(kind), Some(length)) = (u16_at(extensions, 0), u16_at(extensions, 2)) {
-        if kind == SUPPORTED_VERSIONS {
-            return Some((suite, u16_at(extensions, 4) == Some(TLS_1_3)));
+/// What a ServerHello says of how records will be (RFC 8446 section 4.1.3).
+struct ServerHello {
+    suite: u16,
+    version: u16,
+    /// RFC 7366.
+    encrypts_then_macs: bool,
+}
+
+impl ServerHello {
+    /// `None` where it is cut.
+    fn read(body: &[u8]) -> Option<ServerHello> {
+        let u16_at = |octets: &[u8], at: usize| {
+            let octets = octets.get(at..)?.first_chunk()?;
+            Some(u16::from_be_bytes(*octets))
+        };
+        let session_id_length = usize::from(*body.get(38)?);
+        let rest = body.get(39 + session_id_length..)?;
+        let mut hello = ServerHello {
+            suite: u16_at(rest, 0)?,
+            version: u16_at(body, 4)?,
+            encrypts_then_macs: false,
+        };
+        // After the compression method come the extensions, if there are any.
+        let mut extensions = rest.get(5..).unwrap_or_default();
+        while let (Some(kind), Some(length)) = (u16_at(extensions, 0), u16_at(extensions, 2)) {
+            match kind {
+                SUPPORTED_VERSIONS => hello.version = u16_at(extensions, 4)?,
+                ENCRYPT_THEN_MAC => hello.encrypts_then_macs = true,
+                _ => {}
+            }
+            extensions = extensions
+                .get(4 + usize::from(length)..)
+                .unwrap_or_default();
         }
-        extensions = extensions
-            .get(4 + usize::from(length)..)
-            .unwrap_or_default();
+        Some(hello)
     }
-    Some((suite, false))
 }
 
 // Types of records.
@@ -276,7 +301,12 @@ const CLIENT_HELLO: u8 = 1;
 const SERVER_HELLO: u8 = 2;
 const KEY_UPDATE: u8 = 24;
 
+// Extensions.
+const ENCRYPT_THEN_MAC: u16 = 22;
 const SUPPORTED_VERSIONS: u16 = 43;
+
+// Versions.
+const TLS_1_2: u16 = 0x0303;
 const TLS_1_3: u16 = 0x0304;
 
 /// The random number of a ServerHello that asks for another ClientHello (RFC 8446 section 4.1.3).

@@ -53,6 +53,41 @@ fn messages_however_they_are_cut_into_segments() {
     }
 }
 
+/// Secrets are of no use where the suite is not known; and the rest of the capture is seen.
+#[test]
+fn tls_of_other_suites_is_counted() {
+    const TLS_RSA_WITH_AES_128_CCM: u16 = 0xc09c;
+    let [high, low] = TLS_RSA_WITH_AES_128_CCM.to_be_bytes();
+    let client = hello(1, &[0, 0, 2, high, low, 1, 0]);
+    let server = hello(2, &[0, high, low, 0]);
+    let packets = [
+        tcp(ALICE, BOB, 1, DATA, &client),
+        tcp(BOB, ALICE, 1, DATA, &server),
+        tcp(
+            ALICE,
+            BOB,
+            1 + client.len() as u32,
+            DATA,
+            &[23, 3, 3, 0, 1, 0],
+        ),
+        udp(ALICE, BOB, &request("call", 5)),
+    ];
+    let file = pcap(RAW, &packets);
+    let settings = Settings {
+        keys: keys(),
+        ..Settings::default()
+    };
+    let (kept, counts) = read_with(&file, &settings);
+    assert_eq!((messages(&kept).len(), troubles(&kept)), (1, vec![]));
+    assert_eq!(counts.connections_of_other_suites, 1);
+    assert_eq!(counts.other_suite, Some(TLS_RSA_WITH_AES_128_CCM));
+    assert_eq!(counts.connections_without_secrets, 0);
+    // Without secrets nobody looks at the suite.
+    let (_, counts) = read_with(&file, &Settings::default());
+    assert_eq!(counts.connections_of_other_suites, 0);
+    assert_eq!(counts.connections_without_secrets, 1);
+}
+
 #[test]
 fn segments_out_of_order_and_repeated_over_the_end_of_the_numbers() {
     let (stream, expected) = stream(8);
