@@ -48,6 +48,8 @@ pub use merge::{Merge, MergeError};
 pub use output::{Blocks, Figures, FileSummary, JsonDocument, Output, SessionTable};
 pub use packets::Packets;
 pub use reader::{Counts, OpenError, Reader};
-pub use sctp_view::{Association, Beginning, Direction, Ending, Path, RoundTrips, SctpView};
+pub use sctp_view::{
+    Association, Beginning, Direction, Ending, Path, RoundTrips, SctpTotals, SctpView,
+};
 pub use settings::{Limits, Settings};
 pub use tls::KeyLog;

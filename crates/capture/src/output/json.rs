@@ -9,7 +9,8 @@ use serde::Serialize;
 
 use super::{Blocks, Figures, FileSummary, Output, json_session};
 use crate::{
-    Association, Beginning, Count, DelaySummary, Direction, Ending, MetricsSummary, Session,
+    Association, Beginning, Count, DelaySummary, Direction, Ending, MetricsSummary, SctpTotals,
+    Session,
 };
 
 /// A JSON document on its way into a file: sessions are written as they end, because there may be many, and
@@ -139,6 +140,7 @@ impl Output {
                 invite_processing: results.delays.invite.milliseconds(),
                 call_setup: results.delays.call_setup.milliseconds(),
             },
+            sessions_that_can_be_lost: results.losses.sessions(),
             lost_sessions: results.losses.lost_sessions(),
             missing_messages: results.losses.missing_messages(),
             losses: results
@@ -156,6 +158,8 @@ impl Output {
             registrations: results.metrics.registrations,
             session_requests: results.metrics.session_requests,
             undecided_sessions: results.metrics.undecided_sessions,
+            undecided_registrations: results.metrics.undecided_registrations,
+            standing_sessions: results.metrics.standing_sessions,
             requests: results
                 .codes
                 .requests()
@@ -186,6 +190,7 @@ impl Output {
                     .chunks()
                     .map(|(chunk_type, count)| (chunk_type.to_string(), count))
                     .collect(),
+                totals: totals(&results.sctp.totals()),
                 associations: results
                     .sctp
                     .associations()
@@ -209,6 +214,7 @@ struct Run<'o> {
     session_count: u64,
     outcomes: &'o BTreeMap<&'static str, u64>,
     delays_ms: JsonDelays,
+    sessions_that_can_be_lost: u64,
     lost_sessions: u64,
     missing_messages: u64,
     losses: Vec<JsonLoss>,
@@ -216,6 +222,8 @@ struct Run<'o> {
     registrations: u64,
     session_requests: u64,
     undecided_sessions: u64,
+    undecided_registrations: u64,
+    standing_sessions: u64,
     requests: BTreeMap<&'static str, JsonCount>,
     responses: BTreeMap<u16, JsonCount>,
     transactions: BTreeMap<&'static str, JsonTransactions>,
@@ -255,7 +263,24 @@ struct JsonSctp {
     packets: u64,
     octets: u64,
     chunks: BTreeMap<String, u64>,
+    totals: JsonTotals,
+    /// The first ones.
     associations: Vec<JsonAssociation>,
+}
+
+#[derive(Serialize)]
+struct JsonTotals {
+    associations: u64,
+    handshakes: u64,
+    shut_down: u64,
+    aborted: u64,
+    tsns: u64,
+    retransmitted_tsns: u64,
+    duplicates_reported: u64,
+    round_trips: u64,
+    round_trip_min_ms: Option<f64>,
+    round_trip_mean_ms: Option<f64>,
+    round_trip_max_ms: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -294,6 +319,23 @@ struct JsonPath {
     round_trip_min_ms: Option<f64>,
     round_trip_mean_ms: Option<f64>,
     round_trip_max_ms: Option<f64>,
+}
+
+fn totals(totals: &SctpTotals) -> JsonTotals {
+    let round_trip = totals.round_trip.milliseconds();
+    JsonTotals {
+        associations: totals.associations,
+        handshakes: totals.handshakes,
+        shut_down: totals.shut_down,
+        aborted: totals.aborted,
+        tsns: totals.tsns,
+        retransmitted_tsns: totals.retransmitted_tsns,
+        duplicates_reported: totals.duplicates_reported,
+        round_trips: totals.round_trip.count,
+        round_trip_min_ms: round_trip.map(|(min, ..)| min),
+        round_trip_mean_ms: round_trip.map(|(_, mean, _)| mean),
+        round_trip_max_ms: round_trip.map(|(.., max)| max),
+    }
 }
 
 fn association(association: &Association) -> JsonAssociation {

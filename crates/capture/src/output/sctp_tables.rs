@@ -12,7 +12,43 @@ pub(super) fn tables(view: &SctpView) -> Vec<Table> {
     if view.packets() == 0 {
         return Vec::new();
     }
-    vec![associations(view), paths(view), chunks(view)]
+    let mut tables = vec![associations(view), paths(view)];
+    if view.totals().associations > MOST_SHOWN as u64 {
+        tables.push(totals(view));
+    }
+    tables.push(chunks(view));
+    tables
+}
+
+fn totals(view: &SctpView) -> Table {
+    let totals = view.totals();
+    let mut table = Table::new("All SCTP associations")
+        .column(Column::number("associations"))
+        .column(Column::number("set up"))
+        .column(Column::number("shut down"))
+        .column(Column::number("aborted"))
+        .column(Column::number("TSNs"))
+        .column(Column::number("TSNs again"))
+        .column(Column::number("duplicates reported"))
+        .column(Column::number("samples").group("Round trip"));
+    for name in ["min", "mean", "max"] {
+        table = table.column(Column::number(name).group("Round trip").unit("ms"));
+    }
+    let round_trip = totals.round_trip.milliseconds();
+    table.push(Row::new([
+        totals.associations.into(),
+        totals.handshakes.into(),
+        totals.shut_down.into(),
+        totals.aborted.into(),
+        totals.tsns.into(),
+        totals.retransmitted_tsns.into(),
+        totals.duplicates_reported.into(),
+        totals.round_trip.count.into(),
+        Cell::number(round_trip.map(|(min, ..)| min), 3),
+        Cell::number(round_trip.map(|(_, mean, _)| mean), 3),
+        Cell::number(round_trip.map(|(.., max)| max), 3),
+    ]));
+    table
 }
 
 fn associations(view: &SctpView) -> Table {
@@ -45,11 +81,16 @@ fn associations(view: &SctpView) -> Table {
         }
         table.push(Row::new(cells));
     }
-    let all = view.associations().len();
-    if all > MOST_SHOWN {
+    let (listed, all) = (view.associations().len(), view.totals().associations);
+    if all > MOST_SHOWN as u64 {
+        let in_json = match listed as u64 == all {
+            true => "all of them".to_owned(),
+            false => format!("the first {}, and sums of all", format_count(listed as u64)),
+        };
         table.note(format!(
-            "The first {MOST_SHOWN} of {} associations.",
-            format_count(all as u64)
+            "The first {} of {} associations; --json FILE has {in_json}.",
+            MOST_SHOWN.min(listed),
+            format_count(all)
         ));
     }
     table.note("TSNs again: DATA chunks whose TSN the capture has seen before.");

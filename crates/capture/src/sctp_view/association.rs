@@ -34,6 +34,8 @@ pub struct Association {
     paths: Vec<Path>,
     /// Packets on paths beyond those that are counted.
     pub unplaced_packets: u64,
+    /// By how many tags its packets are known.
+    pub(super) tags: usize,
 }
 
 /// How an association began.
@@ -132,6 +134,20 @@ impl RoundTrips {
         self.count += 1;
     }
 
+    /// Adds those of others.
+    pub(super) fn add(&mut self, others: &RoundTrips) {
+        if others.count == 0 {
+            return;
+        }
+        self.smallest = match self.count {
+            0 => others.smallest,
+            _ => self.smallest.min(others.smallest),
+        };
+        self.largest = self.largest.max(others.largest);
+        self.total = self.total.saturating_add(others.total);
+        self.count += others.count;
+    }
+
     /// Smallest, mean and largest, in milliseconds; `None` without a measure.
     pub fn milliseconds(&self) -> Option<(f64, f64, f64)> {
         (self.count > 0).then(|| {
@@ -165,6 +181,7 @@ impl Association {
             backward: Direction::default(),
             paths: Vec::new(),
             unplaced_packets: 0,
+            tags: 0,
         }
     }
 

@@ -2,6 +2,8 @@
 
 mod association;
 mod flight;
+mod later;
+mod totals;
 
 use std::collections::BTreeMap;
 
@@ -11,12 +13,20 @@ use sctp::packet::{Chunk, ChunkType};
 
 use crate::{Endpoint, SctpPacket, Seen};
 
+use later::{Followed, Later};
+
 pub use association::{Association, Beginning, Direction, Ending, Path, RoundTrips};
+pub use totals::SctpTotals;
 
 /// The associations of a capture.
 #[derive(Debug)]
 pub struct SctpView {
+    /// The first ones, which are kept.
     associations: Vec<Association>,
+    /// Those that came up later.
+    later: Later,
+    /// Those that came up later and are over.
+    released: SctpTotals,
     /// Which association a packet belongs to, and which way it goes.
     by_tag: HashMap<TagKey, Place, RandomState>,
     /// Associations whose INIT has been seen and nothing else, by what the INIT ACK will say.
@@ -31,6 +41,10 @@ pub struct SctpView {
     repeated_elsewhere: u64,
     outstanding: usize,
 }
+
+/// Tags by which packets of one association are known: one for each end, and those of ends that have begun anew, or whose
+/// set-up was not captured.
+const MOST_TAGS: usize = 32;
 
 /// DATA chunks of all associations that are remembered until they are acknowledged.
 const MOST_OUTSTANDING: usize = 1_000_000;
@@ -50,6 +64,7 @@ struct EndsKey(Endpoint, Endpoint);
 /// An association and a way through it.
 #[derive(Clone, Copy, Debug)]
 struct Place {
+    /// Its place among the first ones; beyond these its key among the later ones.
     association: usize,
     /// Whether it goes away from the end that began, or was seen first.
     is_forward: bool,
@@ -59,6 +74,8 @@ impl SctpView {
     pub(crate) fn new(hasher: RandomState, most: usize) -> SctpView {
         SctpView {
             associations: Vec::new(),
+            later: Later::new(most),
+            released: SctpTotals::default(),
             by_tag: HashMap::with_hasher(hasher.clone()),
             by_ends: HashMap::with_hasher(hasher),
             most,
@@ -73,9 +90,18 @@ impl SctpView {
         }
     }
 
-    /// The associations, in the order in which they came up.
+    /// The associations, in the order in which they came up: the first ones.
     pub fn associations(&self) -> &[Association] {
         &self.associations
+    }
+
+    /// Sums over all associations, those included that came up after the [first ones](SctpView::associations).
+    pub fn totals(&self) -> SctpTotals {
+        let mut totals = self.released;
+        for association in self.associations.iter().chain(self.later.associations()) {
+            totals.add(association);
+        }
+        totals
     }
 
     /// Chunks of all packets by type.
@@ -105,7 +131,7 @@ impl SctpView {
         self.malformed
     }
 
-    /// Packets of associations beyond those that are followed.
+    /// Packets of associations beyond those that are followed at a time.
     pub fn unplaced(&self) -> u64 {
         self.unplaced
     }
@@ -141,7 +167,12 @@ impl SctpView {
             self.unplaced += 1;
             return;
         };
-        let Some(association) = self.associations.get_mut(place.association) else {
+        let later = place.association.checked_sub(self.most);
+        let found = match later {
+            None => self.associations.get_mut(place.association),
+            Some(key) => self.later.get_mut(key),
+        };
+        let Some(association) = found else {
             return;
         };
         if association.file != seen.file {
@@ -154,6 +185,9 @@ impl SctpView {
         if self.outstanding > MOST_OUTSTANDING {
             self.outstanding -= association.outstanding();
             association.forget_outstanding();
+        }
+        if let Some(key) = later {
+            self.later.note(key, seen.time);
         }
     }
 
@@ -190,24 +224,22 @@ impl SctpView {
                         is_forward: !known.is_forward,
                     });
                 }
-                let association = self.begin(seen, sctp)?;
+                let association = self.begin(seen, sctp, ends)?;
                 let place = |is_forward| Place {
                     association,
                     is_forward,
                 };
-                self.by_tag.insert(back, place(false));
+                self.know(back, place(false));
                 self.by_ends.insert(ends, association);
                 Some(place(true))
             }
             Some(Chunk::InitAck(init)) => {
                 let place = self.by_tag.get(&key).copied()?;
-                self.by_tag.insert(
-                    back(init.initiate_tag),
-                    Place {
-                        is_forward: !place.is_forward,
-                        ..place
-                    },
-                );
+                let other_way = Place {
+                    is_forward: !place.is_forward,
+                    ..place
+                };
+                self.know(back(init.initiate_tag), other_way);
                 self.by_ends.remove(&ends);
                 Some(place)
             }
@@ -229,14 +261,14 @@ impl SctpView {
                 let known = self
                     .by_ends
                     .get(&ends)
-                    .and_then(|at| Some((*at, self.associations.get(*at)?)));
+                    .and_then(|at| Some((*at, self.association(*at)?)));
                 let place = match known {
                     Some((at, association)) => Place {
                         association: at,
                         is_forward: association.source == seen.source,
                     },
                     None => {
-                        let association = self.begin(seen, sctp)?;
+                        let association = self.begin(seen, sctp, ends)?;
                         self.by_ends.insert(ends, association);
                         Place {
                             association,
@@ -244,18 +276,71 @@ impl SctpView {
                         }
                     }
                 };
-                self.by_tag.insert(key, place);
+                self.know(key, place);
                 Some(place)
             }
         }
     }
 
-    fn begin(&mut self, seen: &Seen<'_>, sctp: &SctpPacket<'_>) -> Option<usize> {
-        if self.associations.len() >= self.most {
-            return None;
+    fn association(&self, at: usize) -> Option<&Association> {
+        match at.checked_sub(self.most) {
+            None => self.associations.get(at),
+            Some(key) => self.later.get(key),
         }
-        self.associations.push(Association::new(seen, sctp.udp));
-        Some(self.associations.len() - 1)
+    }
+
+    fn begin(&mut self, seen: &Seen<'_>, sctp: &SctpPacket<'_>, ends: EndsKey) -> Option<usize> {
+        let association = Association::new(seen, sctp.udp);
+        if self.associations.len() < self.most {
+            self.associations.push(association);
+            return Some(self.associations.len() - 1);
+        }
+        while let Some((key, over)) = self.later.pop(seen.time) {
+            self.release(self.most + key, over);
+        }
+        let key = self.later.push(association, ends)?;
+        Some(self.most + key)
+    }
+
+    /// Remembers that packets with this tag belong to an association, unless many others do.
+    fn know(&mut self, tag: TagKey, place: Place) {
+        let later = place.association.checked_sub(self.most);
+        let found = match later {
+            None => self.associations.get_mut(place.association),
+            Some(key) => self.later.get_mut(key),
+        };
+        let Some(association) = found else {
+            return;
+        };
+        let known = self.by_tag.get(&tag);
+        if known.is_none_or(|known| known.association != place.association) {
+            if association.tags == MOST_TAGS {
+                return;
+            }
+            association.tags += 1;
+            if let Some(key) = later {
+                self.later.add_tag(key, tag);
+            }
+        }
+        self.by_tag.insert(tag, place);
+    }
+
+    /// Adds an association to the sums, and forgets all else of it.
+    fn release(&mut self, at: usize, over: Followed) {
+        for tag in &over.tags {
+            if self
+                .by_tag
+                .get(tag)
+                .is_some_and(|place| place.association == at)
+            {
+                self.by_tag.remove(tag);
+            }
+        }
+        if self.by_ends.get(&over.ends) == Some(&at) {
+            self.by_ends.remove(&over.ends);
+        }
+        self.outstanding -= over.association.outstanding();
+        self.released.add(&over.association);
     }
 }
 
@@ -278,9 +363,12 @@ mod tests {
     use super::*;
     use crate::{Time, What};
 
-    /// A view of packets from one of two ends to the other, each with its verification tag.
-    fn view(packets: &[(bool, u32, Chunk<'_>)]) -> SctpView {
-        let mut view = SctpView::new(RandomState::with_seeds(1, 2, 3, 4), 10);
+    fn new_view() -> SctpView {
+        SctpView::new(RandomState::with_seeds(1, 2, 3, 4), 10)
+    }
+
+    /// Shows packets from one of two ends to the other, each with its verification tag, a nanosecond after the other.
+    fn show(view: &mut SctpView, time: Time, packets: &[(bool, u32, Chunk<'_>)]) {
         let ends: [Endpoint; 2] = ["192.0.2.1:5060", "192.0.2.2:5070"].map(|end| {
             let end: std::net::SocketAddr = end.parse().expect("an address");
             Endpoint {
@@ -304,7 +392,7 @@ mod tests {
                 cut: false,
             };
             let seen = Seen {
-                time: Time(number as i64),
+                time: time.moved(number as i64),
                 file: 0,
                 packet: number as u64 + 1,
                 source,
@@ -313,19 +401,87 @@ mod tests {
             };
             view.see(&seen, &sctp);
         }
-        view
     }
 
-    #[test]
-    fn answers_out_of_the_blue_belong_to_what_they_answer() {
-        let init = |initiate_tag| Init {
+    fn init(initiate_tag: u32) -> Init<'static> {
+        Init {
             initiate_tag,
             a_rwnd: 1500,
             outbound_streams: 1,
             inbound_streams: 1,
             initial_tsn: Tsn(1),
             parameters: Parameters::default(),
+        }
+    }
+
+    /// An association is set up; its ends have these tags.
+    fn set_up(view: &mut SctpView, time: Time, tags: [u32; 2]) {
+        let packets = [
+            (false, 0, Chunk::Init(init(tags[0]))),
+            (true, tags[0], Chunk::InitAck(init(tags[1]))),
+        ];
+        show(view, time, &packets);
+    }
+
+    const END: Chunk<'static> = Chunk::ShutdownComplete(ShutdownComplete {
+        tag_reflected: false,
+    });
+
+    #[test]
+    fn associations_that_are_over_make_room_for_others() {
+        let mut view = new_view();
+        for number in 0..1000 {
+            let tags = [2 * number + 1, 2 * number + 2];
+            let time = Time(i64::from(number) * 1000);
+            set_up(&mut view, time, tags);
+            // Some stay.
+            if number % 200 != 50 {
+                show(&mut view, time.moved(10), &[(false, tags[1], END)]);
+            }
+        }
+        let totals = view.totals();
+        assert_eq!((totals.associations, totals.shut_down), (1000, 995));
+        assert_eq!((view.unplaced(), view.associations().len()), (0, 10));
+        assert!(view.by_tag.len() <= 2 * 20, "{}", view.by_tag.len());
+        // Those that stay are still known.
+        show(&mut view, Time(2_000_000), &[(true, 2 * 50 + 1, END)]);
+        let totals = view.totals();
+        assert_eq!((totals.associations, totals.shut_down), (1000, 996));
+    }
+
+    #[test]
+    fn what_has_been_silent_for_long_makes_room() {
+        let mut view = new_view();
+        let begin = |view: &mut SctpView, time, number: u32| {
+            set_up(view, Time(time), [2 * number + 1, 2 * number + 2]);
         };
+        for number in 0..25 {
+            begin(&mut view, i64::from(number), number);
+        }
+        assert_eq!(view.totals().associations, 20);
+        assert_eq!(view.unplaced(), 10, "two packets each");
+        let later = 400_000_000_000;
+        begin(&mut view, later, 100);
+        assert_eq!((view.totals().associations, view.unplaced()), (21, 10));
+    }
+
+    /// Packets of ends whose set-up was not captured, with tags that are made up.
+    #[test]
+    fn tags_of_one_association_are_bounded() {
+        let mut view = new_view();
+        for tag in 1..1000 {
+            show(
+                &mut view,
+                Time(i64::from(tag)),
+                &[(false, tag, Chunk::ShutdownAck)],
+            );
+        }
+        assert_eq!(view.totals().associations, 1);
+        assert_eq!(view.by_tag.len(), MOST_TAGS);
+    }
+
+    #[test]
+    fn answers_out_of_the_blue_belong_to_what_they_answer() {
         let shut_down = [
             (false, 0, Chunk::Init(init(1))),
             (true, 1, Chunk::InitAck(init(2))),
@@ -357,7 +513,8 @@ mod tests {
         ];
         for answer in answers {
             let all = shut_down.iter().cloned().chain([(false, 1, answer)]);
-            let view = view(&all.collect::<Vec<_>>());
+            let mut view = new_view();
+            show(&mut view, Time(0), &all.collect::<Vec<_>>());
             let [association] = view.associations() else {
                 panic!("{:?}", view.associations());
             };
