@@ -1,5 +1,6 @@
 //! SCTP control chunks beside the messages of calls, for ladder diagrams.
 
+use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
@@ -19,11 +20,13 @@ pub(crate) struct ChunkArrow {
     pub(crate) label: String,
 }
 
-/// The control chunks that were sent while certain calls lasted, between those who took part.
+/// The control chunks that were sent between those who took part in calls.
 #[derive(Debug)]
 pub struct ChunkArrows {
-    wanted: Vec<Wanted>,
-    arrows: Vec<ChunkArrow>,
+    /// The calls; `None`: all, whichever they will be.
+    wanted: Option<Vec<Wanted>>,
+    /// In the order in which they were seen.
+    arrows: VecDeque<ChunkArrow>,
 }
 
 #[derive(Debug)]
@@ -41,20 +44,28 @@ impl ChunkArrows {
     /// How long after a call chunks belong to it: a SACK may be delayed by 200 ms (RFC 9260 section 6.2).
     const AFTER_NANOSECONDS: i64 = 250_000_000;
 
-    /// For calls between these ends from one time to another.
-    pub fn new(calls: impl IntoIterator<Item = (Vec<Endpoint>, Time, Time)>) -> ChunkArrows {
+    /// Those of calls between these ends from one time to another: the first hundred thousand packets.
+    pub fn of_calls(calls: impl IntoIterator<Item = (Vec<Endpoint>, Time, Time)>) -> ChunkArrows {
         let wanted = calls.into_iter().map(|(ends, first, last)| Wanted {
             ends,
             from: first,
             until: last.moved(Self::AFTER_NANOSECONDS),
         });
         ChunkArrows {
-            wanted: wanted.collect(),
-            arrows: Vec::new(),
+            wanted: Some(wanted.collect()),
+            arrows: VecDeque::new(),
         }
     }
 
-    /// Takes note of an SCTP packet of one of the calls; everything else is passed over.
+    /// Those of all calls, of which it is not known yet which are to be drawn: the last hundred thousand packets.
+    pub fn latest() -> ChunkArrows {
+        ChunkArrows {
+            wanted: None,
+            arrows: VecDeque::new(),
+        }
+    }
+
+    /// Takes note of an SCTP packet with control chunks, of one of the calls; everything else is passed over.
     pub fn see(&mut self, seen: &Seen<'_>) {
         let What::Sctp(sctp) = &seen.what else {
             return;
@@ -69,7 +80,9 @@ impl ChunkArrows {
                 && seen.time <= wanted.until
                 && is_between(&wanted.ends, seen.source.address, seen.destination.address)
         };
-        if self.arrows.len() >= Self::MOST || !self.wanted.iter().any(is_wanted) {
+        if let Some(wanted) = &self.wanted
+            && (self.arrows.len() >= Self::MOST || !wanted.iter().any(is_wanted))
+        {
             return;
         }
         let mut label = String::new();
@@ -82,7 +95,10 @@ impl ChunkArrows {
             let _ = write!(label, "{separator}{}", chunk.chunk_type());
         }
         if !label.is_empty() {
-            self.arrows.push(ChunkArrow {
+            if self.arrows.len() >= Self::MOST {
+                self.arrows.pop_front();
+            }
+            self.arrows.push_back(ChunkArrow {
                 time: seen.time,
                 source: seen.source,
                 destination: seen.destination,

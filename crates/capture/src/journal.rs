@@ -8,6 +8,7 @@ use hashbrown::HashMap;
 use report::{Arrow, ArrowKind, Ladder};
 use sip::{Message, Name};
 
+use crate::chunks::ChunkArrows;
 use crate::output::Columns;
 use crate::{Carrier, Endpoint, Seen, Time, What};
 
@@ -268,37 +269,62 @@ impl Dialog {
         })
     }
 
-    /// The messages as a diagram, an arrow for each.
-    pub fn ladder(&self) -> Ladder {
-        let ends = self
+    /// The messages as a diagram, an arrow for each, with the SCTP control chunks that went beside them; and for each arrow the
+    /// place of its message, where it is one.
+    pub fn ladder(&self, chunks: Option<&ChunkArrows>) -> (Ladder, Vec<Option<usize>>) {
+        let ways = self
             .messages
             .iter()
             .map(|message| (message.source, message.destination));
-        let columns = Columns::of(ends);
+        let columns = Columns::of(ways.clone());
+        let began = self.began();
+        let arrow = |time: Time, source, destination, label: &str| {
+            Some(Arrow {
+                time: format!("{:.3}", (time - began) as f64 / 1e9),
+                from: columns.place(source)?,
+                to: columns.place(destination)?,
+                label: label.to_owned(),
+                kind: ArrowKind::Transport,
+                is_repeated: false,
+            })
+        };
+        let messages = self.messages.iter().enumerate();
+        let messages = messages.filter_map(|(at, message)| {
+            let arrow = Arrow {
+                kind: message.kind(),
+                is_repeated: message.is_repeated,
+                ..arrow(
+                    message.time,
+                    message.source,
+                    message.destination,
+                    &message.label,
+                )?
+            };
+            Some((message.time, Some(at), arrow))
+        });
+        let mut steps: Vec<(Time, Option<usize>, Arrow)> = messages.collect();
+        if let Some(chunks) = chunks {
+            let mut ends: Vec<Endpoint> = ways.flat_map(|(from, to)| [from, to]).collect();
+            ends.sort_unstable();
+            ends.dedup();
+            let between = chunks.between(&ends, began, self.latest());
+            steps.extend(between.filter_map(|chunk| {
+                let arrow = arrow(chunk.time, chunk.source, chunk.destination, &chunk.label)?;
+                Some((chunk.time, None, arrow))
+            }));
+            steps.sort_by_key(|(time, ..)| *time);
+        }
         let title = format!(
             "{}: {} → {} ({})",
             self.number, self.from, self.to, self.call_id
         );
         let mut ladder = Ladder::new(title, columns.names());
-        let began = self.began();
-        for message in &self.messages {
-            let places = (
-                columns.place(message.source),
-                columns.place(message.destination),
-            );
-            let (Some(from), Some(to)) = places else {
-                continue;
-            };
-            ladder.push(Arrow {
-                time: format!("{:.3}", (message.time - began) as f64 / 1e9),
-                from,
-                to,
-                label: message.label.to_string(),
-                kind: message.kind(),
-                is_repeated: message.is_repeated,
-            });
+        let mut places = Vec::with_capacity(steps.len());
+        for (_, place, arrow) in steps {
+            places.push(place);
+            ladder.push(arrow);
         }
-        ladder
+        (ladder, places)
     }
 
     /// Adds a message where there are not too many; returns the octets that this takes.
@@ -509,7 +535,7 @@ mod tests {
         let repeated = dialog.messages.iter().filter(|message| message.is_repeated);
         assert_eq!(repeated.count(), 1);
         assert!(dialog.contains("RINGING") && !dialog.contains("nothing"));
-        let ladder = dialog.ladder().to_terminal(100);
+        let ladder = dialog.ladder(None).0.to_terminal(100);
         assert!(
             ladder.contains("10.0.0.1") && ladder.contains("180 Ringing"),
             "{ladder}"

@@ -16,6 +16,8 @@ pub(crate) struct KeptCall {
 pub(crate) struct Kept {
     /// Whether failed and slow calls are wanted.
     pub(crate) wants_worst: bool,
+    /// Failed calls kept.
+    pub(crate) most_failed: usize,
     /// Call-IDs that are wanted by name.
     pub(crate) wanted: Vec<String>,
     pub(crate) named: Vec<KeptCall>,
@@ -27,10 +29,8 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Failed calls kept.
-    pub(crate) const MOST_FAILED: usize = 100;
     /// Slow calls kept.
-    pub(crate) const MOST_SLOW: usize = 50;
+    const MOST_SLOW: usize = 50;
     /// Threads kept by name: a Call-ID that registers again and again has many.
     const MOST_NAMED: usize = 100;
 
@@ -53,7 +53,7 @@ impl Kept {
             return;
         };
         if session.outcome.is_failure() {
-            match self.failed.len() < Self::MOST_FAILED {
+            match self.failed.len() < self.most_failed {
                 true => self.failed.push(KeptCall {
                     thread,
                     session: Some(session),

@@ -5,7 +5,8 @@ use super::session::{Event, Session};
 /// How often each message of the document's table is missing.
 ///
 /// The document counts a session as lost when any of its messages did not reach where it should. A message
-/// that the capture has of no session at all was not captured there, and counts for nothing.
+/// that the capture has of no session at all was not captured there, and counts for nothing; nor does a session
+/// that was [declined](Session::is_declined), since what it lacks was never sent.
 #[derive(Clone, Debug, Default)]
 pub struct Losses {
     sessions: u64,

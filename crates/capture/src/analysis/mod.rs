@@ -3,6 +3,7 @@
 mod addresses;
 mod call;
 mod codes;
+mod correlation;
 mod fields;
 mod kept;
 mod labels;
@@ -47,10 +48,15 @@ pub struct Options {
     pub most_open: usize,
     /// Users whose registration is remembered for their calls.
     pub most_users: usize,
-    /// SCTP associations that are followed.
+    /// SCTP associations that are followed at a time, beside as many that are kept to be told of one by one.
     pub most_associations: usize,
+    /// A header field by which the legs of a call that a B2BUA carries on belong together, beside Session-ID (RFC 7989),
+    /// X-Call-ID and X-CID: both have the same value in it, or the second one the first one's Call-ID.
+    pub correlate_by: Option<String>,
     /// Whether failed calls and the slowest ones are kept to be drawn.
     pub keep_worst: bool,
+    /// Failed calls that are kept to be drawn; the first ones.
+    pub most_failed: usize,
     /// Call-IDs of which all messages are kept to be drawn.
     pub ladders: Vec<String>,
     /// Keys of hashes; they change nothing that is shown.
@@ -63,7 +69,9 @@ impl Default for Options {
             most_open: 200_000,
             most_users: 1_000_000,
             most_associations: 10_000,
+            correlate_by: None,
             keep_worst: false,
+            most_failed: 100,
             ladders: Vec::new(),
             seed: 0,
         }
@@ -119,6 +127,11 @@ impl Analysis {
         }
     }
 
+    /// So late is it, and nothing else was seen: what is over by now is judged. Whoever reads a file need not tell.
+    pub fn pass(&mut self, now: Time, each: &mut dyn FnMut(&Session)) {
+        self.sip.pass(now, each);
+    }
+
     /// When the capture began, as far as anything was seen: second 0 of its sessions.
     #[inline]
     pub fn origin(&self) -> Option<Time> {
@@ -133,6 +146,21 @@ impl Analysis {
     /// The metrics of RFC 6076 of what is over.
     pub fn metrics(&self) -> &Metrics {
         &self.sip.metrics
+    }
+
+    /// The document's delays of what is over.
+    pub fn delays(&self) -> &Delayed {
+        &self.sip.delays
+    }
+
+    /// Which messages of sessions that are over are missing.
+    pub fn losses(&self) -> &Losses {
+        &self.sip.losses
+    }
+
+    /// SCTP associations, so far.
+    pub fn sctp(&self) -> &SctpView {
+        &self.sctp
     }
 
     /// How many calls have ended how.

@@ -111,7 +111,7 @@ pub(super) fn of(analysis: Analysis) -> Results {
     );
     remark(
         sctp.unplaced(),
-        "SCTP packets of associations beyond those that are followed",
+        "SCTP packets of associations that were not followed because too many were open (--open-associations)",
     );
     remark(
         sctp.repeated_elsewhere(),
@@ -125,11 +125,7 @@ pub(super) fn of(analysis: Analysis) -> Results {
         codes: sip.codes,
         metrics: sip.metrics,
         losses: sip.losses,
-        delays: Delayed {
-            register: sip.register_delay,
-            invite: sip.invite_delay,
-            call_setup: sip.call_setup_delay,
-        },
+        delays: sip.delays,
         outcomes: sip.outcomes,
         timeline: sip.timeline,
         sctp,

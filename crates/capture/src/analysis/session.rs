@@ -207,6 +207,16 @@ impl Session {
         self.timestamps.between(Event::Invite1, Event::Invite2)
     }
 
+    /// Whether the call was declined: refused, redirected or given up. What it lacks was never sent, so that nothing of it was
+    /// lost. A 408 for a call that did not ring declines nothing: whoever sends it has waited in vain.
+    pub fn is_declined(&self) -> bool {
+        match self.outcome {
+            Outcome::Refused(408) => self.timestamps.get(Event::Ringing).is_some(),
+            Outcome::Refused(_) => true,
+            _ => false,
+        }
+    }
+
     /// Call set-up delay: from the INVITE to the ACK, at the proxy.
     pub fn call_setup_delay(&self) -> Option<i64> {
         self.timestamps.between(Event::Invite1, Event::Ack)

@@ -1,6 +1,8 @@
 //! SIP messages to threads, and threads that are over to sessions, registrations and counts.
 
+use std::collections::BTreeMap;
 use std::mem::take;
+use std::num::NonZeroU64;
 
 use ahash::RandomState;
 use sip::NameAddr;
@@ -11,14 +13,16 @@ use super::Options;
 use super::addresses::{address_of_record, user_of};
 use super::call;
 use super::codes::Codes;
+use super::correlation::Correlation;
 use super::kept::Kept;
 use super::labels::Labels;
 use super::losses::Losses;
 use super::message::{Entry, Glance, Kind, MethodCode, ShortHasher, Unseen};
 use super::metrics;
 use super::registration;
+use super::results::Delayed;
 use super::session::{Outcome, Session};
-use super::thread::{Added, Thread};
+use super::thread::{Added, LegKeys, Thread};
 use super::threads::Threads;
 use super::timeline::Timeline;
 use super::users::Users;
@@ -28,6 +32,7 @@ use crate::{Carrier, Endpoint, Seen, Time};
 #[derive(Debug)]
 pub(crate) struct SipThreads {
     threads: Threads,
+    correlation: Correlation,
     hasher: RandomState,
     short_hasher: ShortHasher,
     pub(crate) users: Users,
@@ -37,10 +42,8 @@ pub(crate) struct SipThreads {
     pub(crate) losses: Losses,
     pub(crate) timeline: Timeline,
     pub(crate) kept: Kept,
-    pub(crate) register_delay: Delays,
-    pub(crate) invite_delay: Delays,
-    pub(crate) call_setup_delay: Delays,
-    pub(crate) outcomes: std::collections::BTreeMap<&'static str, u64>,
+    pub(crate) delays: Delayed,
+    pub(crate) outcomes: BTreeMap<&'static str, u64>,
     pub(crate) counters: Counters,
     next_number: u64,
 }
@@ -64,6 +67,7 @@ impl SipThreads {
     pub(crate) fn new(options: &Options, hasher: RandomState) -> SipThreads {
         SipThreads {
             threads: Threads::new(hasher.clone(), options.most_open),
+            correlation: Correlation::new(options.correlate_by.as_deref()),
             users: Users::new(hasher.clone(), options.most_users),
             short_hasher: ShortHasher::new(&hasher),
             hasher,
@@ -74,13 +78,16 @@ impl SipThreads {
             timeline: Timeline::new(),
             kept: Kept {
                 wants_worst: options.keep_worst,
+                most_failed: options.most_failed,
                 wanted: options.ladders.clone(),
                 ..Kept::default()
             },
-            register_delay: Delays::new(),
-            invite_delay: Delays::new(),
-            call_setup_delay: Delays::new(),
-            outcomes: std::collections::BTreeMap::new(),
+            delays: Delayed {
+                register: Delays::new(),
+                invite: Delays::new(),
+                call_setup: Delays::new(),
+            },
+            outcomes: BTreeMap::new(),
             counters: Counters::default(),
             next_number: 1,
         }
@@ -95,9 +102,7 @@ impl SipThreads {
         now: Time,
         each: &mut dyn FnMut(&Session),
     ) {
-        while let Some(thread) = self.threads.next_over(now) {
-            self.close(thread, now, each);
-        }
+        self.pass(now, each);
         let glance = match Glance::at(octets, &self.short_hasher, &mut self.labels) {
             Ok(glance) => glance,
             Err(Unseen::Unreadable) => {
@@ -115,7 +120,7 @@ impl SipThreads {
             Kind::Response(status) => Some(status),
         };
         self.timeline.message(seen.time, status);
-        let Some((key, leg)) = self.thread_of(seen, &glance) else {
+        let Some((key, leg)) = self.thread_of(seen, octets, &glance) else {
             return;
         };
         if glance.kind == Kind::Request && glance.method != MethodCode::Ack {
@@ -148,6 +153,14 @@ impl SipThreads {
         self.threads.schedule(key);
     }
 
+    /// Judges what is over by now.
+    #[inline]
+    pub(crate) fn pass(&mut self, now: Time, each: &mut dyn FnMut(&Session)) {
+        while let Some(thread) = self.threads.next_over(now) {
+            self.close(thread, now, each);
+        }
+    }
+
     /// Judges all that is still open.
     pub(crate) fn finish(&mut self, now: Time, each: &mut dyn FnMut(&Session)) {
         for thread in self.threads.drain() {
@@ -161,20 +174,27 @@ impl SipThreads {
     }
 
     /// The thread of a message; a new one where there is none.
-    fn thread_of(&mut self, seen: &Seen<'_>, glance: &Glance<'_>) -> Option<(usize, usize)> {
+    fn thread_of(
+        &mut self,
+        seen: &Seen<'_>,
+        octets: &[u8],
+        glance: &Glance<'_>,
+    ) -> Option<(usize, usize)> {
         if let Some(found) = self.threads.find(glance.call_id) {
             return Some(found);
         }
         let is_call = glance.kind == Kind::Request
             && glance.method == MethodCode::Invite
             && !glance.in_dialog;
-        let leg_key = is_call.then(|| self.leg_key(glance));
-        if let Some(leg_key) = leg_key.flatten()
-            && let Some(key) = self.threads.offered_leg(leg_key)
-            && self.is_carried_on(key, seen.source)
-            && let Some(leg) = self.threads.join(key, glance.call_id)
-        {
-            return Some((key, leg));
+        let mut leg_keys = LegKeys::default();
+        if is_call {
+            let carried_on;
+            (carried_on, leg_keys) = self.carried_on(seen.source, octets, glance);
+            if let Some(key) = carried_on
+                && let Some(leg) = self.threads.join(key, glance.call_id)
+            {
+                return Some((key, leg));
+            }
         }
         let number = match is_call {
             true => self.next_number,
@@ -185,15 +205,42 @@ impl SipThreads {
             .open(Thread::new(glance.call_id, seen.time, number))?;
         if is_call {
             self.next_number += 1;
-        }
-        if let Some(leg_key) = leg_key.flatten() {
-            self.threads.offer_leg(leg_key, key);
+            self.threads.offer_leg(leg_keys, key);
         }
         Some((key, 0))
     }
 
-    /// What both legs of a B2BUA's call have in common: who calls whom.
-    fn leg_key(&self, glance: &Glance<'_>) -> Option<u64> {
+    /// The call that an INVITE from here carries on for a B2BUA, if there is one, and what further legs would have in common
+    /// with it: by the marks that B2BUAs set, and then by the users.
+    fn carried_on(
+        &mut self,
+        source: Endpoint,
+        octets: &[u8],
+        glance: &Glance<'_>,
+    ) -> (Option<usize>, LegKeys) {
+        let marks = self.correlation.marks(octets);
+        let key = |what: &str, mark: &[u8]| NonZeroU64::new(self.hasher.hash_one((what, mark)));
+        let leg_keys = [
+            marks.session_id.and_then(|uuid| key("Session-ID", uuid)),
+            marks.further.and_then(|value| key("further", value)),
+            self.users_key(glance),
+        ];
+        let [by_session_id, by_further, by_users] =
+            leg_keys.map(|leg_key| self.threads.offered_leg(leg_key?));
+        let by_call_id = [marks.call_id, marks.further].map(|call_id| {
+            let (key, _) = self.threads.find(call_id?)?;
+            Some(key)
+        });
+        let marked = by_call_id.into_iter().chain([by_session_id, by_further]);
+        let found = marked
+            .flatten()
+            .find(|key| self.is_unanswered(*key))
+            .or_else(|| by_users.filter(|key| self.is_carried_on(*key, source)));
+        (found, leg_keys)
+    }
+
+    /// What both legs of a B2BUA's call have in common where it leaves them as they are: who calls whom.
+    fn users_key(&self, glance: &Glance<'_>) -> Option<NonZeroU64> {
         let user = |value: &[u8], plain: Option<&str>| match plain {
             Some(plain) => {
                 let user = plain.bytes().position(|octet| octet == b'@')?;
@@ -206,7 +253,7 @@ impl SipThreads {
         };
         let [from, to] = *glance.plain_addresses();
         let users = (user(glance.from?, from)?, user(glance.to, to)?);
-        Some(self.hasher.hash_one(users))
+        NonZeroU64::new(self.hasher.hash_one(users))
     }
 
     /// Whether a call may be carried on from here: it has reached this host, and has no answer yet.
@@ -215,18 +262,25 @@ impl SipThreads {
             return false;
         };
         let end = |at: u8| thread.ends.get(usize::from(at)).copied();
-        let mut has_reached = false;
-        for entry in &thread.entries {
-            if entry.is_request(MethodCode::Invite) {
-                let (from, to) = (end(entry.source), end(entry.destination));
-                has_reached |= to == Some(source)
+        let has_reached = |entry: &Entry| {
+            let (from, to) = (end(entry.source), end(entry.destination));
+            entry.is_request(MethodCode::Invite)
+                && (to == Some(source)
                     || to.map(|to| to.address) == Some(source.address)
-                        && from.map(|from| from.address) != Some(source.address);
-            } else if entry.method == MethodCode::Invite && entry.status() >= Some(200) {
-                return false;
-            }
-        }
-        has_reached
+                        && from.map(|from| from.address) != Some(source.address))
+        };
+        self.is_unanswered(key) && thread.entries.iter().any(has_reached)
+    }
+
+    /// Whether it is a call without a final response yet, but for challenges.
+    fn is_unanswered(&self, key: usize) -> bool {
+        let is_answer = |entry: &Entry| {
+            let is_final = matches!(entry.status(), Some(200..=400 | 402..=406 | 408..));
+            entry.method == MethodCode::Invite && is_final
+        };
+        self.threads
+            .get(key)
+            .is_some_and(|thread| thread.is_call && !thread.entries.iter().any(is_answer))
     }
 
     /// A Call-ID is used again for the next registration, or the next of other requests: what came before
@@ -252,7 +306,7 @@ impl SipThreads {
         if let Some(judged) = registration::judge(&thread.entries, now) {
             metrics::add_registration(&mut self.metrics, &judged);
             if let Some(delay) = judged.registrar_delay {
-                self.register_delay.record_nanoseconds(delay);
+                self.delays.register.record_nanoseconds(delay);
             }
         }
         if is_wanted {
@@ -335,7 +389,7 @@ impl SipThreads {
         if let Some(judged) = registration::judge(&thread.entries, now) {
             metrics::add_registration(&mut self.metrics, &judged);
             if let Some(delay) = judged.registrar_delay {
-                self.register_delay.record_nanoseconds(delay);
+                self.delays.register.record_nanoseconds(delay);
             }
         }
         let judged = call::judge(&thread, now);
@@ -368,7 +422,7 @@ impl SipThreads {
 
     fn add_session(&mut self, session: &Session) {
         if let Some(delay) = session.invite_delay() {
-            self.invite_delay.record_nanoseconds(delay);
+            self.delays.invite.record_nanoseconds(delay);
         }
         self.add_paired_session(session);
     }
@@ -376,7 +430,7 @@ impl SipThreads {
     /// Counts a session whose callee's side may be that of another call, as in the document's table.
     pub(crate) fn add_paired_session(&mut self, session: &Session) {
         *self.outcomes.entry(session.outcome.text()).or_default() += 1;
-        if session.outcome != Outcome::Undecided {
+        if session.outcome != Outcome::Undecided && !session.is_declined() {
             self.losses.add(session);
         }
         let step = self.timeline.at(session.began);
@@ -386,7 +440,7 @@ impl SipThreads {
             step.set_up += 1;
             step.set_up_total = step.set_up_total.saturating_add(nanoseconds);
             step.set_up_longest = step.set_up_longest.max(nanoseconds);
-            self.call_setup_delay.record_nanoseconds(delay);
+            self.delays.call_setup.record_nanoseconds(delay);
         }
     }
 }

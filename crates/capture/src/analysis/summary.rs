@@ -168,7 +168,7 @@ impl Summaries {
             let session = row(number, callers.next(), callees.next());
             let delays = [session.register_delay_1(), session.register_delay_2()];
             for delay in delays.into_iter().flatten() {
-                sip.register_delay.record_nanoseconds(delay);
+                sip.delays.register.record_nanoseconds(delay);
             }
             if session.timestamps.get(Event::Invite1).is_some() {
                 sip.timeline.at(session.began).calls += 1;
@@ -207,7 +207,7 @@ impl Summaries {
             }
             Event::Invite2 => {
                 if let Some(invited) = self.invited.remove(callee) {
-                    sip.invite_delay.record_nanoseconds(time - invited);
+                    sip.delays.invite.record_nanoseconds(time - invited);
                 }
             }
             _ => {}

@@ -1,5 +1,7 @@
 //! The messages that belong together: a Call-ID, or several that a B2BUA has joined.
 
+use std::num::NonZeroU64;
+
 use super::message::{Entry, Flags, Glance, Kind, MethodCode};
 use super::users::UserKey;
 use crate::{Carrier, Endpoint, Seen, Time};
@@ -26,14 +28,17 @@ pub(crate) struct Thread {
     pub(crate) registrations: [Option<super::users::Registered>; 2],
     /// Who registers.
     pub(crate) user: Option<UserKey>,
-    /// What a further leg of a B2BUA would be known by.
-    pub(crate) leg_key: Option<u64>,
+    /// What further legs of a B2BUA would be known by.
+    pub(crate) leg_keys: LegKeys,
     /// The last message.
     pub(crate) latest: Time,
     /// Whether an INVITE outside of a dialog was seen.
     pub(crate) is_call: bool,
     state: State,
 }
+
+/// Hashes of what the legs of a B2BUA's call have in common.
+pub(crate) type LegKeys = [Option<NonZeroU64>; 3];
 
 /// How far a thread has come, as far as it decides how long to wait for more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,7 +85,7 @@ impl Thread {
             to: Box::default(),
             registrations: [None; 2],
             user: None,
-            leg_key: None,
+            leg_keys: LegKeys::default(),
             latest: time,
             is_call: false,
             state: State::Waiting,

@@ -1,12 +1,13 @@
 //! The threads that are open: found by Call-ID, closed when nothing more is to be expected.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU64;
 
 use ahash::RandomState;
 use hashbrown::{HashMap, HashTable};
 use slab::Slab;
 
-use super::thread::{Thread, text};
+use super::thread::{LegKeys, Thread, text};
 use crate::Time;
 
 /// The open threads. Time is that of the messages.
@@ -17,7 +18,7 @@ pub(crate) struct Threads {
     /// Where Call-IDs were found last: thread and leg. Most messages come a moment after another one of their call.
     found_last: [(usize, usize); FOUND_LAST],
     /// Calls that a B2BUA may be about to carry on, by what both legs have in common.
-    by_leg: HashMap<u64, usize, RandomState>,
+    by_leg: HashMap<NonZeroU64, usize, RandomState>,
     hasher: RandomState,
     agenda: Agenda,
     most: usize,
@@ -129,15 +130,17 @@ impl Threads {
     }
 
     /// Remembers a call as one that a B2BUA may carry on.
-    pub(crate) fn offer_leg(&mut self, leg_key: u64, key: usize) {
-        self.by_leg.insert(leg_key, key);
+    pub(crate) fn offer_leg(&mut self, leg_keys: LegKeys, key: usize) {
+        for leg_key in leg_keys.into_iter().flatten() {
+            self.by_leg.insert(leg_key, key);
+        }
         if let Some(open) = self.threads.get_mut(key) {
-            open.thread.leg_key = Some(leg_key);
+            open.thread.leg_keys = leg_keys;
         }
     }
 
     /// The call that another one may be a further leg of.
-    pub(crate) fn offered_leg(&self, leg_key: u64) -> Option<usize> {
+    pub(crate) fn offered_leg(&self, leg_key: NonZeroU64) -> Option<usize> {
         self.by_leg.get(&leg_key).copied()
     }
 
@@ -208,10 +211,10 @@ impl Threads {
                 occupied.remove();
             }
         }
-        if let Some(leg_key) = open.thread.leg_key
-            && self.by_leg.get(&leg_key) == Some(&key)
-        {
-            self.by_leg.remove(&leg_key);
+        for leg_key in open.thread.leg_keys.into_iter().flatten() {
+            if self.by_leg.get(&leg_key) == Some(&key) {
+                self.by_leg.remove(&leg_key);
+            }
         }
         Some(open.thread)
     }

@@ -50,7 +50,9 @@ impl Output {
                 "Failed calls",
                 match self.results.more_failed {
                     0 => String::new(),
-                    more => format!("{more} more failed; --ladder CALL-ID draws any of them."),
+                    more => format!(
+                        "{more} more failed; --failed N draws more of them, --ladder CALL-ID any."
+                    ),
                 },
                 self.results.failed_ladders(chunks),
             ),

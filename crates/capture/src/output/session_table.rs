@@ -32,8 +32,9 @@ impl SessionTable {
             .column(Column::number("began").unit("s since 1970"))
             .column(Column::text("outcome"))
             .column(Column::number("status"));
+        // As the document names them, without their unit.
         for event in Event::ALL {
-            table = table.column(Column::number(event.name()).unit("s"));
+            table = table.column(Column::number(event.name()));
         }
         for (name, unit) in [
             ("REGISTER delay 1", "ms"),
@@ -151,7 +152,7 @@ mod tests {
     use crate::{Outcome, Timestamps};
 
     #[test]
-    fn what_peers_have_written_is_no_formula() {
+    fn lines_have_the_columns_that_are_named_and_no_formula() {
         let session = Session {
             number: 1,
             call_ids: vec!["-cmd|' /C calc'!A0".into()],
@@ -172,6 +173,10 @@ mod tests {
         SessionTable::new(Time::default(), Decimal::Point)
             .push_csv_line(&session, &figures, &mut line);
         let line = String::from_utf8(line).unwrap();
+        let header = SessionTable::new(Time::default(), Decimal::Comma).csv_header();
+        let names =
+            ";REGISTER1;200OK1;INVITE1;RINGING;SDP_OK2;ACK;REGISTER2;200OK2;INVITE2;SDP_OK1;";
+        assert!(header.contains(names), "{header}");
         let begins =
             "1,'-cmd|' /C calc'!A0,\"'=HYPERLINK(\"\"a\"\")@example.org\",+4930123@example.org,,";
         assert!(line.starts_with(begins), "{line}");

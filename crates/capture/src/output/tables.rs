@@ -1,9 +1,11 @@
 //! Tables of what was found.
 
+use std::collections::BTreeMap;
+
 use report::{Cell, Column, Decimal, Row, Table, format_count, format_number};
 
 use super::{Output, SessionTable, sctp_tables};
-use crate::{Analysis, Codes, DelaySummary, Event, Metrics, Time};
+use crate::{Analysis, Codes, DelaySummary, Delayed, Event, Losses, Metrics, Time};
 
 impl Output {
     /// All tables, in the order in which they are to be read. Those that would be empty are left out.
@@ -12,6 +14,7 @@ impl Output {
         if !self.shown.is_empty() {
             tables.push(self.session_table());
         }
+        tables.extend(calls(&self.results.outcomes));
         tables.extend(self.delays());
         tables.extend(self.losses());
         tables.extend(metrics(&self.results.metrics));
@@ -93,23 +96,7 @@ impl Output {
     }
 
     fn delays(&self) -> Option<Table> {
-        let delays = &self.results.delays;
-        let rows = [
-            ("REGISTER", &delays.register),
-            ("INVITE processing", &delays.invite),
-            ("Call set-up", &delays.call_setup),
-        ];
-        if rows.iter().all(|(_, delays)| delays.count() == 0) {
-            return None;
-        }
-        let mut table = delay_table("Delays at the server", "Delay", "ms");
-        for (name, delays) in rows {
-            table.push(delay_row(name, &delays.milliseconds(), 3));
-        }
-        table.note(
-            "REGISTER: from the request to its 200. INVITE processing: from its arrival to its being \
-             forwarded. Call set-up: from the INVITE to the ACK.",
-        );
+        let mut table = delays(&self.results.delays)?;
         if self.results.has_summaries {
             table.note(
                 "Summaries do not tell which INVITE became which: INVITE processing pairs those with the \
@@ -121,48 +108,7 @@ impl Output {
     }
 
     fn losses(&self) -> Option<Table> {
-        let losses = &self.results.losses;
-        if losses.sessions() == 0 {
-            return None;
-        }
-        let mut table = Table::new("Lost sessions")
-            .column(Column::text("Message").key())
-            .column(Column::number("seen").group("Sessions"))
-            .column(Column::number("missing").group("Sessions"))
-            .column(Column::number("lost here first").group("Sessions"));
-        for loss in losses.by_message() {
-            table.push(Row::new([
-                loss.event.name().into(),
-                loss.seen.into(),
-                loss.missing.into(),
-                loss.first.into(),
-            ]));
-        }
-        let outcomes: Vec<String> = self
-            .results
-            .outcomes
-            .iter()
-            .map(|(outcome, count)| format!("{} {outcome}", format_count(*count)))
-            .collect();
-        table.note(format!(
-            "{} of {} sessions lack a message; {} messages in all, which is what the document's figures \
-             count. {}.",
-            format_count(losses.lost_sessions()),
-            format_count(losses.sessions()),
-            format_count(losses.missing_messages()),
-            outcomes.join(", ")
-        ));
-        let absent: Vec<&str> = Event::IN_TIME
-            .into_iter()
-            .filter(|event| !losses.is_captured(*event))
-            .map(Event::name)
-            .collect();
-        if !absent.is_empty() {
-            table.note(format!(
-                "Of no session there is {}: not captured here, or not sent; it counts as no loss.",
-                absent.join(", ")
-            ));
-        }
+        let mut table = losses(&self.results.losses)?;
         let (users, idle) = self.results.registered_users;
         if idle > 0 {
             table.note(format!(
@@ -192,18 +138,92 @@ impl Output {
 }
 
 impl Analysis {
-    /// Tables of what was found so far: metrics of what is over, messages.
+    /// Tables of what was found so far: those of [`Output::tables`] of what is over, but for the sessions one by one.
     pub fn tables(&self) -> Vec<Table> {
         let codes = self.codes();
-        [
+        let tables = [
+            calls(self.outcomes()),
+            delays(self.delays()),
+            losses(self.losses()),
             metrics(self.metrics()),
             messages(codes),
             transactions(codes),
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
+        ];
+        let sctp = sctp_tables::tables(self.sctp());
+        tables.into_iter().flatten().chain(sctp).collect()
     }
+}
+
+fn calls(outcomes: &BTreeMap<&'static str, u64>) -> Option<Table> {
+    if outcomes.is_empty() {
+        return None;
+    }
+    let mut table = Table::new("Calls")
+        .column(Column::text("Outcome").key())
+        .column(Column::number("calls"));
+    for (outcome, count) in outcomes {
+        table.push(Row::new([(*outcome).into(), (*count).into()]));
+    }
+    Some(table)
+}
+
+fn delays(delays: &Delayed) -> Option<Table> {
+    let rows = [
+        ("REGISTER", &delays.register),
+        ("INVITE processing", &delays.invite),
+        ("Call set-up", &delays.call_setup),
+    ];
+    if rows.iter().all(|(_, delays)| delays.count() == 0) {
+        return None;
+    }
+    let mut table = delay_table("Delays at the server", "Delay", "ms");
+    for (name, delays) in rows {
+        table.push(delay_row(name, &delays.milliseconds(), 3));
+    }
+    table.note(
+        "REGISTER: from the request to its 200. INVITE processing: from its arrival to its being \
+         forwarded. Call set-up: from the INVITE to the ACK.",
+    );
+    Some(table)
+}
+
+fn losses(losses: &Losses) -> Option<Table> {
+    if losses.sessions() == 0 {
+        return None;
+    }
+    let mut table = Table::new("Lost sessions")
+        .column(Column::text("Message").key())
+        .column(Column::number("seen").group("Sessions"))
+        .column(Column::number("missing").group("Sessions"))
+        .column(Column::number("lost here first").group("Sessions"));
+    for loss in losses.by_message() {
+        table.push(Row::new([
+            loss.event.name().into(),
+            loss.seen.into(),
+            loss.missing.into(),
+            loss.first.into(),
+        ]));
+    }
+    table.note(format!(
+        "{} of {} sessions lack a message; {} messages in all, which is what the document's figures \
+         count. Calls that were refused, redirected or given up lost nothing and are left out, as are those \
+         that are not decided.",
+        format_count(losses.lost_sessions()),
+        format_count(losses.sessions()),
+        format_count(losses.missing_messages()),
+    ));
+    let absent: Vec<&str> = Event::IN_TIME
+        .into_iter()
+        .filter(|event| !losses.is_captured(*event))
+        .map(Event::name)
+        .collect();
+    if !absent.is_empty() {
+        table.note(format!(
+            "Of no session there is {}: not captured here, or not sent; it counts as no loss.",
+            absent.join(", ")
+        ));
+    }
+    Some(table)
 }
 
 fn metrics(metrics: &Metrics) -> Option<Table> {

@@ -57,6 +57,32 @@ fn calls_that_are_over_are_forgotten() {
     assert!(open[0] < 50, "{open:?}");
 }
 
+/// As many failed calls are kept to be drawn as are wanted, and it is told how many more there are.
+#[test]
+fn failed_calls_are_drawn_as_many_as_are_wanted() {
+    for most_failed in [0, 3, 20] {
+        let mut script = Script::with(&Options {
+            keep_worst: true,
+            most_failed,
+            ..Options::default()
+        });
+        for number in 0..10 {
+            let call_id = format!("call-{number}");
+            let call = Dialog {
+                call_id: &call_id,
+                ..CALL
+            };
+            let start = number * 100;
+            script.see(start, 1, 2, &call.request("INVITE", 1, &["a1"], ""));
+            script.see(start + 1, 2, 1, &call.response(486, "INVITE", 1, &["a1"]));
+        }
+        let (_, results) = script.finish();
+        let drawn = results.failed_ladders(None).len();
+        assert_eq!(drawn, most_failed.min(10));
+        assert_eq!(results.more_failed as usize, 10 - drawn);
+    }
+}
+
 #[test]
 fn one_call_without_end_is_bounded() {
     let mut script = Script::new();

@@ -92,6 +92,83 @@ fn a_b2bua_carries_a_call_on_under_another_call_id() {
     assert_eq!(at(&sessions[0], Event::Ack), Some(25));
 }
 
+/// A B2BUA (hosts 2 and 5) that makes other users of both, and writes `onward` into the INVITE that it sends where the caller
+/// wrote `field`; it asks for credentials first. Gives the sessions.
+fn through_a_b2bua_that_rewrites(
+    options: &Options,
+    field: &str,
+    onward: &str,
+) -> Vec<capture::Session> {
+    let mut script = Script::with(options);
+    let other = Dialog {
+        call_id: "other",
+        from: "4930123",
+        to: "4989456",
+    };
+    let with = |field: &str, text: String| text.replace("CSeq:", &format!("{field}CSeq:"));
+    let see_invite = |script: &mut Script, time, cseq| {
+        let invite = with(field, CALL.request("INVITE", cseq, &["a1"], ""));
+        script.see(time, 1, 2, &invite);
+    };
+    see_invite(&mut script, 0, 1);
+    script.see(1, 2, 1, &CALL.response(407, "INVITE", 1, &["a1"]));
+    see_invite(&mut script, 3, 2);
+    let invite = with(onward, other.request("INVITE", 1, &["b1"], ""));
+    script.see(5, 5, 3, &invite);
+    script.see(6, 3, 5, &other.response(200, "INVITE", 1, &["b1"]));
+    script.see(8, 2, 1, &CALL.response(200, "INVITE", 2, &["a1"]));
+    script.finish().0
+}
+
+#[test]
+fn a_b2bua_that_rewrites_users_is_known_by_what_it_leaves() {
+    let by_default = Options::default();
+    let by_field = Options {
+        correlate_by: Some("X-My-Call".to_owned()),
+        ..Options::default()
+    };
+    let session_id = "Session-ID: ab30317f1a784dc48ff824d0d3715d86;remote=0\r\n";
+    for (options, field, onward, calls) in [
+        (&by_default, session_id, session_id, 1),
+        (&by_default, "", "X-CID: call\r\n", 1),
+        (&by_default, "", "x-call-id:call\r\n", 1),
+        (&by_field, "X-My-Call: 7\r\n", "x-my-call: 7\r\n", 1),
+        (&by_field, "", "X-My-Call: call\r\n", 1),
+        (&by_default, "X-My-Call: 7\r\n", "X-My-Call: 7\r\n", 2),
+        (&by_field, "X-My-Call: 7\r\n", "X-My-Call: 8\r\n", 2),
+        (&by_default, session_id, "Session-ID: 1;remote=0\r\n", 2),
+        (&by_default, "Session-ID: 00\r\n", "Session-ID: 00\r\n", 2),
+        (&by_default, "", "X-CID: another\r\n", 2),
+    ] {
+        let sessions = through_a_b2bua_that_rewrites(options, field, onward);
+        assert_eq!(sessions.len(), calls, "{field}{onward}");
+        if calls == 1 {
+            let session = &sessions[0];
+            assert_eq!(session.call_ids.len(), 2);
+            assert_eq!(at(session, Event::Invite1), Some(3));
+            assert_eq!(at(session, Event::Invite2), Some(5));
+            assert_eq!(at(session, Event::SdpOk1), Some(6));
+            assert_eq!(at(session, Event::SdpOk2), Some(8));
+        }
+    }
+}
+
+/// What is said to belong together when the first call has long been answered, such as a transfer, is a call of its own.
+#[test]
+fn a_call_that_was_answered_is_not_carried_on() {
+    let mut script = Script::new();
+    call_through_proxy(&mut script, CALL, 0);
+    let later = Dialog {
+        call_id: "later",
+        from: "bob",
+        to: "carol",
+    };
+    let invite = later.request("INVITE", 1, &["b1"], "");
+    let invite = invite.replace("CSeq:", "X-CID: call\r\nCSeq:");
+    script.see(1200, 2, 4, &invite);
+    assert_eq!(script.finish().0.len(), 2);
+}
+
 #[test]
 fn two_calls_between_the_same_users_stay_two() {
     let mut script = Script::new();
@@ -172,6 +249,44 @@ fn a_lost_message_is_found() {
             (u64::from(lost), u64::from(lost))
         );
     }
+}
+
+/// A call that was refused, redirected or given up has its final response: what it lacks was never sent.
+#[test]
+fn a_call_that_was_declined_lost_nothing() {
+    let mut script = Script::new();
+    call_through_proxy(&mut script, CALL, 0);
+    let mut refuse = |start: i64, status: u16, rings: bool| {
+        let call_id = format!("{status} {rings}");
+        let call = Dialog {
+            call_id: &call_id,
+            ..CALL
+        };
+        script.see(start, 1, 2, &call.request("INVITE", 1, &["a1"], ""));
+        if rings {
+            script.see(start + 5, 2, 1, &call.response(180, "INVITE", 1, &["a1"]));
+        }
+        let refusal = call.response(status, "INVITE", 1, &["a1"]);
+        script.see(start + 9, 2, 1, &refusal);
+    };
+    for (number, status) in [302, 404, 486, 487, 503, 603].into_iter().enumerate() {
+        refuse(10_000 * (1 + number as i64), status, number % 2 == 0);
+    }
+    // Nobody picks up.
+    refuse(70_000, 408, true);
+    // The server says that it has waited in vain: nobody has got the INVITE, or nobody's answer came.
+    refuse(80_000, 408, false);
+    let (sessions, results) = script.finish();
+    assert_eq!(sessions.len(), 9);
+    assert_eq!(results.outcomes["refused"], 6);
+    assert_eq!(results.losses.sessions(), 2);
+    assert_eq!(results.losses.lost_sessions(), 1);
+    let first = results
+        .losses
+        .by_message()
+        .into_iter()
+        .find(|loss| loss.first > 0);
+    assert_eq!(first.map(|loss| loss.event), Some(Event::Invite2));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::files::{Files, Found};
-use super::options::{Inputs, Outputs, add_keys};
+use super::options::{Inputs, Outputs, add_keys, analysis};
 use super::sessions::{Sessions, written_over};
 use crate::fail;
 use crate::perf::output::{check_writable, print, width};
@@ -29,10 +29,6 @@ pub(crate) struct Arguments {
     /// Draw the messages of this call or registration: on the page, and without --html in the terminal
     #[arg(long, value_name = "CALL-ID")]
     ladder: Vec<String>,
-
-    /// Show SCTP control chunks in ladder diagrams
-    #[arg(long)]
-    chunks: bool,
 
     #[command(flatten)]
     #[serde(flatten)]
@@ -73,7 +69,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         add_keys(&mut settings, path)?;
     }
     let mut files = Files::new(arguments.files.clone(), settings)?;
-    let reads_again = arguments.chunks && (outputs.html.is_some() || !arguments.ladder.is_empty());
+    let reads_again = outputs.chunks && (outputs.html.is_some() || !arguments.ladder.is_empty());
     anyhow::ensure!(
         !reads_again || files.can_be_read_again(),
         "--chunks reads the capture twice, a pipe can be read once: write what comes from it to a file first"
@@ -86,11 +82,8 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     files.compare_clocks(seed)?;
 
     let mut analysis = Analysis::new(&Options {
-        most_open: inputs.open_calls,
-        keep_worst: outputs.html.is_some(),
         ladders: arguments.ladder.clone(),
-        seed,
-        ..Options::default()
+        ..analysis(inputs, outputs, seed)
     });
     let mut sessions = Sessions::new(outputs, &arguments, written_over)?;
     let found = files.read("analyzing", &mut |seen| {
@@ -103,7 +96,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     sessions.finish();
     let mut troubles = Vec::new();
     let mut chunks = None;
-    if arguments.chunks {
+    if outputs.chunks {
         match chunk_arrows(&files, &results) {
             Ok(arrows) => chunks = Some(arrows),
             Err(trouble) => troubles.push(trouble.context("cannot look for SCTP control chunks")),
@@ -140,7 +133,7 @@ fn summaries(files: &Files, found: &Found) -> Vec<FileSummary> {
 
 /// Looks for the SCTP control chunks of the calls that are drawn, for which the files are read once more.
 fn chunk_arrows(files: &Files, results: &Results) -> anyhow::Result<ChunkArrows> {
-    let mut arrows = ChunkArrows::new(results.drawn_calls());
+    let mut arrows = ChunkArrows::of_calls(results.drawn_calls());
     if results.drawn_calls().next().is_some() {
         files.read("looking for chunks", &mut |seen| arrows.see(seen))?;
     }

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use capture::{Filter, Output, Settings};
+use capture::{Filter, Options, Output, Settings};
 use clap::Args;
 use report::{Decimal, Machine};
 use serde::Serialize;
@@ -30,10 +30,20 @@ pub(super) struct Inputs {
     #[arg(long, value_name = "FILE")]
     pub(super) key_log: Option<PathBuf>,
 
+    /// A header field by which the calls on both sides of a B2BUA belong together, beside Session-ID, X-Call-ID and X-CID:
+    /// its value is the same, or the Call-ID of the other one
+    #[arg(long, value_name = "FIELD", value_parser = field_name)]
+    correlate_by: Option<String>,
+
+    /// SCTP associations that may be open at a time, and that JSON lists; packets of others are counted only
+    #[arg(long, value_name = "N", default_value_t = 10_000,
+          value_parser = |text: &str| count(text, 1..=10_000_000).map(|associations| associations as usize))]
+    open_associations: usize,
+
     /// Calls that may be open at a time; messages of others are counted only
     #[arg(long, value_name = "N", default_value_t = 200_000,
           value_parser = |text: &str| count(text, 1..=100_000_000).map(|calls| calls as usize))]
-    pub(super) open_calls: usize,
+    open_calls: usize,
 }
 
 /// Where results go.
@@ -51,9 +61,18 @@ pub(super) struct Outputs {
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
 
-    /// Write a page with plots, and ladder diagrams of the calls that failed and of the fifty slowest
+    /// Write a page with plots, and ladder diagrams of calls that failed and of the fifty slowest
     #[arg(long, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,
+
+    /// Ladder diagrams of failed calls on the page: the first ones
+    #[arg(long, value_name = "N", default_value_t = 100, requires = "html",
+          value_parser = |text: &str| count(text, 0..=10_000).map(|calls| calls as usize))]
+    failed: usize,
+
+    /// Show SCTP control chunks in ladder diagrams
+    #[arg(long)]
+    pub(super) chunks: bool,
 
     /// Rows of sessions to show
     #[arg(long, value_name = "N", default_value_t = 20,
@@ -68,6 +87,15 @@ fn expression(text: &str) -> Result<String, String> {
     }
 }
 
+/// A name as RFC 3261 section 25.1 has it: a token.
+fn field_name(text: &str) -> Result<String, String> {
+    let is_token = |octet: u8| octet.is_ascii_alphanumeric() || b"-.!%*_+`'~".contains(&octet);
+    match !text.is_empty() && text.bytes().all(is_token) {
+        true => Ok(text.to_owned()),
+        false => Err("not the name of a header field, such as X-My-Call".to_owned()),
+    }
+}
+
 impl Inputs {
     /// How packets are to be read. `seed` makes hashes unpredictable.
     pub(super) fn settings(&self, seed: u64) -> anyhow::Result<Settings> {
@@ -78,6 +106,19 @@ impl Inputs {
         };
         settings.sctp_udp_ports.extend(&self.sctp_port);
         Ok(settings)
+    }
+}
+
+/// What is analysed, and how much is kept for it. `seed` makes hashes unpredictable.
+pub(super) fn analysis(inputs: &Inputs, outputs: &Outputs, seed: u64) -> Options {
+    Options {
+        most_open: inputs.open_calls,
+        most_associations: inputs.open_associations,
+        correlate_by: inputs.correlate_by.clone(),
+        keep_worst: outputs.html.is_some(),
+        most_failed: outputs.failed,
+        seed,
+        ..Options::default()
     }
 }
 

@@ -173,8 +173,11 @@ fn calls_are_browsed_searched_and_saved_in_a_terminal() {
     tmux.type_text(&saved.display().to_string());
     tmux.press(&["Enter"]);
     tmux.wait_for("of 1 call in");
+    // The calls are over when some seconds have passed without a further message.
     tmux.press(&["i"]);
-    tmux.wait_for("SIP messages");
+    tmux.wait_for("Delays at the server");
+    tmux.press(&["End"]);
+    tmux.wait_for("Response time");
     tmux.press(&["i", "q"]);
     tmux.wait_for("ended with 0");
 

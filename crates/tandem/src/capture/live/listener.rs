@@ -10,7 +10,9 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use packet_socket::{OpenError, PacketSocket};
 
-/// Packets that may wait to be looked at.
+use super::room::{Room, Taken};
+
+/// Packets that may wait to be looked at, if they are so short that there is room for them.
 const WAITING: usize = 65_536;
 
 /// How long it takes at most until the thread sees that it is to end.
@@ -23,6 +25,7 @@ pub(super) struct Heard {
     pub(super) time: SystemTime,
     /// It, as [`packet_socket::Packet`] has it.
     pub(super) octets: Bytes,
+    _room: Taken,
 }
 
 /// Listens until it is dropped.
@@ -35,19 +38,21 @@ pub(super) struct Listener {
 #[derive(Default)]
 struct Shared {
     stop: AtomicBool,
-    /// Packets that the kernel dropped, and that found the box full.
+    /// Packets that the kernel dropped, and that found no room.
     dropped: [AtomicU64; 2],
 }
 
 impl Listener {
-    pub(super) fn start(interface: &str) -> Result<Listener, OpenError> {
+    /// Hears an interface. Packets take so many octets at most, from when they are heard until they are dropped: those that find
+    /// no room are not kept.
+    pub(super) fn start(interface: &str, most_octets: usize) -> Result<Listener, OpenError> {
         let socket = PacketSocket::open(interface)?;
         let (sender, packets) = sync_channel(WAITING);
         let shared = Arc::new(Shared::default());
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("listener".to_owned())
-            .spawn(move || listen(socket, &sender, &theirs))?;
+            .spawn(move || listen(socket, &sender, &Room::new(most_octets), &theirs))?;
         Ok(Listener {
             packets,
             shared,
@@ -80,22 +85,35 @@ impl Drop for Listener {
     }
 }
 
-fn listen(mut socket: PacketSocket, sender: &SyncSender<io::Result<Heard>>, shared: &Shared) {
+fn listen(
+    mut socket: PacketSocket,
+    sender: &SyncSender<io::Result<Heard>>,
+    room: &Arc<Room>,
+    shared: &Shared,
+) {
+    let drop_one = || {
+        shared.dropped[1].fetch_add(1, Ordering::Relaxed);
+    };
     while !shared.stop.load(Ordering::Relaxed) {
         let heard = match socket.receive(PATIENCE) {
             Ok(None) => continue,
-            Ok(Some(packet)) => Ok(Heard {
-                time: packet.time,
-                octets: Bytes::copy_from_slice(packet.octets),
-            }),
+            Ok(Some(packet)) => {
+                let Some(room) = room.take(packet.octets.len() + size_of::<Heard>()) else {
+                    drop_one();
+                    continue;
+                };
+                Ok(Heard {
+                    time: packet.time,
+                    octets: Bytes::copy_from_slice(packet.octets),
+                    _room: room,
+                })
+            }
             Err(error) => Err(error),
         };
         let is_last = heard.is_err();
         match sender.try_send(heard) {
             Ok(()) => {}
-            Err(TrySendError::Full(_)) => {
-                shared.dropped[1].fetch_add(1, Ordering::Relaxed);
-            }
+            Err(TrySendError::Full(_)) => drop_one(),
             Err(TrySendError::Disconnected(_)) => return,
         }
         if is_last {

@@ -1,33 +1,35 @@
 //! `tandem capture live`.
 
 mod listener;
+mod room;
 mod save;
 mod screen;
 mod view;
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{IsTerminal, Read};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use capture::{
-    Analysis, ClockOffset, FileSummary, Journal, JournalBounds, Options, Output, Packets, Seen,
+    Analysis, ChunkArrows, ClockOffset, FileSummary, Journal, JournalBounds, Output, Packets, Seen,
     Time, What,
 };
 use clap::Args;
 use serde::Serialize;
 
-use super::options::{Inputs, Outputs};
+use super::options::{Inputs, Outputs, analysis};
 use super::sessions::Sessions;
 use crate::fail;
 use crate::perf::output::{check_writable, print, width};
 use crate::values::{count, duration};
 use listener::{Heard, Listener};
-use screen::{Screen, Wish};
+use screen::{Besides, Screen, Wish};
 
 /// Show SIP calls as they happen on an interface: their messages, ladder diagrams, metrics.
 ///
@@ -55,7 +57,8 @@ pub(crate) struct Arguments {
     #[serde(serialize_with = "seconds")]
     duration: Option<Duration>,
 
-    /// Megabytes of messages that are kept to be looked at; the oldest calls go first
+    /// Megabytes of messages that are kept to be looked at, of which the oldest calls go first; packets that wait to be read take
+    /// a quarter as much at most
     #[arg(long, value_name = "MB", default_value_t = 256,
           value_parser = |text: &str| count(text, 1..=1_000_000).map(|megabytes| megabytes as usize))]
     memory: usize,
@@ -84,6 +87,12 @@ const PACKETS_AT_ONCE: usize = 20_000;
 /// which may be seen before.
 const KEYS_BEHIND: Duration = Duration::from_secs(1);
 
+/// How old a packet may be that the kernel still has for us when we have read all that there was.
+const UNHEARD: Duration = Duration::from_secs(1);
+
+/// What `--memory` counts.
+const MEGABYTE: usize = 1_000_000;
+
 /// How long what is written waits at most to be seen in the files.
 const FLUSHED_EVERY: Duration = Duration::from_secs(1);
 
@@ -102,7 +111,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     outputs.check_apart_from(arguments.inputs.key_log.iter())?;
     check_writable(outputs.files())?;
     let seed = RandomState::new().hash_one(0);
-    let listener = Listener::start(&arguments.interface)
+    let listener = Listener::start(&arguments.interface, arguments.memory * MEGABYTE / 4)
         .with_context(|| format!("cannot listen on {}", arguments.interface))?;
     let stop = stop_on_signal()?;
     let mut live = Live::new(&arguments, seed)?;
@@ -117,7 +126,12 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         while !is_over() {
             let heard = live.take(&listener, PACKETS_AT_ONCE, screen.is_paused());
             failure = heard.map(deaf);
-            match screen.turn(&mut live.journal, &live.analysis, live.heard, TICK) {
+            let besides = Besides {
+                analysis: &live.analysis,
+                chunks: live.chunks.as_ref(),
+                heard: live.heard,
+            };
+            match screen.turn(&mut live.journal, besides, TICK) {
                 Ok(Wish::GoOn) => {}
                 Ok(Wish::Quit) => break,
                 Err(error) => failure = failure.or(Some(error.into())),
@@ -134,6 +148,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         }
     }
     // What was on its way to us still counts.
+    live.patience = Duration::ZERO;
     failure = failure.or(live.take(&listener, usize::MAX, false).map(deaf));
     drop(listener);
     let unwritten = live.finish(&arguments);
@@ -148,10 +163,14 @@ struct Live<'a> {
     packets: Packets,
     analysis: Analysis,
     journal: Journal,
+    /// SCTP control chunks for ladder diagrams, if they are wanted.
+    chunks: Option<ChunkArrows>,
     sessions: Sessions<&'a Arguments>,
     keys: Option<Keys>,
     /// Packets that wait for keys.
-    waiting: std::collections::VecDeque<Heard>,
+    waiting: VecDeque<Heard>,
+    /// How long they do.
+    patience: Duration,
     /// Packets seen, and dropped before they could be.
     heard: (u64, u64),
     /// When the files had all sessions last.
@@ -167,22 +186,19 @@ impl<'a> Live<'a> {
         });
         Ok(Live {
             packets: Packets::new(&arguments.inputs.settings(seed)?),
-            analysis: Analysis::new(&Options {
-                most_open: arguments.inputs.open_calls,
-                keep_worst: arguments.outputs.html.is_some(),
-                seed,
-                ..Options::default()
-            }),
+            analysis: Analysis::new(&analysis(&arguments.inputs, &arguments.outputs, seed)),
             journal: Journal::new(
                 JournalBounds {
-                    octets: arguments.memory * 1_000_000,
+                    octets: arguments.memory * MEGABYTE,
                     ..JournalBounds::default()
                 },
                 seed,
             ),
+            chunks: arguments.outputs.chunks.then(ChunkArrows::latest),
             sessions: Sessions::new(&arguments.outputs, arguments, |path| File::create(path))?,
+            patience: keys.as_ref().map_or(Duration::ZERO, |_| KEYS_BEHIND),
             keys: keys.transpose()?.map(Keys),
-            waiting: std::collections::VecDeque::new(),
+            waiting: VecDeque::new(),
             heard: (0, 0),
             flushed: Instant::now(),
         })
@@ -192,10 +208,14 @@ impl<'a> Live<'a> {
     /// is paused nothing new goes to the list.
     fn take(&mut self, listener: &Listener, most: usize, is_paused: bool) -> Option<anyhow::Error> {
         let mut failure = None;
+        let mut has_all = false;
         for _ in 0..most {
             match listener.next() {
                 Ok(Some(heard)) => self.waiting.push_back(heard),
-                Ok(None) => break,
+                Ok(None) => {
+                    has_all = true;
+                    break;
+                }
                 Err(error) => {
                     failure = Some(error.into());
                     break;
@@ -205,15 +225,17 @@ impl<'a> Live<'a> {
         if let Some(keys) = &mut self.keys {
             keys.read(&mut self.packets);
         }
-        let is_last = most == usize::MAX || failure.is_some();
-        while let Some(first) = self.waiting.front() {
-            let is_early = first.time.elapsed().is_ok_and(|age| age < KEYS_BEHIND);
-            if self.keys.is_some() && is_early && !is_last {
-                break;
-            }
-            if let Some(heard) = self.waiting.pop_front() {
-                self.read(heard, is_paused);
-            }
+        let patience = self.patience;
+        let is_late = |heard: &mut Heard| !heard.time.elapsed().is_ok_and(|age| age < patience);
+        while let Some(heard) = self.waiting.pop_front_if(is_late) {
+            self.read(heard, is_paused);
+        }
+        if has_all && self.waiting.is_empty() {
+            let Live {
+                analysis, sessions, ..
+            } = self;
+            let now = SystemTime::now() - UNHEARD;
+            analysis.pass(time_of(now), &mut |session| sessions.add(session));
         }
         self.heard = (self.packets.counts().packets, listener.dropped());
         if self.flushed.elapsed() >= FLUSHED_EVERY {
@@ -224,17 +246,20 @@ impl<'a> Live<'a> {
     }
 
     fn read(&mut self, heard: Heard, is_paused: bool) {
-        let since_epoch = heard.time.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let time = Time(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX));
+        let time = time_of(heard.time);
         let Live {
             packets,
             analysis,
             journal,
+            chunks,
             sessions,
             ..
         } = self;
         packets.read(time, &heard.octets, &mut |seen| {
             see(analysis, sessions, &seen);
+            if let Some(chunks) = chunks {
+                chunks.see(&seen);
+            }
             if !is_paused {
                 journal.see(&seen);
             }
@@ -253,7 +278,7 @@ impl<'a> Live<'a> {
         let mut troubles = Vec::new();
         if self.heard.1 > 0 {
             troubles.push(format!(
-                "{} packets came faster than they could be read",
+                "{} packets came faster than they could be read, or were more than may wait (--memory)",
                 report::format_count(self.heard.1)
             ));
         }
@@ -273,10 +298,17 @@ impl<'a> Live<'a> {
         print(&output.to_terminal(width()));
         let mut unwritten = sessions.end(&output);
         let interface = ("interface", arguments.interface.clone());
-        let page = arguments.outputs.write_page(&output, interface, None);
+        let page = arguments
+            .outputs
+            .write_page(&output, interface, self.chunks.as_ref());
         unwritten.extend(page.err());
         unwritten
     }
+}
+
+fn time_of(time: SystemTime) -> Time {
+    let since_epoch = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX))
 }
 
 fn see(analysis: &mut Analysis, sessions: &mut Sessions<&Arguments>, seen: &Seen<'_>) {

@@ -3,13 +3,13 @@
 use std::io;
 use std::time::Duration;
 
-use capture::{Analysis, Journal};
+use capture::Journal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
 use ratatui::{DefaultTerminal, crossterm};
 
 use super::view::{Key, View};
 
-pub(super) use super::view::Wish;
+pub(super) use super::view::{Besides, Wish};
 
 /// A terminal that shows calls.
 pub(super) struct Screen {
@@ -31,20 +31,16 @@ impl Screen {
         self.view.is_paused()
     }
 
-    /// Shows how things are, and follows the keys that are pressed within a tick. `heard` are packets seen
-    /// and dropped.
+    /// Shows how things are, and follows the keys that are pressed within a tick.
     pub(super) fn turn(
         &mut self,
         journal: &mut Journal,
-        analysis: &Analysis,
-        heard: (u64, u64),
+        besides: Besides<'_>,
         tick: Duration,
     ) -> io::Result<Wish> {
         self.terminal.draw(|frame| {
             let area = frame.area();
-            let place = self
-                .view
-                .draw(journal, analysis, heard, area, frame.buffer_mut());
+            let place = self.view.draw(journal, besides, area, frame.buffer_mut());
             if let Some(place) = place {
                 frame.set_cursor_position(place);
             }

@@ -5,7 +5,7 @@ mod draw;
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
-use capture::{Analysis, Dialog, Journal};
+use capture::{Analysis, ChunkArrows, Dialog, Journal};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 
@@ -33,6 +33,16 @@ pub(super) enum Key {
 pub(super) enum Wish {
     GoOn,
     Quit,
+}
+
+/// What there is to be shown beside the calls.
+#[derive(Clone, Copy)]
+pub(super) struct Besides<'a> {
+    pub(super) analysis: &'a Analysis,
+    /// SCTP control chunks for ladder diagrams.
+    pub(super) chunks: Option<&'a ChunkArrows>,
+    /// Packets seen, and lost before they could be.
+    pub(super) heard: (u64, u64),
 }
 
 /// All that is shown.
@@ -128,12 +138,11 @@ impl View {
     pub(super) fn draw(
         &mut self,
         journal: &Journal,
-        analysis: &Analysis,
-        heard: (u64, u64),
+        besides: Besides<'_>,
         area: Rect,
         buffer: &mut Buffer,
     ) -> Option<Position> {
-        draw::draw(self, journal, analysis, heard, area, buffer)
+        draw::draw(self, journal, besides, area, buffer)
     }
 
     /// Follows a key.

@@ -1,6 +1,6 @@
 //! Drawing the list, ladders, messages and figures.
 
-use capture::{Analysis, Dialog, DialogState, Journal, Recorded};
+use capture::{ChunkArrows, Dialog, DialogState, Journal, Recorded};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Position, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Row, Table, Widget};
 use report::{ArrowKind, format_count, format_number};
 
-use super::{Page, Typed, View};
+use super::{Besides, Page, Typed, View};
 
 const FAINT: Style = Style::new().fg(Color::DarkGray);
 const POINTED_AT: Style = Style::new().add_modifier(Modifier::REVERSED);
@@ -19,8 +19,7 @@ const LEAST: (u16, u16) = (40, 6);
 pub(super) fn draw(
     view: &mut View,
     journal: &Journal,
-    analysis: &Analysis,
-    heard: (u64, u64),
+    besides: Besides<'_>,
     area: Rect,
     buffer: &mut Buffer,
 ) -> Option<Position> {
@@ -34,7 +33,7 @@ pub(super) fn draw(
         Constraint::Length(1),
     ])
     .areas(area);
-    draw_head(view, journal, heard, head, buffer);
+    draw_head(view, journal, besides.heard, head, buffer);
     view.height = usize::from(middle.height).saturating_sub(2).max(1);
     // A dialog that has gone leaves its pages.
     while let Some(Page::Ladder { dialog, .. } | Page::Message { dialog, .. }) = view.pages.last()
@@ -45,7 +44,7 @@ pub(super) fn draw(
     match view.pages.last_mut() {
         None => draw_list(view, journal, middle, buffer),
         Some(Page::Figures { line }) => {
-            let tables = analysis.tables();
+            let tables = besides.analysis.tables();
             let texts = tables
                 .iter()
                 .map(|table| table.to_terminal(usize::from(middle.width)));
@@ -58,7 +57,7 @@ pub(super) fn draw(
         }
         Some(Page::Ladder { dialog, at }) => {
             if let Some(dialog) = journal.dialog(*dialog) {
-                draw_ladder(dialog, at, middle, buffer);
+                draw_ladder(dialog, besides.chunks, at, middle, buffer);
             }
         }
         Some(Page::Message { dialog, at, line }) => {
@@ -226,19 +225,27 @@ fn row_of(dialog: &Dialog, is_selected: bool) -> Row<'static> {
     ])
 }
 
-fn draw_ladder(dialog: &Dialog, at: &mut usize, area: Rect, buffer: &mut Buffer) {
+fn draw_ladder(
+    dialog: &Dialog,
+    chunks: Option<&ChunkArrows>,
+    at: &mut usize,
+    area: Rect,
+    buffer: &mut Buffer,
+) {
+    let (ladder, places) = dialog.ladder(chunks);
     *at = (*at).min(dialog.messages.len().saturating_sub(1));
     // The diagram, and beneath it the message that is pointed at, where there is room for both.
-    let wanted = dialog.messages.len() as u16 + 2;
+    let wanted = u16::try_from(places.len() + 2).unwrap_or(u16::MAX);
     let height = match area.height {
         0..16 => area.height,
         high => wanted.clamp(8, high / 2),
     };
     let [ladder_area, message_area] =
         Layout::vertical([Constraint::Length(height), Constraint::Min(0)]).areas(area);
-    let lines = dialog.ladder().to_lines(usize::from(area.width));
+    let lines = ladder.to_lines(usize::from(area.width));
     let room = usize::from(ladder_area.height).saturating_sub(2).max(1);
-    let top = at.saturating_sub(room - 1);
+    let pointed_at = places.iter().position(|place| *place == Some(*at));
+    let top = pointed_at.unwrap_or(0).saturating_sub(room - 1);
     let title = format!(
         "{} → {}  {}",
         without_scheme(&dialog.from),
@@ -249,25 +256,21 @@ fn draw_ladder(dialog: &Dialog, at: &mut usize, area: Rect, buffer: &mut Buffer)
         Line::from(title).bold(),
         Line::from(lines.heads).style(FAINT),
     ];
-    let messages = dialog.messages.iter().zip(lines.arrows).enumerate();
-    drawn.extend(
-        messages
-            .skip(top)
-            .take(room)
-            .map(|(place, (message, arrow))| {
-                let colour = match message.kind() {
-                    ArrowKind::Request => Color::Blue,
-                    ArrowKind::Good => Color::Green,
-                    ArrowKind::Bad => Color::Red,
-                    ArrowKind::Transport => Color::DarkGray,
-                };
-                let style = match place == *at {
-                    true => POINTED_AT,
-                    false => Style::new(),
-                };
-                Line::from(arrow).style(style.fg(colour))
-            }),
-    );
+    let arrows = places.iter().zip(lines.arrows).skip(top).take(room);
+    drawn.extend(arrows.map(|(place, arrow)| {
+        let message = place.and_then(|place| dialog.messages.get(place));
+        let colour = match message.map_or(ArrowKind::Transport, Recorded::kind) {
+            ArrowKind::Request => Color::Blue,
+            ArrowKind::Good => Color::Green,
+            ArrowKind::Bad => Color::Red,
+            ArrowKind::Transport => Color::DarkGray,
+        };
+        let style = match *place == Some(*at) {
+            true => POINTED_AT,
+            false => Style::new(),
+        };
+        Line::from(arrow).style(style.fg(colour))
+    }));
     for (line, row) in drawn.into_iter().zip(ladder_area.rows()) {
         line.render(row, buffer);
     }

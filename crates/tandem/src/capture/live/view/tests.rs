@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use capture::{Carrier, Endpoint, JournalBounds, Options, Seen, Time, What};
+use capture::{Carrier, Endpoint, JournalBounds, Options, Packets, Seen, Settings, Time, What};
 
 use super::*;
 
@@ -10,6 +10,7 @@ struct Fixture {
     view: View,
     journal: Journal,
     analysis: Analysis,
+    chunks: Option<ChunkArrows>,
 }
 
 impl Fixture {
@@ -19,6 +20,7 @@ impl Fixture {
             view: View::new("lo"),
             journal: Journal::new(JournalBounds::default(), 1),
             analysis: Analysis::new(&Options::default()),
+            chunks: None,
         };
         for (call, from, to, last) in [(1, 1, 2, "200 OK"), (2, 3, 4, "486 Busy Here")] {
             let message = |start: &str| {
@@ -75,8 +77,12 @@ impl Fixture {
     fn picture(&mut self, width: u16, height: u16) -> String {
         let area = Rect::new(0, 0, width, height);
         let mut buffer = Buffer::empty(area);
-        self.view
-            .draw(&self.journal, &self.analysis, (6, 0), area, &mut buffer);
+        let besides = Besides {
+            analysis: &self.analysis,
+            chunks: self.chunks.as_ref(),
+            heard: (6, 0),
+        };
+        self.view.draw(&self.journal, besides, area, &mut buffer);
         let rows = buffer.content.chunks(usize::from(width).max(1));
         let lines = rows.map(|row| row.iter().map(|cell| cell.symbol()).collect::<String>());
         lines.collect::<Vec<_>>().join("\n")
@@ -117,6 +123,42 @@ fn a_call_is_found_opened_and_read() {
         fixture.view.press(Key::Letter('q'), &mut fixture.journal),
         Wish::Quit
     );
+}
+
+#[test]
+fn chunks_are_shown_between_the_messages() {
+    // As an interface hands it over: the header of Linux cooked capture v2, IPv4, an SCTP packet with a SACK chunk.
+    let octets = [
+        &[8, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0][..],
+        &[
+            0x45, 0, 0, 48, 0, 0, 0, 0, 64, 132, 0, 0, 10, 0, 0, 4, 10, 0, 0, 3,
+        ],
+        &[0x13, 0xc4, 0x13, 0xc4, 0, 0, 0, 7, 0, 0, 0, 0],
+        &[3, 0, 0, 16, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0],
+    ]
+    .concat();
+    let mut fixture = Fixture::new();
+    fixture.picture(140, 20);
+    fixture.press(&[Key::Down, Key::Enter]);
+    assert!(!fixture.picture(140, 30).contains("SACK"));
+    let mut chunks = ChunkArrows::latest();
+    let way = |ends: [u8; 2], octets: &[u8]| {
+        let mut octets = octets.to_vec();
+        (octets[35], octets[39]) = (ends[0], ends[1]);
+        octets
+    };
+    let mut packets = Packets::new(&Settings::default());
+    // One of this call, and one between others.
+    for octets in [way([1, 2], &octets), way([4, 3], &octets)] {
+        packets.read(Time(1_000_000_000), &octets, &mut |seen| chunks.see(&seen));
+    }
+    fixture.chunks = Some(chunks);
+    let ladder = fixture.picture(140, 30);
+    assert_eq!(ladder.matches("SACK").count(), 1, "{ladder}");
+    // What is pointed at are messages.
+    fixture.press(&[Key::Last, Key::Enter]);
+    let message = fixture.picture(140, 30);
+    assert!(message.contains("SIP/2.0 486 Busy Here"), "{message}");
 }
 
 #[test]
@@ -187,6 +229,15 @@ fn figures_and_small_windows_are_shown() {
     let figures = fixture.picture(140, 60);
     assert!(
         figures.contains("SIP messages") && figures.contains("486"),
+        "{figures}"
+    );
+    // A minute later the call that was refused is over.
+    fixture.analysis.pass(Time(61_000_000_000), &mut |session| {
+        assert_eq!(session.outcome.status(), Some(486));
+    });
+    let figures = fixture.picture(140, 60);
+    assert!(
+        figures.contains("Calls") && figures.contains("refused"),
         "{figures}"
     );
     fixture.press(&[
