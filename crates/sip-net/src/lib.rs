@@ -35,6 +35,7 @@ mod tasks;
 mod tcp_counts;
 mod tls;
 mod trace;
+mod trains;
 mod transports;
 mod udp;
 mod unanswered;

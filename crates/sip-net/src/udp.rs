@@ -20,6 +20,7 @@ use crate::incoming::{CloseReason, SendError};
 use crate::keep_alive::is_keep_alive;
 use crate::listen::Listen;
 use crate::shared::{Shared, WaysIn};
+use crate::trains::Trains;
 use crate::undelivered;
 
 /// All UDP sockets of SIP: those that listen, which stay, and those that were opened to send from.
@@ -53,6 +54,7 @@ pub(crate) struct UdpPort {
     /// How many of them there are, with the one that is being sent: what comes later must not overtake them.
     waiting: AtomicUsize,
     close: Notify,
+    trains: Trains,
 }
 
 #[derive(Debug)]
@@ -109,8 +111,10 @@ pub(crate) fn bind(
         impairment: impairments.next(),
         // SIP messages are as large as they are.
         allow_fragmentation: true,
-        // Signalling seldom has two messages of one size for one peer, and captures stay true.
+        // Over a network signalling seldom has several messages of one size for one peer, and captures stay true.
         segmentation_offload: false,
+        // A next hop on this host gets many.
+        loopback_trains: true,
         reuse_port: shares,
         // What waits in the kernel waits for the server, too.
         arrival_times: true,
@@ -127,6 +131,7 @@ pub(crate) fn bind(
         queue: sender,
         waiting: AtomicUsize::new(0),
         close: Notify::new(),
+        trains: Trains::new(),
     });
     Ok(Bound { port, queue })
 }
@@ -330,8 +335,9 @@ impl UdpPort {
     }
 
     /// Sends without waiting, as many as the kernel has room for; none where others wait for room already.
-    fn try_send_all(&self, datagrams: &[Datagram]) -> (usize, SendOutcome) {
+    fn try_send_all(&self, datagrams: &[Datagram], in_trains: bool) -> (usize, SendOutcome) {
         match self.waiting.load(Relaxed) {
+            0 if in_trains => self.socket.try_send_in_trains(datagrams),
             0 => self.socket.try_send_all(datagrams),
             _ => (0, SendOutcome::Blocked),
         }
@@ -399,10 +405,11 @@ impl Datagrams {
         let Some(port) = self.port.take() else {
             return;
         };
+        let in_trains = port.trains.couple(&mut self.datagrams, &mut self.outgoing);
         let mut outgoing = self.outgoing.drain(..);
         let mut datagrams = &self.datagrams[..];
         while !datagrams.is_empty() {
-            let (sent, outcome) = port.try_send_all(datagrams);
+            let (sent, outcome) = port.try_send_all(datagrams, in_trains);
             let counters = shared.counters(Transport::Udp);
             counters.messages_sent.add(sent as u64);
             port.capture(shared, &datagrams[..sent]);
@@ -495,7 +502,9 @@ async fn receive(shared: &Shared, port: &UdpPort) -> CloseReason {
             take(shared, port, &ways_in, datagram);
         }
         while let Some(error) = batch.pop_error() {
-            undelivered::report(shared, &error);
+            if undelivered::report(shared, &error) {
+                port.trains.note_undelivered();
+            }
         }
         // A socket with datagrams in it is always ready: others get their turn here.
         tokio::task::coop::consume_budget().await;

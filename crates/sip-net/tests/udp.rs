@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use common::{Node, config, limits, request, response, transaction};
-use sip::{Target, Transport};
+use sip::{Target, Transmit, Transport};
 use sip_net::{Impairment, Incoming, Limits, MalformedReason, SendError, SipNetConfig};
 use test_support::Nobody;
 use tokio::net::UdpSocket;
@@ -116,6 +116,38 @@ async fn a_datagram_that_cannot_get_there_is_told() {
         other.expect(&request("b")).await;
     }
     assert_eq!(node.transports.statistics().await.sends_failed, 0);
+}
+
+/// Messages of one length that leave together may pass the kernel as one. Where nobody is, each is told all the same.
+#[tokio::test]
+async fn of_several_that_cannot_get_there_all_are_told() {
+    const MESSAGES: usize = 3;
+    let mut node = Node::listen(&["udp:127.0.0.1:0"]);
+    let nobody = Nobody::new();
+    let target = Target::Address(Transport::Udp, nobody.address());
+    let told = tokio::time::timeout(common::PATIENCE, async {
+        let mut told = std::collections::BTreeSet::new();
+        // Systems send only so many ICMP messages a second.
+        while told.len() < MESSAGES {
+            node.transports
+                .send_all((0..MESSAGES).map(|number| Transmit {
+                    target,
+                    peer: None,
+                    payload: request(&number.to_string()),
+                    call: number as u32,
+                    transaction: None,
+                }));
+            while let Ok(event) =
+                tokio::time::timeout(Duration::from_millis(200), node.event()).await
+            {
+                let Incoming::Undelivered { beginning, .. } = event else {
+                    panic!("{event:?}");
+                };
+                told.insert(beginning.to_bytes());
+            }
+        }
+    });
+    told.await.expect("all are told");
 }
 
 #[tokio::test]

@@ -539,3 +539,46 @@ async fn what_has_no_route_fails_while_errors_are_pending() {
         assert_eq!(sent, 0);
     }
 }
+
+/// Trains are an affair of the kernel's: what arrives is what was sent, from where it was sent, in its order.
+#[tokio::test]
+async fn datagrams_sent_in_trains_arrive_one_by_one() {
+    for (any, here) in [("0.0.0.0:0", "127.0.0.2"), ("[::]:0", "::1")] {
+        let here: IpAddr = here.parse().unwrap();
+        let config = UdpConfig {
+            loopback_trains: true,
+            ..UdpConfig::default()
+        };
+        let socket = bind_with(any, config);
+        let peer = bind(&SocketAddr::new(here, 0).to_string());
+        let lengths = [400, 400, 400, 300, 0, 400, 1452, 1452, 9, 9, 2000, 2000];
+        let datagrams: Vec<Datagram> = lengths
+            .iter()
+            .enumerate()
+            .map(|(number, length)| Datagram {
+                source_ip: Some(here).filter(|_| number % 5 != 4),
+                ..datagram(peer.local_addr(), vec![number as u8; *length])
+            })
+            .collect();
+        let (sent, outcome) = socket.try_send_in_trains(&datagrams);
+        assert!(matches!(outcome, SendOutcome::Sent), "{outcome:?}");
+        assert_eq!(sent, datagrams.len());
+        assert_eq!(socket.statistics().packets_sent, datagrams.len() as u64);
+        let mut arrived = Vec::new();
+        let mut batch = Batch::new();
+        while arrived.len() < datagrams.len() {
+            timeout(LIMIT, peer.recv(&mut batch))
+                .await
+                .unwrap()
+                .unwrap();
+            arrived.extend(batch.drain());
+        }
+        for (datagram, received) in datagrams.iter().zip(&arrived) {
+            assert_eq!(received.payload, datagram.payload);
+            assert_eq!(received.source.port(), socket.local_addr().port());
+            if let Some(source) = datagram.source_ip {
+                assert_eq!(received.source.ip(), source);
+            }
+        }
+    }
+}

@@ -7,7 +7,6 @@ mod trains;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use socket2::{Domain, Protocol, Socket, Type};
@@ -16,7 +15,8 @@ use crate::name::{NAME_BYTES, Name};
 use crate::options::{allow_fragmentation, receive_drops, receive_in_trains, set_receive_buffer};
 use crate::receive_many::{Arrival, receive_many};
 use crate::stamps::Stamps;
-use trains::{LONGEST_IN_TRAIN, send_trains, train};
+use crate::trains::LongestInTrain;
+use trains::send_trains;
 
 /// How many datagrams, or [trains](PlainSocket::with_trains) of them, one call reads or writes at most.
 pub const PLAIN_BATCH: usize = 64;
@@ -36,8 +36,7 @@ const STRIDE: usize = 65_536 + 576;
 pub struct PlainSocket {
     socket: Socket,
     local: SocketAddr,
-    /// The longest datagrams that are sent in trains; 0 where none are.
-    longest_in_train: AtomicUsize,
+    longest_in_train: LongestInTrain,
     stamps: Stamps,
 }
 
@@ -112,7 +111,7 @@ impl PlainSocket {
         Ok(PlainSocket {
             local: local.ok_or(io::ErrorKind::AddrNotAvailable)?,
             socket,
-            longest_in_train: AtomicUsize::new(0),
+            longest_in_train: LongestInTrain::new(false),
             stamps,
         })
     }
@@ -124,7 +123,7 @@ impl PlainSocket {
     pub fn with_trains(mut self) -> PlainSocket {
         let is_loopback = self.local.ip().is_loopback();
         if is_loopback && receive_in_trains(self.socket.as_fd()).is_ok() {
-            self.longest_in_train = AtomicUsize::new(LONGEST_IN_TRAIN);
+            self.longest_in_train = LongestInTrain::new(true);
         }
         self
     }
@@ -194,24 +193,10 @@ impl PlainSocket {
     /// # Panics
     /// As [`send`](PlainSocket::send).
     pub fn send_in_trains(&self, octets: &[u8], pieces: &[Piece]) -> io::Result<usize> {
-        loop {
-            let longest = self.longest_in_train.load(Ordering::Relaxed);
-            let error = match send_trains(self.socket.as_raw_fd(), octets, pieces, longest) {
-                Ok(sent) => return Ok(sent),
-                Err(error) => error,
-            };
-            // What a path does not take in trains it may take one by one.
-            let first = pieces.first().map_or(0, |piece| piece.length);
-            let shorter = match error.raw_os_error() {
-                Some(libc::EINVAL | libc::EMSGSIZE) => first.saturating_sub(1),
-                Some(libc::EIO | libc::ENOPROTOOPT) => 0,
-                _ => return Err(error),
-            };
-            if train(pieces, longest) < 2 {
-                return Err(error);
-            }
-            self.longest_in_train.fetch_min(shorter, Ordering::Relaxed);
-        }
+        let socket = self.socket.as_raw_fd();
+        self.longest_in_train.send(pieces, |longest| {
+            send_trains(socket, octets, pieces, longest)
+        })
     }
 
     /// How many datagrams found no room in this socket since it was opened: the reader was too slow, not

@@ -2,6 +2,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::*;
+use crate::trains::{LONGEST_IN_TRAIN, train};
 
 fn received(socket: &PlainSocket, count: usize) -> Vec<(SocketAddr, Vec<u8>)> {
     let mut batch = PlainBatch::new();
@@ -174,9 +175,9 @@ fn what_a_path_does_not_take_in_a_train_goes_alone() {
         };
         let buffer = vec![7; 1_200];
         assert_eq!(one.send_in_trains(&buffer, &pieces(1_200)).unwrap(), 3);
-        assert_eq!(one.longest_in_train.load(Ordering::Relaxed), 1_199);
+        assert_eq!(one.longest_in_train.get(), 1_199);
         assert_eq!(one.send_in_trains(&buffer, &pieces(900)).unwrap(), 3);
-        assert_eq!(one.longest_in_train.load(Ordering::Relaxed), 1_199);
+        assert_eq!(one.longest_in_train.get(), 1_199);
         let lengths: Vec<usize> = received(&other, 6)
             .iter()
             .map(|(_, octets)| octets.len())
@@ -213,7 +214,7 @@ fn trains_are_for_loopback_addresses() {
     for (address, longest) in [("127.0.0.1:0", LONGEST_IN_TRAIN), ("0.0.0.0:0", 0)] {
         let socket = PlainSocket::bind(address.parse().unwrap(), false, 1 << 20).unwrap();
         let socket = socket.with_trains();
-        assert_eq!(socket.longest_in_train.load(Ordering::Relaxed), longest);
+        assert_eq!(socket.longest_in_train.get(), longest);
     }
 }
 

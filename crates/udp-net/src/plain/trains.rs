@@ -2,49 +2,29 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 
 use super::{PLAIN_BATCH, Piece};
 use crate::header::{CONTROL_BYTES, Control, header};
 use crate::name::Name;
-
-/// The longest datagrams that go in trains at first: what an Ethernet frame holds behind the headers of IPv6 and
-/// UDP. What has to be fragmented cannot go in one.
-pub(super) const LONGEST_IN_TRAIN: usize = 1_500 - 40 - 8;
-
-/// How many datagrams a train has at most (`UDP_MAX_SEGMENTS` of linux/udp.h, where it is least), and how many
-/// octets.
-const TRAIN: usize = 64;
-const TRAIN_OCTETS: usize = 64_000;
+use crate::trains::{Car, train};
 
 /// How many datagrams one call writes at most.
 const PIECES: usize = 256;
 
-/// How many of the first pieces go in one train: those as long as the first one, and a shorter one behind them. There
-/// are no trains but to loopback addresses: virtual devices, too, would pass them on in one piece to whoever listens.
-pub(super) fn train(pieces: &[Piece], longest: usize) -> usize {
-    let Some(first) = pieces.first() else {
-        return 0;
-    };
-    let is_loopback = first.destination.ip().is_loopback();
-    if first.length == 0 || first.length > longest || !is_loopback {
-        return 1;
+impl Car for Piece {
+    fn destination(&self) -> SocketAddr {
+        self.destination
     }
-    let most = (TRAIN_OCTETS / first.length).min(TRAIN);
-    let mut count = 1;
-    for piece in pieces.iter().take(most).skip(1) {
-        if piece.destination != first.destination
-            || piece.length > first.length
-            || piece.length == 0
-        {
-            break;
-        }
-        count += 1;
-        if piece.length < first.length {
-            break;
-        }
+
+    fn source_ip(&self) -> Option<IpAddr> {
+        None
     }
-    count
+
+    fn octets(&self) -> usize {
+        self.length
+    }
 }
 
 /// Sends as many of the pieces as one call takes, in trains of datagrams that are at most so long, and tells how many.

@@ -4,8 +4,6 @@
 mod outbox;
 mod routes;
 mod stream;
-mod taps;
-mod trains;
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,7 +14,7 @@ use std::time::{Duration, Instant};
 use ahash::RandomState;
 use sip::Transport;
 use sip_net::WireStatistics;
-use udp_net::{PLAIN_BATCH, Piece, PlainBatch, PlainDatagram, PlainSocket};
+use udp_net::{PLAIN_BATCH, Piece, PlainBatch, PlainDatagram, PlainSocket, Taps};
 
 use super::Traffic;
 use super::frames::{Frame, MAX_MESSAGE};
@@ -25,7 +23,6 @@ use crate::engine::{Connection, ConnectionId};
 use outbox::Outbox;
 use routes::{Route, Routes};
 use stream::{Read, Stream};
-use taps::Taps;
 
 /// Octets of the kernel's buffers to ask for at a UDP socket: what comes while a batch is worked on.
 const UDP_BUFFER: usize = 8 << 20;

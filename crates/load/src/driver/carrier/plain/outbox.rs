@@ -2,10 +2,9 @@
 
 use std::net::SocketAddr;
 
-use udp_net::Piece;
+use udp_net::{Coupled, Coupling, Piece};
 
 use super::super::Traffic;
-use super::trains::Coupling;
 use crate::engine::Outgoing;
 
 /// Octets and messages that are collected before they are sent.
@@ -89,7 +88,12 @@ impl Outbox {
     /// Puts datagrams next to each other that may pass the kernel as one.
     pub(super) fn order_datagrams(&mut self) {
         let datagrams = self.whose.iter().zip(&self.pieces);
-        let datagrams = datagrams.map(|((token, run), piece)| (*token, *run, piece));
+        let datagrams = datagrams.map(|((token, run), piece)| Coupled {
+            socket: *token,
+            call: *run,
+            length: piece.length,
+            destination: piece.destination,
+        });
         let order = self.coupling.order(datagrams);
         self.ordered.clear();
         self.ordered_pieces.clear();

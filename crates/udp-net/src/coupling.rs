@@ -2,9 +2,7 @@
 
 use std::net::SocketAddr;
 
-use udp_net::Piece;
-
-/// How many runs' messages are told apart. Runs that share a place count as one, which only keeps an order that
+/// How many calls' messages are told apart. Calls that share a place count as one, which only keeps an order that
 /// need not be kept.
 const PLACES: usize = 1024;
 
@@ -14,18 +12,31 @@ const LOOKED_AT: usize = 24;
 /// Orders datagrams: each joins the datagrams of its socket, length and destination, where none of its own call
 /// is left behind by that. So messages of a call leave in the order in which they were written.
 #[derive(Debug)]
-pub(super) struct Coupling {
+pub struct Coupling {
     trains: Vec<Train>,
     /// By datagram: the next one of its train.
     next: Vec<u32>,
-    /// By run: one more than the place of the last train that has a message of it.
+    /// By call: one more than the place of the last train that has a message of it.
     last: Box<[u16; PLACES]>,
     order: Vec<u32>,
 }
 
+/// A datagram that is to be ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Coupled {
+    /// By which socket it leaves.
+    pub socket: u32,
+    /// What its call has for itself among others: a number, or a hash of its name.
+    pub call: u32,
+    /// How many octets it has.
+    pub length: usize,
+    /// Where it goes.
+    pub destination: SocketAddr,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Train {
-    token: u32,
+    socket: u32,
     length: usize,
     destination: SocketAddr,
     first: u32,
@@ -36,7 +47,8 @@ struct Train {
 const NONE: u32 = u32::MAX;
 
 impl Coupling {
-    pub(super) fn new() -> Coupling {
+    /// Nothing is ordered yet.
+    pub fn new() -> Coupling {
         Coupling {
             trains: Vec::new(),
             next: Vec::new(),
@@ -45,21 +57,17 @@ impl Coupling {
         }
     }
 
-    /// The places of datagrams in the order in which they are to leave, those of one socket together. `datagrams`
-    /// gives the socket, the run and the piece of each.
-    pub(super) fn order<'a>(
-        &mut self,
-        datagrams: impl Iterator<Item = (u32, u32, &'a Piece)>,
-    ) -> &[u32] {
+    /// The places of datagrams in the order in which they are to leave, those of one socket together.
+    pub fn order(&mut self, datagrams: impl Iterator<Item = Coupled>) -> &[u32] {
         self.trains.clear();
         self.next.clear();
         self.order.clear();
         self.last.fill(0);
-        for (token, run, piece) in datagrams {
-            self.add(token, run, piece);
+        for datagram in datagrams {
+            self.add(&datagram);
         }
         // Messages of a call leave by one socket: which of two sockets comes first is all the same.
-        self.trains.sort_by_key(|train| train.token);
+        self.trains.sort_by_key(|train| train.socket);
         for train in &self.trains {
             let mut at = train.first;
             while let Some(next) = self.next.get(at as usize) {
@@ -70,17 +78,17 @@ impl Coupling {
         &self.order
     }
 
-    fn add(&mut self, token: u32, run: u32, piece: &Piece) {
+    fn add(&mut self, datagram: &Coupled) {
         let number = self.next.len() as u32;
         self.next.push(NONE);
-        let place = run as usize % PLACES;
+        let place = datagram.call as usize % PLACES;
         let earliest = usize::from(self.last[place]).saturating_sub(1);
         let earliest = earliest.max(self.trains.len().saturating_sub(LOOKED_AT));
         let open = self.trains.get_mut(earliest..).unwrap_or_default();
         let found = open.iter_mut().enumerate().find(|(_, train)| {
-            train.length == piece.length
-                && train.token == token
-                && train.destination == piece.destination
+            train.length == datagram.length
+                && train.socket == datagram.socket
+                && train.destination == datagram.destination
         });
         let train = match found {
             Some((ahead, train)) => {
@@ -92,9 +100,9 @@ impl Coupling {
             }
             None => {
                 self.trains.push(Train {
-                    token,
-                    length: piece.length,
-                    destination: piece.destination,
+                    socket: datagram.socket,
+                    length: datagram.length,
+                    destination: datagram.destination,
                     first: number,
                     last: number,
                 });
@@ -105,28 +113,26 @@ impl Coupling {
     }
 }
 
+impl Default for Coupling {
+    fn default() -> Coupling {
+        Coupling::new()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
-    fn piece(length: usize) -> Piece {
-        Piece {
-            start: 0,
-            length,
-            destination: SocketAddr::from(([127, 0, 0, 1], 5060)),
-        }
-    }
-
     fn order(datagrams: &[(u32, u32, usize)]) -> Vec<u32> {
-        let pieces: Vec<Piece> = datagrams
-            .iter()
-            .map(|(.., length)| piece(*length))
-            .collect();
-        let told = datagrams.iter().zip(&pieces);
-        let told = told.map(|((token, run, _), piece)| (*token, *run, piece));
-        Coupling::new().order(told).to_vec()
+        let coupled = datagrams.iter().map(|(socket, call, length)| Coupled {
+            socket: *socket,
+            call: *call,
+            length: *length,
+            destination: SocketAddr::from(([127, 0, 0, 1], 5060)),
+        });
+        Coupling::new().order(coupled).to_vec()
     }
 
     #[test]
@@ -165,24 +171,24 @@ mod tests {
     }
 
     proptest! {
-        /// Every datagram leaves once, those of a run in their order.
+        /// Every datagram leaves once, those of a call in their order.
         #[test]
         fn nothing_is_lost_and_no_call_disordered(
             datagrams in prop::collection::vec((0..3_u32, 0..40_u32, 1..6_usize), 0..256),
         ) {
-            // A run has one socket.
+            // A call has one socket.
             let datagrams: Vec<_> = datagrams
                 .into_iter()
-                .map(|(_, run, length)| (run % 3, run, length))
+                .map(|(_, call, length)| (call % 3, call, length))
                 .collect();
             let order = order(&datagrams);
             let mut sorted = order.clone();
             sorted.sort_unstable();
             prop_assert!(sorted.iter().copied().eq(0..datagrams.len() as u32));
-            for run in 0..40 {
+            for call in 0..40 {
                 let own: Vec<_> = order
                     .iter()
-                    .filter(|at| datagrams[**at as usize].1 == run)
+                    .filter(|at| datagrams[**at as usize].1 == call)
                     .collect();
                 prop_assert!(own.is_sorted());
             }
