@@ -15,6 +15,7 @@ mod packages;
 mod page;
 mod peer;
 mod recorder;
+mod tshark;
 mod wait;
 
 pub use browser::Browser;
@@ -24,7 +25,8 @@ pub use name_server::{NameServer, ZONE};
 pub use namespace::Namespace;
 pub use nobody::Nobody;
 pub use packages::{require_command, require_file, say_skipped};
-pub use page::{Opened, open_page};
+pub use page::{Opened, open_page, print_page};
 pub use peer::Peer;
 pub use recorder::Recorder;
+pub use tshark::{sip_counts_of_run, sip_counts_of_tshark, tshark};
 pub use wait::{free_udp_port, wait_until};

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use test_support::Recorder;
+use test_support::{Recorder, sip_counts_of_run, sip_counts_of_tshark};
 
 use crate::LIMIT;
 use crate::kamailio::Kamailio;
@@ -74,6 +74,9 @@ fn calls_through_kamailio_are_seen(transport: &str) {
     recorder.finish();
 
     let run = analyze(&capture, directory.path());
+    if let Some(theirs) = sip_counts_of_tshark(&capture, &[]) {
+        assert_eq!(sip_counts_of_run(&run), theirs);
+    }
     let statistics = Statistics::read(caller.directory.path());
     assert_eq!(run["session_count"].as_u64(), Some(statistics.calls));
     assert_eq!(

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use test_support::{Peer, Recorder};
+use test_support::{Peer, Recorder, sip_counts_of_run, sip_counts_of_tshark};
 
 use crate::LIMIT;
 use crate::capture::analyze;
@@ -86,6 +86,14 @@ fn calls_are_seen_one_by_one(server: &Server) {
     assert!(refused.iter().all(|call| call.status != 200), "{refused:?}");
 
     let run = analyze(&capture, directory.path());
+    let in_udp = format!("udp.port=={},sctp", server.encapsulation);
+    let options: &[&str] = match server.transport {
+        "sctp" => &["-d", &in_udp],
+        _ => &[],
+    };
+    if let Some(theirs) = sip_counts_of_tshark(&capture, options) {
+        assert_eq!(sip_counts_of_run(&run), theirs);
+    }
     let sessions = run["sessions"].as_array().expect("a list");
     assert_eq!(sessions.len(), CALLS + CALLS_TO_NOBODY);
     // With how far the callee's number is from the caller's.

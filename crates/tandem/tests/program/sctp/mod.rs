@@ -50,7 +50,7 @@ fn connect_command(port: u16, encapsulation_port: u16) -> Command {
 
 impl Talk {
     /// Starts it, and waits for what it tells of itself.
-    fn start(command: &mut Command) -> Talk {
+    pub(crate) fn start(command: &mut Command) -> Talk {
         let mut peer = Peer::spawn(command);
         peer.wait_for_output("= endpoint ", LIMIT);
         let output = peer.output();
@@ -64,11 +64,11 @@ impl Talk {
     }
 
     /// Types a line.
-    fn type_line(&mut self, line: &str) {
+    pub(crate) fn type_line(&mut self, line: &str) {
         self.peer.write(&format!("{line}\n"));
     }
 
-    fn wait_for(&mut self, text: &str) {
+    pub(crate) fn wait_for(&mut self, text: &str) {
         self.peer.wait_for_output(text, LIMIT);
     }
 
@@ -92,7 +92,7 @@ impl Talk {
         send_signal(self.peer.id(), name);
     }
 
-    fn end_input(&mut self) {
+    pub(crate) fn end_input(&mut self) {
         self.peer.close_input();
     }
 
@@ -102,7 +102,7 @@ impl Talk {
     }
 
     /// Its exit status.
-    fn status(&mut self) -> Option<i32> {
+    pub(crate) fn status(&mut self) -> Option<i32> {
         self.wait().code()
     }
 }
