@@ -26,9 +26,31 @@ pub fn open_page(
     size: &str,
     flags: &[&str],
 ) -> Opened {
-    let _ = fs::remove_file(screenshot);
     let log = screenshot.with_extension("requests.json");
-    let profile = screenshot.with_extension("profile");
+    let size = format!("--window-size={size}");
+    let net_log = format!("--log-net-log={}", log.display());
+    let picture = format!("--screenshot={}", screenshot.display());
+    let flags = [flags, &[&*size, &*net_log, &*picture]].concat();
+    let messages = run(chromium, page, screenshot, &flags);
+    let requests = requests(&fs::read_to_string(&log).expect("a log of requests"));
+    let _ = fs::remove_file(&log);
+    Opened { messages, requests }
+}
+
+/// Prints a page as Chromium prints it, into a PDF file. Returns what it said.
+///
+/// # Panics
+///
+/// When it cannot be printed.
+pub fn print_page(chromium: &Path, page: &Path, pdf: &Path) -> String {
+    let printed = format!("--print-to-pdf={}", pdf.display());
+    run(chromium, page, pdf, &["--no-pdf-header-footer", &printed])
+}
+
+/// Runs Chromium without a window on a page, until it has made a file. Returns what it said.
+fn run(chromium: &Path, page: &Path, made: &Path, flags: &[&str]) -> String {
+    let _ = fs::remove_file(made);
+    let profile = made.with_extension("profile");
     let _ = fs::remove_dir_all(&profile);
     let output = Command::new("timeout")
         .arg("120")
@@ -46,19 +68,14 @@ pub fn open_page(
             "--enable-logging=stderr",
         ])
         .args(flags)
-        .arg(format!("--window-size={size}"))
         .arg(format!("--user-data-dir={}", profile.display()))
-        .arg(format!("--log-net-log={}", log.display()))
-        .arg(format!("--screenshot={}", screenshot.display()))
         .arg(format!("file://{}", page.display()))
         .output()
         .expect("timeout is there");
     let messages = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && screenshot.exists(), "{messages}");
-    let requests = requests(&fs::read_to_string(&log).expect("a log of requests"));
-    let _ = fs::remove_file(&log);
+    assert!(output.status.success() && made.exists(), "{messages}");
     let _ = fs::remove_dir_all(&profile);
-    Opened { messages, requests }
+    messages
 }
 
 /// The addresses in a log of Chromium's network, but for files and for what it asks of its makers.

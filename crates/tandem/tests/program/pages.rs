@@ -3,9 +3,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output};
 
-use test_support::{open_page, require_command};
+use test_support::{open_page, print_page, require_command};
 
 use crate::support::tandem;
 
@@ -103,7 +103,7 @@ fn traffic_pages_show_in_a_browser() {
     look_at(&chromium, "link", &page, &["<svg", "24,224"]);
 }
 
-/// Opens a page as on a desk, in the dark, and on a phone.
+/// Opens a page as on a desk, in the dark, and on a phone, and prints it.
 fn look_at(chromium: &Path, name: &str, page: &Path, parts: &[&str]) {
     let text = fs::read_to_string(page).expect("it was written");
     for part in parts {
@@ -127,6 +127,59 @@ fn look_at(chromium: &Path, name: &str, page: &Path, parts: &[&str]) {
         );
         assert_eq!(opened.requests, [""; 0], "{name}, {look}");
     }
+    let pdf = artefacts.join(format!("page-{name}.pdf"));
+    let messages = print_page(chromium, page, &pdf);
+    assert!(!messages.contains("CONSOLE"), "{name}: {messages}");
+    read_on_paper(name, &text, &pdf);
+}
+
+/// Every heading of the page is on the sheets, and no word is beyond their edges.
+fn read_on_paper(name: &str, page: &str, pdf: &Path) {
+    let Some(pdftotext) = require_command("pdftotext", "poppler-utils") else {
+        return;
+    };
+    let read = |options: &[&str]| {
+        let output = Command::new(&pdftotext)
+            .args(options)
+            .args([pdf, Path::new("-")])
+            .output()
+            .expect("it runs");
+        check(&output);
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = words(&read(&[]));
+    let headings: Vec<&str> = page
+        .split("<h2")
+        .skip(1)
+        .filter_map(|rest| rest.split_once('>')?.1.split("</h2>").next())
+        .filter(|heading| !heading.contains(['<', '&']))
+        .collect();
+    assert!(!headings.is_empty(), "{name}");
+    for heading in headings {
+        assert!(
+            text.contains(&words(heading)),
+            "{name}: {heading} in {text}"
+        );
+    }
+    let number = |line: &str, attribute: &str| -> f64 {
+        let value = line
+            .split_once(&format!("{attribute}=\""))
+            .expect(attribute)
+            .1;
+        let value = value.split('"').next().and_then(|value| value.parse().ok());
+        value.expect("a number")
+    };
+    let mut width = 0.0;
+    for line in read(&["-bbox"]).lines().map(str::trim) {
+        if line.starts_with("<page ") {
+            width = number(line, "width");
+        } else if line.starts_with("<word ") {
+            let (begins, ends) = (number(line, "xMin"), number(line, "xMax"));
+            assert!(begins >= 0.0 && ends <= width, "{name}: {line}, {width}");
+        }
+    }
+    assert!(width > 0.0, "{name} has no sheet");
 }
 
 fn check(output: &Output) {
