@@ -9,6 +9,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
 use sip::{ConnectionId, Transport};
 
+use super::super::binding::Binding;
 use super::super::query::{Answer, Query};
 use super::super::{Config, Domain, Listener};
 use super::*;
@@ -335,6 +336,98 @@ fn what_came_before_an_unread_register_is_done_before() {
         proxy.handle_answer(now, id, Answer::Bindings([].into()));
     }
     assert_eq!(call_ids, ["1", "2", "3", "4"]);
+}
+
+/// A store that remembers, for a user who is registered by `PLAIN`.
+#[derive(Default)]
+struct Remembering(Vec<Binding>);
+
+impl Remembering {
+    /// What a proxy sends when this has come, once the store has answered.
+    fn outcome(&mut self, proxy: &mut Proxy, now: Instant, octets: &Bytes) -> Vec<String> {
+        proxy.accept_octets(now, Duration::ZERO, flow_of(&PLAIN), octets.clone());
+        proxy.process_accepted(now);
+        while let Some((id, query)) = proxy.poll_query() {
+            if let Query::Update(_, update) = &query {
+                self.0 = update.apply(&self.0).expect("it is in order");
+            }
+            proxy.handle_answer(now, id, Answer::Bindings(self.0.as_slice().into()));
+        }
+        let sent = std::iter::from_fn(|| proxy.poll_transmit());
+        sent.map(|transmit| String::from_utf8_lossy(&transmit.payload).into_owned())
+            .collect()
+    }
+}
+
+/// A REGISTER of a user agent that counts its requests.
+fn counted(cseq: u32, more: &'static str) -> Bytes {
+    let parts = Parts { more, ..PLAIN };
+    let text = String::from_utf8_lossy(&octets_of(cseq as usize, &parts)).into_owned();
+    let one = text.replace(&format!("Call-ID: {cseq}"), "Call-ID: one");
+    one.replace("CSeq: 1", &format!("CSeq: {cseq}")).into()
+}
+
+#[test]
+fn what_was_answered_is_answered_again_and_changes_nothing() {
+    let now = Instant::now();
+    let mut proxy = proxy();
+    let mut store = Remembering::default();
+    // The first one goes the long way, and its response is kept.
+    store.outcome(&mut proxy, now, &counted(1, "Expires: 600"));
+    let kept = proxy.transactions();
+    let second = counted(2, "Expires: 600");
+    let first_answer = store.outcome(&mut proxy, now, &second);
+    assert!(
+        first_answer[0].starts_with("SIP/2.0 200 "),
+        "{first_answer:?}"
+    );
+    assert_eq!(proxy.transactions(), kept);
+    let updates = store.0.clone();
+    let again = store.outcome(&mut proxy, now, &second);
+    assert_eq!(again, first_answer);
+    assert_eq!(store.0, updates);
+    // In half a minute what is left of the interval is told.
+    let later = now + Duration::from_secs(20);
+    let again = store.outcome(&mut proxy, later, &second);
+    assert!(again[0].contains("expires=580"), "{again:?}");
+
+    // It is late, and nobody waits for it: it neither comes back to life nor gets an answer.
+    let removal = counted(3, "Expires: 0");
+    let removed = store.outcome(&mut proxy, later, &removal);
+    assert!(removed[0].starts_with("SIP/2.0 200 "), "{removed:?}");
+    assert_eq!(store.0, []);
+    assert_eq!(store.outcome(&mut proxy, later, &second), [""; 0]);
+    assert_eq!(store.0, []);
+    assert_eq!(store.outcome(&mut proxy, later, &removal), removed);
+    // Nor does one that was refreshed since.
+    store.outcome(&mut proxy, later, &counted(4, "Expires: 600"));
+    assert_eq!(store.outcome(&mut proxy, later, &removal), [""; 0]);
+    assert_eq!(store.0.len(), 1);
+}
+
+/// While the store is at work there is a transaction as for every request, and what is no 200 is kept.
+#[test]
+fn what_the_store_has_not_answered_well_is_kept() {
+    let now = Instant::now();
+    let mut proxy = proxy();
+    let mut store = Remembering::default();
+    store.outcome(&mut proxy, now, &counted(1, "Expires: 600"));
+    let second = counted(2, "Expires: 600");
+    let accept = |proxy: &mut Proxy| {
+        proxy.accept_octets(now, Duration::ZERO, flow_of(&PLAIN), second.clone());
+        proxy.process_accepted(now);
+    };
+    accept(&mut proxy);
+    let (id, _) = proxy.poll_query().expect("a question");
+    accept(&mut proxy);
+    assert!(proxy.poll_query().is_none());
+    assert!(proxy.poll_transmit().is_none());
+    proxy.handle_answer(now, id, Answer::Failed);
+    let refusal = proxy.poll_transmit().expect("a response").payload;
+    assert!(refusal.starts_with(b"SIP/2.0 500 "), "{refusal:?}");
+    accept(&mut proxy);
+    assert!(proxy.poll_query().is_none());
+    assert_eq!(proxy.poll_transmit().expect("it again").payload, refusal);
 }
 
 #[test]
