@@ -49,8 +49,10 @@ impl Departures {
         }
     }
 
-    /// Takes of others what whoever sends writes itself along connections, behind what is there already. Returns the rest.
+    /// Takes of others what whoever sends writes itself: along connections, and by a listener's sockets. It comes behind what
+    /// is there already. Returns the rest.
     pub(crate) fn join(&mut self, mut others: Departures) -> Departures {
+        self.datagrams.join(&mut others.datagrams);
         let has_outbox =
             |(connection, _): &mut (Arc<Connection>, Vec<_>)| connection.outbox().is_some();
         for (connection, mut messages) in others.along.extract_if(.., has_outbox) {

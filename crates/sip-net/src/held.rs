@@ -1,4 +1,5 @@
-//! Messages of several workers that have one thread: those along one connection leave together when all have had their turn.
+//! Messages of several workers that have one thread: those along one connection, or by one listener, leave together when all
+//! have had their turn.
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,9 +8,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use crate::departures::Departures;
 use crate::shared::Shared;
 
-/// Keeps what workers send along connections, for as long as they have their turns one after the other on one thread: then
-/// what all of them send along one connection leaves in one piece. Datagrams leave at once, and so does what a connection's
-/// task writes.
+/// Keeps what workers send along connections or by a UDP listener, for as long as they have their turns one after the other
+/// on one thread: then what all of them send along one connection leaves in one piece, and their datagrams by one listener
+/// share calls to the kernel. What a connection's task writes leaves at once, and so do datagrams by a second listener.
 ///
 /// What is held when its connection ends is not sent, and fails when it is released.
 ///
@@ -38,7 +39,7 @@ impl Together {
     }
 }
 
-/// What is to leave along connections later.
+/// What is to leave later.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     /// Changes under the lock alone.

@@ -334,6 +334,11 @@ impl UdpPort {
             })
     }
 
+    /// Whether there are datagrams that wait for room in the kernel's send buffer.
+    fn has_waiting(&self) -> bool {
+        self.waiting.load(Relaxed) > 0
+    }
+
     /// Sends without waiting, as many as the kernel has room for; none where others wait for room already.
     fn try_send_all(&self, datagrams: &[Datagram], in_trains: bool) -> (usize, SendOutcome) {
         match self.waiting.load(Relaxed) {
@@ -398,6 +403,20 @@ impl Datagrams {
         self.outgoing.push(outgoing);
         self.port = Some(port);
         Ok(())
+    }
+
+    /// Takes others that leave by the same socket, or by another worker's of the same listener: to whoever gets them they are
+    /// alike. They come behind what is there already. Takes none where any have to wait for room.
+    pub(crate) fn join(&mut self, others: &mut Datagrams) {
+        let Some(port) = &others.port else {
+            return;
+        };
+        let own = self.port.get_or_insert_with(|| port.clone());
+        if own.id == port.id && !own.has_waiting() && !port.has_waiting() {
+            self.datagrams.append(&mut others.datagrams);
+            self.outgoing.append(&mut others.outgoing);
+            others.port = None;
+        }
     }
 
     /// Sends all at once; what the kernel has no room for is queued behind what waits already.
