@@ -1,13 +1,13 @@
 //! `tandem capture live` on a loopback interface of its own, with a terminal and without one.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use test_support::{Namespace, Peer, require_command, wait_until};
 
 use crate::capture::{agree_with_demo, check, json};
 use crate::support::{program_path, send_signal, tandem};
+use crate::tmux::Tmux;
 
 /// What a busy machine may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -65,80 +65,21 @@ fn what_is_heard_is_what_was_said() {
     assert!(page.contains("Slowest calls") && page.contains("Responses over time"));
 }
 
-/// A terminal in a terminal.
-struct Tmux {
-    command: std::path::PathBuf,
-    socket: std::path::PathBuf,
-}
-
-impl Tmux {
-    fn run(&self, arguments: &[&str]) -> String {
-        let output = Command::new(&self.command)
-            .arg("-S")
-            .arg(&self.socket)
-            .args(arguments)
-            .output()
-            .expect("tmux runs");
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    }
-
-    /// Presses keys by the names that tmux has for them.
-    fn press(&self, keys: &[&str]) {
-        self.run(&[&["send-keys", "-t", "live"], keys].concat());
-    }
-
-    /// Types a text.
-    fn type_text(&self, text: &str) {
-        self.run(&["send-keys", "-t", "live", "-l", text]);
-    }
-
-    fn screen(&self) -> String {
-        self.run(&["capture-pane", "-t", "live", "-p"])
-    }
-
-    /// Waits until the screen has a text.
-    fn wait_for(&self, text: &str) -> String {
-        let is_there = wait_until(PATIENCE, || self.screen().contains(text));
-        let screen = self.screen();
-        assert!(is_there, "{text} is not on the screen:\n{screen}");
-        screen
-    }
-}
-
-impl Drop for Tmux {
-    fn drop(&mut self) {
-        self.run(&["kill-server"]);
-    }
-}
-
 #[test]
 fn calls_are_browsed_searched_and_saved_in_a_terminal() {
-    let (Some(command), Some(namespace)) = (require_command("tmux", "tmux"), Namespace::new())
+    let (Some(program), Some(namespace)) = (require_command("tmux", "tmux"), Namespace::new())
     else {
         return;
     };
     let directory = tempfile::tempdir().expect("a directory");
     let file = |name: &str| directory.path().join(name);
-    let tmux = Tmux {
-        command,
-        socket: file("tmux"),
-    };
     let live = format!(
         "{} capture live -i lo --filter udp; echo ended with $?; sleep 600",
         program_path()
     );
-    let started = namespace
-        .command(&tmux.command)
-        .env("LC_ALL", "C.UTF-8")
-        .arg("-S")
-        .arg(&tmux.socket)
-        .args(["-f", "/dev/null", "-u", "new-session", "-d", "-s", "live"])
-        .args(["-x", "160", "-y", "40"])
-        .arg(live)
-        .stdin(Stdio::null())
-        .status()
-        .expect("tmux runs");
-    assert!(started.success());
+    let tmux = Tmux::start(program, file("tmux"), &live, |program| {
+        namespace.command(program)
+    });
     tmux.wait_for("lo: 0 packets");
 
     demo(&namespace, directory.path(), "udp", "30");

@@ -1,6 +1,7 @@
 //! The keys of a run that somebody watches.
 
 use std::path::Path;
+use std::process::Command;
 
 use test_support::require_command;
 
@@ -14,7 +15,10 @@ fn watched(directory: &Path, hold: &str) -> Option<Tmux> {
         "{} load calls --direct --users 50 -r 20 --duration 1h --hold {hold}; echo ended with $?; sleep 600",
         program_path()
     );
-    Some(Tmux::start(program, directory.join("tmux"), &shell))
+    let socket = directory.join("tmux");
+    Some(Tmux::start(program, socket, &shell, |program| {
+        Command::new(program)
+    }))
 }
 
 /// Whether the screen says that so many calls a second are asked for.
@@ -35,16 +39,16 @@ fn keys_change_the_rate_pause_and_end_a_run() {
     };
     tmux.wait_until("the rate", asks_for("20/s"));
     for (key, rate) in [("*", "30/s"), ("+", "31/s"), ("-", "30/s"), ("/", "20/s")] {
-        tmux.press(key);
+        tmux.press(&[key]);
         tmux.wait_until(rate, asks_for(rate));
     }
-    tmux.press("p");
+    tmux.press(&["p"]);
     tmux.wait_until("the pause", |screen| screen.contains(" paused "));
-    tmux.press("p");
+    tmux.press(&["p"]);
     tmux.wait_until("the end of the pause", |screen| {
         !screen.contains(" paused ")
     });
-    tmux.press("q");
+    tmux.press(&["q"]);
     let text = tmux.wait_until("the end", |text| text.contains("ended with "));
     // On a busy machine the generator may have been too slow.
     assert!(
@@ -76,9 +80,9 @@ fn a_second_q_does_not_wait_for_calls_under_way() {
             .next()
             .is_some_and(|count| count != "0")
     });
-    tmux.press("q");
+    tmux.press(&["q"]);
     tmux.wait_until("that it ends", |screen| screen.contains(" ending "));
-    tmux.press("q");
+    tmux.press(&["q"]);
     let text = tmux.wait_until("the end", |text| text.contains("ended with "));
     assert!(text.contains("ended with 97"), "{text}");
     assert!(text.contains("unfinished"), "{text}");
