@@ -1,6 +1,6 @@
 //! What `tandem capture analyze` says of SCTP is what tshark says: chunks, what was sent again, round trips, paths.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::Value;
@@ -28,9 +28,14 @@ fn sctp_is_seen_as_tshark_sees_it() {
         return;
     };
     theirs.agree(&run);
-    // Where nothing is sent again every SACK measures a round trip.
     let totals = &run["sctp"]["totals"];
-    assert_eq!(totals["retransmitted_tsns"], 0);
+    // On a busy machine an answer may come so late that something is sent again: then it measures nothing here (Karn's
+    // algorithm). Else every SACK measures a round trip.
+    if theirs.retransmitted > 0 {
+        let measured = totals["round_trips"].as_u64().expect("a count");
+        assert!(measured as usize <= theirs.round_trips.len(), "{totals}");
+        return;
+    }
     assert_eq!(totals["round_trips"], theirs.round_trips.len());
     let number = |name: &str| totals[name].as_f64().expect("a number");
     let their_total: f64 = theirs.round_trips.iter().sum();
@@ -96,10 +101,14 @@ fn each_path_is_seen_as_tshark_sees_it() {
     let association = &run["sctp"]["associations"][0];
     let carried = association["paths"].as_array().expect("a list").iter();
     let carried = carried.filter(|path| path["data_chunks"].as_u64() > Some(0));
-    let to: Vec<&str> = carried
+    let to: BTreeSet<&str> = carried
         .filter_map(|path| path["destination"].as_str())
         .collect();
-    assert_eq!(to, ["127.0.0.1", "127.0.0.2"], "{association}");
+    assert_eq!(
+        to,
+        BTreeSet::from(["127.0.0.1", "127.0.0.2"]),
+        "{association}"
+    );
     assert_eq!(association["ended"], "shut down");
     if let Some(theirs) = Theirs::read(&capture) {
         theirs.agree(&run);
@@ -174,7 +183,7 @@ impl Theirs {
             by_addresses: Counts::new(),
             by_ports: Counts::new(),
         };
-        let mut associations = std::collections::BTreeSet::new();
+        let mut associations = BTreeSet::new();
         let mut heartbeats = BTreeMap::new();
         for line in fields.lines() {
             let columns: Vec<&str> = line.split('\t').collect();
