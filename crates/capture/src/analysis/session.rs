@@ -217,6 +217,11 @@ impl Session {
         }
     }
 
+    /// Whether what it lacks was lost: it was decided, and not [declined](Session::is_declined).
+    pub fn can_be_lost(&self) -> bool {
+        self.outcome != Outcome::Undecided && !self.is_declined()
+    }
+
     /// Call set-up delay: from the INVITE to the ACK, at the proxy.
     pub fn call_setup_delay(&self) -> Option<i64> {
         self.timestamps.between(Event::Invite1, Event::Ack)

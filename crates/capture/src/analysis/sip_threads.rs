@@ -21,7 +21,7 @@ use super::message::{Entry, Glance, Kind, MethodCode, ShortHasher, Unseen};
 use super::metrics;
 use super::registration;
 use super::results::Delayed;
-use super::session::{Outcome, Session};
+use super::session::Session;
 use super::thread::{Added, LegKeys, Thread};
 use super::threads::Threads;
 use super::timeline::Timeline;
@@ -430,7 +430,7 @@ impl SipThreads {
     /// Counts a session whose callee's side may be that of another call, as in the document's table.
     pub(crate) fn add_paired_session(&mut self, session: &Session) {
         *self.outcomes.entry(session.outcome.text()).or_default() += 1;
-        if session.outcome != Outcome::Undecided && !session.is_declined() {
+        if session.can_be_lost() {
             self.losses.add(session);
         }
         let step = self.timeline.at(session.began);

@@ -131,8 +131,11 @@ impl SessionTable {
     }
 }
 
-/// The first message, in the order of a session, that it lacks.
+/// The first message, in the order of a session, that it lacks, if that was lost.
 fn missing_first(session: &Session) -> &'static str {
+    if !session.can_be_lost() {
+        return "";
+    }
     let lacks = |event: &Event| session.timestamps.get(*event).is_none();
     let first = Event::IN_TIME.into_iter().find(lacks);
     first.map_or("", Event::name)
@@ -153,7 +156,7 @@ mod tests {
 
     #[test]
     fn lines_have_the_columns_that_are_named_and_no_formula() {
-        let session = Session {
+        let mut session = Session {
             number: 1,
             call_ids: vec!["-cmd|' /C calc'!A0".into()],
             from: "=HYPERLINK(\"a\")@example.org".into(),
@@ -180,5 +183,13 @@ mod tests {
         let begins =
             "1,'-cmd|' /C calc'!A0,\"'=HYPERLINK(\"\"a\"\")@example.org\",+4930123@example.org,,";
         assert!(line.starts_with(begins), "{line}");
+        assert!(line.ends_with(",REGISTER1,1,0\r\n"), "{line}");
+
+        session.outcome = Outcome::Refused(486);
+        let mut line = Vec::new();
+        SessionTable::new(Time::default(), Decimal::Point)
+            .push_csv_line(&session, &figures, &mut line);
+        let line = String::from_utf8(line).unwrap();
+        assert!(line.ends_with(",,1,0\r\n"), "{line}");
     }
 }
