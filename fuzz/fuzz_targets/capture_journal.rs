@@ -54,7 +54,7 @@ fn journal(file: &[u8], filter: Option<Filter>) -> u64 {
         assert!(dialog.messages.len() <= BOUNDS.messages);
         assert!(dialog.began() <= dialog.latest());
         assert!(dialog.contains(&dialog.call_id));
-        dialog.ladder();
+        dialog.ladder(None);
         dialog.first_hop();
         dialog.state.text();
         for message in &dialog.messages {
