@@ -3,7 +3,10 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::{Bench, Sent, flow, listener, response, values};
+use proxy::core::{AuthenticationPolicy, Policy};
 use sip::{Flow, Message, Name, Transport};
 
 macro_rules! torture {
@@ -290,6 +293,29 @@ fn what_clients_of_rfc_2543_send_is_forwarded() {
     let sent = forwarded(torture!("inv2543"), "udp:203.0.113.1:5060");
     assert_eq!(sent.value(Name::MaxForwards), "70");
     assert_eq!(sent.values(Name::RecordRoute).len(), 2);
+}
+
+/// 3.3.7: credentials of a scheme that nobody knows are none to a registrar that asks for some, and are not a
+/// proxy's business. (That a registrar which asks for none takes the request is among its other registrations.)
+#[test]
+fn credentials_of_an_unknown_scheme_are_asked_for_again_or_carried_through() {
+    let asking = Bench::with(&[HERE], &["example.com"], |config| {
+        config.policy = Arc::new(Policy {
+            authentication: AuthenticationPolicy {
+                register: true,
+                ..AuthenticationPolicy::default()
+            },
+            ..Policy::default()
+        });
+    });
+    let challenge = answered(asking, torture!("regaut01"), 401);
+    assert!(!challenge.values(Name::WwwAuthenticate).is_empty());
+
+    let sent = forwarded(torture!("regaut01"), "udp:203.0.113.1:5060");
+    assert!(
+        sent.value(Name::Authorization)
+            .starts_with("NoOneKnowsThisScheme ")
+    );
 }
 
 /// 3.1.1.4, 3.3.4, 3.3.7, 3.3.12 to 3.3.14: what the registrar does.
