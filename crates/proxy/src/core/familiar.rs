@@ -156,6 +156,10 @@ impl Proxy {
         let registration = match admission {
             Admission::Ignore => return,
             Admission::Admit => self.read_plain_register(&register, &flow, now),
+            // As is one whose response is kept, it is not refused.
+            Admission::Refuse if self.transactions.has_answered(now, &register) => {
+                self.read_plain_register(&register, &flow, now)
+            }
             Admission::Refuse => None,
         };
         let Some(registration) = registration else {

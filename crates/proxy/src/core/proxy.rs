@@ -566,6 +566,9 @@ impl Proxy {
                 TransactionEvent::Overloaded { flow, request } => {
                     self.answer_overloaded(now, flow, &request);
                 }
+                TransactionEvent::Repeated { flow, request } => {
+                    self.repeat_read_register(now, flow, &request);
+                }
                 TransactionEvent::Ack { flow, request } => {
                     self.handle_acknowledgement(now, flow, request);
                 }

@@ -47,6 +47,11 @@ impl Answered {
     /// Whether a key with this hash was put in a short time ago.
     pub(super) fn contains(&mut self, now: Instant, hash: u64) -> bool {
         self.turn(now);
+        self.holds(hash)
+    }
+
+    /// Whether a key with this hash is still there, be its time over.
+    pub(super) fn holds(&self, hash: u64) -> bool {
         let is_in = |keys: &HashTable<u64>| keys.find(hash, |other| *other == hash).is_some();
         is_in(&self.current) || is_in(&self.former)
     }

@@ -169,8 +169,9 @@ impl Servers {
             return;
         }
         if *method == Method::Register && self.has_answered(now) {
-            // There is nothing to answer it from: it came another way before.
             common.statistics.requests_absorbed += 1;
+            let event = TransactionEvent::Repeated { flow, request };
+            common.events.push_back(event);
             return;
         }
         // A CANCEL makes room, and there is one of them for each INVITE at the most.
@@ -286,6 +287,7 @@ impl Servers {
         let is_about_invite = matches!(method, Method::Ack | Method::Cancel);
         // An ACK has no transaction of its own.
         *method != Method::Ack && self.find(request, method).is_some()
+            || *method == Method::Register && self.answered.holds(self.table.sought_hash())
             || is_about_invite && self.find(request, &Method::Invite).is_some()
     }
 

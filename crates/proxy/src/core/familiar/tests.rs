@@ -1,6 +1,6 @@
 //! What is read at a glance is what the long way finds.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -202,9 +202,20 @@ fn flow_of(parts: &Parts) -> Flow {
 fn outcome_of(
     proxy: &mut Proxy,
     now: Instant,
-    (number, coming): (usize, Coming),
+    came: (usize, Coming),
     parts: &Parts,
     store: Store,
+) -> (Vec<Query>, Vec<String>) {
+    outcome_beside(proxy, now, came, parts, (store, &mut HashMap::new()))
+}
+
+/// The store knows what each REGISTER has made of an address of record without bindings.
+fn outcome_beside(
+    proxy: &mut Proxy,
+    now: Instant,
+    (number, coming): (usize, Coming),
+    parts: &Parts,
+    (store, made): (Store, &mut HashMap<usize, Vec<Binding>>),
 ) -> (Vec<Query>, Vec<String>) {
     let (flow, octets) = (flow_of(parts), octets_of(number, parts));
     match coming {
@@ -224,9 +235,15 @@ fn outcome_of(
                 // Drawn at random, and for instances alone.
                 update.new_gruus = 0;
                 match update.apply(&[]) {
-                    Ok(bindings) => Answer::Bindings(bindings.into()),
+                    Ok(bindings) => {
+                        made.insert(number, bindings.clone());
+                        Answer::Bindings(bindings.into())
+                    }
                     Err(error) => Answer::Refused(error),
                 }
+            }
+            (Query::Lookup(_), _) if made.contains_key(&number) => {
+                Answer::Bindings(made[&number].as_slice().into())
             }
             (Query::Update(_, update), _) => {
                 update.new_gruus = 0;
@@ -289,14 +306,17 @@ proptest! {
             proxy.set_policy(now, policy.into());
         }
         let [read, unread] = &mut both;
+        let mut made = HashMap::new();
         let mut seen = HashSet::new();
-        for (number, (parts, repeated)) in all.iter().enumerate() {
+        for (number, (_, repeated)) in all.iter().enumerate() {
             let later = now + Duration::from_millis(number as u64);
             // Some come a second time.
             let number = if *repeated == 0 { number / 2 } else { number };
+            let parts = &all[number].0;
             let is_repeated = !seen.insert(number);
             let expected = outcome_of(read, later, (number, Coming::Read), parts, answer);
-            let mut found = outcome_of(unread, later, (number, Coming::Octets), parts, answer);
+            let coming = (number, Coming::Octets);
+            let mut found = outcome_beside(unread, later, coming, parts, (answer, &mut made));
             if is_repeated {
                 found.0.retain(|query| !matches!(query, Query::Lookup(_)));
             }
