@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use common::{Bench, Sent, flow, register, request, response};
 use proxy::core::{Config, KeepAliveMethod, KeepAlivePolicy, Policy};
-use sip::{Flow, Message, Method, Name};
+use sip::{Flow, Message, Method, Name, Target};
 
 const LISTENERS: [&str; 3] = [
     "udp:192.0.2.1:5060",
@@ -578,10 +578,41 @@ fn a_user_on_sctp_is_reached_by_any_address_when_the_association_is_gone() {
         "<sip:bob@192.0.2.102:5060;transport=sctp>",
     );
     bench.receive(caller(), options("sip:bob@example.com", "one"));
-    bench.one().goes_along(association);
+    let both = ["192.0.2.101:5060", "192.0.2.102:5060"];
+    let sent = bench.one();
+    let over_both = Target::FlowOrAddress(association, association.remote);
+    assert_eq!(sent.target, over_both);
+    assert_eq!(sent.addresses(), both);
     bench.proxy.handle_connection_closed(association.connection);
     bench.receive(caller(), options("sip:bob@example.com", "two"));
-    bench.one().goes_to("sctp:192.0.2.102:5060");
+    let sent = bench.one();
+    sent.goes_to("sctp:192.0.2.101:5060");
+    assert_eq!(sent.addresses(), both);
+}
+
+#[test]
+fn what_may_be_another_host_is_not_brought_into_the_association() {
+    for (seen, contact) in [
+        // Behind a NAT, where others have the same port.
+        ("192.0.2.101:5060", "10.0.0.5:5060"),
+        ("192.0.2.101:5060", "100.64.0.5:5060"),
+        ("[2001:db8::1]:5060", "[fd00::5]:5060"),
+        // An association has one port.
+        ("192.0.2.101:5062", "192.0.2.102:5060"),
+    ] {
+        let mut bench = bench();
+        let association = flow("sctp:192.0.2.1:5060", seen);
+        bench.register(
+            association,
+            "bob",
+            &format!("<sip:bob@{contact};transport=sctp>"),
+        );
+        bench.proxy.handle_connection_closed(association.connection);
+        bench.receive(caller(), options("sip:bob@example.com", "one"));
+        for sent in bench.sent() {
+            assert_eq!(sent.addresses(), [""; 0], "{contact}");
+        }
+    }
 }
 
 /// A bench that keeps flows open.
@@ -635,6 +666,106 @@ fn flows_through_nats_are_kept_open_while_somebody_is_registered() {
     );
     assert_eq!(bench.proxy.statistics().keep_alives, 0);
     assert_eq!(bench.proxy.statistics().keep_alives_sent, 3);
+}
+
+#[test]
+fn a_flow_that_the_bindings_have_left_is_not_kept_open() {
+    let mut bench = with_keep_alives(KeepAliveMethod::LineEnds, 10);
+    let [first, second, third] = [40_000, 40_001, 40_002]
+        .map(|port| flow("udp:192.0.2.1:5060", &format!("198.51.100.1:{port}")));
+    let seen = |bench: &mut Bench| {
+        let sent = kept_alive(bench, Duration::from_secs(25));
+        let ports = sent.iter().map(|(remote, _)| remote.rsplit(':').next());
+        ports
+            .map(|port| port.unwrap_or_default().to_owned())
+            .collect::<Vec<_>>()
+    };
+    // Two lines of one telephone; one of them goes.
+    again(
+        &mut bench,
+        first,
+        "bob",
+        1,
+        "<sip:bob@10.0.0.1:5060>;expires=3600",
+    );
+    again(
+        &mut bench,
+        first,
+        "alice",
+        2,
+        "<sip:alice@10.0.0.1:5060>;expires=60",
+    );
+    assert_eq!(bench.proxy.statistics().keep_alives, 1);
+    again(
+        &mut bench,
+        first,
+        "bob",
+        3,
+        "<sip:bob@10.0.0.1:5060>;expires=0",
+    );
+    assert_eq!(seen(&mut bench), ["40000"]);
+    // Its NAT gives it another port.
+    again(
+        &mut bench,
+        second,
+        "alice",
+        4,
+        "<sip:alice@10.0.0.1:5060>;expires=60",
+    );
+    assert_eq!(bench.proxy.statistics().keep_alives, 1);
+    assert_eq!(seen(&mut bench), ["40001"]);
+    // Another telephone of the user changes nothing of that.
+    again(
+        &mut bench,
+        third,
+        "alice",
+        5,
+        "<sip:alice@10.0.0.2:5060>;expires=3600",
+    );
+    assert_eq!(seen(&mut bench), ["40001", "40002"]);
+    // The binding that is left ends.
+    assert_eq!(seen(&mut bench), ["40002"]);
+    // All are removed, from elsewhere.
+    let all = register("alice", 6, &["*"]).with(Name::Expires, "0");
+    bench.receive(second, all);
+    bench.one().answers(200);
+    assert_eq!(bench.proxy.statistics().keep_alives, 0);
+    assert!(seen(&mut bench).is_empty());
+}
+
+#[test]
+fn a_flow_is_kept_open_no_longer_than_those_who_are_left() {
+    let mut bench = with_keep_alives(KeepAliveMethod::LineEnds, 10);
+    let nat = flow("udp:192.0.2.1:5060", "198.51.100.1:40000");
+    again(
+        &mut bench,
+        nat,
+        "bob",
+        7,
+        "<sip:bob@10.0.0.1:5060>;expires=3600",
+    );
+    again(
+        &mut bench,
+        nat,
+        "alice",
+        8,
+        "<sip:alice@10.0.0.1:5060>;expires=60",
+    );
+    again(
+        &mut bench,
+        nat,
+        "bob",
+        9,
+        "<sip:bob@10.0.0.1:5060>;expires=0",
+    );
+    assert_eq!(kept_alive(&mut bench, Duration::from_secs(300)).len(), 2);
+    assert_eq!(bench.proxy.statistics().keep_alives, 0);
+}
+
+/// Registers a contact, which may be another one than before.
+fn again(bench: &mut Bench, flow: Flow, user: &str, cseq: u32, contact: &str) {
+    bench.receive(flow, register(user, cseq, &[contact]));
+    bench.one().answers(200);
 }
 
 #[test]

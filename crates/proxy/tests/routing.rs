@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use common::{Bench, Sent, flow, request, response, sip};
 use proxy::core::{
-    DropList, Event, Group, HopOutcome, Member, MemberState, Mode, Pattern, Policy, Probing, Route,
-    RouteTarget, Routing,
+    DropList, Event, Group, HopOutcome, Member, MemberState, Mode, Pattern, Policy, Probing, Query,
+    Route, RouteTarget, Routing,
 };
 use sip::{Flow, Method, Name};
 
@@ -89,6 +89,59 @@ fn call(bench: &mut Bench, id: &str) -> Sent {
 
 fn from(server: &str) -> Flow {
     flow("udp:192.0.2.1:5060", server)
+}
+
+#[test]
+fn a_next_hop_on_sctp_is_known_by_all_its_addresses() {
+    let trunk = "sip:192.0.2.70:5070;transport=sctp";
+    let further = vec!["198.51.100.70".parse().expect("an address")];
+    let members = vec![Member {
+        addresses: further.clone(),
+        ..Member::new(trunk)
+    }];
+    let by_group = gateways(Group {
+        members,
+        ..Group::default()
+    });
+    let by_uri = Routing {
+        routes: vec![Route {
+            prefix: Some("+49".to_owned()),
+            addresses: further,
+            ..to_uri(trunk)
+        }],
+        ..Routing::default()
+    };
+    for routing in [by_uri, by_group] {
+        for listener in ["sctp:192.0.2.1:5060", "sctp:0.0.0.0:5060"] {
+            assert_eq!(routing.validate(), Ok(()));
+            let mut bench = Bench::with(&[LISTENERS[0], listener], &["example.com"], |config| {
+                config.policy = Arc::new(Policy {
+                    routing: routing.clone(),
+                    ..Policy::default()
+                });
+            });
+            bench.holds_questions = true;
+            bench.receive(
+                alice(),
+                request(Method::Invite, "sip:+4930@example.com", "a"),
+            );
+            let both = ["192.0.2.70:5070", "198.51.100.70:5070"];
+            if listener.contains("0.0.0.0") {
+                // Our own address toward it has to be asked for.
+                let Some((_, Query::Resolve(destination))) = bench.questions.pop_front() else {
+                    panic!("a question for the next hop");
+                };
+                let port = destination.port.expect("that of the URI");
+                let addresses = destination.addresses.iter();
+                let asked: Vec<String> = addresses.map(|ip| format!("{ip}:{port}")).collect();
+                assert_eq!(asked, both);
+                continue;
+            }
+            let sent = forwarded(&mut bench).remove(0);
+            sent.goes_to("sctp:192.0.2.70:5070");
+            assert_eq!(sent.addresses(), both);
+        }
+    }
 }
 
 #[test]

@@ -33,11 +33,19 @@ pub(crate) struct Outgoing {
     pub(crate) call: u32,
     pub(crate) transaction: Option<OwnedTransaction>,
     /// Where to send it when the connection turns out to be gone (RFC 3261 section 18.2.2).
-    pub(crate) fallback: Option<SocketAddr>,
+    pub(crate) fallback: Option<Fallback>,
     /// Its share of the budget of all queues, while it is in one.
     pub(crate) reserved: Option<Reservation>,
     /// It goes where nothing else is left (RFC 3263 section 5).
     pub(crate) is_last_resort: bool,
+}
+
+/// Another way for a message whose connection is gone.
+#[derive(Clone, Debug)]
+pub(crate) struct Fallback {
+    pub(crate) address: SocketAddr,
+    /// Who is expected there, where that is known.
+    pub(crate) peer: Option<Arc<Peer>>,
 }
 
 /// A transaction, and the worker that has it.

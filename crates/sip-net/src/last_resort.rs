@@ -186,6 +186,7 @@ fn question(payload: &Bytes, transport: Transport) -> Option<(Question, Option<I
         is_secure: transport.is_secure(),
         is_large: false,
         choice: None,
+        addresses: Vec::new(),
     };
     Some((question, via.received()))
 }

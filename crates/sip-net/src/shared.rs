@@ -15,7 +15,9 @@ use tokio::sync::mpsc::error::TrySendError;
 use crate::asked::Asked;
 use crate::budget::Budget;
 use crate::config::SipNetConfig;
-use crate::connections::{Connection, Connections, Found, OpenedBy, Outgoing, OwnedTransaction};
+use crate::connections::{
+    Connection, Connections, Fallback, Found, OpenedBy, Outgoing, OwnedTransaction,
+};
 use crate::departures::Departures;
 use crate::held::Held;
 use crate::impairments::Impairments;
@@ -364,7 +366,8 @@ impl Shared {
         match target {
             Target::Flow(flow) => self.send_along(flow, outgoing(flow.stream, None), way_out),
             Target::FlowOrAddress(flow, address) => {
-                self.send_along(flow, outgoing(flow.stream, Some(address)), way_out);
+                let fallback = Fallback { address, peer };
+                self.send_along(flow, outgoing(flow.stream, Some(fallback)), way_out);
             }
             Target::Address(transport, remote) => {
                 self.send_to(transport, remote, peer, outgoing(0, None), way_out);
@@ -514,12 +517,12 @@ impl Shared {
         match outgoing.fallback.take() {
             // Nobody can be connected to who is in a browser: its connection is the only way (RFC 7118
             // section 5.3).
-            Some(address)
+            Some(Fallback { address, peer })
                 if error == SendError::Gone
                     && !matches!(transport, Transport::Ws | Transport::Wss) =>
             {
                 outgoing.stream = 0;
-                let peer = who_asked(&outgoing.payload);
+                let peer = peer.or_else(|| who_asked(&outgoing.payload));
                 let worker = outgoing.transaction.map_or(0, |owned| owned.worker);
                 let mut departures = Departures::default();
                 self.send_to(

@@ -22,11 +22,12 @@ fn shown(tshark: &Path, file: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-const ALL: [Transport; 6] = [
+const ALL: [Transport; 7] = [
     Transport::Udp,
     Transport::Tcp,
     Transport::Tls,
     Transport::Sctp,
+    Transport::TlsSctp,
     Transport::Ws,
     Transport::Wss,
 ];

@@ -64,6 +64,7 @@ fn question(host: &str, transport: Option<Transport>) -> Question {
         is_secure: false,
         is_large: false,
         choice: None,
+        addresses: Vec::new(),
     }
 }
 

@@ -170,7 +170,7 @@ pub enum Target {
     /// Along this flow and no other way.
     Flow(Flow),
     /// Along this flow; where that is gone, to the address over the same transport (responses,
-    /// RFC 3261 section 18.2.2).
+    /// RFC 3261 section 18.2.2, and requests to who has registered over it).
     FlowOrAddress(Flow, SocketAddr),
     /// To the address, over a connection that is there or a new one.
     Address(Transport, SocketAddr),

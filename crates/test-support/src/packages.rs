@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::thread;
 
 /// The program `command` in the search path; when it is missing, the Debian package `package` is
 /// installed. `None`, and a line with the reason, when it cannot be had: the test then ends early.
@@ -42,10 +43,32 @@ fn require(what: &str, package: &str, find: impl Fn() -> Option<PathBuf>) -> Opt
     None
 }
 
+/// The variable with the name of a file that gets a line for each test that ends early, so that `scripts/test` does not
+/// count it as passed.
+const SKIPPED_FILE: &str = "TANDEM_TESTS_SKIPPED";
+
 /// Tells why a test ends early. Not by `eprintln!`, whose text the test harness keeps to itself
 /// when the test passes.
 pub fn say_skipped(reason: &str) {
     writeln!(io::stderr(), "skipped: {reason}").ok();
+    if let Some(file) = env::var_os(SKIPPED_FILE) {
+        // One write for a line: tests that run side by side append to the same file.
+        let line = skipped_line(reason);
+        let file = File::options().create(true).append(true).open(file);
+        file.and_then(|mut file| file.write_all(line.as_bytes()))
+            .expect("the file for tests that are skipped takes a line");
+    }
+}
+
+/// The program of the test, its name (that of its thread), and the reason.
+fn skipped_line(reason: &str) -> String {
+    let program = env::args().next().unwrap_or_default();
+    let thread = thread::current();
+    let reason = reason.replace(['\t', '\n'], " ");
+    format!(
+        "{program}\t{}\t{reason}\n",
+        thread.name().unwrap_or_default()
+    )
 }
 
 fn find_command(command: &str) -> Option<PathBuf> {

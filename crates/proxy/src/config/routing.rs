@@ -87,11 +87,13 @@ fn route(section: &Section<'_, '_>) -> Option<Route> {
             None
         }
     };
+    let addresses = section.get("addresses", Vec::new());
     let domain = section.optional("domain");
     let prefix = section.optional("prefix");
     let method: Option<String> = section.optional("method");
     let mode = section.one_of_optional("mode", &MODES);
     let mut route = Route::to(target?);
+    route.addresses = addresses;
     route.domain = domain;
     route.prefix = prefix;
     route.method = method.as_deref().map(Method::from_name);
@@ -103,16 +105,11 @@ fn group(section: &Section<'_, '_>) -> Group {
     let default = Group::default();
     let members = section.list("members", |section| {
         let uri: Option<String> = section.required("uri");
-        let member = Member::new(uri.as_deref().unwrap_or_default());
-        let (priority, weight) = (
-            section.get("priority", member.priority),
-            section.get("weight", member.weight),
-        );
-        uri.map(|uri| Member {
-            uri,
-            priority,
-            weight,
-        })
+        let mut member = Member::new(uri.as_deref().unwrap_or_default());
+        member.addresses = section.get("addresses", Vec::new());
+        member.priority = section.get("priority", member.priority);
+        member.weight = section.get("weight", member.weight);
+        uri.map(|_| member)
     });
     Group {
         members: members.into_iter().flatten().collect(),

@@ -354,6 +354,16 @@ fn what_can_never_work_is_told() {
             ),
             "group.g.members[0].uri",
         ),
+        (
+            "[[route]]\ndomain = \"example.net\"\nto = \"sip:192.0.2.1;transport=tcp\"\n\
+             addresses = [\"198.51.100.1\"]\n",
+            "tandem.toml:4: route[0].addresses: to = \"sip:192.0.2.1;transport=tcp\" cannot have",
+        ),
+        (
+            "[[route]]\ndomain = \"example.net\"\nto = \"sip:192.0.2.1;transport=sctp\"\n\
+             addresses = [\"gw.example\"]\n",
+            "tandem.toml:4: route[0].addresses = [\"gw.example\"] is not allowed: a list in brackets, each an IP address",
+        ),
     ] {
         let error = read(text).expect_err("it cannot work").to_string();
         assert!(error.contains(expected), "{error}");

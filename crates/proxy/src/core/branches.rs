@@ -218,7 +218,7 @@ impl Proxy {
     ) -> Option<Resolved> {
         let transport = match way {
             Way::Flow { flow, .. } => Some(flow.transport),
-            Way::Address { transport, .. } => Some(*transport),
+            Way::Address { transport, .. } | Way::Host { transport, .. } => Some(*transport),
             Way::Datagram { .. } => Some(Transport::Udp),
             Way::NextHop { .. } | Way::Toward(_) | Way::User(_) => None,
         };
@@ -230,6 +230,7 @@ impl Proxy {
             Way::Flow {
                 flow,
                 address,
+                peer,
                 is_needed,
             } => {
                 let source = self.source(flow.transport, flow.remote.ip(), Some(flow.local))?;
@@ -244,7 +245,7 @@ impl Proxy {
                 };
                 Some(Resolved::Send {
                     to,
-                    peer: None,
+                    peer: peer.clone(),
                     side,
                 })
             }
@@ -273,8 +274,15 @@ impl Proxy {
                 let next_hop = route::next_hop(request, target)?;
                 self.resolve_uri(request, &(*next_hop.as_sip()?).into(), is_secure)
             }
+            Way::Host { transport, peer } => self.resolve_host(*transport, peer),
             Way::Toward(hop) => match Uri::parse(&hop.uri) {
-                Ok(Uri::Sip(uri)) => self.resolve_uri(request, &uri.into(), is_secure),
+                Ok(Uri::Sip(uri)) => {
+                    let uri = uri.into();
+                    match hop.several_addresses(&uri, is_secure) {
+                        Some((transport, peer)) => self.resolve_host(transport, &peer),
+                        None => self.resolve_uri(request, &uri, is_secure),
+                    }
+                }
                 _ => None,
             },
             Way::Datagram {
@@ -312,6 +320,27 @@ impl Proxy {
             choice: self.choice(request),
             ..destination
         })))
+    }
+
+    /// Where a host of several addresses is reached.
+    fn resolve_host(&self, transport: Transport, peer: &Arc<Peer>) -> Option<Resolved> {
+        let source = |remote: &SocketAddr| {
+            let source = self.identity.source(transport, remote.ip(), None)?;
+            Some((*remote, source))
+        };
+        let (remote, source) = peer.addresses.iter().find_map(source)?;
+        Some(match source {
+            Source::Known(source) => send_to(transport, remote, Some(Arc::clone(peer)), source),
+            Source::Ask(_) => Resolved::Ask(Query::Resolve(Destination {
+                host: remote.ip().to_string(),
+                port: Some(remote.port()),
+                transport: Some(transport),
+                is_secure: transport.is_secure(),
+                is_large: false,
+                choice: None,
+                addresses: peer.addresses.iter().map(SocketAddr::ip).collect(),
+            })),
+        })
     }
 
     /// Our address toward a neighbour, where it needs no asking.

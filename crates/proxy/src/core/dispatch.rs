@@ -97,15 +97,9 @@ impl Proxy {
             RouteTarget::Uri(uri) => vec![NextHopUri {
                 uri: uri.as_str().into(),
                 member: None,
+                addresses: route.addresses.as_slice().into(),
             }],
-            RouteTarget::Group(group) => {
-                let members = self.dispatch.dispatcher.order(now, group, choice);
-                let hop = |member: MemberName| NextHopUri {
-                    uri: member.uri.clone(),
-                    member: Some(member),
-                };
-                members.into_iter().map(hop).collect()
-            }
+            RouteTarget::Group(group) => self.dispatch.dispatcher.order(now, group, choice),
         };
         Some(Routed { next_hops })
     }

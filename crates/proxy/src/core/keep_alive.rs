@@ -2,12 +2,12 @@
 //! lets in (RFC 5626 section 4.4.2), and most phones do not send keep-alives themselves.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use sip::{Flow, Message, Method, Name, Target, Transmit, Transport, Uri};
 
-use super::binding::Binding;
+use super::binding::{AddressOfRecord, Binding};
 use super::proxy::Proxy;
 use super::target::is_at_contact;
 
@@ -46,6 +46,8 @@ impl Default for KeepAlivePolicy {
 #[derive(Debug, Default)]
 pub(crate) struct KeepAlives {
     flows: BTreeMap<Ends, Kept>,
+    /// Whose bindings came along which of them, and when the last of these ends.
+    bound: BTreeMap<(AddressOfRecord, Ends), Instant>,
     due: BTreeSet<(Instant, Ends)>,
     /// Until then nothing more is sent: so much has been.
     rests_until: Option<Instant>,
@@ -57,10 +59,21 @@ type Ends = (SocketAddr, SocketAddr);
 #[derive(Debug)]
 struct Kept {
     flow: Flow,
-    /// When the last binding ends that came along it.
+    /// Who has bindings that came along it.
+    users: Vec<AddressOfRecord>,
+    /// When the last of these bindings ends.
     until: Instant,
     due: Instant,
 }
+
+/// Before any address.
+const LOWEST: Ends = (
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
+);
+
+/// How many users there may be for each flow that may be kept open: a telephone has a few, a gateway many.
+const USERS_PER_FLOW: usize = 4;
 
 /// How many keep-alives are sent at a time.
 const BURST: usize = 64;
@@ -72,21 +85,72 @@ const REST: Duration = Duration::from_millis(10);
 const LINE_ENDS: &[u8] = b"\r\n\r\n";
 
 impl KeepAlives {
-    /// Keeps a flow open. Returns whether there was room.
-    fn keep(&mut self, policy: &KeepAlivePolicy, now: Instant, flow: Flow, until: Instant) -> bool {
+    /// Keeps a flow open for a user. Returns whether there was room.
+    fn keep(
+        &mut self,
+        policy: &KeepAlivePolicy,
+        now: Instant,
+        (user, flow): (&AddressOfRecord, Flow),
+        until: Instant,
+    ) -> bool {
         let ends = (flow.local, flow.remote);
-        if let Some(kept) = self.flows.get_mut(&ends) {
-            kept.flow = flow;
-            kept.until = kept.until.max(until);
-            return true;
-        }
-        if self.flows.len() >= policy.maximum_flows {
+        let name = (user.clone(), ends);
+        let is_bound = self.bound.contains_key(&name);
+        let has_room = match self.flows.contains_key(&ends) {
+            true => {
+                is_bound || self.bound.len() < policy.maximum_flows.saturating_mul(USERS_PER_FLOW)
+            }
+            false => self.flows.len() < policy.maximum_flows,
+        };
+        if !has_room {
             return false;
         }
-        let due = now + policy.interval;
-        self.due.insert((due, ends));
-        self.flows.insert(ends, Kept { flow, until, due });
+        let kept = self.flows.entry(ends).or_insert_with(|| {
+            let due = now + policy.interval;
+            self.due.insert((due, ends));
+            Kept {
+                flow,
+                users: Vec::with_capacity(1),
+                until,
+                due,
+            }
+        });
+        kept.flow = flow;
+        if !is_bound {
+            kept.users.push(user.clone());
+        }
+        let before = self.bound.insert(name, until);
+        if before.is_some_and(|before| before == kept.until) {
+            kept.until = last_end(&self.bound, ends, &kept.users).unwrap_or(until);
+        } else {
+            kept.until = kept.until.max(until);
+        }
         true
+    }
+
+    /// Gives up the flows of a user along which none of the bindings came that it has now: somebody else may be
+    /// behind those addresses by now.
+    fn give_up(&mut self, user: &AddressOfRecord, is_bound: impl Fn(Ends) -> bool) {
+        let left: Vec<Ends> = self
+            .bound
+            .range((user.clone(), LOWEST)..)
+            .take_while(|((other, _), _)| other == user)
+            .map(|((_, ends), _)| *ends)
+            .filter(|ends| !is_bound(*ends))
+            .collect();
+        for ends in left {
+            let until = self.bound.remove(&(user.clone(), ends));
+            let Some(kept) = self.flows.get_mut(&ends) else {
+                continue;
+            };
+            kept.users.retain(|other| other != user);
+            if kept.users.is_empty() {
+                self.due.remove(&(kept.due, ends));
+                self.flows.remove(&ends);
+            } else if until == Some(kept.until) {
+                kept.until = last_end(&self.bound, ends, &kept.users).unwrap_or(kept.until);
+            }
+        }
     }
 
     /// The next flow along which something is to be sent. Those that nobody is registered over any more
@@ -97,6 +161,9 @@ impl KeepAlives {
             self.due.remove(&(due, ends));
             let kept = self.flows.get_mut(&ends)?;
             if kept.until <= now {
+                for user in kept.users.drain(..) {
+                    self.bound.remove(&(user, ends));
+                }
                 self.flows.remove(&ends);
                 continue;
             }
@@ -119,27 +186,47 @@ impl KeepAlives {
     }
 }
 
+/// When the last binding ends of those users that came along a flow.
+fn last_end(
+    bound: &BTreeMap<(AddressOfRecord, Ends), Instant>,
+    ends: Ends,
+    users: &[AddressOfRecord],
+) -> Option<Instant> {
+    let ends_of = |user: &AddressOfRecord| bound.get(&(user.clone(), ends)).copied();
+    users.iter().filter_map(ends_of).max()
+}
+
 impl Proxy {
     /// Keeps the flow of a REGISTER open, if one of the bindings came along it and is behind a NAT: if its
-    /// Contact is another address than that which we see.
-    pub(super) fn keep_alive(&mut self, now: Instant, flow: &Flow, bindings: &[Binding]) {
+    /// Contact is another address than that which we see. Flows that the user's bindings have left are
+    /// given up.
+    pub(super) fn keep_alive(
+        &mut self,
+        now: Instant,
+        flow: &Flow,
+        user: &AddressOfRecord,
+        bindings: &[Binding],
+    ) {
         let policy = &self.policy.keep_alive;
-        if policy.method.is_none() || flow.transport != Transport::Udp {
+        if policy.method.is_none() {
             return;
         }
-        let is_behind = |binding: &&Binding| {
-            binding.flow() == Some(*flow)
-                && matches!(Uri::parse(binding.contact()), Ok(Uri::Sip(uri)) if !is_at_contact(flow, &uri.into()))
+        let has_ends = |binding: &Binding, ends: Ends| {
+            binding.flow().is_some_and(|flow| {
+                flow.transport == Transport::Udp && (flow.local, flow.remote) == ends
+            })
         };
-        let until = bindings
-            .iter()
-            .filter(is_behind)
-            .map(Binding::expires)
-            .max();
-        let Some(until) = until.filter(|until| *until > now) else {
-            return;
+        let until = |ends: Ends| {
+            let along = bindings.iter().filter(|binding| has_ends(binding, ends));
+            let behind = along.filter(|binding| is_behind_nat(binding));
+            let until = behind.map(Binding::expires).max();
+            until.filter(|until| *until > now)
         };
-        if !self.keep_alives.keep(policy, now, *flow, until) {
+        self.keep_alives.give_up(user, |ends| until(ends).is_some());
+        if flow.transport == Transport::Udp
+            && let Some(until) = until((flow.local, flow.remote))
+            && !self.keep_alives.keep(policy, now, (user, *flow), until)
+        {
             self.statistics.keep_alives_refused += 1;
         }
     }
@@ -198,4 +285,11 @@ impl Proxy {
         self.transactions
             .send_stateless(now, request, Target::Flow(*flow));
     }
+}
+
+/// Whether the Contact of a binding is another address than that which its REGISTER came from.
+fn is_behind_nat(binding: &Binding) -> bool {
+    binding.flow().is_some_and(|flow| {
+        matches!(Uri::parse(binding.contact()), Ok(Uri::Sip(uri)) if !is_at_contact(&flow, &uri.into()))
+    })
 }

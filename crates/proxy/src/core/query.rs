@@ -10,7 +10,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -64,6 +64,9 @@ pub struct Destination {
     /// What the choice among equals follows from, where it has to be the same every time a request
     /// is seen (a stateless proxy, RFC 3263 section 4.4); else it is made at random.
     pub choice: Option<u64>,
+    /// Further addresses of the same host, where it is an address and is reached over SCTP: they have its port. Of a
+    /// name the DNS knows them.
+    pub addresses: Vec<IpAddr>,
 }
 
 impl Destination {
@@ -377,6 +380,7 @@ mod tests {
                 is_secure: false,
                 is_large: false,
                 choice: None,
+                addresses: Vec::new(),
             })
         };
         let first = questions.ask(now, resolve(), "a").expect("there is room");

@@ -83,6 +83,16 @@ impl Proxy {
         self.ask_store(now, received, (server, flow), request, registration);
     }
 
+    /// [`repeat_register`](Proxy::repeat_register) for one that was read as a whole this time.
+    pub(super) fn repeat_read_register(&mut self, now: Instant, flow: Flow, request: &Message) {
+        // It was read at a glance the first time, so it can be.
+        if let Ok(register) = PlainRegister::read(request.to_bytes())
+            && let Ok(registration) = self.read_registration(request, &flow, now)
+        {
+            self.repeat_register(now, flow, register, registration);
+        }
+    }
+
     /// Answers a REGISTER again that asks for this and was answered 200 before.
     pub(super) fn repeat_register(
         &mut self,
@@ -251,7 +261,7 @@ impl Proxy {
                 }
             });
         }
-        self.keep_alive(now, &flow, &bindings);
+        self.keep_alive(now, &flow, &address, &bindings);
         let tag = match &request {
             Asked::Message(request) => self.tag_for(request),
             Asked::Plain(register) => {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::mem;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -38,6 +38,8 @@ pub(crate) enum Way {
     Flow {
         flow: Flow,
         address: Option<SocketAddr>,
+        /// All addresses of the far end, where the new connection is to have several.
+        peer: Option<Arc<Peer>>,
         /// Whether requests in the dialog can reach the far end only along this flow.
         is_needed: bool,
     },
@@ -47,6 +49,11 @@ pub(crate) enum Way {
     NextHop {
         /// Where the Request-URI does, where it has been seen that its host is an address.
         address: Option<(Transport, SocketAddr)>,
+    },
+    /// To a host of several addresses, which are all known, in one association.
+    Host {
+        transport: Transport,
+        peer: Arc<Peer>,
     },
     /// To where settings lead, whatever the URI of the request.
     Toward(NextHopUri),
@@ -86,6 +93,7 @@ impl Target {
         let way = along.map_or(next_hop, |flow| Way::Flow {
             flow,
             address: None,
+            peer: None,
             is_needed: true,
         });
         Target::new(uri.into(), VecDeque::from([way]))
@@ -146,7 +154,9 @@ impl Target {
             Way::Toward(hop) => self.member = hop.member.clone(),
             // One of the addresses of what was tried before.
             Way::Address { .. } | Way::Datagram { .. } => {}
-            Way::Flow { .. } | Way::NextHop { .. } | Way::User(_) => self.member = None,
+            Way::Flow { .. } | Way::NextHop { .. } | Way::Host { .. } | Way::User(_) => {
+                self.member = None;
+            }
         }
         Some(way)
     }
@@ -198,7 +208,7 @@ pub(crate) struct Asked {
 /// When a connection is closed, the binding stays until it expires, but then it can be used only if
 /// a new connection to its Contact can be expected to arrive: if the Contact has a host name, or the
 /// very address that the REGISTER came from. A Contact with another address is behind a NAT, and is
-/// left out; over SCTP it may be another address of the same host. The flow of an instance that has
+/// left out; over SCTP it may be another address of the same host, and then the new connection is one to both. The flow of an instance that has
 /// others besides is never replaced by a new connection (RFC 5626 section 7), and a WebSocket cannot be:
 /// whoever has opened it takes none, and its Contact has a name that leads nowhere (RFC 7118 section 5).
 ///
@@ -321,7 +331,7 @@ fn target(
     let mut ways = VecDeque::with_capacity(1);
     match binding.flow() {
         Some(flow) if !asked.has_route && !has_path => {
-            let is_sctp = matches!(flow.transport, Transport::Sctp | Transport::TlsSctp);
+            let is_sctp = is_multi_homed(flow.transport);
             let is_outbound = binding.reg_id().is_some();
             let is_direct = !is_outbound
                 && !is_websocket(flow.transport)
@@ -332,13 +342,17 @@ fn target(
             let is_reliable = flow.transport.is_reliable();
             let told = contact_address(&contact, flow.transport);
             let is_there = shows_address(flow.transport) && told == Some(flow.remote);
-            let address = told.filter(|_| is_direct);
+            let told = told.filter(|_| is_direct);
+            let both = told.and_then(|contact| addresses_of_one_host(&flow, contact));
+            let first = both.as_deref().and_then(|both| both.addresses.first());
+            let address = first.copied().or(told);
             let has_flow = (!is_reliable || is_open(flow.connection))
                 && (flow.transport.is_secure() || !contact.is_secure());
             if has_flow {
                 ways.push_back(Way::Flow {
                     flow,
                     address,
+                    peer: both.clone(),
                     is_needed: is_outbound || !is_there,
                 });
             }
@@ -346,7 +360,13 @@ fn target(
             let is_covered =
                 has_flow && address.is_some() && (is_reliable || address == Some(flow.remote));
             if is_direct && !is_covered {
-                ways.push_back(Way::NextHop { address: None });
+                ways.push_back(match both {
+                    Some(peer) => Way::Host {
+                        transport: flow.transport,
+                        peer,
+                    },
+                    None => Way::NextHop { address: None },
+                });
             }
         }
         // A flow that is gone with the process that knew it.
@@ -358,6 +378,49 @@ fn target(
         target.path = binding.path().into();
     }
     (!target.ways.is_empty()).then_some(target)
+}
+
+/// The two addresses of a user on SCTP whose Contact is another address than that which its REGISTER came from. They are
+/// those of one association (RFC 9260 section 6.4), which has one port. Where the Contact is an address within a site and
+/// the REGISTER came from outside, there is a NAT between: others behind it can have the same port, and an association
+/// with its address may be theirs.
+fn addresses_of_one_host(flow: &Flow, contact: SocketAddr) -> Option<Arc<Peer>> {
+    let seen = flow.remote;
+    let is_translated = is_within_site(contact.ip()) && !is_within_site(seen.ip());
+    if !is_multi_homed(flow.transport)
+        || contact.port() != seen.port()
+        || contact.ip() == seen.ip()
+        || is_translated
+    {
+        return None;
+    }
+    // Messages to the first address use the association from then on. Anybody can name any Contact, so it is the one that
+    // was seen; with TLS the certificate proves it, which is expected to be for the Contact.
+    let addresses = match flow.transport.is_secure() {
+        true => vec![contact, seen],
+        false => vec![seen, contact],
+    };
+    Some(Arc::new(Peer {
+        name: None,
+        addresses,
+    }))
+}
+
+/// Whether an address can be reached only from within a site, a link or a host (RFC 1918, RFC 3927, RFC 4193, RFC 4291,
+/// RFC 6598).
+fn is_within_site(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(ip) => {
+            let is_shared = matches!(ip.octets(), [100, 64..128, ..]);
+            ip.is_private() || ip.is_loopback() || ip.is_link_local() || is_shared
+        }
+        IpAddr::V6(ip) => ip.is_unique_local() || ip.is_loopback() || ip.is_unicast_link_local(),
+    }
+}
+
+/// Whether one association has all addresses of a host.
+fn is_multi_homed(transport: Transport) -> bool {
+    matches!(transport, Transport::Sctp | Transport::TlsSctp)
 }
 
 /// The address that a Contact gives for a transport, where it is an address.

@@ -1,6 +1,7 @@
 //! Whose word is taken for who somebody is (RFC 3325).
 
 use std::collections::BTreeMap;
+use std::iter::once;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -104,7 +105,10 @@ impl Proxy {
                 let name = peer
                     .and_then(|peer| peer.name.as_deref())
                     .filter(|_| transport.is_secure());
-                trust.has_address(address.ip()) || name.is_some_and(|name| trust.has_name(name))
+                let others = peer.map_or(&[][..], |peer| &peer.addresses);
+                let mut addresses = once(address).chain(others);
+                addresses.all(|address| trust.has_address(address.ip()))
+                    || name.is_some_and(|name| trust.has_name(name))
             }
         };
         if !is_trusted {

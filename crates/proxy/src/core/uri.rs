@@ -28,6 +28,7 @@ pub(crate) fn destination(uri: &ReadUri<'_>, secure: bool) -> Option<Destination
         is_secure: secure || uri.is_secure(),
         is_large: false,
         choice: None,
+        addresses: Vec::new(),
     })
 }
 

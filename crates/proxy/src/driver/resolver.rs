@@ -1,6 +1,7 @@
 //! A worker's way to the DNS: next hops by RFC 3263, each with our own address toward it, and what is
 //! known of those that have failed.
 
+use std::iter::once;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -102,6 +103,7 @@ fn question(destination: Destination) -> Question {
         is_secure,
         is_large,
         choice,
+        addresses,
     } = destination;
     Question {
         host,
@@ -110,6 +112,7 @@ fn question(destination: Destination) -> Question {
         is_secure,
         is_large,
         choice,
+        addresses,
     }
 }
 
@@ -121,11 +124,16 @@ fn next_hops(transports: &Transports, hops: Vec<Hop>) -> Answer {
             remote,
             peer,
         } = hop;
-        let local = transports.local_address_for(transport, remote)?;
-        // There is no way to it.
-        if local.ip().is_unspecified() {
-            return None;
-        }
+        let local_toward = |remote: SocketAddr| {
+            let local = transports.local_address_for(transport, remote)?;
+            // Else there is no way to it.
+            (!local.ip().is_unspecified()).then_some((remote, local))
+        };
+        // To another address of a multi-homed server there may be a way yet.
+        let others = peer.as_ref().map_or(&[][..], |peer| &peer.addresses);
+        let (remote, local) = once(remote)
+            .chain(others.iter().copied())
+            .find_map(local_toward)?;
         Some(NextHop {
             transport,
             remote,

@@ -16,7 +16,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
 use sip::digest::Credentials;
 use sip::transaction::TransactionKey;
-use sip::{ConnectionId, Flow, Message, Method, Name, Target, Transport};
+use sip::{ConnectionId, Flow, Message, Method, Name, Peer, Target, Transport};
 
 /// A proxy with its surroundings.
 pub(crate) struct Bench {
@@ -41,6 +41,7 @@ pub(crate) struct Bench {
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
     pub(crate) target: Target,
+    pub(crate) peer: Option<Arc<Peer>>,
     pub(crate) message: Message,
 }
 
@@ -255,6 +256,7 @@ impl Bench {
             }
             self.sent.push_back(Sent {
                 target: transmit.target,
+                peer: transmit.peer,
                 message,
             });
         }
@@ -265,6 +267,12 @@ impl Bench {
 }
 
 impl Sent {
+    /// All addresses that a new association is to have; none where only the target's is known.
+    pub(crate) fn addresses(&self) -> Vec<String> {
+        let addresses = self.peer.as_ref().map_or(&[][..], |peer| &peer.addresses);
+        addresses.iter().map(ToString::to_string).collect()
+    }
+
     pub(crate) fn status(&self) -> u16 {
         self.message
             .status()

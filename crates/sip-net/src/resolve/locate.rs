@@ -27,6 +27,9 @@ pub struct Question {
     /// What the choice among equals follows from; `None` draws it, and puts those that have failed
     /// behind the others.
     pub choice: Option<u64>,
+    /// Further addresses of a host that is an address: they have its port, and over SCTP one association is opened with
+    /// all of them. Of a name, and over other transports, they do not count.
+    pub addresses: Vec<IpAddr>,
 }
 
 /// A next hop: one place where the request can be sent.
@@ -37,7 +40,7 @@ pub struct Hop {
     /// Where to. Of a multi-homed SCTP server the first of its addresses.
     pub remote: SocketAddr,
     /// Who is expected there: the domain that was asked for (RFC 5922 section 7.3), and all addresses
-    /// of an SCTP server. `None` of a host that is an address.
+    /// of an SCTP server. `None` of a host that is one address.
     pub peer: Option<Arc<Peer>>,
 }
 
@@ -150,16 +153,27 @@ impl<R: Records> Search<'_, R> {
     /// A host that is an address (section 4.2).
     fn numeric(&self, address: IpAddr) -> Vec<Hop> {
         let transport = self.question.transport.or_else(|| self.default_transport());
-        let Some(transport) =
-            transport.filter(|transport| self.reach.has_family(*transport, address.is_ipv6()))
-        else {
+        let Some(transport) = transport else {
             return Vec::new();
         };
+        let further = match is_multi_homed(transport) {
+            true => self.question.addresses.as_slice(),
+            false => &[],
+        };
         let port = self.question.port.unwrap_or(transport.default_port());
+        let addresses: Vec<SocketAddr> = std::iter::once(&address)
+            .chain(further)
+            .filter(|address| self.reach.has_family(transport, address.is_ipv6()))
+            .map(|address| SocketAddr::new(*address, port))
+            .collect();
+        let Some(&remote) = addresses.first() else {
+            return Vec::new();
+        };
+        let peer = (addresses.len() > 1).then(|| Arc::new(Peer { name: None, addresses }));
         vec![Hop {
             transport,
-            remote: SocketAddr::new(address, port),
-            peer: None,
+            remote,
+            peer,
         }]
     }
 
@@ -342,8 +356,7 @@ impl<R: Records> Search<'_, R> {
     /// One hop for each address, or for all of them over SCTP, which brings them into one association.
     fn hops_to(&self, transport: Transport, addresses: Vec<SocketAddr>) -> Vec<Hop> {
         let name = Some(normal(&self.question.host));
-        let is_multi_homed = matches!(transport, Transport::Sctp | Transport::TlsSctp);
-        if is_multi_homed {
+        if is_multi_homed(transport) {
             let Some(&remote) = addresses.first() else {
                 return Vec::new();
             };
@@ -383,6 +396,11 @@ impl<R: Records> Search<'_, R> {
     fn is_waiting(&self) -> bool {
         !self.needs.is_empty()
     }
+}
+
+/// Whether one association or connection has all addresses of a host.
+fn is_multi_homed(transport: Transport) -> bool {
+    matches!(transport, Transport::Sctp | Transport::TlsSctp)
 }
 
 /// What SRV records say of a service.

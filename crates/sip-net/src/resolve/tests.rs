@@ -128,6 +128,7 @@ fn question(text: &str) -> Question {
         is_secure,
         is_large: false,
         choice: None,
+        addresses: Vec::new(),
     }
 }
 
@@ -239,6 +240,39 @@ fn numbers_and_explicit_ports_go_without_naptr_and_srv() {
     };
     let (hops, _) = zone.resolve(&question("2001:db8::1"), &ipv4, 1);
     assert_eq!(hops, []);
+}
+
+#[test]
+fn an_address_on_sctp_may_have_others_beside_it() {
+    let zone = Zone::default();
+    let hops = |text: &str, reach: &Reach| {
+        let further = ["192.0.2.2", "2001:db8::2"];
+        let question = Question {
+            addresses: further.map(|text| text.parse().expect("an address")).into(),
+            ..question(text)
+        };
+        zone.resolve(&question, reach, 1).0
+    };
+    let addresses = |hop: &Hop| {
+        let peer = hop.peer.as_deref().expect("addresses");
+        assert_eq!(peer.name, None);
+        let addresses = peer.addresses.iter();
+        addresses.map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let found = hops("192.0.2.1;sctp", &reach(&EVERYTHING));
+    assert_eq!(shown(&found), ["sctp 192.0.2.1:5060"]);
+    assert_eq!(
+        addresses(&found[0]),
+        ["192.0.2.1:5060", "192.0.2.2:5060", "[2001:db8::2]:5060"]
+    );
+    // Only those in families that we have.
+    let mut ipv4 = Reach::default();
+    ipv4.add(Transport::Sctp, "0.0.0.0:0".parse().expect("an address"));
+    let found = hops("2001:db8::1;sctp", &ipv4);
+    assert_eq!(shown(&found), ["sctp 192.0.2.2:5060"]);
+    assert_eq!(found[0].peer, None);
+    let found = hops("192.0.2.1;tcp", &reach(&EVERYTHING));
+    assert_eq!(found[0].peer, None);
 }
 
 #[test]
@@ -649,9 +683,17 @@ fn any_question() -> impl Strategy<Value = Question> {
         any::<bool>(),
         any::<bool>(),
         prop::option::of(any::<u64>()),
+        prop::sample::subsequence(
+            vec![
+                [192, 0, 2, 10].into(),
+                [192, 0, 2, 9].into(),
+                "2001:db8::10".parse().expect("an address"),
+            ],
+            0..=3,
+        ),
     )
         .prop_map(
-            |(host, port, transport, is_secure, is_large, choice)| Question {
+            |(host, port, transport, is_secure, is_large, choice, addresses)| Question {
                 host: host.to_owned(),
                 port,
                 // The transport that a SIPS URI names is one over TLS already.
@@ -659,6 +701,7 @@ fn any_question() -> impl Strategy<Value = Question> {
                 is_secure,
                 is_large,
                 choice,
+                addresses,
             },
         )
 }

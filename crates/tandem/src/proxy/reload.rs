@@ -1,5 +1,6 @@
 //! Taking over a configuration file that has changed, while calls go on.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -26,7 +27,9 @@ pub(super) struct Reloader {
 
 /// What a change of a file shows in. It is looked at, not watched: that works on every file system,
 /// and for files that are replaced, or reached by symbolic links that are.
-type Appearance = (SystemTime, u64);
+///
+/// A file that was moved over another may have the same age and length, but not the same inode.
+type Appearance = (SystemTime, u64, u64);
 
 impl Reloader {
     pub(super) fn new(
@@ -93,5 +96,5 @@ impl Reloader {
 
 fn appearance(path: &PathBuf) -> Option<Appearance> {
     let metadata = std::fs::metadata(path).ok()?;
-    Some((metadata.modified().ok()?, metadata.len()))
+    Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
 }

@@ -8,8 +8,9 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
 use sip::by_weight;
 
-use super::group::Group;
+use super::group::{Group, Member};
 use super::settings::Routing;
+use super::static_route::NextHopUri;
 
 /// Names a member of a group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,11 +63,17 @@ pub(crate) struct Dispatcher {
     rng: ChaCha12Rng,
 }
 
-/// A group with the names of its members.
+/// A group with its members as next hops.
 #[derive(Debug)]
 struct Members {
     settings: Group,
-    names: Vec<MemberName>,
+    hops: Vec<NextHopUri>,
+}
+
+impl Members {
+    fn names(&self) -> impl Iterator<Item = &MemberName> {
+        self.hops.iter().filter_map(|hop| hop.member.as_ref())
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -103,23 +110,26 @@ impl Dispatcher {
     pub(crate) fn set_groups(&mut self, routing: &Routing) {
         let group = |(name, settings): (&String, &Group)| {
             let group: Arc<str> = name.as_str().into();
-            let member = |uri: &str| MemberName {
-                group: Arc::clone(&group),
-                uri: uri.into(),
+            let hop = |member: &Member| {
+                let uri: Arc<str> = member.uri.as_str().into();
+                NextHopUri {
+                    uri: Arc::clone(&uri),
+                    member: Some(MemberName {
+                        group: Arc::clone(&group),
+                        uri,
+                    }),
+                    addresses: member.addresses.as_slice().into(),
+                }
             };
             let members = Members {
                 settings: settings.clone(),
-                names: settings
-                    .members
-                    .iter()
-                    .map(|settings| member(&settings.uri))
-                    .collect(),
+                hops: settings.members.iter().map(hop).collect(),
             };
             (group.clone(), Arc::new(members))
         };
         self.groups = routing.groups.iter().map(group).collect();
         let mut old = std::mem::take(&mut self.health);
-        let names = self.groups.values().flat_map(|group| &group.names);
+        let names = self.groups.values().flat_map(|group| group.names());
         self.health = names
             .map(|name| (name.clone(), old.remove(name).unwrap_or_default()))
             .collect();
@@ -138,7 +148,14 @@ impl Dispatcher {
         self.groups
             .values()
             .filter(|group| group.settings.probing.is_some())
-            .flat_map(|group| &group.names)
+            .flat_map(|group| group.names())
+    }
+
+    /// A member as a next hop.
+    pub(crate) fn next_hop(&self, name: &MemberName) -> Option<NextHopUri> {
+        let hops = &self.groups.get(&name.group)?.hops;
+        let is_it = |hop: &&NextHopUri| hop.member.as_ref() == Some(name);
+        hops.iter().find(is_it).cloned()
     }
 
     /// The members of a group in the order in which a request tries them: by priority, drawn by weight
@@ -149,11 +166,11 @@ impl Dispatcher {
         now: Instant,
         group: &str,
         choice: Option<u64>,
-    ) -> Vec<MemberName> {
+    ) -> Vec<NextHopUri> {
         let Some(group) = self.groups.get(group).cloned() else {
             return Vec::new();
         };
-        let mut members: Vec<_> = group.settings.members.iter().zip(&group.names).collect();
+        let mut members: Vec<_> = group.settings.members.iter().zip(&group.hops).collect();
         members.sort_by_key(|(member, _)| member.priority);
         let mut fixed;
         let rng = match choice {
@@ -166,10 +183,16 @@ impl Dispatcher {
         let mut ordered = Vec::with_capacity(members.len());
         for equals in members.chunk_by(|one, other| one.0.priority == other.0.priority) {
             let drawn = by_weight(equals.to_vec(), |(member, _)| member.weight, rng);
-            ordered.extend(drawn.into_iter().map(|(_, name)| name.clone()));
+            ordered.extend(drawn.into_iter().map(|(_, hop)| hop.clone()));
         }
-        ordered.sort_by_key(|name| !self.is_up(now, name));
-        if let Some(health) = ordered.first().and_then(|first| self.health.get_mut(first)) {
+        let is_up = |hop: &NextHopUri| {
+            hop.member
+                .as_ref()
+                .is_some_and(|name| self.is_up(now, name))
+        };
+        ordered.sort_by_key(|hop| !is_up(hop));
+        let first = ordered.first().and_then(|hop| hop.member.as_ref());
+        if let Some(health) = first.and_then(|name| self.health.get_mut(name)) {
             health.chosen += 1;
         }
         ordered
@@ -265,16 +288,16 @@ fn believed(group: Option<&Arc<Members>>, state: MemberState) -> MemberState {
 
 #[cfg(test)]
 mod tests {
-    use super::super::group::{Member, Probing};
+    use super::super::group::Probing;
     use super::*;
 
     const FAILED: Outcome = Outcome::Failed { retry_after: None };
 
     fn group() -> Group {
         let member = |uri: &str, priority, weight| Member {
-            uri: uri.to_owned(),
             priority,
             weight,
+            ..Member::new(uri)
         };
         Group {
             members: vec![

@@ -1,5 +1,6 @@
 //! Groups of servers that do the same job.
 
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -43,6 +44,9 @@ pub struct Member {
     /// Where it is: a SIP URI without a user. A domain name without a port is looked up as RFC 3263
     /// says, and all its addresses are one member.
     pub uri: String,
+    /// Further addresses of it, where the URI gives one and goes over SCTP or TLS over SCTP: one association is
+    /// opened with all of them (RFC 9260 section 5.1.2).
+    pub addresses: Vec<IpAddr>,
     /// Servers with a lower number are tried before those with a higher one, as in SRV records (RFC
     /// 2782).
     pub priority: u16,
@@ -51,10 +55,11 @@ pub struct Member {
 }
 
 impl Member {
-    /// A server of priority 0 and weight 1.
+    /// A server of priority 0 and weight 1, without further addresses.
     pub fn new(uri: &str) -> Member {
         Member {
             uri: uri.to_owned(),
+            addresses: Vec::new(),
             priority: 0,
             weight: 1,
         }

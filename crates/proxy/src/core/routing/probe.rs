@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use sip::transaction::ClientId;
 
 use super::dispatcher::{Dispatcher, MemberName};
-use super::static_route::NextHopUri;
 use crate::core::target::Target;
 
 /// The schedule of probes and those that have had no final response.
@@ -62,21 +61,14 @@ impl Probes {
                 return None;
             }
             let (_, member) = self.due.pop_first()?;
-            let Some(probing) = dispatcher
-                .settings(&member.group)
-                .and_then(|group| group.probing.as_ref())
-            else {
+            let settings = dispatcher.settings(&member.group);
+            let probing = settings.and_then(|group| group.probing.as_ref());
+            let (Some(probing), Some(hop)) = (probing, dispatcher.next_hop(&member)) else {
                 continue;
             };
             self.due.insert((now + probing.interval, member.clone()));
             return Some(Probe {
-                target: Target::by_route(
-                    &member.uri,
-                    vec![NextHopUri {
-                        uri: member.uri.clone(),
-                        member: Some(member.clone()),
-                    }],
-                ),
+                target: Target::by_route(&member.uri, vec![hop]),
                 deadline: now + probing.timeout,
                 member,
             });

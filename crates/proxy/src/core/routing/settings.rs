@@ -1,13 +1,15 @@
 //! The settings as a whole, and what can be wrong with them.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::time::Duration;
 
-use sip::{Message, Uri};
+use sip::{Message, Transport, Uri};
 
 use super::drop_list::DropList;
 use super::group::{Group, Member};
 use super::static_route::{Route, RouteTarget};
+use crate::core::uri;
 
 /// Where requests go by settings, and which are dropped.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,6 +36,9 @@ pub struct RoutingError {
 /// The shortest interval of probes: more often would be an attack on the server.
 const MINIMUM_PROBE_INTERVAL: Duration = Duration::from_millis(100);
 
+/// With how many addresses beside the first an association is opened at most.
+const MAXIMUM_FURTHER_ADDRESSES: usize = 15;
+
 impl Routing {
     /// Checks that routes lead somewhere and groups can be used.
     ///
@@ -49,7 +54,10 @@ impl Routing {
                 ));
             }
             match &route.to {
-                RouteTarget::Uri(uri) => check_uri(&format!("{key}.to"), uri)?,
+                RouteTarget::Uri(uri) => {
+                    check_uri(&format!("{key}.to"), uri)?;
+                    check_addresses(format!("{key}.addresses"), ("to", uri), &route.addresses)?;
+                }
                 RouteTarget::Group(name) if !self.groups.contains_key(name) => {
                     let problem = match self.groups.keys().next() {
                         Some(_) => {
@@ -62,6 +70,12 @@ impl Routing {
                         None => format!("there is no group \"{name}\": no [group.{name}] is given"),
                     };
                     return Err(error(format!("{key}.group"), problem));
+                }
+                RouteTarget::Group(_) if !route.addresses.is_empty() => {
+                    return Err(error(
+                        format!("{key}.addresses"),
+                        "those of a group's servers stand beside each `uri`",
+                    ));
                 }
                 RouteTarget::Group(_) => {}
             }
@@ -89,8 +103,10 @@ impl Group {
             ));
         }
         for (index, member) in self.members.iter().enumerate() {
+            let addresses = format!("{key}.members[{index}].addresses");
             let key = format!("{key}.members[{index}].uri");
             check_uri(&key, &member.uri)?;
+            check_addresses(addresses, ("uri", &member.uri), &member.addresses)?;
             let is_same = |other: &Member| other.uri == member.uri;
             if self.members.iter().take(index).any(is_same) {
                 return Err(error(key, format!("{} is in the group twice", member.uri)));
@@ -149,6 +165,51 @@ fn check_uri(key: &str, uri: &str) -> Result<(), RoutingError> {
         Err(problem) => format!("\"{uri}\" is no URI such as sip:192.0.2.1:5060: {problem}"),
     };
     Err(error(key, problem))
+}
+
+/// Checks that a next hop can have these addresses besides that of its URI, which stands under `name`.
+fn check_addresses(
+    key: String,
+    (name, uri): (&str, &str),
+    addresses: &[IpAddr],
+) -> Result<(), RoutingError> {
+    if addresses.is_empty() {
+        return Ok(());
+    }
+    let over = match Uri::parse(uri) {
+        Ok(Uri::Sip(uri)) => uri::address(&uri.into(), false),
+        _ => None,
+    };
+    let Some((Transport::Sctp | Transport::TlsSctp, first)) = over else {
+        return Err(error(
+            key,
+            format!(
+                "{name} = \"{uri}\" cannot have further ones: it has to be an address with transport=sctp or \
+                 transport=tls-sctp, such as sip:192.0.2.1;transport=sctp; those of a name are found by DNS"
+            ),
+        ));
+    };
+    if addresses.len() > MAXIMUM_FURTHER_ADDRESSES {
+        return Err(error(
+            key,
+            format!("too many: {MAXIMUM_FURTHER_ADDRESSES} at most"),
+        ));
+    }
+    for (index, address) in addresses.iter().enumerate() {
+        if address.is_unspecified() || address.is_multicast() {
+            return Err(error(
+                key,
+                format!("{address} is not the address of a host"),
+            ));
+        }
+        if *address == first.ip() || addresses.iter().take(index).any(|other| other == address) {
+            return Err(error(
+                key,
+                format!("{address} is given twice; that of {name} does not stand here"),
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn error(key: impl Into<String>, problem: impl Into<String>) -> RoutingError {
@@ -220,5 +281,79 @@ mod tests {
         probed.probing = Some(Probing::default());
         routing.groups.insert("pstn".to_owned(), probed);
         assert_eq!(routing.validate(), Ok(()));
+    }
+
+    #[test]
+    fn only_a_host_of_sctp_has_several_addresses() {
+        let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
+        let check = |uri: &str, addresses: &[&str]| {
+            let addresses: Vec<IpAddr> = addresses.iter().map(|text| ip(text)).collect();
+            let mut members = group(&["sip:192.0.2.9"]);
+            members.members.push(Member {
+                addresses: addresses.clone(),
+                ..Member::new(uri)
+            });
+            let problem_of = |routing: Routing| routing.validate().err();
+            let of_route = problem_of(Routing {
+                routes: vec![Route {
+                    addresses,
+                    ..route(RouteTarget::Uri(uri.to_owned()))
+                }],
+                ..Routing::default()
+            });
+            let of_member = problem_of(Routing {
+                groups: BTreeMap::from([("g".to_owned(), members)]),
+                ..Routing::default()
+            });
+            let keys = [&of_route, &of_member].map(|error| error.as_ref().map(|e| e.key.clone()));
+            let expected = of_route.is_some().then_some(());
+            assert_eq!(
+                keys,
+                ["route[0].addresses", "group.g.members[1].addresses"]
+                    .map(|key| expected.map(|()| key.to_owned()))
+            );
+            of_route.map_or_else(String::new, |error| error.problem)
+        };
+        for uri in [
+            "sip:192.0.2.1;transport=sctp",
+            "sip:192.0.2.1:5070;transport=tls-sctp",
+            "sips:[2001:db8::1];transport=sctp",
+        ] {
+            assert_eq!(check(uri, &["198.51.100.1", "2001:db8::2"]), "", "{uri}");
+        }
+        for uri in [
+            "sip:192.0.2.1",
+            "sip:192.0.2.1;transport=tcp",
+            "sips:192.0.2.1",
+            "sip:gw.example;transport=sctp",
+        ] {
+            let problem = check(uri, &["198.51.100.1"]);
+            assert!(
+                problem.contains("transport=sctp or transport=tls-sctp"),
+                "{problem}"
+            );
+        }
+        let sctp = "sip:192.0.2.1;transport=sctp";
+        for (addresses, expected) in [
+            (&["192.0.2.1"][..], "twice"),
+            (&["192.0.2.2", "192.0.2.2"], "twice"),
+            (&["0.0.0.0"], "not the address of a host"),
+            (&["224.0.0.1"], "not the address of a host"),
+        ] {
+            assert!(check(sctp, addresses).contains(expected), "{addresses:?}");
+        }
+        let many: Vec<String> = (1..=16).map(|last| format!("198.51.100.{last}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert_eq!(check(sctp, &many[..15]), "");
+        assert_eq!(check(sctp, &many), "too many: 15 at most");
+        let by_group = Routing {
+            routes: vec![Route {
+                addresses: vec![ip("192.0.2.1")],
+                ..route(RouteTarget::Group("g".to_owned()))
+            }],
+            groups: BTreeMap::from([("g".to_owned(), group(&["sip:192.0.2.9"]))]),
+            ..Routing::default()
+        };
+        assert!(message(&by_group).starts_with("route[0].addresses: those of a group's servers"));
     }
 }

@@ -1,12 +1,15 @@
 //! Static routes: which requests go where.
 
+use std::iter::once;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use sip::{Host, Message, Method, SipUri, Uri};
+use sip::{Host, Message, Method, Peer, SipUri, Transport, Uri};
 
 use super::dispatcher::MemberName;
 use crate::core::policy::Mode;
-use crate::core::uri::rehosted;
+use crate::core::read_uri::ReadUri;
+use crate::core::uri::{self, rehosted};
 
 /// Says where some requests go. All that is given has to agree; of several routes the first that means a
 /// request decides.
@@ -25,6 +28,9 @@ pub struct Route {
     pub method: Option<Method>,
     /// Where to.
     pub to: RouteTarget,
+    /// Further addresses of the next hop, where `to` is a URI that gives one and goes over SCTP or TLS over SCTP: one
+    /// association is opened with all of them (RFC 9260 section 5.1.2).
+    pub addresses: Vec<IpAddr>,
     /// What is done with the request; `None` leaves that to the settings of forwarding.
     pub mode: Option<Mode>,
 }
@@ -46,6 +52,7 @@ impl Route {
             prefix: None,
             method: None,
             to,
+            addresses: Vec::new(),
             mode: None,
         }
     }
@@ -89,6 +96,29 @@ pub(crate) struct NextHopUri {
     pub(crate) uri: Arc<str>,
     /// The member of a group that it is.
     pub(crate) member: Option<MemberName>,
+    /// Its further addresses, where it has several.
+    pub(crate) addresses: Arc<[IpAddr]>,
+}
+
+impl NextHopUri {
+    /// All its addresses, where it has several, and the transport that its URI asks for.
+    pub(crate) fn several_addresses(
+        &self,
+        uri: &ReadUri<'_>,
+        is_secure: bool,
+    ) -> Option<(Transport, Arc<Peer>)> {
+        if self.addresses.is_empty() {
+            return None;
+        }
+        let (transport, first) = uri::address(uri, is_secure)?;
+        let further = self.addresses.iter();
+        let further = further.map(|address| SocketAddr::new(*address, first.port()));
+        let peer = Peer {
+            name: None,
+            addresses: once(first).chain(further).collect(),
+        };
+        Some((transport, Arc::new(peer)))
+    }
 }
 
 impl Routed {
@@ -220,6 +250,7 @@ mod tests {
         let hop = |uri: &str| NextHopUri {
             uri: uri.into(),
             member: None,
+            addresses: Arc::default(),
         };
         let routed = Routed {
             next_hops: vec![
