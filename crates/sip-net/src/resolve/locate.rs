@@ -169,7 +169,12 @@ impl<R: Records> Search<'_, R> {
         let Some(&remote) = addresses.first() else {
             return Vec::new();
         };
-        let peer = (addresses.len() > 1).then(|| Arc::new(Peer { name: None, addresses }));
+        let peer = (addresses.len() > 1).then(|| {
+            Arc::new(Peer {
+                name: None,
+                addresses,
+            })
+        });
         vec![Hop {
             transport,
             remote,
