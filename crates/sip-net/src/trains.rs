@@ -1,5 +1,6 @@
 //! Datagrams that leave together and go to this host pass the kernel in trains.
 
+use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -71,8 +72,11 @@ impl Trains {
         true
     }
 
-    /// Takes notice that a datagram has not arrived.
-    pub(crate) fn note_undelivered(&self) {
+    /// Takes notice that a datagram to this address has not arrived. What went elsewhere was in no train.
+    pub(crate) fn note_undelivered(&self, destination: SocketAddr) {
+        if !destination.ip().is_loopback() {
+            return;
+        }
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.not_before = Some(Instant::now() + ALONE);
     }
@@ -161,7 +165,10 @@ mod tests {
     fn there_are_no_trains_where_something_has_not_arrived() {
         let (mut datagrams, mut outgoing) = both("127.0.0.1:5060", &ALL);
         let trains = trains();
-        trains.note_undelivered();
+        // Users whose NAT or telephone is gone are there all the time.
+        trains.note_undelivered(SocketAddr::from(([192, 0, 2, 1], 5060)));
+        assert!(trains.couple(&mut datagrams, &mut outgoing));
+        trains.note_undelivered(SocketAddr::from(([127, 0, 0, 1], 5060)));
         assert!(!trains.couple(&mut datagrams, &mut outgoing));
     }
 }

@@ -522,7 +522,7 @@ async fn receive(shared: &Shared, port: &UdpPort) -> CloseReason {
         }
         while let Some(error) = batch.pop_error() {
             if undelivered::report(shared, &error) {
-                port.trains.note_undelivered();
+                port.trains.note_undelivered(error.destination);
             }
         }
         // A socket with datagrams in it is always ready: others get their turn here.

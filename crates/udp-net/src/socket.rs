@@ -418,6 +418,8 @@ impl UdpSocket {
         if config.network_errors {
             hear_network_errors(socket.as_fd(), address.is_ipv6())?;
         }
+        // A kernel before 4.18 would not refuse a train: it would send it as one large datagram.
+        let has_trains = state.max_gso_segments() > 1;
         let longest_train = match config.segmentation_offload {
             true => state.max_gso_segments(),
             false => 1,
@@ -438,7 +440,7 @@ impl UdpSocket {
             impaired: config.impairment.map(Impaired::new),
             rescheduled: Notify::new(),
             longest_train: AtomicUsize::new(longest_train),
-            longest_in_train: LongestInTrain::new(config.loopback_trains),
+            longest_in_train: LongestInTrain::new(config.loopback_trains && has_trains),
             network_errors: config.network_errors,
             allow_fragmentation: config.allow_fragmentation,
             stamps,
@@ -839,7 +841,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_destination_that_cannot_be_does_not_end_trains() {
-        let socket = UdpSocket::bind(([127, 0, 0, 1], 0).into(), UdpConfig::default()).unwrap();
+        let config = UdpConfig {
+            loopback_trains: true,
+            ..UdpConfig::default()
+        };
+        let socket = UdpSocket::bind(([127, 0, 0, 1], 0).into(), config).unwrap();
         let longest = socket.longest_train.load(Ordering::Relaxed);
         assert!(longest > 1, "the kernel has no segmentation offload");
         // Anybody can make us answer to port 0: it may be the source port of a datagram.
@@ -857,6 +863,15 @@ mod tests {
         assert_eq!(socket.flush(&mut queue), Flushed::All);
         assert_eq!(socket.statistics().send_errors, 4);
         assert_eq!(socket.longest_train.load(Ordering::Relaxed), longest);
+
+        let longest = socket.longest_in_train.get();
+        assert!(longest > 0);
+        let (sent, outcome) = socket.try_send_in_trains(&[nowhere(b"1a"), nowhere(b"1b")]);
+        assert!(
+            matches!((sent, &outcome), (0, SendOutcome::Failed(_))),
+            "{outcome:?}"
+        );
+        assert_eq!(socket.longest_in_train.get(), longest);
     }
 
     #[test]

@@ -70,29 +70,31 @@ impl LongestInTrain {
     }
 
     /// Sends by `send`, which is told the longest, and again in shorter trains or none where the kernel refuses a train.
+    /// These stay where it takes the first datagram alone: else it is not the train that was refused, but an address that
+    /// is not ours any more, or a destination that cannot be.
     pub(crate) fn send<C: Car>(
         &self,
         cars: &[C],
         mut send: impl FnMut(usize) -> io::Result<usize>,
     ) -> io::Result<usize> {
-        loop {
-            let longest = self.get();
-            let error = match send(longest) {
-                Ok(sent) => return Ok(sent),
-                Err(error) => error,
-            };
-            // What a path does not take in trains it may take one by one.
-            let first = cars.first().map_or(0, Car::octets);
-            let shorter = match error.raw_os_error() {
-                Some(libc::EINVAL | libc::EMSGSIZE) => first.saturating_sub(1),
-                Some(libc::EIO | libc::ENOPROTOOPT) => 0,
-                _ => return Err(error),
-            };
-            if train(cars, longest) < 2 {
-                return Err(error);
-            }
-            self.0.fetch_min(shorter, Ordering::Relaxed);
+        let longest = self.get();
+        let error = match send(longest) {
+            Ok(sent) => return Ok(sent),
+            Err(error) => error,
+        };
+        // What a path does not take in trains it may take one by one.
+        let first = cars.first().map_or(0, Car::octets);
+        let shorter = match error.raw_os_error() {
+            Some(libc::EINVAL | libc::EMSGSIZE) => first.saturating_sub(1),
+            Some(libc::EIO | libc::ENOPROTOOPT) => 0,
+            _ => return Err(error),
+        };
+        if train(cars, longest) < 2 {
+            return Err(error);
         }
+        let sent = send(shorter)?;
+        self.0.fetch_min(shorter, Ordering::Relaxed);
+        Ok(sent)
     }
 }
 
@@ -145,10 +147,16 @@ mod tests {
     #[test]
     fn what_is_refused_alone_is_an_error() {
         let longest = LongestInTrain::new(true);
-        let refused = longest.send(&[Plain(300, 1)], |_| {
-            Err(io::Error::from_raw_os_error(libc::EINVAL))
-        });
-        assert!(refused.is_err());
-        assert_eq!(longest.get(), LONGEST_IN_TRAIN);
+        for cars in [&[Plain(300, 1)][..], &[Plain(300, 1), Plain(300, 1)]] {
+            for errno in [libc::EINVAL, libc::EMSGSIZE, libc::EIO] {
+                let mut tried = 0;
+                let refused = longest.send(cars, |_| {
+                    tried += 1;
+                    Err(io::Error::from_raw_os_error(errno))
+                });
+                assert!(refused.is_err());
+                assert_eq!((tried, longest.get()), (cars.len(), LONGEST_IN_TRAIN));
+            }
+        }
     }
 }
