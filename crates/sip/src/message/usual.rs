@@ -356,7 +356,7 @@ fn next_value(received: &[u8], end: usize) -> Option<usize> {
 
 /// The number that stands at a place, of ten digits at the most, and where it ends.
 #[inline(always)]
-fn number_at(text: &[u8], start: usize) -> Option<(u64, usize)> {
+pub(super) fn number_at(text: &[u8], start: usize) -> Option<(u64, usize)> {
     const MAXIMUM_DIGITS: usize = 10;
     let (number, length) = syntax::leading_number(text.get(start..)?);
     match length {
@@ -372,17 +372,17 @@ pub(super) struct UsualName {
     masks: [u64; 2],
     pub(super) name: NameCode,
     /// The name's [bit](NameCode::bit).
-    bit: u64,
+    pub(super) bit: u64,
     /// Without the colon.
     pub(super) length: u8,
-    kind: Kind,
+    pub(super) kind: Kind,
     /// Where another name is that begins alike; nowhere at 0.
     next: u8,
 }
 
 /// How a value is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Via,
     Route,
     RecordRoute,

@@ -8,8 +8,8 @@ use hashbrown::HashTable;
 /// The keys of transactions whose answer can be made anew, so that it need not be kept: each is known for at least the
 /// time of Timer J (RFC 3261 section 17.2.2), and for twice that at the most, while keys come.
 ///
-/// Kept are 64 bits of a hash under a secret of ours ([`Keyed`](super::keyed::Keyed)), which among millions no two share by
-/// chance. Two generations take turns, so that no key has a timer.
+/// Kept are 64 bits of a hash under a secret of ours ([`Keyed`](super::keyed::Keyed)) of the key and of what else the request
+/// says of itself, which among millions no two share by chance. Two generations take turns, so that no key has a timer.
 #[derive(Debug)]
 pub(super) struct Answered {
     current: HashTable<u64>,

@@ -78,14 +78,24 @@ impl<T: Entry> Keyed<T> {
         Some((number, self.get_mut(number)?))
     }
 
-    /// As good as the key that was looked for last.
-    pub(super) fn sought_hash(&self) -> u64 {
-        self.sought_hash.h2
+    /// As good as the key that was looked for last, with this besides.
+    pub(super) fn sought_hash_with(&self, call_id: &[u8], number: u32) -> u64 {
+        self.hash_with(self.sought_hash, call_id, number)
     }
 
     /// The same of the key of what is there.
-    pub(super) fn hash(&self, number: u64) -> Option<u64> {
-        Some(self.table.get(number)?.hash.h2)
+    pub(super) fn entry_hash_with(&self, entry: u64, call_id: &[u8], number: u32) -> Option<u64> {
+        let hash = self.table.get(entry)?.hash;
+        Some(self.hash_with(hash, call_id, number))
+    }
+
+    fn hash_with(&self, key: Hash128, call_id: &[u8], number: u32) -> u64 {
+        let mut hasher = self.hasher;
+        hasher.write_u64(key.h1);
+        hasher.write_u64(key.h2);
+        hasher.write_u32(number);
+        hasher.write(call_id);
+        hasher.finish()
     }
 
     /// Puts something in under the key that was looked for last and not found, and returns its number.

@@ -40,23 +40,27 @@ impl Transactions {
         let key = servers.table.sought();
         write_via_key(key, &register.via(), &Method::Register).is_some()
             && servers.table.find().is_none()
-            && servers.has_answered(now)
+            && servers.has_answered(now, call_and_number(register))
     }
 
     /// Answers a REGISTER finally, and keeps nothing of the response: who has answered can tell again what is registered.
-    /// For the time of Timer J it is known that the request was answered; RFC 3261 section 17.2.2 keeps the response for
-    /// that time. The response becomes about so long.
+    /// For the time of Timer J, and perhaps for twice that, it is known that the request was answered; RFC 3261 section
+    /// 17.2.2 keeps the response for that time. The response becomes about so long.
+    ///
+    /// What repeats it has its Call-ID and its CSeq number, too. By section 17.2.3 the branch alone would do, but another
+    /// REGISTER with the same branch, of a client that has no other, could be told nothing, and for longer than Timer J: it
+    /// begins a transaction.
     pub fn answer_register(
         &mut self,
         now: Instant,
-        transaction: ServerId,
+        (transaction, register): (ServerId, &PlainRegister),
         length: usize,
         write: impl FnOnce(&mut BytesMut),
     ) {
         let common = &mut self.common;
         let payload = common.written_in_turn(length, write);
         self.servers
-            .answer_register(common, now, transaction, payload);
+            .answer_register(common, now, (transaction, register), payload);
         self.sweep_timers();
     }
 
@@ -99,7 +103,7 @@ impl Servers {
             self.perform(common, now, number, actions, Subject::None);
             return Taken::Done;
         }
-        if self.has_answered(now) {
+        if self.has_answered(now, call_and_number(register)) {
             common.statistics.requests_absorbed += 1;
             return Taken::Repeated;
         }
@@ -123,8 +127,15 @@ impl Servers {
         Taken::Begun(ServerId(number))
     }
 
-    fn answer_register(&mut self, common: &mut Common, now: Instant, id: ServerId, payload: Bytes) {
-        let hash = self.table.hash(id.0);
+    fn answer_register(
+        &mut self,
+        common: &mut Common,
+        now: Instant,
+        (id, register): (ServerId, &PlainRegister),
+        payload: Bytes,
+    ) {
+        let (call_id, number) = call_and_number(register);
+        let hash = self.table.entry_hash_with(id.0, call_id, number);
         let server = self.table.get_mut(id.0);
         let Some((hash, server)) = hash.zip(server.filter(|server| !server.is_completed())) else {
             return;
@@ -138,10 +149,19 @@ impl Servers {
         self.end(common, id);
     }
 
-    /// Whether the key that was looked for last is that of a REGISTER of which nothing else is kept.
-    pub(super) fn has_answered(&mut self, now: Instant) -> bool {
-        !self.answered.is_empty() && self.answered.contains(now, self.table.sought_hash())
+    /// Whether the key that was looked for last is that of a REGISTER with this Call-ID and this CSeq number of which
+    /// nothing else is kept.
+    pub(super) fn has_answered(&mut self, now: Instant, (call_id, number): (&[u8], u32)) -> bool {
+        !self.answered.is_empty() && {
+            let mark = self.table.sought_hash_with(call_id, number);
+            self.answered.contains(now, mark)
+        }
     }
+}
+
+/// What a REGISTER says of itself beside what names its transaction.
+fn call_and_number(register: &PlainRegister) -> (&[u8], u32) {
+    (register.call_id_octets(), register.cseq_number())
 }
 
 #[cfg(test)]
@@ -271,11 +291,11 @@ mod tests {
             panic!("no transaction");
         };
         let write = |octets: &mut BytesMut| octets.extend_from_slice(b"SIP/2.0 200 OK\r\n\r\n");
-        layer.answer_register(now, begun, 20, write);
+        layer.answer_register(now, (begun, &register()), 20, write);
         let first = layer.poll_transmit().expect("a response");
         assert_eq!((layer.server_transactions(), layer.kept_octets()), (0, 0));
         // A second answer is none.
-        layer.answer_register(now, begun, 20, write);
+        layer.answer_register(now, (begun, &register()), 20, write);
         assert!(layer.poll_transmit().is_none());
         let timer_j = TransactionConfig::default().timeout();
         let last = now + timer_j - Duration::from_millis(1);
@@ -311,6 +331,43 @@ mod tests {
         assert!(matches!(taken, Taken::Begun(_)));
     }
 
+    /// A client that has one branch for all is served nonetheless.
+    #[test]
+    fn another_request_with_the_same_branch_is_no_repetition() {
+        let now = Instant::now();
+        let mut layer = transactions(10);
+        let Taken::Begun(begun) = layer.handle_register(now, flow(), &register()) else {
+            panic!("no transaction");
+        };
+        let write = |octets: &mut BytesMut| octets.extend_from_slice(b"SIP/2.0 200 OK\r\n\r\n");
+        layer.answer_register(now, (begun, &register()), 20, write);
+        let text = std::str::from_utf8(REGISTER).expect("ASCII");
+        for (from, to) in [
+            ("CSeq: 7", "CSeq: 8"),
+            ("Call-ID: 1@host", "Call-ID: 2@host"),
+        ] {
+            let other = Bytes::from(text.replace(from, to));
+            let plain = PlainRegister::read(other.clone()).expect("it is as most are");
+            assert!(!layer.has_answered(now, &plain), "{to}");
+            let whole = Message::read(other).expect("a message");
+            assert!(!layer.knows(&whole), "{to}");
+            let Taken::Begun(second) = layer.handle_register(now, flow(), &plain) else {
+                panic!("no transaction: {to}");
+            };
+            layer.answer_register(now, (second, &plain), 20, write);
+            assert!(layer.has_answered(now, &plain), "{to}");
+            assert!(layer.knows(&whole), "{to}");
+        }
+        assert!(layer.has_answered(now, &register()));
+        while layer.poll_event().is_some() {}
+        let whole = Message::read(Bytes::from(text.replace("CSeq: 7", "CSeq: 9")));
+        layer.handle_message(now, flow(), whole.expect("a message"));
+        assert!(matches!(
+            layer.poll_event(),
+            Some(TransactionEvent::Request { .. })
+        ));
+    }
+
     /// What was not answered in time is not answered any more.
     #[test]
     fn an_answer_that_comes_too_late_is_none() {
@@ -324,7 +381,9 @@ mod tests {
             layer.handle_timeout(end);
         }
         while layer.poll_transmit().is_some() {}
-        layer.answer_register(end, begun, 20, |octets| octets.extend_from_slice(b"late"));
+        layer.answer_register(end, (begun, &register()), 20, |octets| {
+            octets.extend_from_slice(b"late");
+        });
         assert!(layer.poll_transmit().is_none());
         assert!(layer.servers.answered.is_empty());
     }

@@ -168,7 +168,7 @@ impl Servers {
             self.perform(common, now, number, actions, Subject::None);
             return;
         }
-        if *method == Method::Register && self.has_answered(now) {
+        if *method == Method::Register && self.has_answered(now, call_and_number(&request)) {
             common.statistics.requests_absorbed += 1;
             let event = TransactionEvent::Repeated { flow, request };
             common.events.push_back(event);
@@ -287,7 +287,11 @@ impl Servers {
         let is_about_invite = matches!(method, Method::Ack | Method::Cancel);
         // An ACK has no transaction of its own.
         *method != Method::Ack && self.find(request, method).is_some()
-            || *method == Method::Register && self.answered.holds(self.table.sought_hash())
+            || *method == Method::Register && {
+                let (call_id, number) = call_and_number(request);
+                let mark = self.table.sought_hash_with(call_id, number);
+                self.answered.holds(mark)
+            }
             || is_about_invite && self.find(request, &Method::Invite).is_some()
     }
 
@@ -411,6 +415,13 @@ impl Servers {
             common.keep(&mut server.message, Bytes::new());
         }
     }
+}
+
+/// What a REGISTER says of itself beside what names its transaction.
+fn call_and_number(request: &Message) -> (&[u8], u32) {
+    let call_id = request.header_bytes(Name::CallId);
+    let number = request.cseq_number();
+    (call_id.unwrap_or_default(), number.unwrap_or_default())
 }
 
 impl Server {
