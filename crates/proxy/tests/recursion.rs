@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{Bench, Sent, flow, register, request, response};
-use proxy::core::{Forking, ForwardingPolicy, Policy};
+use proxy::core::{Forking, ForwardingPolicy, Group, Member, Policy, Route, RouteTarget, Routing};
 use sip::{Flow, Method, Name};
 
 const HERE: &str = "udp:192.0.2.1:5060";
@@ -192,6 +192,160 @@ fn recursion_has_to_be_wanted_and_the_user_one_of_ours() {
     bench.receive(alice(), request(Method::Invite, "sip:x@192.0.2.77", "c"));
     let [_trying, invite] = bench.two();
     answered(&mut bench, &invite, 302, &contacts)[0].answers(302);
+}
+
+/// A bench with a group of two servers, for whatever no location look-up is for.
+fn routed(routes: Vec<Route>) -> Bench {
+    let members = ["sip:192.0.2.51", "sip:192.0.2.52"].map(Member::new);
+    let group = Group {
+        members: members.into(),
+        ..Group::default()
+    };
+    let routing = Routing {
+        routes,
+        groups: [("switches".to_owned(), group)].into(),
+        ..Routing::default()
+    };
+    assert_eq!(routing.validate(), Ok(()));
+    let forwarding = ForwardingPolicy {
+        recursion: true,
+        maximum_targets: 5,
+        ..ForwardingPolicy::default()
+    };
+    Bench::with(&[HERE], &["example.com"], |config| {
+        config.policy = Arc::new(Policy {
+            forwarding,
+            routing,
+            ..Policy::default()
+        });
+    })
+}
+
+fn to_switches(domain: Option<&str>, prefix: Option<&str>) -> Route {
+    Route {
+        domain: domain.map(str::to_owned),
+        prefix: prefix.map(str::to_owned),
+        ..Route::to(RouteTarget::Group("switches".to_owned()))
+    }
+}
+
+/// The address that a message has gone to.
+fn place_of(sent: &Sent) -> String {
+    match sent.target {
+        sip::Target::Address(_, address) | sip::Target::FlowOrAddress(_, address) => {
+            address.to_string()
+        }
+        sip::Target::Flow(flow) => flow.remote.to_string(),
+    }
+}
+
+/// Calls this URI; returns where the INVITE has gone.
+fn call_to(bench: &mut Bench, uri: &str) -> Sent {
+    bench.receive(alice(), request(Method::Invite, uri, uri));
+    let [trying, invite] = bench.two();
+    trying.answers(100);
+    invite
+}
+
+#[test]
+fn what_a_static_route_leads_on_is_followed_where_it_is_for_a_domain_of_ours() {
+    let contacts = ["<sip:x@192.0.2.31>"];
+    for (uri, is_ours) in [
+        ("sip:1001@example.com", true),
+        // Our own address is for us to know, too.
+        ("sip:1001@192.0.2.1", true),
+        ("sip:1001@example.org", false),
+    ] {
+        let mut bench = routed(vec![to_switches(None, Some("100"))]);
+        let invite = call_to(&mut bench, uri);
+        assert_eq!(invite.message.request_uri(), Some(uri));
+        let next = answered(&mut bench, &invite, 302, &contacts);
+        if is_ours {
+            assert_eq!(uris(&next), ["sip:x@192.0.2.31"], "{uri}");
+            // There is one target at a time, which has all of the breadth.
+            assert_eq!(next[0].value(Name::MaxBreadth), "60");
+            let last = answered(&mut bench, &next[0], 486, &[]);
+            last[0].answers(486);
+        } else {
+            assert_eq!(next[0].answers(302).values(Name::Contact), contacts);
+        }
+        bench.pass(Duration::from_secs(100));
+        bench.assert_idle();
+    }
+}
+
+#[test]
+fn static_routes_are_for_the_places_of_what_they_have_led_on() {
+    let mut bench = routed(vec![
+        to_switches(Some("example.com"), Some("1")),
+        to_switches(Some("example.org"), None),
+    ]);
+    let carol = flow(HERE, "203.0.113.5:40000");
+    bench.register(carol, "carol", "<sip:carol@10.0.0.5>");
+    let invite = call_to(&mut bench, "sip:1001@example.com");
+    let contacts = [
+        "<sip:1002@example.com>;q=0.9",
+        "<sip:x@example.org>;q=0.8",
+        "<sip:carol@example.com>;q=0.7",
+        // It has been tried.
+        "<sip:1001@example.com>;q=0.6",
+    ];
+    let switches = ["192.0.2.51:5060", "192.0.2.52:5060"];
+    let second = answered(&mut bench, &invite, 302, &contacts);
+    assert_eq!(uris(&second), ["sip:1002@example.com"]);
+    assert!(switches.contains(&&*place_of(&second[0])));
+    // The other server of the group is tried before the next place.
+    let again = answered(&mut bench, &second[0], 503, &[]);
+    assert_eq!(uris(&again), ["sip:1002@example.com"]);
+    assert!(switches.contains(&&*place_of(&again[0])));
+    assert_ne!(place_of(&again[0]), place_of(&second[0]));
+    let third = answered(&mut bench, &again[0], 480, &[]);
+    assert_eq!(uris(&third), ["sip:x@example.org"]);
+    assert!(switches.contains(&&*place_of(&third[0])));
+    let fourth = answered(&mut bench, &third[0], 480, &[]);
+    assert_eq!(uris(&fourth), ["sip:carol@10.0.0.5"]);
+    fourth[0].goes_along(carol);
+    answered(&mut bench, &fourth[0], 480, &[])[0].answers(480);
+    bench.pass(Duration::from_secs(100));
+    bench.assert_idle();
+}
+
+/// A static route may ask more of a caller than a user does.
+#[test]
+fn a_phone_brings_nobody_along_a_static_route() {
+    let mut bench = routed(vec![to_switches(None, Some("+1"))]);
+    let bob = flow(HERE, "192.0.2.20:5060");
+    bench.register(bob, "bob", "<sip:bob@192.0.2.20>");
+    let invite = call_to(&mut bench, "sip:bob@example.com");
+    let last = answered(&mut bench, &invite, 302, &["<sip:+1900@example.com>"]);
+    last[0].answers(404);
+    bench.pass(Duration::from_secs(100));
+    bench.assert_idle();
+}
+
+#[test]
+fn redirections_in_a_circle_behind_a_static_route_end() {
+    let mut bench = routed(vec![to_switches(Some("example.com"), None)]);
+    let mut invite = call_to(&mut bench, "sip:1000@example.com");
+    // The last two send it round in a circle.
+    for place in [1001, 1002, 1001] {
+        let contact = format!("<sip:{place}@example.com>");
+        invite = answered(&mut bench, &invite, 302, &[&contact]).remove(0);
+    }
+    invite.answers(480);
+
+    // Each sends it to another one: so many are tried as one request may have.
+    let mut invite = call_to(&mut bench, "sip:2000@example.com");
+    let mut tried = 1;
+    while invite.message.is_request() {
+        let contact = format!("<sip:{}@example.com>", 2000 + tried);
+        invite = answered(&mut bench, &invite, 302, &[&contact]).remove(0);
+        tried += usize::from(invite.message.is_request());
+    }
+    assert_eq!(tried, 5);
+    invite.answers(302);
+    bench.pass(Duration::from_secs(100));
+    bench.assert_idle();
 }
 
 #[test]

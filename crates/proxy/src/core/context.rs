@@ -40,9 +40,11 @@ pub(crate) struct Context {
     pub(crate) is_responded: bool,
     /// The location look-up that it waits for.
     pub(crate) lookup: Option<QueryId>,
-    /// Whether it is for a user of ours, so that more targets may be found for it (RFC 3261 section
-    /// 16.5).
-    pub(crate) is_for_user: bool,
+    /// Whether its Request-URI is one that we are responsible for, so that more targets may be found for it (RFC 3261
+    /// section 16.5).
+    pub(crate) is_responsible: bool,
+    /// Whether a static route has led it on.
+    pub(crate) is_routed: bool,
     /// Targets that have not been tried.
     pub(crate) targets: TargetSet,
     pub(crate) branches: Vec<Branch>,
@@ -150,7 +152,8 @@ impl Context {
             arrival,
             fingerprint,
             lookup: None,
-            is_for_user: false,
+            is_responsible: false,
+            is_routed: false,
             targets: TargetSet::default(),
             branches: Vec::new(),
             finals: FinalResponses::default(),

@@ -88,9 +88,14 @@ impl Proxy {
         self.policy.routing.route_for(request).is_some()
     }
 
-    /// Where the static route that is for a request sends it.
-    pub(super) fn static_route(&mut self, now: Instant, request: &Message) -> Option<Routed> {
-        let choice = self.choice(request);
+    /// Where the static route that is for a request sends it. `choice`: what the choice among equals follows from, if
+    /// it is not made at random.
+    pub(super) fn static_route(
+        &mut self,
+        now: Instant,
+        request: &Message,
+        choice: Option<u64>,
+    ) -> Option<Routed> {
         let policy = Arc::clone(&self.policy);
         let route = policy.routing.route_for(request)?;
         let next_hops = match &route.to {

@@ -78,8 +78,9 @@ pub struct ForwardingPolicy {
     /// turn; `None` lets them ring until Timer C fires. Those that wait have half of the request's
     /// Max-Breadth (RFC 5393): one that is silent may have got the request, and keeps the other half.
     pub ring_time: Option<Duration>,
-    /// Whether a 3xx response about a user of ours is followed here, instead of being passed to the
-    /// client (RFC 3261 section 16.5).
+    /// Whether a 3xx response is followed here, instead of being passed to the client, where the Request-URI is one that
+    /// we are responsible for: that of a user of ours, or of somebody in a domain or at an address of ours whom a
+    /// static route is for (RFC 3261 section 16.5).
     pub recursion: bool,
     /// How many targets are tried for one request, those that 3xx responses name among them.
     pub maximum_targets: usize,

@@ -31,7 +31,7 @@ impl Proxy {
         mut response: Message,
     ) -> Option<Message> {
         let policy = &self.policy.forwarding;
-        let is_wanted = policy.recursion && context.is_for_user && context.may_go_on(now);
+        let is_wanted = policy.recursion && context.is_responsible && context.may_go_on(now);
         // A 305 names a proxy instead of a place, and a 380 explains itself in its body.
         if !is_wanted || !matches!(response.status(), Some(300..=302)) {
             return Some(response);
@@ -46,7 +46,8 @@ impl Proxy {
         let groups = places
             .chunk_by(|one, other| one.q == other.q)
             .map(|group| {
-                let targets = group.iter().map(|place| self.target_at(place, context));
+                let targets = group.iter();
+                let targets = targets.map(|place| self.target_at(now, place, context));
                 targets.collect()
             })
             .collect::<Vec<Vec<Target>>>();
@@ -63,8 +64,19 @@ impl Proxy {
         None
     }
 
-    /// The target that a place stands for. A user of ours is looked up here.
-    fn target_at(&self, place: &Place, context: &Context) -> Target {
+    /// The target that a place stands for. Where a static route has led the request on, those routes are for the place
+    /// as well: the client would come back and be routed so. Who has called a user is not brought along a
+    /// static route by that user's phone: such routes may ask more of a caller than users do. A user of
+    /// ours is looked up here.
+    fn target_at(&mut self, now: Instant, place: &Place, context: &Context) -> Target {
+        if context.is_routed
+            && let Some(method) = context.request.method()
+        {
+            let request = Message::request(method.clone(), &place.uri);
+            if let Some(routed) = self.static_route(now, &request, None) {
+                return Target::by_route(&place.uri, routed.next_hops);
+            }
+        }
         let mut target = Target::as_requested(&place.uri, None);
         if let Ok(Uri::Sip(uri)) = Uri::parse(&place.uri)
             && let Some(domain) = self.identity.domain(&uri.into(), context.arrival.local)

@@ -150,13 +150,16 @@ impl Proxy {
     fn follow_route(&mut self, now: Instant, server: ServerId, mut context: Box<Context>) {
         let is_redirected = self.mode(&context.request) == Mode::Redirect;
         let uri = context.request.request_uri().unwrap_or_default();
-        let Some(routed) = self.static_route(now, &context.request) else {
+        let choice = self.choice(&context.request);
+        let Some(routed) = self.static_route(now, &context.request, choice) else {
             self.abandon(now, server, &context, &NOT_FOUND);
             return;
         };
         self.begin(now, server, &context);
         if !is_redirected {
             let target = Target::by_route(uri, routed.next_hops);
+            context.is_responsible = self.is_responsible(&context.request, &context.arrival);
+            context.is_routed = true;
             context.begin_only(target);
             self.drive(now, server, context);
             return;
@@ -373,6 +376,17 @@ impl Proxy {
         }
     }
 
+    /// Whether the Request-URI names somebody here: in a domain of ours, or at an address of ours. Where it has a
+    /// `maddr` it is its only target (RFC 3261 section 16.5).
+    fn is_responsible(&self, request: &Message, arrival: &Flow) -> bool {
+        let uri = request.parse_request_uri();
+        uri.as_ref().and_then(read).is_some_and(|uri| {
+            uri.maddr.is_none()
+                && (self.identity.domain(&uri, arrival.local).is_some()
+                    || self.identity.is_own_address(&uri, arrival.local))
+        })
+    }
+
     /// Answers a request to this element itself (RFC 3261 sections 8.2.1 and 11.2).
     fn answer(&mut self, now: Instant, server: ServerId, request: &Message) {
         if request.method() != Some(&Method::Options) {
@@ -427,7 +441,7 @@ impl Proxy {
         mut context: Box<Context>,
         address: AddressOfRecord,
     ) {
-        context.is_for_user = true;
+        context.is_responsible = true;
         match self.ask(now, Query::Lookup(address), Waiting::Lookup(server)) {
             Ok(id) => {
                 context.lookup = Some(id);

@@ -88,7 +88,7 @@ impl Proxy {
         let status = match best.status() {
             408 if context.is_cancelled => 487,
             // Nobody in front of us has a use for it (RFC 5626 section 11.5).
-            430 if context.is_for_user => 480,
+            430 if context.is_responsible => 480,
             503 if context.is_overloaded => 503,
             // The flow is gone (RFC 5626 section 5.3.1). A 503 that came along it says that it is not.
             503 if is_presumed && context.is_along_edge_flow() => 430,

@@ -215,7 +215,8 @@ impl Proxy {
                 }
             }
             Addressee::Routed => {
-                let Some(routed) = self.static_route(now, &passing.request) else {
+                let choice = self.choice(&passing.request);
+                let Some(routed) = self.static_route(now, &passing.request, choice) else {
                     self.refuse_passing(now, &passing, &NOT_FOUND);
                     return;
                 };
