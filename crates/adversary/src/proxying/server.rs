@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use proxy::core::{
-    AddressOfRecord, Answer, Bindings, Config, Domain, Listener, NextHop, Policy, Proxy, Query,
-    QueryId,
+    AddressOfRecord, Answer, Bindings, Config, Domain, Listener, NextHop, Page, Place, Policy,
+    Proxy, Query, QueryId,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
@@ -245,6 +245,17 @@ impl Server {
             Query::Credentials { realm, username } => {
                 let credentials = Credentials::new(&username, &realm, b"secret");
                 Answer::Credentials(Some(Arc::new(credentials)))
+            }
+            Query::Page { from, limit } => {
+                // Who comes or goes meanwhile shifts the others: some may be left out or come twice.
+                let start = from.0 as usize;
+                let all = self.store.iter().skip(start).take(limit);
+                let users: Vec<_> = all
+                    .map(|(user, bindings)| (user.clone(), bindings.clone()))
+                    .collect();
+                let end = start + users.len();
+                let next = (end < self.store.len()).then_some(Place(end as u64));
+                Answer::Page(Page { users, next })
             }
             Query::Resolve(destination) => match destination.host.parse::<IpAddr>() {
                 Ok(address) => {

@@ -54,7 +54,7 @@ pub(crate) struct KeepAlives {
 }
 
 /// Our address and that of the user agent, or of its NAT.
-type Ends = (SocketAddr, SocketAddr);
+pub(super) type Ends = (SocketAddr, SocketAddr);
 
 #[derive(Debug)]
 struct Kept {
@@ -85,11 +85,12 @@ const REST: Duration = Duration::from_millis(10);
 const LINE_ENDS: &[u8] = b"\r\n\r\n";
 
 impl KeepAlives {
-    /// Keeps a flow open for a user. Returns whether there was room.
-    fn keep(
+    /// Keeps a flow open for a user; if it is not kept yet something is sent when it is `due`. Returns whether there was
+    /// room.
+    pub(super) fn keep(
         &mut self,
         policy: &KeepAlivePolicy,
-        now: Instant,
+        due: Instant,
         (user, flow): (&AddressOfRecord, Flow),
         until: Instant,
     ) -> bool {
@@ -106,7 +107,6 @@ impl KeepAlives {
             return false;
         }
         let kept = self.flows.entry(ends).or_insert_with(|| {
-            let due = now + policy.interval;
             self.due.insert((due, ends));
             Kept {
                 flow,
@@ -174,6 +174,11 @@ impl KeepAlives {
         }
     }
 
+    /// Whether a flow is kept open for a user.
+    pub(super) fn is_kept_for(&self, user: &AddressOfRecord, ends: Ends) -> bool {
+        self.bound.contains_key(&(user.clone(), ends))
+    }
+
     /// When something is to be sent next.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let (due, _) = self.due.first()?;
@@ -225,7 +230,9 @@ impl Proxy {
         self.keep_alives.give_up(user, |ends| until(ends).is_some());
         if flow.transport == Transport::Udp
             && let Some(until) = until((flow.local, flow.remote))
-            && !self.keep_alives.keep(policy, now, (user, *flow), until)
+            && !self
+                .keep_alives
+                .keep(policy, now + policy.interval, (user, *flow), until)
         {
             self.statistics.keep_alives_refused += 1;
         }
@@ -237,9 +244,6 @@ impl Proxy {
             method, interval, ..
         } = self.policy.keep_alive;
         let Some(method) = method else {
-            if self.keep_alives.len() > 0 {
-                self.keep_alives = KeepAlives::default();
-            }
             return;
         };
         if self.keep_alives.rests_until.is_some_and(|rest| rest > now) {
@@ -288,7 +292,7 @@ impl Proxy {
 }
 
 /// Whether the Contact of a binding is another address than that which its REGISTER came from.
-fn is_behind_nat(binding: &Binding) -> bool {
+pub(super) fn is_behind_nat(binding: &Binding) -> bool {
     binding.flow().is_some_and(|flow| {
         matches!(Uri::parse(binding.contact()), Ok(Uri::Sip(uri)) if !is_at_contact(&flow, &uri.into()))
     })

@@ -47,6 +47,7 @@ mod gruu;
 mod hexadecimal;
 mod identity;
 mod keep_alive;
+mod keep_alive_walk;
 mod keys;
 mod known_routes;
 mod latency;
@@ -92,7 +93,9 @@ pub use latency::{
 pub use overload::{OverloadPolicy, OverloadStatistics};
 pub use policy::{Forking, ForwardingPolicy, Mode, Policy, Relay};
 pub use proxy::Proxy;
-pub use query::{Answer, Destination, MAXIMUM_HELD_UPDATES, NextHop, Query, QueryId, QueryLimits};
+pub use query::{
+    Answer, Destination, MAXIMUM_HELD_UPDATES, NextHop, Page, Place, Query, QueryId, QueryLimits,
+};
 pub use registrar::RegistrarConfig;
 pub use routing::{
     AddressRange, AddressRangeError, DropList, Group, Member, MemberHealth, MemberState, Pattern,

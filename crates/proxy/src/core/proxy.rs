@@ -30,6 +30,7 @@ use super::flow_token::{FORMER_CONNECTION, FlowTokens};
 use super::gruu::Gruus;
 use super::identity::Identity;
 use super::keep_alive::KeepAlives;
+use super::keep_alive_walk::KeepAliveWalk;
 use super::keys::Keys;
 use super::known_routes::KnownRoutes;
 use super::latency::Latencies;
@@ -91,6 +92,7 @@ pub struct Proxy {
     pub(super) dispatch: Dispatch,
     pub(super) defence: Defence,
     pub(super) keep_alives: KeepAlives,
+    pub(super) keep_alive_walk: KeepAliveWalk,
     /// What is sent beside the messages of SIP.
     pub(super) outgoing: VecDeque<Transmit>,
     events: VecDeque<Event>,
@@ -122,6 +124,8 @@ pub(super) enum Waiting {
     Passing(Box<Passing>),
     /// A probe, for the addresses of the member of a group.
     Probe(Box<Probe>),
+    /// The walk through the store for flows to keep open.
+    Page,
 }
 
 impl Waiting {
@@ -131,7 +135,7 @@ impl Waiting {
             Waiting::Authenticate(authenticating) => authenticating.octets(),
             Waiting::Register(registering) => registering.octets(),
             Waiting::Passing(passing) => passing.octets(),
-            Waiting::Lookup(_) | Waiting::Resolve(_) | Waiting::Probe(_) => 0,
+            Waiting::Lookup(_) | Waiting::Resolve(_) | Waiting::Probe(_) | Waiting::Page => 0,
         }
     }
 }
@@ -158,6 +162,7 @@ impl Proxy {
         let tokens = FlowTokens::new(&keys, config.incarnation);
         let marks = DialogMarks::new(&keys);
         let authentication = Authentication::new(&keys, &mut rng);
+        let keep_alive_walk = KeepAliveWalk::new(&keys);
         let gruus = Gruus::new(&keys, rand::SeedableRng::from_rng(&mut rng));
         let questions = Questions::new(config.queries, &mut rng);
         let defence = Defence::new(&config.policy.overload, &mut rng);
@@ -207,6 +212,7 @@ impl Proxy {
             dispatch,
             defence,
             keep_alives: KeepAlives::default(),
+            keep_alive_walk,
             outgoing: VecDeque::new(),
             events: VecDeque::new(),
             tells_of_users: true,
@@ -375,7 +381,17 @@ impl Proxy {
         self.dispatch.set_policy(now, &policy);
         self.defence.set_policy(&policy.overload);
         self.familiar = Familiar::default();
+        let had_keep_alives = self.policy.keep_alive.method.is_some();
         self.policy = policy;
+        match self.policy.keep_alive.method {
+            // Who registers meanwhile is not noted.
+            None => {
+                self.stop_walk();
+                self.keep_alives = KeepAlives::default();
+            }
+            Some(_) if !had_keep_alives => self.walk_through_store(now),
+            Some(_) => {}
+        }
     }
 
     /// Takes notice of the time of day, for those who are to be told it (Date, RFC 3261 section 20.17).
@@ -416,6 +432,7 @@ impl Proxy {
             self.handle_branch_timeout(now, branch);
         }
         self.handle_probe_timeouts(now);
+        self.continue_walk(now);
         self.send_keep_alives(now);
         self.process_transaction_events(now);
     }
@@ -445,6 +462,7 @@ impl Proxy {
             self.timers.first().map(|(due, _)| *due),
             self.dispatch.next_timeout(),
             self.keep_alives.next_timeout(),
+            self.keep_alive_walk.next_timeout(),
         ]
         .into_iter()
         .flatten()
@@ -626,6 +644,7 @@ impl Proxy {
             Waiting::Resolve(branch) => self.complete_resolution(now, branch, answer),
             Waiting::Passing(passing) => self.resume_passing(now, *passing, answer, is_timeout),
             Waiting::Probe(probe) => self.resume_probe(now, *probe, answer),
+            Waiting::Page => self.complete_page(now, answer),
         }
     }
 

@@ -46,6 +46,27 @@ pub enum Query {
         /// The name of the user, as the client gives it.
         username: Box<str>,
     },
+    /// Some of all addresses of record, with their bindings. Answered by [`Answer::Page`].
+    Page {
+        /// Where the page begins.
+        from: Place,
+        /// How many addresses of record it may have.
+        limit: usize,
+    },
+}
+
+/// A place in the order in which a store goes through its addresses of record; the default is before all of them. What is
+/// there when a walk begins, and stays, comes up once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place(pub u64);
+
+/// Some of all addresses of record, in the order of the store.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Page {
+    /// Those that have bindings, of which some may have expired.
+    pub users: Vec<(AddressOfRecord, Bindings)>,
+    /// Where the next page begins; `None` when this is the last.
+    pub next: Option<Place>,
 }
 
 /// Where a URI leads: what the procedures of RFC 3263 begin with.
@@ -102,6 +123,8 @@ pub enum Answer {
     NextHops(Vec<NextHop>),
     /// What is stored of a user's password; `None` where there is no such user in this realm.
     Credentials(Option<Arc<Credentials>>),
+    /// Some of all addresses of record.
+    Page(Page),
     /// There is no answer: the store or resolver failed.
     Failed,
 }

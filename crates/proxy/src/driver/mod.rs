@@ -246,6 +246,7 @@ impl Server {
                 let call_id = call_of_worker(&transports, number, &mut rng);
                 proxy.start_probing(Instant::now(), &call_id);
             }
+            proxy.start_keep_alives(Instant::now(), number, workers.count());
             let transports = transports.of_worker(number);
             let resolver = Resolver::new(transports.clone(), names.clone(), core.queries.timeout);
             let surroundings = Surroundings {

@@ -365,6 +365,9 @@ impl Service {
             Query::Credentials { realm, username } => {
                 location.submit(now, id, StoreQuery::Credentials { realm, username });
             }
+            Query::Page { from, limit } => {
+                location.submit(now, id, StoreQuery::Page { from, limit });
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::mailbox::Mailbox;
-use crate::core::{AddressOfRecord, Answer, QueryId, Update};
+use crate::core::{AddressOfRecord, Answer, Place, QueryId, Update};
 
 /// A question to a location store.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +22,13 @@ pub enum StoreQuery {
         realm: Box<str>,
         /// The name of the user.
         username: Box<str>,
+    },
+    /// Some of all addresses of record, with their bindings: [`Answer::Page`].
+    Page {
+        /// Where the page begins.
+        from: Place,
+        /// How many addresses of record it may have.
+        limit: usize,
     },
 }
 

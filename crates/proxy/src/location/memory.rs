@@ -119,6 +119,7 @@ impl Backend for MemoryStore {
             StoreQuery::Lookup(address) => self.table.look_up(&address),
             StoreQuery::Update(address, update) => self.update(now, &address, &update),
             StoreQuery::Credentials { realm, username } => self.users.answer(&realm, &username),
+            StoreQuery::Page { from, limit } => Answer::Page(self.table.page(from, limit)),
         })
     }
 

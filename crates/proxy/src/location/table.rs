@@ -10,7 +10,7 @@ use hashbrown::HashTable;
 
 use super::backend::LocationStatistics;
 use super::record::{self, Record};
-use crate::core::{AddressOfRecord, Answer, Binding};
+use crate::core::{AddressOfRecord, Answer, Binding, Page, Place};
 
 /// All addresses of record that are known, with their bindings.
 #[derive(Debug)]
@@ -53,6 +53,9 @@ struct Shard {
 /// So many that a worker seldom waits for another, and that one of them is soon looked through.
 const SHARDS: usize = 64;
 
+/// Above which bits of its hash the number of an address of record's shard stands.
+const SHARD_SHIFT: u32 = 24;
+
 /// In how much time all shards are looked through for what has expired.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -92,11 +95,9 @@ impl Table {
     /// The place of an address of record; nobody else comes near it as long as it is held.
     pub(super) fn entry<'a>(&'a self, address: &'a str) -> Entry<'a> {
         let hash = self.hasher.hash_one(address);
-        // Not the bits by which the table itself is ordered.
-        let shard = (hash >> 24) as usize % SHARDS;
         Entry {
             table: self,
-            shard: lock(&self.shards[shard]),
+            shard: lock(&self.shards[shard_at(place_of(hash))]),
             hash,
             address,
         }
@@ -112,6 +113,55 @@ impl Table {
         match self.entry(address.as_str()).bindings() {
             Some(bindings) => Answer::Bindings(bindings.into()),
             None => Answer::Unknown,
+        }
+    }
+
+    /// Up to so many addresses of record that have bindings, from a place on in the order of their hashes. That does not
+    /// change when others come or go, so that nobody is left out.
+    pub(super) fn page(&self, from: Place, limit: usize) -> Page {
+        let limit = limit.max(1);
+        let mut users = Vec::new();
+        let mut from = from.0;
+        loop {
+            let number = shard_at(from);
+            let is_cut = {
+                let shard = lock(&self.shards[number]);
+                let places = shard.records.iter().filter(|record| record.count() > 0);
+                let places =
+                    places.map(|record| (place_of(self.hasher.hash_one(record.address())), record));
+                let mut found: Vec<(u64, &Record)> =
+                    places.filter(|(place, _)| *place >= from).collect();
+                // Those with one place stay together: the next page begins behind it.
+                let room = limit - users.len();
+                found.sort_unstable_by_key(|(place, _)| *place);
+                let last = found.get(room - 1).map(|(place, _)| *place);
+                let end = last.map_or(found.len(), |last| {
+                    found.partition_point(|(place, _)| *place <= last)
+                });
+                let is_cut = end < found.len();
+                if let Some(last) = last.filter(|_| is_cut) {
+                    from = last + 1;
+                }
+                users.extend(found[..end].iter().filter_map(|(_, record)| {
+                    let address = AddressOfRecord::from_stored(record.address())?;
+                    Some((address, record.bindings(self.epoch).into()))
+                }));
+                is_cut
+            };
+            if is_cut {
+                break;
+            }
+            if number + 1 == SHARDS {
+                return Page { users, next: None };
+            }
+            from = first_place(number + 1);
+            if users.len() >= limit {
+                break;
+            }
+        }
+        Page {
+            users,
+            next: Some(Place(from)),
         }
     }
 
@@ -281,6 +331,22 @@ impl Entry<'_> {
             self.table.count(room, -old.count().cast_signed());
         }
     }
+}
+
+/// The place of an address of record in the order in which all are gone through: shard by shard, whose number is in
+/// bits of its hash by which the table itself is not ordered.
+fn place_of(hash: u64) -> u64 {
+    hash.rotate_right(SHARD_SHIFT + SHARDS.ilog2())
+}
+
+/// The shard that a place is in.
+fn shard_at(place: u64) -> usize {
+    (place >> (u64::BITS - SHARDS.ilog2())) as usize
+}
+
+/// The first place of a shard.
+fn first_place(shard: usize) -> u64 {
+    (shard as u64) << (u64::BITS - SHARDS.ilog2())
 }
 
 fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use proxy::core::{
-    AddressOfRecord, Answer, Bindings, Config, Domain, Event, Listener, NextHop, Policy, Proxy,
-    Query, QueryId, Relay,
+    AddressOfRecord, Answer, Bindings, Config, Domain, Event, Listener, NextHop, Page, Place,
+    Policy, Proxy, Query, QueryId, Relay,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
@@ -180,6 +180,17 @@ impl Bench {
                 Answer::Credentials(password.map(|password| {
                     Arc::new(Credentials::new(&username, &realm, password.as_bytes()))
                 }))
+            }
+            Query::Page { from, limit } => {
+                // Whoever comes or goes meanwhile may shift the others: nobody does.
+                let start = from.0 as usize;
+                let all = self.store.iter().skip(start).take(limit);
+                let users: Vec<_> = all
+                    .map(|(user, bindings)| (user.clone(), bindings.clone()))
+                    .collect();
+                let end = start + users.len();
+                let next = (end < self.store.len()).then_some(Place(end as u64));
+                Answer::Page(Page { users, next })
             }
             Query::Resolve(destination) => {
                 let transport = destination.transport_or_default();

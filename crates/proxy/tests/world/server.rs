@@ -118,6 +118,8 @@ impl Server {
                 }
             }
             Query::Credentials { .. } => Answer::Credentials(None),
+            // Nobody wants keep-alives here.
+            Query::Page { .. } => Answer::Failed,
             Query::Resolve(destination) => {
                 let remote = match destination.host.parse::<IpAddr>() {
                     Ok(address) => Some(SocketAddr::new(address, destination.port_or_default())),

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
-use proxy::core::{Answer, Config, Listener, NextHop, Policy, Proxy, Query, Relay};
+use proxy::core::{Answer, Config, Listener, NextHop, Page, Policy, Proxy, Query, Relay};
 use rand_chacha::ChaCha12Rng;
 use sim::Datagram;
 use sip::Transport;
@@ -118,6 +118,7 @@ impl ProxyHost {
             // Nobody is registered.
             Query::Lookup(_) | Query::Update(..) => Answer::Unknown,
             Query::Credentials { .. } => Answer::Credentials(None),
+            Query::Page { .. } => Answer::Page(Page::default()),
         }
     }
 

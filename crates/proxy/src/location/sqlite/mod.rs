@@ -193,6 +193,9 @@ impl Backend for SqliteStore {
             StoreQuery::Credentials { realm, username } => {
                 Some(self.shared.users.answer(&realm, &username))
             }
+            StoreQuery::Page { from, limit } => {
+                Some(Answer::Page(self.shared.table.page(from, limit)))
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 mod files;
 mod memory;
 mod model;
+mod pages;
 
 use std::net::SocketAddr;
 use std::path::Path;
