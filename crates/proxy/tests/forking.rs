@@ -6,7 +6,7 @@ mod common;
 use std::time::Duration;
 
 use common::{Bench, Sent, flow, register, request, response};
-use proxy::core::Event;
+use proxy::core::{EndedBy, Event};
 use sip::{Flow, Message, Method, Name};
 
 const HERE: &str = "udp:192.0.2.1:5060";
@@ -65,6 +65,14 @@ fn answers(
         .partition(|sent| sent.message.is_request().eq(&false));
     assert!(up.len() <= 1, "{up:#?}");
     (up.into_iter().next(), other)
+}
+
+/// Who has ended the call, and with what status.
+fn end(bench: &Bench) -> (u16, EndedBy) {
+    match bench.events.last() {
+        Some(Event::CallFailed { status, by, .. }) => (*status, *by),
+        other => panic!("{other:?}"),
+    }
 }
 
 fn methods(sent: &[Sent]) -> Vec<&str> {
@@ -217,10 +225,7 @@ fn a_cancel_goes_to_every_phone_that_rings() {
     let (up, sent) = answers(&mut bench, 1, &invites[1], 487);
     assert_eq!(up.expect("the end").status(), 487);
     assert_eq!(methods(&sent), ["ACK"]);
-    assert!(matches!(
-        bench.events.last(),
-        Some(Event::CallFailed { status: 487, .. })
-    ));
+    assert_eq!(end(&bench), (487, EndedBy::Caller));
 }
 
 #[test]
@@ -239,9 +244,51 @@ fn a_cancel_without_effect_is_not_waited_for_for_ever() {
         .find(|sent| !sent.message.is_request())
         .expect("the end");
     end.answers(487);
+    assert_eq!(self::end(&bench), (487, EndedBy::Caller));
     bench.pass(Duration::from_secs(100));
     bench.sent();
     bench.assert_idle();
+}
+
+/// The status of a response does not tell whose it is.
+#[test]
+fn a_call_is_ended_by_whose_answer_is_told() {
+    for status in [486, 487, 404, 480, 603] {
+        let mut bench = bench(&["1"]);
+        let invites = call(&mut bench);
+        answers(&mut bench, 0, &invites[0], status);
+        assert_eq!(end(&bench), (status, EndedBy::Callee));
+    }
+    // What we make of a 503 is our own answer.
+    let mut one = bench(&["1"]);
+    let invites = call(&mut one);
+    answers(&mut one, 0, &invites[0], 503);
+    assert_eq!(end(&one), (500, EndedBy::Proxy));
+    // A phone that refuses while the CANCEL is on its way has refused.
+    let mut one = bench(&["1"]);
+    let invites = call(&mut one);
+    answers(&mut one, 0, &invites[0], 180);
+    one.receive(alice(), cancel());
+    one.sent();
+    answers(&mut one, 0, &invites[0], 486);
+    assert_eq!(end(&one), (486, EndedBy::Callee));
+    // Nobody is there.
+    let mut none = bench(&[]);
+    assert_eq!(call(&mut none).len(), 1);
+    assert_eq!(end(&none), (404, EndedBy::Proxy));
+    let mut silent = bench(&["1"]);
+    call(&mut silent);
+    silent.pass(Duration::from_millis(32_100));
+    assert_eq!(end(&silent), (408, EndedBy::Proxy));
+    // Who cancels has cancelled, wherever the request is.
+    let mut parked = bench(&["1"]);
+    parked.holds_questions = true;
+    parked.receive(
+        alice(),
+        request(Method::Invite, "sip:bob@example.com", "call"),
+    );
+    parked.receive(alice(), cancel());
+    assert_eq!(end(&parked), (487, EndedBy::Caller));
 }
 
 #[test]
@@ -261,6 +308,7 @@ fn timer_c_cancels_a_phone_that_rings_for_ever() {
     assert_eq!(methods(&sent)[0], "CANCEL");
     let (up, _) = answers(&mut bench, 0, &invites[0], 487);
     assert_eq!(up.expect("the end").status(), 487);
+    assert_eq!(end(&bench), (487, EndedBy::Proxy));
     bench.pass(Duration::from_secs(100));
     bench.sent();
     bench.assert_idle();
@@ -280,6 +328,7 @@ fn timer_c_ends_a_phone_that_said_100_and_does_not_hear_the_cancel() {
         .find(|sent| !sent.message.is_request())
         .expect("the end");
     end.answers(408);
+    assert_eq!(self::end(&bench), (408, EndedBy::Proxy));
     bench.pass(Duration::from_secs(100));
     bench.sent();
     bench.assert_idle();

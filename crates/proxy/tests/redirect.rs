@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{Bench, flow, register, request};
-use proxy::core::{Event, ForwardingPolicy, Mode, Policy};
+use proxy::core::{EndedBy, Event, ForwardingPolicy, Mode, Policy};
 use sip::{Flow, Message, Method, Name};
 
 const HERE: &str = "udp:192.0.2.1:5060";
@@ -66,12 +66,14 @@ fn the_client_is_told_every_place_the_preferred_ones_first() {
     bench.pass(Duration::from_secs(40));
     bench.silence();
     bench.assert_idle();
-    assert!(
-        bench
-            .events
-            .iter()
-            .any(|event| matches!(event, Event::CallFailed { status: 302, .. }))
-    );
+    assert!(bench.events.iter().any(|event| matches!(
+        event,
+        Event::CallFailed {
+            status: 302,
+            by: EndedBy::Proxy,
+            ..
+        }
+    )));
 }
 
 #[test]

@@ -2,10 +2,12 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::{Bench, flow, register, request, response, sip};
-use proxy::core::Answer;
+use proxy::core::{Answer, AuthenticationPolicy, Config, Mode, OverloadPolicy, Policy};
+use sip::digest::Account;
 use sip::{Flow, Message, Method, Name};
 
 fn bench() -> Bench {
@@ -620,6 +622,93 @@ fn octets_that_wait_for_an_answer_are_bounded() {
 
     bench.pass(Duration::from_secs(60));
     assert_eq!(bench.proxy.statistics().held_octets, 0);
+}
+
+/// Wherever the room has run out (RFC 3261 section 21.5.4).
+#[test]
+fn every_503_of_ours_says_when_to_come_back() {
+    let invite = |uri| request(Method::Invite, uri, "c1");
+    let (here, elsewhere) = ("sip:bob@example.com", "sip:x@192.0.2.77");
+    let with = |change: &dyn Fn(&mut Config, &mut Policy)| {
+        Bench::with(&["udp:192.0.2.1:5060"], &["example.com"], |config| {
+            let mut policy = Policy {
+                overload: OverloadPolicy {
+                    retry_after: Duration::from_secs(77),
+                    ..OverloadPolicy::default()
+                },
+                ..Policy::default()
+            };
+            change(config, &mut policy);
+            config.policy = Arc::new(policy);
+        })
+    };
+    let refuses = |bench: &mut Bench, request: Message| {
+        let refusal = answer(bench, request);
+        assert_eq!(refusal.answers(503).value(Name::RetryAfter), "77");
+    };
+    // For a transaction, for the request, for its copy.
+    refuses(
+        &mut with(&|config, _| config.transactions.max_transactions = 0),
+        invite(here),
+    );
+    refuses(
+        &mut with(&|config, _| config.maximum_held_octets = 0),
+        invite(elsewhere),
+    );
+    refuses(
+        &mut with(&|config, _| config.maximum_held_octets = 100_000),
+        large("c1"),
+    );
+    // For what waits: for a binding, for an address, for a password, without state.
+    let unasked = |config: &mut Config| config.queries.maximum_parked = 0;
+    refuses(&mut with(&|config, _| unasked(config)), invite(here));
+    refuses(
+        &mut with(&|config, _| unasked(config)),
+        register("bob", 1, &["<sip:bob@192.0.2.20>"]),
+    );
+    refuses(
+        &mut with(&|config, _| config.queries.maximum_resolving = 0),
+        invite("sip:x@elsewhere.example"),
+    );
+    refuses(
+        &mut with(&|config, policy| {
+            unasked(config);
+            policy.forwarding.mode = Mode::Stateless;
+        }),
+        invite(here),
+    );
+    let mut asking = with(&|config, policy| {
+        unasked(config);
+        policy.authentication = AuthenticationPolicy {
+            register: true,
+            ..AuthenticationPolicy::default()
+        };
+    });
+    let unproved = register("bob", 1, &["<sip:bob@192.0.2.20>"]);
+    let challenge = answer(&mut asking, unproved);
+    challenge.answers(401);
+    let mut proved = register("bob", 2, &["<sip:bob@192.0.2.20>"]);
+    let bob = Account {
+        username: "bob",
+        password: b"secret",
+    };
+    assert!(sip::digest::answer(
+        &mut proved,
+        &challenge.message,
+        &bob,
+        "cnonce"
+    ));
+    refuses(&mut asking, proved);
+    // In the store.
+    for request in [register("bob", 1, &["<sip:bob@192.0.2.20>"]), invite(here)] {
+        let mut bench = with(&|_, _| {});
+        bench.holds_questions = true;
+        bench.receive(alice(), request);
+        bench.sent();
+        let (id, _) = bench.questions.pop_front().expect("a question");
+        bench.answer(id, Answer::Full);
+        assert_eq!(bench.one().answers(503).value(Name::RetryAfter), "77");
+    }
 }
 
 /// Extensions are between the ends: their methods, option tags, header fields and bodies go through in

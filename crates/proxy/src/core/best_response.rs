@@ -17,6 +17,8 @@ pub(crate) struct FinalResponses {
 pub(crate) enum Candidate {
     /// One that a branch received, without the Via that was ours.
     Received(Message),
+    /// A 487 likewise, which answers a CANCEL that was our own doing.
+    Terminated(Message),
     /// The status that a branch without a response counts as (RFC 3261 sections 16.7, 16.8, 16.9).
     Presumed(u16),
 }
@@ -27,7 +29,9 @@ const MAXIMUM_CHALLENGES: usize = 16;
 impl Candidate {
     pub(crate) fn status(&self) -> u16 {
         match self {
-            Candidate::Received(response) => response.status().unwrap_or(500),
+            Candidate::Received(response) | Candidate::Terminated(response) => {
+                response.status().unwrap_or(500)
+            }
             Candidate::Presumed(status) => *status,
         }
     }
@@ -79,7 +83,9 @@ impl FinalResponses {
     /// The length of what is kept.
     pub(crate) fn octets(&self) -> usize {
         let best = match self.best.as_deref() {
-            Some(Candidate::Received(response)) => response.wire_length(),
+            Some(Candidate::Received(response) | Candidate::Terminated(response)) => {
+                response.wire_length()
+            }
             _ => 0,
         };
         let challenges = self.challenges.iter().map(|(_, value)| value.len());

@@ -12,7 +12,7 @@ use sip::{Flow, Message, Name, Peer, Transport, Uri};
 
 use super::best_response::Candidate;
 use super::context::{BranchState, Cancel, Context, Forwarded, larger_half};
-use super::event::HopOutcome;
+use super::event::{EndedBy, HopOutcome};
 use super::forward::{self, Copy, Forwarding, Side, is_record_routed, needed_flow};
 use super::identity::{Origin, Source};
 use super::policy::ForwardingPolicy;
@@ -20,6 +20,7 @@ use super::proxy::{BranchName, Proxy, Waiting};
 use super::query::{Answer, Destination, NextHop, Query};
 use super::read_uri::ReadUri;
 use super::rejection::Rejection;
+use super::responses::Final;
 use super::target::{Target, Way, is_sips};
 use super::target_set::arranged;
 use super::{route, uri};
@@ -80,7 +81,8 @@ impl Proxy {
         context: &Context,
         rejection: &Rejection,
     ) {
-        self.report_final(now, context, rejection.status, rejection.reason, None);
+        let outcome = (rejection.status, rejection.reason);
+        self.report_final(now, context, outcome, Final::Failed(EndedBy::Proxy));
         self.refuse(now, server, &context.request, rejection);
     }
 

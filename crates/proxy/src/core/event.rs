@@ -53,6 +53,8 @@ pub enum Event {
         status: u16,
         /// Its reason phrase.
         reason: String,
+        /// Who has ended it.
+        by: EndedBy,
     },
     /// A next hop did not serve a request. Those that serve are not reported.
     NextHop {
@@ -94,6 +96,17 @@ pub struct Answered {
     pub to_tag: String,
     /// The next hop that it came from.
     pub hop: Option<(Transport, SocketAddr)>,
+}
+
+/// Who has ended a call, or what was to become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndedBy {
+    /// Who has called.
+    Caller,
+    /// Who was called: the answer came from there.
+    Callee,
+    /// We: the answer is ours, or was brought by a CANCEL of ours.
+    Proxy,
 }
 
 /// What became of a request at a next hop.

@@ -82,7 +82,7 @@ pub use authentication::AuthenticationPolicy;
 pub use binding::{AddressOfRecord, Binding, BindingParts, Bindings};
 pub use config::Config;
 pub(crate) use dialog_mark::LONGEST_LIFETIME;
-pub use event::{Answered, Call, Event, HopOutcome};
+pub use event::{Answered, Call, EndedBy, Event, HopOutcome};
 pub use flow_token::FORMER_CONNECTION;
 pub use identity::{Domain, Listener};
 pub use keep_alive::{KeepAliveMethod, KeepAlivePolicy};

@@ -115,10 +115,7 @@ impl Proxy {
     pub(super) fn answer_overloaded(&mut self, now: Instant, flow: Flow, request: &Message) {
         self.statistics.refused += 1;
         self.defence.note_refused(now);
-        let response = Rejection::overloaded()
-            .with(Name::RetryAfter, self.retry_after())
-            .response(request);
-        let response = self.tagged(response);
+        let response = self.tagged(self.overloaded().response(request));
         self.transactions.respond_stateless(now, flow, response);
     }
 
@@ -155,3 +152,8 @@ impl Proxy {
 
 /// How long our tags are.
 pub(super) const OUR_TAG: usize = 16;
+    /// Why a request is refused for which there is no room now.
+    pub(super) fn overloaded(&self) -> Rejection {
+        Rejection::overloaded(self.retry_after())
+    }
+

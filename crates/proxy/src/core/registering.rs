@@ -14,7 +14,6 @@ use super::query::{Answer, Query};
 use super::registered::Registered;
 use super::registrar::{Registration, is_first_hop, supports};
 use super::rejection::Rejection;
-use super::requests::store_error;
 use super::update::{Change, Update};
 
 /// A REGISTER whose answer a location store has to give.
@@ -85,6 +84,10 @@ impl Proxy {
 
     /// [`repeat_register`](Proxy::repeat_register) for one that was read as a whole this time.
     pub(super) fn repeat_read_register(&mut self, now: Instant, flow: Flow, request: &Message) {
+        // Since it was answered, REGISTERs have to prove who sends them, and to repeat one is no proof.
+        if self.policy.authentication.register {
+            return;
+        }
         // It was read at a glance the first time, so it can be.
         if let Ok(register) = PlainRegister::read(request.to_bytes())
             && let Ok(registration) = self.read_registration(request, &flow, now)
@@ -157,7 +160,7 @@ impl Proxy {
                 now,
                 server,
                 (registering.request, &flow),
-                &Rejection::overloaded(),
+                &self.overloaded(),
             );
         }
     }
@@ -230,7 +233,8 @@ impl Proxy {
                 if other == Answer::Full {
                     self.statistics.registrations_without_room += 1;
                 }
-                self.refuse_asked(now, server, (request, &flow), &store_error(&other));
+                let rejection = self.store_error(&other);
+                self.refuse_asked(now, server, (request, &flow), &rejection);
                 return;
             }
         };
@@ -287,7 +291,7 @@ impl Proxy {
             }
             (Asked::Plain(register), Answering::Transaction(server)) => {
                 self.transactions
-                    .answer_register(now, server, length, |octets| {
+                    .answer_register(now, (server, register), length, |octets| {
                         registered.write_plain(octets, (register, &flow), &bindings, now);
                     });
             }

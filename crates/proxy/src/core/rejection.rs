@@ -13,9 +13,6 @@ pub(crate) struct Rejection {
 /// The methods that this element answers itself (RFC 3261 section 20.5).
 pub(crate) const ALLOWED_METHODS: &str = "ACK, CANCEL, OPTIONS, REGISTER";
 
-/// After how many seconds a client may try again when there is more to do than can be held.
-const RETRY_AFTER_SECONDS: &str = "5";
-
 impl Rejection {
     pub(crate) const fn new(status: u16, reason: &'static str) -> Rejection {
         Rejection {
@@ -41,9 +38,9 @@ impl Rejection {
             .with(Name::MinExpires, minimum_seconds.to_string())
     }
 
-    /// 503: as much is waiting as may wait.
-    pub(crate) fn overloaded() -> Rejection {
-        Rejection::new(503, "Service Unavailable").with(Name::RetryAfter, RETRY_AFTER_SECONDS)
+    /// 503: as much is waiting as may wait. The client may come back after so many seconds (RFC 3261 section 21.5.4).
+    pub(crate) fn overloaded(retry_after: String) -> Rejection {
+        Rejection::new(503, "Service Unavailable").with(Name::RetryAfter, retry_after)
     }
 
     /// The response.

@@ -8,7 +8,7 @@ use sip::{Flow, Message, Method, Name, Uri};
 
 use super::binding::{AddressOfRecord, Binding, Bindings};
 use super::context::Context;
-use super::event::Event;
+use super::event::{EndedBy, Event};
 use super::gruu::Gruu;
 use super::loop_detection::Fingerprint;
 use super::policy::Mode;
@@ -17,6 +17,7 @@ use super::query::{Answer, Query};
 use super::read_uri::ReadUri;
 use super::registrar;
 use super::rejection::{ALLOWED_METHODS, Rejection};
+use super::responses::Final;
 use super::stateless::NO_TRANSACTION;
 use super::target::{self, Target, Targets};
 use super::update::UpdateError;
@@ -125,7 +126,7 @@ impl Proxy {
                 return;
             }
             _ if !self.has_room(request.wire_length()) => {
-                self.refuse(now, server, &request, &Rejection::overloaded());
+                self.refuse(now, server, &request, &self.overloaded());
                 return;
             }
             _ => self.strip_credentials(&mut request),
@@ -168,13 +169,13 @@ impl Proxy {
             self.abandon(now, server, &context, &NOT_FOUND);
             return;
         };
-        let mut response = Message::response_to(&context.request, 302, "Moved Temporarily");
+        let mut response = Message::response_to(&context.request, MOVED.0, MOVED.1);
         for (place, contact) in contacts.iter().enumerate() {
             // Each less preferred than the one before (RFC 3261 section 20.10).
             let thousandths = 999 / (place + 1);
             response.push_back(Name::Contact, format!("<{contact}>;q=0.{thousandths:03}"));
         }
-        self.report_final(now, &context, 302, "Moved Temporarily", None);
+        self.report_final(now, &context, MOVED, Final::Failed(EndedBy::Proxy));
         self.statistics.redirected += 1;
         self.respond(now, server, response);
     }
@@ -212,7 +213,7 @@ impl Proxy {
             }
             Answer::Unknown => NOT_FOUND,
             _ if is_timeout => Rejection::new(504, "Server Time-out"),
-            other => store_error(&other),
+            other => self.store_error(&other),
         };
         self.abandon(now, server, &context, &rejection);
     }
@@ -235,7 +236,7 @@ impl Proxy {
             self.abandon(now, server, context, &rejection);
             return;
         };
-        self.report_final(now, context, 302, "Moved Temporarily", None);
+        self.report_final(now, context, MOVED, Final::Failed(EndedBy::Proxy));
         self.statistics.redirected += 1;
         self.respond(now, server, response);
     }
@@ -448,7 +449,7 @@ impl Proxy {
                 self.begin(now, server, &context);
                 self.contexts.insert(server, context);
             }
-            Err(_) => self.refuse(now, server, &context.request, &Rejection::overloaded()),
+            Err(_) => self.refuse(now, server, &context.request, &self.overloaded()),
         }
     }
 
@@ -513,6 +514,17 @@ impl Proxy {
         let is_void = meant.is_empty() && matches!(gruu, Gruu::Temporary(_));
         (!is_void).then_some(meant)
     }
+
+    /// What a client is told when the store has not done what it was asked.
+    pub(super) fn store_error(&self, answer: &Answer) -> Rejection {
+        match answer {
+            Answer::Refused(UpdateError::TooManyBindings) => registrar::TOO_MANY_CONTACTS,
+            Answer::Refused(UpdateError::OutOfOrder) => Rejection::new(500, "CSeq Out Of Order"),
+            Answer::Full => self.overloaded(),
+            // A change that is not known to be safe has failed (RFC 3261 section 10.3 step 7).
+            _ => Rejection::new(500, "Server Internal Error"),
+        }
+    }
 }
 
 /// Whether a URI has a parameter that may be `gr`, be it written with escapes. Most have none, which is seen
@@ -559,16 +571,8 @@ pub(super) fn unavailable(now: Instant, request: &Message, bindings: &[Binding])
     )
 }
 
-/// What a client is told when the store has not done what it was asked.
-pub(super) fn store_error(answer: &Answer) -> Rejection {
-    match answer {
-        Answer::Refused(UpdateError::TooManyBindings) => registrar::TOO_MANY_CONTACTS,
-        Answer::Refused(UpdateError::OutOfOrder) => Rejection::new(500, "CSeq Out Of Order"),
-        Answer::Full => Rejection::overloaded(),
-        // A change that is not known to be safe has failed (RFC 3261 section 10.3 step 7).
-        _ => Rejection::new(500, "Server Internal Error"),
-    }
-}
+/// The client is told where else to ask.
+const MOVED: (u16, &str) = (302, "Moved Temporarily");
 
 /// Nobody is known by this name here.
 pub(super) const NOT_FOUND: Rejection = Rejection::new(404, "Not Found");

@@ -9,7 +9,7 @@ use sip::{Message, Method, Name, Transport};
 
 use super::best_response::Candidate;
 use super::context::{Cancel, Context};
-use super::event::{Answered, Event, HopOutcome};
+use super::event::{Answered, EndedBy, Event, HopOutcome};
 use super::proxy::{BranchName, Proxy};
 use super::rejection::Rejection;
 use super::requests::NOT_FOUND;
@@ -99,29 +99,42 @@ impl Proxy {
         if status == 408 && !context.is_invite() {
             return;
         }
+        let is_as_received = best.status() == status;
+        let by = match &best {
+            Candidate::Received(_)
+                if is_as_received && !(context.is_cancelled && status == 487) =>
+            {
+                EndedBy::Callee
+            }
+            _ if context.is_cancelled => EndedBy::Caller,
+            _ => EndedBy::Proxy,
+        };
         match best {
-            Candidate::Received(response) if response.status() == Some(status) => {
+            Candidate::Received(response) | Candidate::Terminated(response) if is_as_received => {
                 let reason = response.reason().unwrap_or_default();
-                self.report_final(now, context, status, reason, None);
+                self.report_final(now, context, (status, reason), Final::Failed(by));
                 self.respond(now, server, response);
             }
             _ => {
-                let rejection = rejection(status);
-                self.report_final(now, context, status, rejection.reason, None);
+                let rejection = match status {
+                    503 => self.overloaded(),
+                    status => rejection(status),
+                };
+                let outcome = (status, rejection.reason);
+                self.report_final(now, context, outcome, Final::Failed(by));
                 self.refuse(now, server, &context.request, &rejection);
             }
         }
     }
 
     /// Tells the log how a call has begun, if it has, or how a dialog has ended, and notes how long the
-    /// client has waited. `answer` is the response and the branch that it came from, where there is one.
+    /// client has waited.
     pub(super) fn report_final(
         &mut self,
         now: Instant,
         context: &Context,
-        status: u16,
-        reason: &str,
-        answer: Option<(usize, &Message)>,
+        (status, reason): (u16, &str),
+        how: Final<'_>,
     ) {
         if let Some(method) = context.request.method() {
             let waited = now.saturating_duration_since(context.received);
@@ -137,7 +150,7 @@ impl Proxy {
             }
         }
         if self.tells_of_users
-            && let Some(event) = final_event(context, status, reason, answer)
+            && let Some(event) = final_event(context, (status, reason), how)
         {
             self.report(event);
         }
@@ -198,7 +211,8 @@ impl Proxy {
         let is_invite = context.is_invite();
         if !context.is_answered {
             let status = response.status().unwrap_or(200);
-            self.report_final(now, context, status, "OK", Some((name.1, &response)));
+            let answer = Final::Answered(name.1, &response);
+            self.report_final(now, context, (status, "OK"), answer);
         }
         if is_invite && context.has_failed {
             // The server transaction takes no further one (RFC 6026 section 7.1), and is gone as far as this one is
@@ -246,8 +260,16 @@ impl Proxy {
         context: &mut Context,
         response: Option<Message>,
     ) {
+        // Nobody else has wanted that: Timer C has fired, or others wait for their turn to ring.
+        let is_our_doing = !context.is_cancelled
+            && context
+                .forwarded_mut(name.1)
+                .is_some_and(|forwarded| forwarded.cancel == Cancel::Sent);
         let candidate = match response {
             None => Candidate::Presumed(502),
+            Some(response) if is_our_doing && response.status() == Some(487) => {
+                Candidate::Terminated(response)
+            }
             Some(response) => match self.recurse(now, name, context, response) {
                 Some(response) => Candidate::Received(response),
                 None => return,
@@ -309,30 +331,35 @@ impl Proxy {
     }
 }
 
+/// How a request has come to its final response.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Final<'a> {
+    /// This branch has brought this response, of success.
+    Answered(usize, &'a Message),
+    /// Somebody has ended it.
+    Failed(EndedBy),
+}
+
 /// What the log says of the end of a request: how a call has begun, or how a dialog has ended.
-fn final_event(
-    context: &Context,
-    status: u16,
-    reason: &str,
-    answer: Option<(usize, &Message)>,
-) -> Option<Event> {
+fn final_event(context: &Context, (status, reason): (u16, &str), how: Final<'_>) -> Option<Event> {
     let request = &context.request;
     if let Some(call) = context.call() {
-        if !is_success(status) {
-            return Some(Event::CallFailed {
+        return Some(match how {
+            Final::Failed(by) => Event::CallFailed {
                 call,
                 status,
                 reason: reason.to_owned(),
-            });
-        }
-        let hop = answer.and_then(|(branch, _)| context.hop(branch));
-        let to_tag = answer.and_then(|(_, response)| response.to_tag());
-        return Some(Event::CallAnswered(Answered {
-            call,
-            status,
-            to_tag: to_tag.unwrap_or_default().to_owned(),
-            hop: hop.map(|(_, forwarded)| place_of(&forwarded.sent_to)),
-        }));
+                by,
+            },
+            Final::Answered(branch, response) => Event::CallAnswered(Answered {
+                call,
+                status,
+                to_tag: response.to_tag().unwrap_or_default().to_owned(),
+                hop: context
+                    .hop(branch)
+                    .map(|(_, forwarded)| place_of(&forwarded.sent_to)),
+            }),
+        });
     }
     let has_ended = (is_success(status) || status == 481) && request.method() == Some(&Method::Bye);
     has_ended.then(|| Event::CallEnded {
@@ -348,6 +375,7 @@ fn has_flow_failed(candidate: &Candidate, is_silent: bool) -> bool {
     match candidate {
         Candidate::Presumed(status) => *status == 503 || is_silent,
         Candidate::Received(response) => matches!(response.status(), Some(408 | 430)),
+        Candidate::Terminated(_) => false,
     }
 }
 
@@ -369,7 +397,8 @@ fn is_invite(response: &Message) -> bool {
     matches!(response.cseq(), Some((_, Method::Invite)))
 }
 
-/// Our own words for a status that no branch has brought as a response, or that we do not pass on.
+/// Our own words for a status that no branch has brought as a response, or that we do not pass on. Those of a 503 depend
+/// on settings.
 fn rejection(status: u16) -> Rejection {
     match status {
         404 => NOT_FOUND,
@@ -378,7 +407,6 @@ fn rejection(status: u16) -> Rejection {
         408 => Rejection::new(408, "Request Timeout"),
         487 => Rejection::new(487, "Request Terminated"),
         502 => Rejection::new(502, "Bad Gateway"),
-        503 => Rejection::overloaded(),
         _ => Rejection::new(500, "Next Hop Unavailable"),
     }
 }

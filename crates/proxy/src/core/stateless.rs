@@ -20,7 +20,7 @@ use super::proxy::{Proxy, Waiting};
 use super::query::{Answer, Query};
 use super::rejection::Rejection;
 use super::relay::Entitlement;
-use super::requests::{Addressee, NOT_FOUND, store_error, unavailable};
+use super::requests::{Addressee, NOT_FOUND, unavailable};
 use super::target::Target;
 
 /// A request that is on its way without state, and waits for an answer to a question.
@@ -174,7 +174,7 @@ impl Proxy {
             }
             Answer::Unknown => NOT_FOUND,
             _ if is_timeout => Rejection::new(504, "Server Time-out"),
-            other => store_error(&other),
+            other => self.store_error(&other),
         };
         self.refuse_passing(now, &passing, &rejection);
     }
@@ -324,7 +324,7 @@ impl Proxy {
     /// Refuses a request that could not be parked.
     fn refuse_waiting(&mut self, now: Instant, waiting: Waiting) {
         if let Waiting::Passing(passing) = waiting {
-            self.refuse_passing(now, &passing, &Rejection::overloaded());
+            self.refuse_passing(now, &passing, &self.overloaded());
         }
     }
 

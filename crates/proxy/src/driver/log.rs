@@ -112,6 +112,7 @@ fn write(event: &Event) {
             call,
             status,
             reason,
+            ..
         } => tracing::info!(
             caller = ?call.caller,
             callee = ?call.callee,

@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use sip::Transport;
 
-use super::record::{EndedBy, Record, seconds, written};
-use crate::core::{Answered, Call, Event};
+use super::record::{self, Record, seconds, written};
+use crate::core::{Answered, Call, EndedBy, Event};
 
 /// What names a call: its Call-ID and the caller's tag.
 type Name = (String, String);
@@ -75,7 +75,8 @@ impl Calls {
                 call,
                 status,
                 reason,
-            } => self.fail(at, &call, status, reason),
+                by,
+            } => self.fail(at, &call, (status, reason), by),
             Event::CallEnded {
                 call_id,
                 from_tag,
@@ -147,8 +148,8 @@ impl Calls {
         &mut self,
         at: SystemTime,
         call: &Arc<Call>,
-        status: u16,
-        reason: String,
+        (status, reason): (u16, String),
+        by: EndedBy,
     ) -> Option<Record> {
         let name = name_of(call);
         if let Some(open) = self.open.get_mut(&name) {
@@ -169,11 +170,7 @@ impl Calls {
             setup_seconds: start.map(|start| seconds(start, at)),
             status: Some(status),
             reason: Some(reason),
-            ended_by: Some(match status {
-                // Request Terminated answers an INVITE that was cancelled (RFC 3261 section 15.1.2).
-                487 => EndedBy::Caller,
-                _ => EndedBy::Callee,
-            }),
+            ended_by: Some(record::name_of(by)),
             ..begun(call)
         })
     }
@@ -205,7 +202,7 @@ impl Calls {
         Some(Record {
             end: Some(written(at)),
             talk_seconds: answered.map(|answered| seconds(answered, at)),
-            ended_by: Some(ended_by),
+            ended_by: Some(record::name_of(ended_by)),
             ..open.record()
         })
     }

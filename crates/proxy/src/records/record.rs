@@ -4,6 +4,8 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 
+use crate::core::EndedBy;
+
 /// The record of a call. Times are UTC, as RFC 3339 writes them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Record {
@@ -30,18 +32,8 @@ pub(super) struct Record {
     pub(super) status: Option<u16>,
     /// Its reason phrase, where it was no 2xx.
     pub(super) reason: Option<String>,
-    /// Who has ended it.
-    pub(super) ended_by: Option<EndedBy>,
-}
-
-/// Who has ended a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum EndedBy {
-    /// The caller: by BYE, or by CANCEL.
-    Caller,
-    /// The callee: by BYE, or by refusing.
-    Callee,
+    /// Who has ended it: `caller` by BYE or CANCEL, `callee` by BYE or by refusing, else `proxy`.
+    pub(super) ended_by: Option<&'static str>,
 }
 
 impl Record {
@@ -51,6 +43,15 @@ impl Record {
         let mut line = serde_json::to_vec(self).unwrap_or_default();
         line.push(b'\n');
         line
+    }
+}
+
+/// Who has ended a call, as it stands in a record.
+pub(super) fn name_of(ended_by: EndedBy) -> &'static str {
+    match ended_by {
+        EndedBy::Caller => "caller",
+        EndedBy::Callee => "callee",
+        EndedBy::Proxy => "proxy",
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 use sip::{ConnectionId, Flow, Transport};
 
 use super::*;
-use crate::core::{Answered, Call};
+use crate::core::{Answered, Call, EndedBy};
 
 fn call(call_id: &str) -> Arc<Call> {
     Arc::new(Call {
@@ -39,10 +39,15 @@ fn answered(call_id: &str) -> Event {
 }
 
 fn failed(call_id: &str, status: u16) -> Event {
+    failed_by(call_id, status, EndedBy::Callee)
+}
+
+fn failed_by(call_id: &str, status: u16, by: EndedBy) -> Event {
     Event::CallFailed {
         call: call(call_id),
         status,
         reason: "Some \"Reason\"".to_owned(),
+        by,
     }
 }
 
@@ -103,13 +108,20 @@ fn who_has_ended_it_is_known_by_the_tag() {
         .expect("a record");
     assert_eq!(json(&record)["ended_by"], "caller");
 
-    calls.take_in(at(0), Event::CallStarted(call("2")));
-    let record = calls.take_in(at(0), failed("2", 487)).expect("a record");
-    assert_eq!(json(&record)["ended_by"], "caller");
-    assert_eq!(json(&record)["reason"], "Some \"Reason\"");
-    calls.take_in(at(0), Event::CallStarted(call("3")));
-    let record = calls.take_in(at(0), failed("3", 486)).expect("a record");
-    assert_eq!(json(&record)["ended_by"], "callee");
+    // The status does not tell.
+    for (by, expected) in [
+        (EndedBy::Caller, "caller"),
+        (EndedBy::Callee, "callee"),
+        (EndedBy::Proxy, "proxy"),
+    ] {
+        for status in [404, 486, 487] {
+            calls.take_in(at(0), Event::CallStarted(call("2")));
+            let record = calls.take_in(at(0), failed_by("2", status, by));
+            let record = record.expect("a record");
+            assert_eq!(json(&record)["ended_by"], expected);
+            assert_eq!(json(&record)["reason"], "Some \"Reason\"");
+        }
+    }
 }
 
 #[test]

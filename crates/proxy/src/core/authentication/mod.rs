@@ -347,7 +347,7 @@ impl Proxy {
             }
             Err(Waiting::Authenticate(waiting)) => {
                 let request = &waiting.taken.request;
-                self.refuse(now, server, request, &Rejection::overloaded());
+                self.refuse(now, server, request, &self.overloaded());
             }
             Err(_) => {}
         }

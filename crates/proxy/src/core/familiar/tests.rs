@@ -425,6 +425,24 @@ fn what_was_answered_is_answered_again_and_changes_nothing() {
     assert_eq!(store.0.len(), 1);
 }
 
+/// When REGISTERs have to prove who sends them, one that was answered before they had to tells nothing any more.
+#[test]
+fn a_repetition_is_no_proof() {
+    let now = Instant::now();
+    let mut proxy = proxy();
+    let mut store = Remembering::default();
+    store.outcome(&mut proxy, now, &counted(1, "Expires: 600"));
+    let second = counted(2, "Expires: 600");
+    let answer = store.outcome(&mut proxy, now, &second);
+    assert_eq!(store.outcome(&mut proxy, now, &second), answer);
+    let mut policy = (*proxy.policy).clone();
+    policy.authentication.register = true;
+    proxy.set_policy(now, policy.into());
+    assert_eq!(store.outcome(&mut proxy, now, &second), [""; 0]);
+    let third = store.outcome(&mut proxy, now, &counted(3, "Expires: 600"));
+    assert!(third[0].starts_with("SIP/2.0 401 "), "{third:?}");
+}
+
 /// While the store is at work there is a transaction as for every request, and what is no 200 is kept.
 #[test]
 fn what_the_store_has_not_answered_well_is_kept() {
