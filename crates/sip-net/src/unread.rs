@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use sip::{Scan, plain_call_id};
+use sip::{begins_as_message, plain_call_id};
 
 /// Whether datagrams are to be handed over unread.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ impl Unread {
         workers: usize,
         owner_of_call: impl FnOnce(&str) -> usize,
     ) -> Option<usize> {
-        if !self.0.load(Relaxed) || Scan::begin(payload).is_err() {
+        if !self.0.load(Relaxed) || !begins_as_message(payload) {
             return None;
         }
         match workers {

@@ -35,7 +35,7 @@ pub use flow::{ConnectionId, Flow, Peer, Target, Transmit, Transport, UnknownTra
 pub use framing::{Frame, FramingError, FramingLimits, StreamReader};
 pub use message::{
     Expires, Glance, MAXIMUM_FIELDS, Message, Onward, PlainRegister, ReadError, Scan, ScannedField,
-    StartLine, Values, Violation, plain_call_id, plain_contact,
+    StartLine, Values, Violation, begins_as_message, plain_call_id, plain_contact,
 };
 pub use method::Method;
 pub use name::Name;

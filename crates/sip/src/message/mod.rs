@@ -1,5 +1,6 @@
 //! Messages: one buffer with an index of its header fields (RFC 3261 section 7).
 
+mod addressed;
 mod build;
 mod edit;
 mod fields;
@@ -27,11 +28,12 @@ use crate::syntax::{self, is_lws, trim_start};
 use crate::uri::PlacedUri;
 use crate::{Method, Name, NameAddr, NameAddrError, SipUri, Uri, Via, ViaError};
 
+pub use addressed::{begins_as_message, plain_call_id};
 use fields::Fields;
 pub use glance::Glance;
 pub use index::{MAXIMUM_FIELDS, ReadError};
 pub use onward::Onward;
-pub use register::{Expires, PlainRegister, plain_call_id, plain_contact};
+pub use register::{Expires, PlainRegister, plain_contact};
 pub use scan::{Scan, ScannedField, StartLine};
 use top_via::TopVia;
 use usual::Seen;

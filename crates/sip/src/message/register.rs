@@ -6,8 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use bytes::{Bytes, BytesMut};
 
-use crate::line::line_end;
-use crate::syntax::{self, trim_end, trim_start};
+use crate::syntax;
 use crate::transaction::note_source;
 use crate::via::KnownParameters;
 use crate::{Flow, Host, Message, Via};
@@ -235,34 +234,6 @@ impl PlainRegister {
     fn string(&self, place: Place) -> &str {
         std::str::from_utf8(self.text(place)).unwrap_or_default()
     }
-}
-
-/// The Call-ID of a message, as [`Message::call_id`] gives it, where it is written as most write it, and no field stands
-/// before it that may be one.
-pub fn plain_call_id(octets: &[u8]) -> Option<&str> {
-    const NAME: &[u8] = b"Call-ID:";
-    let mut at = line_end(octets, 0)?.next;
-    for _ in 0..MAXIMUM_LINES {
-        let line = octets.get(at..)?;
-        // White space continues the line before.
-        let is_it = match line {
-            [b'C' | b'c', b'a' | b'A', ..] => Some(line.starts_with(NAME)),
-            [b'i' | b'I' | b' ' | b'\t' | b'\r' | b'\n', ..] => Some(false),
-            _ => None,
-        };
-        let end = line_end(octets, at).filter(|end| end.proper)?;
-        match is_it {
-            Some(true) => {
-                let is_folded = matches!(octets.get(end.next), Some(b' ' | b'\t'));
-                let value = octets.get(at + NAME.len()..end.end)?;
-                let value = std::str::from_utf8(trim_end(trim_start(value))).ok()?;
-                return (!is_folded).then_some(value);
-            }
-            Some(false) => return None,
-            None => at = end.next,
-        }
-    }
-    None
 }
 
 /// The URI of a Contact field with one value that has no parameters but `expires`, and that in seconds: a SIP URI without

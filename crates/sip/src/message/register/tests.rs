@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
-use crate::{ConnectionId, Method, Name, Transport};
+use crate::{ConnectionId, Method, Name, Transport, plain_call_id};
 
 const REGISTER: &str = "REGISTER sip:example.com SIP/2.0\r\n\
     Via: SIP/2.0/UDP 192.0.2.9:5062;branch=z9hG4bK1\r\n\
