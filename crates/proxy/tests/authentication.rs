@@ -160,7 +160,7 @@ fn each_algorithm_that_is_offered_will_do() {
 }
 
 #[test]
-fn a_wrong_password_and_a_name_that_nobody_has_are_refused_alike() {
+fn a_wrong_password_and_a_name_that_nobody_has_are_challenged_alike() {
     let mut bench = bench();
     for (user, password) in [("bob", "wrong"), ("nobody", "secret")] {
         let account = Account {
@@ -168,10 +168,20 @@ fn a_wrong_password_and_a_name_that_nobody_has_are_refused_alike() {
             password: password.as_bytes(),
         };
         let request = register(user, 1, &["<sip:x@192.0.2.9>"]);
-        with_challenge(&mut bench, &request, &account);
-        let refusal = bench.one();
-        refusal.answers(403);
-        assert_eq!(refusal.message.reason(), Some("Forbidden"));
+        bench.receive(phone(), request.clone());
+        let first = bench.one();
+        bench.receive(phone(), answered(&request, &first, &account));
+        let second = bench.one();
+        second.answers(401);
+        let nonces = [&first, &second].map(|challenge| {
+            let values = challenge.values(Name::WwwAuthenticate);
+            assert_eq!(values.len(), 2);
+            let challenge = Challenge::parse(values[0].as_bytes()).expect("a challenge");
+            // It is the password that is wrong (RFC 7616 section 3.3).
+            assert!(!challenge.is_stale);
+            challenge.nonce.to_string()
+        });
+        assert_ne!(nonces[0], nonces[1]);
         assert!(matches!(
             bench.events.pop(),
             Some(Event::AuthenticationFailed { realm, username, .. })
@@ -181,6 +191,100 @@ fn a_wrong_password_and_a_name_that_nobody_has_are_refused_alike() {
     assert_eq!(bench.proxy.statistics().authentication_failures, 2);
     // Nothing is used up by those who do not know the password.
     assert_eq!(bench.proxy.statistics().nonces, 0);
+}
+
+/// How many of so many requests are answered.
+fn answers(bench: &mut Bench, requests: impl Iterator<Item = Message>) -> usize {
+    for request in requests {
+        bench.receive(phone(), request);
+    }
+    bench.sent().len()
+}
+
+/// Credentials that anybody can write change nothing for a scanner. A phone that answers our challenge is not shut out by
+/// one at the same address.
+#[test]
+fn a_scanner_is_not_believed_by_its_credentials() {
+    let mut bench = bench();
+    let request = register("bob", 1, &["<sip:bob@192.0.2.9:5060>"]);
+    bench.receive(phone(), request.clone());
+    let challenge = bench.one();
+    let nonces = [
+        "00".to_owned(),
+        "0".repeat(56),
+        "not hexadecimal".to_owned(),
+    ];
+    let scan = |number: u32| {
+        let credentials = format!(
+            "Digest username=\"bob\", realm=\"example.com\", nonce=\"{}\", uri=\"sip:example.com\", \
+             response=\"{:032}\"",
+            nonces[number as usize % nonces.len()],
+            0
+        );
+        register("bob", number + 1, &["<sip:x@192.0.2.9>"]).with(Name::Authorization, credentials)
+    };
+    // A hundred a second, for two seconds, of which one is used up.
+    assert_eq!(answers(&mut bench, (0..1000).map(scan)), 199);
+    assert_eq!(bench.proxy.statistics().overload.scans_ignored, 801);
+    for count in 1..=20 {
+        let proved = with_count(&request, &challenge, &BOB, count);
+        bench.receive(phone(), proved);
+        bench.one().answers(200);
+    }
+    assert_eq!(answers(&mut bench, (1000..1010).map(scan)), 0);
+    // Nor does the proof of others help it.
+    bench.pass(Duration::from_secs(1));
+    assert_eq!(answers(&mut bench, (2000..3000).map(scan)), 100);
+}
+
+/// With a nonce of ours passwords can be tried, but not faster than strangers may ask for one.
+#[test]
+fn passwords_cannot_be_tried_faster_than_strangers_may_ask() {
+    let attempt = |username, number: u32| Account {
+        username,
+        password: match number {
+            _ if number % 2 == 0 => b"wrong",
+            _ => b"worse",
+        },
+    };
+    let mut bench = bench();
+    let request = register("bob", 1, &["<sip:bob@192.0.2.9:5060>"]);
+    bench.receive(phone(), request.clone());
+    let challenge = bench.one();
+    let tries = |seconds: u32| {
+        let (request, challenge) = (&request, &challenge);
+        (1..2000).map(move |number| {
+            let mut tried = answered(request, challenge, &attempt("bob", number));
+            tried.replace(
+                Name::CSeq,
+                format!("{} REGISTER", seconds * 10_000 + number),
+            );
+            let branch = format!("z9hG4bK{seconds}x{number}");
+            tried.set_top_via_parameter("branch", Some(&branch));
+            tried
+        })
+    };
+    assert_eq!(answers(&mut bench, tries(1)), 199 + 1000);
+    bench.pass(Duration::from_secs(1));
+    assert_eq!(answers(&mut bench, tries(2)), 100);
+    assert_eq!(bench.proxy.statistics().authentication_failures, 1299);
+
+    // Nor by calls, which nobody else at the address has to bring credentials for in vain.
+    let mut bench = self::bench();
+    let first = invite("call0");
+    bench.receive(phone(), first.clone());
+    let challenge = bench.one();
+    let tries = (1..2000).map(|number| {
+        let mut tried = answered(&first, &challenge, &attempt("alice", number));
+        tried.replace(Name::CallId, format!("call{number}"));
+        let branch = format!("z9hG4bK{number}");
+        tried.set_top_via_parameter("branch", Some(&branch));
+        tried
+    });
+    assert_eq!(answers(&mut bench, tries), 200 + 1000);
+    assert_eq!(bench.proxy.statistics().authentication_failures, 1200);
+    bench.receive(phone(), invite("call"));
+    bench.one().answers(407);
 }
 
 #[test]

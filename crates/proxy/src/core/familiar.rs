@@ -12,6 +12,7 @@
 //! Of those that come as datagrams the transports hand over the octets, since most need not be read as others are: a
 //! [`PlainRegister`] has all that is asked of them, and what it lacks the long way has.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -152,7 +153,12 @@ impl Proxy {
             return;
         }
         self.defence.note_waited(now, waited);
-        let admission = self.judge(now, waited, &flow, &register);
+        let whole = || {
+            Message::read(register.octets().clone())
+                .ok()
+                .map(Cow::Owned)
+        };
+        let admission = self.judge(now, waited, &flow, (&register, &whole));
         let registration = match admission {
             Admission::Ignore => return,
             Admission::Admit => self.read_plain_register(&register, &flow, now),

@@ -1,6 +1,7 @@
 //! The proxy and registrar as one state machine: what it is fed with, what it is polled for, and what
 //! the other files share.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::Hash;
 use std::net::SocketAddr;
@@ -259,7 +260,10 @@ impl Proxy {
         }
         self.defence.note_waited(now, waited);
         let admission = match message.is_request() {
-            true => self.judge(now, waited, &flow, &message),
+            true => {
+                let whole = || Some(Cow::Borrowed(&message));
+                self.judge(now, waited, &flow, (&message, &whole))
+            }
             false => Admission::Admit,
         };
         self.accept_judged(now, flow, message, admission);

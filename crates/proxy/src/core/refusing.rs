@@ -4,6 +4,7 @@
 //! them took as long as a request that is served, no time would be left for these. So they are seen at a glance, from
 //! their octets; what is not refused is read after that, as always.
 
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -11,8 +12,9 @@ use sip::transaction::note_source;
 use sip::{Flow, Glance, Message, Method, Name, Violation};
 
 use super::Proxy;
-use super::overload::{Admission, Judged, Surroundings};
+use super::overload::{Admission, Challenged, Judged, Proofs, Surroundings};
 use super::rejection::Rejection;
+use super::route;
 use crate::text::decimal;
 
 /// What a request is refused with for which there is no time (RFC 3261 section 21.5.4).
@@ -40,6 +42,9 @@ impl Proxy {
             true => Glance::of(&octets),
             false => None,
         };
+        // Whether the dialog of one that names one is ours is found out by reading it.
+        let glance =
+            glance.filter(|request| *request.method() == Method::Ack || request.to_tag().is_none());
         let mut admission = None;
         if let Some(request) = glance {
             if drops.has_address(flow.remote.ip()) {
@@ -47,7 +52,8 @@ impl Proxy {
                 return;
             }
             self.defence.note_waited(now, waited);
-            let judged = self.judge(now, waited, &flow, &request);
+            let whole = || Message::read(octets.clone()).ok().map(Cow::Owned);
+            let judged = self.judge(now, waited, &flow, (&request, &whole));
             let is_served = match judged {
                 Admission::Ignore => false,
                 Admission::Refuse if !self.transactions.knows_at_a_glance(&request) => {
@@ -68,25 +74,45 @@ impl Proxy {
         }
     }
 
-    /// Judges a request by itself and by what is known besides.
-    pub(super) fn judge(
+    /// Judges a request by itself and by what is known besides. `whole` reads it where that has to be done.
+    pub(super) fn judge<'a>(
         &mut self,
         now: Instant,
         waited: Duration,
         flow: &Flow,
-        request: &impl Judged,
+        (request, whole): (&impl Judged, &dyn Fn() -> Option<Cow<'a, Message>>),
     ) -> Admission {
+        let authentication = &self.policy.authentication;
+        let is_asked = (authentication.register || authentication.calls)
+            && !authentication.is_exempt(flow.remote.ip());
         let around = Surroundings {
             from: flow.remote.ip(),
             is_trusted: self.is_trusted(flow),
-            registers_are_challenged: self.policy.authentication.register,
+            challenged: Challenged {
+                registers: is_asked && authentication.register,
+                calls: is_asked && authentication.calls,
+                in_dialogs: is_asked && authentication.in_dialogs,
+            },
             waited,
             transactions: (
                 self.transactions.server_transactions(),
                 self.transaction_config.max_transactions,
             ),
         };
-        self.defence.judge(now, request, &around)
+        let (marks, known) = (&self.marks, &self.known_routes);
+        let lifetime = self.policy.forwarding.dialog_lifetime;
+        let proofs = Proofs {
+            is_of_our_dialog: &|| {
+                whole().is_some_and(|request| {
+                    let mark = marks.of(&request);
+                    route::is_marked(&request, flow.local, known, mark, lifetime)
+                })
+            },
+            has_nonce_of_ours: &|| {
+                whole().is_some_and(|request| self.authentication.has_nonce_of_ours(&request))
+            },
+        };
+        self.defence.judge(now, request, &around, &proofs)
     }
 
     /// Refuses a request for which nothing is to be done, and makes no transaction of it. It may break
@@ -143,6 +169,11 @@ impl Proxy {
         }) && !self.transactions.knows_at_a_glance(request)
     }
 
+    /// Why a request is refused for which there is no room now.
+    pub(super) fn overloaded(&self) -> Rejection {
+        Rejection::overloaded(self.retry_after())
+    }
+
     /// After how many seconds a client that is refused may come back (RFC 3261 section 20.33).
     fn retry_after(&self) -> String {
         let seconds = self.defence.retry_after().as_secs().max(1);
@@ -152,8 +183,3 @@ impl Proxy {
 
 /// How long our tags are.
 pub(super) const OUR_TAG: usize = 16;
-    /// Why a request is refused for which there is no room now.
-    pub(super) fn overloaded(&self) -> Rejection {
-        Rejection::overloaded(self.retry_after())
-    }
-

@@ -1,6 +1,7 @@
 //! Routes: taking those that have led here off a request (RFC 3261 section 16.4), and giving a
 //! forwarded one the form that its next hop expects (section 16.6 step 6).
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use sip::{Flow, Message, Name, NameAddr, Uri};
@@ -113,6 +114,33 @@ pub(crate) fn led_by_routes(
         led.are_known = false;
     }
     Ok(led)
+}
+
+/// How many Routes are looked at where there is hardly time. Ours come first: one or two for each passage through us, and
+/// one that a user agent has added who sends everything by us.
+const LOOKED_AT: usize = 4;
+
+/// Whether what has led a request to `local` has the mark of its dialog: one of its first Routes, or the Request-URI that
+/// a strict router has made of it. That they lead to us need not be found out: nobody else can write the mark.
+pub(crate) fn is_marked(
+    request: &Message,
+    local: SocketAddr,
+    known: &KnownRoutes,
+    mark: DialogMark,
+    lifetime: Duration,
+) -> bool {
+    let has_mark = |uri: Uri<'_>| match uri {
+        Uri::Sip(uri) => ReadUri::from(uri)
+            .call
+            .is_some_and(|written| mark.is(written.as_bytes(), lifetime)),
+        _ => false,
+    };
+    let is_route_marked = request.values(Name::Route).take(LOOKED_AT).any(|value| {
+        let known = known.find(value, local);
+        known.is_some_and(|known| mark.is(known.mark, lifetime))
+            || NameAddr::parse(value).is_ok_and(|route| route.parse_uri().is_ok_and(has_mark))
+    });
+    is_route_marked || request.parse_request_uri().is_some_and(has_mark)
 }
 
 /// Whether it is a Route that decides where a request goes next.

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod flows;
+mod overloaded;
 mod record_route;
 mod routes;
 mod secure;

@@ -48,6 +48,9 @@ pub(crate) struct Demand {
 /// How many realms somebody who does not say who it is may choose from, beside the first.
 const MAXIMUM_OTHER_REALMS: usize = 7;
 
+/// Of so many credentials one has to be for us where there is hardly time to look.
+const MAXIMUM_CREDENTIALS: usize = 8;
+
 /// For whom a request speaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Speaker {
@@ -85,6 +88,16 @@ impl Authentication {
             nonces: Nonces::new(keys, rng),
             counts: NonceCounts::default(),
         }
+    }
+
+    /// Whether a request has credentials for a nonce that we have given out, be it too old.
+    pub(crate) fn has_nonce_of_ours(&self, request: &Message) -> bool {
+        [Name::Authorization, Name::ProxyAuthorization]
+            .into_iter()
+            .flat_map(|name| request.headers(name))
+            .take(MAXIMUM_CREDENTIALS)
+            .filter_map(|value| Authorization::parse(value).ok())
+            .any(|given| self.nonces.is_ours(&given.nonce, &given.realm))
     }
 
     /// How many nonces are remembered.
@@ -208,12 +221,15 @@ impl Proxy {
         if stored.is_none() || !is_proved {
             self.statistics.authentication_failures += 1;
             let event = Event::AuthenticationFailed {
-                realm: demand.realm,
+                realm: demand.realm.clone(),
                 username: given.username.into_owned(),
                 flow: taken.arrival,
             };
             self.report(event);
-            self.refuse(now, taken.server, &taken.request, &FORBIDDEN);
+            self.note_credentials(now, &taken, false);
+            // Not stale, which tells that the password is wrong (RFC 7616 section 3.3); the client must not try
+            // it again (RFC 3261 section 22.1).
+            self.challenge(now, &taken, &demand, false, |_| true);
             return;
         }
         if !self.take_count(now, &given) {
@@ -221,11 +237,24 @@ impl Proxy {
             return;
         }
         self.statistics.authenticated += 1;
+        self.note_credentials(now, &taken, true);
         let confirmation = (self.policy.authentication.confirm && demand.is_registrar)
             .then(|| given.confirmation(&credentials))
             .flatten()
             .map(|confirmation| confirmation.to_string());
         self.proceed(now, taken, confirmation);
+    }
+
+    /// Tells the defence whether a request has brought the right credentials.
+    fn note_credentials(&mut self, now: Instant, taken: &Taken, are_right: bool) {
+        if let Some(method) = taken.request.method()
+            && !self.is_trusted(&taken.arrival)
+        {
+            let from = taken.arrival.remote.ip();
+            let is_in_dialog = taken.bound.is_in_dialog;
+            self.defence
+                .note_credentials(now, from, method, is_in_dialog, are_right);
+        }
     }
 
     /// Ends the waiting of an INVITE that is cancelled. Returns whether it did wait.
@@ -457,7 +486,7 @@ fn nobody() -> Credentials {
 /// The domain of those who do not say who they are (RFC 3323 section 4.1.1.3).
 const ANONYMOUS: &str = "anonymous.invalid";
 
-/// For who is not who it says, and who may not do what it wants.
+/// For who may not do what it wants, with whatever password.
 const FORBIDDEN: Rejection = Rejection::new(403, "Forbidden");
 
 /// The parked requests of transactions: their questions, and whether they are INVITEs.

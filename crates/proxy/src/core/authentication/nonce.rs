@@ -88,6 +88,11 @@ impl Nonces {
         }
     }
 
+    /// Whether we have given out a nonce for a realm, here or in another worker, now or in an earlier life.
+    pub(super) fn is_ours(&self, nonce: &str, realm: &str) -> bool {
+        self.read(nonce, realm).is_some()
+    }
+
     /// How long ago the first nonce was given out.
     pub(super) fn milliseconds(&self, now: Instant) -> u64 {
         let since = self.epoch.map(|epoch| now.saturating_duration_since(epoch));

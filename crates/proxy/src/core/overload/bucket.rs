@@ -44,12 +44,29 @@ impl Bucket {
 
     /// Takes a token. Returns whether there was one, or whether the debt stays within `credit`.
     pub(super) fn take(&mut self, now: Instant, rate: &Rate, credit: f64) -> bool {
-        self.fill(now, rate);
-        let is_enough = self.tokens + credit >= 1.0;
+        let is_enough = self.has_one(now, rate, credit);
         if is_enough {
             self.tokens -= 1.0;
         }
         is_enough
+    }
+
+    /// Whether [`take`](Bucket::take) would find a token.
+    pub(super) fn has_one(&mut self, now: Instant, rate: &Rate, credit: f64) -> bool {
+        self.fill(now, rate);
+        self.tokens + credit >= 1.0
+    }
+
+    /// Takes a token that is owed, be there one or not, as long as the debt stays within `deepest`.
+    pub(super) fn owe(&mut self, now: Instant, rate: &Rate, deepest: f64) {
+        self.fill(now, rate);
+        self.tokens = (self.tokens - 1.0).max(-deepest);
+    }
+
+    /// Puts a token back that should not have been taken.
+    pub(super) fn give_back(&mut self, now: Instant, rate: &Rate) {
+        self.fill(now, rate);
+        self.tokens = (self.tokens + 1.0).min(rate.size);
     }
 
     /// Whether nothing would change if it was made anew.
@@ -92,6 +109,35 @@ mod tests {
         assert_eq!(passed, 15);
         assert!(!bucket.take(now + Duration::from_millis(500), &rate, 0.0));
         assert!(bucket.take(now + Duration::from_millis(601), &rate, 0.0));
+    }
+
+    #[test]
+    fn what_is_owed_is_paid_back_and_no_more_than_that() {
+        let now = Instant::now();
+        let rate = Rate::new(10, Duration::from_secs(1));
+        let mut bucket = Bucket::full(now, &rate);
+        for _ in 0..100 {
+            bucket.owe(now, &rate, 20.0);
+        }
+        assert!(!bucket.take(now, &rate, 20.0));
+        assert!(bucket.has_one(now, &rate, 21.0));
+        assert!(!bucket.take(now + Duration::from_millis(2000), &rate, 0.0));
+        assert!(bucket.take(now + Duration::from_millis(2101), &rate, 0.0));
+    }
+
+    #[test]
+    fn what_is_given_back_can_be_taken_again_and_is_no_gain() {
+        let now = Instant::now();
+        let rate = Rate::new(10, Duration::from_secs(1));
+        let mut bucket = Bucket::full(now, &rate);
+        bucket.give_back(now, &rate);
+        let passed = (0..100).filter(|_| bucket.take(now, &rate, 0.0)).count();
+        assert_eq!(passed, 10);
+        bucket.give_back(now, &rate);
+        assert!(bucket.has_one(now, &rate, 0.0));
+        assert!(bucket.take(now, &rate, 0.0));
+        assert!(!bucket.has_one(now, &rate, 0.0));
+        assert!(bucket.has_one(now, &rate, 1.0));
     }
 
     #[test]

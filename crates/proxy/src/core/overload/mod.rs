@@ -3,7 +3,9 @@
 //!
 //! What costs most and can best be done without goes first: requests that would begin a call. Then come
 //! others outside of a dialog. Requests within a dialog, their ACKs and CANCELs are never refused for
-//! want of time: without them what was begun could not be ended.
+//! want of time: without them what was begun could not be ended. A tag in To does not make a dialog, or
+//! everybody would write one: what shows that it began through us is the mark in its Route (see
+//! `dialog_mark`), which every dialog has that did, since all requests that begin one are record-routed.
 //!
 //! A refusal makes no transaction. Those that a client should come back for are answered 503 with
 //! Retry-After (RFC 3261 section 21.5.4); a source above its rate gets no answer, which would only
@@ -14,6 +16,7 @@ mod policy;
 mod queue;
 mod sources;
 
+use std::cell::LazyCell;
 use std::net::IpAddr;
 use std::ops::AddAssign;
 use std::time::{Duration, Instant};
@@ -47,7 +50,8 @@ pub struct OverloadStatistics {
     pub over_rate: u64,
     /// Requests dropped because their source sent more than its rate.
     pub over_source_rate: u64,
-    /// OPTIONS and REGISTERs without credentials dropped: their source sent more than its rate.
+    /// OPTIONS and REGISTERs without credentials, and attempts at passwords, dropped: their source sent more than its
+    /// rate.
     pub scans_ignored: u64,
     /// Requests refused because messages waited too long for the core.
     pub over_queue_delay: u64,
@@ -97,12 +101,29 @@ pub(crate) struct Surroundings {
     pub(crate) from: IpAddr,
     /// Its source is trusted: no rate of its own.
     pub(crate) is_trusted: bool,
-    /// REGISTERs have to bring credentials.
-    pub(crate) registers_are_challenged: bool,
+    pub(crate) challenged: Challenged,
     /// How long it waited for the core.
     pub(crate) waited: Duration,
     /// Server transactions that there are, and may be.
     pub(crate) transactions: (usize, usize),
+}
+
+/// What has to bring credentials from where a request came from.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Challenged {
+    pub(crate) registers: bool,
+    /// Other requests, too.
+    pub(crate) calls: bool,
+    /// And those within dialogs.
+    pub(crate) in_dialogs: bool,
+}
+
+/// What can be found out about a request, but takes longer than a glance: it is only where something depends on it.
+pub(crate) struct Proofs<'a> {
+    /// Whether the dialog that it names began through us.
+    pub(crate) is_of_our_dialog: &'a dyn Fn() -> bool,
+    /// Whether its credentials are for a nonce that we have given out, be it too old by now.
+    pub(crate) has_nonce_of_ours: &'a dyn Fn() -> bool,
 }
 
 /// A request, as far as it is judged by what it says.
@@ -238,12 +259,40 @@ impl Defence {
             .note(now, waited, queue_delay_target, queue_delay_interval);
     }
 
+    /// Takes notice of whether the credentials of a request from a source that is not trusted are right.
+    ///
+    /// An OPTIONS or REGISTER outside of our dialogs has been counted when it was [judged](Defence::judge); any other
+    /// request counts now, if its credentials are wrong.
+    pub(crate) fn note_credentials(
+        &mut self,
+        now: Instant,
+        from: IpAddr,
+        method: &Method,
+        is_in_dialog: bool,
+        are_right: bool,
+    ) {
+        let Some(rate) = &self.unauthenticated else {
+            return;
+        };
+        let is_counted = matches!(method, Method::Options | Method::Register) && !is_in_dialog;
+        match (is_counted, are_right) {
+            (true, true) => self.scanners.give_back(now, from, rate),
+            (false, false) => {
+                // Deeper than what is let in: others may be under way.
+                let deepest = 2.0 * attempts(rate);
+                self.scanners.owe(now, from, rate, deepest);
+            }
+            _ => {}
+        }
+    }
+
     /// Judges a request, the cheapest tests first.
     pub(crate) fn judge(
         &mut self,
         now: Instant,
         request: &impl Judged,
         around: &Surroundings,
+        proofs: &Proofs<'_>,
     ) -> Admission {
         let Some(method) = request.method() else {
             return Admission::Admit;
@@ -251,13 +300,20 @@ impl Defence {
         if !self.is_on_guard(method, around) {
             return Admission::Admit;
         }
-        let kind = Kind::of(method, request);
-        if !around.is_trusted && self.is_above_source_rate(now, around, kind, method, request) {
+        let is_begun = LazyCell::new(|| match method {
+            Method::Ack | Method::Cancel => true,
+            _ => request.is_in_dialog() && (proofs.is_of_our_dialog)(),
+        });
+        if !around.is_trusted
+            && (self.is_above_source_rate(now, around, method, || *is_begun)
+                || self.is_scan_above_rate(now, around, request, || *is_begun, proofs))
+        {
             return Admission::Ignore;
         }
-        if kind == Kind::Begun {
+        if !self.may_refuse(around) || *is_begun {
             return Admission::Admit;
         }
+        let kind = Kind::of(method);
         let refused = if self.is_draining && kind.is_refused_while_draining(method) {
             &mut self.statistics.draining
         } else if self.is_above_rate(now) {
@@ -277,11 +333,16 @@ impl Defence {
     /// Whether there is a reason to look at a request more closely: mostly there is none.
     fn is_on_guard(&self, method: &Method, around: &Surroundings) -> bool {
         let may_scan = matches!(method, Method::Options | Method::Register);
+        self.by_source.is_some()
+            || (may_scan || around.challenged.calls) && self.unauthenticated.is_some()
+            || self.may_refuse(around)
+    }
+
+    /// Whether there is a reason to refuse what can best be done without.
+    fn may_refuse(&self, around: &Surroundings) -> bool {
         self.is_draining
-            || self.by_source.is_some()
             || self.all.is_some()
             || self.queue.is_standing()
-            || may_scan && self.unauthenticated.is_some()
             || self.is_without_room(Kind::Begins, around.transactions)
     }
 
@@ -289,39 +350,63 @@ impl Defence {
         &mut self,
         now: Instant,
         around: &Surroundings,
-        kind: Kind,
         method: &Method,
-        request: &impl Judged,
+        is_begun: impl Fn() -> bool,
     ) -> bool {
-        if let Some(rate) = &self.by_source
-            && *method != Method::Ack
-        {
-            // What belongs to a dialog may use up as much again: it is not shut out by its own
-            // source's new calls.
-            let credit = match kind {
-                Kind::Begun => rate.whole_burst(),
-                _ => 0.0,
-            };
-            if !self.sources.take(now, around.from, rate, credit) {
-                self.statistics.over_source_rate += 1;
-                return true;
-            }
-        }
-        let is_a_scan = match method {
+        let Some(rate) = self.by_source.as_ref().filter(|_| *method != Method::Ack) else {
+            return false;
+        };
+        let mut take = |credit| self.sources.take(now, around.from, rate, credit);
+        // What belongs to a dialog may use up as much again: it is not shut out by its own source's
+        // new calls.
+        let is_above = !take(0.0) && !(is_begun() && take(rate.whole_burst()));
+        self.statistics.over_source_rate += u64::from(is_above);
+        is_above
+    }
+
+    /// Whether a request is a scanner's, or one more attempt at a password, and its source has sent too many of them.
+    ///
+    /// All OPTIONS and REGISTERs count; those whose credentials turn out to be right are
+    /// [given back](Defence::note_credentials). When the rate is used up, those go on that may turn out to be right, since
+    /// they answer a challenge of ours: a phone that knows its password is not shut out by a scanner at the same address.
+    /// But so many of them as are wrong count on, and then such as these are not taken either.
+    fn is_scan_above_rate(
+        &mut self,
+        now: Instant,
+        around: &Surroundings,
+        request: &impl Judged,
+        is_begun: impl Fn() -> bool,
+        proofs: &Proofs<'_>,
+    ) -> bool {
+        let (Some(rate), Some(method)) = (&self.unauthenticated, request.method()) else {
+            return false;
+        };
+        let (scanners, from) = (&mut self.scanners, around.from);
+        let Challenged {
+            registers,
+            calls,
+            in_dialogs,
+        } = around.challenged;
+        let is_counted = match method {
             Method::Options => true,
-            Method::Register => around.registers_are_challenged,
+            Method::Register => registers,
             _ => false,
         };
-        if let Some(rate) = &self.unauthenticated
-            && is_a_scan
-            && kind != Kind::Begun
-            && !request.has_credentials()
-            && !self.scanners.take(now, around.from, rate, 0.0)
-        {
-            self.statistics.scans_ignored += 1;
-            return true;
-        }
-        false
+        let is_above = if is_counted && !is_begun() {
+            let may_be_right = || request.has_credentials() && (proofs.has_nonce_of_ours)();
+            !scanners.take(now, from, rate, 0.0)
+                && !(may_be_right() && scanners.take(now, from, rate, attempts(rate)))
+        } else {
+            // Neither ACK nor CANCEL is challenged (RFC 3261 section 22.1).
+            calls
+                && !matches!(method, Method::Ack | Method::Cancel)
+                && request.has_credentials()
+                && !scanners.has_one(now, from, rate, attempts(rate))
+                && (in_dialogs || !is_begun())
+                && (proofs.has_nonce_of_ours)()
+        };
+        self.statistics.scans_ignored += u64::from(is_above);
+        is_above
     }
 
     fn is_above_rate(&mut self, now: Instant) -> bool {
@@ -341,7 +426,6 @@ impl Defence {
         let kept = match kind {
             Kind::Begins => reserved,
             Kind::Alone => reserved / 2,
-            Kind::Begun => 0,
         };
         transactions.saturating_add(kept) >= maximum && kept > 0
     }
@@ -353,7 +437,6 @@ impl Defence {
             && match kind {
                 Kind::Begins => true,
                 Kind::Alone => waited >= self.policy.queue_delay_target.saturating_mul(OTHERS_WAIT),
-                Kind::Begun => false,
             }
     }
 }
@@ -362,25 +445,27 @@ impl Defence {
 /// again, 64·T1 and more (Timer D, RFC 3261 section 17.1.1.2).
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(33);
 
+/// How many wrong answers to our challenges are taken at once, when the rate is used up by others. So many
+/// requests that will turn out to be right may be under way, too.
+fn attempts(rate: &Rate) -> f64 {
+    5.0 * rate.whole_burst()
+}
+
 /// How many times as long as new calls other requests outside of a dialog may wait.
 const OTHERS_WAIT: u32 = 4;
 
-/// What a request has to do with a dialog.
+/// What a request that belongs to no dialog of ours has to do with one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// It would begin one, or a subscription.
     Begins,
     /// It is outside of any.
     Alone,
-    /// It belongs to one, or to a request that was taken.
-    Begun,
 }
 
 impl Kind {
-    fn of(method: &Method, request: &impl Judged) -> Kind {
+    fn of(method: &Method) -> Kind {
         match method {
-            Method::Ack | Method::Cancel => Kind::Begun,
-            _ if request.is_in_dialog() => Kind::Begun,
             Method::Invite | Method::Subscribe | Method::Refer => Kind::Begins,
             _ => Kind::Alone,
         }

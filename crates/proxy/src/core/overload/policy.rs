@@ -11,8 +11,9 @@ pub struct OverloadPolicy {
     /// Requests a second from one source: an IPv4 address, or an IPv6 prefix of 64 bits. Beyond it
     /// requests outside of a dialog are not answered; beyond twice the burst nothing is.
     pub requests_per_second_per_source: Option<u32>,
-    /// OPTIONS, and REGISTERs where these are challenged, without credentials a second from one
-    /// source. Those beyond it are not answered: they are a scanner's.
+    /// OPTIONS, and REGISTERs where these are challenged, without the right credentials a second from one
+    /// source. Those beyond it are not answered: they are a scanner's. Wrong passwords in other requests
+    /// count, too.
     pub unauthenticated_per_second_per_source: Option<u32>,
     /// For how long a rate may be saved up: what may come at once is the rate times this.
     pub burst: Duration,

@@ -56,19 +56,48 @@ impl Sources {
     /// Takes a token of a source. Returns whether there was one, or whether its debt stays within
     /// `credit`.
     pub(super) fn take(&mut self, now: Instant, from: IpAddr, rate: &Rate, credit: f64) -> bool {
-        let source = Source::from(from);
-        if let Some(bucket) = self.buckets.get_mut(&source) {
-            return bucket.take(now, rate, credit);
+        self.bucket(now, from, rate).take(now, rate, credit)
+    }
+
+    /// Takes a token that a source owes, as long as its debt stays within `deepest`.
+    pub(super) fn owe(&mut self, now: Instant, from: IpAddr, rate: &Rate, deepest: f64) {
+        self.bucket(now, from, rate).owe(now, rate, deepest);
+    }
+
+    /// Whether [`take`](Sources::take) would find a token.
+    pub(super) fn has_one(&mut self, now: Instant, from: IpAddr, rate: &Rate, credit: f64) -> bool {
+        match self.known(from) {
+            Some(bucket) => bucket.has_one(now, rate, credit),
+            // It would get a full one.
+            None => true,
         }
-        self.make_room(now, rate);
-        if self.buckets.len() >= self.maximum {
-            let common = self.common.get_or_insert_with(|| Bucket::full(now, rate));
-            return common.take(now, rate, credit);
+    }
+
+    /// Puts a token of a source back that should not have been taken.
+    pub(super) fn give_back(&mut self, now: Instant, from: IpAddr, rate: &Rate) {
+        if let Some(bucket) = self.known(from) {
+            bucket.give_back(now, rate);
+        }
+    }
+
+    /// The bucket of a source, or the one that it shares.
+    fn bucket(&mut self, now: Instant, from: IpAddr, rate: &Rate) -> &mut Bucket {
+        let source = Source::from(from);
+        if !self.buckets.contains_key(&source) {
+            self.make_room(now, rate);
+            if self.buckets.len() >= self.maximum {
+                return self.common.get_or_insert_with(|| Bucket::full(now, rate));
+            }
         }
         let bucket = self.buckets.entry(source);
-        bucket
-            .or_insert_with(|| Bucket::full(now, rate))
-            .take(now, rate, credit)
+        bucket.or_insert_with(|| Bucket::full(now, rate))
+    }
+
+    /// The bucket that a source has, or shares; none where it would get one of its own.
+    fn known(&mut self, from: IpAddr) -> Option<&mut Bucket> {
+        let is_full = self.buckets.len() >= self.maximum;
+        let own = self.buckets.get_mut(&Source::from(from));
+        own.or_else(|| self.common.as_mut().filter(|_| is_full))
     }
 
     /// How many sources have a bucket of their own.
@@ -116,6 +145,24 @@ mod tests {
             assert!(!sources.take(now, address(same), &rate, 0.0), "{same}");
         }
         assert_eq!(sources.len(), 4);
+    }
+
+    #[test]
+    fn what_is_given_back_goes_to_where_it_was_taken() {
+        let now = Instant::now();
+        let rate = Rate::new(1, Duration::from_secs(1));
+        let mut sources = sources(1);
+        for source in ["192.0.2.1", "192.0.2.2"].map(address) {
+            // The second finds no room for a bucket of its own.
+            assert!(sources.has_one(now, source, &rate, 0.0));
+            assert!(sources.take(now, source, &rate, 0.0));
+            assert!(!sources.has_one(now, source, &rate, 0.0));
+            sources.give_back(now, source, &rate);
+            assert!(sources.has_one(now, source, &rate, 0.0));
+            assert!(sources.take(now, source, &rate, 0.0));
+        }
+        assert!(!sources.has_one(now, address("192.0.2.3"), &rate, 0.0));
+        assert_eq!(sources.len(), 1);
     }
 
     #[test]
