@@ -68,4 +68,5 @@ fn a_call_is_a_line_and_a_file_moved_away_is_begun_anew() {
     eventually("a record", || lines(&records).len() == 1);
     assert_eq!(lines(&records)[0]["status"], 404);
     assert_eq!(lines(&records)[0]["answer"], Value::Null);
+    assert_eq!(lines(&records)[0]["ended_by"], "proxy");
 }
