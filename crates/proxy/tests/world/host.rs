@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use sim::Datagram;
-use sip::{ConnectionId, Flow, Message, Target, Transmit, Transport};
+use sip::{ConnectionId, Flow, Message, Transmit, Transport};
 
 use crate::phone::Phone;
 use crate::server::Server;
@@ -13,16 +13,19 @@ use crate::server::Server;
 /// Bytes of the headers of IPv4 and UDP.
 const HEADERS: usize = 28;
 
-/// A UDP datagram.
+/// The contents of an IP packet.
 #[derive(Clone, Debug)]
-pub(crate) struct Packet {
-    source_port: u16,
-    destination_port: u16,
-    payload: Bytes,
+pub(crate) enum Packet {
+    Udp {
+        source_port: u16,
+        destination_port: u16,
+        payload: Bytes,
+    },
+    /// From the common header on.
+    Sctp(Bytes),
 }
 
 /// A host.
-#[derive(Debug)]
 pub(crate) enum Host {
     Phone(Box<Phone>),
     Server(Box<Server>),
@@ -56,15 +59,26 @@ impl sim::Host for Host {
 
     fn handle_datagram(&mut self, now: Instant, datagram: Datagram<Packet>) {
         let local = self.address();
-        assert_eq!(datagram.payload.destination_port, local.port());
+        let Packet::Udp {
+            source_port,
+            destination_port,
+            payload,
+        } = &datagram.payload
+        else {
+            if let Host::Server(server) = self {
+                server.handle_packet(now, datagram);
+            }
+            return;
+        };
+        assert_eq!(*destination_port, local.port());
         let flow = Flow {
             transport: Transport::Udp,
             local,
-            remote: SocketAddr::new(datagram.source, datagram.payload.source_port),
+            remote: SocketAddr::new(datagram.source, *source_port),
             connection: ConnectionId(0),
             stream: 0,
         };
-        let message = Message::read(datagram.payload.payload).expect("what is sent can be read");
+        let message = Message::read(payload.clone()).expect("what is sent can be read");
         match self {
             Host::Phone(phone) => phone.handle_message(now, flow, message),
             Host::Server(server) => server.handle_message(now, flow, message),
@@ -85,34 +99,24 @@ impl sim::Host for Host {
         }
     }
 
-    fn poll_transmit(&mut self, _now: Instant) -> Option<Datagram<Packet>> {
-        let local = self.address();
-        let transmit = match self {
-            Host::Phone(phone) => phone.poll_transmit(),
-            Host::Server(server) => server.poll_transmit(),
-        }?;
-        Some(datagram(local, transmit))
+    fn poll_transmit(&mut self, now: Instant) -> Option<Datagram<Packet>> {
+        match self {
+            Host::Phone(phone) => Some(udp_datagram(phone.address(), phone.poll_transmit()?)),
+            Host::Server(server) => server.poll_transmit(now),
+        }
     }
 }
 
-fn datagram(local: SocketAddr, transmit: Transmit) -> Datagram<Packet> {
-    let remote = match transmit.target {
-        Target::Flow(flow) | Target::FlowOrAddress(flow, _) => flow.remote,
-        Target::Address(transport, remote) => {
-            assert_eq!(
-                transport,
-                Transport::Udp,
-                "there is no other transport here"
-            );
-            remote
-        }
-    };
+/// The datagram that carries a message over UDP.
+pub(crate) fn udp_datagram(local: SocketAddr, transmit: Transmit) -> Datagram<Packet> {
+    assert_eq!(transmit.target.transport(), Transport::Udp);
+    let remote = transmit.target.remote();
     Datagram {
         source: local.ip(),
         destination: remote.ip(),
         bytes: HEADERS + transmit.payload.len(),
         may_fragment: true,
-        payload: Packet {
+        payload: Packet::Udp {
             source_port: local.port(),
             destination_port: remote.port(),
             payload: transmit.payload,

@@ -1,51 +1,73 @@
-//! A proxy and registrar of one domain. What its location store has stays when it is restarted.
+//! A proxy and registrar of one domain. What its location store has stays when it is restarted, and so do the keys that
+//! tokens are signed with.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
-use proxy::core::{
-    AddressOfRecord, Answer, Bindings, Config, Domain, Listener, NextHop, Proxy, Query,
-};
-use rand::SeedableRng;
+use proxy::core::{Answer, Config, Destination, Domain, Keys, Listener, NextHop, Proxy, Query};
+use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha12Rng;
-use sip::{Flow, Message, Transmit, Transport};
+use sim::Datagram;
+use sip::{Flow, Message, Transport};
+
+use crate::host::{Packet, udp_datagram};
+use crate::store::Store;
+use crate::trunk::{News, Trunk};
 
 /// A server and its surroundings.
-#[derive(Debug)]
 pub(crate) struct Server {
     address: SocketAddr,
     config: Config,
     proxy: Proxy,
-    store: BTreeMap<AddressOfRecord, Bindings>,
+    /// How often it has been restarted.
+    incarnation: u64,
+    store: Store,
     /// Where the proxies of domains are.
     names: BTreeMap<String, SocketAddr>,
+    /// The way to the other proxy, where that is not UDP, and where it ends.
+    trunk: Option<(SocketAddr, Trunk)>,
+    /// Messages that have come over it.
+    carried: u64,
 }
 
 impl Server {
+    /// One in whose surroundings chance decides by `rng`. `peer`: the other proxy, where it is reached over SCTP.
     pub(crate) fn new(
         address: SocketAddr,
         domain: &str,
         names: BTreeMap<String, SocketAddr>,
-        seed: u64,
+        (peer, is_late): (Option<SocketAddr>, bool),
+        rng: &mut ChaCha12Rng,
     ) -> Server {
+        let transports = [Some(Transport::Udp), peer.map(|_| Transport::Sctp)];
+        let listener = |transport| Listener { transport, address };
         let config = Config {
-            listeners: vec![Listener {
-                transport: Transport::Udp,
-                address,
-            }],
+            listeners: transports.into_iter().flatten().map(listener).collect(),
             domains: vec![Domain {
                 name: domain.parse().expect("a host"),
                 aliases: Vec::new(),
             }],
+            keys: Some(Keys::draw(rng)),
+            incarnation: rng.next_u32(),
             ..Config::default()
         };
+        let lateness = is_late.then(|| ChaCha12Rng::from_rng(rng));
+        let trunk = peer.map(|peer| {
+            (
+                peer,
+                Trunk::new(address, peer, 1, ChaCha12Rng::from_rng(rng)),
+            )
+        });
         Server {
             address,
-            proxy: Proxy::new(config.clone(), ChaCha12Rng::seed_from_u64(seed)),
+            proxy: Proxy::new(config.clone(), ChaCha12Rng::from_rng(rng)),
             config,
-            store: BTreeMap::new(),
+            incarnation: 0,
+            store: Store::new(lateness),
             names,
+            trunk,
+            carried: 0,
         }
     }
 
@@ -53,9 +75,26 @@ impl Server {
         self.address
     }
 
-    /// Forgets all but the bindings.
+    /// Messages that have come over SCTP.
+    pub(crate) fn carried(&self) -> u64 {
+        self.carried
+    }
+
+    /// Questions that were not answered in time, since it was started last.
+    pub(crate) fn given_up(&self) -> u64 {
+        self.proxy.statistics().questions_timed_out
+    }
+
+    /// Forgets all but the bindings. Associations end without a word.
     pub(crate) fn restart(&mut self, seed: u64) {
-        self.proxy = Proxy::new(self.config.clone(), ChaCha12Rng::seed_from_u64(seed));
+        let mut rng = ChaCha12Rng::seed_from_u64(seed);
+        self.incarnation += 1;
+        self.config.incarnation = rng.next_u32();
+        if let Some((peer, trunk)) = &mut self.trunk {
+            let first = trunk.next_connection();
+            *trunk = Trunk::new(self.address, *peer, first, ChaCha12Rng::from_rng(&mut rng));
+        }
+        self.proxy = Proxy::new(self.config.clone(), rng);
     }
 
     /// Fails when anything is held that nobody waits for any more.
@@ -65,12 +104,11 @@ impl Server {
         assert_eq!(statistics.branches, 0, "{statistics:?}");
         assert_eq!(statistics.questions, 0, "{statistics:?}");
         assert_eq!(statistics.held_octets, 0, "{statistics:?}");
+        assert_eq!(self.proxy.transactions(), 0, "{statistics:?}");
         assert_eq!(self.proxy.next_timeout(), None, "a timer is left");
-        for (address, bindings) in &self.store {
-            assert!(
-                bindings.iter().all(|binding| binding.expires() <= now),
-                "{address:?} is still bound"
-            );
+        self.store.assert_idle(now);
+        if let Some((_, trunk)) = &self.trunk {
+            trunk.assert_idle();
         }
     }
 
@@ -79,60 +117,102 @@ impl Server {
         self.settle(now);
     }
 
+    /// Takes a packet of an association. On a host without SCTP nobody does.
+    pub(crate) fn handle_packet(&mut self, now: Instant, datagram: Datagram<Packet>) {
+        if let Some((_, trunk)) = &mut self.trunk {
+            trunk.handle_datagram(now, datagram);
+        }
+        self.settle(now);
+    }
+
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
-        self.proxy.handle_timeout(now);
+        if let Some((_, trunk)) = &mut self.trunk {
+            trunk.handle_timeout(now);
+        }
+        if self.proxy.next_timeout().is_some_and(|due| due <= now) {
+            self.proxy.handle_timeout(now);
+        }
         self.settle(now);
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        self.proxy.next_timeout()
+        let trunk = self.trunk.as_ref();
+        [
+            self.proxy.next_timeout(),
+            self.store.next_timeout(),
+            trunk.and_then(|(_, trunk)| trunk.next_timeout()),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
-    pub(crate) fn poll_transmit(&mut self) -> Option<Transmit> {
-        self.proxy.poll_transmit()
+    pub(crate) fn poll_transmit(&mut self, now: Instant) -> Option<Datagram<Packet>> {
+        while let Some(transmit) = self.proxy.poll_transmit() {
+            if transmit.target.transport() == Transport::Udp {
+                return Some(udp_datagram(self.address, transmit));
+            }
+            let (_, trunk) = self.trunk.as_mut().expect("SCTP is spoken here");
+            trunk.send(now, transmit);
+            // It may have failed.
+            self.settle(now);
+        }
+        self.trunk.as_mut()?.1.poll_transmit(now)
     }
 
     fn settle(&mut self, now: Instant) {
-        while let Some((id, query)) = self.proxy.poll_query() {
-            let answer = self.answer(query);
-            self.proxy.handle_answer(now, id, answer);
+        while let Some(news) = self.next_news() {
+            match news {
+                News::Message(flow, message) => {
+                    self.carried += 1;
+                    self.proxy.handle_message(now, flow, message);
+                }
+                News::Closed(connection) => self.proxy.handle_connection_closed(connection),
+                News::SendFailed(transaction) => self.proxy.handle_send_failure(now, transaction),
+            }
+        }
+        loop {
+            if let Some((id, query)) = self.proxy.poll_query() {
+                let answer = match query {
+                    Query::Resolve(destination) => Some(self.resolve(&destination)),
+                    query => self.store.ask(now, self.incarnation, id, query),
+                };
+                if let Some(answer) = answer {
+                    self.proxy.handle_answer(now, id, answer);
+                }
+            } else if let Some((id, answer)) = self.store.next_answer(now, self.incarnation) {
+                self.proxy.handle_answer(now, id, answer);
+            } else {
+                break;
+            }
         }
         while self.proxy.poll_event().is_some() {}
     }
 
-    fn answer(&mut self, query: Query) -> Answer {
-        match query {
-            Query::Lookup(address) => match self.store.get(&address) {
-                Some(bindings) => Answer::Bindings(bindings.clone()),
-                None => Answer::Unknown,
-            },
-            Query::Update(address, update) => {
-                let current = self.store.get(&address).cloned().unwrap_or_default();
-                match update.apply(&current) {
-                    Ok(bindings) => {
-                        let bindings: Bindings = bindings.into();
-                        self.store.insert(address, bindings.clone());
-                        Answer::Bindings(bindings)
-                    }
-                    Err(error) => Answer::Refused(error),
+    fn next_news(&mut self) -> Option<News> {
+        self.trunk.as_mut()?.1.next_news()
+    }
+
+    fn resolve(&self, destination: &Destination) -> Answer {
+        let hop = match destination.host.parse::<IpAddr>() {
+            Ok(address) => Some((
+                destination.transport_or_default(),
+                SocketAddr::new(address, destination.port_or_default()),
+            )),
+            Err(_) => self.names.get(&destination.host).map(|address| {
+                let is_trunk = |(peer, _): &(SocketAddr, Trunk)| peer == address;
+                match self.trunk.as_ref().is_some_and(is_trunk) {
+                    true => (Transport::Sctp, *address),
+                    false => (Transport::Udp, *address),
                 }
-            }
-            Query::Credentials { .. } => Answer::Credentials(None),
-            // Nobody wants keep-alives here.
-            Query::Page { .. } => Answer::Failed,
-            Query::Resolve(destination) => {
-                let remote = match destination.host.parse::<IpAddr>() {
-                    Ok(address) => Some(SocketAddr::new(address, destination.port_or_default())),
-                    Err(_) => self.names.get(&destination.host).copied(),
-                };
-                let hop = remote.map(|remote| NextHop {
-                    transport: Transport::Udp,
-                    remote,
-                    local: self.address,
-                    peer: None,
-                });
-                Answer::NextHops(hop.into_iter().collect())
-            }
-        }
+            }),
+        };
+        let hop = hop.map(|(transport, remote)| NextHop {
+            transport,
+            remote,
+            local: self.address,
+            peer: None,
+        });
+        Answer::NextHops(hop.into_iter().collect())
     }
 }

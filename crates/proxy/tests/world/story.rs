@@ -34,6 +34,8 @@ pub(crate) struct Story {
     phones: Vec<HostId>,
     servers: Vec<HostId>,
     has_restarts: bool,
+    has_trunk: bool,
+    has_late_stores: bool,
 }
 
 /// What became of the calls of a story.
@@ -41,6 +43,10 @@ pub(crate) struct Story {
 pub(crate) struct Told {
     pub(crate) established: u64,
     pub(crate) failed: u64,
+    /// Messages between the proxies that went over SCTP.
+    pub(crate) carried: u64,
+    /// Questions that a store has not answered in time.
+    pub(crate) given_up: u64,
     outcomes: Vec<(String, Vec<(Role, Outcome)>)>,
 }
 
@@ -58,6 +64,8 @@ impl Story {
             phones: Vec::new(),
             servers: Vec::new(),
             has_restarts: rng.random_bool(0.5),
+            has_trunk: rng.random_bool(0.4),
+            has_late_stores: rng.random_bool(0.5),
         };
         story.build(&mut rng);
         story.plan(&mut rng);
@@ -72,10 +80,15 @@ impl Story {
             .run(end, |_| false)
             .unwrap_or_else(|stalled| panic!("seed {}: {stalled:?}", self.seed));
         assert_eq!(stop, Stop::Idle, "something is still waited for");
+        let (mut carried, mut given_up) = (0, 0);
         for &server in &self.servers {
             let server = self.simulation.host(server).server();
-            server.expect("it is one").assert_idle(end);
+            let server = server.expect("it is one");
+            server.assert_idle(end);
+            carried += server.carried();
+            given_up += server.given_up();
         }
+        assert!(self.has_trunk || carried == 0);
         let mut calls = BTreeMap::<String, Vec<(Role, Outcome)>>::new();
         for &phone in &self.phones {
             let phone = self.simulation.host(phone).phone().expect("it is one");
@@ -87,7 +100,11 @@ impl Story {
                     .push((role, outcome));
             }
         }
-        self.judge(calls)
+        Told {
+            carried,
+            given_up,
+            ..self.judge(calls)
+        }
     }
 
     fn build(&mut self, rng: &mut ChaCha12Rng) {
@@ -99,7 +116,9 @@ impl Story {
             .zip(proxies)
             .collect();
         for (domain, address) in domains.iter().zip(proxies) {
-            let server = Server::new(address, domain, names.clone(), rng.random());
+            let peer = proxies.into_iter().find(|other| *other != address);
+            let surroundings = (peer.filter(|_| self.has_trunk), self.has_late_stores);
+            let server = Server::new(address, domain, names.clone(), surroundings, rng);
             let host = Host::Server(Box::new(server));
             self.servers
                 .push(self.simulation.add_host(host, &[address.ip()]));
