@@ -762,6 +762,39 @@ fn a_flow_is_kept_open_no_longer_than_those_who_are_left() {
     assert_eq!(bench.proxy.statistics().keep_alives, 0);
 }
 
+/// A gateway keeps its flow, and users of it come and go.
+#[test]
+fn who_is_not_registered_any_more_takes_no_room_on_a_flow_that_others_have() {
+    let mut bench = with_keep_alives(KeepAliveMethod::LineEnds, 1);
+    let gateway = flow("udp:192.0.2.1:5060", "198.51.100.1:40000");
+    let mut come = |user: &str, cseq, expires| {
+        let contact = format!("<sip:{user}@10.0.0.1:5060>;expires={expires}");
+        again(&mut bench, gateway, user, cseq, &contact);
+        let statistics = bench.proxy.statistics();
+        (statistics.keep_alives, statistics.keep_alives_refused)
+    };
+    assert_eq!(come("alice", 1, 100), (1, 0));
+    for (number, user) in ["b", "c", "d"].into_iter().enumerate() {
+        assert_eq!(come(user, 2 + number as u32, 60), (1, 0));
+    }
+    // There is room for four. One comes again for longer, and then goes.
+    assert_eq!(come("e", 5, 600), (1, 1));
+    assert_eq!(come("d", 6, 900), (1, 1));
+    assert_eq!(come("d", 7, 60), (1, 1));
+    assert_eq!(kept_alive(&mut bench, Duration::from_secs(75)).len(), 3);
+    let mut come = |user: &str, cseq| {
+        let contact = format!("<sip:{user}@10.0.0.1:5060>;expires=60");
+        again(&mut bench, gateway, user, cseq, &contact);
+        bench.proxy.statistics().keep_alives_refused
+    };
+    for (number, user) in ["e", "f", "g"].into_iter().enumerate() {
+        assert_eq!(come(user, 8 + number as u32), 1);
+    }
+    // As long as the last of them is there.
+    assert_eq!(kept_alive(&mut bench, Duration::from_secs(300)).len(), 2);
+    assert_eq!(bench.proxy.statistics().keep_alives, 0);
+}
+
 /// Registers a contact, which may be another one than before.
 fn again(bench: &mut Bench, flow: Flow, user: &str, cseq: u32, contact: &str) {
     bench.receive(flow, register(user, cseq, &[contact]));

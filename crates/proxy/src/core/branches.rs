@@ -331,6 +331,7 @@ impl Proxy {
             Some((*remote, source))
         };
         let (remote, source) = peer.addresses.iter().find_map(source)?;
+        let all = peer.addresses.iter().map(SocketAddr::ip);
         Some(match source {
             Source::Known(source) => send_to(transport, remote, Some(Arc::clone(peer)), source),
             Source::Ask(_) => Resolved::Ask(Query::Resolve(Destination {
@@ -340,7 +341,7 @@ impl Proxy {
                 is_secure: transport.is_secure(),
                 is_large: false,
                 choice: None,
-                addresses: peer.addresses.iter().map(SocketAddr::ip).collect(),
+                addresses: all.filter(|ip| *ip != remote.ip()).collect(),
             })),
         })
     }

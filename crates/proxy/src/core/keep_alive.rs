@@ -1,7 +1,7 @@
 //! Keep-alives from us to user agents behind NATs: over UDP a NAT forgets within half a minute who it
 //! lets in (RFC 5626 section 4.4.2), and most phones do not send keep-alives themselves.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
@@ -59,11 +59,30 @@ pub(super) type Ends = (SocketAddr, SocketAddr);
 #[derive(Debug)]
 struct Kept {
     flow: Flow,
-    /// Who has bindings that came along it.
-    users: Vec<AddressOfRecord>,
-    /// When the last of these bindings ends.
-    until: Instant,
+    /// When the last binding ends of each of those who have any that came along it, and whose they are; in this order.
+    users: VecDeque<(Instant, AddressOfRecord)>,
     due: Instant,
+}
+
+impl Kept {
+    fn add(&mut self, user: (Instant, AddressOfRecord)) {
+        if let Err(place) = self.users.binary_search(&user) {
+            self.users.insert(place, user);
+        }
+    }
+
+    fn remove(&mut self, user: &(Instant, AddressOfRecord)) {
+        if let Ok(place) = self.users.binary_search(user) {
+            self.users.remove(place);
+        }
+    }
+
+    /// Takes somebody who has no bindings any more that came along it.
+    fn next_ended(&mut self, now: Instant) -> Option<AddressOfRecord> {
+        let (until, _) = self.users.front()?;
+        let (_, user) = (*until <= now).then(|| self.users.pop_front()).flatten()?;
+        Some(user)
+    }
 }
 
 /// Before any address.
@@ -110,21 +129,15 @@ impl KeepAlives {
             self.due.insert((due, ends));
             Kept {
                 flow,
-                users: Vec::with_capacity(1),
-                until,
+                users: VecDeque::with_capacity(1),
                 due,
             }
         });
         kept.flow = flow;
-        if !is_bound {
-            kept.users.push(user.clone());
+        if let Some(before) = self.bound.insert(name, until) {
+            kept.remove(&(before, user.clone()));
         }
-        let before = self.bound.insert(name, until);
-        if before.is_some_and(|before| before == kept.until) {
-            kept.until = last_end(&self.bound, ends, &kept.users).unwrap_or(until);
-        } else {
-            kept.until = kept.until.max(until);
-        }
+        kept.add((until, user.clone()));
         true
     }
 
@@ -140,15 +153,13 @@ impl KeepAlives {
             .collect();
         for ends in left {
             let until = self.bound.remove(&(user.clone(), ends));
-            let Some(kept) = self.flows.get_mut(&ends) else {
+            let (Some(until), Some(kept)) = (until, self.flows.get_mut(&ends)) else {
                 continue;
             };
-            kept.users.retain(|other| other != user);
+            kept.remove(&(until, user.clone()));
             if kept.users.is_empty() {
                 self.due.remove(&(kept.due, ends));
                 self.flows.remove(&ends);
-            } else if until == Some(kept.until) {
-                kept.until = last_end(&self.bound, ends, &kept.users).unwrap_or(kept.until);
             }
         }
     }
@@ -160,10 +171,10 @@ impl KeepAlives {
             let &(due, ends) = self.due.first().filter(|(due, _)| *due <= now)?;
             self.due.remove(&(due, ends));
             let kept = self.flows.get_mut(&ends)?;
-            if kept.until <= now {
-                for user in kept.users.drain(..) {
-                    self.bound.remove(&(user, ends));
-                }
+            while let Some(user) = kept.next_ended(now) {
+                self.bound.remove(&(user, ends));
+            }
+            if kept.users.is_empty() {
                 self.flows.remove(&ends);
                 continue;
             }
@@ -189,16 +200,6 @@ impl KeepAlives {
     pub(crate) fn len(&self) -> usize {
         self.flows.len()
     }
-}
-
-/// When the last binding ends of those users that came along a flow.
-fn last_end(
-    bound: &BTreeMap<(AddressOfRecord, Ends), Instant>,
-    ends: Ends,
-    users: &[AddressOfRecord],
-) -> Option<Instant> {
-    let ends_of = |user: &AddressOfRecord| bound.get(&(user.clone(), ends)).copied();
-    users.iter().filter_map(ends_of).max()
 }
 
 impl Proxy {
