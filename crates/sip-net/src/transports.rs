@@ -248,8 +248,13 @@ impl Transports {
         self.shared().tls.cipher_suite()
     }
 
-    /// Snapshots of SCTP associations that are up, `at_most` so many, the oldest first: what their
-    /// paths are doing, and their counters.
+    /// How many SCTP associations are up.
+    pub fn sctp_association_count(&self) -> usize {
+        self.shared().sctp.associations.count()
+    }
+
+    /// Snapshots of SCTP associations that are up, `at_most` so many: what their paths are doing, and their counters. First
+    /// those that we have opened, then those of several paths, then all others; of each the oldest first.
     pub async fn sctp_associations(&self, at_most: usize) -> Vec<SctpAssociation> {
         self.shared().sctp.associations.snapshot(at_most).await
     }

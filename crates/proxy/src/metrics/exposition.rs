@@ -302,6 +302,11 @@ impl Snapshot {
                 (statistics.retransmitted_by_timeout + statistics.retransmitted_fast) as f64
             }),
         )?;
+        page.gauge(
+            "tandem_sctp_associations_left_out",
+            "Associations that are up and of which nothing is shown",
+            self.associations_left_out as f64,
+        )?;
         self.sctp_paths(page, &names)
     }
 

@@ -20,6 +20,8 @@ pub(crate) struct Snapshot {
     pub(super) report: Report,
     pub(super) wire: Vec<(Transport, WireStatistics)>,
     pub(super) associations: Vec<SctpAssociation>,
+    /// How many there are beside these.
+    pub(super) associations_left_out: usize,
     pub(super) location: LocationStatistics,
     pub(super) names: ResolverStatistics,
     pub(super) suspects: Vec<HopHealth>,
@@ -32,7 +34,7 @@ pub(crate) struct Snapshot {
     pub(super) is_store_failing: bool,
 }
 
-/// How many associations are shown; those that came up first.
+/// How many associations are shown: those that we have opened, then those of several paths, then others.
 const MAXIMUM_ASSOCIATIONS: usize = 64;
 
 /// For how long after a failure a store counts as failing.
@@ -105,6 +107,10 @@ impl Observer {
                 .transports
                 .sctp_associations(MAXIMUM_ASSOCIATIONS)
                 .await,
+            associations_left_out: watched
+                .transports
+                .sctp_association_count()
+                .saturating_sub(MAXIMUM_ASSOCIATIONS),
             is_store_failing: self.is_store_failing(&location),
             location,
             names: watched.names.statistics(),

@@ -61,7 +61,7 @@ pub(super) async fn serve(
         reason = carrier.receive() => reason,
         reason = carrier.send(&mut queue, &mut sending) => reason,
         reason = carrier.idle() => reason,
-        reason = paths::follow(&carrier) => reason,
+        reason = paths::follow(&carrier, &shown) => reason,
         () = shared.tasks.stopped() => CloseReason::Local,
         () = connection.close_requested() => CloseReason::Local,
     };

@@ -7,11 +7,13 @@ use sctp_net::{Notification, PathChange, PathState};
 use crate::incoming::CloseReason;
 
 use super::association::{Carrier, Contents};
+use super::snapshot::Shown;
 
 /// Keeps the table of connections told of every address that has been proved to be the peer's (RFC
 /// 9260 section 5.4), so that messages to any of them use this association. An address that the peer
-/// merely claims would let it take what is meant for another. Ends where the association has to.
-pub(super) async fn follow(carrier: &Carrier<'_>) -> CloseReason {
+/// merely claims would let it take what is meant for another. Who watches is told how many there are. Ends where the
+/// association has to.
+pub(super) async fn follow(carrier: &Carrier<'_>, shown: &Shown) -> CloseReason {
     let Carrier {
         shared,
         connection,
@@ -25,12 +27,15 @@ pub(super) async fn follow(carrier: &Carrier<'_>) -> CloseReason {
     if connection.flow().await.is_err() {
         return std::future::pending().await;
     }
+    let mut proved: Vec<IpAddr> = Vec::new();
     if let Some(status) = association.status().await {
         for path in &status.paths {
             if path.state != PathState::Unconfirmed {
                 connections.reached_at(connection, at(path.address.remote));
+                proved.push(path.address.remote);
             }
         }
+        shown.has_paths(proved.len());
     }
     while let Some(notification) = notifications.next().await {
         match notification {
@@ -43,9 +48,14 @@ pub(super) async fn follow(carrier: &Carrier<'_>) -> CloseReason {
                 tracing::debug!(peer = %connection.remote, %remote, ?change, ?state, "path");
                 if change == PathChange::Removed {
                     connections.not_reached_at(connection, at(remote));
+                    proved.retain(|one| *one != remote);
                 } else if state != PathState::Unconfirmed {
                     connections.reached_at(connection, at(remote));
+                    if !proved.contains(&remote) {
+                        proved.push(remote);
+                    }
                 }
+                shown.has_paths(proved.len());
             }
             // The peer has begun anew and knows nothing of the sessions.
             Notification::Restarted { .. } if matches!(carrier.contents, Contents::Records(_)) => {
