@@ -240,12 +240,9 @@ fn a_scanner_is_not_believed_by_its_credentials() {
 /// With a nonce of ours passwords can be tried, but not faster than strangers may ask for one.
 #[test]
 fn passwords_cannot_be_tried_faster_than_strangers_may_ask() {
-    let attempt = |username, number: u32| Account {
+    let attempt = |username| Account {
         username,
-        password: match number {
-            _ if number % 2 == 0 => b"wrong",
-            _ => b"worse",
-        },
+        password: b"wrong",
     };
     let mut bench = bench();
     let request = register("bob", 1, &["<sip:bob@192.0.2.9:5060>"]);
@@ -254,7 +251,7 @@ fn passwords_cannot_be_tried_faster_than_strangers_may_ask() {
     let tries = |seconds: u32| {
         let (request, challenge) = (&request, &challenge);
         (1..2000).map(move |number| {
-            let mut tried = answered(request, challenge, &attempt("bob", number));
+            let mut tried = answered(request, challenge, &attempt("bob"));
             tried.replace(
                 Name::CSeq,
                 format!("{} REGISTER", seconds * 10_000 + number),
@@ -275,7 +272,7 @@ fn passwords_cannot_be_tried_faster_than_strangers_may_ask() {
     bench.receive(phone(), first.clone());
     let challenge = bench.one();
     let tries = (1..2000).map(|number| {
-        let mut tried = answered(&first, &challenge, &attempt("alice", number));
+        let mut tried = answered(&first, &challenge, &attempt("alice"));
         tried.replace(Name::CallId, format!("call{number}"));
         let branch = format!("z9hG4bK{number}");
         tried.set_top_via_parameter("branch", Some(&branch));

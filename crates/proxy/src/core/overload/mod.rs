@@ -359,9 +359,9 @@ impl Defence {
         let mut take = |credit| self.sources.take(now, around.from, rate, credit);
         // What belongs to a dialog may use up as much again: it is not shut out by its own source's
         // new calls.
-        let is_above = !take(0.0) && !(is_begun() && take(rate.whole_burst()));
-        self.statistics.over_source_rate += u64::from(is_above);
-        is_above
+        let is_taken = take(0.0) || is_begun() && take(rate.whole_burst());
+        self.statistics.over_source_rate += u64::from(!is_taken);
+        !is_taken
     }
 
     /// Whether a request is a scanner's, or one more attempt at a password, and its source has sent too many of them.
@@ -394,8 +394,9 @@ impl Defence {
         };
         let is_above = if is_counted && !is_begun() {
             let may_be_right = || request.has_credentials() && (proofs.has_nonce_of_ours)();
-            !scanners.take(now, from, rate, 0.0)
-                && !(may_be_right() && scanners.take(now, from, rate, attempts(rate)))
+            let is_taken = scanners.take(now, from, rate, 0.0)
+                || may_be_right() && scanners.take(now, from, rate, attempts(rate));
+            !is_taken
         } else {
             // Neither ACK nor CANCEL is challenged (RFC 3261 section 22.1).
             calls
