@@ -9,6 +9,7 @@ mod lab;
 mod lab_on_net;
 mod load;
 mod location;
+mod multi_homed;
 mod net;
 mod operation;
 mod pages;

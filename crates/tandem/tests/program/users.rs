@@ -1,10 +1,20 @@
 //! `tandem proxy users`.
 
 use std::io::Write;
+use std::net::UdpSocket;
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
-use crate::support::tandem;
+use sip::digest::{Account, answer};
+use sip::{Message, Method, Name};
+use test_support::{Peer, require_command};
+
+use crate::support::{program_path, tandem};
+use crate::tmux::Tmux;
+
+/// How long anything may take, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 fn users(store: &Path, arguments: &[&str], input: &str) -> Output {
     let mut command = tandem();
@@ -78,6 +88,163 @@ fn users_are_added_listed_and_removed() {
         let octets = std::fs::read(file.expect("a file").path()).expect("its octets");
         assert!(!text(&octets).contains("a secret"));
     }
+}
+
+/// A proxy that lets only those register who can prove who they are.
+struct Registrar {
+    socket: UdpSocket,
+    asked: u32,
+    _proxy: Peer,
+}
+
+impl Registrar {
+    fn start(directory: &Path, store: &Path) -> Registrar {
+        let file = directory.join("tandem.toml");
+        let settings = format!(
+            "domains = [\"example.org\"]\n[[listener]]\ntransport = \"udp\"\naddress = \"127.0.0.1:0\"\n\
+             [authentication]\nregister = true\n[location]\nstore = \"sqlite:{}\"\n",
+            store.display()
+        );
+        std::fs::write(&file, settings).expect("written");
+        let mut proxy = Peer::spawn(tandem().args(["proxy", "--config"]).arg(&file));
+        proxy.wait_for_output("listening on udp:127.0.0.1:", PATIENCE);
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let port = proxy.listening_port("udp");
+        socket.connect(("127.0.0.1", port)).expect("loopback");
+        socket.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+        Registrar {
+            socket,
+            asked: 0,
+            _proxy: proxy,
+        }
+    }
+
+    /// The status that Alice gets when she has answered what she was asked.
+    fn register(&mut self, password: &str) -> u16 {
+        let here = self.socket.local_addr().expect("bound");
+        self.asked += 1;
+        let call = format!("r{}", self.asked);
+        let mut request = Message::request(Method::Register, "sip:example.org")
+            .with(
+                Name::Via,
+                format!("SIP/2.0/UDP {here};branch=z9hG4bK{call}"),
+            )
+            .with(Name::MaxForwards, "70")
+            .with(Name::From, "<sip:alice@example.org>;tag=1")
+            .with(Name::To, "<sip:alice@example.org>")
+            .with(Name::CallId, call.as_str())
+            .with(Name::CSeq, "1 REGISTER")
+            .with(Name::Contact, format!("<sip:alice@{here}>"));
+        let challenge = self.ask(&request);
+        assert_eq!(challenge.status(), Some(401));
+        let account = Account {
+            username: "alice",
+            password: password.as_bytes(),
+        };
+        assert!(answer(&mut request, &challenge, &account, "cnonce"));
+        request.replace(Name::CSeq, "2 REGISTER");
+        request.replace(
+            Name::Via,
+            format!("SIP/2.0/UDP {here};branch=z9hG4bK{call}2"),
+        );
+        self.ask(&request).status().expect("a response")
+    }
+
+    fn ask(&self, request: &Message) -> Message {
+        self.socket.send(&request.to_bytes()).expect("sent");
+        let mut buffer = [0; 65_535];
+        let length = self.socket.recv(&mut buffer).expect("an answer");
+        Message::read(buffer[..length].to_vec().into()).expect("a message")
+    }
+
+    /// Waits until it goes by the store again.
+    #[track_caller]
+    fn wait_until(&mut self, password: &str, is_let_in: bool) {
+        let begun = Instant::now();
+        while (self.register(password) == 200) != is_let_in {
+            let what = if is_let_in { "let in" } else { "kept out" };
+            assert!(begun.elapsed() < PATIENCE, "{password} is not {what}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+#[test]
+fn a_proxy_that_runs_sees_who_is_added_and_removed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = directory.path().join("a.db");
+    let mut proxy = Registrar::start(directory.path(), &store);
+    assert_ne!(proxy.register("a secret"), 200);
+
+    let alice = ["alice", "--realm", "example.org"];
+    let add = [&["add"], &alice[..]].concat();
+    assert!(users(&store, &add, "a secret\n").status.success());
+    proxy.wait_until("a secret", true);
+    assert_ne!(proxy.register("another"), 200);
+
+    assert!(users(&store, &add, "another\n").status.success());
+    proxy.wait_until("another", true);
+    assert_ne!(proxy.register("a secret"), 200);
+
+    let remove = [&["remove"], &alice[..]].concat();
+    assert!(users(&store, &remove, "").status.success());
+    proxy.wait_until("another", false);
+}
+
+#[test]
+fn a_password_is_asked_for_twice_and_not_shown() {
+    let Some(program) = require_command("tmux", "tmux") else {
+        return;
+    };
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = directory.path().join("a.db");
+    let file = |name: &str| directory.path().join(name);
+    let add = format!(
+        "{} proxy users add alice --realm example.org --store sqlite:{}",
+        program_path(),
+        store.display()
+    );
+    let shell = format!("{add}; echo first ended with $?; {add}; echo second ended with $?; cat");
+    let tmux = Tmux::start(program, file("tmux"), &shell, |program| {
+        Command::new(program)
+    });
+    let asked = |what: &'static str, times: usize| {
+        move |screen: &str| screen.matches(what).count() == times
+    };
+    let (first, again) = ("Password of alice in realm example.org:", "The same again:");
+
+    // They differ.
+    tmux.wait_until(first, asked(first, 1));
+    tmux.type_text("open sesame");
+    tmux.press(&["Enter"]);
+    tmux.wait_until(again, asked(again, 1));
+    tmux.type_text("open barley");
+    tmux.press(&["Enter"]);
+    let screen = tmux.wait_for("first ended with 1");
+    assert!(
+        screen.contains("the two passwords differ; nothing has changed"),
+        "{screen}"
+    );
+
+    // They are the same.
+    for prompt in [first, again] {
+        tmux.wait_until(prompt, asked(prompt, 2));
+        tmux.type_text("open sesame");
+        tmux.press(&["Enter"]);
+    }
+    let screen = tmux.wait_for("second ended with 0");
+    assert!(
+        screen.contains("added alice in realm example.org"),
+        "{screen}"
+    );
+    assert!(!screen.contains("open"), "{screen}");
+    // What is typed is shown again.
+    tmux.type_text("seen");
+    tmux.wait_for("seen");
+
+    let mut proxy = Registrar::start(directory.path(), &store);
+    assert_eq!(proxy.register("open sesame"), 200);
+    assert_ne!(proxy.register("open barley"), 200);
 }
 
 /// Who only looks makes no file, whose name may be mistyped.

@@ -10,14 +10,31 @@ use super::{PATIENCE, configuration, eventually, start};
 use crate::support::Proxy;
 
 /// The files of the listener's certificate.
-struct Files {
+pub(super) struct Files {
     certificate: PathBuf,
     key: PathBuf,
 }
 
 impl Files {
+    /// Not yet written.
+    pub(super) fn within(directory: &Path) -> Files {
+        Files {
+            certificate: directory.join("certificate.pem"),
+            key: directory.join("key.pem"),
+        }
+    }
+
+    /// A listener that has them, and reads them again when it is told to.
+    pub(super) fn listener(&self) -> String {
+        format!(
+            "[[listener]]\ntransport = \"tls\"\naddress = \"127.0.0.1:0\"\ncertificate = {:?}\nkey = {:?}\n\
+             [tls]\nreload_interval = \"0ms\"\n",
+            self.certificate, self.key
+        )
+    }
+
     /// A new certificate, signed by itself, for a name.
-    fn write(&self, name: &str) {
+    pub(super) fn write(&self, name: &str) {
         let certified = rcgen::generate_simple_self_signed([name.to_owned()]).expect("a good name");
         std::fs::write(&self.certificate, certified.cert.pem()).expect("written");
         std::fs::write(&self.key, certified.signing_key.serialize_pem()).expect("written");
@@ -25,7 +42,7 @@ impl Files {
 }
 
 /// openssl, connected to the TLS listener.
-fn s_client(openssl: &Path, proxy: &Proxy, how: &str) -> Peer {
+pub(super) fn s_client(openssl: &Path, proxy: &Proxy, how: &str) -> Peer {
     let address = format!("127.0.0.1:{}", proxy.port("tls"));
     Peer::spawn(Command::new(openssl).args(["s_client", how, "-connect", &address]))
 }
@@ -45,7 +62,7 @@ fn shows(openssl: &Path, proxy: &Proxy, name: &str) -> bool {
 }
 
 /// A request of the caller's, who is at the other end of the connection.
-fn request(method: &str, uri: &str, to: &str, more: &str) -> String {
+pub(super) fn request(method: &str, uri: &str, to: &str, more: &str) -> String {
     format!(
         "{method} {uri} SIP/2.0\r\nVia: SIP/2.0/TLS 127.0.0.1:9;branch=z9hG4bK{method};rport\r\n\
          Max-Forwards: 70\r\nFrom: <sip:alice@127.0.0.1>;tag=alice\r\nTo: {to}\r\nCall-ID: c1\r\n\
@@ -60,18 +77,10 @@ fn a_call_over_tls_goes_on_when_the_certificate_changes() {
         return;
     };
     let directory = tempfile::tempdir().expect("a directory");
-    let files = Files {
-        certificate: directory.path().join("certificate.pem"),
-        key: directory.path().join("key.pem"),
-    };
+    let files = Files::within(directory.path());
     files.write("old.example");
-    let listener = format!(
-        "[[listener]]\ntransport = \"tls\"\naddress = \"127.0.0.1:0\"\ncertificate = {:?}\nkey = {:?}\n\
-         [tls]\nreload_interval = \"0ms\"\n",
-        files.certificate, files.key
-    );
     let file = directory.path().join("tandem.toml");
-    std::fs::write(&file, configuration(&listener)).expect("written");
+    std::fs::write(&file, configuration(&files.listener())).expect("written");
     let mut proxy = start(&file);
     proxy.peer.wait_for_output("listening on tls:", PATIENCE);
     let callee = Phone::new(&proxy, "bob");

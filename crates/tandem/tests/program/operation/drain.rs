@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use test_support::free_udp_port;
+
 use super::sip::Phone;
 use super::watching::get;
 use super::{PATIENCE, configuration, start};
@@ -89,4 +91,56 @@ fn a_second_signal_ends_it_at_once() {
     proxy.peer.wait_for_output("draining", PATIENCE);
     proxy.signal("TERM");
     assert_eq!(proxy.peer.wait(PATIENCE).code(), Some(1));
+}
+
+/// The bindings of before, and those of while it drained, are those of the next process.
+#[test]
+fn bindings_outlive_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("tandem.toml");
+    let settings = format!(
+        "[[listener]]\ntransport = \"udp\"\naddress = \"127.0.0.1:{}\"\n[shutdown]\ndrain = \"2s\"\n\
+         [location]\nstore = \"sqlite:{}\"\n",
+        free_udp_port(),
+        directory.path().join("location.db").display()
+    );
+    std::fs::write(&file, settings).expect("written");
+    let mut proxy = start(&file);
+    let names = ["bob", "carol"];
+    let [bob, carol] = names.map(|name| Phone::new(&proxy, name));
+    let caller = Phone::new(&proxy, "alice");
+    let contact = format!("Contact: <sip:alice@{}>\r\n", caller.address());
+    let ring = |name: &str, call: &str| {
+        let uri = format!("sip:{name}@127.0.0.1");
+        caller.request("INVITE", &uri, &format!("<{uri}>"), call, &contact);
+    };
+    assert_eq!(bob.register("r1"), 200);
+    // A call that is not answered keeps it for as long as it may wait.
+    ring("bob", "c1");
+    bob.receive_one("INVITE ");
+    proxy.signal("TERM");
+    proxy.peer.wait_for_output("draining", PATIENCE);
+    assert_eq!(carol.register("r1"), 200);
+    assert_eq!(proxy.peer.wait(PATIENCE).code(), Some(0));
+    assert!(proxy.peer.output().contains("not ended in time"));
+
+    let proxy = start(&file);
+    for (phone, name) in [(&bob, names[0]), (&carol, names[1])] {
+        let asked = Phone::new(&proxy, name).ask("REGISTER", "sip:127.0.0.1", name, "q", "");
+        assert_eq!(asked.status(), 200);
+        let expected = format!("sip:{name}@{}", phone.address());
+        assert!(asked.value("Contact").contains(&expected), "{asked:?}");
+        let call = format!("again-{name}");
+        ring(name, &call);
+        let invite = loop {
+            let invite = phone.receive_one("INVITE ");
+            // Before, it may have been sent twice.
+            if invite.value("Call-ID") == call {
+                break invite;
+            }
+        };
+        phone.answer(&invite, "200 OK");
+        caller.within("ACK", &caller.receive_one("SIP/2.0 200"));
+        phone.receive_one("ACK ");
+    }
 }

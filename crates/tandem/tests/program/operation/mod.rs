@@ -5,6 +5,7 @@ mod configuration;
 mod drain;
 mod fifth;
 mod overload;
+mod pcap;
 mod records;
 mod reload;
 mod sip;
