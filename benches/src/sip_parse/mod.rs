@@ -70,8 +70,7 @@ struct Group {
 /// What is measured, in this order.
 const GROUPS: [Group; 2] = [FORWARD, CHECK_AND_FORWARD];
 
-/// The peers leave the header values as text. Ours holds those that a proxy acts upon against the grammar all the same,
-/// since its reader does so in passing.
+/// All leave the header values as text until they are asked for.
 const FORWARD: Group = Group {
     name: "parse-and-forward-1kB",
     ours: ours::forward,

@@ -49,7 +49,12 @@ const INVITE: &str = "INVITE sip:bob@biloxi.example.com SIP/2.0\r\n\
 /// What is done to a request.
 type Case = fn(&Bytes);
 
-const CASES: [(&str, Case); 2] = [("read", read), ("forward", forward)];
+const CASES: [(&str, Case); 4] = [
+    ("index", index),
+    ("read", read),
+    ("forward", forward),
+    ("check", check),
+];
 
 fn main() {
     // What `cargo bench` adds is not ours.
@@ -85,9 +90,23 @@ fn read(invite: &Bytes) {
     black_box(Message::read(invite.clone()).expect("a message"));
 }
 
-/// RFC 3261 sections 16.4 and 16.6.
+fn index(invite: &Bytes) {
+    black_box(Message::index(invite.clone()).expect("a message"));
+}
+
 fn forward(invite: &Bytes) {
-    let mut message = Message::read(invite.clone()).expect("a message");
+    edit(Message::index(invite.clone()).expect("a message"));
+}
+
+/// RFC 3261 section 16.3, then as [`forward`].
+fn check(invite: &Bytes) {
+    let message = Message::read(invite.clone()).expect("a message");
+    message.validate().expect("a message that keeps the rules");
+    edit(message);
+}
+
+/// RFC 3261 sections 16.4 and 16.6.
+fn edit(mut message: Message) {
     message.parse_request_uri().expect("a Request-URI");
     let max_forwards = message.max_forwards().expect("Max-Forwards");
     const REQUEST_URI: &str = "sip:bob@192.0.2.4:5062";

@@ -77,10 +77,10 @@ impl<'a> Findings<'a> {
         }
     }
 
-    /// Reads the field whose line is between these places, and notes it. There is nothing in it that may end a line. `None`
-    /// where that takes more than a glance.
+    /// Reads the field whose line is between these places, and notes it; held against the rules where that is wanted. There
+    /// is nothing in it that may end a line. `None` where that takes more than a glance.
     #[inline(always)]
-    pub(super) fn read_field(
+    pub(super) fn read_field<const IS_CHECKED: bool>(
         &mut self,
         received: &[u8],
         runs: &mut Runs<'_>,
@@ -103,7 +103,12 @@ impl<'a> Findings<'a> {
         let value_start = start + usize::from(usual.length) + 2;
         let mut head = 0;
         let mut has_lone_tag = false;
-        let value_end = match usual.kind {
+        let kind = match usual.kind {
+            Kind::ContentLength => Kind::ContentLength,
+            kind if IS_CHECKED => kind,
+            _ => Kind::Text,
+        };
+        let value_end = match kind {
             Kind::Via => {
                 let via = PlainVia::read_at(runs, value_start)?;
                 let via_end = value_start + via.end();
@@ -124,7 +129,7 @@ impl<'a> Findings<'a> {
                 value_end
             }
             Kind::Route | Kind::RecordRoute => {
-                let is_sought = usual.kind == Kind::Route && self.is_new(Name::Route);
+                let is_sought = kind == Kind::Route && self.is_new(Name::Route);
                 let address = match is_sought {
                     true => {
                         let places = &mut self.seen.route;

@@ -124,7 +124,7 @@ impl Clients {
     /// The request, where it is kept, or what matters of it for a CANCEL.
     pub(super) fn sent_request(&self, id: ClientId) -> Option<Message> {
         let sending = self.table.get(id.0)?.sending.as_deref()?;
-        let kept = Message::read(sending.message.clone()).ok()?;
+        let kept = Message::index(sending.message.clone()).ok()?;
         // An INVITE's ACK takes its place.
         (kept.method() != Some(&Method::Ack)).then_some(kept)
     }
@@ -224,7 +224,7 @@ impl Clients {
                 Action::SendAck => {
                     if let Some(sending) = &mut client.sending
                         // It is rare enough to read again what was written.
-                        && let Ok(invite) = Message::read(sending.message.clone())
+                        && let Ok(invite) = Message::index(sending.message.clone())
                         && let Some((_, response)) = &response
                     {
                         let ack = ack_to_failure(&invite, response).to_bytes();

@@ -503,7 +503,7 @@ impl Server {
             return Some(request.trying());
         }
         // It is rare enough to read again what came.
-        let mut request = Message::read(self.message.clone()).ok()?;
+        let mut request = Message::index(self.message.clone()).ok()?;
         note_source(&mut request, self.route.flow());
         Some(request.trying())
     }
