@@ -9,6 +9,12 @@ pub(crate) fn push_number(octets: &mut Vec<u8>, mut number: u64) {
     octets.push(number as u8);
 }
 
+/// How many octets [`push_number`] appends.
+pub(crate) fn number_length(number: u64) -> usize {
+    let bits = u64::BITS - (number | 1).leading_zeros();
+    bits.div_ceil(7) as usize
+}
+
 /// Takes values off the front.
 #[derive(Debug)]
 pub(crate) struct OctetReader<'a>(pub(crate) &'a [u8]);
@@ -55,9 +61,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_are_read_back_and_cut_ones_are_not(number: u64) {
+        fn numbers_are_read_back_and_cut_ones_are_not(number: u64, shift in 0..64) {
+            let number = number >> shift;
             let mut octets = Vec::new();
             push_number(&mut octets, number);
+            prop_assert_eq!(octets.len(), number_length(number));
             let last = octets.len() - 1;
             prop_assert_eq!(OctetReader(&octets[..last]).number(), None);
             octets.push(7);

@@ -9,6 +9,7 @@ use sip::{Flow, Parameters, SipUri};
 
 use super::flow_octets;
 use crate::HostPort;
+use crate::octets::push_number;
 
 /// The key of a location store: `user@domain`, the user with its escapes decoded, the domain under
 /// its canonical name (RFC 3261 section 10.3 step 5). `sip:` and `sips:` mean the same user.
@@ -151,7 +152,9 @@ impl Binding {
             parts.user_agent,
         ];
         let length: usize = texts.iter().map(|text| text.len()).sum();
-        let mut octets = Vec::with_capacity(length + FLOW_LENGTH);
+        let flow_length = parts.flow.as_ref().map_or(0, flow_octets::length);
+        // Exactly, or there would be a second allocation to give the rest back.
+        let mut octets = Vec::with_capacity(length + flow_length);
         let mut ends = [0; 5];
         for (end, text) in ends.iter_mut().zip(texts) {
             octets.extend_from_slice(cut(text).as_bytes());
@@ -263,6 +266,38 @@ impl Binding {
         self.gruus = gruus;
     }
 
+    /// Appends all of it, for who keeps bindings as octets; when it ends by a number, whatever that counts from.
+    pub(crate) fn write(&self, written: &mut Vec<u8>, expiry: u64) {
+        // Named one by one: what is added to a binding must be kept here too.
+        let Binding {
+            q,
+            ends,
+            cseq,
+            lifetime_seconds,
+            reg_id,
+            gruus,
+            expires: _,
+            octets,
+        } = self;
+        let mut start = 0;
+        for end in ends.map(usize::from) {
+            let text = octets.get(start..end).unwrap_or_default();
+            push_number(written, text.len() as u64);
+            written.extend_from_slice(text);
+            start = end;
+        }
+        push_number(written, (*q).into());
+        push_number(written, expiry);
+        push_number(written, (*lifetime_seconds).into());
+        push_number(written, (*cseq).into());
+        push_number(written, reg_id.map_or(0, NonZeroU32::get).into());
+        push_number(written, *gruus);
+        // A length of one octet, since a flow has no more than a hundred.
+        let flow = octets.get(start..).unwrap_or_default();
+        written.push(flow.len() as u8);
+        written.extend_from_slice(flow);
+    }
+
     /// [`contact`](Binding::contact) as octets.
     pub(crate) fn contact_octets(&self) -> &[u8] {
         self.octets_of(0)
@@ -311,9 +346,6 @@ pub(crate) fn is_same_instance(one: &str, other: &str) -> bool {
         .is_some_and(|scheme| scheme.eq_ignore_ascii_case(UUID));
     one == other || is_uuid && one.eq_ignore_ascii_case(other)
 }
-
-/// How many octets a flow takes at most.
-const FLOW_LENGTH: usize = 52;
 
 /// A text, cut off where it is longer than any that a binding keeps.
 fn cut(text: &str) -> &str {

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use sip::{ConnectionId, Flow, Transport};
 
-use crate::octets::{OctetReader, push_number};
+use crate::octets::{OctetReader, number_length, push_number};
 
 /// Appends a flow.
 pub(crate) fn write(octets: &mut Vec<u8>, flow: &Flow) {
@@ -24,6 +24,16 @@ pub(crate) fn write(octets: &mut Vec<u8>, flow: &Flow) {
         }
         octets.extend_from_slice(&address.port().to_be_bytes());
     }
+}
+
+/// How many octets [`write`] appends.
+pub(crate) fn length(flow: &Flow) -> usize {
+    let address = |address: SocketAddr| match address {
+        SocketAddr::V4(_) => 1 + 4 + 2,
+        SocketAddr::V6(_) => 1 + 16 + 2,
+    };
+    let numbers = number_length(flow.connection.0) + number_length(flow.stream.into());
+    1 + numbers + address(flow.local) + address(flow.remote)
 }
 
 /// Reads what was written; `None` where it is anything else, or there is more.
@@ -85,6 +95,7 @@ mod tests {
                 };
                 let mut octets = Vec::new();
                 write(&mut octets, &flow);
+                assert_eq!(octets.len(), length(&flow));
                 assert_eq!(read(&octets), Some(flow));
                 for length in 0..octets.len() {
                     assert_eq!(read(&octets[..length]), None);

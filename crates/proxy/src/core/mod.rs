@@ -103,4 +103,5 @@ pub use routing::{
 };
 pub use statistics::Statistics;
 pub use trust::TrustDomain;
+pub(crate) use update::Standing;
 pub use update::{Update, UpdateError};

@@ -46,6 +46,16 @@ pub(crate) struct ContactChange {
     pub(crate) lifetime: Duration,
 }
 
+/// What tells whether an update refreshes a binding and does nothing else: as a store has it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Standing<'a> {
+    pub(crate) contact: &'a [u8],
+    pub(crate) call_id: &'a [u8],
+    pub(crate) cseq: u32,
+    pub(crate) has_reg_id: bool,
+    pub(crate) expires: Instant,
+}
+
 /// Why a store does not make a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UpdateError {
@@ -103,20 +113,20 @@ impl Update {
 
     /// The binding after a change that refreshes the only one that there is, and does nothing else: what
     /// [`apply`](Update::apply) makes of it. `None` where it takes more to find out.
-    pub(crate) fn refresh(&self, only: &BindingParts<'_>) -> Option<Binding> {
+    pub(crate) fn refresh(&self, only: &Standing<'_>) -> Option<Binding> {
         let Change::Contacts(contacts) = &self.change else {
             return None;
         };
         let [contact] = contacts.as_slice() else {
             return None;
         };
-        let is_late = self.cseq <= only.cseq && only.call_id == &*self.call_id;
+        let is_late = self.cseq <= only.cseq && only.call_id == self.call_id.as_bytes();
         let is_refreshed = contact.instance.is_none()
             && contact.reg_id.is_none()
-            && only.reg_id.is_none()
+            && !only.has_reg_id
             && contact.lifetime > Duration::ZERO
             && only.expires > self.received
-            && only.contact == &*contact.uri
+            && only.contact == contact.uri.as_bytes()
             && !is_late;
         is_refreshed.then(|| self.binding(contact, 0))
     }

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::core::{Binding, BindingParts, Bindings, Update, UpdateError, flow_octets};
+use crate::core::{Binding, BindingParts, Bindings, Standing, Update, UpdateError, flow_octets};
 use crate::octets::{OctetReader, push_number};
 
 /// An address of record, the number of its last entry in the database, and its bindings.
@@ -72,7 +72,20 @@ impl Record {
         if header.count != 1 {
             return None;
         }
-        update.refresh(&read_parts(&mut reader, |expiry| instant(epoch, expiry))?)
+        // In the order of `Binding::write`.
+        let [contact, _, call_id, ..] = read_texts(&mut reader)?;
+        let _q = reader.number()?;
+        let expires = instant(epoch, reader.number()?);
+        let _lifetime = reader.number()?;
+        let cseq = u32::try_from(reader.number()?).ok()?;
+        let has_reg_id = reader.number()? != 0;
+        update.refresh(&Standing {
+            contact,
+            call_id,
+            cseq,
+            has_reg_id,
+            expires,
+        })
     }
 
     /// The length in octets.
@@ -134,11 +147,7 @@ pub(super) fn write(
         push_number(octets, milliseconds_since(epoch, first));
     }
     for binding in bindings {
-        put_binding(
-            octets,
-            binding,
-            milliseconds_since(epoch, binding.expires()),
-        );
+        binding.write(octets, milliseconds_since(epoch, binding.expires()));
     }
 }
 
@@ -147,41 +156,6 @@ struct Header {
     count: usize,
     /// Of all bindings the first to expire.
     first_expiry: Option<u64>,
-}
-
-/// Appends a binding. When it ends is said by a number, whatever that counts from.
-pub(super) fn put_binding(octets: &mut Vec<u8>, binding: &Binding, expiry: u64) {
-    // Named one by one: what is added to a binding must be kept here too.
-    let BindingParts {
-        contact,
-        parameters,
-        q,
-        expires: _,
-        lifetime,
-        call_id,
-        cseq,
-        reg_id,
-        gruus,
-        flow,
-        path,
-        user_agent,
-    } = binding.parts();
-    for text in [contact, parameters, call_id, path, user_agent] {
-        put_text(octets, text);
-    }
-    push_number(octets, q.into());
-    push_number(octets, expiry);
-    push_number(octets, lifetime.as_secs());
-    push_number(octets, cseq.into());
-    push_number(octets, reg_id.map_or(0, NonZeroU32::get).into());
-    push_number(octets, gruus);
-    // A length of one octet, since a flow has no more than a hundred.
-    let length_at = octets.len();
-    octets.push(0);
-    if let Some(flow) = flow {
-        flow_octets::write(octets, &flow);
-        octets[length_at] = (octets.len() - length_at - 1) as u8;
-    }
 }
 
 /// Appends a text.
@@ -212,26 +186,18 @@ fn octets_of_text<'a>(reader: &mut OctetReader<'a>) -> Option<&'a [u8]> {
     reader.octets(length)
 }
 
-/// Reads what [`put_binding`] has written. `instant`: when it ends, by the number that says it.
+/// Reads what [`Binding::write`] has written. `instant`: when it ends, by the number that says it.
 pub(super) fn read_binding(
     reader: &mut OctetReader<'_>,
     instant: impl FnOnce(u64) -> Instant,
 ) -> Option<Binding> {
-    read_parts(reader, instant).map(|parts| Binding::new(&parts))
-}
-
-fn read_parts<'a>(
-    reader: &mut OctetReader<'a>,
-    instant: impl FnOnce(u64) -> Instant,
-) -> Option<BindingParts<'a>> {
-    let [contact, parameters, call_id, path, user_agent] = [
-        text(reader)?,
-        text(reader)?,
-        text(reader)?,
-        text(reader)?,
-        text(reader)?,
-    ];
-    Some(BindingParts {
+    let texts = read_texts(reader)?;
+    let mut all = [""; TEXTS];
+    for (text, octets) in all.iter_mut().zip(texts) {
+        *text = std::str::from_utf8(octets).ok()?;
+    }
+    let [contact, parameters, call_id, path, user_agent] = all;
+    let parts = BindingParts {
         contact,
         parameters,
         call_id,
@@ -247,7 +213,20 @@ fn read_parts<'a>(
             let length = reader.octet()?;
             flow_octets::read(reader.octets(length.into())?)
         },
-    })
+    };
+    Some(Binding::new(&parts))
+}
+
+/// How many texts a binding has.
+const TEXTS: usize = 5;
+
+/// The texts of a binding as octets.
+fn read_texts<'a>(reader: &mut OctetReader<'a>) -> Option<[&'a [u8]; TEXTS]> {
+    let mut texts = [&b""[..]; TEXTS];
+    for text in &mut texts {
+        *text = octets_of_text(reader)?;
+    }
+    Some(texts)
 }
 
 #[cfg(test)]

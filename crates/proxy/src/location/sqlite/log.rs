@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rusqlite::{Connection, Statement, ffi};
 use sip::Flow;
 
-use super::super::record::{put_binding, put_text, read_binding, text};
+use super::super::record::{put_text, read_binding, text};
 use crate::core::{Binding, BindingParts, FORMER_CONNECTION};
 use crate::octets::{OctetReader, push_number};
 
@@ -84,7 +84,7 @@ pub(super) fn put_entry(
         bindings.map_or(0, |bindings| bindings.len() as u64 + 1),
     );
     for binding in bindings.unwrap_or_default() {
-        put_binding(octets, binding, clocks.to_wall(binding.expires()));
+        binding.write(octets, clocks.to_wall(binding.expires()));
     }
     let length = octets.len() - start - LENGTH_OCTETS;
     // A registrar takes far less than this can tell.
