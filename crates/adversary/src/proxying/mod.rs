@@ -2,19 +2,19 @@
 
 mod requests;
 mod server;
+mod settings;
 
 use std::time::Duration;
 
 use arbitrary::Arbitrary;
 use bytes::Bytes;
-use proxy::core::{
-    AuthenticationPolicy, Forking, ForwardingPolicy, Mode, Policy, Relay, TrustDomain,
-};
+use proxy::core::Statistics;
 use sip::{Message, Name};
 
 use crate::lists::{Few, Many};
-use requests::{Changes, Peer, Request, URIS, example};
+use requests::{Changes, InDialog, Peer, Request, URIS, example};
 use server::Server;
+use settings::Settings;
 
 /// Requests and responses of every kind, answers of stores and resolvers, failures, other policies and
 /// time, in any order.
@@ -31,6 +31,12 @@ enum Step {
     Request {
         from: Peer,
         request: Request,
+    },
+    /// Somebody takes up the dialog of one of the last requests that were sent.
+    InDialog {
+        from: Peer,
+        which: u8,
+        request: InDialog,
     },
     /// One of the last requests that were sent is answered, with another one's Via before its own if
     /// the adversary likes.
@@ -77,17 +83,6 @@ enum Step {
     Wait(u8),
 }
 
-/// What the operator wants.
-#[derive(Arbitrary, Debug, Clone, Copy)]
-struct Settings {
-    mode: u8,
-    forking: u8,
-    recursion: bool,
-    rings_for_a_while: bool,
-    authenticates: bool,
-    trusts: bool,
-}
-
 #[derive(Arbitrary, Debug, Clone, Copy)]
 enum Status {
     Trying,
@@ -108,6 +103,11 @@ const ALL_IS_OVER: Duration = Duration::from_secs(20_000);
 impl Proxying {
     /// Plays the game.
     pub fn play(&self) {
+        self.play_and_count();
+    }
+
+    /// Plays the game; what the proxy has counted by its end.
+    fn play_and_count(&self) -> Statistics {
         let mut server = Server::new(self.settings.policy());
         server.holds_questions = self.holds_questions;
         for step in self.steps.iter() {
@@ -115,8 +115,11 @@ impl Proxying {
             server.check_bounds();
         }
         server.holds_questions = false;
+        // They go on for as long as somebody wants them.
+        server.stop_probes();
         server.pass(ALL_IS_OVER);
         server.check_idle();
+        server.statistics()
     }
 }
 
@@ -124,6 +127,16 @@ impl Step {
     fn play(&self, server: &mut Server) {
         match self {
             Step::Request { from, request } => server.receive(from.flow(), request.message()),
+            Step::InDialog {
+                from,
+                which,
+                request,
+            } => {
+                if let Some(begin) = server.recent_request(*which) {
+                    let message = request.message(begin);
+                    server.receive(from.flow(), message);
+                }
+            }
             Step::Response {
                 which,
                 status,
@@ -193,43 +206,6 @@ impl Step {
     }
 }
 
-impl Settings {
-    fn policy(&self) -> Policy {
-        let addresses = ["192.0.2.20".parse().expect("an address")];
-        Policy {
-            forwarding: ForwardingPolicy {
-                mode: [Mode::Stateful, Mode::Stateless, Mode::Redirect]
-                    [usize::from(self.mode.saturating_sub(128)) % 3],
-                relay: [
-                    Relay::Anybody,
-                    Relay::Anybody,
-                    Relay::Users,
-                    Relay::Neighbours,
-                ][usize::from(self.mode) % 4],
-                forking: [
-                    Forking::ByPreference,
-                    Forking::Parallel,
-                    Forking::Sequential,
-                ][usize::from(self.forking) % 3],
-                ring_time: self.rings_for_a_while.then_some(Duration::from_secs(3)),
-                recursion: self.recursion,
-                maximum_targets: 12,
-                ..ForwardingPolicy::default()
-            },
-            trust: TrustDomain {
-                addresses: addresses.into_iter().filter(|_| self.trusts).collect(),
-                names: Vec::new(),
-            },
-            authentication: AuthenticationPolicy {
-                register: self.authenticates,
-                calls: self.authenticates,
-                ..AuthenticationPolicy::default()
-            },
-            ..Policy::default()
-        }
-    }
-}
-
 impl Status {
     fn code(self) -> u16 {
         match self {
@@ -242,6 +218,66 @@ impl Status {
             Status::Unavailable => 503,
             Status::Decline => 603,
             Status::Any(number) => 100 + number % 600,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arbitrary::Unstructured;
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha12Rng;
+
+    use super::*;
+
+    /// A game that leads nowhere proves nothing.
+    #[test]
+    fn games_by_the_dice_get_everywhere() {
+        let mut rng = ChaCha12Rng::seed_from_u64(1);
+        let mut sum = Statistics::default();
+        for _ in 0..200 {
+            let mut dice = vec![0; 2000];
+            rng.fill_bytes(&mut dice);
+            let game = Proxying::arbitrary_take_rest(Unstructured::new(&dice));
+            sum += game.expect("there are octets").play_and_count();
+        }
+        let Statistics {
+            forwarded,
+            passed_on,
+            redirected,
+            failovers,
+            probes_sent,
+            probes_failed,
+            dropped_addresses,
+            dropped_user_agents,
+            acknowledgements_forwarded,
+            challenged,
+            questions_timed_out,
+            keep_alives_sent,
+            keep_alives_refused,
+            calls_answered,
+            overload,
+            ..
+        } = sum;
+        for (name, count) in [
+            ("forwarded", forwarded),
+            ("passed on", passed_on),
+            ("redirected", redirected),
+            ("failovers", failovers),
+            ("probes", probes_sent),
+            ("failed probes", probes_failed),
+            ("dropped by their addresses", dropped_addresses),
+            ("dropped by their user agents", dropped_user_agents),
+            ("ACKs forwarded", acknowledgements_forwarded),
+            ("challenged", challenged),
+            ("questions given up", questions_timed_out),
+            ("keep-alives", keep_alives_sent),
+            ("flows not kept open", keep_alives_refused),
+            ("calls answered", calls_answered),
+            ("over the rate", overload.over_rate),
+            ("over a source's rate", overload.over_source_rate),
+        ] {
+            assert!(count > 0, "none {name}: {sum:#?}");
         }
     }
 }

@@ -25,10 +25,36 @@ pub(super) struct Request {
     cseq: u8,
     tag: Option<u8>,
     routes: Few<u8>,
-    contacts: Few<(u8, u8)>,
+    contacts: Few<Contact>,
+    paths: Few<u8>,
+    /// It knows Path, outbound and GRUUs.
+    is_modern: bool,
     odd: Option<(u8, u8)>,
     another_odd: Option<(u8, u8)>,
     body: u8,
+}
+
+/// A contact, which may be that of an instance and one of its flows (RFC 5626).
+#[derive(Arbitrary, Debug, Clone, Copy)]
+struct Contact {
+    uri: u8,
+    expires: u8,
+    instance: Option<u8>,
+    reg_id: Option<u8>,
+    is_outbound: bool,
+}
+
+/// A request within the dialog of another one.
+#[derive(Arbitrary, Debug, Clone)]
+pub(super) struct InDialog {
+    method: u8,
+    cseq: u8,
+    branch: u8,
+    tag: u8,
+    /// It is from the one who was called.
+    is_from_callee: bool,
+    is_to_contact: bool,
+    odd: Option<(u8, u8)>,
 }
 
 /// Octets that are other ones.
@@ -63,7 +89,11 @@ pub(super) const URIS: [&str; 16] = [
     "sips:192.0.2.1;lr",
 ];
 
-const METHODS: [Method; 8] = [
+/// Most of what a proxy does it does for an INVITE.
+const METHODS: [Method; 17] = [
+    Method::Invite,
+    Method::Invite,
+    Method::Invite,
     Method::Invite,
     Method::Cancel,
     Method::Register,
@@ -72,9 +102,29 @@ const METHODS: [Method; 8] = [
     Method::Options,
     Method::Message,
     Method::Subscribe,
+    Method::Prack,
+    Method::Update,
+    Method::Info,
+    Method::Refer,
+    Method::Notify,
+    Method::Publish,
 ];
 
-const ODD_NAMES: [Name<'static>; 12] = [
+/// Contacts of phones behind NATs.
+const BEHIND_NAT: [&str; 3] = [
+    "sip:bob@10.0.0.1:5060",
+    "sip:bob@10.0.0.2;transport=tcp",
+    "sip:alice@phone.invalid;transport=ws",
+];
+
+const PATHS: [&str; 4] = [
+    "<sip:192.0.2.77;lr>",
+    "<sip:token@192.0.2.77;lr;ob>",
+    "<sip:192.0.2.1;lr>, <sip:192.0.2.20;transport=tcp;lr>",
+    "<sip:192.0.2.78>",
+];
+
+const ODD_NAMES: [Name<'static>; 13] = [
     Name::MaxForwards,
     Name::MaxBreadth,
     Name::Expires,
@@ -86,10 +136,11 @@ const ODD_NAMES: [Name<'static>; 12] = [
     Name::Supported,
     Name::PAssertedIdentity,
     Name::ProxyAuthorization,
+    Name::UserAgent,
     Name::Other("X-Odd"),
 ];
 
-const ODD_VALUES: [&str; 12] = [
+const ODD_VALUES: [&str; 13] = [
     "0",
     "1",
     "70",
@@ -97,6 +148,7 @@ const ODD_VALUES: [&str; 12] = [
     "4294967296",
     "foo, bar",
     "path, outbound, gruu",
+    "oddphone/1.0",
     "<sip:192.0.2.1;lr>",
     "<sip:192.0.2.77;lr;ob>",
     "SIP/2.0/UDP 192.0.2.1:5060;branch=z9hG4bKx.0123456789abcdef;flow=00",
@@ -165,24 +217,101 @@ impl Request {
         for route in self.routes.iter().skip(3) {
             message.push_back(Name::Route, format!("<{}>", URIS[usize::from(*route) % 16]));
         }
-        for (contact, expires) in self.contacts.iter().take(3) {
-            message.push_back(
-                Name::Contact,
-                match contact {
-                    255 => "*".to_owned(),
-                    contact => {
-                        format!("<{}>;expires={expires};q=0.{expires}", uri_of_all(*contact))
-                    }
-                },
-            );
+        for contact in self.contacts.iter().take(3) {
+            message.push_back(Name::Contact, contact.value());
         }
-        for (name, value) in [self.odd, self.another_odd].into_iter().flatten() {
-            let name = ODD_NAMES[usize::from(name) % ODD_NAMES.len()];
-            message.push_back(name, ODD_VALUES[usize::from(value) % ODD_VALUES.len()]);
+        for path in self.paths.iter().skip(4) {
+            message.push_back(Name::Path, PATHS[usize::from(*path) % PATHS.len()]);
+        }
+        if self.is_modern {
+            message.push_back(Name::Supported, "path, outbound, gruu");
+        }
+        for odd in [self.odd, self.another_odd].into_iter().flatten() {
+            add_odd(&mut message, odd);
+        }
+        if self.body % 4 == 1 {
+            message.push_back(Name::UserAgent, "oddphone/1.0");
         }
         message.set_body(None, vec![b'x'; usize::from(self.body) * 8].into());
         message
     }
+}
+
+impl Contact {
+    fn value(&self) -> String {
+        if self.uri == 255 {
+            return "*".to_owned();
+        }
+        let ob = if self.is_outbound { ";ob" } else { "" };
+        let uri = match self.uri % 4 {
+            0 => BEHIND_NAT[usize::from(self.uri / 4) % BEHIND_NAT.len()],
+            _ => uri_of_all(self.uri),
+        };
+        let mut value = format!("<{uri}{ob}>");
+        value += &format!(";expires={0};q=0.{0}", self.expires);
+        if let Some(instance) = self.instance {
+            let number = instance % 3;
+            value += &format!(
+                ";+sip.instance=\"<urn:uuid:00000000-0000-1000-8000-00000000000{number}>\""
+            );
+        }
+        if let Some(reg_id) = self.reg_id {
+            value += &format!(";reg-id={}", reg_id % 4);
+        }
+        value
+    }
+}
+
+impl InDialog {
+    /// A request to whoever another one that the proxy has sent has led to, or from there.
+    pub(super) fn message(&self, begin: &Message) -> Message {
+        let text = |name| begin.header(name).unwrap_or_default().to_owned();
+        let method = METHODS[usize::from(self.method) % METHODS.len()].clone();
+        let contact = begin.values(Name::Contact).next();
+        let contact = contact.and_then(|value| sip::NameAddr::parse(value).ok());
+        let uri = match contact {
+            Some(contact) if self.is_from_callee && self.is_to_contact => contact.uri(),
+            _ => begin.request_uri().unwrap_or_default(),
+        };
+        // The responses of the game have such tags, too.
+        let tag = format!(";tag=t{}", self.tag % 3);
+        let (caller, callee) = (text(Name::From), text(Name::To));
+        let callee = match callee.contains(";tag=") {
+            true => callee,
+            false => callee + &tag,
+        };
+        let (from, to) = match self.is_from_callee {
+            true => (callee, caller),
+            false => (caller, callee),
+        };
+        let number = 1 + self.cseq % 3;
+        let mut message = Message::request(method.clone(), uri)
+            .with(
+                Name::Via,
+                format!("SIP/2.0/UDP 192.0.2.9;branch=z9hG4bKd{}", self.branch % 6),
+            )
+            .with(Name::From, from)
+            .with(Name::To, to)
+            .with(Name::CallId, text(Name::CallId))
+            .with(Name::CSeq, format!("{number} {method}"));
+        let mut routes: Vec<&[u8]> = begin.values(Name::RecordRoute).collect();
+        if !self.is_from_callee {
+            // As the caller has got them, in a response.
+            routes.reverse();
+        }
+        for route in routes {
+            message.push_back(Name::Route, route);
+        }
+        if let Some(odd) = self.odd {
+            add_odd(&mut message, odd);
+        }
+        message
+    }
+}
+
+fn add_odd(message: &mut Message, (name, value): (u8, u8)) {
+    let name = ODD_NAMES[usize::from(name) % ODD_NAMES.len()];
+    message.push_back(name, ODD_VALUES[usize::from(value) % ODD_VALUES.len()]);
 }
 
 /// Mostly a user who is registered.

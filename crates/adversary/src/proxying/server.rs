@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use proxy::core::{
     AddressOfRecord, Answer, Bindings, Config, Domain, Listener, NextHop, Page, Place, Policy,
-    Proxy, Query, QueryId,
+    Proxy, Query, QueryId, Statistics,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
@@ -17,10 +17,12 @@ use sip::transaction::TransactionKey;
 use sip::{ConnectionId, Flow, Message, Name, Transport};
 
 use super::requests::{Peer, TRANSPORTS, local};
+use super::settings::MAXIMUM_KEPT_FLOWS;
 
 /// A core that is watched.
 pub(super) struct Server {
     proxy: Proxy,
+    policy: Policy,
     now: Instant,
     pub(super) holds_questions: bool,
     questions: VecDeque<(QueryId, Query)>,
@@ -33,6 +35,9 @@ pub(super) struct Server {
 const MAXIMUM_TRANSACTIONS: usize = 24;
 const MAXIMUM_PARKED: usize = 8;
 const MAXIMUM_OCTETS: usize = 64 << 10;
+
+/// The Call-ID of all probes.
+const PROBES: &str = "probes";
 
 /// The most messages that one thing may bring about at one time: a fork to all targets, a CANCEL to
 /// each, the answers, and as many timers.
@@ -60,6 +65,7 @@ impl Server {
         config.transactions.max_octets = MAXIMUM_OCTETS;
         let mut server = Server {
             proxy: Proxy::new(config, ChaCha12Rng::seed_from_u64(7)),
+            policy: Policy::default(),
             now: Instant::now(),
             holds_questions: false,
             questions: VecDeque::new(),
@@ -67,11 +73,16 @@ impl Server {
             sent: Vec::new(),
             transactions: Vec::new(),
         };
-        for (user, phones) in [("alice", 1), ("bob", 3)] {
-            for phone in 0..phones {
+        let users: [(&str, &[u8]); 3] = [("alice", &[0]), ("bob", &[0, 1, 2]), ("carol", &[4])];
+        for (user, phones) in users {
+            for &phone in phones {
                 let flow = Peer::new(phone, phone).flow();
                 let uri = "sip:example.com";
-                let contact = format!("<sip:{user}@{}>;q=0.{}", flow.remote, phone / 2);
+                // Over UDP they are behind NATs.
+                let contact = match flow.transport {
+                    Transport::Udp => format!("<sip:{user}@10.0.0.1>;q=0.{}", phone / 2),
+                    _ => format!("<sip:{user}@{}>;q=0.{}", flow.remote, phone / 2),
+                };
                 let register = Message::request(sip::Method::Register, uri)
                     .with(
                         Name::Via,
@@ -85,13 +96,25 @@ impl Server {
                 server.receive(flow, register);
             }
         }
+        server.proxy.start_probing(server.now, PROBES);
+        server.proxy.start_keep_alives(server.now, 0, 1);
         server.set_policy(policy);
         server
     }
 
     pub(super) fn set_policy(&mut self, policy: Policy) {
+        self.policy = policy.clone();
         self.proxy.set_policy(self.now, Arc::new(policy));
         self.settle();
+    }
+
+    /// Changes the settings so that no server is asked any more whether it is there.
+    pub(super) fn stop_probes(&mut self) {
+        let mut policy = self.policy.clone();
+        for group in policy.routing.groups.values_mut() {
+            group.probing = None;
+        }
+        self.set_policy(policy);
     }
 
     pub(super) fn receive(&mut self, flow: Flow, message: Message) {
@@ -117,8 +140,14 @@ impl Server {
 
     /// One of the requests that were sent last.
     pub(super) fn recent_request(&self, which: u8) -> Option<&Message> {
-        let mut requests = self.sent.iter().rev().filter(|sent| sent.is_request());
-        requests.nth(usize::from(which) % 8)
+        // Of probes there are many, and they are all alike; most of a proxy's work are INVITEs.
+        let is_wanted = |sent: &&Message| match which % 4 {
+            0 => sent.is_request(),
+            1 => sent.is_request() && sent.call_id() != Some(PROBES),
+            _ => sent.method() == Some(&sip::Method::Invite),
+        };
+        let mut requests = self.sent.iter().rev().filter(is_wanted);
+        requests.nth(usize::from(which / 4) % 8)
     }
 
     /// One of the messages that were sent last.
@@ -183,6 +212,7 @@ impl Server {
         assert!(statistics.branches <= MAXIMUM_TRANSACTIONS as u64);
         // A response may come that is longer than the room that is left.
         assert!(statistics.held_octets <= 2 * MAXIMUM_OCTETS as u64);
+        assert!(statistics.keep_alives <= MAXIMUM_KEPT_FLOWS as u64);
     }
 
     /// Nothing is left.
@@ -192,7 +222,13 @@ impl Server {
         assert_eq!(statistics.response_contexts, 0);
         assert_eq!(statistics.branches, 0);
         assert_eq!(statistics.held_octets, 0);
+        assert_eq!(statistics.keep_alives, 0);
+        assert_eq!(self.proxy.transactions(), 0);
         assert_eq!(self.proxy.next_timeout(), None);
+    }
+
+    pub(super) fn statistics(&self) -> Statistics {
+        self.proxy.statistics()
     }
 
     fn recent_transaction(&self, which: u8) -> Option<TransactionKey> {
@@ -213,6 +249,9 @@ impl Server {
         let mut burst = 0;
         while let Some(transmit) = self.proxy.poll_transmit() {
             burst += 1;
+            if &transmit.payload[..] == b"\r\n\r\n" {
+                continue;
+            }
             let message = Message::read(transmit.payload).expect("what is sent can be read");
             if message.is_request() {
                 // The answer to a request that breaks a rule may break it too.
