@@ -33,6 +33,7 @@ impl<'a> OctetReader<'a> {
         Some(*first)
     }
 
+    #[cfg(feature = "driver")]
     pub(crate) fn octets(&mut self, length: usize) -> Option<&'a [u8]> {
         let (octets, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;

@@ -9,6 +9,7 @@ use sip::{Flow, Parameters, SipUri};
 
 use super::flow_octets;
 use crate::HostPort;
+#[cfg(feature = "driver")]
 use crate::octets::push_number;
 
 /// The key of a location store: `user@domain`, the user with its escapes decoded, the domain under
@@ -267,6 +268,7 @@ impl Binding {
     }
 
     /// Appends all of it, for who keeps bindings as octets; when it ends by a number, whatever that counts from.
+    #[cfg(feature = "driver")]
     pub(crate) fn write(&self, written: &mut Vec<u8>, expiry: u64) {
         // Named one by one: what is added to a binding must be kept here too.
         let Binding {

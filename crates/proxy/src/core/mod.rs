@@ -81,6 +81,7 @@ mod validation;
 pub use authentication::AuthenticationPolicy;
 pub use binding::{AddressOfRecord, Binding, BindingParts, Bindings};
 pub use config::Config;
+#[cfg(feature = "driver")]
 pub(crate) use dialog_mark::LONGEST_LIFETIME;
 pub use event::{Answered, Call, EndedBy, Event, HopOutcome};
 pub use flow_token::FORMER_CONNECTION;
@@ -103,5 +104,6 @@ pub use routing::{
 };
 pub use statistics::Statistics;
 pub use trust::TrustDomain;
+#[cfg(feature = "driver")]
 pub(crate) use update::Standing;
 pub use update::{Update, UpdateError};

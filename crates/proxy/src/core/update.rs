@@ -47,6 +47,7 @@ pub(crate) struct ContactChange {
 }
 
 /// What tells whether an update refreshes a binding and does nothing else: as a store has it.
+#[cfg(feature = "driver")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Standing<'a> {
     pub(crate) contact: &'a [u8],
@@ -113,6 +114,7 @@ impl Update {
 
     /// The binding after a change that refreshes the only one that there is, and does nothing else: what
     /// [`apply`](Update::apply) makes of it. `None` where it takes more to find out.
+    #[cfg(feature = "driver")]
     pub(crate) fn refresh(&self, only: &Standing<'_>) -> Option<Binding> {
         let Change::Contacts(contacts) = &self.change else {
             return None;
