@@ -244,3 +244,29 @@ fn the_second_address_is_tried_when_the_first_is_dead() {
         assert_eq!(server.end(), 0);
     });
 }
+
+/// Who watches sees first what tells the most, however old it is.
+#[test]
+fn an_association_of_several_paths_is_shown_before_others() {
+    at_client(async |_hosts| {
+        // All on one host, whose addresses these are.
+        let mut server = Node::start(both(CLIENT, SctpOver::Udp));
+        let target = Target::Address(Transport::Sctp, SocketAddr::new(ip(CLIENT[0]), PORT));
+        let one = Node::start(config(&[]));
+        one.send(target, &request("one"));
+        server.expect(&request("one")).await;
+        let two = Node::start(SipNetConfig {
+            listeners: vec![format!("sctp:{}:5061", CLIENT[0]).parse().expect("one")],
+            encapsulation_port: 9900,
+            ..both(CLIENT, SctpOver::Udp)
+        });
+        two.send(target, &request("two"));
+        server.expect(&request("two")).await;
+        all_paths_active(&server).await;
+        assert_eq!(server.transports.sctp_association_count(), 2);
+        let all = server.transports.sctp_associations(10).await;
+        let paths: Vec<usize> = all.iter().map(|seen| seen.status.paths.len()).collect();
+        assert_eq!(paths, [2, 1]);
+        assert!(all[0].connection > all[1].connection);
+    });
+}
