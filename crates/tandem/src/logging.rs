@@ -15,7 +15,7 @@ const MAXIMUM_WAITING: usize = 16_384;
 pub(crate) fn start(level: &'static str) {
     let settings = LogSettings::default();
     tracing_subscriber::fmt()
-        .with_env_filter(filter(level, &settings))
+        .with_env_filter(filter(None, level, &settings))
         .with_writer(std::io::stderr)
         .with_target(false)
         .with_ansi(std::io::stderr().is_terminal())
@@ -23,12 +23,12 @@ pub(crate) fn start(level: &'static str) {
     complain_about_variable();
 }
 
-/// Logs as the settings say, which `TANDEM_LOG` wins over; `level` is for those that say nothing.
+/// Logs as the settings say, which `TANDEM_LOG` wins over, and a level that was given as an option over both.
 ///
 /// A thread of its own writes, so that whoever reads the log slowly holds up nothing else: lines that find too many
 /// waiting are dropped and counted. What waits is written when the guard is dropped.
 pub(crate) fn start_in_background(
-    level: &'static str,
+    option: Option<&'static str>,
     settings: &LogSettings,
 ) -> (LogHandle, LogGuard) {
     let (writer, worker): (NonBlocking, WorkerGuard) = NonBlockingBuilder::default()
@@ -41,7 +41,7 @@ pub(crate) fn start_in_background(
         worker: Some(worker),
     };
     let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter(level, settings))
+        .with_env_filter(filter(option, DEFAULT, settings))
         .with_writer(writer)
         .with_target(false);
     // The handles are of different types, and do the same.
@@ -51,13 +51,13 @@ pub(crate) fn start_in_background(
             let builder = builder.with_ansi(is_terminal).with_filter_reloading();
             let handle = builder.reload_handle();
             builder.init();
-            LogHandle::new(level, move |filter| handle.reload(filter).is_ok())
+            LogHandle::new(option, move |filter| handle.reload(filter).is_ok())
         }
         LogFormat::Json => {
             let builder = builder.json().with_filter_reloading();
             let handle = builder.reload_handle();
             builder.init();
-            LogHandle::new(level, move |filter| handle.reload(filter).is_ok())
+            LogHandle::new(option, move |filter| handle.reload(filter).is_ok())
         }
     };
     complain_about_variable();
@@ -90,24 +90,24 @@ impl fmt::Debug for LogGuard {
 
 /// Changes what is logged.
 pub(crate) struct LogHandle {
-    level: &'static str,
+    option: Option<&'static str>,
     exchange: Box<dyn Fn(EnvFilter) -> bool + Send + Sync>,
 }
 
 impl LogHandle {
     fn new(
-        level: &'static str,
+        option: Option<&'static str>,
         exchange: impl Fn(EnvFilter) -> bool + Send + Sync + 'static,
     ) -> LogHandle {
         LogHandle {
-            level,
+            option,
             exchange: Box::new(exchange),
         }
     }
 
     /// Logs what the settings say from now on.
     pub(crate) fn set(&self, settings: &LogSettings) {
-        if !(self.exchange)(filter(self.level, settings)) {
+        if !(self.exchange)(filter(self.option, DEFAULT, settings)) {
             tracing::warn!("the log stays as it was");
         }
     }
@@ -116,20 +116,31 @@ impl LogHandle {
 impl fmt::Debug for LogHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LogHandle")
-            .field("level", &self.level)
+            .field("option", &self.option)
             .finish()
     }
 }
 
 const VARIABLE: &str = "TANDEM_LOG";
 
-fn filter(level: &str, settings: &LogSettings) -> EnvFilter {
+/// What a server logs of which nothing else is said: a line for each registration and call.
+const DEFAULT: &str = "info";
+
+fn filter(option: Option<&str>, level: &str, settings: &LogSettings) -> EnvFilter {
     let variable = std::env::var(VARIABLE).ok();
-    let wanted = variable
-        .as_deref()
-        .filter(|text| is_log_level(text))
-        .or(settings.level.as_deref());
-    EnvFilter::try_new(wanted.unwrap_or(level)).unwrap_or_else(|_| EnvFilter::new(level))
+    let wanted = choose(option, variable.as_deref(), settings).unwrap_or(level);
+    EnvFilter::try_new(wanted).unwrap_or_else(|_| EnvFilter::new(level))
+}
+
+/// Options win over the environment, and both over the file.
+fn choose<'a>(
+    option: Option<&'a str>,
+    variable: Option<&'a str>,
+    settings: &'a LogSettings,
+) -> Option<&'a str> {
+    option
+        .or(variable.filter(|text| is_log_level(text)))
+        .or(settings.level.as_deref())
 }
 
 /// A variable that makes no sense is left aside, not left unsaid.
@@ -140,5 +151,22 @@ fn complain_about_variable() {
         eprintln!(
             "tandem: {VARIABLE} is not followed: {value:?} is no level, which is {LOG_LEVELS}"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_win_over_the_environment_and_both_over_the_file() {
+        let mut settings = LogSettings::default();
+        assert_eq!(choose(None, None, &settings), None);
+        settings.level = Some("warn".to_owned());
+        assert_eq!(choose(None, None, &settings), Some("warn"));
+        let variable = Some("sip_net=debug");
+        assert_eq!(choose(None, variable, &settings), variable);
+        assert_eq!(choose(None, Some("no=such=level"), &settings), Some("warn"));
+        assert_eq!(choose(Some("debug"), variable, &settings), Some("debug"));
     }
 }

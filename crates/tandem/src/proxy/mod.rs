@@ -160,7 +160,7 @@ pub(crate) fn run(mut arguments: Arguments) -> ExitCode {
         Ok(settings) => settings,
         Err(error) => return fail(&error),
     };
-    let level = if arguments.verbose { "debug" } else { "info" };
+    let level = arguments.verbose.then_some("debug");
     // The guard outlives all that logs.
     let (log, _guard) = logging::start_in_background(level, &settings.log);
     proxy::use_small_pages();
