@@ -177,3 +177,29 @@ fn nobody_is_trusted_unless_said_otherwise() {
     let sent = forward(&mut bench, friend(), message("c1", TO_A_FRIEND));
     assert!(!sent.message.contains(Name::PAssertedIdentity));
 }
+
+/// A flow along which somebody in the trust domain has registered may be gone, and then the Contact is called.
+#[test]
+fn an_identity_is_kept_from_where_a_flow_is_not_but_may_lead() {
+    const OVER_SCTP: &str = "sctp:192.0.2.1:5060";
+    for (contact, is_told) in [("198.51.100.8:5070", true), ("203.0.113.8:5070", false)] {
+        let mut bench = Bench::with(&[HERE, OVER_SCTP], &["example.com"], |config| {
+            config.policy = Arc::new(Policy {
+                trust: TrustDomain {
+                    addresses: vec!["198.51.100.0/24".parse().expect("a network")],
+                    names: Vec::new(),
+                },
+                ..Policy::default()
+            });
+        });
+        let phone = flow(OVER_SCTP, "198.51.100.8:40000");
+        bench.register(phone, "bob", &format!("<sip:bob@{contact};transport=sctp>"));
+        let private = message("c1", "sip:bob@example.com").with(Name::Privacy, "id");
+        let sent = forward(&mut bench, friend(), private);
+        assert_eq!(
+            sent.message.contains(Name::PAssertedIdentity),
+            is_told,
+            "{sent:?}"
+        );
+    }
+}

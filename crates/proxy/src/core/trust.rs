@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::iter::once;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use sip::{ConnectionId, Flow, Message, Name, Peer, Target, Transport};
@@ -98,18 +98,12 @@ impl Proxy {
             return;
         }
         let is_trusted = match to {
-            Target::Flow(flow) | Target::FlowOrAddress(flow, _) => self.is_trusted(flow),
-            Target::Address(transport, address) => {
-                let trust = &self.policy.trust;
-                // Nobody else can take the connection: its certificate is verified.
-                let name = peer
-                    .and_then(|peer| peer.name.as_deref())
-                    .filter(|_| transport.is_secure());
-                let others = peer.map_or(&[][..], |peer| &peer.addresses);
-                let mut addresses = once(address).chain(others);
-                addresses.all(|address| trust.has_address(address.ip()))
-                    || name.is_some_and(|name| trust.has_name(name))
+            Target::Flow(flow) => self.is_trusted(flow),
+            // The flow may be gone by then.
+            Target::FlowOrAddress(flow, address) => {
+                self.is_trusted(flow) && self.is_trusted_host(flow.transport, address, peer)
             }
+            Target::Address(transport, address) => self.is_trusted_host(*transport, address, peer),
         };
         if !is_trusted {
             message.remove_all(Name::PAssertedIdentity);
@@ -128,6 +122,24 @@ impl Proxy {
         let trust = &self.policy.trust;
         let mut names = self.proved_names.of(flow).iter();
         trust.has_address(flow.remote.ip()) || names.any(|name| trust.has_name(name))
+    }
+
+    /// Whether whoever is reached at an address, or at another one of the same peer, is in the trust domain.
+    fn is_trusted_host(
+        &self,
+        transport: Transport,
+        address: &SocketAddr,
+        peer: Option<&Peer>,
+    ) -> bool {
+        let trust = &self.policy.trust;
+        // Nobody else can take the connection: its certificate is verified.
+        let name = peer
+            .and_then(|peer| peer.name.as_deref())
+            .filter(|_| transport.is_secure());
+        let others = peer.map_or(&[][..], |peer| &peer.addresses);
+        let mut addresses = once(address).chain(others);
+        addresses.all(|address| trust.has_address(address.ip()))
+            || name.is_some_and(|name| trust.has_name(name))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::sharing::Patience;
+use super::sharing::{Patience, Work};
 
 /// Lets a worker that has much to do do it in batches.
 ///
@@ -24,11 +24,8 @@ pub(super) struct Pace {
     turns_without: u32,
 }
 
-/// The next turn after one with so many messages waits for the longest time, after others for half of it.
-const MANY: usize = 16;
-
 /// A turn that has waited and finds fewer messages has waited in vain.
-const WORTH_WAITING_FOR: usize = 4;
+const WORTH_WAITING_FOR: u64 = 4;
 
 /// Turns that wait for nothing after one that waited in vain: so a user whose messages follow each other
 /// closely, on a server that is quiet otherwise, waits for one in so many.
@@ -45,27 +42,24 @@ impl Pace {
         }
     }
 
-    /// To be called between two turns when no more messages wait than one takes, with the number of messages of
+    /// To be called between two turns when no more messages wait than one takes, with what there was to do in
     /// the turn before and how long those that come are to wait: blocks the thread, with all that lives on its runtime,
     /// for as long as the next turn is to wait.
-    pub(super) fn keep(&mut self, messages: usize, patience: Patience) {
+    pub(super) fn keep(&mut self, work: Work, patience: Patience) {
         let now = Instant::now();
-        let wait = self.pause(now, messages, patience);
+        let wait = self.pause(now, work, patience);
         if !wait.is_zero() {
             thread::sleep(wait);
         }
     }
 
     /// How long the turn that could begin now waits.
-    fn pause(&mut self, now: Instant, messages: usize, patience: Patience) -> Duration {
+    fn pause(&mut self, now: Instant, work: Work, patience: Patience) -> Duration {
         let has_waited = std::mem::take(&mut self.has_waited) && patience == Patience::Full;
-        if has_waited && messages < WORTH_WAITING_FOR {
+        if has_waited && work.messages < WORTH_WAITING_FOR {
             self.turns_without = TURNS_WITHOUT;
         }
-        let between = match messages {
-            ..MANY => patience.of(self.longest) / 2,
-            _ => patience.of(self.longest),
-        };
+        let between = work.gathering(patience.of(self.longest));
         let since = self.begun.map(|begun| now.saturating_duration_since(begun));
         let wait = since.map_or(Duration::ZERO, |since| between.saturating_sub(since));
         if wait.is_zero() || self.turns_without > 0 {
@@ -85,13 +79,23 @@ mod tests {
 
     const LONGEST: Duration = Duration::from_millis(4);
 
+    /// So many that the next ones wait as long as they may.
+    const MANY: Work = calls(Work::MANY);
+
+    const fn calls(messages: u64) -> Work {
+        Work {
+            messages,
+            others: messages,
+        }
+    }
+
     /// The pauses of turns of so many messages each, that come so long after the one before has ended.
-    fn pauses(turns: u32, messages: usize, apart: Duration) -> Vec<Duration> {
+    fn pauses(turns: u32, messages: u64, apart: Duration) -> Vec<Duration> {
         let mut pace = Pace::new(LONGEST);
         let mut now = Instant::now();
         let turn = |_| {
             now += apart;
-            let pause = pace.pause(now, messages, Patience::Full);
+            let pause = pace.pause(now, calls(messages), Patience::Full);
             now += pause;
             pause
         };
@@ -109,7 +113,7 @@ mod tests {
     #[test]
     fn turns_of_some_messages_begin_half_that_while_after_another() {
         let apart = Duration::from_micros(300);
-        let pauses = pauses(100, MANY - 1, apart);
+        let pauses = pauses(100, Work::MANY - 1, apart);
         assert!(
             pauses[1..]
                 .iter()
@@ -121,7 +125,7 @@ mod tests {
     fn who_may_let_nothing_wait_never_waits() {
         let mut pace = Pace::new(Duration::ZERO);
         let now = Instant::now();
-        let waited = (0..100).map(|_| pace.pause(now, 2 * MANY, Patience::Full));
+        let waited = (0..100).map(|_| pace.pause(now, MANY, Patience::Full));
         assert!(waited.into_iter().all(|pause| pause.is_zero()));
     }
 
@@ -130,12 +134,12 @@ mod tests {
         let mut pace = Pace::new(LONGEST);
         let now = Instant::now();
         for _ in 0..100 {
-            assert!(pace.pause(now, 2 * MANY, Patience::None).is_zero());
+            assert!(pace.pause(now, MANY, Patience::None).is_zero());
         }
-        let little = pace.pause(now, 2 * MANY, Patience::Little);
+        let little = pace.pause(now, MANY, Patience::Little);
         assert_eq!(little, Patience::Little.of(LONGEST));
         let now = now + little;
-        assert_eq!(pace.pause(now, 2 * MANY, Patience::Full), LONGEST);
+        assert_eq!(pace.pause(now, MANY, Patience::Full), LONGEST);
     }
 
     #[test]
@@ -147,7 +151,7 @@ mod tests {
 
     #[test]
     fn turns_that_are_far_apart_never_wait() {
-        let pauses = pauses(100, 2 * MANY, LONGEST);
+        let pauses = pauses(100, Work::MANY, LONGEST);
         assert!(pauses.iter().all(Duration::is_zero));
     }
 }

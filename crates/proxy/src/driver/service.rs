@@ -3,7 +3,7 @@
 use std::sync::Weak;
 use std::time::{Duration, Instant, SystemTime};
 
-use sip::Message;
+use sip::{Message, Method};
 use sip_net::{Incoming, SendError, Transports};
 use tokio::sync::{mpsc, watch};
 
@@ -12,7 +12,7 @@ use super::log::Log;
 use super::members::Members;
 use super::pace::Pace;
 use super::resolver::Resolver;
-use super::sharing::Post;
+use super::sharing::{Post, Work};
 use crate::core::{Answer, Event, Proxy, Query, QueryId};
 use crate::location::{self, StoreQuery};
 use crate::metrics::Traffic;
@@ -23,6 +23,9 @@ const BATCH: usize = 128;
 
 /// How many turns there are in a round of a shared thread: all that came for a worker is taken, but not what comes without end.
 const TURNS_A_ROUND: usize = 8;
+
+/// What a REGISTER begins with.
+const REGISTER: &[u8] = b"REGISTER ";
 
 /// What a turn waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,14 +117,14 @@ impl Service {
         if self.post.turn().await {
             return self.shared_turns().await;
         }
-        let Some(messages) = self.turn(Waiting::ForMore).await else {
+        let Some(work) = self.turn(Waiting::ForMore).await else {
             return false;
         };
         // What others have handed over meanwhile waits too, for those that come with it. A thread that is shared by now waits
         // for all.
         if self.surroundings.incoming.len() < BATCH && !self.post.is_shared() {
             let patience = self.post.patience(Instant::now());
-            self.pace.keep(messages, patience);
+            self.pace.keep(work, patience);
         }
         // However much others hand over, the sockets of this worker are read between turns. The runtime looks which of them
         // have something, and puts this task behind those that wait for theirs, which read it and note when it came: the
@@ -146,9 +149,9 @@ impl Service {
         true
     }
 
-    /// Waits until there is something to do, where it is to wait, and does all that there is. Returns how many messages
-    /// there were; `None` when it is over.
-    async fn turn(&mut self, waiting: Waiting) -> Option<usize> {
+    /// Waits until there is something to do, where it is to wait, and does all that there is. Returns what there
+    /// was; `None` when it is over.
+    async fn turn(&mut self, waiting: Waiting) -> Option<Work> {
         let Surroundings {
             incoming,
             commands,
@@ -193,7 +196,13 @@ impl Service {
             self.core.handle_answer(now, id, answer);
         }
         let mut batch = std::mem::take(&mut self.batch);
-        let messages = batch.len();
+        let work = Work {
+            messages: batch.len() as u64,
+            others: batch
+                .iter()
+                .filter(|incoming| !is_register(incoming))
+                .count() as u64,
+        };
         for incoming in batch.drain(..) {
             self.handle(now, incoming);
         }
@@ -211,8 +220,8 @@ impl Service {
         }
         self.flush(now);
         self.is_refusing = self.core.is_refusing(now);
-        self.post.note(now, messages);
-        Some(messages)
+        self.post.note(now, work);
+        Some(work)
     }
 
     fn obey(&mut self, now: Instant, command: Command) {
@@ -298,7 +307,7 @@ impl Service {
     /// who refuses most of what comes has no time to read it.
     fn may_stay_unread(&self, octets: &[u8]) -> bool {
         let is_refused = octets.starts_with(b"INVITE ") || octets.starts_with(b"ACK ");
-        octets.starts_with(b"REGISTER ") || self.is_refusing && is_refused
+        octets.starts_with(REGISTER) || self.is_refusing && is_refused
     }
 
     /// Carries out what the core wants, until it wants nothing more.
@@ -377,6 +386,15 @@ impl Service {
             location, resolver, ..
         } = &mut self.surroundings;
         location.next_now().or_else(|| resolver.next_now())
+    }
+}
+
+/// Whether it is a REGISTER.
+fn is_register(incoming: &Incoming) -> bool {
+    match incoming {
+        Incoming::Unread { bytes, .. } => bytes.starts_with(REGISTER),
+        Incoming::Message { message, .. } => message.method() == Some(&Method::Register),
+        _ => false,
     }
 }
 

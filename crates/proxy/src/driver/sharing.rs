@@ -20,8 +20,8 @@ use tokio::sync::{Notify, watch};
 use super::workers::Seat;
 use judge::Judge;
 pub(super) use rounds::{After, Rounds};
-pub(super) use senders::Patience;
 use senders::Senders;
+pub(super) use senders::{Patience, Work};
 
 /// What the workers and their threads know of each other.
 #[derive(Debug)]
@@ -50,8 +50,9 @@ pub(crate) struct Sharing {
 struct Place {
     /// Opens for each round of a shared thread.
     gate: Notify,
-    /// How many messages it has handled.
+    /// How many messages it has handled, and how many of them were no REGISTERs.
     messages: AtomicU64,
+    others: AtomicU64,
     /// For how long a thread of its own has run, in nanoseconds; told now and then.
     busy: AtomicU64,
 }
@@ -184,12 +185,23 @@ impl Sharing {
         self.places[number].gate.notify_one();
     }
 
+    /// What all have done.
+    pub(super) fn work(&self) -> Work {
+        let sum = |count: fn(&Place) -> &AtomicU64| {
+            let places = self.places.iter();
+            places
+                .map(|place| count(place).load(Ordering::Relaxed))
+                .sum()
+        };
+        Work {
+            messages: sum(|place| &place.messages),
+            others: sum(|place| &place.others),
+        }
+    }
+
     /// How many messages all have handled.
-    pub(super) fn messages(&self) -> u64 {
-        let places = self.places.iter();
-        places
-            .map(|place| place.messages.load(Ordering::Relaxed))
-            .sum()
+    fn messages(&self) -> u64 {
+        self.work().messages
     }
 
     /// For how long threads of their own have run for all.
@@ -284,10 +296,11 @@ impl Post {
         patience
     }
 
-    /// To be called after a turn, with the number of its messages.
-    pub(super) fn note(&mut self, now: Instant, messages: usize) {
+    /// To be called after a turn, with what there was to do.
+    pub(super) fn note(&mut self, now: Instant, work: Work) {
         let place = &self.sharing.places[self.number];
-        place.messages.fetch_add(messages as u64, Ordering::Relaxed);
+        place.messages.fetch_add(work.messages, Ordering::Relaxed);
+        place.others.fetch_add(work.others, Ordering::Relaxed);
         if self.sharing.is_shared() {
             // The clock is another thread's when this one is back.
             self.told = None;

@@ -242,12 +242,12 @@ impl<'a> Company<'a> {
         let mut more_looks = MAXIMUM_LOOKS;
         while !self.seats.is_empty() && !sharing.is_over() {
             let begun = Instant::now();
-            let before = sharing.messages();
+            let before = sharing.work();
             self.round(begun, more_looks);
-            let messages = sharing.messages().wrapping_sub(before);
-            more_looks = (messages / MESSAGES_A_LOOK).min(MAXIMUM_LOOKS);
+            let work = sharing.work().since(before);
+            more_looks = (work.messages / MESSAGES_A_LOOK).min(MAXIMUM_LOOKS);
             let ended = Instant::now();
-            match rounds.after(begun, ended, messages, sharing.patience(ended).0) {
+            match rounds.after(begun, ended, work, sharing.patience(ended).0) {
                 After::Pause(pause) => thread::sleep(pause),
                 After::TooLittle => break,
                 After::TooMuch => {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::rounds::MANY;
+use super::senders::Work;
 
 /// Looks every now and then at what all workers have done meanwhile.
 #[derive(Debug)]
@@ -58,8 +58,8 @@ impl Judge {
         self.busy = busy;
         let has_parted = std::mem::take(&mut self.has_parted);
         let is_known = elapsed < STALE && !has_parted;
-        let is_much =
-            u128::from(come) * self.gather.as_nanos() >= MANY as u128 * elapsed.as_nanos();
+        let is_much = u128::from(come) * self.gather.as_nanos()
+            >= u128::from(Work::MANY) * elapsed.as_nanos();
         let fits = ran.saturating_mul(2) <= elapsed;
         let may_be = self.not_before.is_none_or(|time| now >= time);
         self.fitting = match is_known && is_much && fits && may_be {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::senders::Patience;
+use super::senders::{Patience, Work};
 
 /// What comes after a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,9 +24,6 @@ pub(in crate::driver) struct Rounds {
     /// How many rounds in a row have had few messages.
     with_few: u32,
 }
-
-/// With so many messages in all, rounds are as far apart as they may be, with fewer half as far.
-pub(super) const MANY: usize = 16;
 
 /// Rounds with fewer messages are not worth waiting for.
 const FEW: u64 = 8;
@@ -55,23 +52,20 @@ impl Rounds {
         now.saturating_duration_since(begun) > LONGEST_ROUND
     }
 
-    /// What comes after a round that has taken from then till then for so many messages, where those that come are to wait so
-    /// long: too much is more than seven tenths of a while.
+    /// What comes after a round that has taken from then till then for so much work, where those messages that come are to
+    /// wait so long: too much is more than seven tenths of a while.
     pub(in crate::driver) fn after(
         &mut self,
         begun: Instant,
         ended: Instant,
-        messages: u64,
+        work: Work,
         patience: Patience,
     ) -> After {
         if Rounds::is_too_long(begun, ended) {
             return After::TooMuch;
         }
         let took = ended.saturating_duration_since(begun);
-        let between = match messages < MANY as u64 {
-            true => patience.of(self.gather) / 2,
-            false => patience.of(self.gather),
-        };
+        let between = work.gathering(patience.of(self.gather));
         match patience {
             Patience::Full => {}
             Patience::Little => {
@@ -91,7 +85,7 @@ impl Rounds {
                 return After::TooMuch;
             }
         }
-        self.with_few = match messages < FEW {
+        self.with_few = match work.messages < FEW {
             true => self.with_few + 1,
             false => 0,
         };
@@ -116,13 +110,17 @@ mod tests {
     fn patient_rounds(messages: u64, took: Duration, patience: Patience) -> (u32, After) {
         let mut now = Instant::now();
         let mut rounds = Rounds::new(GATHER, now);
+        let work = Work {
+            messages,
+            others: messages,
+        };
         for number in 1..=1_000 {
-            match rounds.after(now, now + took, messages, patience) {
+            match rounds.after(now, now + took, work, patience) {
                 After::Pause(pause) => now += took + pause,
                 other => return (number, other),
             }
         }
-        (1_000, rounds.after(now, now + took, messages, patience))
+        (1_000, rounds.after(now, now + took, work, patience))
     }
 
     #[test]
@@ -130,6 +128,19 @@ mod tests {
         let took = Duration::from_millis(1);
         assert_eq!(rounds(16, took), (1_000, After::Pause(GATHER - took)));
         assert_eq!(rounds(15, took), (1_000, After::Pause(GATHER / 2 - took)));
+    }
+
+    #[test]
+    fn rounds_of_nothing_but_registers_are_twice_as_far_apart() {
+        let now = Instant::now();
+        let mut rounds = Rounds::new(GATHER, now);
+        let mut pause = |messages, others| {
+            let work = Work { messages, others };
+            rounds.after(now, now, work, Patience::Full)
+        };
+        assert_eq!(pause(16, 0), After::Pause(GATHER * 2));
+        assert_eq!(pause(16, 1), After::Pause(GATHER));
+        assert_eq!(pause(15, 0), After::Pause(GATHER / 2));
     }
 
     #[test]

@@ -44,6 +44,38 @@ impl Patience {
     }
 }
 
+/// What there was to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::driver) struct Work {
+    /// How many messages.
+    pub(in crate::driver) messages: u64,
+    /// How many of them are no REGISTERs.
+    pub(in crate::driver) others: u64,
+}
+
+impl Work {
+    /// With so many messages, those that come next wait as long as they may, with fewer half as long.
+    pub(in crate::driver) const MANY: u64 = 16;
+
+    /// For how long those wait that come next, where they may for the time of `gather`. Nobody listens to his telephone
+    /// while it registers: where there was nothing else, they may for twice that time.
+    pub(in crate::driver) fn gathering(self, gather: Duration) -> Duration {
+        match (self.messages, self.others) {
+            (..Work::MANY, _) => gather / 2,
+            (_, 0) => gather * 2,
+            _ => gather,
+        }
+    }
+
+    /// What has come since there was so much.
+    pub(in crate::driver) fn since(self, before: Work) -> Work {
+        Work {
+            messages: self.messages.wrapping_sub(before.messages),
+            others: self.others.wrapping_sub(before.others),
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     /// It is counted how many come where they gather.

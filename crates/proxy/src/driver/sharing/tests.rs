@@ -111,7 +111,13 @@ fn a_thread_is_wanted_where_messages_are_many_and_work_is_little() {
         let sharing = Sharing::new(workers, gather);
         let mut first = sharing.post(0);
         for turn in 1..100 {
-            first.note(start + TOLD_EVERY * turn, 100);
+            first.note(
+                start + TOLD_EVERY * turn,
+                Work {
+                    messages: 100,
+                    others: 100,
+                },
+            );
         }
         let is_wanted = *sharing.is_wanted.borrow();
         assert_eq!(is_wanted, wanted, "{workers} workers, {gather:?}");
