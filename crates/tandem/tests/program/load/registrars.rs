@@ -121,7 +121,7 @@ fn users_prove_who_they_are_to_a_registrar_and_a_proxy() {
     let run = run_of(&json);
     assert_eq!(run["registration"]["registered"], 0, "{run}");
     assert!(run["registrations"]["failed"].as_u64() >= Some(6), "{run}");
-    let refused = &run["responses"]["REGISTER"]["403"];
+    let refused = &run["responses"]["REGISTER"]["401"];
     assert!(refused.as_u64() >= Some(6), "{run}");
     assert_eq!(run["arrivals"]["offered"], 0, "{run}");
     let why = run["error"].as_str().expect("a reason");
