@@ -24,6 +24,9 @@ const FORKING: [(&str, Forking); 3] = [
     ("sequential", Forking::Sequential),
 ];
 
+/// What is shorter would ask the store for nothing else.
+const SHORTEST_LOOK_AGAIN: Duration = Duration::from_millis(100);
+
 pub(super) fn read(file: &Section<'_, '_>, policy: &mut Policy) {
     file.section("forwarding", |section| forwarding(section, policy));
 }
@@ -53,6 +56,11 @@ fn forwarding(section: &Section<'_, '_>, policy: &mut Policy) {
     forwarding.forking = section.one_of("forking", forwarding.forking, &FORKING);
     let ring_time = section.get("ring_time", forwarding.ring_time.unwrap_or_default());
     forwarding.ring_time = (ring_time > Duration::ZERO).then_some(ring_time);
+    let look_again = section.get("look_again", forwarding.look_again.unwrap_or_default());
+    if !look_again.is_zero() && look_again < SHORTEST_LOOK_AGAIN {
+        section.refuse("look_again", "\"0s\", or 100ms or more");
+    }
+    forwarding.look_again = (!look_again.is_zero()).then_some(look_again);
     forwarding.recursion = section.get("recursion", forwarding.recursion);
     forwarding.maximum_targets = section.within(
         "maximum_targets",

@@ -216,6 +216,7 @@ default_expires = \"10min\"
 mode = \"redirect\"
 relay = \"anybody\"
 ring_time = \"0s\"
+look_again = \"0s\"
 [location]
 synchronous = \"normal\"
 commit_delay = \"2ms\"
@@ -237,6 +238,7 @@ unauthenticated_per_second_per_source = 0
     assert_eq!(proxy.policy.forwarding.mode, crate::core::Mode::Redirect);
     assert_eq!(proxy.policy.forwarding.relay, crate::core::Relay::Anybody);
     assert_eq!(proxy.policy.forwarding.ring_time, None);
+    assert_eq!(proxy.policy.forwarding.look_again, None);
     assert_eq!(proxy.location.synchronous.name(), "normal");
     assert_eq!(proxy.location.commit_delay.as_millis(), 2);
     let keep_alive = &proxy.policy.keep_alive;

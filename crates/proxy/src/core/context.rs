@@ -1,13 +1,15 @@
 //! Response contexts: a request that is being forwarded, and its branches (RFC 3261 sections 16.6
 //! and 16.7).
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sip::transaction::ClientId;
-use sip::{Flow, Message, Method, Peer};
+use sip::{ConnectionId, Flow, Message, Method, Peer};
 
 use super::best_response::FinalResponses;
+use super::binding::is_same_instance;
 use super::event::Call;
 use super::forward::max_breadth;
 use super::loop_detection::Fingerprint;
@@ -43,6 +45,8 @@ pub(crate) struct Context {
     /// Whether its Request-URI is one that we are responsible for, so that more targets may be found for it (RFC 3261
     /// section 16.5).
     pub(crate) is_responsible: bool,
+    /// Whether its targets are looked up again while it is forwarded (RFC 3261 section 16.5).
+    pub(crate) is_watched: bool,
     /// Whether a static route has led it on.
     pub(crate) is_routed: bool,
     /// Targets that have not been tried.
@@ -153,6 +157,7 @@ impl Context {
             fingerprint,
             lookup: None,
             is_responsible: false,
+            is_watched: false,
             is_routed: false,
             targets: TargetSet::default(),
             branches: Vec::new(),
@@ -355,13 +360,94 @@ impl Context {
         }
     }
 
-    /// Makes a branch of the only target that a request has had so far: it has all the breadth.
+    /// Adds those of a user's targets that have not been in the target set, so many in all at the most. Given are all
+    /// of them, those with the same preference together. Returns how many are new.
+    ///
+    /// One that is as preferred as any that has been tried, or more, is tried at once, unless the policy has one tried
+    /// after the other. Of an instance that is being tried nothing is added: there is one target for it at a time (RFC
+    /// 5626 section 7).
+    pub(crate) fn add_newcomers(
+        &mut self,
+        groups: VecDeque<Vec<Target>>,
+        forking: Forking,
+        maximum: usize,
+        is_closed: impl Fn(ConnectionId) -> bool,
+    ) -> usize {
+        let uris: Vec<Vec<Box<str>>> = groups
+            .iter()
+            .map(|group| group.iter().map(|target| target.uri.clone()).collect())
+            .collect();
+        let rank_of = |target: &Target| {
+            let has_it = |group: &Vec<Box<str>>| {
+                let mut uris = group.iter();
+                uris.any(|uri| is_equivalent(uri, &target.uri))
+            };
+            uris.iter().position(has_it)
+        };
+        let tried = self.branches.iter().map(|branch| &branch.target);
+        let last_tried = tried.filter_map(rank_of).max().unwrap_or(0);
+        let room = maximum.saturating_sub(self.known_targets());
+        let newcomers: Vec<(usize, Target)> = (0..)
+            .zip(groups)
+            .flat_map(|(rank, group)| group.into_iter().map(move |target| (rank, target)))
+            .filter(|(_, target)| {
+                !self.knows_target(&target.uri) && !self.tries_instance_of(target, &is_closed)
+            })
+            .take(room)
+            .collect();
+        let number = newcomers.len();
+        for (rank, target) in newcomers {
+            let is_due = match forking {
+                Forking::Parallel => true,
+                Forking::ByPreference => rank <= last_tried,
+                Forking::Sequential => false,
+            };
+            if is_due {
+                self.targets.add(target);
+            } else {
+                let joins = forking == Forking::ByPreference;
+                self.targets.add_later(target, rank, joins, rank_of);
+            }
+        }
+        number
+    }
+
+    /// Whether another target of the same instance is being tried, or waits for that.
+    fn tries_instance_of(&self, target: &Target, is_closed: impl Fn(ConnectionId) -> bool) -> bool {
+        let Some(instance) = target.instance.as_deref() else {
+            return false;
+        };
+        // What went along a connection that is gone does not ring any more: its user agent has registered anew.
+        let is_running = |branch: &&Branch| match &branch.state {
+            BranchState::Ended => false,
+            BranchState::Forwarded(forwarded) => match forwarded.sent_to {
+                sip::Target::Flow(flow) | sip::Target::FlowOrAddress(flow, _) => {
+                    !is_closed(flow.connection)
+                }
+                sip::Target::Address(..) => true,
+            },
+            BranchState::Ready | BranchState::Resolving(_) => true,
+        };
+        let running = self.branches.iter().filter(is_running);
+        running
+            .map(|branch| &branch.target)
+            .chain(self.targets.iter())
+            .filter_map(|other| other.instance.as_deref())
+            .any(|other| is_same_instance(other, instance))
+    }
+
+    /// Makes a branch of the only target that a request has had so far: it has all the breadth, but for what is kept
+    /// for newcomers.
     pub(crate) fn begin_only(&mut self, target: Target) {
+        let max_breadth = match self.is_watched {
+            true => larger_half(self.max_breadth),
+            false => self.max_breadth,
+        };
         // It may ring for minutes.
         self.branches.reserve_exact(1);
         self.branches.push(Branch {
             target,
-            max_breadth: self.max_breadth,
+            max_breadth,
             state: BranchState::Ready,
         });
     }
@@ -369,7 +455,7 @@ impl Context {
     /// Makes branches of the targets whose turn it is, as many as may run side by side: the breadth
     /// of those that have ended is free again (RFC 5393 section 5.3.3.1). Returns whether there were
     /// any. `keeps_breadth`: some is kept for those that wait behind them, who may begin before these have
-    /// ended.
+    /// ended, as it is for newcomers where there may be any.
     pub(crate) fn begin_targets(&mut self, keeps_breadth: bool) -> bool {
         if self.targets.is_empty() {
             return false;
@@ -377,7 +463,7 @@ impl Context {
         let free = self.free_breadth();
         let targets = self.targets.next(self.is_trying(), free as usize);
         let number = u32::try_from(targets.len()).unwrap_or(u32::MAX);
-        let given = if keeps_breadth && !self.targets.is_empty() {
+        let given = if self.is_watched || keeps_breadth && !self.targets.is_empty() {
             number.max(larger_half(free))
         } else {
             free
@@ -416,7 +502,7 @@ pub(crate) fn larger_half(breadth: u32) -> u32 {
 mod tests {
     use rand::SeedableRng;
     use rand_chacha::ChaCha12Rng;
-    use sip::{ConnectionId, Name, Transport};
+    use sip::{Name, Transport};
 
     use super::super::loop_detection::LoopDetector;
     use super::*;
@@ -444,12 +530,16 @@ mod tests {
     fn an_only_target_begins_as_one_of_a_set_does() {
         let target = || Target::as_requested("sip:bob@192.0.2.7", None);
         for max_breadth in [1, 2, 60] {
-            for keeps_breadth in [false, true] {
+            for (keeps_breadth, is_watched) in
+                [(false, false), (true, false), (false, true), (true, true)]
+            {
                 for maximum in [0, 1, 2] {
                     let mut only = context(max_breadth);
+                    only.is_watched = is_watched;
                     let forking = Forking::default();
                     let has_any = only.set_targets(Targets::One(target()), forking, maximum);
                     let mut set = context(max_breadth);
+                    set.is_watched = is_watched;
                     let groups = Targets::Groups([vec![target()]].into());
                     assert_eq!(set.set_targets(groups, forking, maximum), has_any);
                     assert_eq!(has_any, maximum > 0);

@@ -37,6 +37,11 @@ impl Contexts {
         Some(context)
     }
 
+    /// One that stays where it is.
+    pub(crate) fn get(&self, server: &ServerId) -> Option<&Context> {
+        self.waiting.get(server).map(Box::as_ref)
+    }
+
     /// One that stays where it is. What it holds must not change.
     pub(crate) fn get_mut(&mut self, server: &ServerId) -> Option<&mut Context> {
         self.waiting.get_mut(server).map(Box::as_mut)

@@ -52,6 +52,7 @@ mod keys;
 mod known_routes;
 mod latency;
 mod loop_detection;
+mod newcomers;
 mod overload;
 mod policy;
 mod proxy;

@@ -78,6 +78,10 @@ pub struct ForwardingPolicy {
     /// turn; `None` lets them ring until Timer C fires. Those that wait have half of the request's
     /// Max-Breadth (RFC 5393): one that is silent may have got the request, and keeps the other half.
     pub ring_time: Option<Duration>,
+    /// How often the contacts of a user whose phones ring are looked up again, so that phones that register meanwhile
+    /// ring, too (RFC 3261 section 16.5); `None`: they do not. An INVITE for a user then leaves with half of its
+    /// Max-Breadth: the other half is for those.
+    pub look_again: Option<Duration>,
     /// Whether a 3xx response is followed here, instead of being passed to the client, where the Request-URI is one that
     /// we are responsible for: that of a user of ours, or of somebody in a domain or at an address of ours whom a
     /// static route is for (RFC 3261 section 16.5).
@@ -96,6 +100,7 @@ impl Default for ForwardingPolicy {
             relay: Relay::Users,
             forking: Forking::ByPreference,
             ring_time: Some(Duration::from_secs(30)),
+            look_again: Some(Duration::from_secs(2)),
             recursion: false,
             maximum_targets: 64,
             dialog_lifetime: Duration::from_secs(7 * 24 * 3600),

@@ -36,6 +36,7 @@ use super::keys::Keys;
 use super::known_routes::KnownRoutes;
 use super::latency::Latencies;
 use super::loop_detection::LoopDetector;
+use super::newcomers::Watches;
 use super::overload::{Admission, Defence};
 use super::policy::Policy;
 use super::query::{Answer, Query, QueryId, Questions};
@@ -88,6 +89,7 @@ pub struct Proxy {
     pub(super) late_answers: BTreeMap<ClientId, Flow>,
     /// Timer C of each branch, or the end of waiting for what a CANCEL brings.
     pub(super) timers: BTreeSet<(Instant, BranchName)>,
+    pub(super) watches: Watches,
     /// Connections that are known to be gone. A REGISTER may have come over them to another worker.
     pub(super) closed: BTreeSet<ConnectionId>,
     pub(super) dispatch: Dispatch,
@@ -119,6 +121,8 @@ pub(super) enum Waiting {
     Register(Box<Registering>),
     /// A response context, for the bindings of its target.
     Lookup(ServerId),
+    /// A response context, for bindings that have come since.
+    Newcomers(ServerId),
     /// A branch, for the addresses of its next hop.
     Resolve(BranchName),
     /// A request that is forwarded without state, for bindings or addresses.
@@ -136,7 +140,11 @@ impl Waiting {
             Waiting::Authenticate(authenticating) => authenticating.octets(),
             Waiting::Register(registering) => registering.octets(),
             Waiting::Passing(passing) => passing.octets(),
-            Waiting::Lookup(_) | Waiting::Resolve(_) | Waiting::Probe(_) | Waiting::Page => 0,
+            Waiting::Lookup(_)
+            | Waiting::Newcomers(_)
+            | Waiting::Resolve(_)
+            | Waiting::Probe(_)
+            | Waiting::Page => 0,
         }
     }
 }
@@ -208,6 +216,7 @@ impl Proxy {
             clients: BranchNames::default(),
             late_answers: BTreeMap::new(),
             timers: BTreeSet::new(),
+            watches: Watches::default(),
             // The highest number of all: it is never forgotten.
             closed: BTreeSet::from([FORMER_CONNECTION]),
             dispatch,
@@ -435,6 +444,7 @@ impl Proxy {
             self.timers.remove(&(due, branch));
             self.handle_branch_timeout(now, branch);
         }
+        self.look_again(now);
         self.handle_probe_timeouts(now);
         self.continue_walk(now);
         self.send_keep_alives(now);
@@ -464,6 +474,7 @@ impl Proxy {
             self.transactions.next_timeout(),
             self.questions.next_timeout(),
             self.timers.first().map(|(due, _)| *due),
+            self.watches.next_timeout(),
             self.dispatch.next_timeout(),
             self.keep_alives.next_timeout(),
             self.keep_alive_walk.next_timeout(),
@@ -645,6 +656,7 @@ impl Proxy {
             }
             Waiting::Register(registering) => self.complete_registration(now, *registering, answer),
             Waiting::Lookup(server) => self.complete_lookup(now, server, answer, is_timeout),
+            Waiting::Newcomers(server) => self.complete_watch(now, server, answer),
             Waiting::Resolve(branch) => self.complete_resolution(now, branch, answer),
             Waiting::Passing(passing) => self.resume_passing(now, *passing, answer, is_timeout),
             Waiting::Probe(probe) => self.resume_probe(now, *probe, answer),

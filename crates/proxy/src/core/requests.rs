@@ -23,6 +23,7 @@ use super::target::{self, Target, Targets};
 use super::update::UpdateError;
 use super::validation::{self, Verdict};
 use super::{redirect, route};
+use crate::HostPort;
 
 /// A request that has begun a server transaction, and of which is known where it is for.
 #[derive(Debug)]
@@ -205,7 +206,11 @@ impl Proxy {
                 };
                 let targets = self.targets(now, &context.request, &bindings);
                 let policy = &self.policy.forwarding;
+                context.is_watched = context.is_invite() && self.watch_interval().is_some();
                 if context.set_targets(targets, policy.forking, policy.maximum_targets) {
+                    if context.is_watched {
+                        self.watch(now, server);
+                    }
                     self.drive(now, server, context);
                     return;
                 }
@@ -361,12 +366,8 @@ impl Proxy {
         match self.identity.domain(uri, arrival.local) {
             Some(_) if is_register && has_route => requested(),
             Some(_) if is_register => Ok(Addressee::Registrar),
-            Some(domain) if uri.is_gruu => self
-                .gruus
-                .read(uri, domain)
-                .map(|(address, _)| Addressee::User(address))
-                .ok_or(NOT_FOUND),
-            Some(domain) if has_user => AddressOfRecord::new(uri, domain)
+            Some(domain) if uri.is_gruu || has_user => self
+                .user_at(uri, domain)
                 .map(Addressee::User)
                 .ok_or(NOT_FOUND),
             Some(_) => Ok(Addressee::Element),
@@ -374,6 +375,25 @@ impl Proxy {
             // Our own address, but no domain of ours: there are no users.
             None if has_user || is_register => Err(NOT_FOUND),
             None => Ok(Addressee::Element),
+        }
+    }
+
+    /// Whom of our users a request is for, by its Request-URI.
+    pub(super) fn user_asked_for(
+        &self,
+        request: &Message,
+        arrival: &Flow,
+    ) -> Option<AddressOfRecord> {
+        let uri = request.parse_request_uri();
+        let uri = uri.as_ref().and_then(read)?;
+        self.user_at(&uri, self.identity.domain(&uri, arrival.local)?)
+    }
+
+    /// The user whom a URI in a domain of ours names.
+    fn user_at(&self, uri: &ReadUri<'_>, domain: &HostPort) -> Option<AddressOfRecord> {
+        match uri.is_gruu {
+            true => self.gruus.read(uri, domain).map(|(address, _)| address),
+            false => AddressOfRecord::new(uri, domain),
         }
     }
 

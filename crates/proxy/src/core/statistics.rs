@@ -30,6 +30,8 @@ pub struct Statistics {
     pub next_hops_failed: u64,
     /// Branches that went on by another way, or were passed over for their silence (RFC 3263 section 4.3).
     pub failovers: u64,
+    /// Targets added to requests that were being forwarded, because they had registered meanwhile.
+    pub targets_added: u64,
     /// Requests sent over a stream transport because they are too large for UDP (RFC 3261 section
     /// 18.1.1).
     pub switched_to_stream: u64,
@@ -118,6 +120,7 @@ impl AddAssign for Statistics {
             redirected,
             next_hops_failed,
             failovers,
+            targets_added,
             switched_to_stream,
             fell_back_to_datagram,
             probes_sent,
@@ -162,6 +165,7 @@ impl AddAssign for Statistics {
         self.redirected += redirected;
         self.next_hops_failed += next_hops_failed;
         self.failovers += failovers;
+        self.targets_added += targets_added;
         self.switched_to_stream += switched_to_stream;
         self.fell_back_to_datagram += fell_back_to_datagram;
         self.probes_sent += probes_sent;

@@ -25,6 +25,8 @@ pub(crate) struct Target {
     /// Route values that are put before those of the request (RFC 3327 section 5.4); empty where there
     /// are none.
     pub(crate) path: Box<str>,
+    /// The URN of the user agent instance, where it has told one (RFC 5626 section 4.1).
+    pub(crate) instance: Option<Box<str>>,
     /// Other flows of the same instance, to be tried when this one has failed (RFC 5626 section 7).
     pub(crate) alternates: VecDeque<Target>,
     /// Whether it is a flow that we have promised another proxy to keep (RFC 5626 section 5.3.1).
@@ -82,6 +84,7 @@ impl Target {
             ways,
             member: None,
             path: "".into(),
+            instance: None,
             alternates: VecDeque::new(),
             is_edge: false,
         }
@@ -374,6 +377,7 @@ fn target(
         _ => ways.push_back(Way::NextHop { address: None }),
     }
     let mut target = Target::new(request_uri, ways);
+    target.instance = binding.instance().map(Into::into);
     if has_path {
         target.path = binding.path().into();
     }

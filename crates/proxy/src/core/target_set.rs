@@ -40,6 +40,36 @@ impl TargetSet {
         }
     }
 
+    /// Adds a target to those whose turn it is.
+    pub(crate) fn add(&mut self, target: Target) {
+        self.current.push_back(target);
+    }
+
+    /// Adds a target behind those whose turn it is: before those that are less preferred. With equal ones where it
+    /// `joins` them, else after them. `rank`: how many preferences stand before its own.
+    pub(crate) fn add_later(
+        &mut self,
+        target: Target,
+        rank: usize,
+        joins: bool,
+        rank_of: impl Fn(&Target) -> Option<usize>,
+    ) {
+        for (place, group) in self.later.iter_mut().enumerate() {
+            match group.iter().filter_map(&rank_of).min() {
+                Some(its) if its == rank && joins => {
+                    group.push(target);
+                    return;
+                }
+                Some(its) if its > rank => {
+                    self.later.insert(place, vec![target]);
+                    return;
+                }
+                _ => {}
+            }
+        }
+        self.later.push_back(vec![target]);
+    }
+
     /// The next targets that are tried side by side, so many at the most. `is_pending`: some are being
     /// tried, so that it is not yet the next group's turn.
     pub(crate) fn next(&mut self, is_pending: bool, maximum: usize) -> Vec<Target> {
@@ -58,6 +88,11 @@ impl TargetSet {
     /// How many targets there are.
     pub(crate) fn len(&self) -> usize {
         self.iter().count()
+    }
+
+    /// Whether some wait for others to fail.
+    pub(crate) fn has_later(&self) -> bool {
+        !self.later.is_empty()
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -2,6 +2,7 @@
 //! rubbish, and its end.
 
 mod families;
+mod late_phones;
 mod phone;
 mod sources;
 

@@ -16,10 +16,17 @@ use tokio::sync::mpsc;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) async fn serve(listeners: &[&str]) -> Server {
-    serve_within(Limits::default(), listeners).await
+    serve_with(listeners, |_| {}).await
 }
 
 pub(crate) async fn serve_within(limits: Limits, listeners: &[&str]) -> Server {
+    serve_with(listeners, |config| config.transports.limits = limits).await
+}
+
+pub(crate) async fn serve_with(
+    listeners: &[&str],
+    change: impl FnOnce(&mut ProxyConfig),
+) -> Server {
     let (_directory, tls) = certificate();
     let transports = SipNetConfig {
         tls,
@@ -29,17 +36,16 @@ pub(crate) async fn serve_within(limits: Limits, listeners: &[&str]) -> Server {
             .collect(),
         encapsulation_port: 0,
         stream_policy: StreamPolicy::PerFlow,
-        limits,
         ..SipNetConfig::default()
     };
-    Server::start(ProxyConfig {
+    let mut config = ProxyConfig {
         transports,
         // Calls and their users meet on either: each message goes to the owner of its call.
         workers: 2,
         ..ProxyConfig::default()
-    })
-    .await
-    .expect("it starts")
+    };
+    change(&mut config);
+    Server::start(config).await.expect("it starts")
 }
 
 pub(crate) async fn serve_all() -> Server {

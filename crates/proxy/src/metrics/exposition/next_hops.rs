@@ -24,6 +24,11 @@ impl Snapshot {
             "Requests that went on by another way after that",
             statistics.failovers,
         )?;
+        page.counter(
+            "tandem_targets_added",
+            "Contacts that registered while a call was ringing, and were called too",
+            statistics.targets_added,
+        )?;
         page.counters(
             "tandem_probes",
             "OPTIONS sent to members of groups",
