@@ -1,19 +1,19 @@
 //! Kamailio on the Linux kernel's SCTP, in a virtual machine (`tests/kernel-peer`), and our user-space SCTP right on
-//! IP: as its users, and as the registrar behind it.
+//! IP: as its users, as the registrar behind it, and as the proxy in front of it.
 
 mod common;
 
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use common::{CALLS, LIMIT, register_and_call};
+use common::{CALLS, LIMIT, register_and_call, register_and_call_over};
 use load::driver::Connections;
-use proxy::core::RegistrarConfig;
+use proxy::core::{Policy, RegistrarConfig, Relay, Route, RouteTarget};
 use proxy::{HostPort, ProxyConfig, Server};
-use sip::Transport;
+use sip::{Method, Transport};
 use sip_net::{Listen, SctpOver, SipNetConfig, StreamPolicy};
 use test_support::{KernelPeer, Peer};
 
@@ -135,6 +135,57 @@ fn kamailio_passes_registrations_and_calls_on_to_our_server_and_gets_them_back()
             wire.messages_received > CALLS && wire.messages_sent > CALLS,
             "{wire:?}"
         );
+        server.shutdown().await;
+    });
+}
+
+#[test]
+fn our_server_passes_registrations_and_calls_on_to_kamailio() {
+    with_kamailio(async || {
+        let at = |address: &str, port| SocketAddr::new(address.parse().unwrap(), port);
+        let kamailio = at(KAMAILIO, ALONE);
+        let listen = |transport| Listen {
+            transport,
+            address: at(OURS[0], 5060),
+        };
+        let next_hop = format!("sip:{kamailio};transport=sctp");
+        let route = || Route::to(RouteTarget::Uri(next_hop.clone()));
+        let mut policy = Policy::default();
+        policy.forwarding.relay = Relay::Anybody;
+        policy.routing.routes = vec![
+            Route {
+                method: Some(Method::Register),
+                ..route()
+            },
+            route(),
+        ];
+        let server = Server::start(ProxyConfig {
+            transports: SipNetConfig {
+                listeners: vec![listen(Transport::Sctp), listen(Transport::Udp)],
+                ..over_ip(&OURS, StreamPolicy::Unordered)
+            },
+            policy: Arc::new(policy),
+            workers: 1,
+            ..ProxyConfig::default()
+        })
+        .await
+        .unwrap();
+        let load = register_and_call_over(
+            Transport::Udp,
+            at(OURS[0], 5060),
+            kamailio,
+            Connections::Shared,
+            SipNetConfig::default(),
+        )
+        .await;
+
+        // What the callers say goes over one association, which our server has opened. Kamailio speaks to the callees
+        // by itself.
+        let statistics = server.statistics().await;
+        let wire = statistics.wire;
+        assert_eq!((wire.connections_accepted, wire.connections_opened), (0, 1));
+        assert_eq!(statistics.proxy.calls_answered, CALLS);
+        load.shutdown().await;
         server.shutdown().await;
     });
 }

@@ -1,4 +1,4 @@
-//! Emulated users who register and call each other over SCTP.
+//! Emulated users who register and call each other.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,21 +17,32 @@ pub(crate) const USERS: u32 = 8;
 /// How many calls they make.
 pub(crate) const CALLS: u64 = 24;
 
-/// Users register with a server and call each other through it; nothing fails. They hang up their connections when the
-/// load that is given back is shut down.
+/// Users register with a server and call each other through it, over SCTP; nothing fails. They hang up their connections
+/// when the load that is given back is shut down.
 pub(crate) async fn register_and_call(
     proxy: SocketAddr,
     connections: Connections,
     transports: SipNetConfig,
 ) -> LoadRun {
+    register_and_call_over(Transport::Sctp, proxy, proxy, connections, transports).await
+}
+
+/// [`register_and_call`] over any transport, of users whose registrar is at another address than their proxy.
+pub(crate) async fn register_and_call_over(
+    transport: Transport,
+    proxy: SocketAddr,
+    registrar: SocketAddr,
+    connections: Connections,
+    transports: SipNetConfig,
+) -> LoadRun {
     let mut load = LoadRun::start(RunConfig {
-        transport: Transport::Sctp,
+        transport,
         target: proxy,
         users: USERS,
         connections,
         workers: 1,
         engine: EngineConfig {
-            domain: proxy.to_string(),
+            domain: registrar.to_string(),
             ..EngineConfig::default()
         },
         transports,
