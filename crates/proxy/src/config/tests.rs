@@ -315,6 +315,9 @@ fn intervals_and_routes_that_make_no_sense_are_told() {
         let error = read(&format!("[registrar]\n{key}\n")).expect_err("no sense");
         assert!(error.to_string().contains(expected), "{error}");
     }
+    let error = read("[forwarding]\nlook_again = \"50ms\"\n").expect_err("too often");
+    let expected = "forwarding.look_again = \"50ms\" is not allowed: \"0s\", or 100ms or more";
+    assert!(error.to_string().contains(expected), "{error}");
     let route = "[registrar]\nservice_route = [\"<sip:edge.example.org;lr>\"]\n";
     assert_eq!(
         read(route)

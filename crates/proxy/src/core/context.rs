@@ -422,7 +422,8 @@ impl Context {
             BranchState::Ended => false,
             BranchState::Forwarded(forwarded) => match forwarded.sent_to {
                 sip::Target::Flow(flow) | sip::Target::FlowOrAddress(flow, _) => {
-                    !is_closed(flow.connection)
+                    // Datagrams know no connection, and flows of a former process have none that is known.
+                    !flow.transport.is_reliable() || !is_closed(flow.connection)
                 }
                 sip::Target::Address(..) => true,
             },
