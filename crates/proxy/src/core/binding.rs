@@ -315,6 +315,12 @@ impl Binding {
         self.octets_of(1)
     }
 
+    /// [`call_id`](Binding::call_id) as octets.
+    #[cfg(feature = "driver")]
+    pub(crate) fn call_id_octets(&self) -> &[u8] {
+        self.octets_of(2)
+    }
+
     fn text(&self, which: usize) -> &str {
         std::str::from_utf8(self.octets_of(which)).unwrap_or_default()
     }

@@ -27,9 +27,8 @@ use super::proxy::Proxy;
 use super::read_uri::ReadUri;
 use super::registering::{Answering, Asked};
 use super::registrar::{
-    MALFORMED_INTERVAL, MAXIMUM_STORED_LENGTH, Registration, Said, is_first_hop,
+    Asks, MALFORMED_INTERVAL, MAXIMUM_STORED_LENGTH, Registration, Said, is_first_hop,
 };
-use super::update::{Change, ContactChange};
 
 /// What was found out of REGISTERs that went the long way.
 #[derive(Debug, Default)]
@@ -317,16 +316,14 @@ impl Proxy {
             return None;
         }
         let address = self.familiar.address_of_record(to, local)?;
-        let change = ContactChange {
-            uri: uri.into(),
-            parameters: Box::default(),
+        let contact = Asks {
+            uri,
+            parameters: Cow::Borrowed(""),
             q: 1000,
-            instance: None,
             reg_id: None,
             lifetime: registrar.granted(expires).ok()?,
         };
-        let change = Change::Contacts(vec![change]);
-        let update = registrar.update(said, came, now, (change, "", 0));
+        let update = registrar.bind(said, came, now, (&[contact], "", 0));
         Some(Registration {
             address,
             update: Some(update.ok()?),

@@ -47,7 +47,7 @@ use super::routing::{Dropped, Probe};
 use super::stateless::Passing;
 use super::statistics::Statistics;
 use super::trust::ProvedNames;
-use crate::text::push_hex;
+use crate::text::Digits;
 
 /// A proxy and registrar.
 #[derive(Debug)]
@@ -525,22 +525,20 @@ impl Proxy {
     /// Our tag in To of the responses to a request. It follows from the request, so that an INVITE and
     /// its CANCEL get the same (RFC 3261 section 9.2), and an ACK to what was answered without a
     /// transaction is known again; and from a key, so that nobody else can tell.
-    pub(super) fn tag_for(&self, message: &Message) -> String {
+    pub(super) fn tag_for(&self, message: &Message) -> Digits {
         self.tag_of(message.call_id(), message.cseq_number())
     }
 
     /// [`tag_for`](Proxy::tag_for) a request of which only this is known.
-    pub(super) fn tag_of(&self, call_id: Option<&str>, number: Option<u32>) -> String {
-        let mut tag = String::with_capacity(OUR_TAG);
-        push_hex(&mut tag, self.hash(&(call_id, number)));
-        tag
+    pub(super) fn tag_of(&self, call_id: Option<&str>, number: Option<u32>) -> Digits {
+        Digits::hexadecimal(self.hash(&(call_id, number)))
     }
 
     /// Whether the tag in To of a message is ours.
     pub(super) fn has_our_tag(&self, message: &Message) -> bool {
         // Those of others have another length, mostly.
         let tag = message.to_tag().filter(|tag| tag.len() == OUR_TAG);
-        tag.is_some_and(|tag| tag == self.tag_for(message))
+        tag.is_some_and(|tag| tag == self.tag_for(message).as_str())
     }
 
     /// A number that follows from a value and from our key.
@@ -682,7 +680,7 @@ impl Proxy {
     /// A response of ours with a tag in To, unless it has one (RFC 3261 section 8.2.6.2).
     pub(super) fn tagged(&self, mut response: Message) -> Message {
         let tag = self.tag_for(&response);
-        response.set_to_tag(&tag);
+        response.set_to_tag(tag.as_str());
         response
     }
 }

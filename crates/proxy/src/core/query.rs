@@ -174,10 +174,11 @@ impl Default for QueryLimits {
 pub(crate) struct Questions<W> {
     limits: QueryLimits,
     next_id: u64,
-    parked: HashMap<QueryId, Parked<W>, RandomState>,
-    /// In the order of asking, which is that of the deadlines too: all have the same time. The first is parked, of the
-    /// others some are not any more.
-    order: VecDeque<QueryId>,
+    /// In the order of asking, which is that of the deadlines too: all have the same time. The first is parked, the
+    /// places of some others are empty.
+    parked: VecDeque<(QueryId, Option<Parked<W>>)>,
+    /// How many of these places are not empty.
+    waiting: usize,
     /// The updates of an address of record: the first is asked, the others wait for it.
     updates: HashMap<AddressOfRecord, Queue, RandomState>,
     outgoing: VecDeque<(QueryId, Query)>,
@@ -214,8 +215,8 @@ impl<W> Questions<W> {
         Questions {
             limits,
             next_id: 0,
-            parked: HashMap::with_hasher(seeds.clone()),
-            order: VecDeque::new(),
+            parked: VecDeque::new(),
+            waiting: 0,
             updates: HashMap::with_hasher(seeds),
             outgoing: VecDeque::new(),
             resolving: 0,
@@ -229,7 +230,7 @@ impl<W> Questions<W> {
         let is_full = if is_resolving {
             self.resolving >= self.limits.maximum_resolving
         } else {
-            self.parked.len() - self.resolving >= self.limits.maximum_parked
+            self.waiting - self.resolving >= self.limits.maximum_parked
         };
         if is_full {
             return Err(waiting);
@@ -258,17 +259,15 @@ impl<W> Questions<W> {
         self.next_id += 1;
         self.resolving += usize::from(is_resolving);
         self.outgoing.extend(query.map(|query| (id, query)));
-        self.order.push_back(id);
-        self.parked.insert(
-            id,
-            Parked {
-                deadline,
-                waiting,
-                is_resolving,
-                update_of,
-                held,
-            },
-        );
+        let parked = Parked {
+            deadline,
+            waiting,
+            is_resolving,
+            update_of,
+            held,
+        };
+        self.parked.push_back((id, Some(parked)));
+        self.waiting += 1;
         Ok(id)
     }
 
@@ -277,7 +276,7 @@ impl<W> Questions<W> {
         loop {
             let (id, query) = self.outgoing.pop_front()?;
             // One that nobody waits for any more is not asked.
-            if self.parked.contains_key(&id) {
+            if self.get_mut(id).is_some() {
                 return Some((id, query));
             }
         }
@@ -285,9 +284,11 @@ impl<W> Questions<W> {
 
     /// What waited for a question that is answered or given up; `None` where it is not known.
     pub(crate) fn take(&mut self, id: QueryId) -> Option<W> {
-        let parked = self.parked.remove(&id)?;
+        let place = self.place(id)?;
+        let parked = self.parked.get_mut(place)?.1.take()?;
+        self.waiting -= 1;
         self.resolving -= usize::from(parked.is_resolving);
-        self.tidy_order();
+        self.tidy();
         if let Some(address) = parked.update_of {
             self.ask_next_update(address, id);
         }
@@ -299,30 +300,46 @@ impl<W> Questions<W> {
         if self.next_timeout()? > now {
             return None;
         }
-        self.take(*self.order.front()?)
+        self.take(self.parked.front()?.0)
     }
 
     /// When the next question's time is over.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        Some(self.parked.get(self.order.front()?)?.deadline)
+        let (_, first) = self.parked.front()?;
+        Some(first.as_ref()?.deadline)
     }
 
     /// How many questions wait.
     pub(crate) fn len(&self) -> usize {
-        self.parked.len()
+        self.waiting
     }
 
-    /// Brings a question to the front that is parked, and keeps those that are not in proportion to those that are.
-    fn tidy_order(&mut self) {
-        /// Entries that are not worth a sweep.
-        const FEW: usize = 1024;
-        while let Some(first) = self.order.front()
-            && !self.parked.contains_key(first)
-        {
-            self.order.pop_front();
+    fn get_mut(&mut self, id: QueryId) -> Option<&mut Parked<W>> {
+        let place = self.place(id)?;
+        self.parked.get_mut(place)?.1.as_mut()
+    }
+
+    /// Where the place of a question is, be it empty.
+    fn place(&self, id: QueryId) -> Option<usize> {
+        let (first, _) = self.parked.front()?;
+        let distance = id.0.checked_sub(first.0)?;
+        let distance = usize::try_from(distance).ok()?;
+        // Numbers follow each other, but where places between them have been given up.
+        match self.parked.get(distance) {
+            Some((there, _)) if *there == id => Some(distance),
+            _ => self.parked.binary_search_by_key(&id, |(id, _)| *id).ok(),
         }
-        if self.order.len() > 2 * self.parked.len() + FEW {
-            self.order.retain(|id| self.parked.contains_key(id));
+    }
+
+    /// Has the first place be that of a question that is parked, and keeps empty places in proportion to the others.
+    fn tidy(&mut self) {
+        /// Empty places that are not worth a sweep.
+        const FEW: usize = 1024;
+        while let Some((_, None)) = self.parked.front() {
+            self.parked.pop_front();
+        }
+        if self.parked.len() > 2 * self.waiting + FEW {
+            self.parked.retain(|(_, parked)| parked.is_some());
         }
     }
 
@@ -342,10 +359,7 @@ impl<W> Questions<W> {
             return;
         };
         queue.first = next;
-        let held = self
-            .parked
-            .get_mut(&next)
-            .and_then(|parked| parked.held.take());
+        let held = self.get_mut(next).and_then(|parked| parked.held.take());
         self.outgoing.extend(held.map(|query| (next, *query)));
     }
 }
@@ -378,12 +392,10 @@ mod tests {
 
     fn update(user: &str, now: Instant) -> Query {
         let update = Update {
-            change: Change::RemoveAll,
-            call_id: "1".into(),
-            cseq: 1,
-            flow: None,
-            path: "".into(),
-            user_agent: "".into(),
+            change: Change::RemoveAll {
+                call_id: "1".into(),
+                cseq: 1,
+            },
             received: now,
             maximum_bindings: 1,
             new_gruus: 0,
@@ -543,7 +555,7 @@ mod tests {
                 questions.next_timeout(),
                 Some(start + Duration::from_secs(10))
             );
-            assert!(questions.order.len() < 1100);
+            assert!(questions.parked.len() < 1100);
         }
         let last = start + Duration::from_secs(1);
         questions
@@ -560,7 +572,10 @@ mod tests {
             questions.take_expired(last + Duration::from_secs(10)),
             Some("last")
         );
-        assert_eq!((questions.next_timeout(), questions.order.len()), (None, 0));
+        assert_eq!(
+            (questions.next_timeout(), questions.parked.len()),
+            (None, 0)
+        );
     }
 
     #[test]

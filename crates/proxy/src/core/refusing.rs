@@ -154,8 +154,13 @@ impl Proxy {
         fields.push_str("Retry-After: ");
         fields.push_str(&self.retry_after());
         fields.push_str("\r\n");
-        self.transactions
-            .refuse(flow, request, "503 Service Unavailable", &tag, &fields);
+        self.transactions.refuse(
+            flow,
+            request,
+            "503 Service Unavailable",
+            tag.as_str(),
+            &fields,
+        );
     }
 
     /// [`acknowledges_refusal`](Proxy::acknowledges_refusal) for a request that was seen at a glance.
@@ -165,7 +170,8 @@ impl Proxy {
         }
         let tag = request.to_tag().filter(|tag| tag.len() == OUR_TAG);
         tag.is_some_and(|tag| {
-            tag == self.tag_of(Some(request.call_id()), Some(request.cseq_number()))
+            let ours = self.tag_of(Some(request.call_id()), Some(request.cseq_number()));
+            tag == ours.as_str()
         }) && !self.transactions.knows_at_a_glance(request)
     }
 

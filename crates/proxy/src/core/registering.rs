@@ -275,7 +275,7 @@ impl Proxy {
         let registered = Registered {
             config: &self.registrar,
             address: &address,
-            tag: &tag,
+            tag: tag.as_str(),
             is_outbound,
             date: self.clock.date(now),
             confirmation: confirmation.as_deref(),
@@ -347,10 +347,13 @@ impl Proxy {
 /// The contacts of an update, for the log.
 fn changes(update: &Update) -> Vec<(String, Duration)> {
     match &update.change {
-        Change::RemoveAll => vec![("*".to_owned(), Duration::ZERO)],
+        Change::RemoveAll { .. } => vec![("*".to_owned(), Duration::ZERO)],
         Change::Contacts(contacts) => contacts
             .iter()
-            .map(|contact| (contact.uri.to_string(), contact.lifetime))
+            .map(|contact| {
+                let interval = contact.expires().saturating_duration_since(update.received);
+                (contact.contact().to_owned(), interval)
+            })
             .collect(),
     }
 }

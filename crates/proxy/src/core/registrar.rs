@@ -1,15 +1,16 @@
 //! The registrar: what a REGISTER asks for (RFC 3261 section 10.3). The rules about existing bindings are
 //! [`Update::apply`]'s, the 200 is `registered`'s.
 
+use std::borrow::Cow;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
-use sip::{Contact, Flow, Message, Name, NameAddr, Parameter, Uri};
+use sip::{Contact, Flow, Message, Name, NameAddr, Parameter, Parameters, Uri};
 
-use super::binding::{AddressOfRecord, instance};
+use super::binding::{AddressOfRecord, Binding, BindingParts, instance};
 use super::identity::Identity;
 use super::rejection::Rejection;
-use super::update::{Change, ContactChange, Update};
+use super::update::{Change, Update};
 
 /// The registrar's settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +81,35 @@ impl<'a> Said<'a> {
             user_agent: request.header(Name::UserAgent).unwrap_or_default(),
         }
     }
+
+    /// The Call-ID and the CSeq number, where they can be stored.
+    fn order(&self) -> Result<(&'a str, u32), Rejection> {
+        let call_id = self
+            .call_id
+            .filter(|call_id| call_id.len() <= MAXIMUM_STORED_LENGTH)
+            .ok_or(Rejection::new(400, "Call-ID Too Long"))?;
+        let cseq = self.cseq.ok_or(Rejection::new(400, "Malformed CSeq"))?;
+        Ok((call_id, cseq))
+    }
+}
+
+/// What a REGISTER asks for one of its contacts.
+#[derive(Clone, Debug)]
+pub(super) struct Asks<'a> {
+    pub(super) uri: &'a str,
+    /// Those that are stored, each with its semicolon.
+    pub(super) parameters: Cow<'a, str>,
+    pub(super) q: u16,
+    /// Only with an instance, and where the rules of RFC 5626 apply.
+    pub(super) reg_id: Option<NonZeroU32>,
+    /// What it gets. Zero: the binding goes.
+    pub(super) lifetime: Duration,
+}
+
+impl Asks<'_> {
+    fn instance(&self) -> Option<&str> {
+        instance(Parameters::parse(self.parameters.as_bytes()))
+    }
 }
 
 /// How many octets of a contact URI, its parameters, or a Call-ID are stored.
@@ -124,19 +154,20 @@ impl RegistrarConfig {
                     return Err(TOO_MANY_CONTACTS);
                 }
                 Contact::Address(contact) => {
-                    let change = self.read_contact(request, &contact)?;
-                    let is_loop = change.instance.is_some()
-                        && change.lifetime > Duration::ZERO
-                        && !leads_elsewhere(&change.uri, &address, flow, identity);
+                    let asks = self.read_contact(request, &contact)?;
+                    let is_loop = asks.instance().is_some()
+                        && asks.lifetime > Duration::ZERO
+                        && !leads_elsewhere(asks.uri, &address, flow, identity);
                     if is_loop {
                         return Err(LOOP);
                     }
-                    contacts.push(change);
+                    contacts.push(asks);
                 }
             }
         }
         let is_outbound = self.apply_outbound_rules(request, &path, &mut contacts)?;
-        let change = match (all, contacts.is_empty()) {
+        let said = Said::of(request);
+        let update = match (all, contacts.is_empty()) {
             (false, true) => {
                 return Ok(Registration {
                     address,
@@ -144,14 +175,18 @@ impl RegistrarConfig {
                     is_outbound: false,
                 });
             }
-            (false, false) => Change::Contacts(contacts),
-            (true, true) if request.expires() == Some(0) => Change::RemoveAll,
+            (false, false) => {
+                // Through another proxy the flow leads to that proxy, and its Path to the user agent.
+                let flow = is_first_hop(request).then_some(*flow);
+                self.bind(said, flow, now, (&contacts, &path.join(","), new_gruus))?
+            }
+            (true, true) if request.expires() == Some(0) => {
+                let (call_id, cseq) = said.order()?;
+                let call_id = call_id.into();
+                self.update(Change::RemoveAll { call_id, cseq }, now, new_gruus)
+            }
             (true, _) => return Err(MALFORMED_WILDCARD),
         };
-        // Through another proxy the flow leads to that proxy, and its Path to the user agent.
-        let flow = is_first_hop(request).then_some(*flow);
-        let said = Said::of(request);
-        let update = self.update(said, flow, now, (change, &path.join(","), new_gruus))?;
         Ok(Registration {
             address,
             update: Some(update),
@@ -159,35 +194,44 @@ impl RegistrarConfig {
         })
     }
 
-    /// What a location store is asked for a change of contacts, with a Path and what is for new temporary GRUUs.
-    pub(super) fn update(
+    /// What a location store is asked for contacts, with a Path and what is for new temporary GRUUs.
+    pub(super) fn bind(
         &self,
         said: Said<'_>,
         flow: Option<Flow>,
         now: Instant,
-        (change, path, new_gruus): (Change, &str, u64),
+        (contacts, path, new_gruus): (&[Asks<'_>], &str, u64),
     ) -> Result<Update, Rejection> {
-        let call_id = said
-            .call_id
-            .filter(|call_id| call_id.len() <= MAXIMUM_STORED_LENGTH)
-            .ok_or(Rejection::new(400, "Call-ID Too Long"))?;
-        let cseq = said.cseq.ok_or(Rejection::new(400, "Malformed CSeq"))?;
+        let (call_id, cseq) = said.order()?;
         let user_agent = said.user_agent;
         let user_agent_length = user_agent.floor_char_boundary(MAXIMUM_USER_AGENT_LENGTH);
-        Ok(Update {
+        let binding = |contact: &Asks<'_>| {
+            Binding::new(&BindingParts {
+                contact: contact.uri,
+                parameters: &contact.parameters,
+                q: contact.q,
+                expires: now + contact.lifetime,
+                lifetime: contact.lifetime,
+                call_id,
+                cseq,
+                reg_id: contact.reg_id,
+                gruus: 0,
+                flow,
+                path,
+                user_agent: user_agent.get(..user_agent_length).unwrap_or_default(),
+            })
+        };
+        let contacts = contacts.iter().map(binding).collect();
+        Ok(self.update(Change::Contacts(contacts), now, new_gruus))
+    }
+
+    fn update(&self, change: Change, now: Instant, new_gruus: u64) -> Update {
+        Update {
             change,
-            call_id: call_id.into(),
-            cseq,
-            flow,
-            path: path.into(),
-            user_agent: user_agent
-                .get(..user_agent_length)
-                .unwrap_or_default()
-                .into(),
             received: now,
             maximum_bindings: self.maximum_bindings,
             new_gruus,
-        })
+        }
     }
 
     /// The option tags of the extensions that are known here.
@@ -243,7 +287,7 @@ impl RegistrarConfig {
         &self,
         request: &Message,
         path: &[String],
-        contacts: &mut [ContactChange],
+        contacts: &mut [Asks<'_>],
     ) -> Result<bool, Rejection> {
         if contacts.iter().all(|contact| contact.reg_id.is_none()) {
             return Ok(false);
@@ -270,11 +314,11 @@ impl RegistrarConfig {
         Ok(is_supported)
     }
 
-    fn read_contact(
+    fn read_contact<'a>(
         &self,
         request: &Message,
-        contact: &NameAddr<'_>,
-    ) -> Result<ContactChange, Rejection> {
+        contact: &NameAddr<'a>,
+    ) -> Result<Asks<'a>, Rejection> {
         contact.parse_uri().map_err(|_| MALFORMED_CONTACT)?;
         let mut parameters = String::new();
         let stored = contact.parameters().filter(|parameter| {
@@ -286,14 +330,13 @@ impl RegistrarConfig {
         if contact.uri().len() > MAXIMUM_STORED_LENGTH || parameters.len() > MAXIMUM_STORED_LENGTH {
             return Err(Rejection::new(400, "Contact Too Long"));
         }
-        let instance = instance(contact.parameters());
-        Ok(ContactChange {
-            uri: contact.uri().into(),
+        // Without an instance it means nothing (RFC 5626 section 6).
+        let has_instance = instance(contact.parameters()).is_some();
+        Ok(Asks {
+            uri: contact.uri(),
             parameters: parameters.into(),
             q: contact.q(),
-            // Without an instance it means nothing (RFC 5626 section 6).
-            reg_id: instance.and_then(|_| reg_id(contact)),
-            instance: instance.map(Into::into),
+            reg_id: has_instance.then(|| reg_id(contact)).flatten(),
             lifetime: self.lifetime(request, contact)?,
         })
     }

@@ -2,7 +2,6 @@
 //! kept in little more than what their phones have sent.
 
 use std::num::NonZeroU32;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::core::{Binding, BindingParts, Bindings, Standing, Update, UpdateError, flow_octets};
@@ -61,13 +60,13 @@ impl Record {
     /// What the bindings become by an update, as [`Update::apply`] says.
     pub(super) fn updated(&self, update: &Update, epoch: Instant) -> Result<Bindings, UpdateError> {
         match self.refreshed(update, epoch) {
-            Some(binding) => Ok(Arc::new([binding])),
+            Some(bindings) => Ok(bindings),
             None => update.apply_to(self.bindings(epoch)).map(Bindings::from),
         }
     }
 
     /// The only binding, refreshed, where that is all that an update does: most do.
-    fn refreshed(&self, update: &Update, epoch: Instant) -> Option<Binding> {
+    fn refreshed(&self, update: &Update, epoch: Instant) -> Option<Bindings> {
         let (header, mut reader) = self.header()?;
         if header.count != 1 {
             return None;

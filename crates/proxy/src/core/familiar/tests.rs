@@ -11,6 +11,7 @@ use sip::{ConnectionId, Transport};
 
 use super::super::binding::Binding;
 use super::super::query::{Answer, Query};
+use super::super::update::Change;
 use super::super::{Config, Domain, Listener};
 use super::*;
 
@@ -352,7 +353,10 @@ fn what_came_before_an_unread_register_is_done_before() {
         let Query::Update(_, update) = query else {
             panic!("{query:?}");
         };
-        call_ids.push(update.call_id.into_string());
+        let Change::Contacts(contacts) = update.change else {
+            panic!("{:?}", update.change);
+        };
+        call_ids.extend(contacts.iter().map(|contact| contact.call_id().to_owned()));
         proxy.handle_answer(now, id, Answer::Bindings([].into()));
     }
     assert_eq!(call_ids, ["1", "2", "3", "4"]);
