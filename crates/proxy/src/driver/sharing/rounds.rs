@@ -19,6 +19,7 @@ pub(in crate::driver) enum After {
 #[derive(Debug)]
 pub(in crate::driver) struct Rounds {
     gather: Duration,
+    workers: u64,
     window: Instant,
     busy: Duration,
     /// How many rounds in a row have had few messages.
@@ -38,9 +39,11 @@ const WINDOW: Duration = Duration::from_millis(40);
 const LONGEST_ROUND: Duration = Duration::from_millis(20);
 
 impl Rounds {
-    pub(in crate::driver) fn new(gather: Duration, now: Instant) -> Rounds {
+    /// The rounds of so many workers.
+    pub(in crate::driver) fn new(gather: Duration, workers: u64, now: Instant) -> Rounds {
         Rounds {
             gather,
+            workers,
             window: now,
             busy: Duration::ZERO,
             with_few: 0,
@@ -65,7 +68,7 @@ impl Rounds {
             return After::TooMuch;
         }
         let took = ended.saturating_duration_since(begun);
-        let between = work.gathering(patience.of(self.gather));
+        let between = work.gathering(patience.of(self.gather), self.workers);
         match patience {
             Patience::Full => {}
             Patience::Little => {
@@ -109,7 +112,7 @@ mod tests {
 
     fn patient_rounds(messages: u64, took: Duration, patience: Patience) -> (u32, After) {
         let mut now = Instant::now();
-        let mut rounds = Rounds::new(GATHER, now);
+        let mut rounds = Rounds::new(GATHER, 2, now);
         let work = Work {
             messages,
             others: messages,
@@ -131,16 +134,26 @@ mod tests {
     }
 
     #[test]
-    fn rounds_of_nothing_but_registers_are_twice_as_far_apart() {
+    fn rounds_of_nothing_but_registers_are_further_apart() {
         let now = Instant::now();
-        let mut rounds = Rounds::new(GATHER, now);
-        let mut pause = |messages, others| {
-            let work = Work { messages, others };
-            rounds.after(now, now, work, Patience::Full)
+        let pause = |gather, messages, others| {
+            let mut rounds = Rounds::new(gather, 2, now);
+            match rounds.after(now, now, Work { messages, others }, Patience::Full) {
+                After::Pause(pause) => pause,
+                other => panic!("{other:?}"),
+            }
         };
-        assert_eq!(pause(16, 0), After::Pause(GATHER * 2));
-        assert_eq!(pause(16, 1), After::Pause(GATHER));
-        assert_eq!(pause(15, 0), After::Pause(GATHER / 2));
+        assert_eq!(pause(GATHER, 16, 0), GATHER * 4);
+        assert_eq!(pause(GATHER, 16, 1), GATHER);
+        assert_eq!(pause(GATHER, 15, 0), GATHER / 2);
+        // The sockets of two workers hold so many twice over.
+        assert_eq!(pause(GATHER, 255, 0), GATHER * 4);
+        assert_eq!(pause(GATHER, 256, 0), GATHER * 2);
+        for messages in [16, 256] {
+            let longest = Duration::from_millis(20);
+            assert_eq!(pause(longest * 3 / 4, messages, 0), longest);
+            assert_eq!(pause(longest * 2, messages, 0), longest * 2);
+        }
     }
 
     #[test]
