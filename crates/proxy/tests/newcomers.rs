@@ -79,8 +79,8 @@ fn a_phone_that_registers_during_a_call_rings_too() {
     let mut bench = bench(|_| {});
     comes(&mut bench, 0, "");
     let first = call(&mut bench);
-    // Half of the breadth is for those who come.
-    assert_eq!(first[0].value(Name::MaxBreadth), "30");
+    // A part of the breadth is for those who come.
+    assert_eq!(first[0].value(Name::MaxBreadth), "52");
     rings(&mut bench, 0, &first[0]);
     bench.pass(INTERVAL / 2);
     comes(&mut bench, 1, "");
@@ -88,7 +88,7 @@ fn a_phone_that_registers_during_a_call_rings_too() {
     bench.pass(INTERVAL / 2);
     let second = bench.one();
     second.is(Method::Invite, &uri(1)).goes_along(phone(1));
-    assert_eq!(second.value(Name::MaxBreadth), "15");
+    assert_eq!(second.value(Name::MaxBreadth), "4");
     rings(&mut bench, 1, &second);
     assert_eq!(bench.proxy.statistics().targets_added, 1);
 
@@ -244,8 +244,146 @@ fn who_is_called_already_is_not_called_again() {
     bench.one().answers(200);
     bench.pass(5 * INTERVAL);
     bench.silence();
-    assert_eq!(bench.proxy.statistics().targets_added, 0);
-    answers(&mut bench, 0, &first[0], 603)[0].answers(603);
+    // They are the ways to go on if the first fails, the one that was refreshed last before the other.
+    assert_eq!(bench.proxy.statistics().targets_added, 2);
+    let next = answers(&mut bench, 0, &first[0], 430);
+    next[0].is(Method::Invite, "sip:bob@192.0.2.29");
+    let last = answers(&mut bench, 0, &next[0], 408);
+    last[0].is(Method::Invite, &uri(1));
+    answers(&mut bench, 1, &last[0], 603)[0].answers(603);
+    ends(bench);
+}
+
+/// What has answered is not asked again, wherever it registers (RFC 5626 section 7).
+#[test]
+fn an_instance_that_has_answered_is_not_called_again() {
+    let outbound = |number| format!(";reg-id={number}{}", instance(1));
+    for parameters in [[instance(1), instance(1)], [outbound(1), outbound(2)]] {
+        let mut bench = bench(|_| {});
+        comes(&mut bench, 0, &parameters[0]);
+        comes(&mut bench, 9, &instance(2));
+        let both = call(&mut bench);
+        rings(&mut bench, 9, &both[1]);
+        assert!(answers(&mut bench, 0, &both[0], 486).is_empty());
+        comes(&mut bench, 1, &parameters[1]);
+        bench.pass(3 * INTERVAL);
+        bench.silence();
+        assert_eq!(bench.proxy.statistics().targets_added, 0);
+        answers(&mut bench, 9, &both[1], 480)[0].answers(486);
+        ends(bench);
+    }
+}
+
+/// A URI is in the target set once (RFC 3261 section 16.5), be it that of a flow that has failed.
+#[test]
+fn a_flow_that_has_failed_is_not_tried_again() {
+    let outbound = |number| format!(";reg-id={number}{}", instance(1));
+    let mut bench = bench(|_| {});
+    comes(&mut bench, 1, &outbound(1));
+    bench.pass(Duration::from_secs(1));
+    comes(&mut bench, 0, &outbound(2));
+    comes(&mut bench, 9, &instance(2));
+    let both = call(&mut bench);
+    rings(&mut bench, 9, &both[1]);
+    let next = answers(&mut bench, 0, &both[0], 430);
+    next[0].is(Method::Invite, &uri(1));
+    assert!(answers(&mut bench, 1, &next[0], 430).is_empty());
+    bench.pass(3 * INTERVAL);
+    bench.silence();
+    // A new one may serve.
+    comes(&mut bench, 2, &outbound(3));
+    bench.pass(INTERVAL);
+    bench.one().is(Method::Invite, &uri(2));
+    ends(bench);
+}
+
+/// A phone that has moved without a word is called where it is now.
+#[test]
+fn a_phone_whose_address_is_silent_is_called_at_its_new_one() {
+    let mut bench = bench(|_| {});
+    comes(&mut bench, 0, &instance(1));
+    let first = call(&mut bench);
+    bench.pass(INTERVAL / 2);
+    bench.sent();
+    comes(&mut bench, 1, &instance(1));
+    bench.pass(INTERVAL / 2);
+    let sent = bench.sent();
+    let to_new = |sent: &&Sent| sent.message.request_uri() == Some(&uri(1));
+    let second = sent.iter().find(to_new).expect("it is called");
+    rings(&mut bench, 1, second);
+    // If the first address is somebody's after all, it is told that it is not wanted.
+    let cancel = answers(&mut bench, 0, &first[0], 180);
+    cancel[0].is(Method::Cancel, &uri(0));
+    cancel[1].answers(180);
+    bench.receive(phone(0), response(&cancel[0].message, 200, "b0"));
+    assert!(answers(&mut bench, 0, &first[0], 487).is_empty());
+    answers(&mut bench, 1, second, 486)[0].answers(486);
+    ends(bench);
+}
+
+/// Of one that waits for its turn the flow counts that it has registered along last.
+#[test]
+fn a_phone_that_waits_is_called_where_it_is_when_its_turn_comes() {
+    let mut bench = bench(|_| {});
+    comes(&mut bench, 0, ";q=0.9");
+    comes(&mut bench, 1, &format!(";q=0.1{}", instance(1)));
+    let first = call(&mut bench);
+    rings(&mut bench, 0, &first[0]);
+    comes(&mut bench, 2, &format!(";q=0.1{}", instance(1)));
+    bench.pass(INTERVAL);
+    bench.silence();
+    let next = answers(&mut bench, 0, &first[0], 486);
+    assert_eq!(next.len(), 1);
+    next[0].is(Method::Invite, &uri(2));
+    let last = answers(&mut bench, 2, &next[0], 430);
+    last[0].is(Method::Invite, &uri(1));
+    answers(&mut bench, 1, &last[0], 480)[0].answers(486);
+    ends(bench);
+}
+
+/// A phone without an instance that is reached twice says so (482, RFC 3261 section 8.2.2.2). That is not what its user says.
+#[test]
+fn a_request_that_a_phone_gets_twice_decides_nothing() {
+    let mut bench = bench(|_| {});
+    comes(&mut bench, 0, "");
+    let first = call(&mut bench);
+    rings(&mut bench, 0, &first[0]);
+    comes(&mut bench, 1, "");
+    bench.pass(INTERVAL);
+    let second = bench.one();
+    assert!(answers(&mut bench, 1, &second, 482).is_empty());
+    answers(&mut bench, 0, &first[0], 486)[0].answers(486);
+    ends(bench);
+}
+
+/// Calls go on as they have begun; those after a reload are watched as it says.
+#[test]
+fn a_reload_changes_how_often_it_is_looked() {
+    let mut bench = bench(|_| {});
+    let look_again = |bench: &mut Bench, look_again| {
+        let mut policy = Policy::default();
+        policy.forwarding.look_again = look_again;
+        let now = bench.now;
+        bench.proxy.set_policy(now, Arc::new(policy));
+    };
+    comes(&mut bench, 0, "");
+    look_again(&mut bench, Some(Duration::from_secs(60)));
+    let first = call(&mut bench);
+    rings(&mut bench, 0, &first[0]);
+    look_again(&mut bench, Some(INTERVAL));
+    bench.receive(alice(), request(Method::Invite, BOB, "another"));
+    bench.sent();
+    bench.pass(Duration::from_millis(100));
+    comes(&mut bench, 1, "");
+    bench.pass(INTERVAL);
+    // The second call does not wait for the first.
+    let mut sent = bench.sent();
+    sent.retain(|sent| sent.message.request_uri() == Some(&uri(1)));
+    assert_eq!(sent.len(), 1);
+    assert_eq!(sent[0].message.call_id(), Some("another"));
+    look_again(&mut bench, None);
+    bench.pass(Duration::from_secs(60));
+    assert_eq!(bench.proxy.statistics().targets_added, 1);
     ends(bench);
 }
 
@@ -260,7 +398,14 @@ fn there_are_no_more_than_the_policy_allows() {
     }
     bench.pass(INTERVAL);
     assert_eq!(bench.sent().len(), 2);
-    bench.pass(INTERVAL / 4);
+    comes(&mut bench, 5, "");
+    bench.pass(3 * INTERVAL);
+    let others = bench.sent();
+    assert!(others.iter().all(|sent| {
+        [&uri(1), &uri(2)]
+            .map(|uri| Some(&**uri))
+            .contains(&sent.message.request_uri())
+    }));
     assert_eq!(bench.proxy.statistics().targets_added, 2);
     ends(bench);
 }
@@ -281,8 +426,24 @@ fn a_narrow_call_takes_newcomers_one_by_one() {
     let second = answers(&mut bench, 0, &first, 486);
     assert_eq!(second.len(), 1);
     second[0].is(Method::Invite, &uri(1));
-    let third = answers(&mut bench, 1, &second[0], 486);
+    // It rings for as long as any that others wait for.
+    rings(&mut bench, 1, &second[0]);
+    bench.pass(Duration::from_secs(29));
+    bench.silence();
+    bench.pass(Duration::from_secs(1));
+    let cancel = bench.one();
+    cancel.is(Method::Cancel, &uri(1));
+    bench.receive(phone(1), response(&cancel.message, 200, "b1"));
+    let third = answers(&mut bench, 1, &second[0], 487);
     third[0].is(Method::Invite, &uri(2));
+    // The same holds for one that has rung with nobody behind it before.
+    rings(&mut bench, 2, &third[0]);
+    bench.pass(Duration::from_secs(60));
+    comes(&mut bench, 3, "");
+    bench.pass(INTERVAL + Duration::from_secs(29));
+    bench.silence();
+    bench.pass(INTERVAL);
+    bench.sent()[0].is(Method::Cancel, &uri(2));
     ends(bench);
 }
 
@@ -337,9 +498,14 @@ fn comes_late(bench: &mut Bench) {
     let (id, query) = bench.questions.pop_front().expect("it is asked");
     bench.receive(alice(), request(Method::Cancel, BOB, "call"));
     bench.sent();
+    bench.holds_questions = false;
+    comes(bench, 2, "");
+    let added = bench.proxy.statistics().targets_added;
     let answer = bench.own_answer(query);
+    assert!(matches!(&answer, Answer::Bindings(bindings) if bindings.len() == 3));
     bench.answer(id, answer);
     bench.silence();
+    assert_eq!(bench.proxy.statistics().targets_added, added);
 }
 
 /// What went along a connection that is gone does not ring any more.
@@ -368,6 +534,41 @@ fn a_phone_that_has_lost_its_connection_is_called_when_it_is_back() {
     let second = bench.one();
     second.goes_along(after);
     assert_eq!(second.message.method(), Some(&Method::Invite));
+    // What it says there is its answer: nothing comes along the connection that is gone.
+    bench.receive(after, response(&second.message, 486, "b0"));
+    let [ack, answer] = bench.two();
+    ack.goes_along(after);
+    answer.answers(486);
+    ends(bench);
+}
+
+/// A phone that has lost its connection, but not the call, says that it has the INVITE already, and is waited for.
+#[test]
+fn a_phone_that_rings_on_without_its_connection_is_waited_for() {
+    const TCP: &str = "tcp:192.0.2.1:5060";
+    let mut bench = Bench::new(&[HERE, TCP], &["example.com"]);
+    let comes = |bench: &mut Bench, flow: Flow, cseq| {
+        let contact = format!("<sip:bob@{};transport=tcp>{}", flow.remote, instance(1));
+        bench.receive(flow, register("bob", cseq, &[&contact]));
+        bench.one().answers(200);
+    };
+    let before = flow(TCP, "192.0.2.20:40001");
+    let after = flow(TCP, "192.0.2.20:40002");
+    comes(&mut bench, before, 1);
+    let first = call(&mut bench);
+    bench.receive(before, response(&first[0].message, 180, "b0"));
+    bench.one().answers(180);
+    bench.proxy.handle_connection_closed(before.connection);
+    comes(&mut bench, after, 2);
+    bench.pass(INTERVAL);
+    let second = bench.one();
+    second.goes_along(after);
+    bench.receive(after, response(&second.message, 482, "b1"));
+    bench
+        .one()
+        .is(Method::Ack, "sip:bob@192.0.2.20:40002;transport=tcp");
+    bench.receive(after, response(&first[0].message, 200, "b0"));
+    bench.one().answers(200);
     ends(bench);
 }
 

@@ -1,5 +1,6 @@
 //! What becomes of requests: `[forwarding]` and `[messages]`.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::reader::Section;
@@ -24,8 +25,9 @@ const FORKING: [(&str, Forking); 3] = [
     ("sequential", Forking::Sequential),
 ];
 
-/// What is shorter would ask the store for nothing else.
-const SHORTEST_LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// What is shorter would ask the store for nothing else; what is longer finds nobody in time, and an entry for each call
+/// is kept for so long.
+const LOOK_AGAIN: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(60);
 
 pub(super) fn read(file: &Section<'_, '_>, policy: &mut Policy) {
     file.section("forwarding", |section| forwarding(section, policy));
@@ -57,8 +59,8 @@ fn forwarding(section: &Section<'_, '_>, policy: &mut Policy) {
     let ring_time = section.get("ring_time", forwarding.ring_time.unwrap_or_default());
     forwarding.ring_time = (ring_time > Duration::ZERO).then_some(ring_time);
     let look_again = section.get("look_again", forwarding.look_again.unwrap_or_default());
-    if !look_again.is_zero() && look_again < SHORTEST_LOOK_AGAIN {
-        section.refuse("look_again", "\"0s\", or 100ms or more");
+    if !look_again.is_zero() && !LOOK_AGAIN.contains(&look_again) {
+        section.refuse("look_again", "\"0s\", or 100ms to 1min");
     }
     forwarding.look_again = (!look_again.is_zero()).then_some(look_again);
     forwarding.recursion = section.get("recursion", forwarding.recursion);

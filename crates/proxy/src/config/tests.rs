@@ -316,7 +316,7 @@ fn intervals_and_routes_that_make_no_sense_are_told() {
         assert!(error.to_string().contains(expected), "{error}");
     }
     let error = read("[forwarding]\nlook_again = \"50ms\"\n").expect_err("too often");
-    let expected = "forwarding.look_again = \"50ms\" is not allowed: \"0s\", or 100ms or more";
+    let expected = "forwarding.look_again = \"50ms\" is not allowed: \"0s\", or 100ms to 1min";
     assert!(error.to_string().contains(expected), "{error}");
     let route = "[registrar]\nservice_route = [\"<sip:edge.example.org;lr>\"]\n";
     assert_eq!(

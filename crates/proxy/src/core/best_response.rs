@@ -36,6 +36,16 @@ impl Candidate {
         }
     }
 
+    /// Whether it says of a flow alone that it has failed, and not what its user agent has to say: another flow of the same
+    /// instance may serve (RFC 5626 section 7).
+    pub(crate) fn is_of_flow(&self) -> bool {
+        match self {
+            Candidate::Received(response) => matches!(response.status(), Some(408 | 430)),
+            Candidate::Terminated(_) => false,
+            Candidate::Presumed(status) => matches!(status, 408 | 503),
+        }
+    }
+
     /// Smaller is better.
     fn rank(&self) -> (u8, u8, u8) {
         let status = self.status();
@@ -47,8 +57,9 @@ impl Candidate {
         let preference = match status {
             // They tell how to ask again.
             401 | 407 | 415 | 420 | 484 => 0,
-            // One will be rewritten, the other says that we have given up: neither tells anything.
-            503 | 487 => 2,
+            // One will be rewritten, another says that we have given up, and the third that a phone was reached twice, which
+            // rings along the first of the two ways (RFC 3261 section 8.2.2.2): they tell nothing.
+            503 | 487 | 482 => 2,
             _ => 1,
         };
         let is_presumed = matches!(self, Candidate::Presumed(_));

@@ -54,13 +54,13 @@ impl Proxy {
     /// Brings a response context as far as it can go: begins branches, and answers when none is left.
     /// Keeps it for as long as anything is to come.
     pub(super) fn drive(&mut self, now: Instant, server: ServerId, mut context: Box<Context>) {
-        let keeps_breadth = context.is_invite() && self.policy.forwarding.ring_time.is_some();
+        let for_others = context.is_invite() && self.policy.forwarding.ring_time.is_some();
         loop {
             self.try_ready_branches(now, server, &mut context);
             if context.is_answered {
                 break;
             }
-            if context.may_go_on(now) && context.begin_targets(keeps_breadth) {
+            if context.may_go_on(now) && context.begin_targets(for_others) {
                 continue;
             }
             if context.is_awaited() {
@@ -180,7 +180,10 @@ impl Proxy {
         let Some(branch) = context.branches.get_mut(index) else {
             return;
         };
-        match mem::replace(&mut branch.state, BranchState::Ended) {
+        let is_answered = candidate
+            .as_ref()
+            .is_none_or(|candidate| !candidate.is_of_flow());
+        match mem::replace(&mut branch.state, BranchState::Ended { is_answered }) {
             BranchState::Forwarded(mut forwarded) => {
                 self.clients.remove(forwarded.client);
                 self.arm((server, index), &mut forwarded, None);
@@ -188,7 +191,7 @@ impl Proxy {
             BranchState::Resolving(id) => {
                 self.questions.take(id);
             }
-            BranchState::Ready | BranchState::Ended => {}
+            BranchState::Ready | BranchState::Ended { .. } => {}
         }
         if let Some(candidate) = candidate {
             context.finals.add(candidate);
@@ -436,6 +439,7 @@ impl Proxy {
         };
         let is_invite = context.is_invite();
         let held = context.octets();
+        let free = context.free_breadth();
         let rings_until = match self.policy.forwarding.ring_time {
             Some(time) if !context.targets.is_empty() => Some(now + time),
             _ => None,
@@ -445,7 +449,7 @@ impl Proxy {
         };
         let hurry = self
             .response_timeout(branch.target.member.as_ref())
-            .filter(|_| !branch.target.ways.is_empty() && branch.max_breadth > 1);
+            .filter(|_| !branch.target.ways.is_empty() && branch.max_breadth + free > 1);
         // What is tried while it is silent needs some, too.
         let max_breadth = match hurry {
             Some(_) => larger_half(branch.max_breadth),

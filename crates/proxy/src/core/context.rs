@@ -1,7 +1,7 @@
 //! Response contexts: a request that is being forwarded, and its branches (RFC 3261 sections 16.6
 //! and 16.7).
 
-use std::collections::VecDeque;
+use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,6 @@ use sip::transaction::ClientId;
 use sip::{ConnectionId, Flow, Message, Method, Peer};
 
 use super::best_response::FinalResponses;
-use super::binding::is_same_instance;
 use super::event::Call;
 use super::forward::max_breadth;
 use super::loop_detection::Fingerprint;
@@ -45,8 +44,8 @@ pub(crate) struct Context {
     /// Whether its Request-URI is one that we are responsible for, so that more targets may be found for it (RFC 3261
     /// section 16.5).
     pub(crate) is_responsible: bool,
-    /// Whether its targets are looked up again while it is forwarded (RFC 3261 section 16.5).
-    pub(crate) is_watched: bool,
+    /// Whether breadth is kept for targets that come while it is forwarded (RFC 3261 section 16.5), and may run beside others.
+    pub(crate) keeps_breadth: bool,
     /// Whether a static route has led it on.
     pub(crate) is_routed: bool,
     /// Targets that have not been tried.
@@ -83,7 +82,10 @@ pub(crate) enum BranchState {
     /// It is being forwarded.
     Forwarded(Box<Forwarded>),
     /// It has had its final response or was given up.
-    Ended,
+    Ended {
+        /// Whether the user agent itself has answered, so that no other flow of its instance is tried (RFC 5626 section 7).
+        is_answered: bool,
+    },
 }
 
 /// A request that was forwarded and has no final response.
@@ -110,6 +112,40 @@ pub(crate) struct Forwarded {
     pub(crate) rings_until: Option<Instant>,
     /// Timer C, or after a CANCEL the time that its effect may take.
     pub(crate) deadline: Option<Instant>,
+}
+
+/// Why a branch's request does not reach its instance any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gone {
+    /// The connection that it went along is closed.
+    Closed,
+    /// Nothing has come back.
+    Silent,
+}
+
+impl Branch {
+    /// Whether nothing has come back yet.
+    fn is_silent(&self) -> bool {
+        matches!(&self.state, BranchState::Forwarded(forwarded) if !forwarded.is_proceeding)
+    }
+
+    /// Whether it went along a connection that is closed, while its instance has another flow.
+    fn is_along_closed(&self, is_closed: impl Fn(ConnectionId) -> bool) -> bool {
+        let BranchState::Forwarded(forwarded) = &self.state else {
+            return false;
+        };
+        let is_closed = match forwarded.sent_to {
+            sip::Target::Flow(flow) | sip::Target::FlowOrAddress(flow, _) => {
+                // Datagrams know no connection, and flows of a former process have none that is known.
+                flow.transport.is_reliable() && is_closed(flow.connection)
+            }
+            sip::Target::Address(..) => false,
+        };
+        is_closed
+            && !forwarded.is_passed_over
+            && forwarded.cancel == Cancel::No
+            && !self.target.alternates.is_empty()
+    }
 }
 
 /// Whether a branch is being cancelled.
@@ -157,7 +193,7 @@ impl Context {
             fingerprint,
             lookup: None,
             is_responsible: false,
-            is_watched: false,
+            keeps_breadth: false,
             is_routed: false,
             targets: TargetSet::default(),
             branches: Vec::new(),
@@ -254,7 +290,7 @@ impl Context {
                 BranchState::Forwarded(forwarded) => {
                     !forwarded.is_passed_over || is_invite && forwarded.is_proceeding
                 }
-                BranchState::Ended => false,
+                BranchState::Ended { .. } => false,
                 BranchState::Ready | BranchState::Resolving(_) => true,
             })
     }
@@ -266,7 +302,7 @@ impl Context {
         self.lookup.is_some()
             || self.branches.iter().any(|branch| match &branch.state {
                 BranchState::Forwarded(forwarded) => is_invite || !forwarded.is_passed_over,
-                BranchState::Ended => false,
+                BranchState::Ended { .. } => false,
                 BranchState::Ready | BranchState::Resolving(_) => true,
             })
     }
@@ -276,7 +312,7 @@ impl Context {
         self.lookup.is_some()
             || self.branches.iter().any(|branch| match &branch.state {
                 BranchState::Forwarded(forwarded) => !forwarded.is_passed_over,
-                BranchState::Ended => false,
+                BranchState::Ended { .. } => false,
                 BranchState::Ready | BranchState::Resolving(_) => true,
             })
     }
@@ -287,6 +323,19 @@ impl Context {
     /// It may have arrived all the same. So it stays until its transaction ends; an INVITE to be cancelled
     /// as soon as it is said to be there (RFC 3261 section 9.1).
     pub(crate) fn pass_over(&mut self, index: usize) -> bool {
+        self.go_around(index, Cancel::Wanted)
+    }
+
+    /// Goes on with another flow of the instance of a branch whose own flow is gone. Returns whether there is any, and breadth
+    /// for it.
+    ///
+    /// Its user agent may be there nonetheless, and refuse what reaches it a second time (482, RFC 3261 section 8.2.2.2): it
+    /// is not cancelled, but waited for until the instance answers along the other flow.
+    pub(crate) fn leave_flow(&mut self, index: usize) -> bool {
+        self.go_around(index, Cancel::No)
+    }
+
+    fn go_around(&mut self, index: usize, cancel: Cancel) -> bool {
         let free = self.free_breadth();
         let is_last = self.targets.is_empty();
         let Some(branch) = self.branches.get_mut(index) else {
@@ -298,11 +347,11 @@ impl Context {
         let kept = branch.max_breadth - forwarded.max_breadth;
         // Only one that has refused TCP may be one that does not know it.
         branch.target.leave_out_datagram();
-        if is_last && branch.target.ways.is_empty() || free + kept == 0 {
+        if is_last && !branch.target.has_rest() || free + kept == 0 {
             return false;
         }
         forwarded.is_passed_over = true;
-        forwarded.cancel = Cancel::Wanted;
+        forwarded.cancel = cancel;
         branch.max_breadth = forwarded.max_breadth;
         if let Some(rest) = branch.target.take_rest() {
             self.targets.insert(vec![vec![rest]]);
@@ -332,10 +381,15 @@ impl Context {
         self.branches.len() + self.targets.len()
     }
 
+    /// All targets that have been in the target set, with all flows of the instances among them.
+    fn flows(&self) -> impl Iterator<Item = &Target> {
+        let tried = self.branches.iter().map(|branch| &branch.target);
+        tried.chain(self.targets.iter()).flat_map(Target::flows)
+    }
+
     /// Whether a URI is that of the request, or of a target that has been in the target set.
     pub(crate) fn knows_target(&self, uri: &str) -> bool {
-        let tried = self.branches.iter().map(|branch| &branch.target);
-        let targets = tried.chain(self.targets.iter()).map(|target| &*target.uri);
+        let targets = self.flows().map(|target| &*target.uri);
         targets
             .chain(self.request.request_uri())
             .any(|known| is_equivalent(known, uri))
@@ -360,90 +414,113 @@ impl Context {
         }
     }
 
-    /// Adds those of a user's targets that have not been in the target set, so many in all at the most. Given are all
-    /// of them, those with the same preference together. Returns how many are new.
+    /// The branches of the instance of a branch that were passed over for it: what it has answered along another flow is its
+    /// answer.
+    pub(crate) fn former_flows(&self, index: usize) -> Vec<usize> {
+        let Some(branch) = self.branches.get(index) else {
+            return Vec::new();
+        };
+        let is_former = |other: &Branch| match &other.state {
+            BranchState::Forwarded(forwarded) => {
+                // One that is to be cancelled as soon as it rings is waited for by nobody.
+                forwarded.is_passed_over
+                    && forwarded.cancel == Cancel::No
+                    && other.target.has_instance_of(&branch.target)
+            }
+            _ => false,
+        };
+        let branches = self.branches.iter().enumerate();
+        branches
+            .filter_map(|(index, other)| is_former(other).then_some(index))
+            .collect()
+    }
+
+    /// Adds those of a user's targets that have not been in the target set, so many flows in all at the most. Given are all
+    /// of them.
     ///
     /// One that is as preferred as any that has been tried, or more, is tried at once, unless the policy has one tried
-    /// after the other. Of an instance that is being tried nothing is added: there is one target for it at a time (RFC
-    /// 5626 section 7).
+    /// after the other. Of an instance there is one target at a time (RFC 5626 section 7): further flows of one that is
+    /// being tried are tried next, and none of one that has answered. Returns how many are new, and the branches along
+    /// flows that have failed or are silent while their instances have new ones.
     pub(crate) fn add_newcomers(
         &mut self,
-        groups: VecDeque<Vec<Target>>,
+        targets: impl IntoIterator<Item = Target>,
         forking: Forking,
         maximum: usize,
         is_closed: impl Fn(ConnectionId) -> bool,
-    ) -> usize {
-        let uris: Vec<Vec<Box<str>>> = groups
-            .iter()
-            .map(|group| group.iter().map(|target| target.uri.clone()).collect())
-            .collect();
-        let rank_of = |target: &Target| {
-            let has_it = |group: &Vec<Box<str>>| {
-                let mut uris = group.iter();
-                uris.any(|uri| is_equivalent(uri, &target.uri))
+    ) -> (usize, Vec<(usize, Gone)>) {
+        let mut added = 0;
+        let mut gone = Vec::new();
+        for target in targets {
+            let room = maximum.saturating_sub(self.flows().count());
+            let Some(target) = self.unknown_flows(target, room) else {
+                continue;
             };
-            uris.iter().position(has_it)
-        };
-        let tried = self.branches.iter().map(|branch| &branch.target);
-        let last_tried = tried.filter_map(rank_of).max().unwrap_or(0);
-        let room = maximum.saturating_sub(self.known_targets());
-        let newcomers: Vec<(usize, Target)> = (0..)
-            .zip(groups)
-            .flat_map(|(rank, group)| group.into_iter().map(move |target| (rank, target)))
-            .filter(|(_, target)| {
-                !self.knows_target(&target.uri) && !self.tries_instance_of(target, &is_closed)
-            })
-            .take(room)
-            .collect();
-        let number = newcomers.len();
-        for (rank, target) in newcomers {
+            let number = 1 + target.alternates.len();
+            let has_answered = |branch: &Branch| {
+                branch.target.has_instance_of(&target)
+                    && matches!(branch.state, BranchState::Ended { is_answered: true })
+            };
+            if self.branches.iter().any(has_answered) {
+                continue;
+            }
+            added += number;
+            let is_tried = |branch: &Branch| {
+                branch.target.has_instance_of(&target)
+                    && match &branch.state {
+                        BranchState::Ended { .. } => false,
+                        BranchState::Forwarded(forwarded) => !forwarded.is_passed_over,
+                        BranchState::Ready | BranchState::Resolving(_) => true,
+                    }
+            };
+            if let Some(index) = self.branches.iter().position(is_tried) {
+                if let Some(branch) = self.branches.get_mut(index) {
+                    branch.target.prepend(target);
+                    gone.extend(branch.is_silent().then_some((index, Gone::Silent)));
+                }
+                continue;
+            }
+            let Some(target) = self.targets.renew(target) else {
+                continue;
+            };
+            let tried = self.branches.iter().map(|branch| branch.target.q);
             let is_due = match forking {
                 Forking::Parallel => true,
-                Forking::ByPreference => rank <= last_tried,
+                Forking::ByPreference => tried.min().is_none_or(|least| least <= target.q),
                 Forking::Sequential => false,
             };
             if is_due {
                 self.targets.add(target);
             } else {
                 let joins = forking == Forking::ByPreference;
-                self.targets.add_later(target, rank, joins, rank_of);
+                self.targets.add_later(target, joins);
             }
         }
-        number
+        let branches = self.branches.iter().enumerate();
+        let closed = branches.filter(|(_, branch)| branch.is_along_closed(&is_closed));
+        gone.extend(closed.map(|(index, _)| (index, Gone::Closed)));
+        (added, gone)
     }
 
-    /// Whether another target of the same instance is being tried, or waits for that.
-    fn tries_instance_of(&self, target: &Target, is_closed: impl Fn(ConnectionId) -> bool) -> bool {
-        let Some(instance) = target.instance.as_deref() else {
-            return false;
-        };
-        // What went along a connection that is gone does not ring any more: its user agent has registered anew.
-        let is_running = |branch: &&Branch| match &branch.state {
-            BranchState::Ended => false,
-            BranchState::Forwarded(forwarded) => match forwarded.sent_to {
-                sip::Target::Flow(flow) | sip::Target::FlowOrAddress(flow, _) => {
-                    // Datagrams know no connection, and flows of a former process have none that is known.
-                    !flow.transport.is_reliable() || !is_closed(flow.connection)
-                }
-                sip::Target::Address(..) => true,
-            },
-            BranchState::Ready | BranchState::Resolving(_) => true,
-        };
-        let running = self.branches.iter().filter(is_running);
-        running
-            .map(|branch| &branch.target)
-            .chain(self.targets.iter())
-            .filter_map(|other| other.instance.as_deref())
-            .any(|other| is_same_instance(other, instance))
+    /// Of a target and its alternates those that have not been in the target set, so many at the most, as one target.
+    fn unknown_flows(&self, mut target: Target, room: usize) -> Option<Target> {
+        let others = mem::take(&mut target.alternates);
+        let mut unknown = [target]
+            .into_iter()
+            .chain(others)
+            .filter(|flow| !self.knows_target(&flow.uri))
+            .take(room);
+        let first = unknown.next()?;
+        Some(Target {
+            alternates: unknown.collect(),
+            ..first
+        })
     }
 
     /// Makes a branch of the only target that a request has had so far: it has all the breadth, but for what is kept
     /// for newcomers.
     pub(crate) fn begin_only(&mut self, target: Target) {
-        let max_breadth = match self.is_watched {
-            true => larger_half(self.max_breadth),
-            false => self.max_breadth,
-        };
+        let max_breadth = self.max_breadth - self.kept_for_newcomers(self.max_breadth);
         // It may ring for minutes.
         self.branches.reserve_exact(1);
         self.branches.push(Branch {
@@ -455,20 +532,19 @@ impl Context {
 
     /// Makes branches of the targets whose turn it is, as many as may run side by side: the breadth
     /// of those that have ended is free again (RFC 5393 section 5.3.3.1). Returns whether there were
-    /// any. `keeps_breadth`: some is kept for those that wait behind them, who may begin before these have
-    /// ended, as it is for newcomers where there may be any.
-    pub(crate) fn begin_targets(&mut self, keeps_breadth: bool) -> bool {
+    /// any. `for_others`: half is kept for those that wait behind them, who may begin before these have ended.
+    pub(crate) fn begin_targets(&mut self, for_others: bool) -> bool {
         if self.targets.is_empty() {
             return false;
         }
         let free = self.free_breadth();
         let targets = self.targets.next(self.is_trying(), free as usize);
         let number = u32::try_from(targets.len()).unwrap_or(u32::MAX);
-        let given = if self.is_watched || keeps_breadth && !self.targets.is_empty() {
-            number.max(larger_half(free))
-        } else {
-            free
+        let given = match for_others && !self.targets.is_empty() {
+            true => larger_half(free),
+            false => free - self.kept_for_newcomers(free),
         };
+        let given = number.max(given);
         let Some(share) = given.checked_div(number) else {
             return false;
         };
@@ -483,12 +559,21 @@ impl Context {
         true
     }
 
+    /// What is kept of a breadth for targets that may come yet: less than half, and no more than a few.
+    fn kept_for_newcomers(&self, breadth: u32) -> u32 {
+        const FEW: u32 = 8;
+        match self.keeps_breadth {
+            true => FEW.min(breadth / 2),
+            false => 0,
+        }
+    }
+
     /// The breadth that no branch has.
-    fn free_breadth(&self) -> u32 {
+    pub(crate) fn free_breadth(&self) -> u32 {
         let running = self
             .branches
             .iter()
-            .filter(|branch| !matches!(branch.state, BranchState::Ended));
+            .filter(|branch| !matches!(branch.state, BranchState::Ended { .. }));
         let used: u32 = running.map(|branch| branch.max_breadth).sum();
         self.max_breadth.saturating_sub(used)
     }
@@ -531,21 +616,21 @@ mod tests {
     fn an_only_target_begins_as_one_of_a_set_does() {
         let target = || Target::as_requested("sip:bob@192.0.2.7", None);
         for max_breadth in [1, 2, 60] {
-            for (keeps_breadth, is_watched) in
+            for (for_others, for_newcomers) in
                 [(false, false), (true, false), (false, true), (true, true)]
             {
                 for maximum in [0, 1, 2] {
                     let mut only = context(max_breadth);
-                    only.is_watched = is_watched;
+                    only.keeps_breadth = for_newcomers;
                     let forking = Forking::default();
                     let has_any = only.set_targets(Targets::One(target()), forking, maximum);
                     let mut set = context(max_breadth);
-                    set.is_watched = is_watched;
+                    set.keeps_breadth = for_newcomers;
                     let groups = Targets::Groups([vec![target()]].into());
                     assert_eq!(set.set_targets(groups, forking, maximum), has_any);
                     assert_eq!(has_any, maximum > 0);
-                    assert_eq!(set.begin_targets(keeps_breadth), has_any);
-                    assert!(!only.begin_targets(keeps_breadth));
+                    assert_eq!(set.begin_targets(for_others), has_any);
+                    assert!(!only.begin_targets(for_others));
                     let branches = |context: &Context| -> Vec<(Target, u32)> {
                         let branches = context.branches.iter();
                         branches

@@ -3,32 +3,31 @@
 //! The location service is asked again from time to time, whatever store it is and whichever worker or machine a REGISTER
 //! came to. Requests other than INVITE end within seconds, and are not watched.
 
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use sip::transaction::ServerId;
 
-use super::context::Cancel;
+use super::context::{BranchState, Cancel, Gone};
 use super::proxy::{Proxy, Waiting};
 use super::query::{Answer, Query};
 
 /// The response contexts whose users are looked up again.
 #[derive(Debug, Default)]
 pub(super) struct Watches {
-    /// In the order of their time, unless a reload has changed the interval. A context that has ended stays until then.
-    queue: VecDeque<(Instant, ServerId)>,
+    /// When whose turn is. A context that has ended stays until then.
+    queue: BTreeSet<(Instant, ServerId)>,
 }
 
 impl Watches {
     /// When somebody is to be looked up next.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
-        self.queue.front().map(|(due, _)| *due)
+        self.queue.first().map(|(due, _)| *due)
     }
 
     fn take_due(&mut self, now: Instant) -> Option<ServerId> {
-        self.queue
-            .pop_front_if(|(due, _)| *due <= now)
-            .map(|(_, server)| server)
+        self.next_timeout().filter(|due| *due <= now)?;
+        self.queue.pop_first().map(|(_, server)| server)
     }
 }
 
@@ -42,12 +41,15 @@ impl Proxy {
     /// Has the user looked up again for whom a response context is.
     pub(super) fn watch(&mut self, now: Instant, server: ServerId) {
         if let Some(interval) = self.watch_interval() {
-            self.watches.queue.push_back((now + interval, server));
+            self.watches.queue.insert((now + interval, server));
         }
     }
 
     /// Asks again where the users are whose turn it is.
     pub(super) fn look_again(&mut self, now: Instant) {
+        if self.watch_interval().is_none() {
+            self.watches = Watches::default();
+        }
         while let Some(server) = self.watches.take_due(now) {
             let Some(context) = self.contexts.get(&server) else {
                 continue;
@@ -58,8 +60,10 @@ impl Proxy {
             let Some(address) = self.user_asked_for(&context.request, &context.arrival) else {
                 continue;
             };
-            let asked = self.ask(now, Query::Lookup(address), Waiting::Newcomers(server));
-            if asked.is_err() {
+            // Those who register and call come first.
+            let may_ask = !self.questions.is_half_full();
+            let query = Query::Lookup(address);
+            if !may_ask || self.ask(now, query, Waiting::Newcomers(server)).is_err() {
                 self.watch(now, server);
             }
         }
@@ -83,22 +87,41 @@ impl Proxy {
         };
         let (request, arrival) = (&context.request, &context.arrival);
         let meant = self.bindings_meant(now, request, arrival, bindings);
-        let groups = meant
+        let targets = meant
             .map(|bindings| self.targets(now, request, &bindings).into_groups())
             .unwrap_or_default();
         let policy = &self.policy.forwarding;
-        let (ring_time, maximum) = (policy.ring_time, policy.maximum_targets);
-        let added = context.add_newcomers(groups, policy.forking, maximum, |connection| {
+        let (forking, maximum) = (policy.forking, policy.maximum_targets);
+        let targets = targets.into_iter().flatten();
+        let (added, gone) = context.add_newcomers(targets, forking, maximum, |connection| {
             self.closed.contains(&connection)
         });
         self.statistics.targets_added += added as u64;
-        if added > 0
-            && let Some(ring_time) = ring_time
-            && context.targets.has_later()
-        {
-            // Those that ring have had nobody behind them until now.
-            for index in 0..context.branches.len() {
-                if let Some(forwarded) = context.forwarded_mut(index)
+        for (index, gone) in gone {
+            let is_left = match gone {
+                Gone::Closed => context.leave_flow(index),
+                Gone::Silent => context.pass_over(index),
+            };
+            self.statistics.failovers += u64::from(is_left);
+        }
+        self.drive(now, server, context);
+        if added > 0 {
+            self.limit_ringing(now, server);
+        }
+    }
+
+    /// Sees to it that what rings does so for its time, now that others wait for their turn: there has been nobody behind it
+    /// until now.
+    fn limit_ringing(&mut self, now: Instant, server: ServerId) {
+        let Some(ring_time) = self.policy.forwarding.ring_time else {
+            return;
+        };
+        let Some(mut context) = self.contexts.remove(&server) else {
+            return;
+        };
+        if !context.targets.is_empty() {
+            for (index, branch) in context.branches.iter_mut().enumerate() {
+                if let BranchState::Forwarded(forwarded) = &mut branch.state
                     && forwarded.cancel == Cancel::No
                     && forwarded.rings_until.is_none()
                 {
@@ -111,6 +134,6 @@ impl Proxy {
                 }
             }
         }
-        self.drive(now, server, context);
+        self.contexts.insert(server, context);
     }
 }

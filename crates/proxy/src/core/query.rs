@@ -314,6 +314,11 @@ impl<W> Questions<W> {
         self.waiting
     }
 
+    /// Whether so many wait for the store that those who do not have to ask it had better not.
+    pub(crate) fn is_half_full(&self) -> bool {
+        self.waiting - self.resolving >= self.limits.maximum_parked.div_ceil(2)
+    }
+
     fn get_mut(&mut self, id: QueryId) -> Option<&mut Parked<W>> {
         let place = self.place(id)?;
         self.parked.get_mut(place)?.1.as_mut()

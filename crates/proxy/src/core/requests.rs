@@ -11,7 +11,7 @@ use super::context::Context;
 use super::event::{EndedBy, Event};
 use super::gruu::Gruu;
 use super::loop_detection::Fingerprint;
-use super::policy::Mode;
+use super::policy::{Forking, Mode};
 use super::proxy::{Proxy, Waiting};
 use super::query::{Answer, Query};
 use super::read_uri::ReadUri;
@@ -206,9 +206,11 @@ impl Proxy {
                 };
                 let targets = self.targets(now, &context.request, &bindings);
                 let policy = &self.policy.forwarding;
-                context.is_watched = context.is_invite() && self.watch_interval().is_some();
+                let is_watched = context.is_invite() && self.watch_interval().is_some();
+                // Where one is tried after the other, nobody runs beside another.
+                context.keeps_breadth = is_watched && policy.forking != Forking::Sequential;
                 if context.set_targets(targets, policy.forking, policy.maximum_targets) {
-                    if context.is_watched {
+                    if is_watched {
                         self.watch(now, server);
                     }
                     self.drive(now, server, context);

@@ -318,15 +318,37 @@ impl Proxy {
             branch.target.leave_out_datagram();
         }
         let is_unavailable = candidate.status() == 503 || is_silent;
+        // What rings reaches its user agent.
+        let has_flow_failed = match candidate {
+            Candidate::Presumed(408) => is_silent,
+            _ => candidate.is_of_flow(),
+        };
         let goes_on = context.may_go_on(now)
             && (is_unavailable && context.has_other_way(name.1)
-                || has_flow_failed(&candidate, is_silent) && context.fall_back(name.1));
+                || has_flow_failed && context.fall_back(name.1));
         if goes_on {
             self.statistics.failovers += 1;
             self.end_branch(name, context, None);
             context.retry(name.1);
         } else {
+            // A phone that says so rings along another flow.
+            let is_merged = candidate.status() == 482;
+            let is_answered = !candidate.is_of_flow() && !is_merged;
             self.end_branch(name, context, Some(candidate));
+            if is_answered {
+                self.end_former_flows(now, name, context);
+            }
+        }
+    }
+
+    /// Ends what went to the instance of a branch along flows that are gone, now that it has answered along this one.
+    fn end_former_flows(&mut self, now: Instant, name: BranchName, context: &mut Context) {
+        for index in context.former_flows(name.1) {
+            if let Some(forwarded) = context.forwarded_mut(index) {
+                let client = forwarded.client;
+                self.transactions.abandon(now, client);
+            }
+            self.end_branch((name.0, index), context, None);
         }
     }
 }
@@ -367,16 +389,6 @@ fn final_event(context: &Context, (status, reason): (u16, &str), how: Final<'_>)
         from_tag: request.from_tag().unwrap_or_default().to_owned(),
         to_tag: request.to_tag().unwrap_or_default().to_owned(),
     })
-}
-
-/// Whether another flow of the same instance may serve (RFC 5626 section 7): any response but 430 and 408
-/// is that of the instance.
-fn has_flow_failed(candidate: &Candidate, is_silent: bool) -> bool {
-    match candidate {
-        Candidate::Presumed(status) => *status == 503 || is_silent,
-        Candidate::Received(response) => matches!(response.status(), Some(408 | 430)),
-        Candidate::Terminated(_) => false,
-    }
 }
 
 /// Where a request has gone.

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use sip::{ConnectionId, Flow, Host, Message, Peer, Transport, Uri};
 
-use super::binding::{AddressOfRecord, Binding};
+use super::binding::{AddressOfRecord, Binding, is_same_instance};
 use super::identity::Origin;
 use super::read_uri::ReadUri;
 use super::routing::{MemberName, NextHopUri};
@@ -29,8 +29,12 @@ pub(crate) struct Target {
     pub(crate) instance: Option<Box<str>>,
     /// Other flows of the same instance, to be tried when this one has failed (RFC 5626 section 7).
     pub(crate) alternates: VecDeque<Target>,
+    /// The flow of the same instance that was tried before, and has failed.
+    pub(crate) former: Option<Box<Target>>,
     /// Whether it is a flow that we have promised another proxy to keep (RFC 5626 section 5.3.1).
     pub(crate) is_edge: bool,
+    /// The preference in thousandths; that of what is no binding of a user of ours is the greatest.
+    pub(crate) q: u16,
 }
 
 /// A way to a target: one of the tuples of RFC 3261 section 16.6 step 7, or what leads to them.
@@ -86,7 +90,9 @@ impl Target {
             path: "".into(),
             instance: None,
             alternates: VecDeque::new(),
+            former: None,
             is_edge: false,
+            q: 1000,
         }
     }
 
@@ -123,15 +129,24 @@ impl Target {
         }
     }
 
-    /// The ways that have not been tried, as a target of their own; `None` where there are none.
+    /// Whether there is anything left to be tried: another way, or another flow of the same instance.
+    pub(crate) fn has_rest(&self) -> bool {
+        !(self.ways.is_empty() && self.alternates.is_empty())
+    }
+
+    /// The ways that have not been tried, else the other flows of the same instance, as a target of their own; `None`
+    /// where there are neither.
     pub(crate) fn take_rest(&mut self) -> Option<Target> {
+        let mut alternates = mem::take(&mut self.alternates);
         if self.ways.is_empty() {
-            return None;
+            let next = alternates.pop_front()?;
+            return Some(Target { alternates, ..next });
         }
-        let (ways, alternates) = (mem::take(&mut self.ways), mem::take(&mut self.alternates));
+        let ways = mem::take(&mut self.ways);
         Some(Target {
             ways,
             alternates,
+            former: None,
             ..self.clone()
         })
     }
@@ -142,8 +157,28 @@ impl Target {
             return false;
         };
         next.alternates = mem::take(&mut self.alternates);
-        *self = next;
+        let failed = mem::replace(self, next);
+        self.former = Some(Box::new(failed));
         true
+    }
+
+    /// The target, the flows that were tried before it, and those that are to be tried after it: all of one instance.
+    pub(crate) fn flows(&self) -> impl Iterator<Item = &Target> {
+        std::iter::successors(Some(self), |target| target.former.as_deref()).chain(&self.alternates)
+    }
+
+    /// Whether it is of the same instance as another (RFC 5626 section 4.1).
+    pub(crate) fn has_instance_of(&self, other: &Target) -> bool {
+        let instances = self.instance.as_deref().zip(other.instance.as_deref());
+        instances.is_some_and(|(one, other)| is_same_instance(one, other))
+    }
+
+    /// Puts another flow of the same instance, and those behind it, before those that are still to be tried.
+    pub(crate) fn prepend(&mut self, mut flow: Target) {
+        let others = mem::take(&mut flow.alternates);
+        for next in others.into_iter().rev().chain([flow]) {
+            self.alternates.push_front(next);
+        }
     }
 
     /// The next way that has not been tried.
@@ -234,25 +269,25 @@ pub(crate) fn targets(
         return Targets::One(first.1);
     };
     let usable = [first, second].into_iter().chain(usable);
-    let mut chosen: Vec<(u16, Target)> = by_instance(usable)
+    let mut chosen: Vec<Target> = by_instance(usable)
         .into_iter()
         .filter_map(|bindings| {
             let mut bindings = bindings.into_iter();
-            let (binding, mut target) = bindings.next()?;
+            let (_, mut target) = bindings.next()?;
             target.alternates = bindings.map(|(_, target)| target).collect();
-            Some((binding.q(), target))
+            Some(target)
         })
         .collect();
     // A stable sort: equal ones stay in the order of their registration.
-    chosen.sort_by_key(|(q, _)| std::cmp::Reverse(*q));
+    chosen.sort_by_key(|target| std::cmp::Reverse(target.q));
     let mut groups: VecDeque<Vec<Target>> = VecDeque::new();
-    let mut last_q = None;
-    for (q, target) in chosen {
+    for target in chosen {
         match groups.back_mut() {
-            Some(group) if last_q == Some(q) => group.push(target),
+            Some(group) if group.first().is_some_and(|first| first.q == target.q) => {
+                group.push(target);
+            }
             _ => groups.push_back(vec![target]),
         }
-        last_q = Some(q);
     }
     Targets::Groups(groups)
 }
@@ -378,6 +413,7 @@ fn target(
     }
     let mut target = Target::new(request_uri, ways);
     target.instance = binding.instance().map(Into::into);
+    target.q = binding.q();
     if has_path {
         target.path = binding.path().into();
     }

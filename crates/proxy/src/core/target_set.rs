@@ -46,21 +46,15 @@ impl TargetSet {
     }
 
     /// Adds a target behind those whose turn it is: before those that are less preferred. With equal ones where it
-    /// `joins` them, else after them. `rank`: how many preferences stand before its own.
-    pub(crate) fn add_later(
-        &mut self,
-        target: Target,
-        rank: usize,
-        joins: bool,
-        rank_of: impl Fn(&Target) -> Option<usize>,
-    ) {
+    /// `joins` them, else after them.
+    pub(crate) fn add_later(&mut self, target: Target, joins: bool) {
         for (place, group) in self.later.iter_mut().enumerate() {
-            match group.iter().filter_map(&rank_of).min() {
-                Some(its) if its == rank && joins => {
+            match group.iter().map(|other| other.q).max() {
+                Some(its) if its == target.q && joins => {
                     group.push(target);
                     return;
                 }
-                Some(its) if its > rank => {
+                Some(its) if its < target.q => {
                     self.later.insert(place, vec![target]);
                     return;
                 }
@@ -68,6 +62,23 @@ impl TargetSet {
             }
         }
         self.later.push_back(vec![target]);
+    }
+
+    /// Puts a target before one of the same instance that waits, whose flows are tried if its own fail. Gives it back where
+    /// there is none.
+    pub(crate) fn renew(&mut self, target: Target) -> Option<Target> {
+        let mut all = self
+            .current
+            .iter_mut()
+            .chain(self.later.iter_mut().flatten());
+        let Some(waiting) = all.find(|waiting| waiting.has_instance_of(&target)) else {
+            return Some(target);
+        };
+        let mut old = mem::replace(waiting, target);
+        let others = mem::take(&mut old.alternates);
+        waiting.alternates.push_back(old);
+        waiting.alternates.extend(others);
+        None
     }
 
     /// The next targets that are tried side by side, so many at the most. `is_pending`: some are being
@@ -88,11 +99,6 @@ impl TargetSet {
     /// How many targets there are.
     pub(crate) fn len(&self) -> usize {
         self.iter().count()
-    }
-
-    /// Whether some wait for others to fail.
-    pub(crate) fn has_later(&self) -> bool {
-        !self.later.is_empty()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
