@@ -26,7 +26,7 @@ impl Snapshot {
         )?;
         page.counter(
             "tandem_targets_added",
-            "Contacts that registered while a call was ringing, and were called too",
+            "Contacts that registered while a call was ringing, to be called too",
             statistics.targets_added,
         )?;
         page.counters(
