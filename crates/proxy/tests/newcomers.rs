@@ -311,13 +311,108 @@ fn a_phone_whose_address_is_silent_is_called_at_its_new_one() {
     let to_new = |sent: &&Sent| sent.message.request_uri() == Some(&uri(1));
     let second = sent.iter().find(to_new).expect("it is called");
     rings(&mut bench, 1, second);
-    // If the first address is somebody's after all, it is told that it is not wanted.
-    let cancel = answers(&mut bench, 0, &first[0], 180);
-    cancel[0].is(Method::Cancel, &uri(0));
-    cancel[1].answers(180);
-    bench.receive(phone(0), response(&cancel[0].message, 200, "b0"));
+    // If the first address is somebody's after all, it is told when the phone has answered at the second.
+    rings(&mut bench, 0, &first[0]);
+    let mut sent = answers(&mut bench, 1, second, 486);
+    sent.retain(|sent| sent.message.request_uri() != Some(&uri(1)));
+    sent[0].is(Method::Cancel, &uri(0));
+    sent[1].answers(486);
+    bench.receive(phone(0), response(&sent[0].message, 200, "b0"));
     assert!(answers(&mut bench, 0, &first[0], 487).is_empty());
-    answers(&mut bench, 1, second, 486)[0].answers(486);
+    ends(bench);
+}
+
+/// Both ways lead to the phone: it rings along one, and says along the other that it has the INVITE already.
+#[test]
+fn a_phone_that_is_reached_by_both_ways_rings_once() {
+    for rings_first in [true, false] {
+        let mut bench = bench(|_| {});
+        comes(&mut bench, 0, &instance(1));
+        let first = call(&mut bench);
+        comes(&mut bench, 1, &instance(1));
+        bench.pass(INTERVAL);
+        let sent = bench.sent();
+        let to_new = |sent: &&Sent| sent.message.request_uri() == Some(&uri(1));
+        let second = sent.iter().find(to_new).expect("it is called");
+        if rings_first {
+            rings(&mut bench, 0, &first[0]);
+        }
+        assert!(answers(&mut bench, 1, second, 482).is_empty());
+        if !rings_first {
+            rings(&mut bench, 0, &first[0]);
+        }
+        answers(&mut bench, 0, &first[0], 200)[0].answers(200);
+        ends(bench);
+    }
+}
+
+/// What an instance says along a flow that it was passed over for is its answer nonetheless.
+#[test]
+fn an_answer_along_the_former_flow_is_that_of_the_instance() {
+    let outbound = |number| format!(";reg-id={number}{}", instance(1));
+    let mut bench = bench(|_| {});
+    comes(&mut bench, 0, &outbound(1));
+    comes(&mut bench, 9, &instance(2));
+    let both = call(&mut bench);
+    rings(&mut bench, 9, &both[1]);
+    comes(&mut bench, 1, &outbound(2));
+    bench.pass(INTERVAL / 4);
+    bench.sent();
+    comes(&mut bench, 2, &outbound(3));
+    bench.pass(INTERVAL * 3 / 4);
+    let sent = bench.sent();
+    let second = sent
+        .iter()
+        .find(|sent| sent.message.request_uri() == Some(&uri(2)));
+    let second = second.expect("the flow that was refreshed last");
+    assert!(answers(&mut bench, 0, &both[0], 486).is_empty());
+    // Neither is the other one cancelled before it rings, nor the third tried.
+    assert!(answers(&mut bench, 2, second, 408).is_empty());
+    bench.pass(3 * INTERVAL);
+    assert!(bench.sent().is_empty());
+    answers(&mut bench, 9, &both[1], 480)[0].answers(486);
+    ends(bench);
+}
+
+/// A phone that was cancelled, and is gone, is called where it has come back.
+#[test]
+fn a_phone_that_is_back_after_its_time_is_called() {
+    let mut bench = bench(|policy| policy.ring_time = Some(Duration::from_secs(10)));
+    comes(&mut bench, 0, &instance(1));
+    comes(&mut bench, 9, ";q=0.5");
+    let first = call(&mut bench);
+    rings(&mut bench, 0, &first[0]);
+    bench.pass(Duration::from_secs(10));
+    bench.sent()[0].is(Method::Cancel, &uri(0));
+    comes_between(&mut bench, 1, &instance(1));
+    bench.pass(INTERVAL);
+    let sent = bench.sent();
+    assert!(
+        sent.iter()
+            .any(|sent| sent.message.request_uri() == Some(&uri(1)))
+    );
+    ends(bench);
+}
+
+/// A phone registers while requests are sent again.
+fn comes_between(bench: &mut Bench, number: u16, parameters: &str) {
+    let contact = format!("<sip:bob@192.0.2.{}>{parameters}", 20 + number);
+    let cseq = u32::from(number) + 1;
+    bench.receive(phone(number), register("bob", cseq, &[&contact]));
+    bench.sent();
+}
+
+/// One that waits has the preference that it has registered with last.
+#[test]
+fn a_phone_that_waits_may_change_its_preference() {
+    let mut bench = bench(|_| {});
+    comes(&mut bench, 0, ";q=0.9");
+    comes(&mut bench, 1, &format!(";q=0.1{}", instance(1)));
+    let first = call(&mut bench);
+    rings(&mut bench, 0, &first[0]);
+    comes(&mut bench, 2, &format!(";q=1.0{}", instance(1)));
+    bench.pass(INTERVAL);
+    bench.one().is(Method::Invite, &uri(2));
     ends(bench);
 }
 
@@ -536,8 +631,42 @@ fn a_phone_that_has_lost_its_connection_is_called_when_it_is_back() {
     assert_eq!(second.message.method(), Some(&Method::Invite));
     // What it says there is its answer: nothing comes along the connection that is gone.
     bench.receive(after, response(&second.message, 486, "b0"));
-    let [ack, answer] = bench.two();
-    ack.goes_along(after);
+    let sent = bench.sent();
+    assert_eq!(sent.len(), 3);
+    sent[0].goes_along(after);
+    // Should it ring on there, it is to stop.
+    assert_eq!(sent[1].message.method(), Some(&Method::Cancel));
+    sent[2].answers(486);
+    ends(bench);
+}
+
+/// Where one is tried after the other there is no breadth for both: the flow that is gone is given up.
+#[test]
+fn without_breadth_for_two_the_new_connection_takes_the_place_of_the_old() {
+    const TCP: &str = "tcp:192.0.2.1:5060";
+    let mut bench = Bench::with(&[HERE, TCP], &["example.com"], |config| {
+        let mut policy = Policy::default();
+        policy.forwarding.forking = Forking::Sequential;
+        config.policy = Arc::new(policy);
+    });
+    let comes = |bench: &mut Bench, flow: Flow, cseq| {
+        let contact = format!("<sip:bob@{};transport=tcp>{}", flow.remote, instance(1));
+        bench.receive(flow, register("bob", cseq, &[&contact]));
+        bench.one().answers(200);
+    };
+    let before = flow(TCP, "192.0.2.20:40001");
+    let after = flow(TCP, "192.0.2.30:40002");
+    comes(&mut bench, before, 1);
+    let first = call(&mut bench);
+    bench.receive(before, response(&first[0].message, 180, "b0"));
+    bench.one().answers(180);
+    bench.proxy.handle_connection_closed(before.connection);
+    comes(&mut bench, after, 2);
+    bench.pass(INTERVAL);
+    let second = bench.one();
+    second.goes_along(after);
+    bench.receive(after, response(&second.message, 486, "b0"));
+    let [_ack, answer] = bench.two();
     answer.answers(486);
     ends(bench);
 }

@@ -522,6 +522,7 @@ impl Proxy {
                     is_hurried: false,
                     is_refused: false,
                     is_passed_over: false,
+                    is_settled: false,
                     cancel: Cancel::No,
                     rings_until,
                     deadline: None,

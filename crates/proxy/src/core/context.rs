@@ -107,20 +107,13 @@ pub(crate) struct Forwarded {
     pub(crate) is_refused: bool,
     /// It has been silent for so long that something else is tried. It may have arrived all the same.
     pub(crate) is_passed_over: bool,
+    /// Its instance has answered along another flow: what it says is no answer any more, unless it has taken the call.
+    pub(crate) is_settled: bool,
     pub(crate) cancel: Cancel,
     /// Until when it may ring: others wait for their turn.
     pub(crate) rings_until: Option<Instant>,
     /// Timer C, or after a CANCEL the time that its effect may take.
     pub(crate) deadline: Option<Instant>,
-}
-
-/// Why a branch's request does not reach its instance any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Gone {
-    /// The connection that it went along is closed.
-    Closed,
-    /// Nothing has come back.
-    Silent,
 }
 
 impl Branch {
@@ -288,7 +281,8 @@ impl Context {
         self.lookup.is_some()
             || self.branches.iter().any(|branch| match &branch.state {
                 BranchState::Forwarded(forwarded) => {
-                    !forwarded.is_passed_over || is_invite && forwarded.is_proceeding
+                    let is_tried = !forwarded.is_passed_over;
+                    !forwarded.is_settled && (is_tried || is_invite && forwarded.is_proceeding)
                 }
                 BranchState::Ended { .. } => false,
                 BranchState::Ready | BranchState::Resolving(_) => true,
@@ -323,20 +317,22 @@ impl Context {
     /// It may have arrived all the same. So it stays until its transaction ends; an INVITE to be cancelled
     /// as soon as it is said to be there (RFC 3261 section 9.1).
     pub(crate) fn pass_over(&mut self, index: usize) -> bool {
-        self.go_around(index, Cancel::Wanted)
+        self.go_around(index, Cancel::Wanted, 0)
     }
 
-    /// Goes on with another flow of the instance of a branch whose own flow is gone. Returns whether there is any, and breadth
-    /// for it.
+    /// Goes on with another flow of the instance of a branch whose own flow is gone, as it seems. Returns whether there is
+    /// any, and breadth for it beside those whose turn it is.
     ///
-    /// Its user agent may be there nonetheless, and refuse what reaches it a second time (482, RFC 3261 section 8.2.2.2): it
-    /// is not cancelled, but waited for until the instance answers along the other flow.
+    /// Its user agent may be there nonetheless, and refuse what reaches it a second time (482, RFC 3261 section 8.2.2.2): so
+    /// it is not cancelled until its instance has answered along the other flow.
     pub(crate) fn leave_flow(&mut self, index: usize) -> bool {
-        self.go_around(index, Cancel::No)
+        let due = u32::try_from(self.targets.due()).unwrap_or(u32::MAX);
+        self.go_around(index, Cancel::No, due)
     }
 
-    fn go_around(&mut self, index: usize, cancel: Cancel) -> bool {
-        let free = self.free_breadth();
+    /// [`pass_over`](Context::pass_over), where so much of the breadth that is free is not for what comes now.
+    fn go_around(&mut self, index: usize, cancel: Cancel, due: u32) -> bool {
+        let free = self.free_breadth().saturating_sub(due);
         let is_last = self.targets.is_empty();
         let Some(branch) = self.branches.get_mut(index) else {
             return false;
@@ -344,6 +340,9 @@ impl Context {
         let BranchState::Forwarded(forwarded) = &mut branch.state else {
             return false;
         };
+        if forwarded.is_passed_over {
+            return false;
+        }
         let kept = branch.max_breadth - forwarded.max_breadth;
         // Only one that has refused TCP may be one that does not know it.
         branch.target.leave_out_datagram();
@@ -414,25 +413,57 @@ impl Context {
         }
     }
 
-    /// The branches of the instance of a branch that were passed over for it: what it has answered along another flow is its
-    /// answer.
-    pub(crate) fn former_flows(&self, index: usize) -> Vec<usize> {
+    /// The other branches of the instance of a branch that have not ended.
+    pub(crate) fn others_of_instance(&self, index: usize) -> Vec<usize> {
         let Some(branch) = self.branches.get(index) else {
             return Vec::new();
         };
-        let is_former = |other: &Branch| match &other.state {
-            BranchState::Forwarded(forwarded) => {
-                // One that is to be cancelled as soon as it rings is waited for by nobody.
-                forwarded.is_passed_over
-                    && forwarded.cancel == Cancel::No
-                    && other.target.has_instance_of(&branch.target)
-            }
-            _ => false,
+        let is_other = |(at, other): &(usize, &Branch)| {
+            *at != index
+                && !matches!(other.state, BranchState::Ended { .. })
+                && other.target.has_instance_of(&branch.target)
         };
         let branches = self.branches.iter().enumerate();
-        branches
-            .filter_map(|(index, other)| is_former(other).then_some(index))
-            .collect()
+        branches.filter(is_other).map(|(at, _)| at).collect()
+    }
+
+    /// Takes the branches that were passed over for a branch for those that count: its instance says that it rings along one
+    /// of them.
+    pub(crate) fn return_to_flow(&mut self, index: usize) {
+        for other in self.others_of_instance(index) {
+            if let Some(forwarded) = self.forwarded_mut(other)
+                && forwarded.cancel == Cancel::No
+            {
+                forwarded.is_passed_over = false;
+            }
+        }
+    }
+
+    /// The client transaction of a branch along a connection that is closed, while its instance has another flow.
+    pub(crate) fn closed_flow(
+        &self,
+        index: usize,
+        is_closed: impl Fn(ConnectionId) -> bool,
+    ) -> Option<ClientId> {
+        let branch = self.branches.get(index)?;
+        match &branch.state {
+            BranchState::Forwarded(forwarded) if branch.is_along_closed(is_closed) => {
+                Some(forwarded.client)
+            }
+            _ => None,
+        }
+    }
+
+    /// Tries no other flow of the instance of a branch.
+    pub(crate) fn drop_other_flows(&mut self, index: usize) {
+        for other in self.others_of_instance(index) {
+            if let Some(branch) = self.branches.get_mut(other) {
+                branch.target.alternates.clear();
+            }
+        }
+        if let Some(branch) = self.branches.get(index) {
+            while self.targets.take_same_instance(&branch.target).is_some() {}
+        }
     }
 
     /// Adds those of a user's targets that have not been in the target set, so many flows in all at the most. Given are all
@@ -440,20 +471,20 @@ impl Context {
     ///
     /// One that is as preferred as any that has been tried, or more, is tried at once, unless the policy has one tried
     /// after the other. Of an instance there is one target at a time (RFC 5626 section 7): further flows of one that is
-    /// being tried are tried next, and none of one that has answered. Returns how many are new, and the branches along
-    /// flows that have failed or are silent while their instances have new ones.
+    /// being tried are tried next, and none of one that has answered. Returns how many are new, and the branches whose
+    /// instances have other flows while their own are silent or closed.
     pub(crate) fn add_newcomers(
         &mut self,
         targets: impl IntoIterator<Item = Target>,
         forking: Forking,
         maximum: usize,
         is_closed: impl Fn(ConnectionId) -> bool,
-    ) -> (usize, Vec<(usize, Gone)>) {
+    ) -> (usize, Vec<usize>) {
         let mut added = 0;
         let mut gone = Vec::new();
         for target in targets {
             let room = maximum.saturating_sub(self.flows().count());
-            let Some(target) = self.unknown_flows(target, room) else {
+            let Some(mut target) = self.unknown_flows(target, room) else {
                 continue;
             };
             let number = 1 + target.alternates.len();
@@ -469,20 +500,25 @@ impl Context {
                 branch.target.has_instance_of(&target)
                     && match &branch.state {
                         BranchState::Ended { .. } => false,
-                        BranchState::Forwarded(forwarded) => !forwarded.is_passed_over,
+                        BranchState::Forwarded(forwarded) => {
+                            !forwarded.is_passed_over && forwarded.cancel != Cancel::Sent
+                        }
                         BranchState::Ready | BranchState::Resolving(_) => true,
                     }
             };
             if let Some(index) = self.branches.iter().position(is_tried) {
                 if let Some(branch) = self.branches.get_mut(index) {
                     branch.target.prepend(target);
-                    gone.extend(branch.is_silent().then_some((index, Gone::Silent)));
+                    gone.extend(branch.is_silent().then_some(index));
                 }
                 continue;
             }
-            let Some(target) = self.targets.renew(target) else {
-                continue;
-            };
+            // Of one that waits what was registered last is tried first.
+            if let Some(mut old) = self.targets.take_same_instance(&target) {
+                let others = mem::take(&mut old.alternates);
+                target.alternates.push_back(old);
+                target.alternates.extend(others);
+            }
             let tried = self.branches.iter().map(|branch| branch.target.q);
             let is_due = match forking {
                 Forking::Parallel => true,
@@ -496,9 +532,11 @@ impl Context {
                 self.targets.add_later(target, joins);
             }
         }
-        let branches = self.branches.iter().enumerate();
-        let closed = branches.filter(|(_, branch)| branch.is_along_closed(&is_closed));
-        gone.extend(closed.map(|(index, _)| (index, Gone::Closed)));
+        for (index, branch) in self.branches.iter().enumerate() {
+            if branch.is_along_closed(&is_closed) && !gone.contains(&index) {
+                gone.push(index);
+            }
+        }
         (added, gone)
     }
 

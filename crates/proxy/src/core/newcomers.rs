@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use sip::transaction::ServerId;
 
-use super::context::{BranchState, Cancel, Gone};
+use super::best_response::Candidate;
+use super::context::{BranchState, Cancel};
 use super::proxy::{Proxy, Waiting};
 use super::query::{Answer, Query};
 
@@ -97,12 +98,18 @@ impl Proxy {
             self.closed.contains(&connection)
         });
         self.statistics.targets_added += added as u64;
-        for (index, gone) in gone {
-            let is_left = match gone {
-                Gone::Closed => context.leave_flow(index),
-                Gone::Silent => context.pass_over(index),
-            };
-            self.statistics.failovers += u64::from(is_left);
+        for index in gone {
+            if context.leave_flow(index) {
+                self.statistics.failovers += 1;
+                continue;
+            }
+            let closed = context.closed_flow(index, |connection| self.closed.contains(&connection));
+            if let Some(client) = closed {
+                // There is no breadth to try both.
+                self.transactions.abandon(now, client);
+                let name = (server, index);
+                self.fail_branch(now, name, &mut context, Candidate::Presumed(503));
+            }
         }
         self.drive(now, server, context);
         if added > 0 {

@@ -318,37 +318,37 @@ impl Proxy {
             branch.target.leave_out_datagram();
         }
         let is_unavailable = candidate.status() == 503 || is_silent;
-        // What rings reaches its user agent.
-        let has_flow_failed = match candidate {
-            Candidate::Presumed(408) => is_silent,
-            _ => candidate.is_of_flow(),
-        };
         let goes_on = context.may_go_on(now)
             && (is_unavailable && context.has_other_way(name.1)
-                || has_flow_failed && context.fall_back(name.1));
+                || candidate.is_of_flow() && context.fall_back(name.1));
         if goes_on {
             self.statistics.failovers += 1;
             self.end_branch(name, context, None);
             context.retry(name.1);
         } else {
-            // A phone that says so rings along another flow.
+            let is_of_flow = candidate.is_of_flow();
             let is_merged = candidate.status() == 482;
-            let is_answered = !candidate.is_of_flow() && !is_merged;
             self.end_branch(name, context, Some(candidate));
-            if is_answered {
-                self.end_former_flows(now, name, context);
+            if is_merged {
+                context.return_to_flow(name.1);
+            } else if !is_of_flow {
+                self.settle_instance(now, name, context);
             }
         }
     }
 
-    /// Ends what went to the instance of a branch along flows that are gone, now that it has answered along this one.
-    fn end_former_flows(&mut self, now: Instant, name: BranchName, context: &mut Context) {
-        for index in context.former_flows(name.1) {
+    /// Takes in that the instance of a branch has given its answer: no other flow of it is tried (RFC 5626 section 7), and
+    /// what went along others is not wanted any more.
+    fn settle_instance(&mut self, now: Instant, name: BranchName, context: &mut Context) {
+        if !context.is_invite() {
+            return;
+        }
+        context.drop_other_flows(name.1);
+        for index in context.others_of_instance(name.1) {
             if let Some(forwarded) = context.forwarded_mut(index) {
-                let client = forwarded.client;
-                self.transactions.abandon(now, client);
+                forwarded.is_settled = true;
             }
-            self.end_branch((name.0, index), context, None);
+            self.cancel_branch(now, (name.0, index), context);
         }
     }
 }

@@ -64,21 +64,28 @@ impl TargetSet {
         self.later.push_back(vec![target]);
     }
 
-    /// Puts a target before one of the same instance that waits, whose flows are tried if its own fail. Gives it back where
-    /// there is none.
-    pub(crate) fn renew(&mut self, target: Target) -> Option<Target> {
-        let mut all = self
-            .current
-            .iter_mut()
-            .chain(self.later.iter_mut().flatten());
-        let Some(waiting) = all.find(|waiting| waiting.has_instance_of(&target)) else {
-            return Some(target);
-        };
-        let mut old = mem::replace(waiting, target);
-        let others = mem::take(&mut old.alternates);
-        waiting.alternates.push_back(old);
-        waiting.alternates.extend(others);
-        None
+    /// Takes out a target of the same instance as another.
+    pub(crate) fn take_same_instance(&mut self, target: &Target) -> Option<Target> {
+        let is_same = |waiting: &Target| waiting.has_instance_of(target);
+        if let Some(place) = self.current.iter().position(is_same) {
+            return self.current.remove(place);
+        }
+        let (at, place) = self
+            .later
+            .iter()
+            .enumerate()
+            .find_map(|(at, group)| Some((at, group.iter().position(is_same)?)))?;
+        let group = self.later.get_mut(at)?;
+        let taken = group.remove(place);
+        if group.is_empty() {
+            self.later.remove(at);
+        }
+        Some(taken)
+    }
+
+    /// How many there are whose turn it is.
+    pub(crate) fn due(&self) -> usize {
+        self.current.len()
     }
 
     /// The next targets that are tried side by side, so many at the most. `is_pending`: some are being

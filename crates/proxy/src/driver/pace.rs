@@ -59,7 +59,7 @@ impl Pace {
         if has_waited && work.messages < WORTH_WAITING_FOR {
             self.turns_without = TURNS_WITHOUT;
         }
-        let between = work.gathering(patience.of(self.longest), 1);
+        let between = work.gathering(patience.of(self.longest));
         let since = self.begun.map(|begun| now.saturating_duration_since(begun));
         let wait = since.map_or(Duration::ZERO, |since| between.saturating_sub(since));
         if wait.is_zero() || self.turns_without > 0 {

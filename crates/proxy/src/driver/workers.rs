@@ -238,8 +238,7 @@ impl<'a> Company<'a> {
     /// Serves for all until there is too little or too much to do, or a worker ends. Returns the first worker's seat.
     fn serve(mut self) -> Option<Seat> {
         let sharing = self.sharing;
-        let workers = self.seats.len() as u64;
-        let mut rounds = Rounds::new(sharing.gather(), workers, Instant::now());
+        let mut rounds = Rounds::new(sharing.gather(), Instant::now());
         let mut more_looks = MAXIMUM_LOOKS;
         while !self.seats.is_empty() && !sharing.is_over() {
             let begun = Instant::now();

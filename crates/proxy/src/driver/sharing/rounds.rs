@@ -19,7 +19,6 @@ pub(in crate::driver) enum After {
 #[derive(Debug)]
 pub(in crate::driver) struct Rounds {
     gather: Duration,
-    workers: u64,
     window: Instant,
     busy: Duration,
     /// How many rounds in a row have had few messages.
@@ -39,11 +38,9 @@ const WINDOW: Duration = Duration::from_millis(40);
 const LONGEST_ROUND: Duration = Duration::from_millis(20);
 
 impl Rounds {
-    /// The rounds of so many workers.
-    pub(in crate::driver) fn new(gather: Duration, workers: u64, now: Instant) -> Rounds {
+    pub(in crate::driver) fn new(gather: Duration, now: Instant) -> Rounds {
         Rounds {
             gather,
-            workers,
             window: now,
             busy: Duration::ZERO,
             with_few: 0,
@@ -68,7 +65,7 @@ impl Rounds {
             return After::TooMuch;
         }
         let took = ended.saturating_duration_since(begun);
-        let between = work.gathering(patience.of(self.gather), self.workers);
+        let between = work.gathering(patience.of(self.gather));
         match patience {
             Patience::Full => {}
             Patience::Little => {
@@ -112,7 +109,7 @@ mod tests {
 
     fn patient_rounds(messages: u64, took: Duration, patience: Patience) -> (u32, After) {
         let mut now = Instant::now();
-        let mut rounds = Rounds::new(GATHER, 2, now);
+        let mut rounds = Rounds::new(GATHER, now);
         let work = Work {
             messages,
             others: messages,
@@ -137,7 +134,7 @@ mod tests {
     fn rounds_of_nothing_but_registers_are_further_apart() {
         let now = Instant::now();
         let pause = |gather, messages, others| {
-            let mut rounds = Rounds::new(gather, 2, now);
+            let mut rounds = Rounds::new(gather, now);
             match rounds.after(now, now, Work { messages, others }, Patience::Full) {
                 After::Pause(pause) => pause,
                 other => panic!("{other:?}"),
@@ -146,10 +143,10 @@ mod tests {
         assert_eq!(pause(GATHER, 16, 0), GATHER * 4);
         assert_eq!(pause(GATHER, 16, 1), GATHER);
         assert_eq!(pause(GATHER, 15, 0), GATHER / 2);
-        // The sockets of two workers hold so many twice over.
-        assert_eq!(pause(GATHER, 255, 0), GATHER * 4);
-        assert_eq!(pause(GATHER, 256, 0), GATHER * 2);
-        for messages in [16, 256] {
+        // One socket may have to hold all of them.
+        assert_eq!(pause(GATHER, 223, 0), GATHER * 4);
+        assert_eq!(pause(GATHER, 224, 0), GATHER * 2);
+        for messages in [16, 224] {
             let longest = Duration::from_millis(20);
             assert_eq!(pause(longest * 3 / 4, messages, 0), longest);
             assert_eq!(pause(longest * 2, messages, 0), longest * 2);

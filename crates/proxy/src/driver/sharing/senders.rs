@@ -57,18 +57,19 @@ impl Work {
     /// With so many messages, those that come next wait as long as they may, with fewer half as long.
     pub(in crate::driver) const MANY: u64 = 16;
 
-    /// For how long those wait that come next, where they may for the time of `gather`, for so many workers. Nobody listens
+    /// For how long those wait that come next, where they may for the time of `gather`. Nobody listens
     /// to his telephone while it registers: where there was nothing else, they may for four times that time, as long as
     /// the buffers of the kernel hold what comes meanwhile, else for twice.
-    pub(in crate::driver) fn gathering(self, gather: Duration, workers: u64) -> Duration {
-        /// What a socket holds by the default settings of the kernel is more than twice that.
-        const FULL: u64 = 128;
+    pub(in crate::driver) fn gathering(self, gather: Duration) -> Duration {
+        /// A socket, which may be the one that all come to, holds some 330 small datagrams where the kernel gives it no more
+        /// than it does by default.
+        const FULL: u64 = 224;
         /// Longer than that nobody waits for others, unless `gather` says so.
         const LONGEST: Duration = Duration::from_millis(20);
         let longest = gather.max(LONGEST);
         match (self.messages, self.others) {
             (..Work::MANY, _) => gather / 2,
-            (messages, 0) if messages < FULL * workers => longest.min(gather * 4),
+            (..FULL, 0) => longest.min(gather * 4),
             (_, 0) => longest.min(gather * 2),
             _ => gather,
         }
