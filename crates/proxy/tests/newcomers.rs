@@ -603,25 +603,42 @@ fn comes_late(bench: &mut Bench) {
     assert_eq!(bench.proxy.statistics().targets_added, added);
 }
 
+const TCP: &str = "tcp:192.0.2.1:5060";
+
+/// One phone, whatever its connection, registers.
+fn comes_along(bench: &mut Bench, flow: Flow, cseq: u32) {
+    let contact = format!("<sip:bob@{};transport=tcp>{}", flow.remote, instance(1));
+    bench.receive(flow, register("bob", cseq, &[&contact]));
+    bench.one().answers(200);
+}
+
+/// A phone rings, and registers along another connection when its first is gone. Returns the INVITEs along the two.
+fn rings_and_reconnects(bench: &mut Bench, before: Flow, after: Flow) -> [Sent; 2] {
+    comes_along(bench, before, 1);
+    let first = call(bench).remove(0);
+    bench.receive(before, response(&first.message, 180, "b0"));
+    bench.one().answers(180);
+    bench.proxy.handle_connection_closed(before.connection);
+    comes_along(bench, after, 2);
+    bench.pass(INTERVAL);
+    let second = bench.one();
+    second.goes_along(after);
+    [first, second]
+}
+
 /// What went along a connection that is gone does not ring any more.
 #[test]
 fn a_phone_that_has_lost_its_connection_is_called_when_it_is_back() {
-    const TCP: &str = "tcp:192.0.2.1:5060";
     let mut bench = Bench::new(&[HERE, TCP], &["example.com"]);
-    let comes = |bench: &mut Bench, flow: Flow, cseq| {
-        let contact = format!("<sip:bob@{};transport=tcp>{}", flow.remote, instance(1));
-        bench.receive(flow, register("bob", cseq, &[&contact]));
-        bench.one().answers(200);
-    };
     let before = flow(TCP, "192.0.2.20:40001");
     let after = flow(TCP, "192.0.2.30:40002");
-    comes(&mut bench, before, 1);
+    comes_along(&mut bench, before, 1);
     let first = call(&mut bench);
     first[0].goes_along(before);
     bench.receive(before, response(&first[0].message, 180, "b0"));
     bench.one().answers(180);
     bench.pass(INTERVAL / 2);
-    comes(&mut bench, after, 2);
+    comes_along(&mut bench, after, 2);
     bench.pass(2 * INTERVAL);
     bench.silence();
     bench.proxy.handle_connection_closed(before.connection);
@@ -643,28 +660,14 @@ fn a_phone_that_has_lost_its_connection_is_called_when_it_is_back() {
 /// Where one is tried after the other there is no breadth for both: the flow that is gone is given up.
 #[test]
 fn without_breadth_for_two_the_new_connection_takes_the_place_of_the_old() {
-    const TCP: &str = "tcp:192.0.2.1:5060";
     let mut bench = Bench::with(&[HERE, TCP], &["example.com"], |config| {
         let mut policy = Policy::default();
         policy.forwarding.forking = Forking::Sequential;
         config.policy = Arc::new(policy);
     });
-    let comes = |bench: &mut Bench, flow: Flow, cseq| {
-        let contact = format!("<sip:bob@{};transport=tcp>{}", flow.remote, instance(1));
-        bench.receive(flow, register("bob", cseq, &[&contact]));
-        bench.one().answers(200);
-    };
     let before = flow(TCP, "192.0.2.20:40001");
     let after = flow(TCP, "192.0.2.30:40002");
-    comes(&mut bench, before, 1);
-    let first = call(&mut bench);
-    bench.receive(before, response(&first[0].message, 180, "b0"));
-    bench.one().answers(180);
-    bench.proxy.handle_connection_closed(before.connection);
-    comes(&mut bench, after, 2);
-    bench.pass(INTERVAL);
-    let second = bench.one();
-    second.goes_along(after);
+    let [_, second] = rings_and_reconnects(&mut bench, before, after);
     bench.receive(after, response(&second.message, 486, "b0"));
     let [_ack, answer] = bench.two();
     answer.answers(486);
@@ -674,29 +677,15 @@ fn without_breadth_for_two_the_new_connection_takes_the_place_of_the_old() {
 /// A phone that has lost its connection, but not the call, says that it has the INVITE already, and is waited for.
 #[test]
 fn a_phone_that_rings_on_without_its_connection_is_waited_for() {
-    const TCP: &str = "tcp:192.0.2.1:5060";
     let mut bench = Bench::new(&[HERE, TCP], &["example.com"]);
-    let comes = |bench: &mut Bench, flow: Flow, cseq| {
-        let contact = format!("<sip:bob@{};transport=tcp>{}", flow.remote, instance(1));
-        bench.receive(flow, register("bob", cseq, &[&contact]));
-        bench.one().answers(200);
-    };
     let before = flow(TCP, "192.0.2.20:40001");
     let after = flow(TCP, "192.0.2.20:40002");
-    comes(&mut bench, before, 1);
-    let first = call(&mut bench);
-    bench.receive(before, response(&first[0].message, 180, "b0"));
-    bench.one().answers(180);
-    bench.proxy.handle_connection_closed(before.connection);
-    comes(&mut bench, after, 2);
-    bench.pass(INTERVAL);
-    let second = bench.one();
-    second.goes_along(after);
+    let [first, second] = rings_and_reconnects(&mut bench, before, after);
     bench.receive(after, response(&second.message, 482, "b1"));
     bench
         .one()
         .is(Method::Ack, "sip:bob@192.0.2.20:40002;transport=tcp");
-    bench.receive(after, response(&first[0].message, 200, "b0"));
+    bench.receive(after, response(&first.message, 200, "b0"));
     bench.one().answers(200);
     ends(bench);
 }

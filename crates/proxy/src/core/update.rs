@@ -1,7 +1,6 @@
 //! What a REGISTER changes: the rules of RFC 3261 section 10.3 steps 6 and 7 about existing bindings,
 //! with those of RFC 5626 section 6 and RFC 5627 section 5.1.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use sip::Uri;
@@ -122,7 +121,7 @@ impl Update {
             && contact.contact_octets() == only.contact
             && !is_late
             && contact.instance().is_none();
-        is_refreshed.then(|| Arc::clone(contacts))
+        is_refreshed.then(|| contacts.clone())
     }
 
     fn apply_contact(&self, contact: &Binding, bindings: &mut Vec<Binding>) {
