@@ -100,7 +100,7 @@ impl<'a> Findings<'a> {
         if next <= b' ' && matches!(next, b' ' | b'\t') {
             return None;
         }
-        let value_start = start + usize::from(usual.length) + 2;
+        let mut value_start = start + usize::from(usual.length) + 2;
         let mut head = 0;
         let mut has_lone_tag = false;
         let kind = match usual.kind {
@@ -183,6 +183,10 @@ impl<'a> Findings<'a> {
                 _ => return None,
             },
             Kind::ContentLength => {
+                // Who writes it when the body is there has kept room for it, and fills that with spaces.
+                while received.get(value_start) == Some(&b' ') {
+                    value_start += 1;
+                }
                 let (number, end) = number_at(received, value_start)?;
                 self.content_length = Some(usize::try_from(number).ok()?);
                 end

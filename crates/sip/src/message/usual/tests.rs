@@ -158,6 +158,7 @@ fn what_most_send_is_seen_to_keep_the_rules() {
             "SIP/2.0 180 Ringing",
         ),
         ("body", "body and more"),
+        ("Content-Length: 4", "Content-Length:     4"),
         ("tag=a-1", "x=y;tag=a-1;TAG=b"),
         ("Max-Forwards: 70", "X-Mine : 1\r\n 2"),
         ("INVITE", "ACK"),
@@ -217,6 +218,9 @@ fn what_most_send_is_seen_to_keep_the_rules() {
         ("Content-Length: 4", "Content-Length: 5"),
         ("Content-Length: 4", "Content-Length: 4\r\nl: 4"),
         ("Content-Length: 4", "Content-Length: -4"),
+        ("Content-Length: 4", "Content-Length:   "),
+        ("Content-Length: 4", "Content-Length:  \t4"),
+        ("Content-Length: 4", "Content-Length:  4 "),
         ("<sip:alice@192.0.2.9:5062>;expires=5;+sip.x=[::1]", "*"),
         ("\r\n\r\nbody", ""),
     ] {
@@ -239,7 +243,7 @@ fn torture_changes_nothing() {
     assert!(count > 50, "{count}");
 }
 
-const LINES: [&str; 52] = [
+const LINES: [&str; 54] = [
     "Via: SIP/2.0/UDP 192.0.2.9:5062;rport;branch=z9hG4bK1\r\n",
     "Via: SIP/2.0/TCP a.example;branch=z9hG4bK2;received=1.2.3.4\r\n",
     "Via: SIP/2.0/UDP a;branch=z9hG4bK\r\n",
@@ -283,6 +287,8 @@ const LINES: [&str; 52] = [
     "Record-Route: sip:a\r\n",
     "Content-Length: 4\r\n",
     "Content-Length: 5\r\n",
+    "Content-Length:     4\r\n",
+    "Content-Length:  \r\n",
     "CSeq: 1 \r\n",
     "Content-Length: 18446744073709551616\r\n",
     "l: 4\r\n",
