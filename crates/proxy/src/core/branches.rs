@@ -13,7 +13,7 @@ use sip::{Flow, Message, Name, Peer, Transport, Uri};
 use super::best_response::Candidate;
 use super::context::{BranchState, Cancel, Context, Forwarded, larger_half};
 use super::event::{EndedBy, HopOutcome};
-use super::forward::{self, Copy, Forwarding, Side, is_record_routed, needed_flow};
+use super::forward::{self, Copy, Drafts, Forwarding, Side, is_record_routed, needed_flow};
 use super::identity::{Origin, Source};
 use super::policy::ForwardingPolicy;
 use super::proxy::{BranchName, Proxy, Waiting};
@@ -455,10 +455,14 @@ impl Proxy {
             Some(_) => larger_half(branch.max_breadth),
             None => branch.max_breadth,
         };
-        let id = context
-            .fingerprint
-            .append_to(self.transactions.new_branch());
-        let make = |side: &Side| {
+        let Drafts {
+            mut lines,
+            branch: mut id,
+        } = mem::take(&mut self.drafts);
+        id.clear();
+        self.transactions.push_new_branch(&mut id);
+        context.fingerprint.append_to(&mut id);
+        let mut make = |side: &Side| {
             let how = Forwarding {
                 request_uri: &branch.target.uri,
                 path: &branch.target.path,
@@ -469,7 +473,8 @@ impl Proxy {
                 to: side,
                 max_breadth: Some(max_breadth),
             };
-            forward::copy(&context.request, &how, &self.tokens, &self.marks)
+            let (tokens, marks) = (&self.tokens, &self.marks);
+            forward::copy(&context.request, &how, tokens, marks, &mut lines)
         };
         let mut copy = make(&hop.side);
         let mut to = hop.to;
@@ -508,6 +513,7 @@ impl Proxy {
             }
             _ => None,
         };
+        self.drafts = Drafts { lines, branch: id };
         match sent {
             Some(Ok(client)) => {
                 self.statistics.forwarded += 1;

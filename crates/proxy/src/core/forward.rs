@@ -80,14 +80,25 @@ impl Copy {
     }
 }
 
-/// Makes the copy. The request is as it was received but for what routed it here.
+/// What is written on the way to a copy, in memory that is kept for the next one.
+#[derive(Debug, Default)]
+pub(crate) struct Drafts {
+    /// The lines that are inserted.
+    pub(crate) lines: String,
+    /// The branch parameter of our Via.
+    pub(crate) branch: String,
+}
+
+/// Makes the copy. The request is as it was received but for what routed it here. `lines`: where those that are inserted are
+/// written first.
 pub(crate) fn copy(
     request: &Message,
     how: &Forwarding<'_>,
     tokens: &FlowTokens,
     marks: &DialogMarks,
+    lines: &mut String,
 ) -> Copy {
-    match written(request, how, tokens, marks) {
+    match written(request, how, tokens, marks, lines) {
         Some(octets) => Copy::Written(octets),
         None => Copy::Message(forwarded(request, how, tokens, marks)),
     }
@@ -100,6 +111,7 @@ fn written(
     how: &Forwarding<'_>,
     tokens: &FlowTokens,
     marks: &DialogMarks,
+    lines: &mut String,
 ) -> Option<Bytes> {
     let has_length = !how.to.transport.is_reliable() || request.contains(Name::ContentLength);
     let is_plain = how.path.is_empty()
@@ -110,7 +122,7 @@ fn written(
         return None;
     }
     let max_forwards = request.max_forwards()?.saturating_sub(1);
-    let mut lines = String::with_capacity(3 * USUAL_LENGTH);
+    lines.clear();
     if let Some(from) = how.record_route_from {
         let scheme = match is_sips(how.request_uri) {
             true => Scheme::Sips,
@@ -120,13 +132,13 @@ fn written(
         // What is put before those that are there last stands first.
         for side in record_routed(from, how.to).into_iter().flatten().rev() {
             lines.push_str("Record-Route: ");
-            push_record_route(&mut lines, side, from, how.to, scheme, tokens, mark);
+            push_record_route(lines, side, from, how.to, scheme, tokens, mark);
             lines.push_str("\r\n");
         }
     }
     let record_routes = lines.len();
     lines.push_str("Via: ");
-    push_via(&mut lines, how, tokens);
+    push_via(lines, how, tokens);
     lines.push_str("\r\n");
     let (record_routes, via) = lines.split_at(record_routes);
     request.write_onward(&Onward {
@@ -384,6 +396,7 @@ mod tests {
     fn a_copy_that_is_written_is_one_that_is_edited() {
         let keys = Keys::from_bytes([1; 32]);
         let (tokens, marks) = (FlowTokens::new(&keys, 7), DialogMarks::new(&keys));
+        let mut drafts = Drafts::default();
         let transports = [Transport::Udp, Transport::Tcp, Transport::Tls];
         let mut number = 0;
         for bits in 0..64_u32 {
@@ -409,7 +422,8 @@ mod tests {
                     max_breadth: is(5).then_some(60),
                 };
                 let request = request(Method::Invite);
-                let written = written(&request, &how, &tokens, &marks).expect("a plain request");
+                let written = written(&request, &how, &tokens, &marks, &mut drafts.lines)
+                    .expect("a plain request");
                 assert_eq!(
                     written,
                     forwarded(&request, &how, &tokens, &marks).to_bytes()
@@ -421,7 +435,7 @@ mod tests {
                 ];
                 for request in unusual {
                     assert!(matches!(
-                        copy(&request, &how, &tokens, &marks),
+                        copy(&request, &how, &tokens, &marks, &mut drafts.lines),
                         Copy::Message(_)
                     ));
                 }
@@ -430,7 +444,7 @@ mod tests {
                     ..how
                 };
                 assert!(matches!(
-                    copy(&request, &path, &tokens, &marks),
+                    copy(&request, &path, &tokens, &marks, &mut drafts.lines),
                     Copy::Message(_)
                 ));
             }

@@ -48,8 +48,8 @@ impl LoopDetector {
 
     /// The first part of the branch of a request that is forwarded without state (RFC 3261 section
     /// 16.11). It follows from what names the client's transaction, and is the same for all requests
-    /// of it. The call is in it for clients of RFC 2543, whose branches need not differ.
-    pub(crate) fn branch(&self, request: &Message) -> String {
+    /// of it. The call is in it for clients of RFC 2543, whose branches need not differ. It is appended to a text.
+    pub(crate) fn push_branch(&self, branch: &mut String, request: &Message) {
         let mut hasher = self.key.build_hasher();
         if let Some(via) = request.top_via() {
             via.branch().hash(&mut hasher);
@@ -61,10 +61,8 @@ impl LoopDetector {
             via.received().hash(&mut hasher);
         }
         hash_call(&mut hasher, request);
-        let mut branch = String::with_capacity(MAGIC_COOKIE.len() + 16 + SECOND_PART);
         branch.push_str(MAGIC_COOKIE);
-        push_hex(&mut branch, hasher.finish());
-        branch
+        push_hex(branch, hasher.finish());
     }
 
     /// Whether a request has been here before with nothing changed that decides where it goes.
@@ -91,9 +89,6 @@ impl LoopDetector {
     }
 }
 
-/// How many octets the second part of a branch has, with the sign before it.
-const SECOND_PART: usize = 17;
-
 /// What begins a branch (RFC 3261 section 8.1.1.7).
 const MAGIC_COOKIE: &str = "z9hG4bK";
 
@@ -109,13 +104,10 @@ fn hash_call(hasher: &mut impl Hasher, request: &Message) {
 pub(crate) struct Fingerprint(u64);
 
 impl Fingerprint {
-    /// A branch parameter of two parts from its first, which is unique.
-    pub(crate) fn append_to(self, unique: String) -> String {
-        let mut branch = unique;
-        branch.reserve(SECOND_PART);
+    /// Makes a branch parameter of two parts of its first, which is unique.
+    pub(crate) fn append_to(self, branch: &mut String) {
         branch.push('.');
-        push_hex(&mut branch, self.0);
-        branch
+        push_hex(branch, self.0);
     }
 
     /// The second part of a branch parameter that is built like ours.
@@ -151,7 +143,8 @@ mod tests {
     }
 
     fn forwarded(mut request: Message, fingerprint: Fingerprint, uri: &str) -> Message {
-        let branch = fingerprint.append_to("z9hG4bKunique".to_owned());
+        let mut branch = "z9hG4bKunique".to_owned();
+        fingerprint.append_to(&mut branch);
         request.push_front(Name::Via, format!("SIP/2.0/UDP 192.0.2.1;branch={branch}"));
         request.set_request_uri(uri);
         request
@@ -211,9 +204,8 @@ mod tests {
     fn what_another_server_with_our_key_has_forwarded_is_no_loop() {
         let detector = LoopDetector::new(&mut ChaCha12Rng::seed_from_u64(1));
         let mut first = request("sip:bob@example.com", Method::Invite);
-        let branch = detector
-            .fingerprint(&first)
-            .append_to("z9hG4bKunique".to_owned());
+        let mut branch = "z9hG4bKunique".to_owned();
+        detector.fingerprint(&first).append_to(&mut branch);
         first.push_front(Name::Via, format!("SIP/2.0/UDP 192.0.2.2;branch={branch}"));
         let fingerprint = detector.fingerprint(&first);
         assert!(!LoopDetector::is_loop(&first, fingerprint, is_own));

@@ -28,6 +28,7 @@ use super::dispatch::Dispatch;
 use super::event::Event;
 use super::familiar::Familiar;
 use super::flow_token::{FORMER_CONNECTION, FlowTokens};
+use super::forward::Drafts;
 use super::gruu::Gruus;
 use super::identity::Identity;
 use super::keep_alive::KeepAlives;
@@ -96,6 +97,7 @@ pub struct Proxy {
     pub(super) defence: Defence,
     pub(super) keep_alives: KeepAlives,
     pub(super) keep_alive_walk: KeepAliveWalk,
+    pub(super) drafts: Drafts,
     /// What is sent beside the messages of SIP.
     pub(super) outgoing: VecDeque<Transmit>,
     events: VecDeque<Event>,
@@ -223,6 +225,7 @@ impl Proxy {
             defence,
             keep_alives: KeepAlives::default(),
             keep_alive_walk,
+            drafts: Drafts::default(),
             outgoing: VecDeque::new(),
             events: VecDeque::new(),
             tells_of_users: true,

@@ -7,13 +7,14 @@
 //! responses back along it, and shows that they answer a request that we have forwarded: any other
 //! response without a transaction is dropped (RFC 6026 section 7.3).
 
+use std::mem;
 use std::time::Instant;
 
 use sip::transaction::{WrittenRequest, note_source};
 use sip::{Flow, Message, Method, Name};
 
 use super::branches::{self, Resolved};
-use super::forward::{self, Copy, Forwarding, Side, is_record_routed, max_breadth};
+use super::forward::{self, Copy, Drafts, Forwarding, Side, is_record_routed, max_breadth};
 use super::loop_detection::Fingerprint;
 use super::policy::Mode;
 use super::proxy::{Proxy, Waiting};
@@ -248,7 +249,13 @@ impl Proxy {
         });
         match resolved {
             Some((Resolved::Send { to, peer, side }, target)) => {
-                let branch = fingerprint.append_to(self.loops.branch(request));
+                let Drafts {
+                    mut lines,
+                    mut branch,
+                } = mem::take(&mut self.drafts);
+                branch.clear();
+                self.loops.push_branch(&mut branch, request);
+                fingerprint.append_to(&mut branch);
                 let method = request.method();
                 let is_answered = method.is_some_and(|method| *method != Method::Ack);
                 let from = method
@@ -257,7 +264,7 @@ impl Proxy {
                     .flatten();
                 let has_breadth =
                     method.is_some_and(|method| !matches!(method, Method::Ack | Method::Cancel));
-                let make = |side: &Side| {
+                let mut make = |side: &Side| {
                     let how = Forwarding {
                         request_uri: &target.uri,
                         path: &target.path,
@@ -268,7 +275,7 @@ impl Proxy {
                         to: side,
                         max_breadth: max_breadth(request).filter(|_| has_breadth),
                     };
-                    forward::copy(request, &how, &self.tokens, &self.marks)
+                    forward::copy(request, &how, &self.tokens, &self.marks, &mut lines)
                 };
                 let mut copy = make(&side);
                 let stream = self.stream_instead(copy.wire_length(), &to, &side);
@@ -307,6 +314,7 @@ impl Proxy {
                     };
                     self.transactions.send_written_stateless(written, to, peer);
                 }
+                self.drafts = Drafts { lines, branch };
             }
             Some((Resolved::Ask(query), _)) => {
                 let waiting = Waiting::Passing(Box::new(passing));

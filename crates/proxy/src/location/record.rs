@@ -57,6 +57,18 @@ impl Record {
             .collect()
     }
 
+    /// The bindings, to be handed on.
+    pub(super) fn shared_bindings(&self, epoch: Instant) -> Bindings {
+        let only = self.header().filter(|(header, _)| header.count == 1);
+        let only = only
+            .and_then(|(_, mut reader)| read_binding(&mut reader, |expiry| instant(epoch, expiry)));
+        match only {
+            // Most have one: it needs no list before.
+            Some(binding) => Bindings::from([binding]),
+            None => self.bindings(epoch).into(),
+        }
+    }
+
     /// What the bindings become by an update, as [`Update::apply`] says.
     pub(super) fn updated(&self, update: &Update, epoch: Instant) -> Result<Bindings, UpdateError> {
         match self.refreshed(update, epoch) {
@@ -277,6 +289,7 @@ mod tests {
         assert!(record.is_of("bob@example.com") && !record.is_of("bob@example.co"));
         assert_eq!((record.number(), record.count()), (300, 2));
         assert_eq!(record.bindings(epoch), bindings);
+        assert_eq!(*record.shared_bindings(epoch), bindings);
         assert!(!record.has_expired(after(4), epoch) && record.has_expired(after(5), epoch));
 
         let mut other = other;

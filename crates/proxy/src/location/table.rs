@@ -110,8 +110,8 @@ impl Table {
 
     /// The bindings of an address of record.
     pub(super) fn look_up(&self, address: &AddressOfRecord) -> Answer {
-        match self.entry(address.as_str()).bindings() {
-            Some(bindings) => Answer::Bindings(bindings.into()),
+        match self.entry(address.as_str()).record() {
+            Some(record) => Answer::Bindings(record.shared_bindings(self.epoch)),
             None => Answer::Unknown,
         }
     }

@@ -31,12 +31,12 @@ pub(super) struct Clients {
 #[repr(C)]
 struct Client {
     machine: Machine,
-    /// Until nothing can be sent any more.
+    /// Until nothing more can be sent.
     sending: Option<Box<Sending>>,
 }
 
 /// What a client transaction may send, and where.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Sending {
     target: Target,
     peer: Option<Arc<Peer>>,
@@ -108,15 +108,25 @@ impl Clients {
         }
         let is_reliable = target.transport().is_reliable();
         let (machine, actions) = Machine::start(method, common, is_reliable);
-        let mut message = Bytes::new();
-        common.keep(&mut message, octets);
-        let sending = Some(Box::new(Sending {
+        let mut sending = Sending {
             target,
             peer,
             call: call_hash(call_id),
-            message,
-        }));
-        let number = self.table.insert(Client { machine, sending });
+            message: Bytes::new(),
+        };
+        let number = if machine.sends_once(is_reliable) {
+            let number = self.table.insert(Client {
+                machine,
+                sending: None,
+            });
+            sending.message = octets;
+            sending.transmit(common, ClientId(number));
+            number
+        } else {
+            common.keep(&mut sending.message, octets);
+            let sending = Some(Box::new(sending));
+            self.table.insert(Client { machine, sending })
+        };
         self.perform(common, now, number, actions, None);
         Ok(ClientId(number))
     }
@@ -294,13 +304,7 @@ impl Clients {
 impl Client {
     fn transmit(&self, common: &mut Common, id: ClientId) {
         if let Some(sending) = &self.sending {
-            common.transmits.push_back(Transmit {
-                target: sending.target,
-                peer: sending.peer.clone(),
-                payload: sending.message.clone(),
-                call: sending.call,
-                transaction: Some(TransactionKey::Client(id)),
-            });
+            sending.clone().transmit(common, id);
         }
     }
 
@@ -311,7 +315,24 @@ impl Client {
     }
 }
 
+impl Sending {
+    fn transmit(self, common: &mut Common, id: ClientId) {
+        common.transmits.push_back(Transmit {
+            target: self.target,
+            peer: self.peer,
+            payload: self.message,
+            call: self.call,
+            transaction: Some(TransactionKey::Client(id)),
+        });
+    }
+}
+
 impl Machine {
+    /// Whether nothing is sent after the request: it cannot be lost, and is not acknowledged or cancelled.
+    fn sends_once(&self, is_reliable: bool) -> bool {
+        is_reliable && matches!(self, Machine::NonInvite(_))
+    }
+
     fn start(method: &Method, common: &Common, is_reliable: bool) -> (Machine, Actions) {
         if *method == Method::Invite {
             let (machine, actions) = ClientInvite::start(&common.config, is_reliable);

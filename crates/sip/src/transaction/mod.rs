@@ -112,9 +112,14 @@ impl Transactions {
     /// (RFC 3261 section 8.1.1.7).
     pub fn new_branch(&mut self) -> String {
         let mut branch = String::with_capacity(BRANCH_LENGTH);
-        branch.push_str(matching::MAGIC_COOKIE);
-        push_token(&mut branch, &mut self.rng);
+        self.push_new_branch(&mut branch);
         branch
+    }
+
+    /// Appends a [new branch](Transactions::new_branch) to a text.
+    pub fn push_new_branch(&mut self, text: &mut String) {
+        text.push_str(matching::MAGIC_COOKIE);
+        push_token(text, &mut self.rng);
     }
 
     /// Takes in a message that a transport received and [validated](Message::validate).

@@ -37,7 +37,7 @@ pub(super) struct Server {
     rules: Rules,
     /// Whether `unusual` is there.
     is_unusual: bool,
-    /// The request as it came, for a 100 to be built from, until a response is sent; then the last
+    /// The request as it came, where a 100 may have to be built from it, until a response is sent; then the last
     /// response, for as long as it can be sent again.
     message: Bytes,
     route: ResponseRoute,
@@ -200,7 +200,9 @@ impl Servers {
         let route = ResponseRoute::new(&flow, &via);
         let (machine, actions) = Machine::start(method, common, flow.transport.is_reliable());
         let mut message = Bytes::new();
-        common.keep(&mut message, request.to_bytes());
+        if machine.may_send_trying(common) {
+            common.keep(&mut message, request.to_bytes());
+        }
         let call = call_hash(request.header_bytes(Name::CallId).unwrap_or_default());
         let server = Server::new(machine, rules, route, call, message);
         let number = self.table.insert(server);
@@ -572,6 +574,14 @@ impl Machine {
         } else {
             let (machine, actions) = ServerNonInvite::start(&common.config, is_reliable);
             (Machine::NonInvite(machine), actions)
+        }
+    }
+
+    /// Whether a 100 may have to be made of the request later.
+    fn may_send_trying(&self, common: &Common) -> bool {
+        match self {
+            Machine::Invite(_) => common.config.trying_after.is_some(),
+            Machine::NonInvite(_) => true,
         }
     }
 

@@ -148,7 +148,7 @@ fn the_octets_that_are_kept_are_bounded_and_given_back() {
         max_octets: 2 * length,
         ..TransactionConfig::default()
     });
-    layer.request(&request("OPTIONS", "z9hG4bK1"), Transport::Tcp);
+    layer.request(&request("OPTIONS", "z9hG4bK1"), Transport::Udp);
     layer.receive(flow(Transport::Tcp), &request("INVITE", "z9hG4bK2"));
     assert_eq!(layer.told(), ["INVITE"]);
     let kept = layer.transactions.kept_octets();
@@ -158,7 +158,7 @@ fn the_octets_that_are_kept_are_bounded_and_given_back() {
     layer.receive(flow(Transport::Tcp), &request("INVITE", "z9hG4bK3"));
     assert_eq!(layer.told(), ["overloaded"]);
     let third = read(&request("OPTIONS", "z9hG4bK4"));
-    let target = Target::Flow(flow(Transport::Tcp));
+    let target = Target::Flow(flow(Transport::Udp));
     let refused = layer
         .transactions
         .send_request(layer.now, third.clone(), target);
@@ -166,8 +166,36 @@ fn the_octets_that_are_kept_are_bounded_and_given_back() {
     assert_eq!(layer.transactions.statistics().overloaded, 2);
 
     let answer = response(200, "OPTIONS", "z9hG4bK1", "a");
-    layer.receive(flow(Transport::Tcp), &answer);
+    layer.receive(flow(Transport::Udp), &answer);
     assert!(layer.transactions.kept_octets() <= length);
     let sent = layer.transactions.send_request(layer.now, third, target);
     assert!(sent.is_ok());
+}
+
+#[test]
+fn what_cannot_be_lost_is_sent_once_and_not_kept() {
+    let mut layer = Layer::default();
+    layer.request(&request("OPTIONS", "z9hG4bK1"), Transport::Tcp);
+    assert_eq!(layer.transactions.kept_octets(), 0);
+    assert_eq!(layer.transactions.statistics().requests_sent, 1);
+    layer.receive(
+        flow(Transport::Tcp),
+        &response(200, "OPTIONS", "z9hG4bK1", "a"),
+    );
+    assert_eq!(layer.told().len(), 2, "a response and the end");
+    // A CANCEL is made of an INVITE, and an ACK.
+    layer.request(&request("INVITE", "z9hG4bK2"), Transport::Tcp);
+    assert!(layer.transactions.kept_octets() > 0);
+}
+
+#[test]
+fn an_invite_is_kept_where_a_100_may_be_made_of_it() {
+    for (trying_after, is_kept) in [(None, false), (Some(Duration::from_millis(200)), true)] {
+        let mut layer = Layer::new(TransactionConfig {
+            trying_after,
+            ..TransactionConfig::default()
+        });
+        layer.receive(flow(Transport::Udp), &request("INVITE", "z9hG4bK1"));
+        assert_eq!(layer.transactions.kept_octets() > 0, is_kept);
+    }
 }
