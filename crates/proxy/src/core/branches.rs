@@ -518,9 +518,11 @@ impl Proxy {
             Some(Ok(client)) => {
                 self.statistics.forwarded += 1;
                 self.clients.insert(client, name);
+                // Of what is sent once its transaction keeps nothing.
+                let is_kept = is_invite || !to.transport().is_reliable();
                 let mut forwarded = Forwarded {
                     client,
-                    octets,
+                    octets: if is_kept { octets } else { 0 },
                     max_breadth,
                     sent_to: to,
                     peer,

@@ -92,7 +92,7 @@ pub(crate) enum BranchState {
 #[derive(Debug)]
 pub(crate) struct Forwarded {
     pub(crate) client: ClientId,
-    /// The length of the request as it was sent.
+    /// The length of the request as it was sent, where its transaction keeps it.
     pub(crate) octets: usize,
     /// The part of the branch's breadth that it has taken along.
     pub(crate) max_breadth: u32,

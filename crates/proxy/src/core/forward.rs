@@ -89,8 +89,7 @@ pub(crate) struct Drafts {
     pub(crate) branch: String,
 }
 
-/// Makes the copy. The request is as it was received but for what routed it here. `lines`: where those that are inserted are
-/// written first.
+/// Makes the copy. The request is as it was received but for what routed it here. `lines`: a draft for those that are inserted.
 pub(crate) fn copy(
     request: &Message,
     how: &Forwarding<'_>,

@@ -46,9 +46,9 @@ impl LoopDetector {
         Fingerprint(hasher.finish())
     }
 
-    /// The first part of the branch of a request that is forwarded without state (RFC 3261 section
+    /// Appends the first part of the branch of a request that is forwarded without state (RFC 3261 section
     /// 16.11). It follows from what names the client's transaction, and is the same for all requests
-    /// of it. The call is in it for clients of RFC 2543, whose branches need not differ. It is appended to a text.
+    /// of it. The call is in it for clients of RFC 2543, whose branches need not differ.
     pub(crate) fn push_branch(&self, branch: &mut String, request: &Message) {
         let mut hasher = self.key.build_hasher();
         if let Some(via) = request.top_via() {
@@ -104,7 +104,7 @@ fn hash_call(hasher: &mut impl Hasher, request: &Message) {
 pub(crate) struct Fingerprint(u64);
 
 impl Fingerprint {
-    /// Makes a branch parameter of two parts of its first, which is unique.
+    /// Makes the first part of a branch parameter, which is unique, a whole one.
     pub(crate) fn append_to(self, branch: &mut String) {
         branch.push('.');
         push_hex(branch, self.0);

@@ -284,6 +284,7 @@ impl Proxy {
                 let needs_state = stream.is_some()
                     || to.transport().is_reliable() != arrival.transport.is_reliable();
                 if needs_state && let Some(received) = received.take() {
+                    self.drafts = Drafts { lines, branch };
                     self.statistics.requests -= 1;
                     self.transactions.handle_message(now, *arrival, received);
                     self.process_transaction_events(now);

@@ -284,12 +284,14 @@ mod tests {
             Record::new(&octets)
         };
         let other = record(300, &[]);
+        let only = record(300, &bindings[..1]);
         let record = record(300, &bindings);
         assert_eq!(record.address(), "bob@example.com");
         assert!(record.is_of("bob@example.com") && !record.is_of("bob@example.co"));
         assert_eq!((record.number(), record.count()), (300, 2));
         assert_eq!(record.bindings(epoch), bindings);
         assert_eq!(*record.shared_bindings(epoch), bindings);
+        assert_eq!(*only.shared_bindings(epoch), bindings[..1]);
         assert!(!record.has_expired(after(4), epoch) && record.has_expired(after(5), epoch));
 
         let mut other = other;

@@ -183,7 +183,7 @@ impl<'a> Findings<'a> {
                 _ => return None,
             },
             Kind::ContentLength => {
-                // Who writes it when the body is there has kept room for it, and fills that with spaces.
+                // Whoever writes it only once the body is there has kept room for it, and fills that with spaces.
                 while received.get(value_start) == Some(&b' ') {
                     value_start += 1;
                 }

@@ -95,7 +95,11 @@ impl Clients {
         if branch.is_empty() || *method == Method::Ack {
             return Err(SendRequestError::NoTransaction);
         }
-        if !common.has_room(self.table.len(), octets.len()) {
+        let is_reliable = target.transport().is_reliable();
+        // It cannot be lost, and is not acknowledged or cancelled: nothing is sent after it, so nothing is kept.
+        let is_sent_once = is_reliable && *method != Method::Invite;
+        let kept = if is_sent_once { 0 } else { octets.len() };
+        if !common.has_room(self.table.len(), kept) {
             return Err(SendRequestError::Overloaded);
         }
         write_client_key(
@@ -106,7 +110,6 @@ impl Clients {
         if self.table.find().is_some() {
             return Err(SendRequestError::BranchInUse);
         }
-        let is_reliable = target.transport().is_reliable();
         let (machine, actions) = Machine::start(method, common, is_reliable);
         let mut sending = Sending {
             target,
@@ -114,7 +117,7 @@ impl Clients {
             call: call_hash(call_id),
             message: Bytes::new(),
         };
-        let number = if machine.sends_once(is_reliable) {
+        let number = if is_sent_once {
             let number = self.table.insert(Client {
                 machine,
                 sending: None,
@@ -189,7 +192,7 @@ impl Clients {
         let branch = request.top_branch()?;
         write_client_key(self.table.sought(), branch, method.as_str().as_bytes());
         let (number, client) = self.table.find()?;
-        // Where nothing can be sent any more it does not matter what has been.
+        // What has its answer, or went along a stream, is none of the datagrams that are reported so.
         let sending = client.sending.as_deref()?;
         is_same_place(sending.target.remote(), remote).then_some(ClientId(number))
     }
@@ -328,11 +331,6 @@ impl Sending {
 }
 
 impl Machine {
-    /// Whether nothing is sent after the request: it cannot be lost, and is not acknowledged or cancelled.
-    fn sends_once(&self, is_reliable: bool) -> bool {
-        is_reliable && matches!(self, Machine::NonInvite(_))
-    }
-
     fn start(method: &Method, common: &Common, is_reliable: bool) -> (Machine, Actions) {
         if *method == Method::Invite {
             let (machine, actions) = ClientInvite::start(&common.config, is_reliable);

@@ -369,7 +369,7 @@ impl Transactions {
     }
 
     /// The request of a client transaction, for a CANCEL to be made of: what that does not need of it may be missing.
-    /// `None` once it has its final response.
+    /// `None` once it has its final response, and of a request other than INVITE over a reliable transport.
     pub fn sent_request(&self, transaction: ClientId) -> Option<Message> {
         self.clients.sent_request(transaction)
     }
@@ -471,8 +471,8 @@ fn pop_front<T>(queue: &mut VecDeque<T>) -> Option<T> {
     first
 }
 
-/// Room for a branch, and for what a proxy may append to it.
-const BRANCH_LENGTH: usize = 48;
+/// Room for a branch.
+const BRANCH_LENGTH: usize = 24;
 
 /// What a stream is chosen by where each call has its own: a hash of its Call-ID, the same in every
 /// run. Eight octets are multiplied in at a time.

@@ -580,7 +580,10 @@ impl Machine {
     /// Whether a 100 may have to be made of the request later.
     fn may_send_trying(&self, common: &Common) -> bool {
         match self {
-            Machine::Invite(_) => common.config.trying_after.is_some(),
+            Machine::Invite(_) => {
+                let trying_after = common.config.trying_after;
+                trying_after.is_some_and(|delay| !delay.is_zero())
+            }
             Machine::NonInvite(_) => true,
         }
     }

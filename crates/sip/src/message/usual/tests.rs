@@ -218,6 +218,8 @@ fn what_most_send_is_seen_to_keep_the_rules() {
         ("Content-Length: 4", "Content-Length: 5"),
         ("Content-Length: 4", "Content-Length: 4\r\nl: 4"),
         ("Content-Length: 4", "Content-Length: -4"),
+        ("Content-Length: 4", "Content-Length:     5"),
+        ("Content-Length: 4", "Content-Length:  \r\n 4"),
         ("Content-Length: 4", "Content-Length:   "),
         ("Content-Length: 4", "Content-Length:  \t4"),
         ("Content-Length: 4", "Content-Length:  4 "),

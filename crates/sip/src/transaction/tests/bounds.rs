@@ -176,6 +176,7 @@ fn the_octets_that_are_kept_are_bounded_and_given_back() {
 fn what_cannot_be_lost_is_sent_once_and_not_kept() {
     let mut layer = Layer::default();
     layer.request(&request("OPTIONS", "z9hG4bK1"), Transport::Tcp);
+    assert_eq!(layer.sent().len(), 1);
     assert_eq!(layer.transactions.kept_octets(), 0);
     assert_eq!(layer.transactions.statistics().requests_sent, 1);
     layer.receive(
@@ -197,5 +198,22 @@ fn an_invite_is_kept_where_a_100_may_be_made_of_it() {
         });
         layer.receive(flow(Transport::Udp), &request("INVITE", "z9hG4bK1"));
         assert_eq!(layer.transactions.kept_octets() > 0, is_kept);
+    }
+}
+
+#[test]
+fn what_is_not_kept_needs_no_room() {
+    let mut layer = Layer::new(TransactionConfig {
+        max_octets: 0,
+        ..TransactionConfig::default()
+    });
+    layer.request(&request("OPTIONS", "z9hG4bK1"), Transport::Tcp);
+    for (method, transport) in [("OPTIONS", Transport::Udp), ("INVITE", Transport::Tcp)] {
+        let refused = layer.transactions.send_request(
+            layer.now,
+            read(&request(method, "z9hG4bK2")),
+            Target::Flow(flow(transport)),
+        );
+        assert_eq!(refused, Err(SendRequestError::Overloaded), "{method}");
     }
 }
