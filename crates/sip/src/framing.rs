@@ -1,6 +1,6 @@
 //! Messages in a stream of octets (RFC 3261 sections 7.5 and 18.3).
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 
 use crate::Name;
 use crate::blocks;
@@ -122,20 +122,24 @@ impl StreamReader {
         }
     }
 
-    /// Takes the next frame off the front of what has been received and not been taken yet. `None`:
-    /// more octets are needed; never more than the limits together are waiting then.
+    /// Takes the next frame off the front of what has been received and not been taken yet: of a buffer, or of what of it
+    /// is left. `None`: more octets are needed; never more than the limits together are waiting then, and they are
+    /// expected at the front of what is handed in next.
     ///
     /// After an error the connection is of no more use. What could not be cut is still in the
     /// buffer: [`Message::read`](crate::Message::read) may find a request in it that can be
     /// answered with a 400 before the connection is closed.
     #[inline]
-    pub fn next(&mut self, received: &mut BytesMut) -> Result<Option<Frame>, FramingError> {
+    pub fn next<B>(&mut self, received: &mut B) -> Result<Option<Frame>, FramingError>
+    where
+        B: Buf + AsRef<[u8]>,
+    {
         Ok(match self.proceed(received)? {
             Some(Step::Message { length }) => {
                 // A copy of its own: some messages are kept for long, and must not keep alive what else was received with
                 // them. It is made where it is wanted: handed on from here it would have to wait until the processor has
                 // fetched all the memory that it goes to.
-                let message = Bytes::copy_from_slice(&received[..length]);
+                let message = Bytes::copy_from_slice(&received.as_ref()[..length]);
                 received.advance(length);
                 Some(Frame::Message(message))
             }
@@ -146,9 +150,12 @@ impl StreamReader {
     }
 
     /// What comes next, which is still in the buffer where it is a message.
-    fn proceed(&mut self, received: &mut BytesMut) -> Result<Option<Step>, FramingError> {
+    fn proceed<B>(&mut self, received: &mut B) -> Result<Option<Step>, FramingError>
+    where
+        B: Buf + AsRef<[u8]>,
+    {
         if let Progress::Header(Header { line_start: 0, .. }) = self.progress {
-            match received[..] {
+            match *received.as_ref() {
                 [b'\r', b'\n', ..] => {
                     received.advance(2);
                     self.progress = Progress::default();
@@ -166,6 +173,7 @@ impl StreamReader {
         let message_length = match &mut self.progress {
             Progress::Body { message_length } => *message_length,
             Progress::Header(header) => {
+                let received = received.as_ref();
                 let header_length = header.read(received);
                 if header_length.unwrap_or(received.len()) > self.limits.header_bytes {
                     return Err(FramingError::HeaderTooLarge);
@@ -184,7 +192,7 @@ impl StreamReader {
                 message_length
             }
         };
-        if received.len() < message_length {
+        if received.as_ref().len() < message_length {
             return Ok(None);
         }
         self.progress = Progress::default();
@@ -259,6 +267,8 @@ fn content_length(field: &[u8]) -> Option<Option<usize>> {
 
 #[cfg(test)]
 mod tests {
+    use bytes::BytesMut;
+
     use super::*;
     use crate::line::line_end;
 

@@ -1,18 +1,18 @@
 //! One connection of a stream transport: messages or octets in, messages out, without waiting.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSlice, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tungstenite::WebSocket;
 
-use super::octets::{Octets, would_block};
+use super::octets::{Octets, with_room_to_read, would_block};
 use super::websocket::{self, CloseCode};
 use crate::connections::Outgoing;
 
@@ -43,8 +43,8 @@ enum Wire {
 /// What a read brought.
 #[derive(Debug)]
 pub(super) enum Received {
-    /// Octets, appended to the buffer.
-    Octets,
+    /// So many octets, which are at the beginning of the room.
+    Octets(usize),
     /// One whole message, or a keep-alive in its place.
     Message(Bytes),
     /// A ping or pong of the WebSocket.
@@ -97,18 +97,18 @@ impl Link {
         matches!(*self.lock(), Wire::Stream(_))
     }
 
-    /// One read. Octets are appended to `buffer`.
+    /// One read into this room.
     ///
     /// # Errors
     /// `WouldBlock` where nothing has come; `InvalidData` where the peer breaks the rules.
-    pub(super) fn read(&self, buffer: &mut BytesMut) -> io::Result<Received> {
+    pub(super) fn read(&self, room: &mut [u8]) -> io::Result<Received> {
         let mut wire = self.lock();
         let received = match &mut *wire {
             Wire::Stream(octets) => {
                 octets.begin_turn();
-                octets.read_into(buffer).map(|length| match length {
+                octets.read(room).map(|length| match length {
                     0 => Received::End,
-                    _ => Received::Octets,
+                    length => Received::Octets(length),
                 })
             }
             Wire::WebSocket {
@@ -295,13 +295,12 @@ pub(super) async fn end(socket: &Arc<TcpStream>) {
 }
 
 async fn discard(socket: &Arc<TcpStream>) {
-    let mut buffer = BytesMut::new();
     let mut thrown_away = Octets::plain(socket.clone());
     while socket.readable().await.is_ok() {
         thrown_away.begin_turn();
-        match thrown_away.read_into(&mut buffer) {
+        match with_room_to_read(|room| thrown_away.read(room)) {
             Ok(0) => return,
-            Ok(_) => buffer.clear(),
+            Ok(_) => {}
             Err(error) if would_block(&error) => {}
             Err(_) => return,
         }

@@ -4,7 +4,6 @@ use std::cell::RefCell;
 use std::io::{self, IoSlice, Read, Write};
 use std::sync::Arc;
 
-use bytes::BytesMut;
 use rustls::CipherSuite;
 use rustls::pki_types::CertificateDer;
 use socket2::SockRef;
@@ -118,15 +117,6 @@ impl Octets {
     /// Whether the turn has ended before the octets had.
     pub(super) fn is_turn_over(&self) -> bool {
         self.allowance == 0
-    }
-
-    /// One read, appended to `buffer`. 0 means that the peer sends no more.
-    pub(super) fn read_into(&mut self, buffer: &mut BytesMut) -> io::Result<usize> {
-        READ_BUFFER.with_borrow_mut(|octets| {
-            let length = self.read(octets)?;
-            buffer.extend_from_slice(octets.get(..length).unwrap_or_default());
-            Ok(length)
-        })
     }
 
     /// Whether TLS has something that the kernel did not take yet.
@@ -316,6 +306,12 @@ impl Write for Kernel<'_> {
     }
 }
 
+/// Lends room for one read. What is to stay is taken from there at once, so that neither idle connections nor messages that
+/// are kept hold more memory than what was received.
+pub(super) fn with_room_to_read<T>(read: impl FnOnce(&mut [u8]) -> T) -> T {
+    READ_BUFFER.with_borrow_mut(|room| read(room))
+}
+
 pub(super) fn would_block(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }
@@ -330,7 +326,6 @@ const ALLOWANCE: usize = READ_BYTES;
 const TLS_BUFFER: usize = 64 * 1024;
 
 thread_local! {
-    /// What the kernel writes into; the octets are copied from here at once, so that neither idle
-    /// connections nor messages that are kept hold more memory than what was received.
+    /// What the kernel writes into, for all connections of a thread.
     static READ_BUFFER: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into());
 }

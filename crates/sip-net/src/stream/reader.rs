@@ -6,18 +6,18 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use sip::{Flow, Frame, FramingLimits, Message, StreamReader, Transport};
 use tokio::time::sleep_until;
 
 use super::link::{Link, Received};
-use super::octets::would_block;
+use super::octets::{with_room_to_read, would_block};
 use super::outbox::Outbox;
 use crate::activity::Activity;
 use crate::connections::{Connection, OpenedBy, Outgoing};
 use crate::incoming::{CloseReason, MalformedReason};
 use crate::keep_alive::{PONG, is_keep_alive, is_ping};
-use crate::shared::{NobodyListens, Shared, WaysIn};
+use crate::shared::{NobodyListens, Shared};
 use crate::statistics::Counters;
 use crate::trace;
 use crate::unanswered::Unanswered;
@@ -31,7 +31,8 @@ pub(super) struct Reader<'a> {
     activity: &'a Activity,
     unanswered: &'a Unanswered,
     framing: StreamReader,
-    buffer: BytesMut,
+    /// What has come of a message that is not whole.
+    partial: BytesMut,
     /// Since when a message has been there in part.
     partial_since: Option<Instant>,
     /// When the first message has to be there; none once it is, and where none has to come.
@@ -57,7 +58,7 @@ impl<'a> Reader<'a> {
             activity: &outbox.activity,
             unanswered: &outbox.unanswered,
             framing,
-            buffer: BytesMut::new(),
+            partial: BytesMut::new(),
             partial_since: None,
             first_message_by: (connection.opened_by == OpenedBy::Peer)
                 .then(|| Instant::now() + limits.first_message_timeout),
@@ -118,11 +119,18 @@ impl<'a> Reader<'a> {
 
     /// Reads once and takes what has come.
     async fn take(&mut self) -> Result<(), CloseReason> {
-        let received = self.link.read(&mut self.buffer);
+        let (received, pieces) = with_room_to_read(|room| {
+            let received = self.link.read(room);
+            let pieces = match received {
+                Ok(Received::Octets(length)) => self.cut(room.get(..length).unwrap_or_default()),
+                _ => Vec::new(),
+            };
+            (received, pieces)
+        });
         let now = Instant::now();
         match received {
             Ok(Received::End) => Err(CloseReason::Peer),
-            Ok(Received::Octets) => self.take_messages(now).await,
+            Ok(Received::Octets(_)) => self.take_pieces(pieces, now).await,
             Ok(Received::Message(octets)) => self.take_whole(octets, now).await,
             Ok(Received::Ping) => {
                 self.activity.touch(now);
@@ -144,37 +152,49 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Takes all whole messages from the buffer.
-    async fn take_messages(&mut self, now: Instant) -> Result<(), CloseReason> {
+    /// Cuts what has come into what it is made of, and keeps what is not whole.
+    fn cut(&mut self, mut octets: &[u8]) -> Vec<Piece> {
+        let mut pieces = Vec::with_capacity(octets.len() / USUAL_MESSAGE + 1);
+        let longest = self.shared.config.limits.max_header_bytes;
+        if self.partial.is_empty() {
+            cut_whole(&mut self.framing, longest, &mut octets, &mut pieces);
+            self.partial.extend_from_slice(octets);
+        } else {
+            self.partial.extend_from_slice(octets);
+            cut_whole(&mut self.framing, longest, &mut self.partial, &mut pieces);
+            if self.partial.is_empty() {
+                // An idle connection holds no buffer.
+                self.partial = BytesMut::new();
+            }
+        }
+        pieces
+    }
+
+    /// Hands over what was cut from the stream.
+    async fn take_pieces(&mut self, pieces: Vec<Piece>, now: Instant) -> Result<(), CloseReason> {
         self.activity.touch(now);
         // For as long as this takes the queues do not end.
         let ways_in = self.shared.ways_in().ok_or(CloseReason::Local)?;
-        loop {
-            match self.framing.next(&mut self.buffer) {
-                Ok(Some(Frame::Message(octets))) => {
+        for piece in pieces {
+            match piece {
+                Piece::Message { message, shown } => {
                     self.partial_since = None;
-                    self.deliver(&ways_in, octets, now).await?;
+                    self.note(&message, shown.as_deref().unwrap_or_default());
+                    let delivered = self.shared.deliver_by(&ways_in, self.flow, message, now);
+                    delivered
+                        .await
+                        .map_err(|NobodyListens| CloseReason::Local)?;
                 }
-                Ok(Some(Frame::Ping)) => {
+                Piece::Ping => {
                     self.counters().keep_alives.increment();
                     self.pong();
                 }
-                Ok(Some(Frame::Pong)) => self.counters().keep_alives.increment(),
-                Ok(None) => break,
-                Err(error) => {
-                    let limit = self.shared.config.limits.max_header_bytes;
-                    let octets =
-                        Bytes::copy_from_slice(&self.buffer[..self.buffer.len().min(limit)]);
-                    return self
-                        .malformed(octets, MalformedReason::Framing(error))
-                        .await;
-                }
+                Piece::Pong => self.counters().keep_alives.increment(),
+                Piece::Malformed(octets, reason) => return self.malformed(octets, reason).await,
             }
         }
-        if self.buffer.is_empty() {
+        if self.partial.is_empty() {
             self.partial_since = None;
-            // An idle connection holds no buffer.
-            self.buffer = BytesMut::new();
         } else {
             // Now, because handing over what was whole may have taken long.
             self.partial_since.get_or_insert_with(Instant::now);
@@ -206,24 +226,6 @@ impl<'a> Reader<'a> {
                 let delivered = delivered.await;
                 delivered.map_err(|NobodyListens| CloseReason::Local)
             }
-        }
-    }
-
-    async fn deliver(
-        &mut self,
-        ways_in: &WaysIn,
-        octets: Bytes,
-        now: Instant,
-    ) -> Result<(), CloseReason> {
-        let shown = trace::is_on().then(|| octets.clone());
-        match Message::read_or_return(octets) {
-            Ok(message) => {
-                self.note(&message, shown.as_deref().unwrap_or_default());
-                let delivered = self.shared.deliver_by(ways_in, self.flow, message, now);
-                delivered.await.map_err(|NobodyListens| CloseReason::Local)
-            }
-            // What has no start line has no Content-Length to be trusted either.
-            Err((error, octets)) => self.malformed(octets, MalformedReason::Read(error)).await,
         }
     }
 
@@ -292,6 +294,54 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// What a stream is made of.
+enum Piece {
+    Message {
+        message: Message,
+        /// What is shown of it, where somebody looks.
+        shown: Option<Bytes>,
+    },
+    Ping,
+    Pong,
+    /// With it the stream ends for us.
+    Malformed(Bytes, MalformedReason),
+}
+
+/// Cuts off what is whole. Of what can't be cut so much is handed on at the longest.
+fn cut_whole<B>(
+    framing: &mut StreamReader,
+    longest: usize,
+    received: &mut B,
+    pieces: &mut Vec<Piece>,
+) where
+    B: Buf + AsRef<[u8]>,
+{
+    loop {
+        pieces.push(match framing.next(received) {
+            Ok(Some(Frame::Message(octets))) => {
+                let shown = trace::is_on().then(|| octets.clone());
+                match Message::read_or_return(octets) {
+                    Ok(message) => Piece::Message { message, shown },
+                    // What has no start line has no Content-Length to be trusted either.
+                    Err((error, octets)) => {
+                        pieces.push(Piece::Malformed(octets, MalformedReason::Read(error)));
+                        return;
+                    }
+                }
+            }
+            Ok(Some(Frame::Ping)) => Piece::Ping,
+            Ok(Some(Frame::Pong)) => Piece::Pong,
+            Ok(None) => return,
+            Err(error) => {
+                let octets = received.as_ref();
+                let octets = Bytes::copy_from_slice(&octets[..octets.len().min(longest)]);
+                pieces.push(Piece::Malformed(octets, MalformedReason::Framing(error)));
+                return;
+            }
+        });
+    }
+}
+
 /// The address at which the sender of a request wants to be found by the connection that it has opened, where it has
 /// proved who it is (RFC 5923 section 8.2): that from which it came, with the port on which it listens.
 fn alias(connection: &Connection, message: &Message) -> Option<SocketAddr> {
@@ -316,3 +366,6 @@ fn broken_rules(error: io::Error) -> CloseReason {
         CloseReason::WebSocket(error.to_string())
     }
 }
+
+/// How long messages are, for room that is made before they are counted.
+const USUAL_MESSAGE: usize = 400;
