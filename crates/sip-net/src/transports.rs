@@ -20,7 +20,7 @@ use crate::shared::Shared;
 use crate::statistics::WireStatistics;
 use crate::stream::{self, StreamListener};
 use crate::tcp_counts::TcpCounts;
-use crate::tls::{self, Tls, TlsError};
+use crate::tls::{self, Tls, TlsConfig, TlsError};
 use crate::udp;
 
 /// The SIP transports of a program; a handle that is cheap to clone.
@@ -223,6 +223,17 @@ impl Transports {
     /// What is wrong with them; then what was read before stays in use.
     pub fn reload_certificates(&self) -> Result<(), TlsError> {
         self.shared().tls.reload()
+    }
+
+    /// Goes over to other settings of TLS: what listeners show and ask for, named as in
+    /// [`SipNetConfig::listeners`](crate::SipNetConfig::listeners), and what we do where we open the connection. A
+    /// listener for which they have no certificate keeps what it has; the key log and the interval stay as they were at the
+    /// start. Connections keep what they began with. The files are read before this returns.
+    ///
+    /// # Errors
+    /// What is wrong with them; then everything stays as it was.
+    pub fn set_tls(&self, tls: TlsConfig) -> Result<(), TlsError> {
+        self.shared().tls.set(tls)
     }
 
     /// The listeners, in the order of the settings, with the ports that the system chose.

@@ -234,6 +234,28 @@ async fn certificates_are_read_again_on_demand() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn other_certificates_are_shown_without_a_new_start() {
+    let Some(openssl) = require_command("openssl", "openssl") else {
+        return;
+    };
+    let authority = Authority::new();
+    let old = authority.certificate("old.example");
+    let mut server = node(authority.server(vec![old.clone()]));
+    let mut early = s_client(&openssl, &server, &authority, &[]);
+    early.wait_for_output("Peer certificate: CN = old.example", PATIENCE);
+
+    let new = authority.certificate("new.example");
+    let tls = authority.server(vec![old, new]);
+    server.transports.set_tls(tls).expect("good files");
+    for (asked, shown) in [("new.example", "new"), ("old.example", "old")] {
+        let mut client = s_client(&openssl, &server, &authority, &["-servername", asked]);
+        let line = format!("Peer certificate: CN = {shown}.example");
+        client.wait_for_output(&line, PATIENCE);
+    }
+    exchange(&mut server, &mut early, "a").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn sessions_are_resumed() {
     let Some(openssl) = require_command("openssl", "openssl") else {
         return;

@@ -1,6 +1,6 @@
 //! What an operator has changed in a file that is in use.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::reader::Key;
 
@@ -32,6 +32,12 @@ impl Changes {
                 false => changes.at_restart.push(path.clone()),
             }
         }
+        // What a listener shows waits for the listener.
+        let waiting: BTreeSet<String> = listeners(&changes.at_restart).collect();
+        let waits = |path: &mut String| listener(path).is_some_and(|it| waiting.contains(it));
+        changes
+            .at_restart
+            .extend(changes.at_once.extract_if(.., waits));
         changes.at_once.sort();
         changes.at_restart.sort();
         changes
@@ -41,4 +47,18 @@ impl Changes {
     pub fn is_empty(&self) -> bool {
         self.at_once.is_empty() && self.at_restart.is_empty()
     }
+}
+
+/// The listeners that these keys are about.
+fn listeners(paths: &[String]) -> impl Iterator<Item = String> {
+    paths
+        .iter()
+        .filter_map(|path| listener(path))
+        .map(str::to_owned)
+}
+
+/// The listener that a key is about, as the file counts them.
+fn listener(path: &str) -> Option<&str> {
+    let (listener, _) = path.split_once('.')?;
+    listener.starts_with("listener[").then_some(listener)
 }

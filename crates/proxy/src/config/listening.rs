@@ -36,40 +36,13 @@ pub(super) fn read(file: &Section<'_, '_>, proxy: &mut ProxyConfig) {
 fn listener(section: &Section<'_, '_>) -> Option<(Listen, Option<TlsServerConfig>)> {
     let transport: Option<Transport> = section.required("transport");
     let address: Option<SocketAddr> = section.required("address");
-    let certificate: Option<PathBuf> = section.optional("certificate");
-    let key: Option<PathBuf> = section.optional("key");
-    let is_half = certificate.is_some() != key.is_some();
-    let first = certificate
-        .zip(key)
-        .map(|(certificate, key)| CertificateFiles { certificate, key });
-    let further = section.list("certificates", certificate_files);
-    let certificates: Vec<CertificateFiles> = first
-        .into_iter()
-        .chain(further.into_iter().flatten())
-        .collect();
-    let client_certificates = section.one_of(
-        "client_certificates",
-        ClientCertificates::None,
-        &[
-            ("none", ClientCertificates::None),
-            ("request", ClientCertificates::Request),
-            ("require", ClientCertificates::Require),
-        ],
-    );
-    let authorities: Option<PathBuf> = section.optional("ca");
+    let (tls, is_half) = section.live(|| tls(section));
     let listen = Listen {
         transport: transport?,
         address: address?,
     };
-    match (listen.transport.is_secure(), certificates.is_empty()) {
-        (true, false) if !is_half => {
-            let tls = TlsServerConfig {
-                certificates,
-                client_certificates,
-                authorities: authorities.map_or(Authorities::System, Authorities::File),
-            };
-            Some((listen, Some(tls)))
-        }
+    match (listen.transport.is_secure(), tls.certificates.is_empty()) {
+        (true, false) if !is_half => Some((listen, Some(tls))),
         (false, true) if !is_half => Some((listen, None)),
         (true, ..) => {
             section.problem(
@@ -94,6 +67,36 @@ fn listener(section: &Section<'_, '_>) -> Option<(Listen, Option<TlsServerConfig
             None
         }
     }
+}
+
+/// What a listener shows and asks for, and whether a certificate stands there without its key, or a key alone.
+fn tls(section: &Section<'_, '_>) -> (TlsServerConfig, bool) {
+    let certificate: Option<PathBuf> = section.optional("certificate");
+    let key: Option<PathBuf> = section.optional("key");
+    let is_half = certificate.is_some() != key.is_some();
+    let first = certificate
+        .zip(key)
+        .map(|(certificate, key)| CertificateFiles { certificate, key });
+    let further = section.list("certificates", certificate_files);
+    let client_certificates = section.one_of(
+        "client_certificates",
+        ClientCertificates::None,
+        &[
+            ("none", ClientCertificates::None),
+            ("request", ClientCertificates::Request),
+            ("require", ClientCertificates::Require),
+        ],
+    );
+    let authorities: Option<PathBuf> = section.optional("ca");
+    let tls = TlsServerConfig {
+        certificates: first
+            .into_iter()
+            .chain(further.into_iter().flatten())
+            .collect(),
+        client_certificates,
+        authorities: authorities.map_or(Authorities::System, Authorities::File),
+    };
+    (tls, is_half)
 }
 
 fn certificate_files(section: &Section<'_, '_>) -> Option<CertificateFiles> {

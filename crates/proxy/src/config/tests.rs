@@ -425,8 +425,36 @@ fn changes_are_told_by_when_they_take_effect() {
     // What was not taken over stays to be told.
     let running = older.reloaded(newer.clone());
     assert_eq!(running.changes(&newer).at_once, [""; 0]);
-    assert_eq!(running.changes(&newer).at_restart.len(), 4);
+    assert_eq!(running.changes(&newer).at_restart.len(), 3);
     assert!(running.changes(&older).at_restart.is_empty());
+}
+
+#[test]
+fn what_a_listener_shows_is_exchanged_at_once_or_waits_for_it() {
+    let listening = |port: u16, name: &str| {
+        let text = format!(
+            "[[listener]]\ntransport = \"tls\"\naddress = \"127.0.0.1:{port}\"\n\
+             certificate = \"{name}.pem\"\nkey = \"{name}.key\"\n"
+        );
+        read(&text).expect("nothing is wrong")
+    };
+    let older = listening(5061, "a");
+    let changes = older.changes(&listening(5061, "b"));
+    assert_eq!(
+        changes.at_once,
+        ["listener[0].certificate", "listener[0].key"]
+    );
+    assert_eq!(changes.at_restart, [""; 0]);
+    let changes = older.changes(&listening(5062, "b"));
+    assert_eq!(changes.at_once, [""; 0]);
+    assert_eq!(
+        changes.at_restart,
+        [
+            "listener[0].address",
+            "listener[0].certificate",
+            "listener[0].key"
+        ]
+    );
 }
 
 #[test]

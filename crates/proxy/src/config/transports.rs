@@ -98,6 +98,12 @@ fn problem_of(together: &[IpAddr], transports: &SipNetConfig) -> Option<String> 
 
 fn tls(section: &Section<'_, '_>, transports: &mut SipNetConfig) {
     let tls = &mut transports.tls;
+    tls.client = section.live(|| tls_client(section, tls.client.insecure));
+    tls.key_log = section.optional("key_log");
+    tls.reload_interval = section.get("reload_interval", tls.reload_interval);
+}
+
+fn tls_client(section: &Section<'_, '_>, is_insecure: bool) -> TlsClientConfig {
     let certificate: Option<PathBuf> = section.optional("certificate");
     let key: Option<PathBuf> = section.optional("key");
     if certificate.is_some() != key.is_some() {
@@ -108,15 +114,13 @@ fn tls(section: &Section<'_, '_>, transports: &mut SipNetConfig) {
         );
     }
     let authorities: Option<PathBuf> = section.optional("ca");
-    tls.client = TlsClientConfig {
+    TlsClientConfig {
         certificate: certificate
             .zip(key)
             .map(|(certificate, key)| CertificateFiles { certificate, key }),
         authorities: authorities.map_or(Authorities::System, Authorities::File),
-        insecure: section.get("insecure", tls.client.insecure),
-    };
-    tls.key_log = section.optional("key_log");
-    tls.reload_interval = section.get("reload_interval", tls.reload_interval);
+        insecure: section.get("insecure", is_insecure),
+    }
 }
 
 fn websocket(section: &Section<'_, '_>, transports: &mut SipNetConfig) {

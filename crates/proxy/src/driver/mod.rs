@@ -385,6 +385,16 @@ impl Server {
         self.transports.reload_certificates()
     }
 
+    /// Goes over to other certificates, and to other authorities. Connections that are there stay as they are; so do
+    /// listeners for which there is none. That we can be found by the certificate that we show to servers (RFC 5923) is not
+    /// said before the next start.
+    ///
+    /// # Errors
+    /// A file that cannot be used; then everything stays as it was.
+    pub fn set_tls(&self, tls: sip_net::TlsConfig) -> Result<(), sip_net::TlsError> {
+        self.transports.set_tls(tls)
+    }
+
     /// Returns when the server has stopped by itself, because a listener or a worker failed; the log says which. It can be
     /// cancelled and called again.
     pub async fn ended(&mut self) {

@@ -46,13 +46,16 @@ pub(crate) use watch::watch;
 /// What TLS uses, read from files.
 #[derive(Debug)]
 pub(crate) struct Tls {
-    config: TlsConfig,
+    /// What is read. Whoever takes over another or reads the files has `stamps`.
+    config: RwLock<Arc<TlsConfig>>,
+    /// How often the files are looked at.
+    reload_interval: Duration,
     /// The listeners that have TLS, as they are in the settings.
     listeners: Vec<Listen>,
     provider: Arc<CryptoProvider>,
     key_log: Arc<dyn KeyLog>,
     current: RwLock<Current>,
-    /// The files as they were when they were last read, or tried to be.
+    /// The files as they were when they were last read, or tried to be. Locked while they are read.
     stamps: Mutex<Stamps>,
     /// Whoever reads what clients use has it, for others to wait.
     reading: tokio::sync::Mutex<()>,
@@ -114,7 +117,8 @@ impl Tls {
             reading: tokio::sync::Mutex::default(),
             failure: Mutex::default(),
             cipher_suite: AtomicU16::new(0),
-            config,
+            reload_interval: config.reload_interval,
+            config: RwLock::new(Arc::new(config)),
         };
         tls.reload()?;
         Ok(tls)
@@ -186,7 +190,8 @@ impl Tls {
 
     /// Reads what clients use and remembers it, or that it could not.
     fn load_clients(&self) -> Result<Clients, TlsError> {
-        let read = self.read_clients();
+        let _reading = self.stamps();
+        let read = self.read_clients(&self.config());
         let failure = read.as_ref().err().cloned();
         *self.failure() = failure.map(|error| (Instant::now(), error));
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
@@ -195,21 +200,76 @@ impl Tls {
 
     /// Reads all files again. Where that fails everything stays as it is.
     pub(crate) fn reload(&self) -> Result<(), TlsError> {
+        let mut stamps = self.stamps();
+        let config = self.config();
         // Before they are read: what changes meanwhile is seen the next time.
-        let stamps = Stamps::of(self.files());
-        *self.stamps.lock().unwrap_or_else(PoisonError::into_inner) = stamps;
+        *stamps = Stamps::of(self.files(&config));
+        self.read(&config)
+    }
+
+    /// Reads all files again where one has changed since they were last read; says whether it did.
+    pub(crate) fn reload_changed(&self) -> Result<bool, TlsError> {
+        let mut stamps = self.stamps();
+        let config = self.config();
+        let seen = Stamps::of(self.files(&config));
+        let is_changed = *stamps != seen;
+        if is_changed {
+            *stamps = seen;
+            self.read(&config)?;
+        }
+        Ok(is_changed)
+    }
+
+    /// Goes over to other settings, and reads the files that they name. Where that fails everything stays as it is. A
+    /// listener for which they have no certificate keeps its own; so do all the key log and the interval.
+    pub(crate) fn set(&self, mut newer: TlsConfig) -> Result<(), TlsError> {
+        let mut stamps = self.stamps();
+        let older = self.config();
+        for listen in &self.listeners {
+            if server_of(&newer, *listen).certificates.is_empty() {
+                let own = server_of(&older, *listen).clone();
+                newer.listeners.retain(|(other, _)| other != listen);
+                newer.listeners.push((*listen, own));
+            }
+        }
+        let seen = Stamps::of(self.files(&newer));
+        if newer == *older && seen == *stamps {
+            return Ok(());
+        }
+        self.read(&newer)?;
+        *stamps = seen;
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(newer);
+        Ok(())
+    }
+
+    /// How often the files are looked at; not where that is never.
+    pub(crate) fn reload_interval(&self) -> Duration {
+        self.reload_interval
+    }
+
+    fn config(&self) -> Arc<TlsConfig> {
+        let config = self.config.read().unwrap_or_else(PoisonError::into_inner);
+        config.clone()
+    }
+
+    fn stamps(&self) -> MutexGuard<'_, Stamps> {
+        self.stamps.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads what settings name, for the connections to come.
+    fn read(&self, config: &TlsConfig) -> Result<(), TlsError> {
         let mut servers = Vec::new();
         for listen in &self.listeners {
-            servers.push((*listen, self.read_server(*listen)?));
+            servers.push((*listen, self.read_server(config, *listen)?));
         }
-        let client = &self.config.client;
+        let client = &config.client;
         let is_named = client.certificate.is_some() || client.authorities != Authorities::System;
         let is_used = {
             let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
             current.clients.is_some()
         };
         let clients = match is_named || is_used {
-            true => Some(self.read_clients()?),
+            true => Some(self.read_clients(config)?),
             false => None,
         };
         *self.failure() = None;
@@ -218,32 +278,12 @@ impl Tls {
         Ok(())
     }
 
-    /// Reads all files again where one has changed since they were last read; says whether it did.
-    pub(crate) fn reload_changed(&self) -> Result<bool, TlsError> {
-        let seen = Stamps::of(self.files());
-        let is_changed = *self.stamps.lock().unwrap_or_else(PoisonError::into_inner) != seen;
-        if is_changed {
-            self.reload()?;
-        }
-        Ok(is_changed)
-    }
-
-    /// The settings that it was made from.
-    pub(crate) fn config(&self) -> &TlsConfig {
-        &self.config
-    }
-
-    fn server(&self, listen: Listen) -> &TlsServerConfig {
-        let own = self
-            .config
-            .listeners
-            .iter()
-            .find(|(other, _)| *other == listen);
-        own.map_or(&self.config.server, |(_, own)| own)
-    }
-
-    fn read_server(&self, listen: Listen) -> Result<Arc<ServerConfig>, TlsError> {
-        let config = self.server(listen);
+    fn read_server(
+        &self,
+        config: &TlsConfig,
+        listen: Listen,
+    ) -> Result<Arc<ServerConfig>, TlsError> {
+        let config = server_of(config, listen);
         if config.certificates.is_empty() {
             return Err(TlsError::NoCertificate(listen));
         }
@@ -271,8 +311,8 @@ impl Tls {
         Ok(Arc::new(server))
     }
 
-    fn read_clients(&self) -> Result<Clients, TlsError> {
-        let config = &self.config.client;
+    fn read_clients(&self, config: &TlsConfig) -> Result<Clients, TlsError> {
+        let config = &config.client;
         let builder = || {
             ClientConfig::builder_with_provider(self.provider.clone())
                 .with_safe_default_protocol_versions()
@@ -316,18 +356,27 @@ impl Tls {
         })
     }
 
-    /// All files that the settings name.
-    fn files(&self) -> impl Iterator<Item = &std::path::Path> {
-        let servers = self.listeners.iter().map(|listen| self.server(*listen));
+    /// All files that settings name.
+    fn files<'a>(&self, config: &'a TlsConfig) -> impl Iterator<Item = &'a std::path::Path> {
+        let servers = self
+            .listeners
+            .iter()
+            .map(|listen| server_of(config, *listen));
         let of_servers = servers.flat_map(|server| {
             let asks = server.client_certificates != ClientCertificates::None;
             let authorities = asks.then_some(&server.authorities);
             files_of(server.certificates.iter(), authorities)
         });
-        let client = &self.config.client;
+        let client = &config.client;
         let authorities = (!client.insecure).then_some(&client.authorities);
         of_servers.chain(files_of(client.certificate.iter(), authorities))
     }
+}
+
+/// What a listener shows and asks for.
+fn server_of(config: &TlsConfig, listen: Listen) -> &TlsServerConfig {
+    let own = config.listeners.iter().find(|(other, _)| *other == listen);
+    own.map_or(&config.server, |(_, own)| own)
 }
 
 fn files_of<'a>(

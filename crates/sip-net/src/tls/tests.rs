@@ -146,6 +146,56 @@ fn changed_files_are_read_and_broken_ones_left() {
 }
 
 #[test]
+fn other_settings_are_taken_over_whole_or_not_at_all() {
+    let files = Files::new();
+    let (one, other) = (listener("tls:127.0.0.1:0"), listener("wss:127.0.0.1:0"));
+    let of = |name: &str| TlsServerConfig {
+        certificates: vec![files.certificate(name)],
+        ..TlsServerConfig::default()
+    };
+    let older = TlsConfig {
+        listeners: vec![(one, of("a.example")), (other, of("b.example"))],
+        ..TlsConfig::default()
+    };
+    let tls = Tls::new(older.clone(), &[one, other]).expect("good files");
+    let shown = |listen| tls.server_config(listen).expect("a listener");
+    let before = [shown(one), shown(other)];
+    tls.set(older.clone()).expect("the same");
+    assert!(Arc::ptr_eq(&before[0], &shown(one)));
+
+    let missing = TlsConfig {
+        listeners: vec![
+            (one, of("c.example")),
+            (
+                other,
+                TlsServerConfig {
+                    certificates: vec![CertificateFiles {
+                        certificate: "/nowhere".into(),
+                        key: "/nowhere".into(),
+                    }],
+                    ..TlsServerConfig::default()
+                },
+            ),
+        ],
+        ..TlsConfig::default()
+    };
+    assert!(matches!(tls.set(missing), Err(TlsError::File { .. })));
+    assert!(Arc::ptr_eq(&before[0], &shown(one)));
+
+    // One that is not named any more keeps what it has.
+    let newer = TlsConfig {
+        listeners: vec![(one, of("c.example"))],
+        ..TlsConfig::default()
+    };
+    let of_other = older.listeners[1].1.certificates[0].clone();
+    tls.set(newer).expect("good files");
+    assert!(!Arc::ptr_eq(&before[0], &shown(one)));
+    assert_eq!(tls.reload_changed(), Ok(false));
+    fs::write(&of_other.key, "no key").expect("written");
+    assert!(tls.reload_changed().is_err());
+}
+
+#[test]
 fn a_server_is_asked_for_its_name_or_address() {
     let remote: SocketAddr = "192.0.2.1:5061".parse().expect("an address");
     let name = |text: &str| {

@@ -9,7 +9,7 @@ use crate::shared::Shared;
 
 /// Looks at the files of TLS now and then until everything stops.
 pub(crate) async fn watch(shared: Arc<Shared>) {
-    let interval = shared.tls.config().reload_interval;
+    let interval = shared.tls.reload_interval();
     if interval.is_zero() {
         return;
     }

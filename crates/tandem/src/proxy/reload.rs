@@ -80,6 +80,9 @@ impl Reloader {
         };
         let changes = self.settings.changes(&newer);
         server.set_policy(Arc::clone(&newer.proxy.policy)).await;
+        if let Err(error) = server.set_tls(newer.proxy.transports.tls.clone()) {
+            error!("the certificates in use stay: {error}");
+        }
         self.log.set(&newer.log);
         if changes.is_empty() {
             info!("reloaded, nothing has changed");

@@ -99,10 +99,10 @@ async fn live(
                 Asked::End => break end(server, signals).await,
                 Asked::Reload => {
                     server.reopen_records();
+                    reloader.reload(&server).await;
                     if let Err(error) = server.reload_certificates() {
                         error!("certificates not reloaded: {error}");
                     }
-                    reloader.reload(&server).await;
                 }
             },
             () = reloader.changed() => reloader.reload(&server).await,

@@ -118,3 +118,41 @@ fn a_call_over_tls_goes_on_when_the_certificate_changes() {
     caller.wait_for_output("CSeq: 1 BYE\r\n", PATIENCE);
     assert!(!caller.output().contains("SIP/2.0 4"));
 }
+
+#[test]
+fn another_certificate_is_named_while_the_proxy_runs() {
+    let Some(openssl) = require_command("openssl", "openssl") else {
+        return;
+    };
+    let directory = tempfile::tempdir().expect("a directory");
+    let named = |name: &str| Files::within(&directory.path().join(name));
+    for name in ["old.example", "new.example"] {
+        std::fs::create_dir(directory.path().join(name)).expect("made");
+        named(name).write(name);
+    }
+    let file = directory.path().join("tandem.toml");
+    let write = |files: &Files| {
+        std::fs::write(&file, configuration(&files.listener())).expect("written");
+    };
+    write(&named("old.example"));
+    let mut proxy = start(&file);
+    proxy.peer.wait_for_output("listening on tls:", PATIENCE);
+    assert!(shows(&openssl, &proxy, "old.example"));
+
+    // One that is not there changes nothing.
+    write(&named("none.example"));
+    proxy.signal("HUP");
+    let refusal = "the certificates in use stay";
+    proxy.peer.wait_for_output(refusal, PATIENCE);
+    assert!(shows(&openssl, &proxy, "old.example"));
+
+    write(&named("new.example"));
+    std::fs::remove_dir_all(directory.path().join("old.example")).expect("removed");
+    proxy.signal("HUP");
+    eventually("the new certificate is shown", || {
+        shows(&openssl, &proxy, "new.example")
+    });
+    let output = proxy.peer.output();
+    assert!(!output.contains("at the next start"), "{output}");
+    assert!(!output.contains("certificates not reloaded"), "{output}");
+}
