@@ -136,18 +136,6 @@ impl Shared {
         self.put(owner, event).await
     }
 
-    /// [`deliver`](Shared::deliver) for who brings many.
-    pub(crate) async fn deliver_by(
-        &self,
-        ways_in: &WaysIn,
-        flow: Flow,
-        message: Message,
-        received: Instant,
-    ) -> Result<(), NobodyListens> {
-        let delivery = self.delivery(flow, message, received);
-        self.put_by(ways_in, delivery).await
-    }
-
     /// A message from a connection, to be [put](Shared::put_by) into a worker's queue.
     pub(crate) fn delivery(&self, flow: Flow, message: Message, received: Instant) -> Delivery {
         let (owner, event) = self.received(flow, message, received);
@@ -158,12 +146,25 @@ impl Shared {
     pub(crate) async fn put_by(
         &self,
         ways_in: &WaysIn,
-        Delivery { owner, event }: Delivery,
+        delivery: Delivery,
     ) -> Result<(), NobodyListens> {
+        let Some(Delivery { owner, event }) = self.offer(ways_in, delivery)? else {
+            return Ok(());
+        };
+        let way_in = ways_in.0.get(owner).ok_or(NobodyListens)?;
+        way_in.send(event).await.map_err(|_| NobodyListens)
+    }
+
+    /// Puts a message into the worker's queue. One for which there is no room comes back.
+    pub(crate) fn offer(
+        &self,
+        ways_in: &WaysIn,
+        Delivery { owner, event }: Delivery,
+    ) -> Result<Option<Delivery>, NobodyListens> {
         let way_in = ways_in.0.get(owner).ok_or(NobodyListens)?;
         match way_in.try_send(event) {
-            Ok(()) => Ok(()),
-            Err(TrySendError::Full(event)) => way_in.send(event).await.map_err(|_| NobodyListens),
+            Ok(()) => Ok(None),
+            Err(TrySendError::Full(event)) => Ok(Some(Delivery { owner, event })),
             Err(TrySendError::Closed(_)) => Err(NobodyListens),
         }
     }

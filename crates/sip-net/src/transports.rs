@@ -227,8 +227,8 @@ impl Transports {
 
     /// Goes over to other settings of TLS: what listeners show and ask for, named as in
     /// [`SipNetConfig::listeners`](crate::SipNetConfig::listeners), and what we do where we open the connection. A
-    /// listener for which they have no certificate keeps what it has; the key log and the interval stay as they were at the
-    /// start. Connections keep what they began with. The files are read before this returns.
+    /// listener for which they have no certificate keeps what it has; the key log, the interval, and whether servers are
+    /// believed unseen (`insecure`) stay as they were at the start. Connections keep what they began with. The files are read before this returns.
     ///
     /// # Errors
     /// What is wrong with them; then everything stays as it was.

@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use common::plain::{closed, plain, read, read_to_end, write};
 use common::{Node, PATIENCE, limits, request, request_with_body, response};
@@ -125,6 +127,28 @@ async fn what_has_no_end_ends_the_connection() {
             bytes.starts_with(b"OPTIONS sip:a@127.0.0.1 SIP/2.0\r\n"),
             "{length}"
         );
+    }
+}
+
+#[tokio::test]
+async fn what_comes_before_garbage_counts() {
+    let mut server = Node::listen(LISTEN);
+    for cut in [0, 10] {
+        let mut client = plain(&server).await;
+        let message = request("a");
+        let garbage = b"GARBAGE\r\nContent-Length: none\r\n\r\n";
+        // The end of a message that has come in part, or a whole one, and garbage behind it.
+        write(&mut client, &message[..cut]).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        write(&mut client, &[&message[cut..], &message, garbage].concat()).await;
+        let flow = server.expect(&message).await;
+        server.expect(&message).await;
+        match server.event().await {
+            Incoming::Malformed { bytes, .. } => assert_eq!(bytes, &garbage[..]),
+            other => panic!("{other:?}"),
+        }
+        drop(client);
+        closed(&mut server, flow).await;
     }
 }
 

@@ -137,3 +137,28 @@ async fn a_slow_user_holds_up_the_peer_and_loses_nothing() {
     write(&mut client, &message[written % message.len()..]).await;
     server.expect(&message).await;
 }
+
+#[tokio::test]
+async fn a_slow_user_gets_small_messages_in_their_order() {
+    let limit = Limits {
+        incoming_queue: 1,
+        ..Limits::default()
+    };
+    let mut server = Node::start(limits(limit, LISTEN));
+    let mut client = plain(&server).await;
+    // All of it is there at once, and many times what there is room for.
+    let messages: Vec<_> = (0..300).map(|n| request(&n.to_string())).collect();
+    let mut octets = messages.join(&b"\r\n\r\n"[..]);
+    let (_, last) = octets.split_at(octets.len() - 10);
+    let last = last.to_vec();
+    octets.truncate(octets.len() - 10);
+    write(&mut client, &octets).await;
+    for message in &messages[..299] {
+        server.expect(message).await;
+    }
+    write(&mut client, &last).await;
+    server.expect(&messages[299]).await;
+    // Each ping between two of them was answered.
+    let pongs = 2 * (messages.len() - 1);
+    assert_eq!(read(&mut client, pongs).await, b"\r\n".repeat(pongs / 2));
+}

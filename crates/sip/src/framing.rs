@@ -122,9 +122,9 @@ impl StreamReader {
         }
     }
 
-    /// Takes the next frame off the front of what has been received and not been taken yet: of a buffer, or of what of it
-    /// is left. `None`: more octets are needed; never more than the limits together are waiting then, and they are
-    /// expected at the front of what is handed in next.
+    /// Takes the next frame off the front of what has been received and not been taken yet. `None`:
+    /// more octets are needed; never more than the limits together are waiting then. What is not taken
+    /// has to be at the front of what is handed in next.
     ///
     /// After an error the connection is of no more use. What could not be cut is still in the
     /// buffer: [`Message::read`](crate::Message::read) may find a request in it that can be
@@ -277,23 +277,48 @@ mod tests {
         body_bytes: 10,
     };
 
-    /// All frames of a stream that arrives in pieces of a size, and how it ends.
+    /// All frames of a stream that arrives in pieces of a size, and how it ends. They are the same when each piece is read
+    /// where it has come, and what is left of it kept.
     fn frames(stream: &[u8], piece: usize) -> (Vec<Frame>, Option<FramingError>) {
         let mut reader = StreamReader::new(LIMITS);
         let mut received = BytesMut::new();
-        let mut frames = Vec::new();
+        let (mut frames, mut end) = (Vec::new(), None);
+        let mut in_place = StreamReader::new(LIMITS);
+        let mut left = Vec::new();
         for piece in stream.chunks(piece) {
             received.extend_from_slice(piece);
-            loop {
-                match reader.next(&mut received) {
-                    Ok(Some(frame)) => frames.push(frame),
-                    Ok(None) => break,
-                    Err(error) => return (frames, Some(error)),
-                }
+            let first = frames.len();
+            end = read_on(&mut reader, &mut received, &mut frames);
+            assert!(received.len() <= LIMITS.header_bytes + LIMITS.body_bytes || end.is_some());
+
+            let came = [&left[..], piece].concat();
+            let (mut rest, mut same) = (&came[..], Vec::new());
+            assert_eq!(read_on(&mut in_place, &mut rest, &mut same), end);
+            assert_eq!(same, frames[first..]);
+            left = rest.to_vec();
+            assert_eq!(left, received);
+            if end.is_some() {
+                break;
             }
-            assert!(received.len() <= LIMITS.header_bytes + LIMITS.body_bytes);
         }
-        (frames, None)
+        (frames, end)
+    }
+
+    fn read_on<B>(
+        reader: &mut StreamReader,
+        received: &mut B,
+        frames: &mut Vec<Frame>,
+    ) -> Option<FramingError>
+    where
+        B: Buf + AsRef<[u8]>,
+    {
+        loop {
+            match reader.next(received) {
+                Ok(Some(frame)) => frames.push(frame),
+                Ok(None) => return None,
+                Err(error) => return Some(error),
+            }
+        }
     }
 
     fn message(text: &'static str) -> Frame {

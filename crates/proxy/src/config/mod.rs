@@ -112,10 +112,9 @@ impl Settings {
     /// What the settings of a running server are after it has been told those of a newer reading: what
     /// takes effect at once is new, what waits for the next start is still the old.
     pub fn reloaded(&self, newer: Settings) -> Settings {
-        let waiting = self.keys.iter().filter(|key| !key.is_live).cloned();
-        let live = newer.keys.iter().filter(|key| key.is_live).cloned();
+        let changes = self.changes(&newer);
         Settings {
-            keys: waiting.chain(live).collect(),
+            keys: changes.taken_over(&self.keys, &newer.keys),
             ..newer
         }
     }

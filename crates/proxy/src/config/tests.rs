@@ -425,7 +425,7 @@ fn changes_are_told_by_when_they_take_effect() {
     // What was not taken over stays to be told.
     let running = older.reloaded(newer.clone());
     assert_eq!(running.changes(&newer).at_once, [""; 0]);
-    assert_eq!(running.changes(&newer).at_restart.len(), 3);
+    assert_eq!(running.changes(&newer).at_restart.len(), 4);
     assert!(running.changes(&older).at_restart.is_empty());
 }
 
@@ -455,6 +455,10 @@ fn what_a_listener_shows_is_exchanged_at_once_or_waits_for_it() {
             "listener[0].key"
         ]
     );
+    let running = older.reloaded(listening(5062, "b"));
+    assert_eq!(running.changes(&listening(5062, "b")), changes);
+    assert!(running.changes(&older).is_empty());
+    assert_eq!(running.changes(&listening(5061, "b")).at_once.len(), 2);
 }
 
 #[test]

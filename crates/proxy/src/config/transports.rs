@@ -98,12 +98,15 @@ fn problem_of(together: &[IpAddr], transports: &SipNetConfig) -> Option<String> 
 
 fn tls(section: &Section<'_, '_>, transports: &mut SipNetConfig) {
     let tls = &mut transports.tls;
-    tls.client = section.live(|| tls_client(section, tls.client.insecure));
+    tls.client = TlsClientConfig {
+        insecure: section.get("insecure", tls.client.insecure),
+        ..section.live(|| tls_client(section))
+    };
     tls.key_log = section.optional("key_log");
     tls.reload_interval = section.get("reload_interval", tls.reload_interval);
 }
 
-fn tls_client(section: &Section<'_, '_>, is_insecure: bool) -> TlsClientConfig {
+fn tls_client(section: &Section<'_, '_>) -> TlsClientConfig {
     let certificate: Option<PathBuf> = section.optional("certificate");
     let key: Option<PathBuf> = section.optional("key");
     if certificate.is_some() != key.is_some() {
@@ -119,7 +122,7 @@ fn tls_client(section: &Section<'_, '_>, is_insecure: bool) -> TlsClientConfig {
             .zip(key)
             .map(|(certificate, key)| CertificateFiles { certificate, key }),
         authorities: authorities.map_or(Authorities::System, Authorities::File),
-        insecure: section.get("insecure", is_insecure),
+        ..TlsClientConfig::default()
     }
 }
 

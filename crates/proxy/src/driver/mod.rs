@@ -386,8 +386,8 @@ impl Server {
     }
 
     /// Goes over to other certificates, and to other authorities. Connections that are there stay as they are; so do
-    /// listeners for which there is none. That we can be found by the certificate that we show to servers (RFC 5923) is not
-    /// said before the next start.
+    /// listeners for which the settings name none. Whether we offer to be found by the certificate that we show to servers
+    /// (RFC 5923) stays as it was at the start, as does whether servers are believed unseen.
     ///
     /// # Errors
     /// A file that cannot be used; then everything stays as it was.

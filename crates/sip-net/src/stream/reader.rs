@@ -17,7 +17,7 @@ use crate::activity::Activity;
 use crate::connections::{Connection, OpenedBy, Outgoing};
 use crate::incoming::{CloseReason, MalformedReason};
 use crate::keep_alive::{PONG, is_keep_alive, is_ping};
-use crate::shared::{NobodyListens, Shared};
+use crate::shared::{Delivery, NobodyListens, Shared, WaysIn};
 use crate::statistics::Counters;
 use crate::trace;
 use crate::unanswered::Unanswered;
@@ -119,18 +119,23 @@ impl<'a> Reader<'a> {
 
     /// Reads once and takes what has come.
     async fn take(&mut self) -> Result<(), CloseReason> {
-        let (received, pieces) = with_room_to_read(|room| {
+        // For as long as this takes the queues do not end.
+        let ways_in = self.shared.ways_in().ok_or(CloseReason::Local)?;
+        let (received, now, handed) = with_room_to_read(|room| {
             let received = self.link.read(room);
-            let pieces = match received {
-                Ok(Received::Octets(length)) => self.cut(room.get(..length).unwrap_or_default()),
-                _ => Vec::new(),
+            let now = Instant::now();
+            let handed = match received {
+                Ok(Received::Octets(length)) => {
+                    let octets = room.get(..length).unwrap_or_default();
+                    self.hand_over_new(&ways_in, octets, now)
+                }
+                _ => Handed::All,
             };
-            (received, pieces)
+            (received, now, handed)
         });
-        let now = Instant::now();
         match received {
             Ok(Received::End) => Err(CloseReason::Peer),
-            Ok(Received::Octets(_)) => self.take_pieces(pieces, now).await,
+            Ok(Received::Octets(_)) => self.go_on(&ways_in, handed, now).await,
             Ok(Received::Message(octets)) => self.take_whole(octets, now).await,
             Ok(Received::Ping) => {
                 self.activity.touch(now);
@@ -152,45 +157,89 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Cuts what has come into what it is made of, and keeps what is not whole.
-    fn cut(&mut self, mut octets: &[u8]) -> Vec<Piece> {
-        let mut pieces = Vec::with_capacity(octets.len() / USUAL_MESSAGE + 1);
-        let longest = self.shared.config.limits.max_header_bytes;
-        if self.partial.is_empty() {
-            cut_whole(&mut self.framing, longest, &mut octets, &mut pieces);
+    /// Hands over what has come, and keeps what is not whole or finds no room.
+    fn hand_over_new(&mut self, ways_in: &WaysIn, mut octets: &[u8], now: Instant) -> Handed {
+        self.activity.touch(now);
+        if !self.partial.is_empty() {
             self.partial.extend_from_slice(octets);
-        } else {
-            self.partial.extend_from_slice(octets);
-            cut_whole(&mut self.framing, longest, &mut self.partial, &mut pieces);
-            if self.partial.is_empty() {
-                // An idle connection holds no buffer.
-                self.partial = BytesMut::new();
-            }
+            return self.hand_over_partial(ways_in, now);
         }
-        pieces
+        let handed = self.hand_over(ways_in, &mut octets, now);
+        if !matches!(handed, Handed::UpTo(..)) {
+            self.partial.extend_from_slice(octets);
+        }
+        handed
     }
 
-    /// Hands over what was cut from the stream.
-    async fn take_pieces(&mut self, pieces: Vec<Piece>, now: Instant) -> Result<(), CloseReason> {
-        self.activity.touch(now);
-        // For as long as this takes the queues do not end.
-        let ways_in = self.shared.ways_in().ok_or(CloseReason::Local)?;
-        for piece in pieces {
-            match piece {
-                Piece::Message { message, shown } => {
+    /// Hands over what is whole of what was kept.
+    fn hand_over_partial(&mut self, ways_in: &WaysIn, now: Instant) -> Handed {
+        let mut partial = std::mem::take(&mut self.partial);
+        let handed = self.hand_over(ways_in, &mut partial, now);
+        // An idle connection holds no buffer.
+        if !partial.is_empty() {
+            self.partial = partial;
+        }
+        handed
+    }
+
+    /// Takes all whole messages off the front, as far as there is room for them.
+    fn hand_over<B>(&mut self, ways_in: &WaysIn, received: &mut B, now: Instant) -> Handed
+    where
+        B: Buf + AsRef<[u8]>,
+    {
+        loop {
+            match self.framing.next(received) {
+                Ok(Some(Frame::Message(octets))) => {
+                    let shown = trace::is_on().then(|| octets.clone());
+                    let message = match Message::read_or_return(octets) {
+                        Ok(message) => message,
+                        // What has no start line has no Content-Length to be trusted either.
+                        Err((error, octets)) => {
+                            return Handed::UpTo(octets, MalformedReason::Read(error));
+                        }
+                    };
                     self.partial_since = None;
-                    self.note(&message, shown.as_deref().unwrap_or_default());
-                    let delivered = self.shared.deliver_by(&ways_in, self.flow, message, now);
-                    delivered
-                        .await
-                        .map_err(|NobodyListens| CloseReason::Local)?;
+                    self.note(&message, shown.as_deref());
+                    let delivery = self.shared.delivery(self.flow, message, now);
+                    match self.shared.offer(ways_in, delivery) {
+                        Ok(None) => {}
+                        Ok(Some(delivery)) => return Handed::Full(delivery),
+                        Err(NobodyListens) => return Handed::ToNobody,
+                    }
                 }
-                Piece::Ping => {
+                Ok(Some(Frame::Ping)) => {
                     self.counters().keep_alives.increment();
                     self.pong();
                 }
-                Piece::Pong => self.counters().keep_alives.increment(),
-                Piece::Malformed(octets, reason) => return self.malformed(octets, reason).await,
+                Ok(Some(Frame::Pong)) => self.counters().keep_alives.increment(),
+                Ok(None) => return Handed::All,
+                Err(error) => {
+                    let limit = self.shared.config.limits.max_header_bytes;
+                    let octets = received.as_ref();
+                    let octets = Bytes::copy_from_slice(&octets[..octets.len().min(limit)]);
+                    return Handed::UpTo(octets, MalformedReason::Framing(error));
+                }
+            }
+        }
+    }
+
+    /// Waits for room until all that is whole has been handed over.
+    async fn go_on(
+        &mut self,
+        ways_in: &WaysIn,
+        mut handed: Handed,
+        now: Instant,
+    ) -> Result<(), CloseReason> {
+        loop {
+            match handed {
+                Handed::All => break,
+                Handed::Full(delivery) => {
+                    let put = self.shared.put_by(ways_in, delivery).await;
+                    put.map_err(|NobodyListens| CloseReason::Local)?;
+                    handed = self.hand_over_partial(ways_in, now);
+                }
+                Handed::UpTo(octets, reason) => return self.malformed(octets, reason).await,
+                Handed::ToNobody => return Err(CloseReason::Local),
             }
         }
         if self.partial.is_empty() {
@@ -215,7 +264,7 @@ impl<'a> Reader<'a> {
         }
         match Message::read(octets.clone()) {
             Ok(message) => {
-                self.note(&message, &octets);
+                self.note(&message, trace::is_on().then_some(&*octets));
                 let delivered = self.shared.deliver(self.flow, message, now).await;
                 delivered.map_err(|NobodyListens| CloseReason::Local)
             }
@@ -229,14 +278,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Takes notice of a message that is handed over. `octets` are what is shown of it.
-    fn note(&mut self, message: &Message, octets: &[u8]) {
+    /// Takes notice of a message that is handed over. `shown` is there where it is to be shown.
+    fn note(&mut self, message: &Message, shown: Option<&[u8]>) {
         self.first_message_by = None;
         self.unanswered.received(message);
         if let Some(address) = alias(self.connection, message) {
             self.shared.connections.add_alias(self.connection, address);
         }
-        if trace::is_on() {
+        if let Some(octets) = shown {
             trace::received(&self.flow, octets);
         }
     }
@@ -294,52 +343,15 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What a stream is made of.
-enum Piece {
-    Message {
-        message: Message,
-        /// What is shown of it, where somebody looks.
-        shown: Option<Bytes>,
-    },
-    Ping,
-    Pong,
-    /// With it the stream ends for us.
-    Malformed(Bytes, MalformedReason),
-}
-
-/// Cuts off what is whole. Of what can't be cut so much is handed on at the longest.
-fn cut_whole<B>(
-    framing: &mut StreamReader,
-    longest: usize,
-    received: &mut B,
-    pieces: &mut Vec<Piece>,
-) where
-    B: Buf + AsRef<[u8]>,
-{
-    loop {
-        pieces.push(match framing.next(received) {
-            Ok(Some(Frame::Message(octets))) => {
-                let shown = trace::is_on().then(|| octets.clone());
-                match Message::read_or_return(octets) {
-                    Ok(message) => Piece::Message { message, shown },
-                    // What has no start line has no Content-Length to be trusted either.
-                    Err((error, octets)) => {
-                        pieces.push(Piece::Malformed(octets, MalformedReason::Read(error)));
-                        return;
-                    }
-                }
-            }
-            Ok(Some(Frame::Ping)) => Piece::Ping,
-            Ok(Some(Frame::Pong)) => Piece::Pong,
-            Ok(None) => return,
-            Err(error) => {
-                let octets = received.as_ref();
-                let octets = Bytes::copy_from_slice(&octets[..octets.len().min(longest)]);
-                pieces.push(Piece::Malformed(octets, MalformedReason::Framing(error)));
-                return;
-            }
-        });
-    }
+/// How far what has come was handed over.
+enum Handed {
+    /// As far as it is whole.
+    All,
+    /// Up to a message for which there is no room.
+    Full(Delivery),
+    /// Up to what is no message, with which the stream ends for us.
+    UpTo(Bytes, MalformedReason),
+    ToNobody,
 }
 
 /// The address at which the sender of a request wants to be found by the connection that it has opened, where it has
@@ -366,6 +378,3 @@ fn broken_rules(error: io::Error) -> CloseReason {
         CloseReason::WebSocket(error.to_string())
     }
 }
-
-/// How long messages are, for room that is made before they are counted.
-const USUAL_MESSAGE: usize = 400;

@@ -21,7 +21,8 @@ pub struct TlsConfig {
     /// reads (`tls.keylog_file`). Whoever has it can read all that goes over the wire.
     pub key_log: Option<PathBuf>,
     /// How often the files are looked at, so that those that changed are read again. Zero: only
-    /// [`Transports::reload_certificates`](crate::Transports::reload_certificates) does.
+    /// [`Transports::reload_certificates`](crate::Transports::reload_certificates) and
+    /// [`Transports::set_tls`](crate::Transports::set_tls) do.
     pub reload_interval: Duration,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! [`Tls`] makes the settings of [`TlsConfig`] into those of rustls: [`Tls::server_config`] for a
 //! listener, [`Tls::client_config`] for connections that we open. What carries the records is no
-//! business of it. Connections keep what they began with; files that change are for later ones.
+//! business of it. Connections keep what they began with; files that change, and other settings, are for later ones.
 
 mod config;
 mod error;
@@ -46,23 +46,31 @@ pub(crate) use watch::watch;
 /// What TLS uses, read from files.
 #[derive(Debug)]
 pub(crate) struct Tls {
-    /// What is read. Whoever takes over another or reads the files has `stamps`.
-    config: RwLock<Arc<TlsConfig>>,
-    /// How often the files are looked at.
+    /// What is read. Locked while it is.
+    source: Mutex<Source>,
+    /// How often the files are looked at. Zero: never.
     reload_interval: Duration,
     /// The listeners that have TLS, as they are in the settings.
     listeners: Vec<Listen>,
     provider: Arc<CryptoProvider>,
     key_log: Arc<dyn KeyLog>,
     current: RwLock<Current>,
-    /// The files as they were when they were last read, or tried to be. Locked while they are read.
-    stamps: Mutex<Stamps>,
     /// Whoever reads what clients use has it, for others to wait.
     reading: tokio::sync::Mutex<()>,
     /// How that failed last.
     failure: Mutex<Option<(Instant, TlsError)>>,
     /// The number of the cipher suite that was agreed on last with a server; 0 before.
     cipher_suite: AtomicU16,
+}
+
+/// From what everything is read.
+#[derive(Debug)]
+struct Source {
+    config: TlsConfig,
+    /// Listeners that the settings do not name any more: they keep what they have.
+    kept: Vec<Listen>,
+    /// The files as they were when they were last read, or tried to be.
+    stamps: Stamps,
 }
 
 /// How long it is remembered that what clients use cannot be read: not each connection tries anew.
@@ -113,12 +121,15 @@ impl Tls {
             provider: Arc::new(ring::default_provider()),
             key_log,
             current: RwLock::default(),
-            stamps: Mutex::default(),
             reading: tokio::sync::Mutex::default(),
             failure: Mutex::default(),
             cipher_suite: AtomicU16::new(0),
             reload_interval: config.reload_interval,
-            config: RwLock::new(Arc::new(config)),
+            source: Mutex::new(Source {
+                config,
+                kept: Vec::new(),
+                stamps: Stamps::default(),
+            }),
         };
         tls.reload()?;
         Ok(tls)
@@ -190,8 +201,12 @@ impl Tls {
 
     /// Reads what clients use and remembers it, or that it could not.
     fn load_clients(&self) -> Result<Clients, TlsError> {
-        let _reading = self.stamps();
-        let read = self.read_clients(&self.config());
+        let source = self.source();
+        // They may have come with other settings meanwhile.
+        if let Some(clients) = self.clients() {
+            return Ok(clients);
+        }
+        let read = self.read_clients(&source.config.client);
         let failure = read.as_ref().err().cloned();
         *self.failure() = failure.map(|error| (Instant::now(), error));
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
@@ -200,76 +215,76 @@ impl Tls {
 
     /// Reads all files again. Where that fails everything stays as it is.
     pub(crate) fn reload(&self) -> Result<(), TlsError> {
-        let mut stamps = self.stamps();
-        let config = self.config();
+        let mut source = self.source();
         // Before they are read: what changes meanwhile is seen the next time.
-        *stamps = Stamps::of(self.files(&config));
-        self.read(&config)
+        source.stamps = self.stamps(&source);
+        let are_clients_wanted = self.clients().is_some();
+        self.read(&source, are_clients_wanted)
     }
 
     /// Reads all files again where one has changed since they were last read; says whether it did.
     pub(crate) fn reload_changed(&self) -> Result<bool, TlsError> {
-        let mut stamps = self.stamps();
-        let config = self.config();
-        let seen = Stamps::of(self.files(&config));
-        let is_changed = *stamps != seen;
+        let mut source = self.source();
+        let seen = self.stamps(&source);
+        let is_changed = source.stamps != seen;
         if is_changed {
-            *stamps = seen;
-            self.read(&config)?;
+            source.stamps = seen;
+            let are_clients_wanted = self.clients().is_some();
+            self.read(&source, are_clients_wanted)?;
         }
         Ok(is_changed)
     }
 
     /// Goes over to other settings, and reads the files that they name. Where that fails everything stays as it is. A
-    /// listener for which they have no certificate keeps its own; so do all the key log and the interval.
-    pub(crate) fn set(&self, mut newer: TlsConfig) -> Result<(), TlsError> {
-        let mut stamps = self.stamps();
-        let older = self.config();
-        for listen in &self.listeners {
-            if server_of(&newer, *listen).certificates.is_empty() {
-                let own = server_of(&older, *listen).clone();
-                newer.listeners.retain(|(other, _)| other != listen);
-                newer.listeners.push((*listen, own));
-            }
+    /// listener for which they have no certificate keeps what it has, without a further look at its files. So do all the key
+    /// log, the interval, and whether servers are believed unseen: what they have proved counts by that.
+    pub(crate) fn set(&self, mut config: TlsConfig) -> Result<(), TlsError> {
+        let mut source = self.source();
+        config.client.insecure = source.config.client.insecure;
+        let is_unnamed = |listen: &&Listen| server_of(&config, **listen).certificates.is_empty();
+        let kept: Vec<Listen> = self.listeners.iter().filter(is_unnamed).copied().collect();
+        let is_client_new = config.client != source.config.client;
+        let is_new = is_client_new
+            || config.server != source.config.server
+            || config.listeners != source.config.listeners;
+        let mut newer = Source {
+            config,
+            kept,
+            stamps: Stamps::default(),
+        };
+        newer.stamps = self.stamps(&newer);
+        if is_new || newer.stamps != source.stamps {
+            // The authorities of the system are read when they are needed: there may be none.
+            let are_clients_wanted = !is_client_new && self.clients().is_some();
+            self.read(&newer, are_clients_wanted)?;
+            *source = newer;
         }
-        let seen = Stamps::of(self.files(&newer));
-        if newer == *older && seen == *stamps {
-            return Ok(());
-        }
-        self.read(&newer)?;
-        *stamps = seen;
-        *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(newer);
         Ok(())
     }
 
-    /// How often the files are looked at; not where that is never.
+    /// How often the files are looked at. Zero: never.
     pub(crate) fn reload_interval(&self) -> Duration {
         self.reload_interval
     }
 
-    fn config(&self) -> Arc<TlsConfig> {
-        let config = self.config.read().unwrap_or_else(PoisonError::into_inner);
-        config.clone()
+    fn source(&self) -> MutexGuard<'_, Source> {
+        self.source.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn stamps(&self) -> MutexGuard<'_, Stamps> {
-        self.stamps.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Reads what settings name, for the connections to come.
-    fn read(&self, config: &TlsConfig) -> Result<(), TlsError> {
+    /// Reads what a source names, for the connections to come; what clients use where it is a file's or wanted anyway.
+    fn read(&self, source: &Source, are_clients_wanted: bool) -> Result<(), TlsError> {
         let mut servers = Vec::new();
         for listen in &self.listeners {
-            servers.push((*listen, self.read_server(config, *listen)?));
+            let server = match source.kept.contains(listen) {
+                true => self.server_config(*listen)?,
+                false => self.read_server(server_of(&source.config, *listen), *listen)?,
+            };
+            servers.push((*listen, server));
         }
-        let client = &config.client;
+        let client = &source.config.client;
         let is_named = client.certificate.is_some() || client.authorities != Authorities::System;
-        let is_used = {
-            let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
-            current.clients.is_some()
-        };
-        let clients = match is_named || is_used {
-            true => Some(self.read_clients(config)?),
+        let clients = match is_named || are_clients_wanted {
+            true => Some(self.read_clients(client)?),
             false => None,
         };
         *self.failure() = None;
@@ -280,10 +295,9 @@ impl Tls {
 
     fn read_server(
         &self,
-        config: &TlsConfig,
+        config: &TlsServerConfig,
         listen: Listen,
     ) -> Result<Arc<ServerConfig>, TlsError> {
-        let config = server_of(config, listen);
         if config.certificates.is_empty() {
             return Err(TlsError::NoCertificate(listen));
         }
@@ -311,8 +325,7 @@ impl Tls {
         Ok(Arc::new(server))
     }
 
-    fn read_clients(&self, config: &TlsConfig) -> Result<Clients, TlsError> {
-        let config = &config.client;
+    fn read_clients(&self, config: &TlsClientConfig) -> Result<Clients, TlsError> {
         let builder = || {
             ClientConfig::builder_with_provider(self.provider.clone())
                 .with_safe_default_protocol_versions()
@@ -356,12 +369,13 @@ impl Tls {
         })
     }
 
-    /// All files that settings name.
-    fn files<'a>(&self, config: &'a TlsConfig) -> impl Iterator<Item = &'a std::path::Path> {
-        let servers = self
+    /// How the files look from which a source is read.
+    fn stamps(&self, Source { config, kept, .. }: &Source) -> Stamps {
+        let read = self
             .listeners
             .iter()
-            .map(|listen| server_of(config, *listen));
+            .filter(|listen| !kept.contains(listen));
+        let servers = read.map(|listen| server_of(config, *listen));
         let of_servers = servers.flat_map(|server| {
             let asks = server.client_certificates != ClientCertificates::None;
             let authorities = asks.then_some(&server.authorities);
@@ -369,7 +383,7 @@ impl Tls {
         });
         let client = &config.client;
         let authorities = (!client.insecure).then_some(&client.authorities);
-        of_servers.chain(files_of(client.certificate.iter(), authorities))
+        Stamps::of(of_servers.chain(files_of(client.certificate.iter(), authorities)))
     }
 }
 

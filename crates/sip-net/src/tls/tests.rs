@@ -182,17 +182,42 @@ fn other_settings_are_taken_over_whole_or_not_at_all() {
     assert!(matches!(tls.set(missing), Err(TlsError::File { .. })));
     assert!(Arc::ptr_eq(&before[0], &shown(one)));
 
-    // One that is not named any more keeps what it has.
+    // One that is not named any more keeps what it has, and its files may go.
+    let of_other = &older.listeners[1].1.certificates[0];
+    fs::remove_file(&of_other.key).expect("removed");
     let newer = TlsConfig {
         listeners: vec![(one, of("c.example"))],
         ..TlsConfig::default()
     };
-    let of_other = older.listeners[1].1.certificates[0].clone();
     tls.set(newer).expect("good files");
     assert!(!Arc::ptr_eq(&before[0], &shown(one)));
-    assert_eq!(tls.reload_changed(), Ok(false));
-    fs::write(&of_other.key, "no key").expect("written");
-    assert!(tls.reload_changed().is_err());
+    assert!(Arc::ptr_eq(&before[1], &shown(other)));
+    tls.reload().expect("read");
+    assert!(Arc::ptr_eq(&before[1], &shown(other)));
+    // Named again it is read again.
+    assert!(tls.set(older).is_err());
+}
+
+#[tokio::test]
+async fn other_authorities_are_believed_from_then_on() {
+    let files = Files::new();
+    let of = |name: &str| {
+        let mut config = TlsConfig::default();
+        config.client.authorities = Authorities::File(files.certificate(name).certificate);
+        config
+    };
+    let tls = Arc::new(Tls::new(of("a.example"), &[]).expect("read"));
+    let first = tls.client_config(Transport::Tls).await.expect("known");
+    let mut newer = of("b.example");
+    newer.client.insecure = true;
+    tls.set(newer).expect("read");
+    let second = tls.client_config(Transport::Tls).await.expect("known");
+    assert!(!Arc::ptr_eq(&first, &second));
+    // What has been proved counts by what was said at the start.
+    assert!(!tls.source().config.client.insecure);
+    // Those of the system wait until somebody wants them.
+    tls.set(TlsConfig::default()).expect("nothing to read");
+    assert!(tls.clients().is_none());
 }
 
 #[test]

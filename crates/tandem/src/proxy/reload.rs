@@ -78,11 +78,13 @@ impl Reloader {
                 return;
             }
         };
+        // They are files, which may be missing or broken: then nothing else is taken over either.
+        if let Err(error) = server.set_tls(newer.proxy.transports.tls.clone()) {
+            error!("not reloaded: {error}");
+            return;
+        }
         let changes = self.settings.changes(&newer);
         server.set_policy(Arc::clone(&newer.proxy.policy)).await;
-        if let Err(error) = server.set_tls(newer.proxy.transports.tls.clone()) {
-            error!("the certificates in use stay: {error}");
-        }
         self.log.set(&newer.log);
         if changes.is_empty() {
             info!("reloaded, nothing has changed");

@@ -99,6 +99,7 @@ async fn live(
                 Asked::End => break end(server, signals).await,
                 Asked::Reload => {
                     server.reopen_records();
+                    // The files that were named before may be gone.
                     reloader.reload(&server).await;
                     if let Err(error) = server.reload_certificates() {
                         error!("certificates not reloaded: {error}");

@@ -142,9 +142,9 @@ fn another_certificate_is_named_while_the_proxy_runs() {
     // One that is not there changes nothing.
     write(&named("none.example"));
     proxy.signal("HUP");
-    let refusal = "the certificates in use stay";
-    proxy.peer.wait_for_output(refusal, PATIENCE);
+    proxy.peer.wait_for_output("not reloaded: ", PATIENCE);
     assert!(shows(&openssl, &proxy, "old.example"));
+    assert!(!proxy.peer.output().contains("reloaded changed"));
 
     write(&named("new.example"));
     std::fs::remove_dir_all(directory.path().join("old.example")).expect("removed");
@@ -152,7 +152,11 @@ fn another_certificate_is_named_while_the_proxy_runs() {
     eventually("the new certificate is shown", || {
         shows(&openssl, &proxy, "new.example")
     });
+    // Another signal is answered when the one before has been.
+    proxy.signal("HUP");
+    proxy.peer.wait_for_output("nothing has changed", PATIENCE);
     let output = proxy.peer.output();
+    assert!(output.contains("listener[0].certificate"), "{output}");
     assert!(!output.contains("at the next start"), "{output}");
     assert!(!output.contains("certificates not reloaded"), "{output}");
 }
