@@ -76,6 +76,8 @@ async fn serve(
         () = shared.tasks.stopped() => CloseReason::Local,
         () = connection.close_requested() => CloseReason::Local,
     };
+    // What has come in part is of no more use, and what follows may take a while.
+    drop(reader);
     shared.connections.retire(&connection);
     outbox.close();
     shared.not_answered(&mut outbox.take_asked()).await;

@@ -31,7 +31,7 @@ pub(super) struct Reader<'a> {
     activity: &'a Activity,
     unanswered: &'a Unanswered,
     framing: StreamReader,
-    /// What has come of a message that is not whole.
+    /// What has come and could not be handed over: a message that is not whole, or while a queue is full some that are.
     partial: BytesMut,
     /// Since when a message has been there in part.
     partial_since: Option<Instant>,
@@ -174,11 +174,16 @@ impl<'a> Reader<'a> {
     /// Hands over what is whole of what was kept.
     fn hand_over_partial(&mut self, ways_in: &WaysIn, now: Instant) -> Handed {
         let mut partial = std::mem::take(&mut self.partial);
+        let held = partial.capacity();
         let handed = self.hand_over(ways_in, &mut partial, now);
-        // An idle connection holds no buffer.
-        if !partial.is_empty() {
-            self.partial = partial;
+        if matches!(handed, Handed::UpTo(..)) {
+            return handed;
         }
+        // An idle connection holds no buffer, and no other one much more than what is left.
+        self.partial = match partial.len() < held / LARGE_FOR {
+            true => BytesMut::from(&partial[..]),
+            false => partial,
+        };
         handed
     }
 
@@ -378,3 +383,6 @@ fn broken_rules(error: io::Error) -> CloseReason {
         CloseReason::WebSocket(error.to_string())
     }
 }
+
+/// How many times what is left a buffer has to hold for it to be exchanged for a smaller one.
+const LARGE_FOR: usize = 4;

@@ -71,6 +71,8 @@ struct Source {
     kept: Vec<Listen>,
     /// The files as they were when they were last read, or tried to be.
     stamps: Stamps,
+    /// Whether they could be read then.
+    is_read: bool,
 }
 
 /// How long it is remembered that what clients use cannot be read: not each connection tries anew.
@@ -129,6 +131,7 @@ impl Tls {
                 config,
                 kept: Vec::new(),
                 stamps: Stamps::default(),
+                is_read: false,
             }),
         };
         tls.reload()?;
@@ -216,10 +219,8 @@ impl Tls {
     /// Reads all files again. Where that fails everything stays as it is.
     pub(crate) fn reload(&self) -> Result<(), TlsError> {
         let mut source = self.source();
-        // Before they are read: what changes meanwhile is seen the next time.
-        source.stamps = self.stamps(&source);
-        let are_clients_wanted = self.clients().is_some();
-        self.read(&source, are_clients_wanted)
+        let stamps = self.stamps(&source);
+        self.read_again(&mut source, stamps)
     }
 
     /// Reads all files again where one has changed since they were last read; says whether it did.
@@ -228,11 +229,18 @@ impl Tls {
         let seen = self.stamps(&source);
         let is_changed = source.stamps != seen;
         if is_changed {
-            source.stamps = seen;
-            let are_clients_wanted = self.clients().is_some();
-            self.read(&source, are_clients_wanted)?;
+            self.read_again(&mut source, seen)?;
         }
         Ok(is_changed)
+    }
+
+    /// Reads all files of the settings in use, which look so: what changes meanwhile is seen the next time.
+    fn read_again(&self, source: &mut Source, stamps: Stamps) -> Result<(), TlsError> {
+        source.stamps = stamps;
+        let are_clients_wanted = self.clients().is_some();
+        let read = self.read(source, are_clients_wanted);
+        source.is_read = read.is_ok();
+        read
     }
 
     /// Goes over to other settings, and reads the files that they name. Where that fails everything stays as it is. A
@@ -251,9 +259,10 @@ impl Tls {
             config,
             kept,
             stamps: Stamps::default(),
+            is_read: true,
         };
         newer.stamps = self.stamps(&newer);
-        if is_new || newer.stamps != source.stamps {
+        if is_new || !source.is_read || newer.stamps != source.stamps {
             // The authorities of the system are read when they are needed: there may be none.
             let are_clients_wanted = !is_client_new && self.clients().is_some();
             self.read(&newer, are_clients_wanted)?;

@@ -141,8 +141,11 @@ fn changed_files_are_read_and_broken_ones_left() {
         &second,
         &tls.server_config(listen).expect("a listener")
     ));
-    // It is told once.
+    // It is told once, but to who wants these settings each time.
     assert_eq!(tls.reload_changed(), Ok(false));
+    for _ in 0..2 {
+        assert!(tls.set(config(vec![certificate.clone()])).is_err());
+    }
 }
 
 #[test]

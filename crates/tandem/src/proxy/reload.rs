@@ -78,8 +78,10 @@ impl Reloader {
                 return;
             }
         };
-        // They are files, which may be missing or broken: then nothing else is taken over either.
-        if let Err(error) = server.set_tls(newer.proxy.transports.tls.clone()) {
+        // They are in files, which may be missing or broken: then nothing else is taken over either. Those that wait for the
+        // next start should not be missed there.
+        let tls = newer.proxy.transports.tls.clone();
+        if let Err(error) = newer.check_files().and_then(|()| server.set_tls(tls)) {
             error!("not reloaded: {error}");
             return;
         }

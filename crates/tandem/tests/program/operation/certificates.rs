@@ -131,22 +131,28 @@ fn another_certificate_is_named_while_the_proxy_runs() {
         named(name).write(name);
     }
     let file = directory.path().join("tandem.toml");
-    let write = |files: &Files| {
-        std::fs::write(&file, configuration(&files.listener())).expect("written");
+    let write = |files: &Files, more: &str| {
+        let text = format!("{}{more}", files.listener());
+        std::fs::write(&file, configuration(&text)).expect("written");
     };
-    write(&named("old.example"));
+    write(&named("old.example"), "");
     let mut proxy = start(&file);
     proxy.peer.wait_for_output("listening on tls:", PATIENCE);
     assert!(shows(&openssl, &proxy, "old.example"));
 
-    // One that is not there changes nothing.
-    write(&named("none.example"));
+    // With one that is not there nothing else changes either.
+    let phone = Phone::new(&proxy, "bob");
+    write(
+        &named("none.example"),
+        "[drop]\naddresses = [\"127.0.0.1\"]\n",
+    );
     proxy.signal("HUP");
     proxy.peer.wait_for_output("not reloaded: ", PATIENCE);
     assert!(shows(&openssl, &proxy, "old.example"));
     assert!(!proxy.peer.output().contains("reloaded changed"));
+    assert_eq!(phone.register("r1"), 200);
 
-    write(&named("new.example"));
+    write(&named("new.example"), "");
     std::fs::remove_dir_all(directory.path().join("old.example")).expect("removed");
     proxy.signal("HUP");
     eventually("the new certificate is shown", || {
