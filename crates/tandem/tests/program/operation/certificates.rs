@@ -162,7 +162,7 @@ fn another_certificate_is_named_while_the_proxy_runs() {
     proxy.signal("HUP");
     proxy.peer.wait_for_output("nothing has changed", PATIENCE);
     let output = proxy.peer.output();
-    assert!(output.contains("listener[0].certificate"), "{output}");
+    assert!(output.contains("listener[1].certificate"), "{output}");
     assert!(!output.contains("at the next start"), "{output}");
     assert!(!output.contains("certificates not reloaded"), "{output}");
 }
