@@ -166,11 +166,19 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
     }
     let table = results.to_terminal(terminal_width());
     crate::perf::output::print(&(table + &written));
-    if results.failed_without_loss() {
-        eprintln!("tandem: calls or registrations failed although no packet was lost");
-        return ExitCode::FAILURE;
+    let failed = results.failed_without_loss();
+    if failed.is_empty() {
+        return ExitCode::SUCCESS;
     }
-    ExitCode::SUCCESS
+    eprintln!("tandem: calls or registrations failed although no packet was lost:");
+    for line in &failed {
+        eprintln!("  {line}");
+    }
+    eprintln!(
+        "The proxy answers 503 where messages wait too long for it, as on a machine that is busy with other things; \
+         --verbose logs each call. If it goes on on an idle machine, that is a fault of the program: please report it."
+    );
+    ExitCode::FAILURE
 }
 
 /// Columns to fill: those of the terminal, or a width that suits files.

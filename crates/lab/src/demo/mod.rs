@@ -51,9 +51,12 @@ impl Results {
         .to_json()
     }
 
-    /// Whether a call or a registration failed in a run that lost no packet.
-    pub fn failed_without_loss(&self) -> bool {
-        self.runs.iter().any(Run::failed_without_loss)
+    /// What failed in the runs that lost no packet, a line for each in which a call or a registration did.
+    pub fn failed_without_loss(&self) -> Vec<String> {
+        self.runs
+            .iter()
+            .filter_map(Run::failed_without_loss)
+            .collect()
     }
 }
 

@@ -17,6 +17,7 @@ use sip::Transport;
 use sip_net::{Listen, SipNetConfig, StreamPolicy, Tap};
 use udp_net::Impairment;
 
+use super::results::causes;
 use super::{Associations, End, Options, Run};
 
 /// How long users try to connect; at 30 % loss an association is set up in some seconds mostly, but INIT and
@@ -116,6 +117,7 @@ async fn call_through(
 
     let calls = outcome.statistics.calls;
     let metrics = &outcome.statistics.metrics;
+    let causes = causes([&registered.statistics, &outcome.statistics]);
     // Users go on registering while others call.
     let mut registration_delay = registered.statistics.metrics.registration_request_delay;
     registration_delay.merge(&metrics.registration_request_delay);
@@ -128,6 +130,7 @@ async fn call_through(
         attempted: calls.decided() + calls.unfinished,
         completed: calls.completed,
         failed: calls.failed,
+        causes,
         unfinished: calls.unfinished,
         not_started: outcome.statistics.arrivals.not_started,
         seconds,

@@ -133,6 +133,14 @@ fn notes(options: &Options, runs: &[Run]) -> Vec<String> {
             run.transport, run.loss_percent, run.registered, run.users
         ));
     }
+    for run in runs.iter().filter(|run| run.failed > 0) {
+        if let Some(causes) = run.told_causes() {
+            notes.push(format!(
+                "{} at {} % loss, what failed: {causes}.",
+                run.transport, run.loss_percent
+            ));
+        }
+    }
     if options.transports.contains(&Transport::Tcp) {
         let also = if options.delay.is_zero() {
             ""
@@ -149,6 +157,8 @@ fn notes(options: &Options, runs: &[Run]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn run(transport: Transport, loss_percent: f64, calls_per_second: f64) -> Run {
@@ -158,6 +168,7 @@ mod tests {
             attempted: 10,
             completed: 9,
             failed: 0,
+            causes: BTreeMap::new(),
             unfinished: 1,
             not_started: 0,
             seconds: 1.0,
@@ -211,6 +222,27 @@ mod tests {
         assert!(!notes(&runs).contains("registered"));
         runs[0].registered = 1;
         assert!(notes(&runs).contains("sctp at 30 % loss: 1 of 2 users were registered"));
+    }
+
+    #[test]
+    fn the_table_and_the_error_say_what_calls_failed_for() {
+        let mut runs = [run(Transport::Udp, 0.0, 9.0)];
+        assert_eq!(runs[0].failed_without_loss(), None);
+        runs[0].failed = 3;
+        runs[0].causes = BTreeMap::from([
+            ("INVITE answered 503".to_owned(), 2),
+            ("no response".to_owned(), 1),
+        ]);
+        let causes = "INVITE answered 503: 2, no response: 1";
+        let text = table(&Options::default(), &runs).to_terminal(160);
+        assert!(
+            text.contains(&format!("udp at 0 % loss, what failed: {causes}.")),
+            "{text}"
+        );
+        let line = runs[0].failed_without_loss().unwrap();
+        assert_eq!(line, format!("udp: 3 of 10 calls ({causes})"));
+        runs[0].loss_percent = 5.0;
+        assert_eq!(runs[0].failed_without_loss(), None);
     }
 
     #[test]

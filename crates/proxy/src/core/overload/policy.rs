@@ -20,7 +20,7 @@ pub struct OverloadPolicy {
     /// How many sources have a rate of their own. Those beyond share one.
     pub maximum_sources: usize,
     /// How long a message may wait between the socket and the core. Where none has waited less for an
-    /// [interval](OverloadPolicy::queue_delay_interval), new calls are refused until one does.
+    /// [interval](OverloadPolicy::queue_delay_interval), and those were many, new calls are refused until one does.
     pub queue_delay_target: Duration,
     /// For how long messages must have waited too long before calls are refused: longer than a burst,
     /// and than the system ever lets the process pause. For ten times as long after calls were refused,

@@ -7,12 +7,18 @@ use std::time::{Duration, Instant};
 /// first message that has not. What counts is the time that a message has really waited; how many
 /// there are, how long each takes, and what else runs on the machine need not be known.
 ///
+/// Where few messages wait, it is not for what there is to do, but for a process that was stopped, by others who had the
+/// processor or with the whole machine, however many times in a row: a queue that stands is one of many messages, as CoDel
+/// leaves one alone that is shorter than a packet (RFC 8289 section 5.5).
+///
 /// While there is too much to do, a queue that was gone is back at once. So for some intervals after one
 /// has stood, the next is not given one to show itself: it would be longer by what comes in an interval.
 #[derive(Debug, Default)]
 pub(super) struct QueueDelay {
     /// When the interval is over, where every message so far has waited too long.
     over_at: Option<Instant>,
+    /// How many messages have waited too long since the last one that has not.
+    late: u32,
     /// Until when a message that has waited too long makes a standing queue by itself.
     suspected_until: Option<Instant>,
     is_standing: bool,
@@ -32,12 +38,14 @@ impl QueueDelay {
         self.waited = waited;
         if waited < target {
             self.over_at = None;
+            self.late = 0;
             self.is_standing = false;
             return false;
         }
+        self.late = self.late.saturating_add(1);
         let over_at = *self.over_at.get_or_insert(now + interval);
         let is_suspected = self.suspected_until.is_some_and(|until| now < until);
-        self.is_standing |= is_suspected || now >= over_at;
+        self.is_standing |= is_suspected || now >= over_at && self.late >= MANY;
         if self.is_standing {
             self.suspected_until = Some(now + interval * SUSPICION);
         }
@@ -58,6 +66,10 @@ impl QueueDelay {
 /// For how many intervals after a queue has stood the next one is suspected.
 const SUSPICION: u32 = 10;
 
+/// So many messages in a row that have waited too long are many. A server that can do a thousand a second, which is little,
+/// has done them before the interval is over.
+const MANY: u32 = 64;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,22 +86,30 @@ mod tests {
         )
     }
 
+    /// Many that have come together and have waited so long. Returns whether a queue stands behind the last one.
+    fn note_many(queue: &mut QueueDelay, begun: Instant, at: u64, waited: u64) -> bool {
+        (1..MANY).for_each(|_| {
+            note(queue, begun, at, waited);
+        });
+        note(queue, begun, at, waited)
+    }
+
     #[test]
     fn a_burst_is_no_standing_queue() {
         let begun = Instant::now();
         let mut queue = QueueDelay::default();
-        assert!(!note(&mut queue, begun, 0, 90));
-        assert!(!note(&mut queue, begun, 60, 90));
+        assert!(!note_many(&mut queue, begun, 0, 90));
+        assert!(!note_many(&mut queue, begun, 60, 90));
         assert!(!note(&mut queue, begun, 99, 40));
-        assert!(!note(&mut queue, begun, 120, 90));
-        assert!(!note(&mut queue, begun, 219, 90));
+        assert!(!note_many(&mut queue, begun, 120, 90));
+        assert!(!note_many(&mut queue, begun, 219, 90));
     }
 
     #[test]
     fn a_queue_stands_until_a_message_finds_it_short() {
         let begun = Instant::now();
         let mut queue = QueueDelay::default();
-        assert!(!note(&mut queue, begun, 0, 60));
+        assert!(!note_many(&mut queue, begun, 0, 60));
         assert!(note(&mut queue, begun, 100, 70));
         assert!(note(&mut queue, begun, 150, 51));
         assert!(!note(&mut queue, begun, 151, 49));
@@ -97,16 +117,42 @@ mod tests {
     }
 
     #[test]
+    fn a_few_messages_that_wait_again_and_again_are_no_standing_queue() {
+        const CALLERS: u32 = 8;
+        let begun = Instant::now();
+        let mut queue = QueueDelay::default();
+        for pause in 0..(MANY / CALLERS).into() {
+            for _ in 0..CALLERS {
+                assert!(!queue.is_standing());
+                note(&mut queue, begun, pause * 60, 60);
+            }
+        }
+        // There is a limit to what a pause is taken for.
+        assert!(queue.is_standing());
+    }
+
+    #[test]
+    fn many_that_wait_stand_no_sooner_than_an_interval_shows() {
+        let begun = Instant::now();
+        let mut queue = QueueDelay::default();
+        for _ in 0..10 {
+            assert!(!note_many(&mut queue, begun, 0, 60));
+        }
+        assert!(!note(&mut queue, begun, 99, 60));
+        assert!(note(&mut queue, begun, 100, 60));
+    }
+
+    #[test]
     fn a_queue_that_comes_back_stands_at_once_and_one_that_stays_away_is_forgotten() {
         let begun = Instant::now();
         let mut queue = QueueDelay::default();
-        assert!(!note(&mut queue, begun, 0, 60));
+        assert!(!note_many(&mut queue, begun, 0, 60));
         assert!(note(&mut queue, begun, 100, 60));
         assert!(!note(&mut queue, begun, 101, 49));
         assert!(note(&mut queue, begun, 1_000, 60));
         assert!(!note(&mut queue, begun, 1_001, 49));
         // Nothing stood for ten intervals.
-        assert!(!note(&mut queue, begun, 2_000, 60));
+        assert!(!note_many(&mut queue, begun, 2_000, 60));
         assert!(note(&mut queue, begun, 2_100, 60));
     }
 }

@@ -334,6 +334,8 @@ fn while_messages_wait_new_calls_go_first_and_dialogs_never() {
     let invite = request(Method::Invite, "");
     let register = request(Method::Register, "");
     let bye = request(Method::Bye, IN_DIALOG);
+    // So many wait that it is not for a pause.
+    (0..100).for_each(|_| defence.note_waited(begun, target));
     let mut judge_with =
         |at: Duration, waited: Duration, request: &Message, proofs: &Proofs<'_>| {
             let around = Surroundings {
