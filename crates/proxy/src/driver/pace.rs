@@ -86,6 +86,7 @@ mod tests {
         Work {
             messages,
             others: messages,
+            datagrams: messages,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Weak;
 use std::time::{Duration, Instant, SystemTime};
 
-use sip::{Message, Method};
+use sip::{Message, Method, Transport};
 use sip_net::{Incoming, SendError, Transports};
 use tokio::sync::{mpsc, watch};
 
@@ -196,12 +196,14 @@ impl Service {
             self.core.handle_answer(now, id, answer);
         }
         let mut batch = std::mem::take(&mut self.batch);
+        let count = |is_counted: fn(&Incoming) -> bool| {
+            let counted = batch.iter().filter(|incoming| is_counted(incoming));
+            counted.count() as u64
+        };
         let work = Work {
             messages: batch.len() as u64,
-            others: batch
-                .iter()
-                .filter(|incoming| !is_register(incoming))
-                .count() as u64,
+            others: count(|incoming| !is_register(incoming)),
+            datagrams: count(is_datagram),
         };
         for incoming in batch.drain(..) {
             self.handle(now, incoming);
@@ -396,6 +398,18 @@ fn is_register(incoming: &Incoming) -> bool {
         Incoming::Message { message, .. } => message.method() == Some(&Method::Register),
         _ => false,
     }
+}
+
+/// Whether it is a message that waited in a socket for datagrams, which an association's packets are, too, before it was read.
+fn is_datagram(incoming: &Incoming) -> bool {
+    let flow = match incoming {
+        Incoming::Unread { flow, .. } | Incoming::Message { flow, .. } => flow,
+        _ => return false,
+    };
+    matches!(
+        flow.transport,
+        Transport::Udp | Transport::Sctp | Transport::TlsSctp
+    )
 }
 
 /// Whether a connection came to nothing because the far end does not know its transport: by a TCP reset,

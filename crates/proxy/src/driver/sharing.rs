@@ -50,9 +50,10 @@ pub(crate) struct Sharing {
 struct Place {
     /// Opens for each round of a shared thread.
     gate: Notify,
-    /// How many messages it has handled, and how many of them were no REGISTERs.
+    /// What it has handled.
     messages: AtomicU64,
     others: AtomicU64,
+    datagrams: AtomicU64,
     /// For how long a thread of its own has run, in nanoseconds; told now and then.
     busy: AtomicU64,
 }
@@ -196,6 +197,7 @@ impl Sharing {
         Work {
             messages: sum(|place| &place.messages),
             others: sum(|place| &place.others),
+            datagrams: sum(|place| &place.datagrams),
         }
     }
 
@@ -301,6 +303,8 @@ impl Post {
         let place = &self.sharing.places[self.number];
         place.messages.fetch_add(work.messages, Ordering::Relaxed);
         place.others.fetch_add(work.others, Ordering::Relaxed);
+        let datagrams = &place.datagrams;
+        datagrams.fetch_add(work.datagrams, Ordering::Relaxed);
         if self.sharing.is_shared() {
             // The clock is another thread's when this one is back.
             self.told = None;

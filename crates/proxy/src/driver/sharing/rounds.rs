@@ -113,6 +113,7 @@ mod tests {
         let work = Work {
             messages,
             others: messages,
+            datagrams: messages,
         };
         for number in 1..=1_000 {
             match rounds.after(now, now + took, work, patience) {
@@ -135,7 +136,12 @@ mod tests {
         let now = Instant::now();
         let pause = |gather, messages, others| {
             let mut rounds = Rounds::new(gather, now);
-            match rounds.after(now, now, Work { messages, others }, Patience::Full) {
+            let work = Work {
+                messages,
+                others,
+                datagrams: messages,
+            };
+            match rounds.after(now, now, work, Patience::Full) {
                 After::Pause(pause) => pause,
                 other => panic!("{other:?}"),
             }

@@ -51,15 +51,19 @@ pub(in crate::driver) struct Work {
     pub(in crate::driver) messages: u64,
     /// How many of them are no REGISTERs.
     pub(in crate::driver) others: u64,
+    /// How many of them came to a socket for datagrams: over UDP, or along an association, whose packets wait in one, too.
+    pub(in crate::driver) datagrams: u64,
 }
 
 impl Work {
     /// With so many messages, those that come next wait as long as they may, with fewer half as long.
     pub(in crate::driver) const MANY: u64 = 16;
 
-    /// For how long those wait that come next, where they may for the time of `gather`. Nobody listens
-    /// to his telephone while it registers: where there was nothing else, they may for four times that time, as long as
-    /// the buffers of the kernel hold what comes meanwhile, else for twice.
+    /// For how long those wait that come next, where they may for the time of `gather`.
+    ///
+    /// Nobody listens to his telephone while it registers: where there was nothing else, they may for four times that time,
+    /// as long as the buffers of the kernel hold what comes meanwhile, else for twice. So may what comes along connections
+    /// of TCP alone: there whoever sends more than they hold is told to wait, and nothing is lost.
     pub(in crate::driver) fn gathering(self, gather: Duration) -> Duration {
         /// A socket, which may be the one that all come to, holds some 330 small datagrams where the kernel gives it no more
         /// than it does by default.
@@ -67,10 +71,10 @@ impl Work {
         /// Longer than that nobody waits for others, unless `gather` says so.
         const LONGEST: Duration = Duration::from_millis(20);
         let longest = gather.max(LONGEST);
-        match (self.messages, self.others) {
-            (..Work::MANY, _) => gather / 2,
-            (..FULL, 0) => longest.min(gather * 4),
-            (_, 0) => longest.min(gather * 2),
+        match (self.messages, self.others, self.datagrams) {
+            (..Work::MANY, ..) => gather / 2,
+            (..FULL, 0, _) => longest.min(gather * 4),
+            (_, 0, _) | (_, _, 0) => longest.min(gather * 2),
             _ => gather,
         }
     }
@@ -80,6 +84,7 @@ impl Work {
         Work {
             messages: self.messages.wrapping_sub(before.messages),
             others: self.others.wrapping_sub(before.others),
+            datagrams: self.datagrams.wrapping_sub(before.datagrams),
         }
     }
 }
@@ -260,7 +265,17 @@ mod tests {
 
     /// Lets a server that lets messages gather for so long serve for some seconds, whose messages come as `come` says when they
     /// were let wait until then. Returns how many came, and for how much of the time they did not wait.
-    fn serve(gather: Duration, seconds: u64, mut come: impl FnMut(Duration) -> u64) -> (u64, f64) {
+    fn serve(gather: Duration, seconds: u64, come: impl FnMut(Duration) -> u64) -> (u64, f64) {
+        serve_patiently(gather, 1, seconds, come)
+    }
+
+    /// As [`serve`], messages gathering for so many times as long.
+    fn serve_patiently(
+        gather: Duration,
+        times: u32,
+        seconds: u64,
+        mut come: impl FnMut(Duration) -> u64,
+    ) -> (u64, f64) {
         let start = Instant::now();
         let mut senders = Senders::new(gather, start);
         let (mut now, mut messages) = (start, 0);
@@ -270,7 +285,7 @@ mod tests {
             let (patience, until) = senders.patience(now, messages);
             assert_eq!(senders.wait(), patience == Patience::None);
             assert!(until.is_none_or(|until| until > now));
-            let pause = patience.of(gather).max(GATHER / 16);
+            let pause = (times * patience.of(gather)).max(GATHER / 16);
             if senders.wait() {
                 hurried += pause;
             }
@@ -282,8 +297,8 @@ mod tests {
 
     #[test]
     fn messages_of_those_who_wait_for_answers_do_not_gather() {
-        for callers in [1, 8, 100] {
-            let (messages, hurried) = serve(GATHER, 60, |_| callers);
+        for (callers, times) in [(1, 1), (8, 1), (100, 1), (8, 2), (100, 2)] {
+            let (messages, hurried) = serve_patiently(GATHER, times, 60, |_| callers);
             assert!(hurried > 0.93, "{callers} callers: {hurried}");
             let at_most = callers * 60 * 4_000;
             assert!(messages > at_most * 9 / 10, "{messages} of {at_most}");
@@ -316,12 +331,14 @@ mod tests {
     fn steps_of_calls_that_come_by_themselves_gather() {
         const STEPS_OF_A_CALL: u64 = 5;
         const THERE_AND_BACK: Duration = Duration::from_micros(100);
-        for gather in [1, 4, 8, 20].map(Duration::from_millis) {
+        let gather = [1, 4, 8, 20].map(|time| (Duration::from_millis(time), 1));
+        // As along connections of TCP.
+        for (gather, times) in gather.into_iter().chain([(GATHER, 2)]) {
             for a_second in [500, 5_000] {
                 let between = Duration::from_secs(1) / a_second;
                 let mut next_call = Duration::ZERO;
                 let mut steps = BinaryHeap::new();
-                let (messages, hurried) = serve(gather, 30, |time| {
+                let (messages, hurried) = serve_patiently(gather, times, 30, |time| {
                     while next_call <= time {
                         steps.push(Reverse((next_call, 1)));
                         next_call += between;
@@ -342,6 +359,32 @@ mod tests {
                 assert!(messages > 29 * u64::from(a_second) * STEPS_OF_A_CALL);
             }
         }
+    }
+
+    #[test]
+    fn what_comes_along_connections_alone_waits_twice_as_long() {
+        let gathering = |messages, others, datagrams| {
+            let work = Work {
+                messages,
+                others,
+                datagrams,
+            };
+            work.gathering(GATHER)
+        };
+        assert_eq!(gathering(Work::MANY, Work::MANY, Work::MANY), GATHER);
+        assert_eq!(gathering(Work::MANY, Work::MANY, 1), GATHER);
+        assert_eq!(gathering(Work::MANY, Work::MANY, 0), 2 * GATHER);
+        assert_eq!(gathering(Work::MANY - 1, 1, 0), GATHER / 2);
+        // REGISTERs alone, however they come.
+        assert_eq!(gathering(Work::MANY, 0, 0), 4 * GATHER);
+        assert_eq!(gathering(1_000, 0, 1_000), 2 * GATHER);
+        let work = Work {
+            messages: 100,
+            others: 100,
+            datagrams: 0,
+        };
+        let longest = Duration::from_millis(20);
+        assert_eq!(work.gathering(Duration::from_millis(15)), longest);
     }
 
     #[test]

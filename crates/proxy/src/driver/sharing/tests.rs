@@ -116,6 +116,7 @@ fn a_thread_is_wanted_where_messages_are_many_and_work_is_little() {
                 Work {
                     messages: 100,
                     others: 100,
+                    datagrams: 100,
                 },
             );
         }
