@@ -92,7 +92,8 @@ Examples:
   tandem demo --calls 1000 --loss 0 --json results.json
   tandem demo --rate 50 --associations per-user     an open loop, an association a user
 
-Exit status: 0 every run finished, 1 a call failed at 0 % loss or nothing could be measured,
+Exit status: 0 every run finished, 1 a call or a registration failed at 0 % loss, or nothing
+could be measured,
 2 the arguments make no sense.";
 
 /// Runs the demo, shows the table, writes the files.
@@ -175,8 +176,8 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
         eprintln!("  {line}");
     }
     eprintln!(
-        "The proxy answers 503 where messages wait too long for it, as on a machine that is busy with other things; \
-         --verbose logs each call. If it goes on on an idle machine, that is a fault of the program: please report it."
+        "A machine that is busy with other things may be the reason: the proxy answers 503 where messages wait too long for it. \
+         If it happens on an idle one, too, please report it; --verbose logs each call."
     );
     ExitCode::FAILURE
 }

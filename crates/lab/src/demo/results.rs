@@ -1,7 +1,6 @@
 //! What a run of the demo measured.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use load::record::Failure;
 use load::statistics::Statistics;
@@ -26,7 +25,7 @@ pub struct Run {
     pub completed: u64,
     /// Calls refused, timed out, or broken.
     pub failed: u64,
-    /// What calls and registrations failed for, those that were tried again included, and how often.
+    /// Why calls and registrations failed, those that were tried again included, and how often.
     pub causes: BTreeMap<String, u64>,
     /// Calls under way when the time was up.
     pub unfinished: u64,
@@ -61,40 +60,48 @@ pub struct Run {
 impl Run {
     /// What failed in a run that lost no packet, in a line: a call, or a user who could not register.
     pub fn failed_without_loss(&self) -> Option<String> {
-        let unregistered = self.users.saturating_sub(self.registered);
-        if self.loss_percent != 0.0 || self.failed == 0 && unregistered == 0 {
-            return None;
-        }
-        let mut line = format!(
-            "{}: {} of {} calls",
-            self.transport, self.failed, self.attempted
-        );
-        if unregistered > 0 {
-            let users = self.users;
-            // Writing to a string cannot fail.
-            let _ = write!(line, ", registrations of {unregistered} of {users} users");
-        }
-        if let Some(causes) = self.told_causes() {
-            line = format!("{line} ({causes})");
-        }
-        Some(line)
+        let line = self.failures()?;
+        (self.loss_percent == 0.0).then(|| format!("{}: {line}", self.transport))
     }
 
-    /// What calls and registrations failed for, in words; `None` where nothing did.
-    pub(super) fn told_causes(&self) -> Option<String> {
-        let causes = self.causes.iter();
-        let told: Vec<_> = causes
+    /// How many calls and users failed, and what for; `None` where none did.
+    pub(super) fn failures(&self) -> Option<String> {
+        let unregistered = self.users.saturating_sub(self.registered);
+        let calls =
+            (self.failed > 0).then(|| format!("{} of {} calls", self.failed, self.attempted));
+        let users = (unregistered > 0)
+            .then(|| format!("registrations of {unregistered} of {} users", self.users));
+        let failed: Vec<_> = calls.into_iter().chain(users).collect();
+        if failed.is_empty() {
+            return None;
+        }
+        let causes: Vec<_> = self
+            .causes
+            .iter()
             .map(|(cause, count)| format!("{cause}: {count}"))
             .collect();
-        (!told.is_empty()).then(|| told.join(", "))
+        Some(match causes.is_empty() {
+            true => failed.join(", "),
+            false => format!("{} ({})", failed.join(", "), causes.join(", ")),
+        })
     }
 }
 
-/// What requests were refused with and attempts failed for otherwise, in all of a run's phases.
+/// Why calls and registrations failed, those that were tried again included, in all phases of a run that ended with so many
+/// connections that were not open.
 pub(super) fn causes<'a>(
     phases: impl IntoIterator<Item = &'a Statistics>,
+    unconnected: u32,
 ) -> BTreeMap<String, u64> {
+    /// What a call is refused with that its caller has cancelled, for which there is a reason of its own.
+    const REQUEST_TERMINATED: u16 = 487;
     let mut causes = BTreeMap::new();
+    let mut count = |cause: String, times: u64| {
+        if times > 0 {
+            *causes.entry(cause).or_default() += times;
+        }
+    };
+    count("not connected".to_owned(), unconnected.into());
     for statistics in phases {
         let methods = [
             ("INVITE", &statistics.invite_codes),
@@ -102,17 +109,23 @@ pub(super) fn causes<'a>(
             ("REGISTER", &statistics.register_codes),
         ];
         for (method, codes) in methods {
-            let refusals = codes.responses().iter().filter(|(code, _)| *code >= 300);
-            for (code, count) in refusals {
-                *causes
-                    .entry(format!("{method} answered {code}"))
-                    .or_default() += count;
+            let refusals = codes.responses().iter();
+            for &(code, times) in refusals.filter(|(code, _)| *code >= 300) {
+                if (method, code) != ("INVITE", REQUEST_TERMINATED) {
+                    count(format!("{method} answered {code}"), times);
+                }
             }
+            count(format!("{method} not answered"), codes.without_response());
         }
-        // A refusal has been told with its code.
-        let reasons = statistics.failures.reasons().iter();
-        for (reason, count) in reasons.filter(|(reason, _)| *reason != Failure::Refused) {
-            *causes.entry(reason.to_string()).or_default() += count;
+        for &(reason, times) in statistics.failures.reasons() {
+            // These are those that have been counted by what was answered.
+            let is_counted = matches!(
+                reason,
+                Failure::Refused | Failure::Unauthorized | Failure::NoResponse
+            );
+            if !is_counted {
+                count(reason.to_string(), times);
+            }
         }
     }
     causes
@@ -129,21 +142,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn causes_of_all_phases_are_told_by_code_or_reason() {
+    fn causes_of_all_phases_are_told_by_method_or_reason() {
         let nothing = || Statistics::new(Instant::now(), Duration::from_secs(1));
         let mut registering = nothing();
-        registering.register_codes.count(Some(200));
-        registering.register_codes.count(Some(503));
+        for status in [Some(200), Some(503), None] {
+            registering.register_codes.count(status);
+        }
         registering.failures.count(Failure::Refused);
+        registering.failures.count(Failure::NoResponse);
         let mut calling = nothing();
-        calling.failures.count(Failure::NoResponse);
-        calling.failures.count(Failure::NoResponse);
         calling.register_codes.count(Some(503));
-        let told: Vec<_> = causes([&registering, &calling]).into_iter().collect();
-        let expected = [("REGISTER answered 503", 2), ("no response", 2)];
+        calling.invite_codes.count(Some(200));
+        calling.bye_codes.count(Some(481));
+        // A call that was cancelled has one reason.
+        calling.invite_codes.count(Some(487));
+        calling.failures.count(Failure::GivenUp);
+        let told: Vec<_> = causes([&registering, &calling], 1).into_iter().collect();
+        let expected = [
+            ("BYE answered 481", 1),
+            ("REGISTER answered 503", 2),
+            ("REGISTER not answered", 1),
+            ("given up", 1),
+            ("not connected", 1),
+        ];
         assert_eq!(
             told,
             expected.map(|(cause, count)| (cause.to_owned(), count))
         );
+        assert!(causes([&nothing()], 0).is_empty());
     }
 }

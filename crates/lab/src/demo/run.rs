@@ -117,7 +117,10 @@ async fn call_through(
 
     let calls = outcome.statistics.calls;
     let metrics = &outcome.statistics.metrics;
-    let causes = causes([&registered.statistics, &outcome.statistics]);
+    let causes = causes(
+        [&registered.statistics, &outcome.statistics],
+        outcome.unconnected,
+    );
     // Users go on registering while others call.
     let mut registration_delay = registered.statistics.metrics.registration_request_delay;
     registration_delay.merge(&metrics.registration_request_delay);

@@ -133,13 +133,16 @@ fn notes(options: &Options, runs: &[Run]) -> Vec<String> {
             run.transport, run.loss_percent, run.registered, run.users
         ));
     }
-    for run in runs.iter().filter(|run| run.failed > 0) {
-        if let Some(causes) = run.told_causes() {
+    for run in runs {
+        if let Some(failures) = run.failures() {
+            let (transport, loss) = (run.transport, run.loss_percent);
             notes.push(format!(
-                "{} at {} % loss, what failed: {causes}.",
-                run.transport, run.loss_percent
+                "{transport} at {loss} % loss, what failed: {failures}."
             ));
         }
+    }
+    if runs.iter().any(|run| !run.causes.is_empty()) {
+        notes.push("What failed for this or that cause may have succeeded later.".to_owned());
     }
     if options.transports.contains(&Transport::Tcp) {
         let also = if options.delay.is_zero() {
@@ -231,16 +234,19 @@ mod tests {
         runs[0].failed = 3;
         runs[0].causes = BTreeMap::from([
             ("INVITE answered 503".to_owned(), 2),
-            ("no response".to_owned(), 1),
+            ("given up".to_owned(), 1),
         ]);
-        let causes = "INVITE answered 503: 2, no response: 1";
+        let failures = "3 of 10 calls (INVITE answered 503: 2, given up: 1)";
         let text = table(&Options::default(), &runs).to_terminal(160);
-        assert!(
-            text.contains(&format!("udp at 0 % loss, what failed: {causes}.")),
-            "{text}"
-        );
-        let line = runs[0].failed_without_loss().unwrap();
-        assert_eq!(line, format!("udp: 3 of 10 calls ({causes})"));
+        let note = format!("udp at 0 % loss, what failed: {failures}.");
+        assert!(text.contains(&note), "{text}");
+        let line = runs[0].failed_without_loss();
+        assert_eq!(line, Some(format!("udp: {failures}")));
+        runs[0].registered = 1;
+        runs[0].failed = 0;
+        runs[0].causes.clear();
+        let line = runs[0].failed_without_loss();
+        assert_eq!(line.unwrap(), "udp: registrations of 1 of 2 users");
         runs[0].loss_percent = 5.0;
         assert_eq!(runs[0].failed_without_loss(), None);
     }

@@ -86,7 +86,7 @@ mod tests {
         Work {
             messages,
             others: messages,
-            datagrams: messages,
+            streamed: 0,
         }
     }
 

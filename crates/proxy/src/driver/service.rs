@@ -203,7 +203,7 @@ impl Service {
         let work = Work {
             messages: batch.len() as u64,
             others: count(|incoming| !is_register(incoming)),
-            datagrams: count(is_datagram),
+            streamed: count(is_streamed),
         };
         for incoming in batch.drain(..) {
             self.handle(now, incoming);
@@ -400,15 +400,18 @@ fn is_register(incoming: &Incoming) -> bool {
     }
 }
 
-/// Whether it is a message that waited in a socket for datagrams, which an association's packets are, too, before it was read.
-fn is_datagram(incoming: &Incoming) -> bool {
+/// Whether it is a message that waited in the buffers of a connection before it was read, and in no socket for datagrams, as
+/// the packets of an association do, too.
+fn is_streamed(incoming: &Incoming) -> bool {
     let flow = match incoming {
-        Incoming::Unread { flow, .. } | Incoming::Message { flow, .. } => flow,
+        Incoming::Unread { flow, .. }
+        | Incoming::Message { flow, .. }
+        | Incoming::Malformed { flow, .. } => flow,
         _ => return false,
     };
     matches!(
         flow.transport,
-        Transport::Udp | Transport::Sctp | Transport::TlsSctp
+        Transport::Tcp | Transport::Tls | Transport::Ws | Transport::Wss
     )
 }
 

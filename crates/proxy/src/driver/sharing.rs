@@ -53,7 +53,7 @@ struct Place {
     /// What it has handled.
     messages: AtomicU64,
     others: AtomicU64,
-    datagrams: AtomicU64,
+    streamed: AtomicU64,
     /// For how long a thread of its own has run, in nanoseconds; told now and then.
     busy: AtomicU64,
 }
@@ -197,7 +197,7 @@ impl Sharing {
         Work {
             messages: sum(|place| &place.messages),
             others: sum(|place| &place.others),
-            datagrams: sum(|place| &place.datagrams),
+            streamed: sum(|place| &place.streamed),
         }
     }
 
@@ -303,8 +303,8 @@ impl Post {
         let place = &self.sharing.places[self.number];
         place.messages.fetch_add(work.messages, Ordering::Relaxed);
         place.others.fetch_add(work.others, Ordering::Relaxed);
-        let datagrams = &place.datagrams;
-        datagrams.fetch_add(work.datagrams, Ordering::Relaxed);
+        let streamed = &place.streamed;
+        streamed.fetch_add(work.streamed, Ordering::Relaxed);
         if self.sharing.is_shared() {
             // The clock is another thread's when this one is back.
             self.told = None;

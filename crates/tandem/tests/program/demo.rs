@@ -43,6 +43,7 @@ fn calls_complete_without_loss_over_every_transport() {
         assert_eq!(run["completed"], 50, "{run}");
         assert_eq!(run["failed"], 0, "{run}");
         assert_eq!(run["unfinished"], 0, "{run}");
+        assert_eq!(run["causes"], serde_json::json!({}), "{run}");
         assert_eq!(
             run["failed_session_request_delay_ms"]["p95"],
             serde_json::Value::Null

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 ///
 /// Where few messages wait, it is not for what there is to do, but for a process that was stopped, by others who had the
 /// processor or with the whole machine, however many times in a row: a queue that stands is one of many messages, as CoDel
-/// leaves one alone that is shorter than a packet (RFC 8289 section 5.5).
+/// leaves one alone that is no longer than a packet (RFC 8289 section 5.6).
 ///
 /// While there is too much to do, a queue that was gone is back at once. So for some intervals after one
 /// has stood, the next is not given one to show itself: it would be longer by what comes in an interval.
@@ -66,7 +66,7 @@ impl QueueDelay {
 /// For how many intervals after a queue has stood the next one is suspected.
 const SUSPICION: u32 = 10;
 
-/// So many messages in a row that have waited too long are many. A server that can do a thousand a second, which is little,
+/// So many messages in a row that have waited too long are many. A worker that can do a thousand a second, which is little,
 /// has done them before the interval is over.
 const MANY: u32 = 64;
 

@@ -2,6 +2,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
 use sip::{Flow, Message, Method, Name, Transport};
@@ -13,6 +14,53 @@ use super::super::sharing::Sharing;
 use super::*;
 use crate::core::{Config, Listener, Policy, Relay};
 use crate::location::LocationConfig;
+
+#[test]
+fn what_connections_of_tcp_bring_is_streamed_and_nothing_else_is() {
+    for transport in Transport::ALL {
+        let flow = || {
+            let address = SocketAddr::from(([127, 0, 0, 1], 5060));
+            Flow {
+                transport,
+                local: address,
+                remote: address,
+                connection: sip::ConnectionId(1),
+                stream: 0,
+            }
+        };
+        let octets = Bytes::from_static(b"OPTIONS sip:a@example.org SIP/2.0\r\n\r\n");
+        let received = Instant::now();
+        let brought = [
+            Incoming::Message {
+                flow: flow(),
+                message: Message::read(octets.clone()).expect("a message"),
+                received,
+            },
+            Incoming::Unread {
+                flow: flow(),
+                bytes: octets.clone(),
+                received,
+            },
+            Incoming::Malformed {
+                flow: flow(),
+                bytes: octets,
+                reason: sip::ReadError::StartLine.into(),
+            },
+        ];
+        let is_stream = !matches!(
+            transport,
+            Transport::Udp | Transport::Sctp | Transport::TlsSctp
+        );
+        for incoming in &brought {
+            assert_eq!(is_streamed(incoming), is_stream, "{incoming:?}");
+        }
+    }
+    let told = Incoming::Undelivered {
+        remote: SocketAddr::from(([127, 0, 0, 1], 5060)),
+        beginning: Message::request(Method::Options, "sip:a@example.org"),
+    };
+    assert!(!is_streamed(&told));
+}
 
 /// A worker on the test's runtime that forwards for anybody, and what it is fed with.
 struct Stage {

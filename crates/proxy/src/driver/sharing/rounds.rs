@@ -113,7 +113,7 @@ mod tests {
         let work = Work {
             messages,
             others: messages,
-            datagrams: messages,
+            streamed: 0,
         };
         for number in 1..=1_000 {
             match rounds.after(now, now + took, work, patience) {
@@ -134,18 +134,21 @@ mod tests {
     #[test]
     fn rounds_of_nothing_but_registers_are_further_apart() {
         let now = Instant::now();
-        let pause = |gather, messages, others| {
+        let streamed_pause = |gather, messages, others, streamed| {
             let mut rounds = Rounds::new(gather, now);
             let work = Work {
                 messages,
                 others,
-                datagrams: messages,
+                streamed,
             };
             match rounds.after(now, now, work, Patience::Full) {
                 After::Pause(pause) => pause,
                 other => panic!("{other:?}"),
             }
         };
+        let pause = |gather, messages, others| streamed_pause(gather, messages, others, 0);
+        assert_eq!(streamed_pause(GATHER, 16, 1, 16), GATHER * 2);
+        assert_eq!(streamed_pause(GATHER, 16, 0, 16), GATHER * 4);
         assert_eq!(pause(GATHER, 16, 0), GATHER * 4);
         assert_eq!(pause(GATHER, 16, 1), GATHER);
         assert_eq!(pause(GATHER, 15, 0), GATHER / 2);

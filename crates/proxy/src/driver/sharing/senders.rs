@@ -51,19 +51,26 @@ pub(in crate::driver) struct Work {
     pub(in crate::driver) messages: u64,
     /// How many of them are no REGISTERs.
     pub(in crate::driver) others: u64,
-    /// How many of them came to a socket for datagrams: over UDP, or along an association, whose packets wait in one, too.
-    pub(in crate::driver) datagrams: u64,
+    /// How many of them came along connections of TCP, and waited in no socket for datagrams.
+    pub(in crate::driver) streamed: u64,
 }
 
 impl Work {
     /// With so many messages, those that come next wait as long as they may, with fewer half as long.
     pub(in crate::driver) const MANY: u64 = 16;
 
+    /// Many that have come along connections.
+    const STREAMED: Work = Work {
+        messages: Work::MANY,
+        others: Work::MANY,
+        streamed: Work::MANY,
+    };
+
     /// For how long those wait that come next, where they may for the time of `gather`.
     ///
     /// Nobody listens to his telephone while it registers: where there was nothing else, they may for four times that time,
-    /// as long as the buffers of the kernel hold what comes meanwhile, else for twice. So may what comes along connections
-    /// of TCP alone: there whoever sends more than they hold is told to wait, and nothing is lost.
+    /// as long as the buffers of the kernel hold what comes meanwhile, else for twice. For twice that time, too, where all came
+    /// along connections of TCP: there whoever sends more than the buffers hold is told to wait, and nothing is lost.
     pub(in crate::driver) fn gathering(self, gather: Duration) -> Duration {
         /// A socket, which may be the one that all come to, holds some 330 small datagrams where the kernel gives it no more
         /// than it does by default.
@@ -71,7 +78,8 @@ impl Work {
         /// Longer than that nobody waits for others, unless `gather` says so.
         const LONGEST: Duration = Duration::from_millis(20);
         let longest = gather.max(LONGEST);
-        match (self.messages, self.others, self.datagrams) {
+        let datagrams = self.messages.saturating_sub(self.streamed);
+        match (self.messages, self.others, datagrams) {
             (..Work::MANY, ..) => gather / 2,
             (..FULL, 0, _) => longest.min(gather * 4),
             (_, 0, _) | (_, _, 0) => longest.min(gather * 2),
@@ -84,7 +92,7 @@ impl Work {
         Work {
             messages: self.messages.wrapping_sub(before.messages),
             others: self.others.wrapping_sub(before.others),
-            datagrams: self.datagrams.wrapping_sub(before.datagrams),
+            streamed: self.streamed.wrapping_sub(before.streamed),
         }
     }
 }
@@ -194,7 +202,8 @@ impl Senders {
             Phase::Trying { gathered } => (TRIAL, Some(gathered)),
         };
         let Some(count) = &mut self.count else {
-            if elapsed >= STEPS * self.gather {
+            // Those that come along connections wait longest of all that somebody waits for.
+            if elapsed >= STEPS * Work::STREAMED.gathering(self.gather) {
                 self.count = Some(Count {
                     since: now,
                     before: messages,
@@ -329,11 +338,17 @@ mod tests {
     /// A step of a call comes when the one before is answered, which takes the server as long as it lets messages wait.
     #[test]
     fn steps_of_calls_that_come_by_themselves_gather() {
-        const STEPS_OF_A_CALL: u64 = 5;
+        for steps_of_a_call in [5, 11] {
+            calls_of_so_many_steps_gather(steps_of_a_call);
+        }
+    }
+
+    fn calls_of_so_many_steps_gather(steps_of_a_call: u64) {
         const THERE_AND_BACK: Duration = Duration::from_micros(100);
         let gather = [1, 4, 8, 20].map(|time| (Duration::from_millis(time), 1));
         // As along connections of TCP.
-        for (gather, times) in gather.into_iter().chain([(GATHER, 2)]) {
+        let streamed = [(GATHER, 2), (Duration::from_millis(10), 2)];
+        for (gather, times) in gather.into_iter().chain(streamed) {
             for a_second in [500, 5_000] {
                 let between = Duration::from_secs(1) / a_second;
                 let mut next_call = Duration::ZERO;
@@ -349,14 +364,14 @@ mod tests {
                     {
                         steps.pop();
                         come += 1;
-                        if step < STEPS_OF_A_CALL {
+                        if step < steps_of_a_call {
                             steps.push(Reverse((time + THERE_AND_BACK, step + 1)));
                         }
                     }
                     come
                 });
                 assert_eq!(hurried, 0.0, "{a_second} calls a second, {gather:?}");
-                assert!(messages > 29 * u64::from(a_second) * STEPS_OF_A_CALL);
+                assert!(messages > 29 * u64::from(a_second) * steps_of_a_call);
             }
         }
     }
@@ -367,21 +382,21 @@ mod tests {
             let work = Work {
                 messages,
                 others,
-                datagrams,
+                streamed: messages - datagrams,
             };
             work.gathering(GATHER)
         };
         assert_eq!(gathering(Work::MANY, Work::MANY, Work::MANY), GATHER);
         assert_eq!(gathering(Work::MANY, Work::MANY, 1), GATHER);
         assert_eq!(gathering(Work::MANY, Work::MANY, 0), 2 * GATHER);
-        assert_eq!(gathering(Work::MANY - 1, 1, 0), GATHER / 2);
+        assert_eq!(gathering(Work::MANY - 1, Work::MANY - 1, 0), GATHER / 2);
         // REGISTERs alone, however they come.
         assert_eq!(gathering(Work::MANY, 0, 0), 4 * GATHER);
         assert_eq!(gathering(1_000, 0, 1_000), 2 * GATHER);
         let work = Work {
             messages: 100,
             others: 100,
-            datagrams: 0,
+            streamed: 100,
         };
         let longest = Duration::from_millis(20);
         assert_eq!(work.gathering(Duration::from_millis(15)), longest);

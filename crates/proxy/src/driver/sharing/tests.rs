@@ -115,11 +115,17 @@ fn a_thread_is_wanted_where_messages_are_many_and_work_is_little() {
                 start + TOLD_EVERY * turn,
                 Work {
                     messages: 100,
-                    others: 100,
-                    datagrams: 100,
+                    others: 90,
+                    streamed: 80,
                 },
             );
         }
+        let work = Work {
+            messages: 9_900,
+            others: 8_910,
+            streamed: 7_920,
+        };
+        assert_eq!(sharing.work(), work);
         let is_wanted = *sharing.is_wanted.borrow();
         assert_eq!(is_wanted, wanted, "{workers} workers, {gather:?}");
     }
