@@ -68,8 +68,8 @@ pub struct ProxyConfig {
     /// Workers, each with a share of the calls and of the bounds, and with a thread of its own where one is not enough
     /// for all; 0 for one a core.
     pub workers: usize,
-    /// How long a message may wait in a busy worker for others that are handled together with it: where all come
-    /// over TCP, TLS or WebSocket twice as long, REGISTERs among themselves four times. Zero: no longer than they have to.
+    /// How long a message may wait in a busy worker for others that are handled together with it: where none
+    /// comes over UDP twice as long, REGISTERs among themselves four times. Zero: no longer than they have to.
     pub gather: Duration,
     /// How many octets of messages are held by the requests that are being forwarded or wait for an
     /// answer (see [`Config::maximum_held_octets`]). A request beyond it is answered 503.

@@ -87,6 +87,7 @@ mod tests {
             messages,
             others: messages,
             streamed: 0,
+            associated: 0,
         }
     }
 

@@ -203,7 +203,8 @@ impl Service {
         let work = Work {
             messages: batch.len() as u64,
             others: count(|incoming| !is_register(incoming)),
-            streamed: count(is_streamed),
+            streamed: count(|incoming| way(incoming) == Some(Way::Connection)),
+            associated: count(|incoming| way(incoming) == Some(Way::Association)),
         };
         for incoming in batch.drain(..) {
             self.handle(now, incoming);
@@ -400,19 +401,28 @@ fn is_register(incoming: &Incoming) -> bool {
     }
 }
 
-/// Whether it is a message that waited in the buffers of a connection before it was read, and in no socket for datagrams, as
-/// the packets of an association do, too.
-fn is_streamed(incoming: &Incoming) -> bool {
+/// What a message came along, where that is told how much there is room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// One of TCP.
+    Connection,
+    /// One of SCTP.
+    Association,
+}
+
+/// What a message came along; `None` for one that came over UDP, and for what is none.
+fn way(incoming: &Incoming) -> Option<Way> {
     let flow = match incoming {
         Incoming::Unread { flow, .. }
         | Incoming::Message { flow, .. }
         | Incoming::Malformed { flow, .. } => flow,
-        _ => return false,
+        _ => return None,
     };
-    matches!(
-        flow.transport,
-        Transport::Tcp | Transport::Tls | Transport::Ws | Transport::Wss
-    )
+    match flow.transport {
+        Transport::Udp => None,
+        Transport::Tcp | Transport::Tls | Transport::Ws | Transport::Wss => Some(Way::Connection),
+        Transport::Sctp | Transport::TlsSctp => Some(Way::Association),
+    }
 }
 
 /// Whether a connection came to nothing because the far end does not know its transport: by a TCP reset,

@@ -54,6 +54,7 @@ struct Place {
     messages: AtomicU64,
     others: AtomicU64,
     streamed: AtomicU64,
+    associated: AtomicU64,
     /// For how long a thread of its own has run, in nanoseconds; told now and then.
     busy: AtomicU64,
 }
@@ -198,6 +199,7 @@ impl Sharing {
             messages: sum(|place| &place.messages),
             others: sum(|place| &place.others),
             streamed: sum(|place| &place.streamed),
+            associated: sum(|place| &place.associated),
         }
     }
 
@@ -303,8 +305,12 @@ impl Post {
         let place = &self.sharing.places[self.number];
         place.messages.fetch_add(work.messages, Ordering::Relaxed);
         place.others.fetch_add(work.others, Ordering::Relaxed);
-        let streamed = &place.streamed;
-        streamed.fetch_add(work.streamed, Ordering::Relaxed);
+        for (sum, count) in [
+            (&place.streamed, work.streamed),
+            (&place.associated, work.associated),
+        ] {
+            sum.fetch_add(count, Ordering::Relaxed);
+        }
         if self.sharing.is_shared() {
             // The clock is another thread's when this one is back.
             self.told = None;

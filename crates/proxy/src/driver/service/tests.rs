@@ -16,7 +16,7 @@ use crate::core::{Config, Listener, Policy, Relay};
 use crate::location::LocationConfig;
 
 #[test]
-fn what_connections_of_tcp_bring_is_streamed_and_nothing_else_is() {
+fn what_a_message_came_along_is_told_by_its_flow() {
     for transport in Transport::ALL {
         let flow = || {
             let address = SocketAddr::from(([127, 0, 0, 1], 5060));
@@ -47,19 +47,20 @@ fn what_connections_of_tcp_bring_is_streamed_and_nothing_else_is() {
                 reason: sip::ReadError::StartLine.into(),
             },
         ];
-        let is_stream = !matches!(
-            transport,
-            Transport::Udp | Transport::Sctp | Transport::TlsSctp
-        );
+        let expected = match (transport.is_reliable(), transport.name().ends_with("sctp")) {
+            (false, _) => None,
+            (true, true) => Some(Way::Association),
+            (true, false) => Some(Way::Connection),
+        };
         for incoming in &brought {
-            assert_eq!(is_streamed(incoming), is_stream, "{incoming:?}");
+            assert_eq!(way(incoming), expected, "{incoming:?}");
         }
     }
     let told = Incoming::Undelivered {
         remote: SocketAddr::from(([127, 0, 0, 1], 5060)),
         beginning: Message::request(Method::Options, "sip:a@example.org"),
     };
-    assert!(!is_streamed(&told));
+    assert_eq!(way(&told), None);
 }
 
 /// A worker on the test's runtime that forwards for anybody, and what it is fed with.

@@ -114,6 +114,7 @@ mod tests {
             messages,
             others: messages,
             streamed: 0,
+            associated: 0,
         };
         for number in 1..=1_000 {
             match rounds.after(now, now + took, work, patience) {
@@ -140,6 +141,7 @@ mod tests {
                 messages,
                 others,
                 streamed,
+                associated: 0,
             };
             match rounds.after(now, now, work, Patience::Full) {
                 After::Pause(pause) => pause,

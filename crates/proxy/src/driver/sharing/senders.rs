@@ -53,6 +53,9 @@ pub(in crate::driver) struct Work {
     pub(in crate::driver) others: u64,
     /// How many of them came along connections of TCP, and waited in no socket for datagrams.
     pub(in crate::driver) streamed: u64,
+    /// How many of them came along associations: their packets wait in a socket for datagrams, but whoever sends more than
+    /// there is room for is told to wait, too.
+    pub(in crate::driver) associated: u64,
 }
 
 impl Work {
@@ -64,13 +67,15 @@ impl Work {
         messages: Work::MANY,
         others: Work::MANY,
         streamed: Work::MANY,
+        associated: 0,
     };
 
     /// For how long those wait that come next, where they may for the time of `gather`.
     ///
     /// Nobody listens to his telephone while it registers: where there was nothing else, they may for four times that time,
     /// as long as the buffers of the kernel hold what comes meanwhile, else for twice. For twice that time, too, where all came
-    /// along connections of TCP: there whoever sends more than the buffers hold is told to wait, and nothing is lost.
+    /// along connections of TCP, where whoever sends more than the buffers hold is told to wait, and nothing is lost; and where
+    /// some came along associations, as long as the buffers do hold it, for what is lost there is sent again.
     pub(in crate::driver) fn gathering(self, gather: Duration) -> Duration {
         /// A socket, which may be the one that all come to, holds some 330 small datagrams where the kernel gives it no more
         /// than it does by default.
@@ -79,10 +84,12 @@ impl Work {
         const LONGEST: Duration = Duration::from_millis(20);
         let longest = gather.max(LONGEST);
         let datagrams = self.messages.saturating_sub(self.streamed);
+        let lone = datagrams.saturating_sub(self.associated);
         match (self.messages, self.others, datagrams) {
             (..Work::MANY, ..) => gather / 2,
             (..FULL, 0, _) => longest.min(gather * 4),
             (_, 0, _) | (_, _, 0) => longest.min(gather * 2),
+            (..FULL, ..) if lone == 0 => longest.min(gather * 2),
             _ => gather,
         }
     }
@@ -93,6 +100,7 @@ impl Work {
             messages: self.messages.wrapping_sub(before.messages),
             others: self.others.wrapping_sub(before.others),
             streamed: self.streamed.wrapping_sub(before.streamed),
+            associated: self.associated.wrapping_sub(before.associated),
         }
     }
 }
@@ -383,6 +391,7 @@ mod tests {
                 messages,
                 others,
                 streamed: messages - datagrams,
+                associated: 0,
             };
             work.gathering(GATHER)
         };
@@ -397,9 +406,29 @@ mod tests {
             messages: 100,
             others: 100,
             streamed: 100,
+            associated: 0,
         };
         let longest = Duration::from_millis(20);
         assert_eq!(work.gathering(Duration::from_millis(15)), longest);
+    }
+
+    #[test]
+    fn what_comes_along_associations_waits_so_as_long_as_a_socket_holds_it() {
+        let gathering = |messages, streamed, associated| {
+            let work = Work {
+                messages,
+                others: messages,
+                streamed,
+                associated,
+            };
+            work.gathering(GATHER)
+        };
+        assert_eq!(gathering(16, 0, 16), 2 * GATHER);
+        assert_eq!(gathering(16, 1, 15), 2 * GATHER);
+        assert_eq!(gathering(16, 1, 14), GATHER, "one came over UDP");
+        assert_eq!(gathering(223, 0, 223), 2 * GATHER);
+        assert_eq!(gathering(224, 100, 124), GATHER);
+        assert_eq!(gathering(224, 224, 0), 2 * GATHER);
     }
 
     #[test]

@@ -117,6 +117,7 @@ fn a_thread_is_wanted_where_messages_are_many_and_work_is_little() {
                     messages: 100,
                     others: 90,
                     streamed: 80,
+                    associated: 7,
                 },
             );
         }
@@ -124,6 +125,7 @@ fn a_thread_is_wanted_where_messages_are_many_and_work_is_little() {
             messages: 9_900,
             others: 8_910,
             streamed: 7_920,
+            associated: 693,
         };
         assert_eq!(sharing.work(), work);
         let is_wanted = *sharing.is_wanted.borrow();
