@@ -141,8 +141,10 @@ fn notes(options: &Options, runs: &[Run]) -> Vec<String> {
             ));
         }
     }
-    if runs.iter().any(|run| !run.causes.is_empty()) {
-        notes.push("What failed for this or that cause may have succeeded later.".to_owned());
+    if runs.iter().any(|run| run.failures().is_some()) {
+        notes.push(
+            "Causes count registrations that were tried again and succeeded later, too.".to_owned(),
+        );
     }
     if options.transports.contains(&Transport::Tcp) {
         let also = if options.delay.is_zero() {
@@ -231,6 +233,9 @@ mod tests {
     fn the_table_and_the_error_say_what_calls_failed_for() {
         let mut runs = [run(Transport::Udp, 0.0, 9.0)];
         assert_eq!(runs[0].failed_without_loss(), None);
+        runs[0].causes = BTreeMap::from([("REGISTER not answered".to_owned(), 1)]);
+        let text = table(&Options::default(), &runs).to_terminal(160);
+        assert!(!text.contains("auses"), "{text}");
         runs[0].failed = 3;
         runs[0].causes = BTreeMap::from([
             ("INVITE answered 503".to_owned(), 2),

@@ -305,12 +305,10 @@ impl Post {
         let place = &self.sharing.places[self.number];
         place.messages.fetch_add(work.messages, Ordering::Relaxed);
         place.others.fetch_add(work.others, Ordering::Relaxed);
-        for (sum, count) in [
-            (&place.streamed, work.streamed),
-            (&place.associated, work.associated),
-        ] {
-            sum.fetch_add(count, Ordering::Relaxed);
-        }
+        place.streamed.fetch_add(work.streamed, Ordering::Relaxed);
+        place
+            .associated
+            .fetch_add(work.associated, Ordering::Relaxed);
         if self.sharing.is_shared() {
             // The clock is another thread's when this one is back.
             self.told = None;
