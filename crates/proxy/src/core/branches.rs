@@ -542,7 +542,7 @@ impl Proxy {
                     let deadline = forwarded.deadline_from(now + self.timer_c);
                     self.arm(name, &mut forwarded, Some(deadline));
                 }
-                branch.state = BranchState::Forwarded(Box::new(forwarded));
+                branch.state = BranchState::Forwarded(forwarded);
             }
             Some(Err(_)) | None => {
                 context.is_overloaded = true;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use sip::transaction::ClientId;
 use sip::{ConnectionId, Flow, Message, Method, Peer};
+use smallvec::SmallVec;
 
 use super::best_response::FinalResponses;
 use super::event::Call;
@@ -50,7 +51,8 @@ pub(crate) struct Context {
     pub(crate) is_routed: bool,
     /// Targets that have not been tried.
     pub(crate) targets: TargetSet,
-    pub(crate) branches: Vec<Branch>,
+    /// Most requests have one: it is beside what else is read for each response.
+    pub(crate) branches: SmallVec<[Branch; 1]>,
     pub(crate) finals: FinalResponses,
     /// The client has cancelled the request.
     pub(crate) is_cancelled: bool,
@@ -80,7 +82,7 @@ pub(crate) enum BranchState {
     /// It waits for the addresses of its next hop.
     Resolving(QueryId),
     /// It is being forwarded.
-    Forwarded(Box<Forwarded>),
+    Forwarded(Forwarded),
     /// It has had its final response or was given up.
     Ended {
         /// Whether the user agent itself has answered, so that no other flow of its instance is tried (RFC 5626 section 7).
@@ -189,7 +191,7 @@ impl Context {
             keeps_breadth: false,
             is_routed: false,
             targets: TargetSet::default(),
-            branches: Vec::new(),
+            branches: SmallVec::new(),
             finals: FinalResponses::default(),
             is_cancelled: false,
             is_stopped: false,
@@ -559,8 +561,6 @@ impl Context {
     /// for newcomers.
     pub(crate) fn begin_only(&mut self, target: Target) {
         let max_breadth = self.max_breadth - self.kept_for_newcomers(self.max_breadth);
-        // It may ring for minutes.
-        self.branches.reserve_exact(1);
         self.branches.push(Branch {
             target,
             max_breadth,
@@ -586,7 +586,7 @@ impl Context {
         let Some(share) = given.checked_div(number) else {
             return false;
         };
-        // Most have one, and may ring for minutes.
+        // They may ring for minutes.
         self.branches.reserve_exact(targets.len());
         self.branches
             .extend(targets.into_iter().map(|target| Branch {
