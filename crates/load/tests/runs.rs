@@ -88,7 +88,7 @@ async fn callers_and_callees_are_two_programs() {
             ..direct(transport)
         };
         let mut callers = LoadRun::start(callers).await.expect("callers");
-        let control = callees.control();
+        let (control, mut live) = (callees.control(), callees.live());
         let serving = tokio::spawn(async move {
             let pace = Pace::Serve { time: None };
             let outcome = callees
@@ -98,6 +98,9 @@ async fn callers_and_callees_are_two_programs() {
             callees.shutdown().await;
             outcome
         });
+        // Whoever calls before all workers serve is answered, but counted in no run.
+        let all_serve = tokio::time::timeout(PATIENCE, live.changed()).await;
+        all_serve.expect("in time").expect("it serves");
         let outcome = calls(&mut callers, 200).await;
         assert_eq!(outcome.statistics.calls.completed, 200, "{transport}");
         callers.shutdown().await;
