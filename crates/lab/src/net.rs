@@ -156,7 +156,8 @@ impl Watch {
         let told = Arc::clone(&is_over);
         let watch = move || {
             let mut naps = Naps::default();
-            while !told.load(Ordering::Relaxed) {
+            // Once at least: who is told before it runs for the first time has been late, too.
+            loop {
                 let began = Instant::now();
                 thread::sleep(NAP);
                 let late = began.elapsed().saturating_sub(NAP);
@@ -166,6 +167,9 @@ impl Watch {
                         until: SystemTime::now(),
                         lasted: late,
                     });
+                }
+                if told.load(Ordering::Relaxed) {
+                    break;
                 }
             }
             naps

@@ -451,9 +451,10 @@ fn packets_to_other_programs_are_no_work_for_the_workers() {
         stack.close().await;
     });
     join(client);
-    server.stop();
+    // What it has not read yet is the server's as long as that is there.
     stop.send(()).ok();
     let statistics = join(beside);
+    server.stop();
     assert_eq!(statistics.handed_over, 0);
     assert_eq!(statistics.out_of_the_blue, 0);
 }
