@@ -42,7 +42,8 @@ impl Phone {
         self.request(method, uri, &format!("<sip:{to}@127.0.0.1>"), call, more);
         loop {
             let message = self.receive();
-            if message.status() != 100 {
+            // A request that this phone has not answered may come once more meanwhile.
+            if !matches!(message.status(), 0 | 100) {
                 return message;
             }
         }
