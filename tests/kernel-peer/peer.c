@@ -3,7 +3,7 @@
  *   peer sink  PORT ADDRESSES            takes one association; tells what came when it ends
  *   peer echo  PORT ADDRESSES            sends every message back on its stream, for ever
  *   peer send  PORT ADDRESSES BYTES SIZE sends BYTES of a pattern in messages of SIZE, then shuts down
- *   peer abort PORT ADDRESSES SECONDS    sends one message, and aborts so much later
+ *   peer abort PORT ADDRESSES            sends one message, and aborts when it is told to: by a line on standard input
  *   peer talk  PORT ADDRESSES TEXT       sends TEXT, prints the answer, shuts down
  *
  * ADDRESSES, with commas, are this end's for sink and echo, and the other end's for the rest. ENCAPSULATION=PORT in
@@ -278,15 +278,17 @@ static int send_pattern(uint16_t port, const char *list, uint64_t bytes, size_t 
 	return end(fd);
 }
 
-static int abort_it(uint16_t port, const char *list, unsigned seconds)
+static int abort_it(uint16_t port, const char *list)
 {
 	struct linger at_once = { .l_onoff = 1, .l_linger = 0 };
-	int fd = connected(port, list);
+	int fd = connected(port, list), next;
 
 	if (send_on(fd, "soon gone", 9, 0, 0, 0) < 0)
 		fail("send");
 	printf("sent\n");
-	sleep(seconds);
+	do
+		next = getchar();
+	while (next != '\n' && next != EOF);
 	setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
 	close(fd);
 	printf("aborted\n");
@@ -322,8 +324,8 @@ int main(int count, char **arguments)
 		return echo(port, list);
 	if (!strcmp(what, "send") && count > 5)
 		return send_pattern(port, list, strtoull(arguments[4], NULL, 10), strtoul(arguments[5], NULL, 10));
-	if (!strcmp(what, "abort") && count > 4)
-		return abort_it(port, list, atoi(arguments[4]));
+	if (!strcmp(what, "abort"))
+		return abort_it(port, list);
 	if (!strcmp(what, "talk") && count > 4)
 		return talk(port, list, arguments[4]);
 	fprintf(stderr, "usage: peer sink|echo|send|abort|talk PORT ADDRESSES [...]\n");

@@ -232,15 +232,11 @@ async fn all_probed(association: &Association) {
     tokio::time::sleep(Duration::from_millis(500)).await;
 }
 
-/// Nothing goes either way for a while.
-async fn cut_all(kernel: &KernelPeer, time: Duration) {
-    let paths = ["kp1", "kp2"];
-    for path in paths {
-        kernel.ip(&format!("link set {path} down"));
-    }
-    tokio::time::sleep(time).await;
-    for path in paths {
-        kernel.ip(&format!("link set {path} up"));
+/// Takes our IPv4 addresses away (`delete`), so that nothing comes to them or leaves from them, or gives them back
+/// (`add`). The guest's console, which is on IPv6, works on.
+fn all_addresses(kernel: &KernelPeer, what: &str) {
+    for (path, address) in ["kp1", "kp2"].into_iter().zip(OURS) {
+        kernel.ip(&format!("address {what} {address}/24 dev {path}"));
     }
 }
 
@@ -320,10 +316,11 @@ fn either_side_may_abort() {
     with_kernel(|kernel| async move {
         let stack = raw();
         let endpoint = stack.endpoint(67, quick()).unwrap();
-        let command = format!("peer abort 67 {} 1", OURS.join(","));
+        let command = format!("peer abort 67 {}", OURS.join(","));
         let mut client = Peer::spawn(&mut kernel.command(&command));
         let association = endpoint.accept().await.unwrap();
         assert_eq!(association.receive().await.unwrap().payload, "soon gone");
+        client.write("now\n");
         let cause = association.closed().await;
         assert!(
             matches!(cause, CloseCause::Lost(LostCause::AbortedByPeer { .. })),
@@ -365,14 +362,10 @@ fn the_kernel_takes_our_restart() {
             .unwrap();
         sink.wait_for_output("first 19 bytes", Duration::from_secs(60));
         // A host that restarts says nothing to its peers: nothing of this leaves any more.
-        tokio::join!(
-            async {
-                tokio::time::sleep(Duration::from_millis(500)).await;
-                association.abort(b"");
-                before.close().await;
-            },
-            cut_all(kernel, Duration::from_secs(2)),
-        );
+        all_addresses(kernel, "delete");
+        association.abort(b"");
+        before.close().await;
+        all_addresses(kernel, "add");
         let after = raw();
         let endpoint = after.endpoint(7700, quick()).unwrap();
         let association = endpoint.connect_to(to()).await.unwrap();
@@ -402,15 +395,17 @@ fn we_take_the_kernels_restart() {
         };
         let endpoint = stack.endpoint(87, config).unwrap();
         let local = "FROM=10.91.1.2,10.91.2.2 FROM_PORT=8700";
-        let command = format!("{local} peer abort 87 {} 1", OURS.join(","));
+        let command = format!("{local} peer abort 87 {}", OURS.join(","));
         let mut client = Peer::spawn(&mut kernel.command(&command));
         let association = endpoint.accept().await.unwrap();
         let notifications = association.notifications();
         assert_eq!(association.receive().await.unwrap().payload, "soon gone");
         all_confirmed(&association).await;
         // Its ABORT is lost on the way, as if the host had gone without a word.
-        cut_all(kernel, Duration::from_secs(3)).await;
+        all_addresses(kernel, "delete");
+        client.write("now\n");
         assert!(client.wait(Duration::from_secs(60)).success());
+        all_addresses(kernel, "add");
         let command = format!("{local} peer talk 87 {} again", OURS.join(","));
         let mut client = Peer::spawn(&mut kernel.command(&command));
         loop {

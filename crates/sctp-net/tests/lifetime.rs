@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use common::{connect, echo, on_stream, pair, pattern, quick, stack, within};
+use common::{connect, echo, on_stream, pair, patient, pattern, quick, stack, within};
 use sctp_net::{
     CannotStartCause, CloseCause, ConnectError, EndpointConfig, EndpointEvent, LostCause, SendInfo,
     Stack, UdpCarrierConfig,
@@ -125,7 +125,7 @@ async fn nobody_there() {
 #[tokio::test]
 async fn a_port_without_endpoint_refuses() {
     let (client, server) = (stack(), stack());
-    let endpoint = client.endpoint(0, quick()).unwrap();
+    let endpoint = client.endpoint(0, patient()).unwrap();
     let address = server.local_addr();
     let result = within(endpoint.connect(address.ip(), 4242, Some(address.port()))).await;
     let error = result.unwrap_err();
@@ -434,7 +434,7 @@ async fn closing_does_not_wait_long_for_a_peer_that_is_gone() {
 async fn who_gives_up_a_connect_can_try_again_at_once() {
     let stack = stack();
     // No retransmission comes in between.
-    let endpoint = stack.endpoint(0, EndpointConfig::default()).unwrap();
+    let endpoint = stack.endpoint(0, patient()).unwrap();
     let silent = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let address = silent.local_addr().unwrap();
     let mut initiate_tags = BTreeSet::new();
@@ -529,11 +529,11 @@ async fn those_who_are_not_accepted_are_aborted_and_counted() {
     let mut carrier = common::carrier("127.0.0.1");
     carrier.accept_backlog = 2;
     let (client_stack, server_stack) = (stack(), Stack::udp(carrier).unwrap());
-    let server = server_stack.endpoint(5060, quick()).unwrap();
+    let server = server_stack.endpoint(5060, patient()).unwrap();
     let address = server_stack.local_addr();
     let mut associations = Vec::new();
     for number in 0..5 {
-        let endpoint = client_stack.endpoint(0, quick()).unwrap();
+        let endpoint = client_stack.endpoint(0, patient()).unwrap();
         let result = within(endpoint.connect(address.ip(), 5060, Some(address.port()))).await;
         if number < 2 {
             associations.push(result.unwrap());

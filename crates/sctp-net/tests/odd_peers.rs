@@ -5,7 +5,7 @@ mod common;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use common::{on_stream, quick, stack, within};
+use common::{on_stream, patient, quick, stack, within};
 use sctp::{Event, PathAddress};
 use sctp_net::{Association, CloseCause, Endpoint, EndpointConfig, Stack};
 use tokio::net::UdpSocket;
@@ -100,7 +100,7 @@ async fn associate(peer: &mut Peer, stack: &Stack, endpoint: &Endpoint) -> Assoc
 async fn a_connect_that_was_given_up_is_not_accepted() {
     let stack = stack();
     // Retransmissions would come in between.
-    let endpoint = stack.endpoint(0, EndpointConfig::default()).unwrap();
+    let endpoint = stack.endpoint(0, patient()).unwrap();
     let mut peer = Peer::new().await;
     let address = peer.address();
     {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use common::network::{Host, join, shown};
-use common::{echo, on_stream, pattern, quick, within};
+use common::{echo, on_stream, patient, pattern, quick, within};
 use sctp_net::{
     Association, CannotStartCause, ConnectError, ConnectTo, EndpointConfig, Notification,
     PathChange, PathState, RawCarrierConfig, Stack, Tap,
@@ -107,9 +107,7 @@ fn messages_go_over_ipv4_and_ipv6_and_captures_are_sound() {
     };
     let directory = tempfile::tempdir().unwrap();
     let capture = directory.path().join("raw.pcapng");
-    // Not so quick that a busy machine would be taken for a loss.
-    let config = EndpointConfig::default;
-    let server = EchoServer::start(&right, RawCarrierConfig::default(), config());
+    let server = EchoServer::start(&right, RawCarrierConfig::default(), patient());
     let file = capture.clone();
     let client = left.run(move || async move {
         let carrier = RawCarrierConfig {
@@ -118,7 +116,7 @@ fn messages_go_over_ipv4_and_ipv6_and_captures_are_sound() {
         };
         let stack = Stack::raw(carrier).unwrap();
         for address in ["10.1.0.2", "fd00:1::2"] {
-            let association = connect(&stack, &[address], config()).await;
+            let association = connect(&stack, &[address], patient()).await;
             assert_eq!(association.peer_encapsulation_port(), None);
             exchange(&association, 0..100, 3000).await;
             let status = association.status().await.unwrap();
@@ -261,16 +259,16 @@ fn programs_leave_each_others_ports_alone() {
     let Some((left, right)) = two_hosts() else {
         return;
     };
-    let first = EchoServer::start(&right, RawCarrierConfig::default(), quick());
+    let first = EchoServer::start(&right, RawCarrierConfig::default(), patient());
     // The second stack hears the packets of the first, and the other way round.
     let (stop, stopped) = oneshot::channel::<()>();
     let (ready, is_ready) = std::sync::mpsc::channel();
     let second = right.run(move || async move {
         let stack = Stack::raw(RawCarrierConfig::default()).unwrap();
-        let taken = stack.endpoint(7, quick()).unwrap_err();
+        let taken = stack.endpoint(7, patient()).unwrap_err();
         assert_eq!(taken.kind(), std::io::ErrorKind::AddrInUse);
         assert!(taken.to_string().contains("address in use"), "{taken}");
-        let endpoint = stack.endpoint(8, quick()).unwrap();
+        let endpoint = stack.endpoint(8, patient()).unwrap();
         ready.send(()).unwrap();
         let serving = tokio::spawn(async move {
             while let Some(association) = endpoint.accept().await {
@@ -285,7 +283,7 @@ fn programs_leave_each_others_ports_alone() {
     is_ready.recv().unwrap();
     let client = left.run(|| async {
         let stack = Stack::raw(RawCarrierConfig::default()).unwrap();
-        let endpoint = stack.endpoint(0, quick()).unwrap();
+        let endpoint = stack.endpoint(0, patient()).unwrap();
         for port in [7, 8] {
             let connecting = endpoint.connect(ip("10.1.0.2"), port, None);
             let association = within(connecting).await.unwrap();
@@ -392,12 +390,12 @@ fn workers_share_one_reader() {
         workers: 3,
         ..RawCarrierConfig::default()
     };
-    let server = EchoServer::start(&right, carrier, quick());
+    let server = EchoServer::start(&right, carrier, patient());
     let client = left.run(|| async {
         let stack = Stack::raw(RawCarrierConfig::default()).unwrap();
         let mut associations = Vec::new();
         for _ in 0..12 {
-            associations.push(connect(&stack, &["10.1.0.2"], quick()).await);
+            associations.push(connect(&stack, &["10.1.0.2"], patient()).await);
         }
         for association in &associations {
             association

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use test_support::Nobody;
 use tokio::time::timeout;
 use udp_net::{
     Batch, Datagram, Flushed, Impairment, LinkConfig, Received, Report, SendOutcome, SendQueue,
@@ -444,25 +445,25 @@ async fn what_the_network_reports_is_heard_and_does_not_disturb() {
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
     let socket = UdpSocket::bind(address, config).unwrap();
     let peer = UdpSocket::bind(address, UdpConfig::default()).unwrap();
-    let nobody = {
-        let gone = UdpSocket::bind(address, UdpConfig::default()).unwrap();
-        gone.local_addr()
-    };
+    let nobody = Nobody::new();
     let datagram = |destination, payload: &'static [u8]| Datagram {
         destination,
         source_ip: None,
         payload: Bytes::from_static(payload),
     };
     let mut batch = Batch::new();
-    let refused = datagram(nobody, b"is anybody there");
+    let refused = datagram(nobody.address(), b"is anybody there");
     assert!(matches!(socket.try_send(&refused), SendOutcome::Sent));
     // The error of the first must not be taken for one of the second.
     let wanted = datagram(peer.local_addr(), b"you are");
     assert!(matches!(socket.try_send(&wanted), SendOutcome::Sent));
 
-    socket.recv(&mut batch).await.unwrap();
+    timeout(LIMIT, socket.recv(&mut batch))
+        .await
+        .unwrap()
+        .unwrap();
     let error = batch.pop_error().unwrap();
-    assert_eq!(error.destination, nobody);
+    assert_eq!(error.destination, nobody.address());
     assert_eq!(error.source_ip, Some(address.ip()));
     let port_unreachable = Report::Icmp {
         icmp_type: 3,
@@ -471,7 +472,10 @@ async fn what_the_network_reports_is_heard_and_does_not_disturb() {
     assert_eq!(error.report, port_unreachable);
     assert_eq!(error.quoted, "is anybody there");
 
-    peer.recv(&mut batch).await.unwrap();
+    timeout(LIMIT, peer.recv(&mut batch))
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(batch.pop().unwrap().payload, "you are");
 }
 
@@ -485,11 +489,11 @@ async fn what_the_network_reports_of_others_stops_no_datagram() {
     };
     let socket = bind_with("127.0.0.1:0", config);
     let peer = bind("127.0.0.1:0");
-    let nobody = bind("127.0.0.1:0").local_addr();
+    let nobody = Nobody::new();
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let to_nobody = scope.spawn(|| {
-            let refused = datagram(nobody, "is anybody there");
+            let refused = datagram(nobody.address(), "is anybody there");
             let mut sent = 0;
             while !is_over.load(Relaxed) {
                 assert!(matches!(socket.try_send(&refused), SendOutcome::Sent));
@@ -526,11 +530,11 @@ async fn what_has_no_route_fails_while_errors_are_pending() {
     };
     // Bound to loopback, nothing leads out of this host.
     let socket = bind_with("127.0.0.1:0", config);
-    let nobody = bind("127.0.0.1:0").local_addr();
+    let nobody = Nobody::new();
     let elsewhere = datagram(SocketAddr::from(([192, 0, 2, 1], 9)), "out");
     for _ in 0..10 {
         for _ in 0..3 {
-            send(&socket, nobody, "is anybody there");
+            send(&socket, nobody.address(), "is anybody there");
         }
         let outcome = socket.try_send(&elsewhere);
         assert!(matches!(outcome, SendOutcome::Failed(_)), "{outcome:?}");

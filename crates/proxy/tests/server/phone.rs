@@ -44,6 +44,8 @@ pub(crate) async fn serve_with(
         workers: 2,
         ..ProxyConfig::default()
     };
+    // Phones take each message for a new one: a busy machine must not be taken for a loss.
+    config.transactions.t1 = PATIENCE;
     change(&mut config);
     Server::start(config).await.expect("it starts")
 }
@@ -127,8 +129,8 @@ pub(crate) struct Phone {
     pub(crate) name: &'static str,
     /// The server's address as it knows it.
     host: &'static str,
-    /// Tells its transactions from those of an earlier phone that had the same port: the server remembers them
-    /// for half a minute.
+    /// Tells its transactions from those of an earlier phone that had the same port, which the server remembers for
+    /// some time.
     number: u64,
 }
 
