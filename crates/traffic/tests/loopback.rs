@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use perf::{CarrierConfig, Listen, Over, Protocol, Target};
+use socket2::SockRef;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use traffic::{
@@ -155,13 +156,18 @@ async fn bad_network(receiver: SocketAddr) -> SocketAddr {
             break (listener, Arc::new(socket));
         }
     };
+    let towards_receiver = Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap());
+    // Room for all of a run, so that no packet is lost to a busy machine.
+    for socket in [&towards_sender, &towards_receiver] {
+        let socket = SockRef::from(&**socket);
+        socket.set_recv_buffer_size(4 << 20).unwrap();
+    }
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         let (mut sender, _) = listener.accept().await.unwrap();
         let mut onward = TcpStream::connect(receiver).await.unwrap();
         copy_bidirectional(&mut sender, &mut onward).await.ok();
     });
-    let towards_receiver = Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap());
     tokio::spawn(async move {
         let mut buffer = vec![0; 2000];
         let mut back = vec![0; 2000];
@@ -234,13 +240,20 @@ async fn what_the_network_does_is_told() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_time_limit_ends_a_run_with_its_packets() {
+    const TRIES: usize = 10;
     let mut plan = plan(Encryption::None, 1, "1k");
     plan.limit = Limit::Seconds(Duration::from_millis(250));
     plan.pattern = "on-off:50ms,50ms".parse().unwrap();
-    let runs = run("udp:127.0.0.1:0", vec![plan]).await;
-    // 50 of each tenth of a second, unless the machine slept at the very end.
-    assert!((100..=150).contains(&runs[0].sent), "{}", runs[0].sent);
-    assert_eq!(runs[0].lost, 0);
+    for _ in 0..TRIES {
+        let runs = run("udp:127.0.0.1:0", vec![plan.clone()]).await;
+        assert_eq!(runs[0].lost, 0);
+        assert!(runs[0].sent <= 150, "{}", runs[0].sent);
+        // 50 of each tenth of a second, unless the machine slept at the end.
+        if runs[0].sent >= 100 {
+            return;
+        }
+    }
+    panic!("{TRIES} runs have ended too early");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

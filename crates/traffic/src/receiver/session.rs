@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use perf::Protocol;
-use tokio::time::{sleep, timeout, timeout_at};
+use tokio::time::{MissedTickBehavior, interval, timeout, timeout_at};
 use udp_net::PlainSocket;
 
 use super::channel::Channel;
@@ -202,18 +202,23 @@ impl Drop for Session<'_> {
     }
 }
 
-/// Waits, once everything was sent, until what is still under way has come.
+/// Waits, once everything was sent, until what is still under way has come. A look counts for the time that it should
+/// take, and no more: a program that was stopped in between has not heard that nothing came.
 async fn settle(run: &Run, sent: u64) {
     const LOOK: Duration = Duration::from_millis(5);
-    let begin = Instant::now();
+    let mut looks = interval(LOOK);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    looks.reset();
     let mut seen = run.reception().received();
-    let mut quiet_since = begin;
-    while seen < sent && quiet_since.elapsed() < QUIET_TIME && begin.elapsed() < STRAGGLER_TIME {
-        sleep(LOOK).await;
+    let (mut waited, mut quiet) = (Duration::ZERO, Duration::ZERO);
+    while seen < sent && quiet < QUIET_TIME && waited < STRAGGLER_TIME {
+        looks.tick().await;
+        waited += LOOK;
+        quiet += LOOK;
         let now = run.reception().received();
         if now > seen {
             seen = now;
-            quiet_since = Instant::now();
+            quiet = Duration::ZERO;
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use bytes::{Bytes, BytesMut};
@@ -202,14 +202,19 @@ impl Path {
         summary.map_or((0, None), |summary| (summary.count, summary.p50_ms))
     }
 
-    /// Waits until so many echoes have come, or none for a while.
-    pub(super) fn settle(&self, expected: u64, quiet: Duration) {
-        let mut last = (self.echoed().0, Instant::now());
-        while last.0 < expected && last.1.elapsed() < quiet {
-            thread::sleep(Duration::from_millis(2));
-            let count = self.echoed().0;
-            if count > last.0 {
-                last = (count, Instant::now());
+    /// Waits until so many echoes have come, or none for a while. A look counts for the time that it should take, and
+    /// no more: a program that was stopped in between has not heard that nothing came.
+    pub(super) fn settle(&self, expected: u64, quiet_time: Duration) {
+        const LOOK: Duration = Duration::from_millis(2);
+        let mut seen = self.echoed().0;
+        let mut quiet = Duration::ZERO;
+        while seen < expected && quiet < quiet_time {
+            thread::sleep(LOOK);
+            quiet += LOOK;
+            let now = self.echoed().0;
+            if now > seen {
+                seen = now;
+                quiet = Duration::ZERO;
             }
         }
     }
