@@ -8,6 +8,7 @@ use load::driver::{Connections, LoadPlan, LoadRun, MediaPlan, Pace, Role, RunCon
 use load::media::{Clip, Mode};
 use load::record::Failure;
 use load::script::{Pause, ScriptId, builtin};
+use proxy::core::{OverloadPolicy, Policy};
 use proxy::{ProxyConfig, Server};
 use sip::Transport;
 use sip_net::{Listen, SipNetConfig};
@@ -200,6 +201,14 @@ async fn users_leave_the_registrar() {
             listeners: vec![listen],
             ..SipNetConfig::default()
         },
+        // What waits on a busy machine is not refused.
+        policy: Arc::new(Policy {
+            overload: OverloadPolicy {
+                queue_delay_target: PATIENCE,
+                ..OverloadPolicy::default()
+            },
+            ..Policy::default()
+        }),
         ..ProxyConfig::default()
     })
     .await

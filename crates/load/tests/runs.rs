@@ -220,6 +220,56 @@ async fn a_run_is_steered_while_it_goes_on() {
     assert_eq!(outcome.statistics.calls.failed, 0);
 }
 
+/// Whoever has changed the rate is not told what it was before as if it were new.
+#[tokio::test]
+async fn what_is_told_of_a_run_has_the_changes_that_it_says() {
+    const CHANGES: u32 = 3_000;
+    let mut load = LoadRun::start(RunConfig {
+        interval: Duration::from_millis(10),
+        ..direct(Transport::Udp)
+    })
+    .await
+    .expect("it starts");
+    let (control, mut live) = (load.control(), load.live());
+    let pace = Pace::Open(load::arrivals::Plan {
+        pattern: load::arrivals::Pattern::Constant { per_second: 0.0 },
+        spacing: load::arrivals::Spacing::Even,
+        count: None,
+        time: None,
+    });
+    let running = tokio::spawn(async move {
+        load.run(LoadPlan::new(CALL, pace)).await.expect("it runs");
+        load.shutdown().await;
+    });
+    live.changed().await.expect("it runs");
+    // Each rate tells how many changes there were, and a part of it is few calls.
+    let rate = |changes: f64| changes / 64.0;
+    let changing = control.clone();
+    let changing = std::thread::spawn(move || {
+        for change in 1..=CHANGES {
+            changing.set_rate(rate(change.into()));
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    });
+    let has_all = async {
+        let mut seen = 0;
+        while seen < u64::from(CHANGES) {
+            live.changed().await.expect("it runs");
+            let now = live.borrow_and_update().clone();
+            seen = now.changes;
+            let least = rate(seen as f64);
+            assert!(now.per_second >= Some(least), "{now:?}");
+        }
+    };
+    let has_all = tokio::time::timeout(PATIENCE, has_all).await;
+    has_all.expect("in time");
+    changing.join().expect("no panic");
+    assert_eq!(control.changes(), u64::from(CHANGES));
+    control.quit();
+    let ended = tokio::time::timeout(PATIENCE, running).await;
+    ended.expect("in time").expect("no panic");
+}
+
 #[tokio::test]
 async fn the_end_of_one_phase_is_not_that_of_the_next() {
     let mut load = LoadRun::start(direct(Transport::Udp)).await.unwrap();

@@ -1,6 +1,6 @@
 //! What is said between a run and its workers.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
@@ -136,6 +136,7 @@ pub struct Control {
     /// The run that is under way is enough; further ones may follow.
     is_enough: Arc<AtomicBool>,
     is_paused: Arc<AtomicBool>,
+    changes: Arc<AtomicU64>,
 }
 
 impl Control {
@@ -146,13 +147,14 @@ impl Control {
             is_quitting: Arc::new(AtomicBool::new(false)),
             is_enough: Arc::new(AtomicBool::new(false)),
             is_paused: Arc::new(AtomicBool::new(false)),
+            changes: Arc::new(AtomicU64::new(0)),
         }
     }
 
     /// So many attempts a second from now on, all workers together. A closed loop does not heed it.
     pub fn set_rate(&self, per_second: f64) {
         let now = Instant::now();
-        self.tell(&Command::SetRate { now, per_second });
+        self.tell_change(&Command::SetRate { now, per_second });
     }
 
     /// Begins nothing until [`resume`](Control::resume); the schedule then goes on where it was. A closed loop
@@ -160,19 +162,25 @@ impl Control {
     pub fn pause(&self) {
         self.is_paused.store(true, Ordering::Relaxed);
         let now = Instant::now();
-        self.tell(&Command::Pause { now });
+        self.tell_change(&Command::Pause { now });
     }
 
     /// Goes on.
     pub fn resume(&self) {
         self.is_paused.store(false, Ordering::Relaxed);
         let now = Instant::now();
-        self.tell(&Command::Resume { now });
+        self.tell_change(&Command::Resume { now });
     }
 
     /// Whether it is paused.
     pub fn is_paused(&self) -> bool {
         self.is_paused.load(Ordering::Relaxed)
+    }
+
+    /// How often the rate was set, or a run paused or resumed. What was asked of the workers after that has it:
+    /// [`Snapshot::changes`](super::Snapshot::changes).
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     /// Begins nothing more, and lets end what is under way.
@@ -215,5 +223,11 @@ impl Control {
         for worker in self.workers.iter() {
             worker.send(command.clone());
         }
+    }
+
+    fn tell_change(&self, command: &Command) {
+        self.tell(command);
+        // Not before all workers were told: whoever sees the count asks them behind that.
+        self.changes.fetch_add(1, Ordering::Release);
     }
 }

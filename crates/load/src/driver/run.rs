@@ -82,6 +82,8 @@ pub struct Snapshot {
     pub per_second: Option<f64>,
     /// Whether it is paused.
     pub is_paused: bool,
+    /// How many [changes](Control::changes) of the schedule it has at least.
+    pub changes: u64,
 }
 
 /// What became of a run.
@@ -163,6 +165,7 @@ impl LoadRun {
             registered: 0,
             per_second: None,
             is_paused: false,
+            changes: 0,
         };
         let mut load = LoadRun {
             workers: threads,
@@ -342,6 +345,7 @@ impl LoadRun {
         let mut done = 0;
         // Reports of an earlier question that nobody waited for are not taken for answers.
         let mut asked = false;
+        let mut changes = control.changes();
         loop {
             let is_late = tokio::time::sleep_until(until.end.unwrap_or(started + FOREVER).into());
             tokio::select! {
@@ -354,7 +358,7 @@ impl LoadRun {
                         {
                             asked = false;
                             let is_registered = sum.registered + sum.unconnected_users >= self.users;
-                            self.show(started, sum);
+                            self.show(started, sum, changes);
                             if until.registered && done == workers && is_registered {
                                 break;
                             }
@@ -367,6 +371,7 @@ impl LoadRun {
                     next = planned.max(Instant::now());
                     if !asked {
                         asked = true;
+                        changes = control.changes();
                         control.tell(&Command::Report);
                     }
                 },
@@ -381,6 +386,7 @@ impl LoadRun {
         if let Some(background) = &self.background {
             background.end();
         }
+        changes = control.changes();
         control.tell(end);
         let mut finished = Collected::default();
         while finished.reports < workers {
@@ -416,12 +422,12 @@ impl LoadRun {
             tls_cipher_suite: sum.tls_cipher_suite.take(),
             media: sum.media.take(),
         };
-        self.show(started, sum);
+        self.show(started, sum, changes);
         Ok(outcome)
     }
 
     /// Puts what is known where those who look on see it.
-    fn show(&self, started: Instant, sum: Report) {
+    fn show(&self, started: Instant, sum: Report, changes: u64) {
         self.live.send_replace(Arc::new(Snapshot {
             time: started.elapsed(),
             statistics: sum.statistics,
@@ -430,6 +436,7 @@ impl LoadRun {
             registered: sum.registered,
             per_second: sum.per_second,
             is_paused: self.control.is_paused(),
+            changes,
         }));
     }
 }

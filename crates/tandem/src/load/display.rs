@@ -119,7 +119,9 @@ impl Display {
                 }
             };
             let snapshot = live.borrow().clone();
-            if !control.is_paused() && snapshot.time != seen {
+            // What was asked before a key was pressed knows nothing of what the key has changed.
+            let is_current = snapshot.changes == control.changes();
+            if is_current && !control.is_paused() && snapshot.time != seen {
                 seen = snapshot.time;
                 self.rate = snapshot.per_second;
             }
