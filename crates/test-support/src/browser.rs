@@ -21,6 +21,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub struct Browser {
     connection: WebSocket<TcpStream>,
     last_command: u64,
+    /// Where the mouse is.
+    mouse: [f64; 2],
     requests: Vec<String>,
     errors: Vec<String>,
     _process: Peer,
@@ -70,6 +72,7 @@ impl Browser {
         let mut browser = Browser {
             connection,
             last_command: 0,
+            mouse: [0.0; 2],
             requests: Vec::new(),
             errors: Vec::new(),
             _process: process,
@@ -117,6 +120,16 @@ impl Browser {
     ///
     /// When there is none.
     pub fn click(&mut self, selector: &str) {
+        self.press(selector);
+        self.release();
+    }
+
+    /// The first half of a click.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such element.
+    pub fn press(&mut self, selector: &str) {
         let middle = format!(
             "(() => {{ const at = document.querySelector({}); at.scrollIntoView({{ block: 'center' }}); \
              const box = at.getBoundingClientRect(); \
@@ -124,14 +137,22 @@ impl Browser {
             json!(selector)
         );
         let middle = self.evaluate(&middle);
-        let (x, y) = (middle[0].clone(), middle[1].clone());
-        for kind in ["mouseMoved", "mousePressed", "mouseReleased"] {
-            let button = if kind == "mouseMoved" { "none" } else { "left" };
-            self.command(
-                "Input.dispatchMouseEvent",
-                json!({ "type": kind, "x": x, "y": y, "button": button, "clickCount": 1 }),
-            );
-        }
+        self.mouse = [0, 1].map(|at| middle[at].as_f64().expect("a number"));
+        self.mouse_event("mouseMoved", "none");
+        self.mouse_event("mousePressed", "left");
+    }
+
+    /// The second half of a click, where the first one was.
+    pub fn release(&mut self) {
+        self.mouse_event("mouseReleased", "left");
+    }
+
+    fn mouse_event(&mut self, kind: &str, button: &str) {
+        let [x, y] = self.mouse;
+        self.command(
+            "Input.dispatchMouseEvent",
+            json!({ "type": kind, "x": x, "y": y, "button": button, "clickCount": 1 }),
+        );
     }
 
     /// Replaces what stands in a field by typing, and leaves the field by Enter.

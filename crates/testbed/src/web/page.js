@@ -304,9 +304,10 @@ function selectedState() {
 function showRules() {
   const body = $("rules").tBodies[0];
   const rows = new Map([...body.rows].map((row) => [Number(row.dataset.number), row]));
-  for (const rule of state.rules) {
+  const numbers = new Set(state.rules.map((rule) => rule.number));
+  for (const [number, row] of rows) if (!numbers.has(number)) row.remove();
+  state.rules.forEach((rule, place) => {
     const row = rows.get(rule.number) || ruleRow(rule.number);
-    rows.delete(rule.number);
     row.classList.toggle("selected", selected?.kind === "rule" && selected.number === rule.number);
     const { source, destination, protocol, source_port, destination_port, link } = rule.rule;
     const does = Object.entries(rule.line.words).map(([word, value]) => `${word} ${value}`).join(", ");
@@ -317,9 +318,9 @@ function showRules() {
       now ? showRate(now.rate) : "", `${rule.line.dropped_packets} of ${rule.line.offered_packets}`,
     ];
     texts.forEach((text, index) => setText(row.cells[index], String(text)));
-    body.append(row);
-  }
-  for (const row of rows.values()) row.remove();
+    // A row that is moved while a button in it is pressed loses the click.
+    if (body.rows[place] !== row) body.insertBefore(row, body.rows[place] ?? null);
+  });
 }
 
 function ruleRow(number) {
