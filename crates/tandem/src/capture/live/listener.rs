@@ -28,7 +28,7 @@ pub(super) struct Heard {
     _room: Taken,
 }
 
-/// Listens until it is dropped.
+/// Listens until it is stopped, or dropped.
 pub(super) struct Listener {
     packets: Receiver<io::Result<Heard>>,
     shared: Arc<Shared>,
@@ -60,9 +60,18 @@ impl Listener {
         })
     }
 
+    /// Hears nothing more but what the kernel has already, for which [`next`](Listener::next) then waits.
+    pub(super) fn stop(&self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+    }
+
     /// The next packet that has been heard, if there is one.
     pub(super) fn next(&self) -> io::Result<Option<Heard>> {
-        match self.packets.try_recv() {
+        let next = match self.shared.stop.load(Ordering::Relaxed) {
+            true => self.packets.recv().map_err(TryRecvError::from),
+            false => self.packets.try_recv(),
+        };
+        match next {
             Ok(heard) => heard.map(Some),
             Err(TryRecvError::Empty | TryRecvError::Disconnected) => Ok(None),
         }
@@ -77,7 +86,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Relaxed);
+        self.stop();
         if let Some(thread) = self.thread.take() {
             // A panic there was told already.
             let _ = thread.join();
@@ -94,9 +103,18 @@ fn listen(
     let drop_one = || {
         shared.dropped[1].fetch_add(1, Ordering::Relaxed);
     };
-    while !shared.stop.load(Ordering::Relaxed) {
-        let heard = match socket.receive(PATIENCE) {
+    // When it was seen that this is to end.
+    let mut end: Option<SystemTime> = None;
+    loop {
+        if shared.stop.load(Ordering::Relaxed) {
+            end.get_or_insert_with(SystemTime::now);
+        }
+        let patience = end.map_or(PATIENCE, |_| Duration::ZERO);
+        let heard = match socket.receive(patience) {
+            Ok(None) if end.is_some() => return,
             Ok(None) => continue,
+            // On a busy link there would always be one more.
+            Ok(Some(packet)) if end.is_some_and(|end| packet.time > end) => return,
             Ok(Some(packet)) => {
                 let Some(room) = room.take(packet.octets.len() + size_of::<Heard>()) else {
                     drop_one();
@@ -120,5 +138,64 @@ fn listen(
             return;
         }
         shared.dropped[0].store(socket.dropped(), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::time::Instant;
+
+    use test_support::{Namespace, wait_until};
+
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_has_at_the_end_is_heard() {
+        const SENT: usize = 2_000;
+        let Some(namespace) = Namespace::new() else {
+            return;
+        };
+        namespace.enter();
+        let listener = Listener::start("lo", 1 << 20).expect("root may");
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let address = socket.local_addr().expect("bound");
+        for _ in 0..SENT {
+            socket.send_to(b"hello", address).expect("it is sent");
+        }
+        listener.stop();
+        let next = || listener.next().expect("it can be read");
+        let all = std::iter::from_fn(next).filter(|heard| heard.octets.ends_with(b"hello"));
+        assert_eq!(all.count(), SENT);
+        assert_eq!(listener.dropped(), 0);
+    }
+
+    #[test]
+    fn a_busy_link_does_not_hold_up_the_end() {
+        const LIMIT: Duration = Duration::from_secs(30);
+        let Some(namespace) = Namespace::new() else {
+            return;
+        };
+        namespace.enter();
+        let listener = Listener::start("lo", 1 << 20).expect("root may");
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let address = socket.local_addr().expect("bound");
+        let has_ended = AtomicBool::new(false);
+        let is_over = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !has_ended.load(Ordering::Relaxed) {
+                    // Whether it is sent is seen below.
+                    socket.send_to(b"hello", address).ok();
+                }
+            });
+            let heard = || matches!(listener.next(), Ok(Some(_)));
+            let is_busy = wait_until(LIMIT, heard);
+            listener.stop();
+            let end = Instant::now() + LIMIT;
+            while heard() && Instant::now() < end {}
+            has_ended.store(true, Ordering::Relaxed);
+            is_busy && Instant::now() < end
+        });
+        assert!(is_over);
     }
 }

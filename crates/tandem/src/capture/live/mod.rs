@@ -149,6 +149,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
     // What was on its way to us still counts.
     live.patience = Duration::ZERO;
+    listener.stop();
     failure = failure.or(live.take(&listener, usize::MAX, false).map(deaf));
     drop(listener);
     let unwritten = live.finish(&arguments);
