@@ -2,12 +2,13 @@
 
 use std::error::Error;
 use std::fmt::Write as _;
-use std::io::{self, BufRead, IsTerminal};
+use std::io::{self, BufRead, IsTerminal, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use ::proxy::location::{Url, User, UserDatabase};
 use clap::{Args, Subcommand};
+use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
 use serde::Serialize;
 use sip::digest::Algorithm;
 
@@ -55,16 +56,18 @@ struct Name {
     #[arg(value_name = "NAME", value_parser = name)]
     username: String,
 
-    /// The realm that the proxy authenticates in, usually its domain
+    /// The realm that the proxy authenticates in, usually its domain [default: that of the configuration file]
+    ///
+    /// The file's realm, or its domain where it names one domain and no realm.
     #[arg(long, value_name = "REALM", value_parser = name)]
-    realm: String,
+    realm: Option<String>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   tandem proxy users add alice --realm example.org
   printf %s \"$PASSWORD\" | tandem proxy users add alice --realm example.org --store sqlite:/srv/sip.db
-  tandem proxy users add alice --realm example.org --config tandem.toml
+  tandem proxy users add alice --config tandem.toml   in the realm that the file names
   tandem proxy users list --json";
 
 /// A user as `list --json` shows it.
@@ -76,15 +79,58 @@ struct Listed<'a> {
     algorithms: Vec<&'a str>,
 }
 
-/// Does what it is told, and says in one line what has changed.
-pub(crate) fn run(arguments: Arguments, store: &Url) -> ExitCode {
-    match execute(arguments, store) {
+impl Arguments {
+    /// Whether it has to be found out elsewhere in which store, or in which realm.
+    pub(crate) fn leave_open(&self) -> bool {
+        let realm = self.command.name().map(|name| &name.realm);
+        self.store.is_none() || realm.is_some_and(Option::is_none)
+    }
+}
+
+impl Command {
+    fn name(&self) -> Option<&Name> {
+        match self {
+            Command::Add(name) | Command::Remove(name) => Some(name),
+            Command::List { .. } => None,
+        }
+    }
+}
+
+impl Name {
+    /// The realm that is given, or the only one of these.
+    fn realm(&self, realms: &[String]) -> Result<String, String> {
+        match (&self.realm, realms) {
+            (Some(realm), _) => Ok(realm.clone()),
+            (None, [only]) => Ok(only.clone()),
+            (None, []) => Err(
+                "in which realm? Say --realm, or --config with a file that names a realm or a domain"
+                    .to_owned(),
+            ),
+            (None, several) => Err(format!(
+                "in which realm? Say --realm with one of {}",
+                several.join(", ")
+            )),
+        }
+    }
+}
+
+/// Does what it is told, and says in one line what has changed. `realms` are those that the configuration names.
+pub(crate) fn run(arguments: Arguments, store: &Url, realms: &[String]) -> ExitCode {
+    let realm = match arguments.command.name().map(|name| name.realm(realms)) {
+        Some(Err(error)) => {
+            eprintln!("tandem: {error}");
+            return ExitCode::from(2);
+        }
+        Some(Ok(realm)) => realm,
+        None => String::new(),
+    };
+    match execute(arguments, store, realm) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(error.as_ref()),
     }
 }
 
-fn execute(arguments: Arguments, store: &Url) -> Result<(), Box<dyn Error>> {
+fn execute(arguments: Arguments, store: &Url, realm: String) -> Result<(), Box<dyn Error>> {
     // To look, or to take somebody away, is no reason to make a file: the name may be mistyped.
     if let (Command::List { .. } | Command::Remove(_), Some(path)) =
         (&arguments.command, store.path())
@@ -99,7 +145,7 @@ fn execute(arguments: Arguments, store: &Url) -> Result<(), Box<dyn Error>> {
     let users = UserDatabase::open(store)?;
     let path = users.path().display().to_string();
     let output = match arguments.command {
-        Command::Add(Name { username, realm }) => {
+        Command::Add(Name { username, .. }) => {
             let password = read_password(&username, &realm)?;
             let is_new = users.put(&User::new(&username, &realm, password.as_bytes()))?;
             let what = match is_new {
@@ -108,7 +154,7 @@ fn execute(arguments: Arguments, store: &Url) -> Result<(), Box<dyn Error>> {
             };
             format!("{what} {username} in realm {realm}, in {path}\n")
         }
-        Command::Remove(Name { username, realm }) => {
+        Command::Remove(Name { username, .. }) => {
             if !users.remove(&realm, &username)? {
                 let message = format!(
                     "there is no user {username} in realm {realm} in {path}; \
@@ -165,17 +211,14 @@ fn table(users: &[Listed<'_>]) -> String {
 /// input.
 fn read_password(username: &str, realm: &str) -> Result<String, Box<dyn Error>> {
     let password = if io::stdin().is_terminal() {
+        let _hidden = Hidden::new()?;
         let password = ask(&format!("Password of {username} in realm {realm}: "))?;
         if ask("The same again: ")? != password {
             return Err("the two passwords differ; nothing has changed".into());
         }
         password
     } else {
-        let mut line = String::new();
-        io::stdin().lock().read_line(&mut line)?;
-        let ending = line.trim_end_matches(['\r', '\n']).len();
-        line.truncate(ending);
-        line
+        read_line()?
     };
     match password.is_empty() {
         true => {
@@ -186,9 +229,43 @@ fn read_password(username: &str, realm: &str) -> Result<String, Box<dyn Error>> 
 }
 
 fn ask(prompt: &str) -> io::Result<String> {
-    let terminal = console::Term::stderr();
-    terminal.write_str(prompt)?;
-    terminal.read_secure_line()
+    let mut terminal = io::stderr();
+    write!(terminal, "{prompt}")?;
+    let line = read_line()?;
+    // The Enter is not shown either.
+    writeln!(terminal)?;
+    Ok(line)
+}
+
+fn read_line() -> io::Result<String> {
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line)?;
+    let ending = line.trim_end_matches(['\r', '\n']).len();
+    line.truncate(ending);
+    Ok(line)
+}
+
+/// A terminal that does not show what is typed, until this is dropped.
+///
+/// It is there before anything is asked: who sees a question may answer at once. What has been typed is kept; `console`,
+/// which hides it after the question, throws it away.
+struct Hidden(Termios);
+
+impl Hidden {
+    fn new() -> io::Result<Hidden> {
+        let shown = tcgetattr(io::stdin())?;
+        let mut hidden = shown.clone();
+        hidden.local_flags.remove(LocalFlags::ECHO);
+        tcsetattr(io::stdin(), SetArg::TCSANOW, &hidden)?;
+        Ok(Hidden(shown))
+    }
+}
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        // A terminal that is gone shows nothing.
+        let _ = tcsetattr(io::stdin(), SetArg::TCSANOW, &self.0);
+    }
 }
 
 /// Reads a name that fits into a quoted string of a header field (RFC 7616 section 3.3).

@@ -204,15 +204,35 @@ fn check(arguments: &Check) -> ExitCode {
 
 /// Works on the users of the store that the proxy would take by the same file and variables.
 fn users(arguments: proxy_users::Arguments) -> ExitCode {
-    let store = match (&arguments.store, &arguments.config) {
-        (Some(store), _) => store.clone(),
-        (None, Some(path)) => match Settings::load(path) {
-            Ok(settings) => settings.proxy.location.url,
-            Err(error) => return fail(&error),
-        },
-        (None, None) => Url::default_sqlite(),
+    let file = arguments.config.as_ref();
+    let settings = file
+        .filter(|_| arguments.leave_open())
+        .map(|path| Settings::load(path));
+    let settings = match settings.transpose() {
+        Ok(settings) => settings,
+        Err(error) => return fail(&error),
     };
-    proxy_users::run(arguments, &store)
+    let store = arguments.store.clone();
+    let store = store.or_else(|| Some(settings.as_ref()?.proxy.location.url.clone()));
+    let realms = settings.as_ref().map(realms).unwrap_or_default();
+    proxy_users::run(
+        arguments,
+        &store.unwrap_or_else(Url::default_sqlite),
+        &realms,
+    )
+}
+
+/// The realms that the proxy authenticates in by these settings, as far as they name any.
+fn realms(settings: &Settings) -> Vec<String> {
+    match &settings.proxy.policy.authentication.realm {
+        Some(realm) => vec![realm.clone()],
+        None => settings
+            .proxy
+            .domains
+            .iter()
+            .map(HostPort::to_string)
+            .collect(),
+    }
 }
 
 /// The settings of the file, or the defaults, with what wins over them.

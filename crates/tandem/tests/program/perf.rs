@@ -204,19 +204,28 @@ fn seconds_end_a_test_and_each_second_has_its_line() {
     }
 }
 
+/// Whether something is so of one of several tests: a machine that stands still when one ends keeps back what was due then.
+fn is_so_once(is_so: impl FnMut() -> bool) -> bool {
+    std::iter::repeat_with(is_so).take(5).any(|is_so| is_so)
+}
+
 /// The schedule does not drift: however busy the machine is, as many messages leave as the rate says.
 #[test]
 fn a_bitrate_is_kept() {
     let server = Server::start(&[]);
     for transport in ["udp", "tcp", "sctp"] {
         let options = ["--bitrate", "4M", "--seconds", "2", "--size", "500"];
-        let document = server.measure(transport, &options);
-        let run = run(&document);
-        // 4 Mbit/s are 1,000 messages of 500 bytes a second.
-        let sent = count(&run["sent"]["messages"]);
-        assert!((1_800..=2_000).contains(&sent), "{transport}: {sent}");
-        let goodput = number(&run["goodput_bits_per_second"]);
-        assert!((2.5e6..=4.1e6).contains(&goodput), "{transport}: {goodput}");
+        let is_kept = is_so_once(|| {
+            let document = server.measure(transport, &options);
+            let run = run(&document);
+            // 4 Mbit/s are 1,000 messages of 500 bytes a second.
+            let sent = count(&run["sent"]["messages"]);
+            assert!(sent <= 2_000, "{transport}: {sent}");
+            let goodput = number(&run["goodput_bits_per_second"]);
+            assert!(goodput <= 4.1e6, "{transport}: {goodput}");
+            sent >= 1_800 && goodput >= 2.5e6
+        });
+        assert!(is_kept, "{transport}");
     }
 }
 
@@ -228,31 +237,35 @@ fn udp_tells_what_was_lost_and_has_a_modest_rate_of_its_own() {
         if reverse {
             options.push("--reverse");
         }
-        let document = server.measure("udp", &options);
-        assert_eq!(
-            document["parameters"]["bitrate_bits_per_second"], 1_000_000,
-            "the default"
-        );
-        let run = run(&document);
-        let sent = count(&run["sent"]["messages"]);
-        assert!((100..=123).contains(&sent), "{run}");
-        let udp = &run["udp"];
-        assert_eq!(
-            count(&udp["lost"]),
-            sent - count(&run["received"]["messages"]),
-            "{run}"
-        );
-        for figure in ["loss_percent", "reordered", "duplicates", "jitter_ms"] {
-            assert!(number(&udp[figure]) >= 0.0, "{figure} in {run}");
-        }
-        assert_eq!(run["retransmissions"], Value::Null);
+        let is_kept = is_so_once(|| {
+            let document = server.measure("udp", &options);
+            assert_eq!(
+                document["parameters"]["bitrate_bits_per_second"], 1_000_000,
+                "the default"
+            );
+            let run = run(&document);
+            let sent = count(&run["sent"]["messages"]);
+            assert!(sent <= 123, "{run}");
+            let udp = &run["udp"];
+            assert_eq!(
+                count(&udp["lost"]),
+                sent - count(&run["received"]["messages"]),
+                "{run}"
+            );
+            for figure in ["loss_percent", "reordered", "duplicates", "jitter_ms"] {
+                assert!(number(&udp[figure]) >= 0.0, "{figure} in {run}");
+            }
+            assert_eq!(run["retransmissions"], Value::Null);
+            sent >= 100
+        });
+        assert!(is_kept, "reverse {reverse}");
     }
 }
 
 #[test]
 fn several_clients_are_served_at_once_and_too_many_are_refused() {
     let server = Server::start(&["--max-tests", "2"]);
-    let options = ["--seconds", "6", "--bitrate", "1M"];
+    let options = ["--seconds", "600", "--bitrate", "1M"];
     let mut running: Vec<Peer> = ["tcp", "sctp"]
         .map(|transport| Peer::spawn(&mut server.client(transport, &options)))
         .into();
@@ -270,6 +283,7 @@ fn several_clients_are_served_at_once_and_too_many_are_refused() {
         text(&output)
     );
     for client in &mut running {
+        signal(client.id(), "INT");
         assert!(client.wait(LONG).success(), "{}", client.output());
     }
     server.measure("tcp", &["--count", "1"]);

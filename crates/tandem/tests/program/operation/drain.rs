@@ -99,7 +99,7 @@ fn bindings_outlive_it() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("tandem.toml");
     let settings = format!(
-        "[[listener]]\ntransport = \"udp\"\naddress = \"127.0.0.1:{}\"\n[shutdown]\ndrain = \"2s\"\n\
+        "[[listener]]\ntransport = \"udp\"\naddress = \"127.0.0.1:{}\"\n[shutdown]\ndrain = \"10s\"\n\
          [location]\nstore = \"sqlite:{}\"\n",
         free_udp_port(),
         directory.path().join("location.db").display()
@@ -134,7 +134,7 @@ fn bindings_outlive_it() {
         ring(name, &call);
         let invite = loop {
             let invite = phone.receive_one("INVITE ");
-            // Before, it may have been sent twice.
+            // Before, it may have been sent several times.
             if invite.value("Call-ID") == call {
                 break invite;
             }

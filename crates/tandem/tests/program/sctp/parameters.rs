@@ -112,6 +112,9 @@ fn a_lost_peer_is_told_with_what_it_did_not_get() {
             "association_max_retrans=2",
             "--set",
             "path_max_retrans=2",
+            // What is lost is to be the association, and not its set-up on a busy machine.
+            "--set",
+            "max_init_retransmits=200",
         ],
     );
     connector.wait_for("* COMM_UP");
