@@ -11,6 +11,9 @@ use clap::{Args, Subcommand};
 use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
 use serde::Serialize;
 use sip::digest::Algorithm;
+use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::spawn_blocking;
 
 use crate::fail;
 use crate::perf::output::print;
@@ -126,8 +129,20 @@ pub(crate) fn run(arguments: Arguments, store: &Url, realms: &[String]) -> ExitC
     };
     match execute(arguments, store, realm) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if is_interruption(error.as_ref()) => {
+            eprintln!("\ntandem: interrupted; nothing has changed");
+            ExitCode::from(INTERRUPTED)
+        }
         Err(error) => fail(error.as_ref()),
     }
+}
+
+/// The exit status that shells give to what SIGINT has ended.
+const INTERRUPTED: u8 = 130;
+
+fn is_interruption(error: &(dyn Error + 'static)) -> bool {
+    let error = error.downcast_ref::<io::Error>();
+    error.is_some_and(|error| error.kind() == io::ErrorKind::Interrupted)
 }
 
 fn execute(arguments: Arguments, store: &Url, realm: String) -> Result<(), Box<dyn Error>> {
@@ -211,9 +226,9 @@ fn table(users: &[Listed<'_>]) -> String {
 /// input.
 fn read_password(username: &str, realm: &str) -> Result<String, Box<dyn Error>> {
     let password = if io::stdin().is_terminal() {
-        let _hidden = Hidden::new()?;
-        let password = ask(&format!("Password of {username} in realm {realm}: "))?;
-        if ask("The same again: ")? != password {
+        let question = format!("Password of {username} in realm {realm}: ");
+        let [password, again] = ask_hidden([question, "The same again: ".to_owned()])?;
+        if again != password {
             return Err("the two passwords differ; nothing has changed".into());
         }
         password
@@ -226,6 +241,29 @@ fn read_password(username: &str, realm: &str) -> Result<String, Box<dyn Error>> 
         }
         false => Ok(password),
     }
+}
+
+/// What is typed after each of two questions, without showing it.
+///
+/// # Errors
+/// `Interrupted` where whoever is asked wants it to end: the terminal must not be left as it is meanwhile.
+fn ask_hidden(questions: [String; 2]) -> io::Result<[String; 2]> {
+    let _hidden = Hidden::new()?;
+    let runtime = Builder::new_current_thread().enable_io().build()?;
+    let answers = runtime.block_on(async {
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let asking = spawn_blocking(move || {
+            let [one, other] = questions;
+            Ok([ask(&one)?, ask(&other)?])
+        });
+        tokio::select! {
+            answers = asking => answers?,
+            _ = interrupt.recv() => Err(io::ErrorKind::Interrupted.into()),
+        }
+    });
+    // What waits for the terminal ends with the process.
+    runtime.shutdown_background();
+    answers
 }
 
 fn ask(prompt: &str) -> io::Result<String> {

@@ -249,7 +249,10 @@ fn a_password_is_asked_for_twice_and_not_shown() {
         program_path(),
         store.display()
     );
-    let shell = format!("{add}; echo first ended with $?; {add}; echo second ended with $?; cat");
+    let shell = format!(
+        "trap : INT; {add}; echo first ended with $?; {add}; echo second ended with $?; \
+         {add}; echo third ended with $?; cat"
+    );
     let tmux = Tmux::start(program, file("tmux"), &shell, |program| {
         Command::new(program)
     });
@@ -279,6 +282,14 @@ fn a_password_is_asked_for_twice_and_not_shown() {
         screen.contains("added alice in realm example.org"),
         "{screen}"
     );
+    assert!(!screen.contains("open"), "{screen}");
+
+    // Somebody thinks better of it.
+    tmux.wait_until(first, asked(first, 3));
+    tmux.type_text("open ses");
+    tmux.press(&["C-c"]);
+    let screen = tmux.wait_for("third ended with 130");
+    assert!(screen.contains("nothing has changed"), "{screen}");
     assert!(!screen.contains("open"), "{screen}");
     // What is typed is shown again.
     tmux.type_text("seen");
