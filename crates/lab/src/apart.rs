@@ -434,6 +434,7 @@ mod tests {
         const HUNG: &str = "it did not end within 2 s";
         let longest = Duration::from_secs(2);
         let run_both = || {
+            std::fs::write(file.path(), "").expect("written");
             let (results, _) = run_apart(&[&HANGS, &DIES], options, longest, &command);
             let outcomes = results.results().iter().map(|result| {
                 // However busy the machine is.

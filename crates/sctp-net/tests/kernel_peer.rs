@@ -68,8 +68,10 @@ fn with_kernel<F: Future<Output = ()>>(test: impl FnOnce(&'static KernelPeer) ->
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     kernel.enter();
-    for path in ["kp1", "kp2"] {
+    // A test that has failed may have left them otherwise.
+    for (path, address) in ["kp1", "kp2"].into_iter().zip(OURS) {
         kernel.ip(&format!("link set {path} up"));
+        kernel.ip(&format!("address replace {address}/24 dev {path}"));
     }
     // Its threads come from this one, and so are in the namespace, too. Our stack works on while a test waits
     // for what the kernel's end prints.

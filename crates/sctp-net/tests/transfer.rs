@@ -236,8 +236,15 @@ async fn a_slow_receiver_holds_its_sender() {
             }
             // A machine that stands still holds it, too.
             let status = pair.server.status().await.unwrap();
-            if status.receive_buffer_bytes >= 100 * 1024 {
-                return;
+            if status.receive_buffer_bytes < 100 * 1024 {
+                continue;
+            }
+            match pair.client.try_send(SendInfo::default(), payload.clone()) {
+                Ok(()) => sent += 1,
+                Err(error) => {
+                    assert_eq!(error, SendError::BufferFull);
+                    return;
+                }
             }
         }
     })

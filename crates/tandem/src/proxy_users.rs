@@ -1,14 +1,18 @@
 //! `tandem proxy users`: who may authenticate.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::fmt::Write as _;
 use std::io::{self, BufRead, IsTerminal, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use ::proxy::HostPort;
 use ::proxy::location::{Url, User, UserDatabase};
 use clap::{Args, Subcommand};
-use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
+use nix::sys::termios::{
+    _POSIX_VDISABLE, LocalFlags, SetArg, SpecialCharacterIndices, Termios, tcgetattr, tcsetattr,
+};
 use serde::Serialize;
 use sip::digest::Algorithm;
 use tokio::runtime::Builder;
@@ -32,9 +36,19 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "URL", global = true, env = "TANDEM_STORE")]
     pub(crate) store: Option<Url>,
 
-    /// The proxy's configuration file, which names the store
+    /// The proxy's configuration file, which names the store and the realm
     #[arg(long, value_name = "FILE", global = true, env = "TANDEM_CONFIG")]
     pub(crate) config: Option<PathBuf>,
+
+    /// The domain that the proxy serves [default: that of the configuration file]
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        global = true,
+        env = "TANDEM_DOMAIN"
+    )]
+    pub(crate) domain: Vec<HostPort>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -59,9 +73,9 @@ struct Name {
     #[arg(value_name = "NAME", value_parser = name)]
     username: String,
 
-    /// The realm that the proxy authenticates in, usually its domain [default: that of the configuration file]
+    /// The realm that the proxy authenticates in [default: that of the configuration file]
     ///
-    /// The file's realm, or its domain where it names one domain and no realm.
+    /// The file's, or where it has none the proxy's domain if there is only one.
     #[arg(long, value_name = "REALM", value_parser = name)]
     realm: Option<String>,
 }
@@ -71,7 +85,9 @@ Examples:
   tandem proxy users add alice --realm example.org
   printf %s \"$PASSWORD\" | tandem proxy users add alice --realm example.org --store sqlite:/srv/sip.db
   tandem proxy users add alice --config tandem.toml   in the realm that the file names
-  tandem proxy users list --json";
+  tandem proxy users list --json
+
+Exit status: 0 done, 1 something failed, 2 the arguments make no sense, 130 interrupted before a password was known.";
 
 /// A user as `list --json` shows it.
 #[derive(Debug, Serialize)]
@@ -101,10 +117,11 @@ impl Command {
 
 impl Name {
     /// The realm that is given, or the only one of these.
-    fn realm(&self, realms: &[String]) -> Result<String, String> {
-        match (&self.realm, realms) {
+    fn realm(&self, realms: &BTreeSet<String>) -> Result<String, String> {
+        let realms: Vec<&str> = realms.iter().map(String::as_str).collect();
+        match (&self.realm, &realms[..]) {
             (Some(realm), _) => Ok(realm.clone()),
-            (None, [only]) => Ok(only.clone()),
+            (None, [only]) => Ok((*only).to_owned()),
             (None, []) => Err(
                 "in which realm? Say --realm, or --config with a file that names a realm or a domain"
                     .to_owned(),
@@ -118,7 +135,7 @@ impl Name {
 }
 
 /// Does what it is told, and says in one line what has changed. `realms` are those that the configuration names.
-pub(crate) fn run(arguments: Arguments, store: &Url, realms: &[String]) -> ExitCode {
+pub(crate) fn run(arguments: Arguments, store: &Url, realms: &BTreeSet<String>) -> ExitCode {
     let realm = match arguments.command.name().map(|name| name.realm(realms)) {
         Some(Err(error)) => {
             eprintln!("tandem: {error}");
@@ -130,7 +147,7 @@ pub(crate) fn run(arguments: Arguments, store: &Url, realms: &[String]) -> ExitC
     match execute(arguments, store, realm) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_interruption(error.as_ref()) => {
-            eprintln!("\ntandem: interrupted; nothing has changed");
+            eprintln!("\ntandem: interrupted; no user has changed");
             ExitCode::from(INTERRUPTED)
         }
         Err(error) => fail(error.as_ref()),
@@ -248,10 +265,11 @@ fn read_password(username: &str, realm: &str) -> Result<String, Box<dyn Error>> 
 /// # Errors
 /// `Interrupted` where whoever is asked wants it to end: the terminal must not be left as it is meanwhile.
 fn ask_hidden(questions: [String; 2]) -> io::Result<[String; 2]> {
-    let _hidden = Hidden::new()?;
     let runtime = Builder::new_current_thread().enable_io().build()?;
     let answers = runtime.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let _hidden = Hidden::new()?;
         let asking = spawn_blocking(move || {
             let [one, other] = questions;
             Ok([ask(&one)?, ask(&other)?])
@@ -259,6 +277,7 @@ fn ask_hidden(questions: [String; 2]) -> io::Result<[String; 2]> {
         tokio::select! {
             answers = asking => answers?,
             _ = interrupt.recv() => Err(io::ErrorKind::Interrupted.into()),
+            _ = terminate.recv() => Err(io::ErrorKind::Interrupted.into()),
         }
     });
     // What waits for the terminal ends with the process.
@@ -294,6 +313,13 @@ impl Hidden {
         let shown = tcgetattr(io::stdin())?;
         let mut hidden = shown.clone();
         hidden.local_flags.remove(LocalFlags::ECHO);
+        // Keys that would stop the program, or end it as it is, leave a terminal behind that shows nothing.
+        for key in [
+            SpecialCharacterIndices::VQUIT,
+            SpecialCharacterIndices::VSUSP,
+        ] {
+            hidden.control_chars[key as usize] = _POSIX_VDISABLE;
+        }
         tcsetattr(io::stdin(), SetArg::TCSANOW, &hidden)?;
         Ok(Hidden(shown))
     }

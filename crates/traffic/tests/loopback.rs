@@ -157,7 +157,7 @@ async fn bad_network(receiver: SocketAddr) -> SocketAddr {
         }
     };
     let towards_receiver = Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap());
-    // Room for all of a run, so that no packet is lost to a busy machine.
+    // As much room as the system gives, so that no packet is lost to a busy machine.
     for socket in [&towards_sender, &towards_receiver] {
         let socket = SockRef::from(&**socket);
         socket.set_recv_buffer_size(4 << 20).unwrap();

@@ -5,6 +5,7 @@ mod reload;
 mod serve;
 mod signals;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -202,47 +203,47 @@ fn check(arguments: &Check) -> ExitCode {
     }
 }
 
-/// Works on the users of the store that the proxy would take by the same file and variables.
+/// Works on the users of the store, and in the realm, that the proxy would take by the same file and variables.
 fn users(arguments: proxy_users::Arguments) -> ExitCode {
-    let file = arguments.config.as_ref();
-    let settings = file
-        .filter(|_| arguments.leave_open())
-        .map(|path| Settings::load(path));
-    let settings = match settings.transpose() {
+    let file = arguments.config.as_deref();
+    let settings = match read(file.filter(|_| arguments.leave_open())) {
         Ok(settings) => settings,
         Err(error) => return fail(&error),
     };
+    let realms = realms(&settings, &arguments.domain);
     let store = arguments.store.clone();
-    let store = store.or_else(|| Some(settings.as_ref()?.proxy.location.url.clone()));
-    let realms = settings.as_ref().map(realms).unwrap_or_default();
-    proxy_users::run(
-        arguments,
-        &store.unwrap_or_else(Url::default_sqlite),
-        &realms,
-    )
+    let store = store.unwrap_or(settings.proxy.location.url);
+    proxy_users::run(arguments, &store, &realms)
 }
 
-/// The realms that the proxy authenticates in by these settings, as far as they name any.
-fn realms(settings: &Settings) -> Vec<String> {
-    match &settings.proxy.policy.authentication.realm {
-        Some(realm) => vec![realm.clone()],
-        None => settings
+/// The realms that the proxy authenticates in by these settings, as far as they name any; `domains`, if there are
+/// some, win over theirs.
+fn realms(settings: &Settings, domains: &[HostPort]) -> BTreeSet<String> {
+    match (&settings.proxy.policy.authentication.realm, domains) {
+        (Some(realm), _) => BTreeSet::from([realm.clone()]),
+        (None, []) => settings
             .proxy
             .domains
             .iter()
             .map(HostPort::to_string)
             .collect(),
+        (None, domains) => domains.iter().map(HostPort::to_string).collect(),
     }
 }
 
 /// The settings of the file, or the defaults, with what wins over them.
 fn load(file: &ConfigFile, overrides: &Overrides) -> Result<Settings, LoadError> {
-    let mut settings = match &file.config {
-        Some(path) => Settings::load(path)?,
-        None => Settings::read(Path::new("defaults"), "")?,
-    };
+    let mut settings = read(file.config.as_deref())?;
     overrides.apply(&mut settings);
     Ok(settings)
+}
+
+/// The settings of the file, or the defaults.
+fn read(file: Option<&Path>) -> Result<Settings, LoadError> {
+    match file {
+        Some(path) => Settings::load(path),
+        None => Ok(Settings::read(Path::new("defaults"), "")?),
+    }
 }
 
 impl Overrides {

@@ -209,7 +209,7 @@ fn is_so_once(is_so: impl FnMut() -> bool) -> bool {
     std::iter::repeat_with(is_so).take(5).any(|is_so| is_so)
 }
 
-/// The schedule does not drift: however busy the machine is, as many messages leave as the rate says.
+/// The schedule does not drift: as many messages leave as the rate says, and never more.
 #[test]
 fn a_bitrate_is_kept() {
     let server = Server::start(&[]);

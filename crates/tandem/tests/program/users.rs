@@ -115,7 +115,7 @@ fn the_realm_is_that_of_the_configuration_where_it_names_one() {
     for (settings, complaint) in [
         (
             "domains = [\"example.org\", \"example.net\"]",
-            "Say --realm with one of example.org, example.net",
+            "Say --realm with one of example.net, example.org",
         ),
         (
             "",
@@ -127,6 +127,19 @@ fn the_realm_is_that_of_the_configuration_where_it_names_one() {
         let said = text(&refused.stderr);
         assert!(said.contains(complaint), "{said}");
     }
+    // What wins over the file for the proxy does here, too.
+    std::fs::write(&file, "domains = [\"example.org\"]").expect("written");
+    let mut command = tandem();
+    command.args(["proxy", "users", "remove", "alice", "--config", config]);
+    command
+        .arg("--store")
+        .arg(format!("sqlite:{}", store.display()));
+    command.env("TANDEM_DOMAIN", "example.com");
+    let complaint = text(&command.output().expect("it runs").stderr);
+    assert!(
+        complaint.contains("no user alice in realm example.com"),
+        "{complaint}"
+    );
     // Who names both needs nothing of the file.
     std::fs::write(&file, "nonsense").expect("written");
     let named = ["remove", "alice", "--realm", "all", "--config", config];
@@ -289,7 +302,7 @@ fn a_password_is_asked_for_twice_and_not_shown() {
     tmux.type_text("open ses");
     tmux.press(&["C-c"]);
     let screen = tmux.wait_for("third ended with 130");
-    assert!(screen.contains("nothing has changed"), "{screen}");
+    assert!(screen.contains("no user has changed"), "{screen}");
     assert!(!screen.contains("open"), "{screen}");
     // What is typed is shown again.
     tmux.type_text("seen");

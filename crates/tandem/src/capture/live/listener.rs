@@ -1,11 +1,11 @@
 //! A thread that hears packets, so that the kernel never waits for the screen.
 
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use packet_socket::{OpenError, PacketSocket};
@@ -17,6 +17,9 @@ const WAITING: usize = 65_536;
 
 /// How long it takes at most until the thread sees that it is to end.
 const PATIENCE: Duration = Duration::from_millis(100);
+
+/// How long it takes at most to read what the kernel has at the end.
+const LONGEST_END: Duration = Duration::from_secs(5);
 
 /// A packet.
 #[derive(Debug)]
@@ -37,7 +40,8 @@ pub(super) struct Listener {
 
 #[derive(Default)]
 struct Shared {
-    stop: AtomicBool,
+    /// When it is to end, once it is.
+    stop: OnceLock<(SystemTime, Instant)>,
     /// Packets that the kernel dropped, and that found no room.
     dropped: [AtomicU64; 2],
 }
@@ -62,14 +66,21 @@ impl Listener {
 
     /// Hears nothing more but what the kernel has already, for which [`next`](Listener::next) then waits.
     pub(super) fn stop(&self) {
-        self.shared.stop.store(true, Ordering::Relaxed);
+        self.shared
+            .stop
+            .get_or_init(|| (SystemTime::now(), Instant::now()));
+    }
+
+    /// Whether nothing more is heard; some of what was may still be taken.
+    pub(super) fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// The next packet that has been heard, if there is one.
     pub(super) fn next(&self) -> io::Result<Option<Heard>> {
-        let next = match self.shared.stop.load(Ordering::Relaxed) {
-            true => self.packets.recv().map_err(TryRecvError::from),
-            false => self.packets.try_recv(),
+        let next = match self.shared.stop.get() {
+            Some(_) => self.packets.recv().map_err(TryRecvError::from),
+            None => self.packets.try_recv(),
         };
         match next {
             Ok(heard) => heard.map(Some),
@@ -103,18 +114,21 @@ fn listen(
     let drop_one = || {
         shared.dropped[1].fetch_add(1, Ordering::Relaxed);
     };
-    // When it was seen that this is to end.
-    let mut end: Option<SystemTime> = None;
     loop {
-        if shared.stop.load(Ordering::Relaxed) {
-            end.get_or_insert_with(SystemTime::now);
-        }
-        let patience = end.map_or(PATIENCE, |_| Duration::ZERO);
-        let heard = match socket.receive(patience) {
-            Ok(None) if end.is_some() => return,
+        let patience = shared.stop.get().map_or(PATIENCE, |_| Duration::ZERO);
+        let received = socket.receive(patience);
+        let end = shared.stop.get();
+        let heard = match received {
+            Ok(None) if patience.is_zero() => return,
             Ok(None) => continue,
-            // On a busy link there would always be one more.
-            Ok(Some(packet)) if end.is_some_and(|end| packet.time > end) => return,
+            // On a busy link there would always be one more; where the clock was set back they all seem old.
+            Ok(Some(packet))
+                if end.is_some_and(|(time, at)| {
+                    packet.time > *time || at.elapsed() > LONGEST_END
+                }) =>
+            {
+                return;
+            }
             Ok(Some(packet)) => {
                 let Some(room) = room.take(packet.octets.len() + size_of::<Heard>()) else {
                     drop_one();
@@ -144,11 +158,13 @@ fn listen(
 #[cfg(test)]
 mod tests {
     use std::net::UdpSocket;
-    use std::time::Instant;
+    use std::sync::atomic::AtomicBool;
 
     use test_support::{Namespace, wait_until};
 
     use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(30);
 
     #[test]
     fn what_the_kernel_has_at_the_end_is_heard() {
@@ -160,6 +176,11 @@ mod tests {
         let listener = Listener::start("lo", 1 << 20).expect("root may");
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
         let address = socket.local_addr().expect("bound");
+        // The kernel notes the time of packets only from a while after a socket has asked for it.
+        assert!(wait_until(LIMIT, || {
+            socket.send_to(b"first", address).expect("it is sent");
+            listener.next().expect("it can be read").is_some()
+        }));
         for _ in 0..SENT {
             socket.send_to(b"hello", address).expect("it is sent");
         }
@@ -172,7 +193,6 @@ mod tests {
 
     #[test]
     fn a_busy_link_does_not_hold_up_the_end() {
-        const LIMIT: Duration = Duration::from_secs(30);
         let Some(namespace) = Namespace::new() else {
             return;
         };

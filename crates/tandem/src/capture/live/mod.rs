@@ -150,6 +150,10 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     // What was on its way to us still counts.
     live.patience = Duration::ZERO;
     listener.stop();
+    // A portion at a time: what has been looked at makes room for more.
+    while failure.is_none() && !listener.has_ended() {
+        failure = live.take(&listener, PACKETS_AT_ONCE, false).map(deaf);
+    }
     failure = failure.or(live.take(&listener, usize::MAX, false).map(deaf));
     drop(listener);
     let unwritten = live.finish(&arguments);
