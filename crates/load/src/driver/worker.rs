@@ -156,10 +156,12 @@ impl Worker {
     fn work(&mut self, carrier: &mut Carrier) {
         let mut pace = Pace::new(Instant::now(), self.longest_turn);
         loop {
-            let now = Instant::now();
+            let mut now = Instant::now();
             loop {
                 match self.commands.try_recv() {
                     Ok(command) => {
+                        // What was changed before a report is asked for is no longer to come when it is made.
+                        now = Instant::now();
                         if !self.obey(now, command, carrier) {
                             return;
                         }
