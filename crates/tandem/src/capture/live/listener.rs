@@ -166,15 +166,20 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(30);
 
+    /// Hears a loopback interface of its own, on which there is a socket.
+    fn on_loopback() -> Option<(Listener, UdpSocket)> {
+        Namespace::new()?.enter();
+        let listener = Listener::start("lo", 1 << 20).expect("root may");
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        Some((listener, socket))
+    }
+
     #[test]
     fn what_the_kernel_has_at_the_end_is_heard() {
         const SENT: usize = 2_000;
-        let Some(namespace) = Namespace::new() else {
+        let Some((listener, socket)) = on_loopback() else {
             return;
         };
-        namespace.enter();
-        let listener = Listener::start("lo", 1 << 20).expect("root may");
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
         let address = socket.local_addr().expect("bound");
         // The kernel notes the time of packets only from a while after a socket has asked for it.
         assert!(wait_until(LIMIT, || {
@@ -193,12 +198,9 @@ mod tests {
 
     #[test]
     fn a_busy_link_does_not_hold_up_the_end() {
-        let Some(namespace) = Namespace::new() else {
+        let Some((listener, socket)) = on_loopback() else {
             return;
         };
-        namespace.enter();
-        let listener = Listener::start("lo", 1 << 20).expect("root may");
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
         let address = socket.local_addr().expect("bound");
         let has_ended = AtomicBool::new(false);
         let is_over = std::thread::scope(|scope| {
