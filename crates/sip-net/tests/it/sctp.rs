@@ -1,13 +1,13 @@
 //! SIP over SCTP on loopback: between two of ours, and against a bare SCTP endpoint, which shows
 //! how a message travelled.
 
-mod common;
-
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use crate::common::{
+    Node, PATIENCE, config, limits, request, request_with_body, response, transaction,
+};
 use bytes::Bytes;
-use common::{Node, PATIENCE, config, limits, request, request_with_body, response, transaction};
 use sctp_net::{
     Association, CloseCause, Endpoint, EndpointConfig, ReceivedMessage, SendInfo, Stack,
     UdpCarrierConfig,

@@ -1,15 +1,13 @@
 //! TLS where we connect to a peer: openssl's server, and our own.
 
-mod common;
-
 use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::certificates::Authority;
+use crate::common::{Node, PATIENCE, config, request, response, transaction};
 use bytes::Bytes;
-use common::certificates::Authority;
-use common::{Node, PATIENCE, config, request, response, transaction};
 use rcgen::SanType;
 use sip::{Peer as Expected, Target, Transmit, Transport};
 use sip_net::{

@@ -1,15 +1,13 @@
 //! TLS over SCTP (RFC 3436, RFC 4168) on loopback: between two of ours, and against a bare SCTP
 //! endpoint that does not keep the rules.
 
-mod common;
-
 use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::{Node, PATIENCE, config, request, request_with_body, response, transaction};
 use bytes::Bytes;
-use common::{Node, PATIENCE, config, request, request_with_body, response, transaction};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use sctp_net::{Association, CloseCause, EndpointConfig, SendInfo, Stack, UdpCarrierConfig};
 use sip::{Flow, Peer, Target, Transmit, Transport};

@@ -1,12 +1,10 @@
 //! SIP over TCP on loopback: where a message ends, against plain sockets.
 
-mod common;
-
 use std::time::Duration;
 
+use crate::common::plain::{closed, plain, read, read_to_end, write};
+use crate::common::{Node, PATIENCE, limits, request, request_with_body, response};
 use bytes::Bytes;
-use common::plain::{closed, plain, read, read_to_end, write};
-use common::{Node, PATIENCE, limits, request, request_with_body, response};
 use sip::Target;
 use sip_net::{CloseReason, Incoming, Limits, MalformedReason};
 use tokio::io::AsyncWriteExt;

@@ -7,13 +7,13 @@ use sip_net::{Authorities, CertificateFiles, TlsClientConfig, TlsConfig, TlsServ
 use tempfile::TempDir;
 
 /// An authority with the files of what it has signed.
-pub struct Authority {
+pub(crate) struct Authority {
     directory: TempDir,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
-    pub fn new() -> Authority {
+    pub(crate) fn new() -> Authority {
         let directory = TempDir::new().expect("a directory");
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::default();
@@ -30,17 +30,17 @@ impl Authority {
         }
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
     /// The file with its own certificate.
-    pub fn file(&self) -> PathBuf {
+    pub(crate) fn file(&self) -> PathBuf {
         self.path("authority.pem")
     }
 
     /// A certificate for a host name or address, in the same files each time.
-    pub fn certificate(&self, name: &str) -> CertificateFiles {
+    pub(crate) fn certificate(&self, name: &str) -> CertificateFiles {
         let san = match name.parse() {
             Ok(address) => SanType::IpAddress(address),
             Err(_) => SanType::DnsName(name.try_into().expect("ASCII")),
@@ -49,7 +49,7 @@ impl Authority {
     }
 
     /// A certificate with these names; `name` is its subject.
-    pub fn certificate_with(&self, name: &str, names: Vec<SanType>) -> CertificateFiles {
+    pub(crate) fn certificate_with(&self, name: &str, names: Vec<SanType>) -> CertificateFiles {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::default();
         params.subject_alt_names = names;
@@ -68,7 +68,7 @@ impl Authority {
     }
 
     /// Settings of a server that shows these certificates.
-    pub fn server(&self, certificates: Vec<CertificateFiles>) -> TlsConfig {
+    pub(crate) fn server(&self, certificates: Vec<CertificateFiles>) -> TlsConfig {
         TlsConfig {
             server: TlsServerConfig {
                 certificates,
@@ -80,7 +80,7 @@ impl Authority {
     }
 
     /// Settings of a client that believes this authority.
-    pub fn client(&self) -> TlsConfig {
+    pub(crate) fn client(&self) -> TlsConfig {
         TlsConfig {
             client: TlsClientConfig {
                 authorities: Authorities::File(self.file()),

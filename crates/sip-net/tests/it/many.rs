@@ -1,11 +1,9 @@
 //! Many flows at a time, on several threads.
 
-mod common;
-
 use std::collections::HashMap;
 
-use common::certificates::Authority;
-use common::{Node, config, limits, request, request_with_body, response};
+use crate::common::certificates::Authority;
+use crate::common::{Node, config, limits, request, request_with_body, response};
 use rcgen::SanType;
 use sip::{Flow, Target, Transmit, Transport};
 use sip_net::{Incoming, Limits, SipNetConfig, Transports};

@@ -1,11 +1,9 @@
 //! SIP over UDP on loopback.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
+use crate::common::{self, Node, config, limits, request, response, transaction};
 use bytes::Bytes;
-use common::{Node, config, limits, request, response, transaction};
 use sip::{Target, Transmit, Transport};
 use sip_net::{Impairment, Incoming, Limits, MalformedReason, SendError, SipNetConfig};
 use test_support::Nobody;

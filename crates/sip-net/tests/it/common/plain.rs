@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::{Node, PATIENCE};
 
-pub async fn plain(server: &Node) -> TcpStream {
+pub(crate) async fn plain(server: &Node) -> TcpStream {
     let stream = TcpStream::connect(server.address())
         .await
         .expect("connects");
@@ -17,14 +17,14 @@ pub async fn plain(server: &Node) -> TcpStream {
     stream
 }
 
-pub async fn write(stream: &mut TcpStream, bytes: &[u8]) {
+pub(crate) async fn write(stream: &mut TcpStream, bytes: &[u8]) {
     timeout(PATIENCE, stream.write_all(bytes))
         .await
         .expect("in time")
         .expect("written");
 }
 
-pub async fn read(stream: &mut TcpStream, length: usize) -> Bytes {
+pub(crate) async fn read(stream: &mut TcpStream, length: usize) -> Bytes {
     let mut bytes = vec![0; length];
     timeout(PATIENCE, stream.read_exact(&mut bytes))
         .await
@@ -34,7 +34,7 @@ pub async fn read(stream: &mut TcpStream, length: usize) -> Bytes {
 }
 
 /// Reads to the end of the stream, in however many pieces.
-pub async fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
+pub(crate) async fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     timeout(PATIENCE, stream.read_to_end(&mut bytes))
         .await
@@ -43,7 +43,7 @@ pub async fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
     bytes
 }
 
-pub async fn closed(node: &mut Node, flow: Flow) -> CloseReason {
+pub(crate) async fn closed(node: &mut Node, flow: Flow) -> CloseReason {
     match node.event().await {
         Incoming::ConnectionClosed {
             connection,

@@ -1,13 +1,11 @@
 //! TLS where a peer connects to us: openssl's client against our listener.
 
-mod common;
-
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use common::certificates::Authority;
-use common::{Node, PATIENCE, config, request, response};
+use crate::common::certificates::Authority;
+use crate::common::{Node, PATIENCE, config, request, response};
 use rcgen::SanType;
 use sip::{Target, Transport};
 use sip_net::{ClientCertificates, Incoming, SipNetConfig, TlsConfig};

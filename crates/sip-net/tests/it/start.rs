@@ -1,8 +1,6 @@
 //! Starting, and what is said when it does not work.
 
-mod common;
-
-use common::{Node, config};
+use crate::common::{Node, config};
 use sip_net::{Impairment, Listen, SctpOver, SipNetConfig, Transports};
 
 fn start_error(listeners: &[&str]) -> String {

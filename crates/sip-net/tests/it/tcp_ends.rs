@@ -1,11 +1,9 @@
 //! SIP over TCP on loopback: how connections end.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::plain::{closed, plain, read, read_to_end, write};
-use common::{Node, PATIENCE, limits, request, request_with_body, response, transaction};
+use crate::common::plain::{closed, plain, read, read_to_end, write};
+use crate::common::{Node, PATIENCE, limits, request, request_with_body, response, transaction};
 use sip::{Flow, Target, Transport};
 use sip_net::{CloseReason, Incoming, Limits, SendError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

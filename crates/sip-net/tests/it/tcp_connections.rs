@@ -1,11 +1,9 @@
 //! SIP over TCP on loopback: which connection a message takes, and how many there are.
 
-mod common;
-
 use std::net::SocketAddr;
 
-use common::plain::{closed, plain, read, read_to_end, write};
-use common::{Node, PATIENCE, limits, request, response, transaction};
+use crate::common::plain::{closed, plain, read, read_to_end, write};
+use crate::common::{Node, PATIENCE, limits, request, response, transaction};
 use sip::{Target, Transmit, Transport};
 use sip_net::{CloseReason, Incoming, Limits, SendError};
 use test_support::Nobody;

@@ -1,11 +1,9 @@
 //! TLS with peers that cost too much: slow, silent, many, deaf.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::certificates::Authority;
-use common::{Node, PATIENCE, config, request, request_with_body, response, transaction};
+use crate::common::certificates::Authority;
+use crate::common::{Node, PATIENCE, config, request, request_with_body, response, transaction};
 use sip::{Flow, Target, Transport};
 use sip_net::{CloseReason, Incoming, Limits, SendError, SipNetConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

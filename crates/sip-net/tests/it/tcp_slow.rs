@@ -1,11 +1,9 @@
 //! SIP over TCP on loopback: peers and users that are slower than the rest.
 
-mod common;
-
 use std::time::Duration;
 
-use common::plain::{plain, read, write};
-use common::{Node, limits, request, request_with_body, response, transaction};
+use crate::common::plain::{plain, read, write};
+use crate::common::{Node, limits, request, request_with_body, response, transaction};
 use sip::Target;
 use sip_net::{CloseReason, Incoming, Limits, SendError};
 use tokio::io::AsyncWriteExt;

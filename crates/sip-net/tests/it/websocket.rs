@@ -1,13 +1,11 @@
 //! SIP over WebSocket (RFC 7118): against Python's `websockets`, and between two of ours.
 
-mod common;
-
 use std::process::Command;
 use std::time::Duration;
 
+use crate::common::certificates::Authority;
+use crate::common::{self, Node, PATIENCE, config, request, response};
 use bytes::Bytes;
-use common::certificates::Authority;
-use common::{Node, PATIENCE, config, request, response};
 use sip::{Target, Transport};
 use sip_net::{CloseReason, Incoming, SendError, SipNetConfig, WebSocketConfig};
 use test_support::{Peer, require_file};

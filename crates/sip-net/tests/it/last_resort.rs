@@ -1,12 +1,10 @@
 //! Where responses go whose connection is gone, and whose client cannot be reached where it was (RFC 3263 section 5).
 
-mod common;
-
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::common::{Node, PATIENCE, config, transaction};
 use bytes::Bytes;
-use common::{Node, PATIENCE, config, transaction};
 use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
 use sip::transaction::TransactionKey;

@@ -1,12 +1,10 @@
 //! Connections that the one who opened them lets others send requests by (RFC 5923).
 
-mod common;
-
 use std::sync::Arc;
 
+use crate::common::certificates::Authority;
+use crate::common::{Node, config, request, response};
 use bytes::Bytes;
-use common::certificates::Authority;
-use common::{Node, config, request, response};
 use sip::{Peer, Target, Transmit, Transport};
 use sip_net::{ClientCertificates, SipNetConfig};
 

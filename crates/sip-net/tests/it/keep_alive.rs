@@ -1,10 +1,8 @@
 //! Keep-alives over UDP: coturn's STUN client, and requests that no client makes.
 
-mod common;
-
 use std::process::Command;
 
-use common::{Node, PATIENCE, request};
+use crate::common::{Node, PATIENCE, request};
 use test_support::{Peer, require_command};
 use tokio::net::UdpSocket;
 use tokio::time::timeout;

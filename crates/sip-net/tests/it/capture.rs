@@ -1,12 +1,10 @@
 //! A capture of SIP in the clear, and a capture of packets with the key log: tshark reads both.
 
-mod common;
-
 use std::path::Path;
 use std::process::Command;
 
-use common::certificates::Authority;
-use common::{Node, PATIENCE, config, request, response};
+use crate::common::certificates::Authority;
+use crate::common::{Node, PATIENCE, config, request, response};
 use sip::{Target, Transport};
 use sip_net::{SipNetConfig, SipTap};
 use test_support::{Peer, require_command};

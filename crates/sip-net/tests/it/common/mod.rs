@@ -1,8 +1,7 @@
 //! What the tests of the transports share: messages, and waiting for events with a limit.
-#![allow(dead_code, unreachable_pub)] // Each test program uses a part of it.
 
-pub mod certificates;
-pub mod plain;
+pub(crate) mod certificates;
+pub(crate) mod plain;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,17 +15,17 @@ use sip_net::{Incoming, Limits, SipNetConfig, Transports};
 use tokio::sync::mpsc;
 
 /// How long anything may take on loopback before a test fails, on a machine that has much else to do, too.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Transports with the receiver of their events.
-pub struct Node {
-    pub transports: Transports,
-    pub incoming: mpsc::Receiver<Incoming>,
-    pub identified: BTreeMap<ConnectionId, Arc<[Box<str>]>>,
+pub(crate) struct Node {
+    pub(crate) transports: Transports,
+    pub(crate) incoming: mpsc::Receiver<Incoming>,
+    pub(crate) identified: BTreeMap<ConnectionId, Arc<[Box<str>]>>,
 }
 
 /// Settings with ephemeral ports everywhere and these listeners.
-pub fn config(listeners: &[&str]) -> SipNetConfig {
+pub(crate) fn config(listeners: &[&str]) -> SipNetConfig {
     SipNetConfig {
         listeners: listeners
             .iter()
@@ -37,7 +36,7 @@ pub fn config(listeners: &[&str]) -> SipNetConfig {
     }
 }
 
-pub fn limits(limits: Limits, listeners: &[&str]) -> SipNetConfig {
+pub(crate) fn limits(limits: Limits, listeners: &[&str]) -> SipNetConfig {
     SipNetConfig {
         limits,
         ..config(listeners)
@@ -45,7 +44,7 @@ pub fn limits(limits: Limits, listeners: &[&str]) -> SipNetConfig {
 }
 
 impl Node {
-    pub fn start(config: SipNetConfig) -> Node {
+    pub(crate) fn start(config: SipNetConfig) -> Node {
         let (transports, incoming) = Transports::start(config).expect("it starts");
         Node {
             transports,
@@ -54,12 +53,12 @@ impl Node {
         }
     }
 
-    pub fn listen(listeners: &[&str]) -> Node {
+    pub(crate) fn listen(listeners: &[&str]) -> Node {
         Node::start(config(listeners))
     }
 
     /// The address of the only listener.
-    pub fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.transports
             .listening()
             .first()
@@ -68,7 +67,7 @@ impl Node {
     }
 
     /// The next event; what says who a peer is goes into `identified`.
-    pub async fn event(&mut self) -> Incoming {
+    pub(crate) async fn event(&mut self) -> Incoming {
         loop {
             let event = tokio::time::timeout(PATIENCE, self.incoming.recv())
                 .await
@@ -83,13 +82,13 @@ impl Node {
     }
 
     /// The names that the far end of a flow has proved.
-    pub fn names(&self, flow: &Flow) -> Vec<&str> {
+    pub(crate) fn names(&self, flow: &Flow) -> Vec<&str> {
         let names = self.identified.get(&flow.connection);
         names.map_or_else(Vec::new, |names| names.iter().map(|name| &**name).collect())
     }
 
     /// The next event, which has to be a message.
-    pub async fn message(&mut self) -> (Flow, Message) {
+    pub(crate) async fn message(&mut self) -> (Flow, Message) {
         match self.event().await {
             Incoming::Message { flow, message, .. } => (flow, message),
             other => panic!("not a message: {other:?}"),
@@ -97,14 +96,14 @@ impl Node {
     }
 
     /// The next event is this message; gives the way it came.
-    pub async fn expect(&mut self, message: &Bytes) -> Flow {
+    pub(crate) async fn expect(&mut self, message: &Bytes) -> Flow {
         let (flow, received) = self.message().await;
         assert_eq!(received.to_bytes(), message);
         flow
     }
 
     /// Nothing arrives for a while.
-    pub async fn expect_silence(&mut self) {
+    pub(crate) async fn expect_silence(&mut self) {
         let silence = Duration::from_millis(100);
         while let Ok(event) = tokio::time::timeout(silence, self.incoming.recv()).await {
             let is_name = matches!(event, Some(Incoming::ConnectionIdentified { .. }));
@@ -112,11 +111,16 @@ impl Node {
         }
     }
 
-    pub fn send(&self, target: Target, payload: &Bytes) {
+    pub(crate) fn send(&self, target: Target, payload: &Bytes) {
         self.send_for(target, payload, None);
     }
 
-    pub fn send_for(&self, target: Target, payload: &Bytes, transaction: Option<TransactionKey>) {
+    pub(crate) fn send_for(
+        &self,
+        target: Target,
+        payload: &Bytes,
+        transaction: Option<TransactionKey>,
+    ) {
         let payload = payload.clone();
         self.transports.send(Transmit {
             target,
@@ -128,7 +132,7 @@ impl Node {
     }
 
     /// Waits until something holds that no event tells of.
-    pub async fn until(&self, mut holds: impl AsyncFnMut(&Transports) -> bool) {
+    pub(crate) async fn until(&self, mut holds: impl AsyncFnMut(&Transports) -> bool) {
         let waited = tokio::time::timeout(PATIENCE, async {
             while !holds(&self.transports).await {
                 tokio::time::sleep(Duration::from_millis(5)).await;
@@ -139,11 +143,11 @@ impl Node {
 }
 
 /// A request.
-pub fn request(name: &str) -> Bytes {
+pub(crate) fn request(name: &str) -> Bytes {
     request_with_body(name, "")
 }
 
-pub fn request_with_body(name: &str, body: &str) -> Bytes {
+pub(crate) fn request_with_body(name: &str, body: &str) -> Bytes {
     format!(
         "OPTIONS sip:{name}@127.0.0.1 SIP/2.0\r\n\
          Via: SIP/2.0/TCP 127.0.0.1:5060;branch=z9hG4bK{name}\r\n\
@@ -161,7 +165,7 @@ pub fn request_with_body(name: &str, body: &str) -> Bytes {
 }
 
 /// A response.
-pub fn response(status: u16, name: &str) -> Bytes {
+pub(crate) fn response(status: u16, name: &str) -> Bytes {
     format!(
         "SIP/2.0 {status} Whatever\r\n\
          Via: SIP/2.0/TCP 127.0.0.1:5060;branch=z9hG4bK{name}\r\n\
@@ -176,7 +180,7 @@ pub fn response(status: u16, name: &str) -> Bytes {
 }
 
 /// The name of a transaction that wants to know when sending fails.
-pub fn transaction() -> TransactionKey {
+pub(crate) fn transaction() -> TransactionKey {
     use rand::SeedableRng;
     let rng = rand_chacha::ChaCha12Rng::seed_from_u64(1);
     let mut transactions = Transactions::new(TransactionConfig::default(), rng);

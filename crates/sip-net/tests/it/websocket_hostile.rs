@@ -1,10 +1,8 @@
 //! WebSocket with clients that break its rules, octet by octet.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::{Node, PATIENCE, config, limits, request, request_with_body};
+use crate::common::{Node, PATIENCE, config, limits, request, request_with_body};
 use sip_net::{CloseReason, Incoming, Limits, SipNetConfig, WebSocketConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

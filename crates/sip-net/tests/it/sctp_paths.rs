@@ -1,13 +1,11 @@
 //! Multi-homed peers: two network namespaces, joined by two links of which one is cut.
 
-mod common;
-
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use common::{Node, config, request, response};
+use crate::common::{Node, config, request, response};
 use sctp_net::EndpointConfig;
 use sip::{Peer, Target, Transmit, Transport};
 use sip_net::{Incoming, PathState, SctpOver, SipNetConfig};
