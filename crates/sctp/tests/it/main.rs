@@ -1,0 +1,18 @@
+//! The integration tests of `sctp`, all in one program: each module is a topic.
+
+mod chunks;
+mod common;
+mod handshake;
+mod hostile;
+mod known_peer;
+mod loss;
+mod multihoming;
+mod packet;
+mod partial_delivery;
+mod path_mtu;
+mod receive_budget;
+mod rfc9260;
+mod settings;
+mod shutdown;
+mod transfer;
+mod window;

@@ -1,0 +1,177 @@
+//! Keeps `docs/rfc9260.md` true: what it names exists, and what it calls open is listed as open.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sctp::EndpointConfig;
+
+/// One row of the page's tables.
+struct Row {
+    id: String,
+    code: Vec<Reference>,
+    tests: Vec<Reference>,
+    status: String,
+}
+
+/// `file.rs`, or `file.rs::name`.
+struct Reference {
+    file: String,
+    name: Option<String>,
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn page() -> String {
+    fs::read_to_string(repository().join("docs/rfc9260.md")).expect("the page is there")
+}
+
+fn references(cell: &str) -> Vec<Reference> {
+    let quoted = cell.split('`').skip(1).step_by(2);
+    quoted
+        .map(|reference| {
+            let (file, name) = match reference.split_once("::") {
+                Some((file, name)) => (file, Some(name.to_owned())),
+                None => (reference, None),
+            };
+            Reference {
+                file: file.to_owned(),
+                name,
+            }
+        })
+        .collect()
+}
+
+fn rows() -> Vec<Row> {
+    let page = page();
+    let mut rows = Vec::new();
+    for line in page.lines().filter(|line| line.starts_with("| ")) {
+        let cells: Vec<_> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+        if cells[0] == "id" {
+            continue;
+        }
+        assert_eq!(cells.len(), 6, "cells: {line}");
+        rows.push(Row {
+            id: cells[0].to_owned(),
+            code: references(cells[3]),
+            tests: references(cells[4]),
+            status: cells[5].to_owned(),
+        });
+    }
+    rows
+}
+
+/// The text of a file that a reference names; `below` is where such files are by default.
+fn text_of(file: &str, below: &str) -> Option<String> {
+    let path = if file.starts_with("crates/") {
+        PathBuf::from(file)
+    } else if file.starts_with("src/") {
+        Path::new("crates/sctp").join(file)
+    } else {
+        Path::new(below).join(file)
+    };
+    fs::read_to_string(repository().join(path)).ok()
+}
+
+/// Whether `name` is there as a word of its own.
+fn has_word(text: &str, name: &str) -> bool {
+    text.split(|letter: char| !letter.is_alphanumeric() && letter != '_')
+        .any(|word| word == name)
+}
+
+#[test]
+fn what_the_page_names_exists() {
+    let mut missing = Vec::new();
+    for row in rows() {
+        for (references, below, is_test) in [
+            (&row.code, "crates/sctp/src", false),
+            (&row.tests, "crates/sctp/tests/it", true),
+        ] {
+            // What is open may name the test that is to come.
+            if is_test && row.status == "open" {
+                continue;
+            }
+            for Reference { file, name } in references {
+                let found = text_of(file, below).is_some_and(|text| match name {
+                    None => true,
+                    Some(name) if is_test => text.contains(&format!("fn {name}(")),
+                    Some(name) => has_word(&text, name),
+                });
+                if !found {
+                    let name = name.as_deref().unwrap_or_default();
+                    missing.push(format!("{}: {file}::{name}", row.id));
+                }
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
+#[test]
+fn each_row_says_where_it_stands() {
+    let mut ids = BTreeSet::new();
+    for row in rows() {
+        assert!(ids.insert(row.id.clone()), "{} is there twice", row.id);
+        let status = row.status.as_str();
+        let is_done = status == "done"
+            || ["done:", "done,", "done;", "done ("]
+                .iter()
+                .any(|start| status.starts_with(start));
+        let is_not_applicable = status.starts_with("n/a: ");
+        assert!(
+            is_done || is_not_applicable || status == "open",
+            "{}: {status}",
+            row.id
+        );
+        if is_done {
+            assert!(!row.code.is_empty(), "{}: where?", row.id);
+            assert!(!row.tests.is_empty(), "{}: which test?", row.id);
+        }
+    }
+    assert!(ids.len() > 300);
+}
+
+#[test]
+fn what_is_open_is_listed_at_the_head() {
+    let page = page();
+    let head = page
+        .split("\n## ")
+        .find(|part| part.starts_with("What is open"));
+    let listed: BTreeSet<_> = references(head.expect("a list of what is open"))
+        .into_iter()
+        .map(|reference| reference.file)
+        .collect();
+    let open: BTreeSet<_> = rows()
+        .into_iter()
+        .filter(|row| row.status == "open")
+        .map(|row| row.id)
+        .collect();
+    assert_eq!(listed, open);
+}
+
+#[test]
+fn the_defaults_are_the_recommended_values() {
+    let config = EndpointConfig::default();
+    let seconds = Duration::from_secs;
+    assert_eq!(config.rto_initial, seconds(1));
+    assert_eq!(config.rto_min, seconds(1));
+    assert_eq!(config.rto_max, seconds(60));
+    assert_eq!(config.max_burst, 4);
+    assert_eq!((config.rto_alpha, config.rto_beta), (0.125, 0.25));
+    assert_eq!(config.valid_cookie_life, seconds(60));
+    assert_eq!(config.association_max_retrans, 10);
+    assert_eq!(config.path_max_retrans, 5);
+    assert_eq!(config.max_init_retransmits, 8);
+    assert_eq!(config.hb_interval, seconds(30));
+    assert_eq!(config.hb_max_burst, 1);
+    assert_eq!(config.sack_delay, Duration::from_millis(200));
+    // RFC 7829 and RFC 8899.
+    assert_eq!(config.potentially_failed_max_retrans, 0);
+    assert_eq!(config.primary_switchover_max_retrans, None);
+    assert_eq!((config.base_mtu, config.max_probes), (1200, 3));
+    assert!(config.probe_timer >= seconds(15));
+    assert_eq!(config.pmtu_raise_timer, seconds(600));
+}

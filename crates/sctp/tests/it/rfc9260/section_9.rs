@@ -1,0 +1,251 @@
+//! Termination of an association (RFC 9260 section 9).
+
+use std::time::Duration;
+
+use sctp::packet::{Abort, Cause, Chunk, ChunkType, Shutdown};
+use sctp::{AssociationState, EndpointConfig, Event, LostCause};
+
+use crate::common;
+use crate::rfc9260::scripted::{
+    PEER_TAG, Scripted, chunks, data_in, init, message, packet_of, quiet, sack_in, types,
+};
+
+#[test]
+fn an_abort_carries_the_users_reason_the_peers_tag_and_no_data() {
+    let mut scripted = Scripted::connected(quiet());
+    scripted.send(0, b"never mind");
+    let id = scripted.id();
+    scripted
+        .endpoint
+        .abort(scripted.now, id, b"enough")
+        .unwrap();
+    let packets = scripted.take();
+    assert_eq!(packets.len(), 1);
+    assert_eq!(common::tag(&packets[0]), PEER_TAG);
+    let [Chunk::Abort(abort)] = chunks(&packets[0])[..] else {
+        panic!("an ABORT was sent");
+    };
+    assert!(!abort.tag_reflected);
+    assert_eq!(
+        abort.causes.iter().next(),
+        Some(Ok(Cause::UserInitiatedAbort(b"enough")))
+    );
+    assert_eq!(scripted.endpoint.association_count(), 0);
+}
+
+#[test]
+fn an_abort_ends_the_association_in_each_state_without_an_answer() {
+    for state in [
+        AssociationState::CookieWait,
+        AssociationState::CookieEchoed,
+        AssociationState::Established,
+        AssociationState::ShutdownPending,
+        AssociationState::ShutdownSent,
+        AssociationState::ShutdownReceived,
+        AssociationState::ShutdownAckSent,
+    ] {
+        let mut scripted = Scripted::in_state(state);
+        scripted.give_raw(&[6, 0, 0, 12, 0, 12, 0, 7, b'b', b'y', b'e', 0]);
+        assert!(scripted.take().is_empty());
+        assert_eq!(scripted.endpoint.association_count(), 0, "{state:?}");
+        let causes = match scripted.events.last() {
+            Some(
+                Event::CommunicationLost {
+                    cause: LostCause::AbortedByPeer { causes },
+                    ..
+                }
+                | Event::CannotStart {
+                    cause: sctp::CannotStartCause::Refused { causes },
+                    ..
+                },
+            ) => causes,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(&causes[..7], b"\0\x0c\0\x07bye");
+    }
+}
+
+#[test]
+fn what_comes_before_an_abort_counts_and_what_comes_behind_it_does_not() {
+    let mut scripted = Scripted::accepted(quiet());
+    let data = |number| Chunk::Data(message(number, b"hello"));
+    scripted.give(&[data(0), Chunk::Abort(Default::default()), data(1)]);
+    assert!(scripted.take().is_empty());
+    assert_eq!(scripted.receive().len(), 1);
+}
+
+#[test]
+fn shutdown_received_refuses_new_messages_and_delivers_the_rest() {
+    let mut scripted = Scripted::connected(quiet());
+    for _ in 0..30 {
+        scripted.send(0, &[1; 1000]);
+    }
+    let mut sent = data_in(&scripted.take(), scripted.tsn);
+    scripted.give_shutdown();
+    assert_eq!(scripted.state(), AssociationState::ShutdownReceived);
+    assert!(matches!(
+        scripted.events.last(),
+        Some(Event::PeerShutdown { .. })
+    ));
+    let id = scripted.id();
+    assert_eq!(
+        scripted.endpoint.shutdown(scripted.now, id),
+        Ok(()),
+        "ignored"
+    );
+    assert_eq!(scripted.state(), AssociationState::ShutdownReceived);
+    while sent.last() != Some(&29) {
+        scripted.give(&[Chunk::Shutdown(Shutdown {
+            cumulative_tsn_ack: scripted.tsn + *sent.last().unwrap(),
+        })]);
+        let more = data_in(&scripted.take(), scripted.tsn);
+        assert!(!more.is_empty());
+        sent.extend(more);
+    }
+    assert_eq!(scripted.state(), AssociationState::ShutdownReceived);
+    scripted.give_sack(30, &[], 100_000);
+    assert_eq!(types(&scripted.take()), [[ChunkType::SHUTDOWN_ACK]]);
+    assert_eq!(scripted.state(), AssociationState::ShutdownAckSent);
+}
+
+#[test]
+fn a_shutdown_while_an_association_is_set_up_is_discarded() {
+    for state in [AssociationState::CookieWait, AssociationState::CookieEchoed] {
+        let mut scripted = Scripted::in_state(state);
+        scripted.give_shutdown();
+        assert!(scripted.take().is_empty());
+        assert_eq!(scripted.state(), state);
+    }
+}
+
+#[test]
+fn a_shutdown_that_meets_ours_is_acknowledged() {
+    let mut scripted = Scripted::in_state(AssociationState::ShutdownSent);
+    scripted.give_shutdown();
+    assert_eq!(types(&scripted.take()), [[ChunkType::SHUTDOWN_ACK]]);
+    assert_eq!(scripted.state(), AssociationState::ShutdownAckSent);
+    scripted.give(&[Chunk::ShutdownAck]);
+    assert_eq!(types(&scripted.take()), [[ChunkType::SHUTDOWN_COMPLETE]]);
+    assert_eq!(scripted.endpoint.association_count(), 0);
+    assert!(matches!(
+        scripted.events.last(),
+        Some(Event::ShutdownComplete { .. })
+    ));
+}
+
+#[test]
+fn a_shutdown_ack_is_repeated_so_often_and_then_no_more() {
+    let mut scripted = Scripted::in_state(AssociationState::ShutdownAckSent);
+    let rto = scripted.status().paths[0].rto;
+    let first = scripted.endpoint.next_timeout().unwrap();
+    assert_eq!(first, scripted.now + rto);
+    let mut times = Vec::new();
+    while let Some(next) = scripted.endpoint.next_timeout() {
+        scripted.now = next;
+        scripted.endpoint.handle_timeout(next);
+        for packet in scripted.take() {
+            if types(&[packet]) == [[ChunkType::SHUTDOWN_ACK]] {
+                times.push(next);
+            }
+        }
+    }
+    // T5-shutdown-guard may end it a little earlier, with an ABORT.
+    let config = scripted.endpoint.config();
+    assert!(times.len() <= config.association_max_retrans as usize);
+    assert!(times[1] - times[0] >= 2 * rto, "it backs off");
+    assert_eq!(scripted.endpoint.association_count(), 0);
+    assert!(matches!(
+        scripted.events.last(),
+        Some(Event::CommunicationLost { .. })
+    ));
+}
+
+#[test]
+fn a_shutdown_that_is_sent_again_acknowledges_what_came_since() {
+    let mut scripted = Scripted::in_state(AssociationState::ShutdownSent);
+    scripted.give(&[Chunk::Data(message(0, b"one"))]);
+    let packets = scripted.take();
+    let cumulative = |packets: &[bytes::Bytes]| match chunks(&packets[0])[..] {
+        [Chunk::Shutdown(shutdown)] => shutdown.cumulative_tsn_ack,
+        _ => panic!("a SHUTDOWN was sent"),
+    };
+    assert_eq!(cumulative(&packets), crate::rfc9260::scripted::PEER_TSN);
+    let packets = scripted.pass(Duration::from_millis(1500));
+    assert_eq!(cumulative(&packets), crate::rfc9260::scripted::PEER_TSN);
+    // Beyond a gap, a SACK says what the SHUTDOWN cannot.
+    scripted.give(&[Chunk::Data(message(2, b"three"))]);
+    let packets = scripted.take();
+    assert_eq!(types(&packets), [[ChunkType::SACK, ChunkType::SHUTDOWN]]);
+    assert_eq!(sack_in(&packets).2, [(2, 2)]);
+}
+
+#[test]
+fn a_shutdown_ack_that_nobody_waits_for_is_ignored() {
+    for state in [
+        AssociationState::Established,
+        AssociationState::ShutdownPending,
+        AssociationState::ShutdownReceived,
+    ] {
+        let mut scripted = Scripted::in_state(state);
+        scripted.give(&[Chunk::ShutdownAck]);
+        assert!(scripted.take().is_empty());
+        assert_eq!(scripted.state(), state);
+    }
+}
+
+#[test]
+fn a_packet_with_an_abort_is_not_answered() {
+    let abort = Chunk::Abort(Abort::default());
+    let empty = Chunk::Data(message(0, b""));
+    for chunks in [vec![empty, abort], vec![Chunk::ShutdownAck, abort]] {
+        for state in [
+            AssociationState::CookieEchoed,
+            AssociationState::Established,
+            AssociationState::ShutdownSent,
+            AssociationState::ShutdownAckSent,
+        ] {
+            let mut scripted = Scripted::in_state(state);
+            scripted.give(&chunks);
+            assert!(scripted.take().is_empty(), "{state:?} {chunks:?}");
+        }
+    }
+    let mut scripted = Scripted::connected(quiet());
+    scripted.send(0, b"hello");
+    scripted.take();
+    let packet = packet_of(scripted.tag, |writer| {
+        writer
+            .sack(scripted.tsn + 100, 5000, [].into_iter(), [].into_iter())
+            .unwrap();
+        writer.chunk(&abort).unwrap();
+    });
+    scripted.give_packet(packet);
+    assert!(scripted.take().is_empty());
+    // A stale cookie, and one for which there is no room.
+    for (seconds, max_associations) in [(61, 10), (0, 0)] {
+        let mut scripted = Scripted::alone(EndpointConfig {
+            max_associations,
+            ..quiet()
+        });
+        let cookie = scripted.cookie_for(init());
+        scripted.now += Duration::from_secs(seconds);
+        scripted.echo(&cookie, &[abort]);
+        assert!(scripted.take().is_empty());
+    }
+}
+
+#[test]
+fn any_packet_keeps_a_shutdown_going() {
+    let config = EndpointConfig {
+        association_max_retrans: 2,
+        ..quiet()
+    };
+    let mut scripted = Scripted::connected(config);
+    let id = scripted.id();
+    scripted.endpoint.shutdown(scripted.now, id).unwrap();
+    scripted.take();
+    for _ in 0..30 {
+        scripted.pass(Duration::from_millis(2500));
+        scripted.give_raw(&[4, 0, 0, 12, 0, 1, 0, 8, 1, 2, 3, 4]);
+    }
+    assert_eq!(scripted.state(), AssociationState::ShutdownSent);
+}
