@@ -1,12 +1,10 @@
 //! SCTP in UDP over several local addresses.
 
-mod common;
-
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use common::network::{Host, join, shown};
-use common::{carrier, on_stream, pair_over, pattern, quick, within};
+use crate::common::network::{Host, join, shown};
+use crate::common::{carrier, on_stream, pair_over, pattern, quick, within};
 use sctp_net::{
     Association, ConnectTo, Notification, PathChange, PathState, Stack, Tap, UdpCarrierConfig,
 };

@@ -1,16 +1,14 @@
 //! The kernel's SCTP behind our handles. These tests run in the guest, which has one: the program copies itself
 //! into it.
 
-mod common;
-
 use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use crate::common::{echo, on_stream, pattern, within};
 use bytes::Bytes;
-use common::{echo, on_stream, pattern, within};
 use sctp_net::{
     Association, AssociationState, CannotStartCause, CloseCause, ConnectError, ConnectTo, Endpoint,
     EndpointConfig, EndpointEvent, KernelCarrierConfig, LostCause, Notification, PathConfig,
@@ -33,7 +31,7 @@ fn in_guest<F: Future<Output = ()>>(name: &str, test: impl FnOnce() -> F) {
         return;
     }
     if let Some(guest) = KernelPeer::get() {
-        guest.run_test(name);
+        guest.run_test(&format!("kernel_carrier::{name}"));
     }
 }
 

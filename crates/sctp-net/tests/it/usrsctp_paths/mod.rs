@@ -1,16 +1,13 @@
 //! 64 MiB to and from usrsctp, over two paths of which one is cut in the middle, right over IP and in UDP: what
 //! arrives is what was sent.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use common::network::{Host, join};
-use common::{pattern, quick};
+use crate::common::network::{Host, join};
+use crate::common::{pattern, quick};
 use sctp_net::{
     CloseCause, ConnectTo, EndpointConfig, RawCarrierConfig, SendInfo, Stack, UdpCarrierConfig,
 };
@@ -99,7 +96,7 @@ fn build() -> Option<PathBuf> {
         // and a program that is being written to cannot be run.
         let fresh = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR"));
         let fresh = fresh.unwrap().into_temp_path();
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/usrsctp_paths/peer.c");
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/usrsctp_paths/peer.c");
         let built = Command::new(compiler)
             .args(["-O2", "-o"])
             .arg(&fresh)

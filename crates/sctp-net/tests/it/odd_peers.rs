@@ -1,11 +1,9 @@
 //! Peers whose timing no stack of ours has: the tests move their packets by hand.
 
-mod common;
-
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use common::{on_stream, patient, quick, stack, within};
+use crate::common::{on_stream, patient, quick, stack, within};
 use sctp::{Event, PathAddress};
 use sctp_net::{Association, CloseCause, Endpoint, EndpointConfig, Stack};
 use tokio::net::UdpSocket;

@@ -1,11 +1,9 @@
 //! How associations, endpoints and stacks begin and end.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use common::{connect, echo, on_stream, pair, patient, pattern, quick, stack, within};
+use crate::common::{self, connect, echo, on_stream, pair, patient, pattern, quick, stack, within};
 use sctp_net::{
     CannotStartCause, CloseCause, ConnectError, EndpointConfig, EndpointEvent, LostCause, SendInfo,
     Stack, UdpCarrierConfig,

@@ -1,11 +1,11 @@
 //! Several workers on one port.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use common::{carrier, connect, echo, on_stream, patient, pattern, quick, stack, within};
+use crate::common::{
+    self, carrier, connect, echo, on_stream, patient, pattern, quick, stack, within,
+};
 use sctp_net::{
     Association, CloseCause, ConnectError, Endpoint, EndpointEvent, Stack, UdpCarrierConfig,
 };

@@ -1,11 +1,11 @@
 //! Messages between two stacks on loopback addresses.
 
-mod common;
-
 use std::time::Duration;
 
+use crate::common::{
+    self, carrier, echo, lossy_carrier, on_stream, pair, pair_over, pattern, quick, within,
+};
 use bytes::Bytes;
-use common::{carrier, echo, lossy_carrier, on_stream, pair, pair_over, pattern, quick, within};
 use sctp_net::{
     CloseCause, EndpointConfig, Impairment, Jitter, LinkConfig, SendError, SendInfo,
     UdpCarrierConfig,

@@ -1,11 +1,9 @@
 //! Paths that carry less than an Ethernet does, such as tunnels.
 
-mod common;
-
 use std::env;
-use std::process::Command;
+use std::process::{Command, Output};
 
-use common::{on_stream, pair, quick, within};
+use crate::common::{self, on_stream, pair, quick, within};
 use sctp_net::EndpointConfig;
 use test_support::Namespace;
 
@@ -22,9 +20,12 @@ fn packets_larger_than_the_path_carries_arrive() {
         return;
     };
     let mut mtu = namespace.command("ip");
-    run(mtu.args(["link", "set", "lo", "mtu", "1280"]));
+    successful(mtu.args(["link", "set", "lo", "mtu", "1280"]));
     let mut inside = namespace.command(env::current_exe().unwrap());
-    run(inside.env(INSIDE, "yes"));
+    let this = "path_mtu::packets_larger_than_the_path_carries_arrive";
+    let output = successful(inside.args(["--exact", this]).env(INSIDE, "yes"));
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("1 passed"), "{said}");
 }
 
 /// Messages that fill packets of 1500 bytes, and of more than an interface takes, both ways.
@@ -55,7 +56,8 @@ async fn transfer_with(config: EndpointConfig) {
     within(found_out).await;
 }
 
-fn run(command: &mut Command) {
+fn successful(command: &mut Command) -> Output {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{command:?}: {output:?}");
+    output
 }

@@ -1,14 +1,12 @@
 //! SCTP right on IP, between hosts in network namespaces.
 
-mod common;
-
 use std::net::IpAddr;
 use std::process::Command;
 use std::time::Duration;
 
+use crate::common::network::{Host, join, shown};
+use crate::common::{self, echo, on_stream, patient, pattern, quick, within};
 use bytes::Bytes;
-use common::network::{Host, join, shown};
-use common::{echo, on_stream, patient, pattern, quick, within};
 use sctp_net::{
     Association, CannotStartCause, ConnectError, ConnectTo, EndpointConfig, Notification,
     PathChange, PathState, RawCarrierConfig, Stack, Tap,
@@ -338,7 +336,8 @@ fn program_that_opens_a_stack() {
 fn as_program(name: &str) -> [String; 5] {
     let this = std::env::current_exe().unwrap();
     let this = this.to_str().unwrap();
-    [this, "--exact", name, "--ignored", "--nocapture"].map(str::to_owned)
+    let name = format!("raw_ip::{name}");
+    [this, "--exact", &name, "--ignored", "--nocapture"].map(str::to_owned)
 }
 
 #[test]

@@ -1,8 +1,5 @@
 //! What the tests of this crate share.
 
-// Each test program uses a part of it.
-#![allow(dead_code)]
-
 pub(crate) mod network;
 
 use std::future::Future;

@@ -1,15 +1,13 @@
 //! Messages to and from usrsctp, the user-space stack of Debian's `libusrsctp2`, over UDP on loopback
 //! addresses, with its packaged example programs as clients and as servers.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use crate::common::{LIMIT, carrier, echo, on_stream, pattern, quick, within};
 use bytes::Bytes;
-use common::{LIMIT, carrier, echo, on_stream, pattern, quick, within};
 use sctp_net::{
     Association, CannotStartCause, CloseCause, ConnectError, EndpointConfig, SendInfo, Stack,
 };

@@ -1,14 +1,12 @@
 //! Interoperation with the Linux kernel's SCTP, over raw IP and in UDP, with two paths.
 
-mod common;
-
 use std::future::Future;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::common::{pattern, within};
 use bytes::Bytes;
-use common::{pattern, within};
 use sctp_net::{
     Association, CloseCause, ConnectTo, Endpoint, EndpointConfig, LostCause, Notification,
     PathState, RawCarrierConfig, SendInfo, Stack, UdpCarrierConfig,

@@ -1,0 +1,14 @@
+//! The integration tests of `sctp-net`, all in one program: each module is a topic.
+
+mod common;
+mod kernel_carrier;
+mod kernel_peer;
+mod lifetime;
+mod odd_peers;
+mod path_mtu;
+mod raw_ip;
+mod several_addresses;
+mod transfer;
+mod usrsctp;
+mod usrsctp_paths;
+mod workers;
