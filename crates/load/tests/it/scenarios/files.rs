@@ -6,7 +6,7 @@ use load::driver::RunConfig;
 use load::record::Side;
 use load::scenario::Scenario;
 
-use crate::{attempts, config, options};
+use crate::scenarios::{attempts, config, options};
 
 /// Every file of the directory is sound.
 #[test]
@@ -31,7 +31,7 @@ fn examples_are_sound() {
 /// What the manual shows is sound.
 #[test]
 fn scenarios_of_the_manual_are_sound() {
-    let manual = include_str!("../../../../docs/scenarios.md");
+    let manual = include_str!("../../../../../docs/scenarios.md");
     let mut read = 0;
     for block in manual.split("```toml\n").skip(1) {
         let (text, _) = block.split_once("```").expect("an end");

@@ -13,47 +13,47 @@ use rand_chacha::ChaCha12Rng;
 use sip::{Message, Transport};
 
 /// The connection of every engine of these tests.
-pub const LINE: ConnectionId = ConnectionId(0);
+pub(crate) const LINE: ConnectionId = ConnectionId(0);
 
 /// Who sent a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum From {
+pub(crate) enum From {
     Callers,
     Callees,
 }
 
 /// What the network does to a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub(crate) enum Fate {
     Arrives,
     Lost,
     Repeated,
 }
 
 /// Says what becomes of each message.
-pub type Network = Box<dyn FnMut(From, &Message) -> Fate>;
+pub(crate) type Network = Box<dyn FnMut(From, &Message) -> Fate>;
 
 /// Two engines and what is between them.
-pub struct World {
-    pub now: Instant,
-    pub callers: Engine,
-    pub callees: Engine,
+pub(crate) struct World {
+    pub(crate) now: Instant,
+    pub(crate) callers: Engine,
+    pub(crate) callees: Engine,
     /// Messages on their way, by when they arrive and in the order in which they were sent.
     on_the_way: BTreeMap<(Instant, u64), (From, Vec<u8>)>,
     sent: u64,
-    pub delay: Duration,
+    pub(crate) delay: Duration,
     /// What becomes of the messages, in their order; all arrive without.
-    pub fate: Network,
+    pub(crate) fate: Network,
     /// Messages in the order in which they were sent: who, and what.
-    pub log: Vec<(From, String)>,
+    pub(crate) log: Vec<(From, String)>,
     /// All messages, where they are kept.
-    pub messages: Vec<(From, Vec<u8>)>,
-    pub records: Vec<Record>,
-    pub callee_records: Vec<Record>,
+    pub(crate) messages: Vec<(From, Vec<u8>)>,
+    pub(crate) records: Vec<Record>,
+    pub(crate) callee_records: Vec<Record>,
 }
 
 /// Settings that all engines of these tests have.
-pub fn config(first: u32, users: u32) -> EngineConfig {
+pub(crate) fn config(first: u32, users: u32) -> EngineConfig {
     EngineConfig {
         users: vec![UserRange::new(first, users)],
         domain: "example.org".to_owned(),
@@ -62,7 +62,7 @@ pub fn config(first: u32, users: u32) -> EngineConfig {
 }
 
 /// A loss that a seed repeats.
-pub fn losing(probability: f64, seed: u64) -> Network {
+pub(crate) fn losing(probability: f64, seed: u64) -> Network {
     let mut rng = ChaCha12Rng::seed_from_u64(seed);
     Box::new(move |_, _| {
         if rng.random_bool(probability) {
@@ -77,11 +77,15 @@ pub fn losing(probability: f64, seed: u64) -> Network {
 
 impl World {
     /// Callers 1 to n and callees n+1 to 2n.
-    pub fn new(users: u32, transport: Transport) -> World {
+    pub(crate) fn new(users: u32, transport: Transport) -> World {
         World::with(config(1, users), config(users + 1, users), transport)
     }
 
-    pub fn with(callers: EngineConfig, callees: EngineConfig, transport: Transport) -> World {
+    pub(crate) fn with(
+        callers: EngineConfig,
+        callees: EngineConfig,
+        transport: Transport,
+    ) -> World {
         let now = Instant::now();
         let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
         let engine = |config: EngineConfig, seed, local, remote| {
@@ -116,19 +120,19 @@ impl World {
     }
 
     /// Gives scripts to both sides. Returns the caller's.
-    pub fn scripts(&mut self, caller: Script, callee: Script) -> ScriptId {
+    pub(crate) fn scripts(&mut self, caller: Script, callee: Script) -> ScriptId {
         self.callees.add_script(Arc::new(callee));
         self.callers.add_script(Arc::new(caller))
     }
 
     /// Begins an attempt of a user, whose peer is the callee of the same place.
-    pub fn begin(&mut self, script: ScriptId, user: u32, peer: u32) {
+    pub(crate) fn begin(&mut self, script: ScriptId, user: u32, peer: u32) {
         let work = Work { script, user, peer };
         self.callers.begin(self.now, self.now, work).unwrap();
     }
 
     /// Lets time pass.
-    pub fn run(&mut self, time: Duration) {
+    pub(crate) fn run(&mut self, time: Duration) {
         let end = self.now + time;
         loop {
             self.carry();
@@ -158,7 +162,7 @@ impl World {
     }
 
     /// Takes messages and records out of the engines.
-    pub fn carry(&mut self) {
+    pub(crate) fn carry(&mut self) {
         for from in [From::Callers, From::Callees] {
             loop {
                 let mut octets = Vec::new();
@@ -180,7 +184,7 @@ impl World {
     }
 
     /// Puts a message on its way, as if one side had sent it.
-    pub fn send(&mut self, from: From, octets: Vec<u8>) {
+    pub(crate) fn send(&mut self, from: From, octets: Vec<u8>) {
         let message = Message::read(octets.clone().into()).expect("engines write messages");
         let shown = String::from_utf8_lossy(&octets).into_owned();
         assert_eq!(message.validate(), Ok(()), "{shown}");
@@ -199,13 +203,13 @@ impl World {
     }
 
     /// Takes what is on its way to the callees off it: somebody else answers in their place.
-    pub fn drop_for_callees(&mut self) {
+    pub(crate) fn drop_for_callees(&mut self) {
         self.on_the_way
             .retain(|_, (from, _)| *from == From::Callees);
     }
 
     /// What was sent, one word for each message, callees' ones in angle brackets.
-    pub fn story(&self) -> String {
+    pub(crate) fn story(&self) -> String {
         let words = self.log.iter().map(|(from, word)| match from {
             From::Callers => word.clone(),
             From::Callees => format!("<{word}>"),

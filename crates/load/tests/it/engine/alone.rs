@@ -12,27 +12,27 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
 use sip::{Message, Method, Name, Transport};
 
-pub const LINE: ConnectionId = ConnectionId(0);
-pub const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const LINE: ConnectionId = ConnectionId(0);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
 /// An engine with ten users, who call and are called.
-pub struct Alone {
-    pub engine: Engine,
-    pub now: Instant,
-    pub call: ScriptId,
+pub(crate) struct Alone {
+    pub(crate) engine: Engine,
+    pub(crate) now: Instant,
+    pub(crate) call: ScriptId,
     /// What is taken over from peers is as bad as they have sent it.
-    pub is_validating: bool,
+    pub(crate) is_validating: bool,
     /// By which connection the engine is to send, and is sent to.
-    pub line: ConnectionId,
+    pub(crate) line: ConnectionId,
 }
 
 impl Alone {
-    pub fn new(transport: Transport, hold: Duration) -> Alone {
+    pub(crate) fn new(transport: Transport, hold: Duration) -> Alone {
         Alone::with(transport, hold, true)
     }
 
     /// Users who answer calls, or who have to be told how.
-    pub fn with(transport: Transport, hold: Duration, answers: bool) -> Alone {
+    pub(crate) fn with(transport: Transport, hold: Duration, answers: bool) -> Alone {
         let now = Instant::now();
         let config = EngineConfig {
             users: vec![UserRange::new(1, 10)],
@@ -76,7 +76,7 @@ impl Alone {
         }
     }
 
-    pub fn begin(&mut self) -> Message {
+    pub(crate) fn begin(&mut self) -> Message {
         let work = Work {
             script: self.call,
             user: 1,
@@ -87,14 +87,14 @@ impl Alone {
     }
 
     /// The only message that is to be sent.
-    pub fn one(&mut self) -> Message {
+    pub(crate) fn one(&mut self) -> Message {
         let [message] = &self.all()[..] else {
             panic!("one message");
         };
         message.clone()
     }
 
-    pub fn all(&mut self) -> Vec<Message> {
+    pub(crate) fn all(&mut self) -> Vec<Message> {
         let mut messages = Vec::new();
         loop {
             let mut octets = Vec::new();
@@ -110,20 +110,20 @@ impl Alone {
         }
     }
 
-    pub fn receive(&mut self, message: &Message) -> Vec<Message> {
+    pub(crate) fn receive(&mut self, message: &Message) -> Vec<Message> {
         let octets = message.to_bytes();
         self.engine
             .handle_message(self.now, self.now, self.line, &octets);
         self.all()
     }
 
-    pub fn pass(&mut self, time: Duration) -> Vec<Message> {
+    pub(crate) fn pass(&mut self, time: Duration) -> Vec<Message> {
         self.now += time;
         self.engine.handle_timeout(self.now);
         self.all()
     }
 
-    pub fn call_records(&mut self) -> Vec<CallRecord> {
+    pub(crate) fn call_records(&mut self) -> Vec<CallRecord> {
         std::iter::from_fn(|| self.engine.poll_record())
             .filter_map(|record| match record {
                 Record::Call(record) => Some(record),
@@ -133,14 +133,14 @@ impl Alone {
     }
 }
 
-pub fn response(request: &Message, status: u16) -> Message {
+pub(crate) fn response(request: &Message, status: u16) -> Message {
     let mut response = Message::response_to(request, status, "Reason");
     response.set_to_tag("peer");
     response
 }
 
 /// A 2xx that has come through two proxies.
-pub fn answer(invite: &Message) -> Message {
+pub(crate) fn answer(invite: &Message) -> Message {
     response(invite, 200)
         .with(Name::Contact, "\"B\" <sip:b@192.0.2.9:5099>;x=1")
         .with(
@@ -150,7 +150,7 @@ pub fn answer(invite: &Message) -> Message {
         .with(Name::RecordRoute, "<sip:192.0.2.1;lr>")
 }
 
-pub fn invite(branch: &str) -> Message {
+pub(crate) fn invite(branch: &str) -> Message {
     Message::request(Method::Invite, "sip:user3@127.0.0.1:5070")
         .with(
             Name::Via,
@@ -167,7 +167,7 @@ pub fn invite(branch: &str) -> Message {
 }
 
 /// A request of the caller of [`invite`] within the call.
-pub fn within(ringing: &Message, method: Method, number: u32) -> Message {
+pub(crate) fn within(ringing: &Message, method: Method, number: u32) -> Message {
     let mut request = Message::request(method.clone(), "sip:user3@127.0.0.1:5070")
         .with(
             Name::Via,
@@ -181,12 +181,12 @@ pub fn within(ringing: &Message, method: Method, number: u32) -> Message {
 }
 
 /// A script of these steps.
-pub fn script(steps: Vec<Step>) -> Arc<Script> {
+pub(crate) fn script(steps: Vec<Step>) -> Arc<Script> {
     Arc::new(Script::new("test", steps, Vec::new()).unwrap())
 }
 
 /// A request within or outside of a call, in a script.
-pub fn sends(method: &str, is_within: bool) -> Step {
+pub(crate) fn sends(method: &str, is_within: bool) -> Step {
     let target = if is_within {
         "{target}"
     } else {
@@ -200,6 +200,6 @@ pub fn sends(method: &str, is_within: bool) -> Step {
     Step::Send(Send::new(Template::parse(&text).unwrap()))
 }
 
-pub fn expects(statuses: std::ops::RangeInclusive<u16>) -> Step {
+pub(crate) fn expects(statuses: std::ops::RangeInclusive<u16>) -> Step {
     Step::Expect(Expect::response(statuses))
 }

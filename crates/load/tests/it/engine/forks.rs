@@ -2,7 +2,7 @@
 
 use sip::{Message, Method, Name, Transport};
 
-use crate::alone::{Alone, SECOND, answer, response};
+use crate::engine::alone::{Alone, SECOND, answer, response};
 
 #[test]
 fn a_second_callee_is_acknowledged_and_hung_up() {

@@ -8,7 +8,7 @@ use load::record::{Failure, Outcome};
 use load::script::builtin;
 use sip::{Message, Method, Name, Transport};
 
-use crate::alone::{Alone, LINE, SECOND, answer, response};
+use crate::engine::alone::{Alone, LINE, SECOND, answer, response};
 
 /// Another connection than the usual one.
 const SECOND_LINE: ConnectionId = ConnectionId(1);

@@ -18,7 +18,7 @@ use sip::{Method, Transport};
 use sip_net::{Listen, SipNetConfig};
 use test_support::free_udp_port;
 
-use crate::{Callees, assert_completed, attempts, config, options, registered_attempts};
+use crate::scenarios::{Callees, assert_completed, attempts, config, options, registered_attempts};
 
 fn flow(name: &str) -> Scenario {
     let flow = Scenario::built_in(name, &options()).expect("a flow of that name");

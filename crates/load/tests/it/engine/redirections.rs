@@ -7,7 +7,7 @@ use load::record::{Failure, Outcome};
 use load::script::builtin;
 use sip::{Message, Method, Name, Transport};
 
-use crate::alone::{Alone, SECOND, answer, response};
+use crate::engine::alone::{Alone, SECOND, answer, response};
 
 /// A redirection to these places.
 fn moved(request: &Message, contacts: &str) -> Message {

@@ -6,7 +6,7 @@ use load::engine::{Connection, ConnectionId, Work};
 use load::record::{Failure, Outcome};
 use sip::{Message, Method, Name, Transport};
 
-use crate::alone::{Alone, LINE, SECOND, answer, invite, response, within};
+use crate::engine::alone::{Alone, LINE, SECOND, answer, invite, response, within};
 
 #[test]
 fn a_callee_who_hangs_up_ends_the_call() {

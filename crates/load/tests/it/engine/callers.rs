@@ -7,7 +7,7 @@ use load::record::{Failure, Outcome};
 use load::script::{Pause, Step};
 use sip::{Message, Method, Name, Transport};
 
-use crate::alone::{Alone, SECOND, answer, expects, response, script, sends};
+use crate::engine::alone::{Alone, SECOND, answer, expects, response, script, sends};
 
 #[test]
 fn requests_within_a_call_take_its_route() {

@@ -6,7 +6,7 @@ use load::record::Outcome;
 use load::script::{Expect, Send, Step, Template};
 use sip::{Message, Method, Name, Transport};
 
-use crate::alone::{Alone, SECOND, expects, invite, script, sends, within};
+use crate::engine::alone::{Alone, SECOND, expects, invite, script, sends, within};
 
 #[test]
 fn a_callee_answers_strangers_as_it_should() {

@@ -6,7 +6,7 @@ use load::engine::Work;
 use proptest::prelude::*;
 use sip::{Message, Method, Transport};
 
-use crate::alone::{Alone, LINE, answer, invite, response, within};
+use crate::engine::alone::{Alone, LINE, answer, invite, response, within};
 
 /// Messages that are nearly right, for the engine whose messages these are.
 fn damaged(octets: &[u8], at: usize, by: u8, cut: usize) -> Vec<u8> {

@@ -9,7 +9,7 @@ use load::record::Side;
 use load::scenario::Scenario;
 use test_support::{Peer, free_udp_port, require_command};
 
-use crate::{Callees, PATIENCE, assert_completed, attempts, config, options};
+use crate::scenarios::{Callees, PATIENCE, assert_completed, attempts, config, options};
 
 /// Calls of a test.
 const CALLS: u64 = 30;
