@@ -7,7 +7,7 @@ use sip::{Contact, Message, Method, Name, Scheme, Transport, Uri, Via};
 
 macro_rules! torture {
     ($name:literal) => {
-        include_bytes!(concat!("torture/", $name, ".dat"))
+        include_bytes!(concat!("../torture/", $name, ".dat"))
     };
 }
 

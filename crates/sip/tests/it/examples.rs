@@ -21,7 +21,7 @@ fn messages(file: &'static str) -> Vec<Message> {
 
 #[test]
 fn rfc3261_section_24() {
-    let messages = messages(include_str!("examples/rfc3261.txt"));
+    let messages = messages(include_str!("../examples/rfc3261.txt"));
     assert_eq!(messages.len(), 16);
 
     let invite = &messages[4];
@@ -46,7 +46,7 @@ fn rfc3261_section_24() {
 
 #[test]
 fn rfc3665() {
-    let messages = messages(include_str!("examples/rfc3665.txt"));
+    let messages = messages(include_str!("../examples/rfc3665.txt"));
     assert_eq!(messages.len(), 178);
     let requests = messages
         .iter()
