@@ -1,6 +1,6 @@
 //! Copies and flipped bits.
 
-use crate::support::{assert_binomial, assert_chi_square, assert_share, count, link};
+use crate::model::support::{assert_binomial, assert_chi_square, assert_share, count, link};
 use link::{Alteration, Chance, Corruption, Delivery, LinkConfig, MAX_FLIPPED_BITS, Packet};
 use std::time::Instant;
 
@@ -138,7 +138,7 @@ fn classes_share_the_queue_and_nothing_else() {
         ..LinkConfig::default()
     };
     let late = LinkConfig {
-        delay: crate::support::milliseconds(50),
+        delay: crate::model::support::milliseconds(50),
         ..LinkConfig::default()
     };
     let mut link = link(&shared, 1).with_classes([&lossy, &late]);

@@ -1,6 +1,6 @@
 //! Links in words.
 
-use crate::support::milliseconds;
+use crate::model::support::milliseconds;
 use link::{
     Bottleneck, Chance, CoDel, Corruption, Distribution, Drd, FourStates, GilbertElliott, Jitter,
     LinkConfig, LinkWords, Loss, Management, PacketNumbers, Pattern, Periodic, Rate, Red,

@@ -1,6 +1,6 @@
 //! Which packets the management of a queue drops or marks.
 
-use crate::support::{arrivals, assert_binomial, assert_chi_square, link, milliseconds};
+use crate::model::support::{arrivals, assert_binomial, assert_chi_square, link, milliseconds};
 use link::{
     Bottleneck, CoDel, Drd, DropCause, Link, LinkConfig, Management, Packet, Red, Unit, Verdict,
 };

@@ -1,6 +1,6 @@
 //! The rate: constant, saved up, recorded.
 
-use crate::support::{arrivals, link, milliseconds};
+use crate::model::support::{arrivals, link, milliseconds};
 use link::{Bottleneck, LinkConfig, OPPORTUNITY_BYTES, Rate, Trace};
 use proptest::prelude::*;
 use std::time::{Duration, Instant};

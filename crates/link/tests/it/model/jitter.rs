@@ -1,6 +1,6 @@
 //! How delays are distributed.
 
-use crate::support::{
+use crate::model::support::{
     arrivals, assert_chi_square, assert_distributed, assert_mean, correlation, delays, link,
     milliseconds,
 };
@@ -199,12 +199,12 @@ fn reordered_packets_take_no_delay() {
     assert!(fifth.into_iter().eq(expected));
     // A quarter of all.
     let quarter = ahead(0.25.into(), 2);
-    crate::support::assert_binomial(crate::support::count(&quarter), PACKETS, 0.25);
+    crate::model::support::assert_binomial(crate::model::support::count(&quarter), PACKETS, 0.25);
     // Four, then a quarter of what follows until one goes.
     let both = ahead("25% gap 5".parse().unwrap(), 3);
-    let waits = crate::support::runs(&both, false, 20);
+    let waits = crate::model::support::runs(&both, false, 20);
     assert_eq!(waits[..3], [0; 3]);
-    assert_chi_square(&waits[3..], &crate::support::geometric(0.75, 17));
+    assert_chi_square(&waits[3..], &crate::model::support::geometric(0.75, 17));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Changes over time.
 
-use crate::support::{arrivals, link, milliseconds};
+use crate::model::support::{arrivals, link, milliseconds};
 use link::{DropCause, LinkConfig, LinkWords, PeriodWords, Schedule};
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
 //! Which packets are lost.
 
-use crate::support::{
+use crate::model::support::{
     assert_binomial, assert_chi_square, assert_share, count, dropped, geometric, runs,
 };
 use link::{
@@ -245,7 +245,7 @@ fn another_model_begins_anew_and_the_same_goes_on() {
     let fates = |between: Loss| -> Vec<bool> {
         (0..200)
             .map(|seed| {
-                let mut link = crate::support::link(&config(stuck.into()), seed);
+                let mut link = crate::model::support::link(&config(stuck.into()), seed);
                 let now = std::time::Instant::now();
                 let before = link.offer(now, 1).is_dropped();
                 link.set_config(config(between.clone()));

@@ -1,6 +1,6 @@
 //! Whatever is configured and offered: no panic, and what holds for every link.
 
-use crate::support::link;
+use crate::model::support::link;
 use link::{
     Bottleneck, Chance, CoDel, Corruption, Distribution, Drd, FourStates, GilbertElliott, Jitter,
     LinkConfig, Loss, Management, Packet, Periodic, Rate, Red, Reordering, Trace, Unit,

@@ -1,0 +1,4 @@
+//! The integration tests of `link`, all in one program: each module is a topic.
+
+mod link;
+mod model;
