@@ -1,0 +1,4 @@
+//! The integration tests of `tandem`, all in one program: each module is a topic.
+
+mod interop;
+mod program;
