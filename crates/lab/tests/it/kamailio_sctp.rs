@@ -1,15 +1,13 @@
 //! Kamailio on the Linux kernel's SCTP, in a virtual machine (`tests/kernel-peer`), and our user-space SCTP right on
 //! IP: as its users, as the registrar behind it, and as the proxy in front of it.
 
-mod common;
-
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use common::{CALLS, LIMIT, register_and_call, register_and_call_over};
+use crate::common::{CALLS, LIMIT, register_and_call, register_and_call_over};
 use load::driver::Connections;
 use proxy::core::{Policy, RegistrarConfig, Relay, Route, RouteTarget};
 use proxy::{HostPort, ProxyConfig, Server};

@@ -1,10 +1,8 @@
 //! SIP over the kernel's SCTP (`over = "kernel"`): our server and our users in the guest, which has one.
 
-mod common;
-
 use std::net::{Ipv4Addr, SocketAddr};
 
-use common::{LIMIT, USERS, register_and_call};
+use crate::common::{LIMIT, USERS, register_and_call};
 use load::driver::Connections;
 use proxy::{ProxyConfig, Server};
 use sip::Transport;
@@ -30,7 +28,7 @@ fn registrations_and_calls_stay_in_order_on_associations_of_their_own() {
 fn in_guest<F: Future<Output = ()>>(name: &str, test: impl FnOnce() -> F) {
     if !KernelPeer::is_in_guest() {
         if let Some(guest) = KernelPeer::get() {
-            guest.run_test(name);
+            guest.run_test(&format!("kernel_sctp::{name}"));
         }
         return;
     }
