@@ -1,6 +1,6 @@
 //! What happens under a seed, and what must come of it.
 
-use crate::host::{Close, EngineHost, Message, Plan};
+use crate::two_engines::host::{Close, EngineHost, Message, Plan};
 use bytes::Bytes;
 use link::{Corruption, Jitter, Link, LinkConfig};
 use rand::{Rng, RngExt, SeedableRng};

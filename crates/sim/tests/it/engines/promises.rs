@@ -8,10 +8,10 @@
 //! 4. In the end nothing is left: no association, no timer, no packet. No packet was dropped as
 //!    unsound.
 
-use crate::host::{EngineHost, Message};
-use crate::scenario::{FIRST_PPID, Scenario};
-use crate::story::{End, Story, Told};
-use crate::world::World;
+use crate::engines::host::{EngineHost, Message};
+use crate::engines::scenario::{FIRST_PPID, Scenario};
+use crate::engines::story::{End, Story, Told};
+use crate::engines::world::World;
 use sctp::{CannotStartCause, LostCause, ReceivedMessage};
 use sim::Host;
 use std::collections::{BTreeMap, BTreeSet};

@@ -54,7 +54,7 @@ fn messages_survive_bad_links() {
     if let Some(seed) = failed_seeds.first() {
         panic!(
             "seeds that failed: {failed_seeds:?}; to see one alone:\n    \
-             {SEED_VARIABLE}={seed} cargo test -p sim --test two_engines -- messages --nocapture"
+             {SEED_VARIABLE}={seed} cargo test -p sim --test it two_engines::messages -- --nocapture"
         );
     }
 }

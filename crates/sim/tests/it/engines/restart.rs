@@ -1,7 +1,7 @@
 //! Hosts that die and live again, and hosts that call each other at the same time.
 
-use crate::host::{EngineHost, Entry, Message};
-use crate::world::{Network, World};
+use crate::engines::host::{EngineHost, Entry, Message};
+use crate::engines::world::{Network, World};
 use bytes::Bytes;
 use sctp::{AssociationState, EndpointConfig, Event, LostCause, PathState, SendInfo};
 use std::time::Duration;

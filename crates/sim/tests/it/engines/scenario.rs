@@ -1,7 +1,7 @@
 //! What happens under a seed.
 
-use crate::host::{EngineHost, Message};
-use crate::world::{Network, World};
+use crate::engines::host::{EngineHost, Message};
+use crate::engines::world::{Network, World};
 use bytes::Bytes;
 use link::{Bottleneck, Jitter, LinkConfig, Rate};
 use rand::{Rng, RngExt, SeedableRng};

@@ -1,7 +1,7 @@
 //! Sixty-four clients send to one server through one narrow link.
 
-use crate::host::{EngineHost, Message, Place};
-use crate::world::{SERVER_PORT, address, generator};
+use crate::engines::host::{EngineHost, Message, Place};
+use crate::engines::world::{SERVER_PORT, address, generator};
 use bytes::Bytes;
 use link::{Bottleneck, Link, LinkConfig};
 use sctp::{EndpointConfig, Event, SendInfo};
@@ -76,7 +76,7 @@ fn many_clients_share_a_narrow_link_and_all_come_through() {
     // Each client's messages, once and in order.
     let mut by_association = BTreeMap::new();
     for (_, entry) in simulation.host(server).log() {
-        if let crate::host::Entry::Received(id, message) = entry {
+        if let crate::engines::host::Entry::Received(id, message) = entry {
             let numbers: &mut Vec<u32> = by_association.entry(*id).or_default();
             numbers.push(message.ppid);
             assert_eq!(message.payload, vec![message.ppid as u8; MESSAGE]);

@@ -1,6 +1,6 @@
 //! Shows what two engines sent.
 
-use crate::host::EngineHost;
+use crate::two_engines::host::EngineHost;
 use sctp::packet::{Chunk, Packet};
 use sim::{Fate, Sent, Simulation};
 use std::time::Instant;

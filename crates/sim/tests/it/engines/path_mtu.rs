@@ -1,7 +1,7 @@
 //! Links that carry less, or more, than the hosts think.
 
-use crate::host::{Entry, Message};
-use crate::world::{Network, World};
+use crate::engines::host::{Entry, Message};
+use crate::engines::world::{Network, World};
 use bytes::Bytes;
 use sctp::{EndpointConfig, SendInfo};
 use sim::{Fate, Mtu, Stop};

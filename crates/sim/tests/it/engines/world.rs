@@ -1,6 +1,6 @@
 //! Two hosts, or many, and the networks that both are on.
 
-use crate::host::{EngineHost, Place};
+use crate::engines::host::{EngineHost, Place};
 use bytes::Bytes;
 use link::{Link, LinkConfig};
 use rand::SeedableRng;

@@ -1,8 +1,8 @@
 //! Packets that are thrown into a live association: each is dropped and counted under its reason,
 //! is not answered, and leaves the association as it was.
 
-use crate::host::{Close, EngineHost, Message, Plan};
-use crate::scenario::{CLIENT, CLIENT_PORT, SERVER, SERVER_PORT};
+use crate::two_engines::host::{Close, EngineHost, Message, Plan};
+use crate::two_engines::scenario::{CLIENT, CLIENT_PORT, SERVER, SERVER_PORT};
 use bytes::{Bytes, BytesMut};
 use link::{Link, LinkConfig};
 use rand::SeedableRng;

@@ -1,12 +1,12 @@
 //! Random faults under many seeds: whatever the network does and whenever hosts die, users hang up
-//! or stop reading, the promises of SCTP hold. See [`crate::promises`] for what these are.
+//! or stop reading, the promises of SCTP hold. See [`crate::engines::promises`] for what these are.
 //!
 //! A seed that fails is named with the command that runs it alone, which also writes what was on
 //! the wire for Wireshark.
 
-use crate::promises;
-use crate::scenario::Scenario;
-use crate::world::World;
+use crate::engines::promises;
+use crate::engines::scenario::Scenario;
+use crate::engines::world::World;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::process::Command;
@@ -61,7 +61,7 @@ fn promises_hold_under_random_faults() {
     if let Some(seed) = failed_seeds.first() {
         panic!(
             "{} seeds of {seeds} failed: {failed_seeds:?}; to see one alone, and its packets:\n    \
-             {SEED_VARIABLE}={seed} cargo test -p sim --test engines -- faults --nocapture",
+             {SEED_VARIABLE}={seed} cargo test -p sim --test it engines::faults -- --nocapture",
             failed_seeds.len()
         );
     }

@@ -1,7 +1,7 @@
 //! A simulated host: an engine behind several addresses, raw or in UDP, and a user who sends what
 //! he is given and notes all that comes.
 
-use crate::world::SctpPacket;
+use crate::engines::world::SctpPacket;
 use bytes::Bytes;
 use rand_chacha::ChaCha12Rng;
 use sctp::{

@@ -5,8 +5,8 @@
 //! RFC 9260 alone only what was lost does: new data goes to the primary path until it has failed
 //! Path.Max.Retrans + 1 times, each time after twice the time of the time before.
 
-use crate::host::{EngineHost, Message};
-use crate::world::{Network, World};
+use crate::engines::host::{EngineHost, Message};
+use crate::engines::world::{Network, World};
 use bytes::Bytes;
 use sctp::packet::{Chunk, Packet};
 use sctp::{EndpointConfig, Event, PathChange, PathState, SendInfo};
@@ -352,7 +352,7 @@ fn state_of(host: &EngineHost, remote: IpAddr) -> PathState {
     path.expect("a path").state
 }
 
-fn data_chunks(sent: &Sent<crate::world::SctpPacket>) -> usize {
+fn data_chunks(sent: &Sent<crate::engines::world::SctpPacket>) -> usize {
     let packet = Packet::read(&sent.datagram.payload.packet).expect("a packet");
     let chunks = packet.chunks().flatten();
     chunks

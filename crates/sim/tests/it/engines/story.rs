@@ -1,6 +1,6 @@
 //! What happened on one side, taken from the log of its user.
 
-use crate::host::{EngineHost, Entry};
+use crate::engines::host::{EngineHost, Entry};
 use sctp::{AssociationId, CannotStartCause, Event, LostCause, ReceivedMessage};
 use std::collections::BTreeSet;
 
