@@ -11,7 +11,7 @@ use rustls::{
 };
 use sctp::packet::{Chunk, Data, Init, PacketWriter, Parameters, Ssn, Tsn};
 
-use crate::build::*;
+use crate::reading::build::*;
 
 /// A SIP message, and what carried it.
 type Message = (Carrier, Vec<u8>);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use capture::{Carrier, KeyLog, Settings};
 use test_support::{Namespace, Peer, require_command, wait_until};
 
-use crate::build::*;
+use crate::reading::build::*;
 
 /// How long anything may take.
 const LIMIT: Duration = Duration::from_secs(30);

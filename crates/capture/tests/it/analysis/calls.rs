@@ -2,7 +2,7 @@
 
 use capture::{Event, Options, Outcome, Time};
 
-use crate::script::*;
+use crate::analysis::script::*;
 
 /// When an event was, in milliseconds of the script.
 fn at(session: &capture::Session, event: Event) -> Option<i64> {

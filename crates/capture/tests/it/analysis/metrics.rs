@@ -2,7 +2,7 @@
 
 use capture::{Metrics, Outcome};
 
-use crate::script::*;
+use crate::analysis::script::*;
 
 /// A call of host 1 to host 2 that is answered so, at the given second.
 fn answered(script: &mut Script, number: i64, status: u16) {

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use capture::{Limits, Merge, Reader, Seen, Settings};
 use proptest::prelude::*;
 
-use crate::build::*;
+use crate::reading::build::*;
 
 /// Captures with something of everything in them.
 fn captures() -> Vec<Vec<u8>> {

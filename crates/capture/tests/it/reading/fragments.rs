@@ -2,7 +2,7 @@
 
 use capture::{Carrier, Limits, Settings, Trouble};
 
-use crate::build::*;
+use crate::reading::build::*;
 
 const ALICE_6: &str = "[2001:db8::1]:5060";
 const BOB_6: &str = "[2001:db8::2]:5070";

@@ -4,7 +4,7 @@ use bytes::BytesMut;
 use capture::{Carrier, Limits, Settings, Trouble, UserMessage};
 use sctp::packet::{Data, PacketWriter, Ssn, Tsn};
 
-use crate::build::*;
+use crate::reading::build::*;
 
 const TAG: u32 = 0x1234_5678;
 

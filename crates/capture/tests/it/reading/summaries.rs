@@ -2,7 +2,7 @@
 
 use capture::{Carrier, Time, Trouble};
 
-use crate::build::*;
+use crate::reading::build::*;
 
 /// A line of column names, a summary, and a line for each layer: the one of SIP is missing in the shorter
 /// form, and both have an empty line, though not at the same place.

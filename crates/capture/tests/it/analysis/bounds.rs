@@ -3,7 +3,7 @@
 use capture::{FileSummary, Options, Output};
 use report::Machine;
 
-use crate::script::*;
+use crate::analysis::script::*;
 
 #[test]
 fn calls_without_end_are_bounded() {

@@ -2,7 +2,7 @@
 
 use capture::{Carrier, Limits, Settings, Trouble};
 
-use crate::build::*;
+use crate::reading::build::*;
 
 const SYN: Flags = Flags {
     syn: true,

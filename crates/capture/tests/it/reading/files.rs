@@ -2,7 +2,7 @@
 
 use capture::{Carrier, OpenError, Reader, Time, Trouble};
 
-use crate::build::*;
+use crate::reading::build::*;
 
 fn three() -> Vec<Vec<u8>> {
     (0..3)

@@ -2,7 +2,7 @@
 
 use capture::Event;
 
-use crate::script::*;
+use crate::analysis::script::*;
 
 /// The proxy's file (0) and the caller's (1): what both have is one message.
 #[test]
