@@ -10,8 +10,8 @@ use bytes::Bytes;
 use link::LinkConfig;
 use sctp_net::{EndpointConfig, SendInfo, Stack, UdpCarrierConfig};
 
-use crate::hosts::Hosts;
-use crate::topologies::multihomed;
+use crate::the_box::hosts::Hosts;
+use crate::the_box::topologies::multihomed;
 
 const MESSAGES: u8 = 200;
 

@@ -7,7 +7,7 @@ use etherparse::SlicedPacket;
 use link::{Bottleneck, Jitter, LinkConfig};
 use proptest::prelude::*;
 
-use crate::world::{World, chain, ping, raw, udp};
+use crate::core::world::{World, chain, ping, raw, udp};
 
 /// A chain with everything that links do. Bits flip before the last router only: what flips behind it, nobody but the
 /// receiver's checksum could find.

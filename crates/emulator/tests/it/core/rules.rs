@@ -5,7 +5,7 @@ use std::time::Duration;
 use emulator::{ChangeError, Protocol, Rule, RuleId};
 use link::{Bottleneck, LinkConfig};
 
-use crate::world::{World, chain, raw, udp_ports};
+use crate::core::world::{World, chain, raw, udp_ports};
 
 /// A rule that delays so long shows by its time which one it was.
 fn delaying(seconds: u64) -> Rule {
@@ -160,7 +160,7 @@ fn rules_can_be_changed_and_deleted_while_packets_are_on_their_way() {
     world.pass(Duration::from_millis(10));
     world.send("a", &udp([3, 4]));
     world.network.delete_rule(first).unwrap();
-    let times = |received: Vec<crate::world::Received>| {
+    let times = |received: Vec<crate::core::world::Received>| {
         let times = received.iter().map(|one| one.at.as_millis());
         times.collect::<Vec<_>>()
     };

@@ -6,7 +6,7 @@ use emulator::{Direction, Framing};
 use etherparse::{NetSlice, SlicedPacket};
 use link::{Bottleneck, LinkConfig, Management, Red, Schedule, Unit};
 
-use crate::world::{World, chain, sum, udp, write_checksum};
+use crate::core::world::{World, chain, sum, udp, write_checksum};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use link::{Bottleneck, LinkConfig};
 
-use crate::hosts::Hosts;
-use crate::topologies::routed;
+use crate::the_box::hosts::Hosts;
+use crate::the_box::topologies::routed;
 
 /// A connection from the client to the server: the ends of both.
 fn connected(hosts: &Hosts, server: &str) -> (TcpStream, TcpStream) {

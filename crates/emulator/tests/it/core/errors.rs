@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use link::LinkConfig;
 
-use crate::world::{Icmp, World, chain, ping, raw, sum, udp, write_checksum};
+use crate::core::world::{Icmp, World, chain, ping, raw, sum, udp, write_checksum};
 
 fn perfect() -> World {
     World::new(&chain(1, LinkConfig::default()))

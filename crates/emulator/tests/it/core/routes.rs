@@ -5,7 +5,7 @@ use std::time::Duration;
 use emulator::{ConfigError, LinkBetween, NetworkConfig, StaticRoute};
 use link::LinkConfig;
 
-use crate::world::{Icmp, World, chain, end, names, ping, udp};
+use crate::core::world::{Icmp, World, chain, end, names, ping, udp};
 
 #[test]
 fn routers_show_themselves_to_a_traceroute() {

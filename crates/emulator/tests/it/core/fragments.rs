@@ -4,7 +4,7 @@ use etherparse::{Ipv4HeaderSlice, SlicedPacket};
 use link::LinkConfig;
 use proptest::prelude::*;
 
-use crate::world::{World, chain, udp, write_checksum};
+use crate::core::world::{World, chain, udp, write_checksum};
 
 /// Puts fragments together as a host does, from what each says alone.
 fn put_together(fragments: &[Vec<u8>], mtu: usize) -> Vec<u8> {

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use emulator::{Protocol, Rule};
 use link::LinkConfig;
 
-use crate::hosts::Hosts;
-use crate::topologies::routed;
+use crate::the_box::hosts::Hosts;
+use crate::the_box::topologies::routed;
 
 fn delay(delay: Duration) -> LinkConfig {
     LinkConfig {
