@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::sample;
+use crate::report::sample;
 
 /// A way to open the page, and the colours that its picture must then have.
 struct Look {

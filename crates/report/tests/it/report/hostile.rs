@@ -6,7 +6,7 @@ use report::{
 };
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::page::parse;
+use crate::report::page::parse;
 
 /// Any text, with what means something in HTML, XML, CSV or to a terminal more often than by chance.
 fn text() -> impl Strategy<Value = String> {

@@ -3,7 +3,7 @@
 use report::{Axis, Colour, Plot, Point, Series};
 use roxmltree::Document;
 
-use crate::sample;
+use crate::report::sample;
 
 fn plot(series: Series) -> Plot {
     Plot::new(

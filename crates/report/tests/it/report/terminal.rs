@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::sample;
+use crate::report::sample;
 
 #[test]
 fn a_wide_table_fits_any_terminal() {

@@ -2,7 +2,7 @@
 
 use roxmltree::{Document, Node, ParsingOptions};
 
-use crate::sample;
+use crate::report::sample;
 
 /// Our pages are well-formed XML besides being HTML, so that tests can read them.
 pub(crate) fn parse(html: &str) -> Document<'_> {
