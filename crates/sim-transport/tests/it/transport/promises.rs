@@ -1,6 +1,6 @@
 //! What both transports promise, whatever the links do.
 
-use crate::world::World;
+use crate::transport::world::World;
 use link::LinkConfig;
 use sctp::EndpointConfig;
 use sim_transport::{Delivery, Load, TcpConfig, percentile};

@@ -1,6 +1,6 @@
 //! Is smoltcp's Reno a plausible TCP? Its throughput against what is known of every TCP.
 
-use crate::world::World;
+use crate::transport::world::World;
 use link::LinkConfig;
 use sctp::EndpointConfig;
 use sim_transport::{Load, TcpConfig, goodput};
