@@ -9,7 +9,7 @@ use crate::connections::{Connection, Outgoing, Refused};
 use crate::shared::Shared;
 use crate::udp::{Datagrams, UdpPort};
 
-/// Messages of one worker, or of several where they are held, that have their ways. [`send`](Departures::send) is to be called when there are no more.
+/// Messages of one worker that have their ways. [`send`](Departures::send) is to be called when there are no more.
 #[derive(Debug, Default)]
 pub(crate) struct Departures {
     datagrams: Datagrams,
@@ -47,22 +47,6 @@ impl Departures {
             Some((_, messages)) => messages.push(outgoing),
             None => self.along.push((connection, vec![outgoing])),
         }
-    }
-
-    /// Takes of others what whoever sends writes itself: along connections, and by a listener's sockets. It comes behind what
-    /// is there already. Returns the rest.
-    pub(crate) fn join(&mut self, mut others: Departures) -> Departures {
-        self.datagrams.join(&mut others.datagrams);
-        let has_outbox =
-            |(connection, _): &mut (Arc<Connection>, Vec<_>)| connection.outbox().is_some();
-        for (connection, mut messages) in others.along.extract_if(.., has_outbox) {
-            let mut last = self.along.iter_mut().rev().take(LOOKED_AT);
-            match last.find(|(known, _)| known.id == connection.id) {
-                Some((_, before)) => before.append(&mut messages),
-                None => self.along.push((connection, messages)),
-            }
-        }
-        others
     }
 
     /// Sends all of them.

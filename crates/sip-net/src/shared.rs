@@ -19,7 +19,6 @@ use crate::connections::{
     Connection, Connections, Fallback, Found, OpenedBy, Outgoing, OwnedTransaction,
 };
 use crate::departures::Departures;
-use crate::held::Held;
 use crate::impairments::Impairments;
 use crate::incoming::{CloseReason, Incoming, MalformedReason, SendError};
 use crate::keep_alive::is_keep_alive;
@@ -60,8 +59,6 @@ pub(crate) struct Shared {
     pub(crate) last_resort: LastResort,
     /// Reports of the network that do not tell whose they are.
     unnamed: Unnamed,
-    /// What waits for other workers to have their turn.
-    pub(crate) held: Held,
 }
 
 /// How many names of a certificate are told.
@@ -112,7 +109,6 @@ impl Shared {
             sctp,
             tls: Arc::new(tls),
             unnamed: Unnamed::default(),
-            held: Held::default(),
             budget,
             config,
         }
@@ -342,7 +338,7 @@ impl Shared {
         for transmit in transmits {
             self.send(worker, transmit, &mut departures);
         }
-        self.held.keep(departures).send(self);
+        departures.send(self);
     }
 
     fn send(self: &Arc<Self>, worker: usize, transmit: Transmit, departures: &mut Departures) {

@@ -10,7 +10,6 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use crate::config::SipNetConfig;
-use crate::held::Together;
 use crate::impairments::Impairments;
 use crate::incoming::{Incoming, SendError};
 use crate::listen::{Listen, StartError, StartProblem};
@@ -132,8 +131,8 @@ impl Transports {
     }
 
     /// Sends a message without waiting: it is handed to the kernel or put into the bounded queue of
-    /// its connection, or [held](Together) where that was asked for. Where the transmit names a transaction, a failure, now or later, comes back
-    /// as [`Incoming::SendFailed`].
+    /// its connection. Where the transmit names a transaction, a failure, now or later, comes back as
+    /// [`Incoming::SendFailed`].
     pub fn send(&self, transmit: Transmit) {
         self.send_all([transmit]);
     }
@@ -141,13 +140,6 @@ impl Transports {
     /// [Sends](Transports::send) several messages; datagrams share calls to the kernel.
     pub fn send_all(&self, transmits: impl IntoIterator<Item = Transmit>) {
         self.shared().send_all(self.worker, transmits);
-    }
-
-    /// What lets messages of workers that share a thread leave together.
-    pub fn together(&self) -> Together {
-        Together {
-            shared: Arc::downgrade(self.shared()),
-        }
     }
 
     /// From now on all workers get what comes as datagrams as [`Incoming::Unread`]; where there are several workers, as far
@@ -337,8 +329,6 @@ impl Transports {
         let shared = self.shared();
         let limit = shared.config.limits.shutdown_timeout;
         let began = Instant::now();
-        // Whoever was to release what is held may not come to it any more.
-        self.together().release();
         shared.tasks.stop();
         if !shared.tasks.ended(limit).await {
             tracing::warn!("some connections did not close in time");

@@ -20,7 +20,6 @@ use crate::incoming::{CloseReason, SendError};
 use crate::keep_alive::is_keep_alive;
 use crate::listen::Listen;
 use crate::shared::{Shared, WaysIn};
-use crate::trains::Trains;
 use crate::undelivered;
 
 /// All UDP sockets of SIP: those that listen, which stay, and those that were opened to send from.
@@ -54,7 +53,6 @@ pub(crate) struct UdpPort {
     /// How many of them there are, with the one that is being sent: what comes later must not overtake them.
     waiting: AtomicUsize,
     close: Notify,
-    trains: Trains,
 }
 
 #[derive(Debug)]
@@ -113,8 +111,6 @@ pub(crate) fn bind(
         allow_fragmentation: true,
         // Over a network signalling seldom has several messages of one size for one peer, and captures stay true.
         segmentation_offload: false,
-        // A next hop on this host gets many.
-        loopback_trains: true,
         reuse_port: shares,
         // What waits in the kernel waits for the server, too.
         arrival_times: true,
@@ -131,7 +127,6 @@ pub(crate) fn bind(
         queue: sender,
         waiting: AtomicUsize::new(0),
         close: Notify::new(),
-        trains: Trains::new(),
     });
     Ok(Bound { port, queue })
 }
@@ -334,15 +329,9 @@ impl UdpPort {
             })
     }
 
-    /// Whether there are datagrams that wait for room in the kernel's send buffer.
-    fn has_waiting(&self) -> bool {
-        self.waiting.load(Relaxed) > 0
-    }
-
     /// Sends without waiting, as many as the kernel has room for; none where others wait for room already.
-    fn try_send_all(&self, datagrams: &[Datagram], in_trains: bool) -> (usize, SendOutcome) {
+    fn try_send_all(&self, datagrams: &[Datagram]) -> (usize, SendOutcome) {
         match self.waiting.load(Relaxed) {
-            0 if in_trains => self.socket.try_send_in_trains(datagrams),
             0 => self.socket.try_send_all(datagrams),
             _ => (0, SendOutcome::Blocked),
         }
@@ -405,30 +394,15 @@ impl Datagrams {
         Ok(())
     }
 
-    /// Takes others that leave by the same socket, or by another worker's of the same listener: to whoever gets them they are
-    /// alike. They come behind what is there already. Takes none where any have to wait for room.
-    pub(crate) fn join(&mut self, others: &mut Datagrams) {
-        let Some(port) = &others.port else {
-            return;
-        };
-        let own = self.port.get_or_insert_with(|| port.clone());
-        if own.id == port.id && !own.has_waiting() && !port.has_waiting() {
-            self.datagrams.append(&mut others.datagrams);
-            self.outgoing.append(&mut others.outgoing);
-            others.port = None;
-        }
-    }
-
     /// Sends all at once; what the kernel has no room for is queued behind what waits already.
     pub(crate) fn send(&mut self, shared: &Arc<Shared>) {
         let Some(port) = self.port.take() else {
             return;
         };
-        let in_trains = port.trains.couple(&mut self.datagrams, &mut self.outgoing);
         let mut outgoing = self.outgoing.drain(..);
         let mut datagrams = &self.datagrams[..];
         while !datagrams.is_empty() {
-            let (sent, outcome) = port.try_send_all(datagrams, in_trains);
+            let (sent, outcome) = port.try_send_all(datagrams);
             let counters = shared.counters(Transport::Udp);
             counters.messages_sent.add(sent as u64);
             port.capture(shared, &datagrams[..sent]);
@@ -521,9 +495,7 @@ async fn receive(shared: &Shared, port: &UdpPort) -> CloseReason {
             take(shared, port, &ways_in, datagram);
         }
         while let Some(error) = batch.pop_error() {
-            if undelivered::report(shared, &error) {
-                port.trains.note_undelivered(error.destination);
-            }
+            undelivered::report(shared, &error);
         }
         // A socket with datagrams in it is always ready: others get their turn here.
         tokio::task::coop::consume_budget().await;

@@ -10,10 +10,10 @@ use udp_net::{NetworkError, Report};
 use crate::shared::Shared;
 
 /// Tells whose message it was. What the network says is forged easily: what is quoted has to be a message of whoever is
-/// told, who judges that. Returns whether a datagram has not arrived.
-pub(crate) fn report(shared: &Shared, error: &NetworkError) -> bool {
+/// told, who judges that.
+pub(crate) fn report(shared: &Shared, error: &NetworkError) {
     if !is_failure(error.report) {
-        return false;
+        return;
     }
     let counters = shared.counters(Transport::Udp);
     counters.undelivered.increment();
@@ -22,7 +22,6 @@ pub(crate) fn report(shared: &Shared, error: &NetworkError) -> bool {
     if let Some(beginning) = beginning(&error.quoted) {
         shared.report_undelivered(error.destination, &beginning);
     }
-    true
 }
 
 /// Whether a report says that a datagram cannot get there: "host, network, port or protocol unreachable", or a problem with

@@ -11,7 +11,6 @@
 #![deny(unsafe_code)]
 
 mod batch;
-mod coupling;
 mod delay;
 mod header;
 mod impairment;
@@ -27,11 +26,8 @@ mod send_many;
 mod socket;
 mod stamps;
 mod statistics;
-mod taps;
-mod trains;
 
 pub use batch::{Batch, Received};
-pub use coupling::{Coupled, Coupling};
 pub use impairment::Impairment;
 pub use link::{Jitter, LinkConfig};
 pub use network_error::{NetworkError, Report, hear_network_errors, next_network_error};
@@ -40,4 +36,3 @@ pub use plain::{PLAIN_BATCH, Piece, PlainBatch, PlainDatagram, PlainSocket};
 pub use route::local_address_towards;
 pub use socket::{Datagram, Flushed, SendOutcome, SendQueue, UdpConfig, UdpSocket};
 pub use statistics::UdpStatistics;
-pub use taps::Taps;

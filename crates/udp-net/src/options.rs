@@ -121,15 +121,6 @@ pub(crate) fn tell_no_more_than_asked(socket: BorrowedFd<'_>, bound: SocketAddr)
     }
 }
 
-/// Lets the kernel hand over datagrams of one length from one sender as one (`UDP_GRO`).
-///
-/// # Errors
-///
-/// The kernel's.
-pub(crate) fn receive_in_trains(socket: BorrowedFd<'_>) -> io::Result<()> {
-    set(socket, libc::SOL_UDP, libc::UDP_GRO, 1)
-}
-
 /// How many packets found no room in the socket's receive buffer since it was opened.
 ///
 /// # Errors

@@ -25,7 +25,6 @@ use crate::registration::watch;
 use crate::send_many::send_many;
 use crate::stamps::Stamps;
 use crate::statistics::{Counters, UdpStatistics, bytes_on_wire};
-use crate::trains::LongestInTrain;
 
 /// How a socket is set up. The default has no impairment and asks the kernel for large buffers.
 #[derive(Clone, Debug)]
@@ -44,9 +43,6 @@ pub struct UdpConfig {
     /// That saves much of the cost of bulk transfers. Where a device does not cut such a train
     /// itself (loopback), a capture shows it as one datagram, which analysers take for malformed.
     pub segmentation_offload: bool,
-    /// Whether [`UdpSocket::try_send_in_trains`] lets datagrams to loopback addresses pass the kernel as one. False by
-    /// default.
-    pub loopback_trains: bool,
     /// Whether what the network reports about datagrams sent earlier is put into the batch, to be
     /// taken by [`Batch::pop_error`]. False by default. The kernel then fails calls that have to do with other datagrams:
     /// they are repeated, and one that it fails again and again counts as sent and is lost.
@@ -67,7 +63,6 @@ impl Default for UdpConfig {
             send_buffer: 4 << 20,
             allow_fragmentation: false,
             segmentation_offload: true,
-            loopback_trains: false,
             network_errors: false,
             reuse_port: false,
             arrival_times: false,
@@ -166,8 +161,6 @@ pub struct UdpSocket {
     rescheduled: Notify,
     /// How many datagrams may go to the kernel as one. It can turn out that a device takes no trains.
     longest_train: AtomicUsize,
-    /// For datagrams that [are sent in trains](UdpSocket::try_send_in_trains).
-    longest_in_train: LongestInTrain,
     network_errors: bool,
     allow_fragmentation: bool,
     /// Where the kernel tells when datagrams came.
@@ -277,27 +270,6 @@ impl UdpSocket {
     /// Sends datagrams without waiting, as many as it can in one call to the kernel. Tells how many
     /// are on their way, and what became of the next one; `Sent` where there is none.
     pub fn try_send_all(&self, datagrams: &[Datagram]) -> (usize, SendOutcome) {
-        self.try_send_by(datagrams, |rest| self.put_many_on_wire(rest))
-    }
-
-    /// As [`try_send_all`](UdpSocket::try_send_all), but lets datagrams of one length to one loopback address that are one
-    /// behind the other pass the kernel as one (`UDP_SEGMENT`), where it can and where the socket is one with
-    /// [trains](UdpConfig::loopback_trains). A packet socket (packet(7)) on the loopback interface gets them as one, too:
-    /// [`Taps`](crate::Taps) tells whether there is any.
-    pub fn try_send_in_trains(&self, datagrams: &[Datagram]) -> (usize, SendOutcome) {
-        self.try_send_by(datagrams, |rest| {
-            self.longest_in_train.send(rest, |longest| {
-                self.put(|| send_many(self.as_fd(), rest, longest), 1)
-            })
-        })
-    }
-
-    /// Sends datagrams by `put`, which is one call to the kernel.
-    fn try_send_by(
-        &self,
-        datagrams: &[Datagram],
-        put: impl Fn(&[Datagram]) -> io::Result<usize>,
-    ) -> (usize, SendOutcome) {
         let mut count = 0;
         while let [next, ..] = &datagrams[count..] {
             if self.impaired.is_some() {
@@ -305,7 +277,7 @@ impl UdpSocket {
                 count += 1;
                 continue;
             }
-            match put(&datagrams[count..]) {
+            match self.put_many_on_wire(&datagrams[count..]) {
                 Ok(sent) => {
                     self.count_sent(datagrams[count..count + sent].iter());
                     count += sent;
@@ -418,8 +390,6 @@ impl UdpSocket {
         if config.network_errors {
             hear_network_errors(socket.as_fd(), address.is_ipv6())?;
         }
-        // A kernel before 4.18 would not refuse a train: it would send it as one large datagram.
-        let has_trains = state.max_gso_segments() > 1;
         let longest_train = match config.segmentation_offload {
             true => state.max_gso_segments(),
             false => 1,
@@ -440,7 +410,6 @@ impl UdpSocket {
             impaired: config.impairment.map(Impaired::new),
             rescheduled: Notify::new(),
             longest_train: AtomicUsize::new(longest_train),
-            longest_in_train: LongestInTrain::new(config.loopback_trains && has_trains),
             network_errors: config.network_errors,
             allow_fragmentation: config.allow_fragmentation,
             stamps,
@@ -677,7 +646,7 @@ impl UdpSocket {
     /// One call to the kernel for several datagrams, tried like that for one.
     fn put_many_on_wire(&self, datagrams: &[Datagram]) -> io::Result<usize> {
         // The errors of others stop the first of them.
-        self.put(|| send_many(self.as_fd(), datagrams, 0), 1)
+        self.put(|| send_many(self.as_fd(), datagrams), 1)
     }
 
     /// One call to the kernel.
@@ -841,11 +810,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_destination_that_cannot_be_does_not_end_trains() {
-        let config = UdpConfig {
-            loopback_trains: true,
-            ..UdpConfig::default()
-        };
-        let socket = UdpSocket::bind(([127, 0, 0, 1], 0).into(), config).unwrap();
+        let socket =
+            UdpSocket::bind(([127, 0, 0, 1], 0).into(), UdpConfig::default()).unwrap();
         let longest = socket.longest_train.load(Ordering::Relaxed);
         assert!(longest > 1, "the kernel has no segmentation offload");
         // Anybody can make us answer to port 0: it may be the source port of a datagram.
@@ -863,15 +829,6 @@ mod tests {
         assert_eq!(socket.flush(&mut queue), Flushed::All);
         assert_eq!(socket.statistics().send_errors, 4);
         assert_eq!(socket.longest_train.load(Ordering::Relaxed), longest);
-
-        let longest = socket.longest_in_train.get();
-        assert!(longest > 0);
-        let (sent, outcome) = socket.try_send_in_trains(&[nowhere(b"1a"), nowhere(b"1b")]);
-        assert!(
-            matches!((sent, &outcome), (0, SendOutcome::Failed(_))),
-            "{outcome:?}"
-        );
-        assert_eq!(socket.longest_in_train.get(), longest);
     }
 
     #[test]

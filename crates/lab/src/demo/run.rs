@@ -217,7 +217,6 @@ fn proxy_config(stream_policy: StreamPolicy) -> ProxyConfig {
         // Few callers wait for each answer, and the rest of the demo shares their processors: whatever the server waited
         // for others would be in all delays. A proxy finds that out by itself only in the course of a run: those of a few
         // calls would be over before, and longer ones have a quarter fewer calls a second.
-        gather: Duration::ZERO,
         ..ProxyConfig::default()
     }
 }

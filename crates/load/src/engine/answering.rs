@@ -103,7 +103,7 @@ impl Engine {
             self.counters.lost_on_purpose += 1;
             self.outbox.discard(start);
         } else {
-            self.send_written(start, connection_id, index);
+            self.send_written(start, connection_id);
         }
         Ok(())
     }

@@ -60,7 +60,7 @@ impl Engine {
             out.extend_from_slice(ALLOW);
         }
         out.extend_from_slice(b"Content-Length: 0\r\n\r\n");
-        self.send_written(start, connection, run.index);
+        self.send_written(start, connection);
     }
 
     /// Answers a request that belongs to no run and begins none.
@@ -88,7 +88,7 @@ impl Engine {
                     Some(octets) => {
                         let start = self.outbox.len();
                         self.outbox.buffer().extend_from_slice(octets);
-                        self.send_written(start, connection, run.index);
+                        self.send_written(start, connection);
                     }
                     None => self.answer(request, connection, status, run),
                 }

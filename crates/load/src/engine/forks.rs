@@ -155,7 +155,7 @@ impl Engine {
             copy_credentials(&run.invite.message, start, out);
         }
         let connection = run.connection;
-        self.send_written(start, connection, index);
+        self.send_written(start, connection);
     }
 
     /// Takes a response to the BYE of such a dialog. Returns whether it was one.

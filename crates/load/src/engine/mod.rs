@@ -200,9 +200,6 @@ pub enum NotBegun {
 pub struct Outgoing {
     /// Which way.
     pub connection: ConnectionId,
-    /// Whose it is: messages that have the same number here are to leave in their order, those of other
-    /// numbers in any.
-    pub run: u32,
     /// How many octets were appended to the buffer.
     pub length: usize,
 }

@@ -17,8 +17,6 @@ pub(super) struct Outbox {
 #[derive(Debug)]
 struct Entry {
     connection: ConnectionId,
-    /// The place of the run that has written it.
-    run: u32,
     range: Range<usize>,
 }
 
@@ -29,13 +27,9 @@ impl Outbox {
     }
 
     /// The message written since `start` goes this way.
-    pub(super) fn finish(&mut self, start: usize, connection: ConnectionId, run: u32) {
+    pub(super) fn finish(&mut self, start: usize, connection: ConnectionId) {
         let range = start..self.octets.len();
-        self.queue.push(Entry {
-            connection,
-            run,
-            range,
-        });
+        self.queue.push(Entry { connection, range });
     }
 
     /// The message written since `start` does not go anywhere.
@@ -64,7 +58,6 @@ impl Outbox {
         into.extend_from_slice(octets);
         Some(Outgoing {
             connection: entry.connection,
-            run: entry.run,
             length: octets.len(),
         })
     }

@@ -93,7 +93,7 @@ impl Engine {
                 self.outbox.buffer().extend_from_slice(ack);
                 self.counters.repeated += 1;
                 self.counters.retransmissions += 1;
-                self.send_written(start, connection, super::run::NOBODY);
+                self.send_written(start, connection);
                 return;
             }
         }

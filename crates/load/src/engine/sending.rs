@@ -73,7 +73,7 @@ impl Engine {
         let is_lost = send.loss > 0.0 && self.draws(send.loss);
         let connection = self.runs.get(index).map(|run| run.connection);
         match connection {
-            Some(connection) if !is_lost => self.send_written(range.start, connection, index),
+            Some(connection) if !is_lost => self.send_written(range.start, connection),
             _ => {
                 self.counters.lost_on_purpose += 1;
                 self.outbox.discard(range.start);
@@ -396,7 +396,7 @@ impl Engine {
             }
         }
         self.note_repetition(index);
-        self.send_written(start, connection, index);
+        self.send_written(start, connection);
     }
 
     /// Counts that a run has sent something once more.
@@ -428,7 +428,7 @@ impl Engine {
             let end = self.outbox.len();
             run.ack = Ack::Octets(self.outbox.written(start..end).into());
         }
-        self.send_written(start, connection, index);
+        self.send_written(start, connection);
     }
 
     /// Cancels the INVITE of a run that has no final response, as soon as it may be.
@@ -474,7 +474,7 @@ impl Engine {
             let message = self.outbox.written(start..end);
             self.buffers.keep(&mut client.message, message);
         }
-        self.send_written(start, connection, index);
+        self.send_written(start, connection);
     }
 
     /// Sends the ACK to a 2xx that the script does not care for any more.
@@ -529,14 +529,14 @@ impl Engine {
         }
         self.outbox.buffer().extend_from_slice(octets);
         self.note_repetition(index);
-        self.send_written(start, connection, index);
+        self.send_written(start, connection);
     }
 
     /// What a run has written since `start` is to be sent.
-    pub(super) fn send_written(&mut self, start: usize, connection: ConnectionId, run: u32) {
+    pub(super) fn send_written(&mut self, start: usize, connection: ConnectionId) {
         self.counters.sent += 1;
         self.counters.sent_octets += (self.outbox.len() - start) as u64;
-        self.outbox.finish(start, connection, run);
+        self.outbox.finish(start, connection);
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use sip::Transport;
 use sip_net::{Authorities, CertificateFiles, ClientCertificates, Listen, TlsServerConfig};
@@ -10,19 +9,10 @@ use sip_net::{Authorities, CertificateFiles, ClientCertificates, Listen, TlsServ
 use super::reader::Section;
 use crate::ProxyConfig;
 
-/// Longer would be felt: a call's messages pass the server some times before it rings.
-const LONGEST_GATHERING: Duration = Duration::from_millis(20);
-
 pub(super) fn read(file: &Section<'_, '_>, proxy: &mut ProxyConfig) {
     proxy.domains = file.get("domains", Vec::new());
     proxy.advertise = file.optional("advertise");
     proxy.workers = file.get("workers", 0);
-    proxy.gather = file.within(
-        "gather",
-        proxy.gather,
-        Duration::ZERO..=LONGEST_GATHERING,
-        "a time of at most \"20ms\"",
-    );
     let transports = &mut proxy.transports;
     for (listen, tls) in file.list("listener", listener).into_iter().flatten() {
         transports.listeners.push(listen);

@@ -43,12 +43,6 @@ fn location(section: &Section<'_, '_>, proxy: &mut ProxyConfig) {
         location.synchronous,
         &[Synchronous::Full, Synchronous::Normal].map(|how| (how.name(), how)),
     );
-    location.commit_delay = section.within(
-        "commit_delay",
-        location.commit_delay,
-        ..=Duration::from_secs(1),
-        "1s or less",
-    );
     proxy.queries.timeout = section.within(
         "timeout",
         proxy.queries.timeout,

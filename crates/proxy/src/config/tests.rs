@@ -219,7 +219,6 @@ ring_time = \"0s\"
 look_again = \"0s\"
 [location]
 synchronous = \"normal\"
-commit_delay = \"2ms\"
 [keep_alive]
 method = \"options\"
 [limits]
@@ -240,7 +239,6 @@ unauthenticated_per_second_per_source = 0
     assert_eq!(proxy.policy.forwarding.ring_time, None);
     assert_eq!(proxy.policy.forwarding.look_again, None);
     assert_eq!(proxy.location.synchronous.name(), "normal");
-    assert_eq!(proxy.location.commit_delay.as_millis(), 2);
     let keep_alive = &proxy.policy.keep_alive;
     assert_eq!(
         keep_alive.method,
@@ -482,10 +480,10 @@ fn a_route_that_leads_nowhere_has_no_other_mistake() {
 #[test]
 fn numbers_out_of_bounds_are_told_with_what_is_expected() {
     assert_eq!(
-        refused("workers = -1\ngather = \"50ms\"\n"),
+        refused("workers = -1\n[location]\ntimeout = \"50ms\"\n"),
         [
             "tandem.toml:1: workers = -1 is not allowed: a whole number from 0 on is expected",
-            "tandem.toml:2: gather = \"50ms\" is not allowed: a time of at most \"20ms\" is expected",
+            "tandem.toml:3: location.timeout = \"50ms\" is not allowed: 100ms or more is expected",
         ]
     );
 }

@@ -5,10 +5,8 @@ mod control;
 mod log;
 mod members;
 mod memory;
-mod pace;
 mod resolver;
 mod service;
-mod sharing;
 mod workers;
 
 use std::net::SocketAddr;
@@ -35,7 +33,6 @@ use members::Members;
 pub use memory::use_small_pages;
 use resolver::Resolver;
 use service::{EndsAll, Service, Surroundings};
-pub(crate) use sharing::Sharing;
 use workers::Workers;
 
 use crate::metrics::{Observer, Watched};
@@ -65,12 +62,8 @@ pub struct ProxyConfig {
     /// The largest request, in octets, that goes over UDP where TCP is there too (see
     /// [`Config::maximum_datagram`]).
     pub maximum_datagram: usize,
-    /// Workers, each with a share of the calls and of the bounds, and with a thread of its own where one is not enough
-    /// for all; 0 for one a core.
+    /// Workers, each with a thread of its own and a share of the calls and of the bounds; 0 for one a core.
     pub workers: usize,
-    /// How long a message may wait in a busy worker for others that are handled together with it: where none
-    /// comes over UDP twice as long, REGISTERs among themselves four times. Zero: no longer than they have to.
-    pub gather: Duration,
     /// How many octets of messages are held by the requests that are being forwarded or wait for an
     /// answer (see [`Config::maximum_held_octets`]). A request beyond it is answered 503.
     pub maximum_held_octets: usize,
@@ -101,7 +94,6 @@ impl Default for ProxyConfig {
             location: LocationConfig::default(),
             dns: ResolverConfig::default(),
             workers: 1,
-            gather: Duration::from_millis(4),
             maximum_datagram: core.maximum_datagram,
             maximum_held_octets: core.maximum_held_octets,
             policy: core.policy,
@@ -182,11 +174,9 @@ impl Server {
         };
         let location = Store::open(&config.location, &mut rng)?;
         let has_certificate = config.transports.tls.client.certificate.is_some();
-        let mut workers =
-            Workers::start(config.workers, config.gather).map_err(StartError::Threads)?;
+        let mut workers = Workers::start(config.workers).map_err(StartError::Threads)?;
         let (transports, incoming) =
             Transports::start_workers(config.transports, workers.runtimes())?;
-        workers.sharing().send_by(transports.together());
         let listening = transports.listening();
         let local_addresses =
             addresses::local_addresses(&listening).map_err(StartError::Addresses)?;
@@ -260,9 +250,7 @@ impl Server {
                 stopped: stopped.clone(),
                 _ends_all: EndsAll(Arc::downgrade(&stop)),
             };
-            let post = workers.post(number);
-            let service = Service::new(proxy, surroundings, config.gather, post);
-            workers.employ(number, service);
+            workers.employ(number, Service::new(proxy, surroundings));
         }
         Ok(Server {
             transports,
@@ -348,7 +336,6 @@ impl Server {
         Observer::new(Watched {
             transports: self.transports.clone(),
             commanders: self.commanders.clone(),
-            sharing: self.workers.sharing(),
             location: self.location.clone(),
             names: self.names.clone(),
             recorder: self.recorder.clone(),

@@ -1,18 +1,16 @@
 //! The loop that feeds the core and does what it says.
 
 use std::sync::Weak;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
-use sip::{Message, Method, Transport};
+use sip::Message;
 use sip_net::{Incoming, SendError, Transports};
 use tokio::sync::{mpsc, watch};
 
 use super::control::{Command, Report};
 use super::log::Log;
 use super::members::Members;
-use super::pace::Pace;
 use super::resolver::Resolver;
-use super::sharing::{Post, Work};
 use crate::core::{Answer, Event, Proxy, Query, QueryId};
 use crate::location::{self, StoreQuery};
 use crate::metrics::Traffic;
@@ -21,20 +19,8 @@ use crate::records::Recorder;
 /// How many events of the transports are taken at a time.
 const BATCH: usize = 128;
 
-/// How many turns there are in a round of a shared thread: all that came for a worker is taken, but not what comes without end.
-const TURNS_A_ROUND: usize = 8;
-
 /// What a REGISTER begins with.
 const REGISTER: &[u8] = b"REGISTER ";
-
-/// What a turn waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Waiting {
-    /// For something to do.
-    ForMore,
-    /// For nothing: there may be nothing to do.
-    ForNothing,
-}
 
 /// One worker: owns a core, and joins it to the world. Everything happens in its one task.
 #[derive(Debug)]
@@ -44,8 +30,6 @@ pub(super) struct Service {
     /// What was taken from `incoming` in this turn.
     batch: Vec<Incoming>,
     traffic: Box<Traffic>,
-    pace: Pace,
-    post: Post,
     log: Log,
     /// Whether requests were being refused after the last turn.
     is_refusing: bool,
@@ -88,20 +72,12 @@ impl Drop for EndsAll {
 }
 
 impl Service {
-    /// A worker at this post that lets messages wait for others for so long.
-    pub(super) fn new(
-        core: Proxy,
-        surroundings: Surroundings,
-        gather: Duration,
-        post: Post,
-    ) -> Service {
+    pub(super) fn new(core: Proxy, surroundings: Surroundings) -> Service {
         Service {
             core,
             surroundings,
             batch: Vec::with_capacity(BATCH),
             traffic: Box::default(),
-            pace: Pace::new(gather),
-            post,
             log: Log::default(),
             is_refusing: false,
         }
@@ -114,17 +90,8 @@ impl Service {
 
     /// A turn, and what belongs between two. Returns whether there is to be another one.
     async fn round(&mut self) -> bool {
-        if self.post.turn().await {
-            return self.shared_turns().await;
-        }
-        let Some(work) = self.turn(Waiting::ForMore).await else {
+        if !self.turn().await {
             return false;
-        };
-        // What others have handed over meanwhile waits too, for those that come with it. A thread that is shared by now waits
-        // for all.
-        if self.surroundings.incoming.len() < BATCH && !self.post.is_shared() {
-            let patience = self.post.patience(Instant::now());
-            self.pace.keep(work, patience);
         }
         // However much others hand over, the sockets of this worker are read between turns. The runtime looks which of them
         // have something, and puts this task behind those that wait for theirs, which read it and note when it came: the
@@ -135,23 +102,8 @@ impl Service {
         true
     }
 
-    /// Does what there is to do on a shared thread, where messages have gathered for all workers. Returns whether there is to
-    /// be another round.
-    async fn shared_turns(&mut self) -> bool {
-        for _ in 0..TURNS_A_ROUND {
-            if self.turn(Waiting::ForNothing).await.is_none() {
-                return false;
-            }
-            if self.surroundings.incoming.is_empty() {
-                break;
-            }
-        }
-        true
-    }
-
-    /// Waits until there is something to do, where it is to wait, and does all that there is. Returns what there
-    /// was; `None` when it is over.
-    async fn turn(&mut self, waiting: Waiting) -> Option<Work> {
+    /// Waits until there is something to do, and does all that there is. Returns whether there may be more.
+    async fn turn(&mut self) -> bool {
         let Surroundings {
             incoming,
             commands,
@@ -171,10 +123,10 @@ impl Service {
         let (mut answer, mut command) = (None, None);
         tokio::select! {
             biased;
-            _ = stopped.wait_for(|stopped| *stopped) => return None,
+            _ = stopped.wait_for(|stopped| *stopped) => return false,
             count = incoming.recv_many(&mut self.batch, BATCH) => {
                 if count == 0 {
-                    return None;
+                    return false;
                 }
             }
             stored = location.next() => answer = Some(stored),
@@ -182,7 +134,6 @@ impl Service {
             Some(said) = commands.recv() => command = Some(said),
             () = members.changed() => {}
             () = sleep => {}
-            () = std::future::ready(()), if waiting == Waiting::ForNothing => {}
         }
         let now = Instant::now();
         self.core.set_wall_clock(now, SystemTime::now());
@@ -196,16 +147,6 @@ impl Service {
             self.core.handle_answer(now, id, answer);
         }
         let mut batch = std::mem::take(&mut self.batch);
-        let count = |is_counted: fn(&Incoming) -> bool| {
-            let counted = batch.iter().filter(|incoming| is_counted(incoming));
-            counted.count() as u64
-        };
-        let work = Work {
-            messages: batch.len() as u64,
-            others: count(|incoming| !is_register(incoming)),
-            streamed: count(|incoming| way(incoming) == Some(Way::Connection)),
-            associated: count(|incoming| way(incoming) == Some(Way::Association)),
-        };
         for incoming in batch.drain(..) {
             self.handle(now, incoming);
         }
@@ -223,8 +164,7 @@ impl Service {
         }
         self.flush(now);
         self.is_refusing = self.core.is_refusing(now);
-        self.post.note(now, work);
-        Some(work)
+        true
     }
 
     fn obey(&mut self, now: Instant, command: Command) {
@@ -389,39 +329,6 @@ impl Service {
             location, resolver, ..
         } = &mut self.surroundings;
         location.next_now().or_else(|| resolver.next_now())
-    }
-}
-
-/// Whether it is a REGISTER.
-fn is_register(incoming: &Incoming) -> bool {
-    match incoming {
-        Incoming::Unread { bytes, .. } => bytes.starts_with(REGISTER),
-        Incoming::Message { message, .. } => message.method() == Some(&Method::Register),
-        _ => false,
-    }
-}
-
-/// What a message came along, where that is told how much there is room for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    /// One of TCP.
-    Connection,
-    /// One of SCTP.
-    Association,
-}
-
-/// What a message came along; `None` for one that came over UDP, and for what is none.
-fn way(incoming: &Incoming) -> Option<Way> {
-    let flow = match incoming {
-        Incoming::Unread { flow, .. }
-        | Incoming::Message { flow, .. }
-        | Incoming::Malformed { flow, .. } => flow,
-        _ => return None,
-    };
-    match flow.transport {
-        Transport::Udp => None,
-        Transport::Tcp | Transport::Tls | Transport::Ws | Transport::Wss => Some(Way::Connection),
-        Transport::Sctp | Transport::TlsSctp => Some(Way::Association),
     }
 }
 

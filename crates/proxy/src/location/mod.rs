@@ -21,7 +21,7 @@ mod users;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ahash::RandomState;
 use rand::Rng;
@@ -53,11 +53,6 @@ pub struct LocationConfig {
     pub maximum_waiting: usize,
     /// What a registration in a database file that was answered 200 survives.
     pub synchronous: Synchronous,
-    /// How long a change of a database file waits for others to be written with: what a transaction
-    /// costs they share. Every REGISTER that changes something waits as long, also where it is alone; and
-    /// since one change of an address of record is made at a time, there are no more than one in this time
-    /// of each.
-    pub commit_delay: Duration,
     /// The users of a store in memory; one in a database file has those that are in the file.
     pub users: Vec<User>,
 }
@@ -92,7 +87,6 @@ impl Default for LocationConfig {
             maximum_octets: 256 << 20,
             maximum_waiting: 10_000,
             synchronous: Synchronous::default(),
-            commit_delay: Duration::from_millis(20),
             users: Vec::new(),
         }
     }

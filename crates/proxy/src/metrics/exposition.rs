@@ -409,11 +409,6 @@ impl Snapshot {
         }
         page.gauge("tandem_workers", "Workers", self.workers as f64)?;
         page.gauge(
-            "tandem_worker_threads",
-            "Threads that the workers are on: one while that is enough for all, else one each",
-            self.threads as f64,
-        )?;
-        page.gauge(
             "tandem_draining",
             "1 while the server drains",
             f64::from(u8::from(self.is_draining)),

@@ -10,7 +10,7 @@ use sip_net::{SctpAssociation, Transports, WireStatistics};
 
 use super::exposition;
 use super::process::Process;
-use crate::driver::{Commanders, Report, Sharing};
+use crate::driver::{Commanders, Report};
 use crate::location::{LocationStatistics, Store};
 use crate::records::{RecordStatistics, Recorder};
 
@@ -28,8 +28,6 @@ pub(crate) struct Snapshot {
     pub(super) records: Option<RecordStatistics>,
     pub(super) process: Process,
     pub(super) workers: usize,
-    /// On how many threads they are.
-    pub(super) threads: usize,
     pub(super) is_draining: bool,
     pub(super) is_store_failing: bool,
 }
@@ -51,7 +49,6 @@ pub struct Observer {
 pub(crate) struct Watched {
     pub(crate) transports: Transports,
     pub(crate) commanders: Commanders,
-    pub(crate) sharing: Arc<Sharing>,
     pub(crate) location: Store,
     pub(crate) names: Resolver,
     pub(crate) recorder: Option<Recorder>,
@@ -118,7 +115,6 @@ impl Observer {
             records: watched.recorder.as_ref().map(Recorder::statistics),
             process: Process::now(watched.started),
             workers: watched.commanders.count(),
-            threads: watched.sharing.threads(),
             is_draining: watched.is_draining.load(Relaxed),
         }
     }

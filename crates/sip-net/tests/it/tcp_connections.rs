@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use crate::common::plain::{closed, plain, read, read_to_end, write};
 use crate::common::{Node, PATIENCE, limits, request, response, transaction};
-use sip::{Target, Transmit, Transport};
+use sip::{Target, Transport};
 use sip_net::{CloseReason, Incoming, Limits, SendError};
 use test_support::Nobody;
 use tokio::io::AsyncReadExt;
@@ -247,80 +247,4 @@ async fn connections_of_one_source_are_limited() {
     let mut elsewhere = connected.expect("connects");
     write(&mut elsewhere, &request("b")).await;
     server.expect(&request("b")).await;
-}
-
-/// What is held leaves when it is released, in its order, and datagrams are not held.
-#[tokio::test]
-async fn messages_are_held_until_they_are_released() {
-    let mut server = Node::listen(&["tcp:127.0.0.1:0"]);
-    let client = Node::listen(&["udp:127.0.0.1:0"]);
-    let stream = server.address();
-    let there = client
-        .transports
-        .connect(Transport::Tcp, stream, false)
-        .await
-        .expect("a connection");
-    let together = client.transports.together();
-    together.hold();
-    client.send(Target::Flow(there), &request("a"));
-    client.send(Target::Flow(there), &request("b"));
-    server.expect_silence().await;
-    together.release();
-    server.expect(&request("a")).await;
-    server.expect(&request("b")).await;
-    client.send(Target::Flow(there), &request("c"));
-    server.expect(&request("c")).await;
-    together.release();
-
-    // What two workers have sent.
-    let other = client.transports.of_worker(1);
-    together.hold();
-    client.send(Target::Flow(there), &request("d"));
-    other.send(Transmit {
-        target: Target::Flow(there),
-        peer: None,
-        payload: request("e"),
-        call: 0,
-        transaction: None,
-    });
-    client.send(Target::Flow(there), &request("f"));
-    together.release();
-    for name in ["d", "e", "f"] {
-        server.expect(&request(name)).await;
-    }
-
-    // What is held when everything stops is sent.
-    together.hold();
-    client.send(Target::Flow(there), &request("g"));
-    client.transports.shutdown().await;
-    server.expect(&request("g")).await;
-}
-
-/// What is held when its connection ends fails.
-#[tokio::test]
-async fn what_is_held_for_a_connection_that_ends_fails() {
-    let server = Node::listen(&["tcp:127.0.0.1:0"]);
-    let mut client = Node::listen(&["udp:127.0.0.1:0"]);
-    let address = server.transports.listening()[0].address;
-    let there = client
-        .transports
-        .connect(Transport::Tcp, address, false)
-        .await
-        .expect("a connection");
-    let together = client.transports.together();
-    together.hold();
-    let key = transaction();
-    client.send_for(Target::Flow(there), &request("a"), Some(key));
-    server.transports.shutdown().await;
-    let closed = client.incoming.recv().await;
-    assert!(
-        matches!(closed, Some(Incoming::ConnectionClosed { .. })),
-        "{closed:?}"
-    );
-    together.release();
-    let failed = client.incoming.recv().await;
-    assert!(
-        matches!(failed, Some(Incoming::SendFailed { transaction, .. }) if transaction == key),
-        "{failed:?}"
-    );
 }

@@ -116,7 +116,7 @@ async fn a_datagram_that_cannot_get_there_is_told() {
     assert_eq!(node.transports.statistics().await.sends_failed, 0);
 }
 
-/// Messages of one length that leave together may pass the kernel as one. Where nobody is, each is told all the same.
+/// Messages that leave together share a call to the kernel. Where nobody listens, each is reported all the same.
 #[tokio::test]
 async fn of_several_that_cannot_get_there_all_are_told() {
     const MESSAGES: usize = 3;
@@ -146,44 +146,6 @@ async fn of_several_that_cannot_get_there_all_are_told() {
         }
     });
     told.await.expect("all are told");
-}
-
-/// What two workers have sent leaves together, by whichever listener it is to, and in its order.
-#[tokio::test]
-async fn datagrams_are_held_until_they_are_released() {
-    let mut server = Node::listen(&["udp:127.0.0.1:0"]);
-    let client = Node::listen(&["udp:127.0.0.1:0", "udp:[::1]:0"]);
-    let mut over_ipv6 = Node::listen(&["udp:[::1]:0"]);
-    let [there, elsewhere] = [server.address(), over_ipv6.address()];
-    let there = Target::Address(Transport::Udp, there);
-    let other = client.transports.of_worker(1);
-    let together = client.transports.together();
-    together.hold();
-    client.send(there, &request("a"));
-    other.send(Transmit {
-        target: there,
-        peer: None,
-        payload: request("b"),
-        call: 0,
-        transaction: None,
-    });
-    // There is one listener whose datagrams are held.
-    client.send(
-        Target::Address(Transport::Udp, elsewhere),
-        &request("elsewhere"),
-    );
-    client.send(there, &request("c"));
-    over_ipv6.expect(&request("elsewhere")).await;
-    server.expect_silence().await;
-    together.release();
-    for name in ["a", "b", "c"] {
-        server.expect(&request(name)).await;
-    }
-    // What is held when everything stops is sent.
-    together.hold();
-    client.send(there, &request("d"));
-    client.transports.shutdown().await;
-    server.expect(&request("d")).await;
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 //! datagrams are read or written in one call without an allocation for any of them.
 #![allow(unsafe_code)]
 
-mod trains;
+mod send;
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,13 +12,12 @@ use std::time::Instant;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::name::{NAME_BYTES, Name};
-use crate::options::{allow_fragmentation, receive_drops, receive_in_trains, set_receive_buffer};
+use crate::options::{allow_fragmentation, receive_drops, set_receive_buffer};
 use crate::receive_many::{Arrival, receive_many};
 use crate::stamps::Stamps;
-use crate::trains::LongestInTrain;
-use trains::send_trains;
+use send::send_pieces;
 
-/// How many datagrams, or [trains](PlainSocket::with_trains) of them, one call reads or writes at most.
+/// How many datagrams one call reads or writes at most.
 pub const PLAIN_BATCH: usize = 64;
 
 /// The largest that a datagram can be.
@@ -36,7 +35,6 @@ const STRIDE: usize = 65_536 + 576;
 pub struct PlainSocket {
     socket: Socket,
     local: SocketAddr,
-    longest_in_train: LongestInTrain,
     stamps: Stamps,
 }
 
@@ -65,8 +63,6 @@ pub struct PlainBatch {
 #[derive(Clone, Copy, Debug)]
 struct Room {
     length: usize,
-    /// How long each datagram is but the last, where several came as one.
-    stride: usize,
     received: Instant,
 }
 
@@ -111,21 +107,8 @@ impl PlainSocket {
         Ok(PlainSocket {
             local: local.ok_or(io::ErrorKind::AddrNotAvailable)?,
             socket,
-            longest_in_train: LongestInTrain::new(false),
             stamps,
         })
-    }
-
-    /// Lets a socket at a loopback address [send in trains](PlainSocket::send_in_trains), and read as one what came so
-    /// (`UDP_GRO`). Elsewhere nothing changes: where trains are read the kernel would also form them of what a network
-    /// device brings, and whoever listens to the packets of that device would get these.
-    #[must_use]
-    pub fn with_trains(mut self) -> PlainSocket {
-        let is_loopback = self.local.ip().is_loopback();
-        if is_loopback && receive_in_trains(self.socket.as_fd()).is_ok() {
-            self.longest_in_train = LongestInTrain::new(true);
-        }
-        self
     }
 
     /// The address that the socket is bound to, with its real port.
@@ -163,7 +146,6 @@ impl PlainSocket {
             let Arrival { length, told } = *arrival;
             *room = Room {
                 length,
-                stride: told.segment.unwrap_or(length),
                 received: clocks.instant(told.stamp),
             };
         }
@@ -179,24 +161,7 @@ impl PlainSocket {
     /// # Panics
     /// When a piece reaches beyond the buffer.
     pub fn send(&self, octets: &[u8], pieces: &[Piece]) -> io::Result<usize> {
-        send_trains(self.socket.as_raw_fd(), octets, pieces, 0)
-    }
-
-    /// As [`send`](PlainSocket::send), but lets datagrams of one length to one loopback address that are one behind the
-    /// other pass the kernel as one (`UDP_SEGMENT`), where it can and where the socket is one
-    /// [with trains](PlainSocket::with_trains). A packet socket (packet(7)) on the loopback interface gets them as one,
-    /// too: nothing cuts there what never reaches a wire.
-    ///
-    /// # Errors
-    /// As [`send`](PlainSocket::send).
-    ///
-    /// # Panics
-    /// As [`send`](PlainSocket::send).
-    pub fn send_in_trains(&self, octets: &[u8], pieces: &[Piece]) -> io::Result<usize> {
-        let socket = self.socket.as_raw_fd();
-        self.longest_in_train.send(pieces, |longest| {
-            send_trains(socket, octets, pieces, longest)
-        })
+        send_pieces(self.socket.as_raw_fd(), octets, pieces)
     }
 
     /// How many datagrams found no room in this socket since it was opened: the reader was too slow, not
@@ -216,11 +181,10 @@ impl AsFd for PlainSocket {
 }
 
 impl PlainBatch {
-    /// Room for [`PLAIN_BATCH`] datagrams, or trains of them.
+    /// Room for [`PLAIN_BATCH`] datagrams.
     pub fn new() -> PlainBatch {
         let room = Room {
             length: 0,
-            stride: 0,
             received: Instant::now(),
         };
         PlainBatch {
@@ -236,17 +200,10 @@ impl PlainBatch {
     pub fn arrivals(&self) -> impl Iterator<Item = PlainDatagram<'_>> {
         let slots = self.octets.chunks_exact(STRIDE);
         let all = slots.zip(&self.names).zip(&self.rooms);
-        let known = all.take(self.filled).filter_map(|((slot, name), room)| {
-            let octets = slot.get(..room.length)?;
-            Some((name.address()?, octets, room))
-        });
-        known.flat_map(|(source, octets, room)| {
-            // An empty datagram is one, too.
-            let empty = octets.is_empty().then_some(octets);
-            let several = octets.chunks(room.stride.max(1));
-            several.chain(empty).map(move |octets| PlainDatagram {
-                source,
-                octets,
+        all.take(self.filled).filter_map(|((slot, name), room)| {
+            Some(PlainDatagram {
+                source: name.address()?,
+                octets: slot.get(..room.length)?,
                 received: room.received,
             })
         })

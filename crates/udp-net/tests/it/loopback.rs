@@ -544,16 +544,12 @@ async fn what_has_no_route_fails_while_errors_are_pending() {
     }
 }
 
-/// Trains are an affair of the kernel's: what arrives is what was sent, from where it was sent, in its order.
+/// What arrives is what was sent, from where it was sent, in its order.
 #[tokio::test]
-async fn datagrams_sent_in_trains_arrive_one_by_one() {
+async fn datagrams_of_one_call_arrive_from_their_addresses() {
     for (any, here) in [("0.0.0.0:0", "127.0.0.2"), ("[::]:0", "::1")] {
         let here: IpAddr = here.parse().unwrap();
-        let config = UdpConfig {
-            loopback_trains: true,
-            ..UdpConfig::default()
-        };
-        let socket = bind_with(any, config);
+        let socket = bind(any);
         let peer = bind(&SocketAddr::new(here, 0).to_string());
         let lengths = [400, 400, 400, 300, 0, 400, 1452, 1452, 9, 9, 2000, 2000];
         let datagrams: Vec<Datagram> = lengths
@@ -564,7 +560,7 @@ async fn datagrams_sent_in_trains_arrive_one_by_one() {
                 ..datagram(peer.local_addr(), vec![number as u8; *length])
             })
             .collect();
-        let (sent, outcome) = socket.try_send_in_trains(&datagrams);
+        let (sent, outcome) = socket.try_send_all(&datagrams);
         assert!(matches!(outcome, SendOutcome::Sent), "{outcome:?}");
         assert_eq!(sent, datagrams.len());
         assert_eq!(socket.statistics().packets_sent, datagrams.len() as u64);

@@ -63,7 +63,6 @@ impl Traffic for Ends {
         into.extend_from_slice(&octets);
         Some(Outgoing {
             connection,
-            run: 0,
             length: octets.len(),
         })
     }

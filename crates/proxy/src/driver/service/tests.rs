@@ -2,7 +2,6 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
 use sip::{Flow, Message, Method, Name, Transport};
@@ -10,58 +9,9 @@ use sip_net::SipNetConfig;
 use sip_net::resolve::ResolverConfig;
 
 use super::super::control;
-use super::super::sharing::Sharing;
 use super::*;
 use crate::core::{Config, Listener, Policy, Relay};
 use crate::location::LocationConfig;
-
-#[test]
-fn what_a_message_came_along_is_told_by_its_flow() {
-    for transport in Transport::ALL {
-        let flow = || {
-            let address = SocketAddr::from(([127, 0, 0, 1], 5060));
-            Flow {
-                transport,
-                local: address,
-                remote: address,
-                connection: sip::ConnectionId(1),
-                stream: 0,
-            }
-        };
-        let octets = Bytes::from_static(b"OPTIONS sip:a@example.org SIP/2.0\r\n\r\n");
-        let received = Instant::now();
-        let brought = [
-            Incoming::Message {
-                flow: flow(),
-                message: Message::read(octets.clone()).expect("a message"),
-                received,
-            },
-            Incoming::Unread {
-                flow: flow(),
-                bytes: octets.clone(),
-                received,
-            },
-            Incoming::Malformed {
-                flow: flow(),
-                bytes: octets,
-                reason: sip::ReadError::StartLine.into(),
-            },
-        ];
-        let expected = match (transport.is_reliable(), transport.name().ends_with("sctp")) {
-            (false, _) => None,
-            (true, true) => Some(Way::Association),
-            (true, false) => Some(Way::Connection),
-        };
-        for incoming in &brought {
-            assert_eq!(way(incoming), expected, "{incoming:?}");
-        }
-    }
-    let told = Incoming::Undelivered {
-        remote: SocketAddr::from(([127, 0, 0, 1], 5060)),
-        beginning: Message::request(Method::Options, "sip:a@example.org"),
-    };
-    assert_eq!(way(&told), None);
-}
 
 /// A worker on the test's runtime that forwards for anybody, and what it is fed with.
 struct Stage {
@@ -118,12 +68,7 @@ impl Stage {
             _ends_all: EndsAll(Arc::downgrade(&stop)),
         };
         Stage {
-            service: Service::new(
-                Proxy::new(config, rng),
-                surroundings,
-                Duration::ZERO,
-                Sharing::new(1, Duration::ZERO).post(0),
-            ),
+            service: Service::new(Proxy::new(config, rng), surroundings),
             handed_over,
             own,
             local,
@@ -167,7 +112,7 @@ async fn messages_without_an_end_do_not_hold_up_answers() {
     while forwarded == 0 && begun.elapsed() < Duration::from_secs(5) {
         let request = stage.request(&peer);
         assert!(stage.handed_over.try_send(request).is_ok());
-        assert!(stage.service.turn(Waiting::ForMore).await.is_some());
+        assert!(stage.service.turn().await);
         tokio::time::sleep(Duration::from_millis(1)).await;
         forwarded = stage.service.core.statistics().forwarded;
     }

@@ -110,7 +110,6 @@ impl SqliteStore {
             connection,
             shared: Arc::clone(&shared),
             path: path.to_owned(),
-            commit_delay: config.commit_delay,
             log: loaded,
             hasher,
             _lock: lock,

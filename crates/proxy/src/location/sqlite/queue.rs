@@ -39,21 +39,17 @@ pub(super) enum Found {
     Closed,
 }
 
-/// So many changes are not kept waiting for more.
-const ENOUGH: usize = 1000;
-
 impl Queue {
-    /// Adds a change. The writer is woken for the first, and when there are enough. `false` where there
-    /// is no writer.
+    /// Adds a change, and wakes the writer for the first. `false` where there is no writer.
     pub(super) fn push(&self, waiting: Waiting) -> bool {
         let mut state = self.state();
         if state.is_closed {
             return false;
         }
         state.waiting.push(waiting);
-        let is_news = matches!(state.waiting.len(), 1 | ENOUGH);
+        let is_first = state.waiting.len() == 1;
         drop(state);
-        if is_news {
+        if is_first {
             self.arrived.notify_one();
         }
         true
@@ -65,17 +61,12 @@ impl Queue {
         self.arrived.notify_one();
     }
 
-    /// Waits for a change, at most for `patience`; then for `delay` for more, so that many share what a
-    /// transaction costs. What there is then goes into `taken`, which must be empty.
-    pub(super) fn take(
-        &self,
-        taken: &mut Vec<Waiting>,
-        patience: Duration,
-        delay: Duration,
-    ) -> Found {
+    /// Waits for a change, at most for `patience`. All changes that there are then go into `taken`, which must be empty:
+    /// those that come while the disk is busy share what the next transaction costs.
+    pub(super) fn take(&self, taken: &mut Vec<Waiting>, patience: Duration) -> Found {
         let state = self.state();
         let is_idle = |state: &mut State| state.waiting.is_empty() && !state.is_closed;
-        let (state, _) = self
+        let (mut state, _) = self
             .arrived
             .wait_timeout_while(state, patience, is_idle)
             .unwrap_or_else(PoisonError::into_inner);
@@ -85,11 +76,6 @@ impl Queue {
                 false => Found::Nothing,
             };
         }
-        let wants_more = |state: &mut State| state.waiting.len() < ENOUGH && !state.is_closed;
-        let (mut state, _) = self
-            .arrived
-            .wait_timeout_while(state, delay, wants_more)
-            .unwrap_or_else(PoisonError::into_inner);
         std::mem::swap(taken, &mut state.waiting);
         Found::Changes
     }

@@ -25,7 +25,6 @@ pub(super) struct Writer {
     pub(super) connection: Connection,
     pub(super) shared: Arc<Shared>,
     pub(super) path: PathBuf,
-    pub(super) commit_delay: Duration,
     /// What is in the log.
     pub(super) log: Extent,
     pub(super) hasher: RandomState,
@@ -96,10 +95,7 @@ impl Writer {
         let mut answers = Vec::new();
         let mut forgotten: Option<Instant> = None;
         loop {
-            let found = self
-                .shared
-                .queue
-                .take(&mut waiting, PATIENCE, self.commit_delay);
+            let found = self.shared.queue.take(&mut waiting, PATIENCE);
             if found == Found::Closed {
                 break;
             }

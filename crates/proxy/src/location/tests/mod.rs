@@ -153,7 +153,6 @@ fn in_file(path: &Path) -> LocationConfig {
     LocationConfig {
         url: Url::Sqlite(path.to_owned()),
         synchronous: Synchronous::Normal,
-        commit_delay: Duration::ZERO,
         ..LocationConfig::default()
     }
 }

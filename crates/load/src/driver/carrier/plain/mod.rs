@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use ahash::RandomState;
 use sip::Transport;
 use sip_net::WireStatistics;
-use udp_net::{PLAIN_BATCH, Piece, PlainBatch, PlainDatagram, PlainSocket, Taps};
+use udp_net::{PLAIN_BATCH, Piece, PlainBatch, PlainDatagram, PlainSocket};
 
 use super::Traffic;
 use super::frames::{Frame, MAX_MESSAGE};
@@ -57,10 +57,8 @@ pub(crate) struct PlainCarrier {
     room: Vec<u8>,
     opening: Opening,
     counts: WireStatistics,
-    /// Whether it sends datagrams, of which it may choose the order, and no streams.
+    /// Whether it sends datagrams, and no streams.
     is_udp: bool,
-    /// Where it has datagrams on loopback, which may travel in trains.
-    taps: Option<Taps>,
 }
 
 #[derive(Debug)]
@@ -110,7 +108,6 @@ impl PlainCarrier {
             opening: Opening::default(),
             counts: WireStatistics::default(),
             is_udp: false,
-            taps: None,
         })
     }
 
@@ -148,15 +145,12 @@ impl PlainCarrier {
     }
 
     fn add_udp(&mut self, local: SocketAddr, shared: bool) -> io::Result<(u32, SocketAddr)> {
-        let socket = PlainSocket::bind(local, shared, UDP_BUFFER)?.with_trains();
+        let socket = PlainSocket::bind(local, shared, UDP_BUFFER)?;
         let local = socket.local_addr();
         let token = self.next_token()?;
         self.poller.add(&socket, token, Watch::Read)?;
         self.sockets.push(Socket::Udp { socket, last: None });
         self.is_udp = true;
-        if local.ip().is_loopback() {
-            self.taps.get_or_insert_with(Taps::here);
-        }
         Ok((token, local))
     }
 
@@ -234,9 +228,6 @@ impl PlainCarrier {
             }
             if self.outbox.is_empty() {
                 return;
-            }
-            if self.is_udp {
-                self.outbox.order_datagrams();
             }
             self.send_outbox();
         }
@@ -540,8 +531,6 @@ impl PlainCarrier {
     /// Sends what has been put into the outbox: datagrams of a socket in one call, octets of a connection
     /// in one write.
     fn send_outbox(&mut self) {
-        let taps = self.taps.as_mut().filter(|_| self.outbox.has_several());
-        let in_trains = taps.is_some_and(|taps| !taps.are_there(Instant::now()));
         let mut next = 0;
         while let Some(run) = self.outbox.run(next) {
             next = run.end;
@@ -553,7 +542,7 @@ impl PlainCarrier {
                 Socket::Udp { socket, .. } => {
                     let (octets, pieces) = self.outbox.datagrams(run);
                     let mut counted = Counted::default();
-                    send_datagrams(socket, octets, pieces, in_trains, &mut counted);
+                    send_datagrams(socket, octets, pieces, &mut counted);
                     self.counts.messages_sent += counted.sent;
                     self.counts.packets_sent += counted.sent;
                     self.counts.bytes_sent += counted.bytes;
@@ -587,16 +576,11 @@ fn send_datagrams(
     socket: &PlainSocket,
     octets: &[u8],
     mut pieces: &[Piece],
-    in_trains: bool,
     counted: &mut Counted,
 ) {
     let mut waited = false;
     while !pieces.is_empty() {
-        let sent = match in_trains {
-            true => socket.send_in_trains(octets, pieces),
-            false => socket.send(octets, pieces),
-        };
-        match sent {
+        match socket.send(octets, pieces) {
             Ok(sent) => {
                 let (gone, rest) = pieces.split_at(sent);
                 pieces = rest;

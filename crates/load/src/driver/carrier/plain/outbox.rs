@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use udp_net::{Coupled, Coupling, Piece};
+use udp_net::Piece;
 
 use super::super::Traffic;
 use crate::engine::Outgoing;
@@ -15,13 +15,9 @@ const MAX_MESSAGES: usize = 256;
 #[derive(Debug)]
 pub(super) struct Outbox {
     octets: Vec<u8>,
-    /// The socket and the run of each piece.
-    whose: Vec<(u32, u32)>,
+    /// The socket of each piece.
+    tokens: Vec<u32>,
     pieces: Vec<Piece>,
-    coupling: Coupling,
-    /// The same in the order in which datagrams leave.
-    ordered: Vec<(u32, u32)>,
-    ordered_pieces: Vec<Piece>,
 }
 
 /// Consecutive messages that leave by one socket.
@@ -43,17 +39,14 @@ impl Outbox {
     pub(super) fn new() -> Outbox {
         Outbox {
             octets: Vec::new(),
-            whose: Vec::new(),
+            tokens: Vec::new(),
             pieces: Vec::new(),
-            coupling: Coupling::new(),
-            ordered: Vec::new(),
-            ordered_pieces: Vec::new(),
         }
     }
 
     pub(super) fn clear(&mut self) {
         self.octets.clear();
-        self.whose.clear();
+        self.tokens.clear();
         self.pieces.clear();
     }
 
@@ -65,11 +58,6 @@ impl Outbox {
         self.octets.len() >= MAX_OCTETS || self.pieces.len() >= MAX_MESSAGES
     }
 
-    /// Whether there are messages that could leave together.
-    pub(super) fn has_several(&self) -> bool {
-        self.pieces.len() > 1
-    }
-
     /// Lets the engine write its next message behind the others.
     pub(super) fn write(&mut self, traffic: &mut impl Traffic) -> Option<Outgoing> {
         traffic.poll_transmit(&mut self.octets)
@@ -77,33 +65,12 @@ impl Outbox {
 
     /// Says where the message goes that was written last.
     pub(super) fn address(&mut self, outgoing: Outgoing, token: u32, destination: SocketAddr) {
-        self.whose.push((token, outgoing.run));
+        self.tokens.push(token);
         self.pieces.push(Piece {
             start: self.octets.len() - outgoing.length,
             length: outgoing.length,
             destination,
         });
-    }
-
-    /// Puts datagrams next to each other that may pass the kernel as one.
-    pub(super) fn order_datagrams(&mut self) {
-        let datagrams = self.whose.iter().zip(&self.pieces);
-        let datagrams = datagrams.map(|((token, run), piece)| Coupled {
-            socket: *token,
-            call: *run,
-            length: piece.length,
-            destination: piece.destination,
-        });
-        let order = self.coupling.order(datagrams);
-        self.ordered.clear();
-        self.ordered_pieces.clear();
-        for at in order {
-            let at = *at as usize;
-            self.ordered.push(self.whose[at]);
-            self.ordered_pieces.push(self.pieces[at]);
-        }
-        std::mem::swap(&mut self.whose, &mut self.ordered);
-        std::mem::swap(&mut self.pieces, &mut self.ordered_pieces);
     }
 
     /// Takes back the message that was written last.
@@ -113,10 +80,10 @@ impl Outbox {
 
     /// The messages from `next` on that leave by the same socket.
     pub(super) fn run(&self, next: usize) -> Option<Run> {
-        let (token, _) = *self.whose.get(next)?;
-        let same = self.whose[next..]
+        let token = *self.tokens.get(next)?;
+        let same = self.tokens[next..]
             .iter()
-            .take_while(|(other, _)| *other == token);
+            .take_while(|other| **other == token);
         Some(Run {
             token,
             start: next,
