@@ -1,18 +1,3 @@
-//! Reads arbitrary bytes as a scenario in TOML: it is read, or refused with lines that the file has.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use load::scenario::{Options, Scenario};
-
-fuzz_target!(|octets: &[u8]| {
-    let lines = 1 + octets.iter().filter(|octet| **octet == b'\n').count();
-    match Scenario::read("fuzzed.toml".as_ref(), octets, &Options::default()) {
-        Ok(scenario) => assert!(scenario.caller.is_some() || scenario.callee.is_some()),
-        Err(error) => {
-            assert!(!error.problems().is_empty());
-            for problem in error.problems() {
-                assert!((1..=lines).contains(&problem.line), "{error}");
-            }
-        }
-    }
-});
+libfuzzer_sys::fuzz_target!(|input: &[u8]| fuzz_targets::load_scenario_toml::run(input));

@@ -1,7 +1,3 @@
-//! Reads arbitrary bytes as a URI.
 #![no_main]
 
-use adversary::values;
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|octets: &[u8]| values::uri(octets));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| fuzz_targets::sip_uri::run(input));

@@ -10,14 +10,23 @@ use crate::packages::say_skipped;
 /// Tells a copy of a test program that it is in the guest.
 const INSIDE: &str = "TANDEM_IN_THE_GUEST";
 
+/// The process that the guest lives as long as: nextest, which starts each test as a process of its own, or this one.
+fn owner() -> u32 {
+    match std::env::var_os("NEXTEST") {
+        Some(_) => std::os::unix::process::parent_id(),
+        None => std::process::id(),
+    }
+}
+
 /// A guest whose kernel has SCTP, reached from a network namespace of its own.
 ///
-/// One for all tests of a program; it goes down when the program ends. Tests of other programs wait.
+/// One for all tests of a run: of nextest's, where each test is a process, or of this program. It goes down when the run
+/// ends. One process has it at a time; others wait.
 #[derive(Debug)]
 pub struct KernelPeer {
     script: PathBuf,
     namespace: String,
-    /// Locked for as long as this program uses the guest.
+    /// Locked for as long as this process runs.
     _lock: File,
 }
 
@@ -50,7 +59,7 @@ impl KernelPeer {
         let script = root.join("tests/kernel-peer/guest");
         let up = Command::new(&script)
             .arg("up")
-            .arg(std::process::id().to_string())
+            .arg(owner().to_string())
             .output()
             .expect("the script can be run");
         if !up.status.success() {

@@ -60,15 +60,19 @@ pub fn say_skipped(reason: &str) {
     }
 }
 
-/// The program of the test, its name (that of its thread), and the reason.
+/// The program of the test, its name, and the reason.
 fn skipped_line(reason: &str) -> String {
     let program = env::args().next().unwrap_or_default();
-    let thread = thread::current();
     let reason = reason.replace(['\t', '\n'], " ");
-    format!(
-        "{program}\t{}\t{reason}\n",
-        thread.name().unwrap_or_default()
-    )
+    format!("{program}\t{}\t{reason}\n", test_name())
+}
+
+/// As nextest tells it, which starts a process for each test; else the thread's, which has its test's.
+fn test_name() -> String {
+    env::var("NEXTEST_TEST_NAME").unwrap_or_else(|_| {
+        let thread = thread::current();
+        thread.name().unwrap_or_default().to_owned()
+    })
 }
 
 fn find_command(command: &str) -> Option<PathBuf> {
