@@ -1,5 +1,5 @@
 //! From figures to a verdict: each check holds one figure against a law, or says whether what a
-//! document found was found again.
+//! published experiment found was found again.
 
 use std::ops::RangeInclusive;
 
@@ -77,7 +77,7 @@ impl Checks {
         }
     }
 
-    /// Says whether what the document found was found again, and if not, the reason. (The law is
+    /// Says whether the published finding was found again, and if not, the reason. (The law is
     /// another matter.)
     pub fn found(&mut self, what: impl Into<String>, found: bool, reason: impl Into<String>) {
         let reason = if found { String::new() } else { reason.into() };

@@ -15,7 +15,7 @@ pub trait Experiment: Sync {
     /// Its name on the command line, in lower case with hyphens.
     fn name(&self) -> &'static str;
 
-    /// Where it was published, such as `002 figure 4`.
+    /// Where it was published, such as `Jungmaier 2000, figure 4`.
     fn source(&self) -> &'static str;
 
     /// What it is about, in a few words.
@@ -85,9 +85,9 @@ impl FromStr for On {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// What the document found is found again.
+    /// The published finding is found again.
     Holds,
-    /// Ours obeys the law, but what the document found is not found on today's software or
+    /// Tandem obeys the law, but the published finding is not found on today's software or
     /// machines.
     Differs,
     /// It could not be run here.
@@ -116,7 +116,7 @@ pub struct About {
     pub runs: &'static str,
     /// What is measured, and how.
     pub measures: &'static str,
-    /// What must come out of it by the RFC or by arithmetic, and what the document found.
+    /// What must come out of it by the RFC or by arithmetic, and the published finding.
     pub law: &'static str,
     /// How ours is held against the law, and where the tolerance comes from.
     pub check: &'static str,
@@ -131,7 +131,7 @@ pub struct Outcome {
     pub why: String,
     /// Our figures.
     pub ours: Value,
-    /// The published ones, or the law where the document shows no numbers.
+    /// The published ones, or the law where the publication shows no numbers.
     pub published: Value,
     /// Tables to show, the checks last.
     pub tables: Vec<Table>,

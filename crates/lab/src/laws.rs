@@ -96,7 +96,7 @@ impl Line {
     }
 
     /// The goodput of a single sender with a fixed window: what the link carries after headers, or a
-    /// window each round trip, whichever is less (002, section 5.1).
+    /// window each round trip, whichever is less (Jungmaier 2000, section 5.1).
     pub(crate) fn goodput(&self, wire: &Wire, window: f64) -> f64 {
         let by_window = window / self.round_trip(wire);
         wire.goodput(self.rate).min(by_window)

@@ -1,7 +1,7 @@
 //! Experiments: what runs, what is measured, and the published figures beside it.
 //!
 //! The [`demo`] makes SIP calls through a proxy over UDP, TCP and SCTP on a network that loses
-//! packets. The [`experiments`] repeat what the documents measured of transports, on simulated hosts
+//! packets. The [`experiments`] repeat published measurements of transports, on simulated hosts
 //! or on real ones, and hold it against the law: [`run()`] gives [`Results`], with a [`Verdict`] each.
 #![forbid(unsafe_code)]
 

@@ -9,11 +9,11 @@ use crate::run::Options;
 /// The page; `command` repeats it.
 pub(crate) fn page(results: &Results, command: &str) -> Page {
     let options = results.options();
-    let mut page = Page::new("The transport experiments of the documents, repeated")
+    let mut page = Page::new("Published transport experiments, repeated")
         .paragraph(summary(results))
         .paragraph(
-            "Holds: what the document found is found again. Differs: ours obeys the law of the RFC, \
-             but what the document found is not found on today's software or machines. Fails: ours \
+            "Holds: the published finding is found again. Differs: Tandem obeys the law of the RFC, but the \
+             published finding is not found on today's software or machines. Fails: ours \
              breaks the law. Skipped: it could not be run here.",
         )
         .paragraph(match options.on {
@@ -66,7 +66,7 @@ fn section(result: &Ran, options: Options) -> Section {
         outcome,
     } = result;
     let heading = format!(
-        "{}: {} (document {})",
+        "{}: {} ({})",
         experiment.name(),
         experiment.title(),
         experiment.source()

@@ -1,9 +1,9 @@
-//! Figures that the documents printed, embedded so that ours can stand beside them.
+//! Published figures, embedded so that ours can stand beside them.
 
 use sip::Transport;
 
-/// One row of document 000, table 5.3: SIP call transactions completed by eight user agents on each
-/// side while the network lost packets, in a span of time that the document does not state.
+/// One row of Pang 2003, table 5.3: SIP call transactions completed by eight user agents on each
+/// side while the network lost packets, in a span of time that the publication does not state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct CallsUnderLoss {
     pub(crate) transport: Transport,
@@ -28,7 +28,7 @@ pub(crate) fn calls_under_loss() -> Vec<CallsUnderLoss> {
 }
 
 /// The published count of a transport at a loss, as a multiple of the published count of UDP at 5 %:
-/// the document's span of time and machines drop out, the shape remains.
+/// the publication's span of time and machines drop out, the shape remains.
 pub(crate) fn calls_relative_to_udp_at_5_percent(
     transport: Transport,
     loss_percent: f64,
@@ -42,7 +42,7 @@ pub(crate) fn calls_relative_to_udp_at_5_percent(
     Some(count(transport, loss_percent)? / count(Transport::Udp, 5.0)?)
 }
 
-/// A figure that a document states in its text, in the unit that `transport_experiments.csv` names.
+/// A figure that a publication states in its text, in the unit that `transport_experiments.csv` names.
 ///
 /// # Panics
 ///

@@ -1,4 +1,4 @@
-//! Measures what UDP, TCP and SCTP carry: the ttcp of the documents, and an iperf3 for SCTP.
+//! Measures what UDP, TCP and SCTP carry: as ttcp and iperf3 do, with SCTP.
 //!
 //! A [`Server`] waits, [`run`] asks it for a test and measures that from both ends. [`sweep`](sweep::sweep)
 //! does so for many message sizes, and [`scale`] measures many associations against many streams.

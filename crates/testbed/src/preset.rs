@@ -25,7 +25,7 @@ pub struct PresetWords {
     pub words: crate::Words,
 }
 
-/// The monthly median of packet loss between regions in per cent (April 1999), document 000, table 5.4: a row for
+/// The monthly median of packet loss between regions in per cent (April 1999), Pang 2003, table 5.4: a row for
 /// the place that was monitored from, a column for the one that was monitored.
 const LOSS_BETWEEN_REGIONS: &str = include_str!("../published/loss_between_regions.csv");
 
@@ -82,7 +82,7 @@ pub fn presets() -> Vec<Preset> {
 }
 
 /// Words for a line of Wi-Fi. The kernel's TCP (Reno, a window of 256 KBytes, 10 s, three trials) gets 8.01, 3.96 and
-/// 2.29 Mbit/s through them; the means of the document are 7.98 to 8.00, 3.95 to 3.99 and 2.29 to 2.36 Mbit/s.
+/// 2.29 Mbit/s through them; the published means are 7.98 to 8.00, 3.95 to 3.99 and 2.29 to 2.36 Mbit/s.
 type Wifi = [(&'static str, &'static str); 5];
 
 const WIFI_70: Wifi = [
@@ -112,7 +112,7 @@ fn wifi(name: &str, signal: &str, words: Wifi) -> Preset {
         name: name.to_owned(),
         about: format!(
             "Wi-Fi at {signal} signal strength, in each direction: rate and loss are chosen so that TCP gets what \
-             document 003, tables 1.1 to 1.3, measured"
+             SCTP thesis 2011, tables 1.1 to 1.3, measured"
         ),
         config: config(&words),
     }
@@ -131,7 +131,7 @@ fn regions() -> impl Iterator<Item = Preset> {
             .map(|(to, loss)| Preset {
                 name: format!("{}-to-{}", kebab(from), kebab(to)),
                 about: format!(
-                    "The median packet loss from {from} to {to} in April 1999 (document 000, table 5.4)"
+                    "The median packet loss from {from} to {to} in April 1999 (Pang 2003, table 5.4)"
                 ),
                 config: config(&[("loss", &format!("{loss}%"))]),
             })

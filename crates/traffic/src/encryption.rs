@@ -26,7 +26,7 @@ pub enum Encryption {
     /// ChaCha20 and Poly1305.
     #[serde(rename = "chacha20-poly1305")]
     ChaCha20Poly1305,
-    /// DES in Cipher Feedback Mode, what document 004 measured. Insecure: its key of 56 bits is found by
+    /// DES in Cipher Feedback Mode, what Adnan 2012 measured. Insecure: its key of 56 bits is found by
     /// trying all of them, and nothing tells whether a packet was changed.
     DesCfb,
 }

@@ -1,4 +1,4 @@
-//! Raw traffic by plan, as the generator of document 004 sends it: packets of chosen sizes, rates, patterns
+//! Raw traffic by plan, as the generator of Adnan 2012 sends it: packets of chosen sizes, rates, patterns
 //! and contents over UDP, TCP and SCTP, encrypted or not, and what becomes of them.
 //!
 //! The cores do no I/O: [`Composer`] makes packets, [`Reception`] takes them, [`Echoes`] those that come

@@ -1,9 +1,9 @@
-//! How many packets a link carries at most, by their size: the link budget of document 004, section 6.3.
+//! How many packets a link carries at most, by their size: the link budget of Adnan 2012, section 6.3.
 
 use serde::Serialize;
 
 /// Octets that each frame takes on an Ethernet beside its payload: preamble and start delimiter 8, header
-/// 14, check sequence 4, gap 12 (IEEE 802.3). The document counts the same 38.
+/// 14, check sequence 4, gap 12 (IEEE 802.3). Adnan 2012 counts the same 38.
 pub const ETHERNET_OCTETS: u64 = 38;
 
 /// The shortest payload of a frame; shorter ones are filled up.
@@ -99,7 +99,7 @@ impl Frame {
     }
 }
 
-/// A figure that document 004 printed.
+/// A figure that Adnan 2012 printed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Published {
     /// What it is of.
@@ -168,7 +168,7 @@ mod tests {
         let wireless = frame(1050).packets_per_second(54_000_000);
         assert!(
             (6_000.0..6_100.0).contains(&wireless),
-            "the document says up to 6,000"
+            "Adnan 2012 says up to 6,000"
         );
     }
 

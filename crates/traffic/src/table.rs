@@ -113,7 +113,7 @@ pub fn encryption(conditions: &[Condition]) -> Option<Table> {
     {
         table.note(
             "DES-CFB is insecure: its key of 56 bits is found by trying all, and nothing tells whether a packet \
-             was changed. It is here because document 004 measured it.",
+             was changed. It is here because Adnan 2012 measured it.",
         );
     }
     Some(table)
@@ -228,9 +228,9 @@ pub fn link_budget(
     table
 }
 
-/// The figures that document 004 printed, and ours.
+/// The figures that Adnan 2012 printed, and ours.
 pub fn published() -> Table {
-    let mut table = Table::new("The link budget of document 004, sections 6.3.2 and 6.3.3")
+    let mut table = Table::new("The link budget of Adnan 2012, sections 6.3.2 and 6.3.3")
         .column(Column::text("Message").key())
         .column(Column::number("SIP").unit("bytes"))
         .columns(
@@ -254,7 +254,7 @@ pub fn published() -> Table {
         ]));
     }
     table.note(
-        "The document counts a wireless frame like one of an Ethernet and says \"up to 6,000\"; a real 802.11 \
+        "Adnan 2012 counts a wireless frame like one of an Ethernet and says \"up to 6,000\"; a real 802.11 \
          link with its own headers, gaps and acknowledgements carries far fewer.",
     );
     table

@@ -2,9 +2,9 @@
 
 use super::session::{Event, Session};
 
-/// How often each message of the document's table is missing.
+/// How often each message of Adnan 2012's table is missing.
 ///
-/// The document counts a session as lost when any of its messages did not reach where it should. A message
+/// Adnan 2012 counts a session as lost when any of its messages did not reach where it should. A message
 /// that the capture has of no session at all was not captured there, and counts for nothing; nor does a session
 /// that was [declined](Session::is_declined), since what it lacks was never sent.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +61,7 @@ impl Losses {
             .sum()
     }
 
-    /// Messages that are missing in all: what the document's figures 19 and 20 call lost sessions.
+    /// Messages that are missing in all: what Adnan 2012's figures 19 and 20 call lost sessions.
     pub fn missing_messages(&self) -> u64 {
         self.by_message().iter().map(|loss| loss.missing).sum()
     }

@@ -148,7 +148,7 @@ impl Analysis {
         &self.sip.metrics
     }
 
-    /// The document's delays of what is over.
+    /// Adnan 2012's delays of what is over.
     pub fn delays(&self) -> &Delayed {
         &self.sip.delays
     }

@@ -24,7 +24,7 @@ pub struct Results {
     pub metrics: Metrics,
     /// Which messages of sessions are missing.
     pub losses: Losses,
-    /// The document's delays.
+    /// Adnan 2012's delays.
     pub delays: Delayed,
     /// Calls by what became of them.
     pub outcomes: BTreeMap<&'static str, u64>,
@@ -48,7 +48,7 @@ pub struct Results {
     pub(crate) slowest: Vec<KeptCall>,
 }
 
-/// The delays that the document measures, at the server.
+/// The delays that Adnan 2012 measures, at the server.
 #[derive(Clone, Debug)]
 pub struct Delayed {
     /// From a REGISTER to its 200.

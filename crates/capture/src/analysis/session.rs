@@ -1,10 +1,10 @@
-//! A session: a call with the registrations of both users, by the timestamps of the document.
+//! A session: a call with the registrations of both users, by the timestamps of Adnan 2012.
 
 use serde::{Serialize, Serializer};
 
 use crate::Time;
 
-/// The messages of a session that the document keeps the times of, in the order of its table.
+/// The messages of a session that Adnan 2012 keeps the times of, in the order of its table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Event {
     /// REGISTER of the caller, at the registrar.
@@ -30,7 +30,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// All, in the order of the document's table.
+    /// All, in the order of Adnan 2012's table.
     pub const ALL: [Event; 10] = [
         Event::Register1,
         Event::Ok1,
@@ -177,7 +177,7 @@ pub struct Session {
     pub began: Time,
     /// What became of it.
     pub outcome: Outcome,
-    /// The document's timestamps.
+    /// Adnan 2012's timestamps.
     pub timestamps: Timestamps,
     /// Nanoseconds of the session request delay (RFC 6076 section 4.3), of either kind.
     pub session_request_delay: Option<i64>,

@@ -427,7 +427,7 @@ impl SipThreads {
         self.add_paired_session(session);
     }
 
-    /// Counts a session whose callee's side may be that of another call, as in the document's table.
+    /// Counts a session whose callee's side may be that of another call, as in Adnan 2012's table.
     pub(crate) fn add_paired_session(&mut self, session: &Session) {
         *self.outcomes.entry(session.outcome.text()).or_default() += 1;
         if session.can_be_lost() {

@@ -1,4 +1,4 @@
-//! Text summaries, judged as the document did: a user is an address and port, and the nth caller belongs to
+//! Text summaries, judged as Adnan 2012 did: a user is an address and port, and the nth caller belongs to
 //! the nth callee.
 
 use std::net::IpAddr;
@@ -143,7 +143,7 @@ impl Summaries {
         }
     }
 
-    /// Rows of the document's table: callers and callees, each in the order in which they came up.
+    /// Rows of Adnan 2012's table: callers and callees, each in the order in which they came up.
     pub(crate) fn finish(&mut self, sip: &mut SipThreads, each: &mut dyn FnMut(&Session)) {
         let (mut callers, mut callees) = (Vec::new(), Vec::new());
         for user in std::mem::take(&mut self.users) {

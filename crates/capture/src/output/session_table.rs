@@ -1,4 +1,4 @@
-//! The document's table of timestamps, a row a session.
+//! Adnan 2012's table of timestamps, a row a session.
 
 use report::{Cell, Column, CsvRecord, Decimal, Row, Table};
 
@@ -7,7 +7,7 @@ use sip::Transport;
 use super::Figures;
 use crate::{Event, Session, Time};
 
-/// How sessions become rows: seconds since the capture began, as in the document, and the delays.
+/// How sessions become rows: seconds since the capture began, as in Adnan 2012, and the delays.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionTable {
     /// When the capture began: second 0.
@@ -32,7 +32,7 @@ impl SessionTable {
             .column(Column::number("began").unit("s since 1970"))
             .column(Column::text("outcome"))
             .column(Column::number("status"));
-        // As the document names them, without their unit.
+        // As Adnan 2012 names them, without their unit.
         for event in Event::ALL {
             table = table.column(Column::number(event.name()));
         }
@@ -54,7 +54,7 @@ impl SessionTable {
             .csv_header(self.decimal)
     }
 
-    /// Appends a session as a line of CSV, times in full. What was not seen is empty: the document's 0 could
+    /// Appends a session as a line of CSV, times in full. What was not seen is empty: Adnan 2012's 0 could
     /// be a time too.
     pub fn push_csv_line(&self, session: &Session, figures: &Figures, out: &mut Vec<u8>) {
         let mut record = CsvRecord::new(out, self.decimal);

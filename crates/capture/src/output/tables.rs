@@ -101,7 +101,7 @@ impl Output {
             table.note(
                 "Summaries do not tell which INVITE became which: INVITE processing pairs those with the \
                  same user in the Request-URI. The table of sessions pairs the nth caller with the nth \
-                 callee, as the document does, whoever has called whom.",
+                 callee, as Adnan 2012 does, whoever has called whom.",
             );
         }
         Some(table)
@@ -205,7 +205,7 @@ fn losses(losses: &Losses) -> Option<Table> {
         ]));
     }
     table.note(format!(
-        "{} of {} sessions lack a message; {} messages in all, which is what the document's figures \
+        "{} of {} sessions lack a message; {} messages in all, which is what Adnan 2012's figures \
          count. Calls that were refused, redirected or given up lost nothing and are left out, as are those \
          that are not decided.",
         format_count(losses.lost_sessions()),

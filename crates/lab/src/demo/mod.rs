@@ -1,5 +1,5 @@
 //! The demo: users register, call each other through a proxy and hang up, over UDP, TCP and SCTP, on a
-//! network that loses packets (document 000, section 5.4).
+//! network that loses packets (Pang 2003, section 5.4).
 
 mod options;
 mod page;

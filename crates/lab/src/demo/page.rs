@@ -100,7 +100,7 @@ fn beside_published(runs: &[Run]) -> Plot {
         Axis::new("Completed calls relative to UDP at 5 %", ""),
     )
     .note(
-        "Published: document 000, table 5.3 (SCTP in the Linux kernel 2.4, over a NIST Net router). The \
+        "Published: Pang 2003, table 5.3 (SCTP in the Linux kernel 2.4, over a NIST Net router). The \
          scale hides how fast the machines are; what remains is how each transport bears loss.",
     );
     let published = calls_under_loss();
@@ -116,7 +116,7 @@ fn beside_published(runs: &[Run]) -> Plot {
         (Transport::Udp, Colour::Blue),
         (Transport::Sctp, Colour::Orange),
     ] {
-        // Where nothing is lost only the machine's speed shows, and the documents have no figure.
+        // Where nothing is lost only the machine's speed shows, and no figure was published.
         plot = plot.series(
             Series::new(format!("{}, here", label(transport)), colour).points(
                 of(runs, transport)

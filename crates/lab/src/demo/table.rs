@@ -61,7 +61,7 @@ const DELAYS: [&str; 3] = [
     "Session disconnect delay",
 ];
 
-/// Calls per second over UDP at 5 % loss, to which document 000's counts are scaled.
+/// Calls per second over UDP at 5 % loss, to which Pang 2003's counts are scaled.
 fn udp_at_5_percent(runs: &[Run]) -> Option<f64> {
     runs.iter()
         .find(|run| run.transport == Transport::Udp && run.loss_percent == 5.0)
@@ -123,7 +123,7 @@ fn notes(options: &Options, runs: &[Run]) -> Vec<String> {
         "Delays are those of RFC 6076, of successes alone. Packets and bytes count IP packets between \
          users and proxy during the calls, lost ones too, per completed call."
             .to_owned(),
-        "Published: document 000, table 5.3, calls completed in a fixed time by eight user agents a side, \
+        "Published: Pang 2003, table 5.3, calls completed in a fixed time by eight user agents a side, \
          as a multiple of its own UDP at 5 % loss; beside it ours by the same rule."
             .to_owned(),
     ];

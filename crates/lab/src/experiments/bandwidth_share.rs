@@ -1,4 +1,4 @@
-//! Document 002, figure 6: an SCTP source of 30 kByte a second against TCP connections that take all
+//! Jungmaier 2000, figure 6: an SCTP source of 30 kByte a second against TCP connections that take all
 //! they get.
 
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::stage::{Flow, Heard, Play, SEND_BUFFER, Transport, play, unused_packe
 /// The experiment.
 pub(super) struct BandwidthShare;
 
-/// What the plot of a document tells to the eye: a twentieth of its axis of 100 kByte a second.
+/// What can be read from a printed plot: a twentieth of its axis of 100 kByte a second.
 const READING: f64 = 5.0;
 
 /// One that fills a packet, as TCP's segments do.
@@ -28,7 +28,7 @@ struct Point {
     /// User data of the source, kByte a second.
     ours: f64,
     allowed: (f64, f64),
-    /// By the document's law.
+    /// By Jungmaier 2000's law.
     published: f64,
     /// User data of each TCP connection, kByte a second.
     tcp: Vec<f64>,
@@ -40,7 +40,7 @@ impl Experiment for BandwidthShare {
     }
 
     fn source(&self) -> &'static str {
-        "002 figure 6"
+        "Jungmaier 2000, figure 6"
     }
 
     fn title(&self) -> &'static str {
@@ -57,12 +57,12 @@ impl Experiment for BandwidthShare {
             measures: "User data of the association that arrives, once slow start is over (from 30 s after \
                        the beginning; quick on real hosts from 15 s), and that of each TCP connection.",
             law: "The source gets what it asks for, or the share of the link that its window has of all \
-                  windows, whichever is less. The document's law is the same for equal windows: 30 \
+                  windows, whichever is less. Jungmaier 2000's law is the same for equal windows: 30 \
                   kByte/s as long as that is at most 100/(n+1), and 100/(n+1) beyond.",
             check: "Against that share, give or take the two packets of each window that may wait for an \
                     acknowledgement (on real hosts also two that are not read yet) or not be full, a \
                     message at either end of the measurement, and what may have waited in the \
-                    sender's buffer before. The document's law is found again when ours lies within \
+                    sender's buffer before. Jungmaier 2000's law is found again when ours lies within \
                     what can be read off its plot, a twentieth of the axis. TCP's connections share the \
                     rest equally when Jain's index is that of shares which differ by no more than those \
                     packets.",

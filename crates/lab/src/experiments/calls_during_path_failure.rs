@@ -1,4 +1,4 @@
-//! Document 000, chapter 6 and section 5.5: calls through two proxies while the primary path between
+//! Pang 2003, chapter 6 and section 5.5: calls through two proxies while the primary path between
 //! them is cut.
 
 use std::time::Duration;
@@ -50,7 +50,7 @@ impl Experiment for CallsDuringPathFailure {
     }
 
     fn source(&self) -> &'static str {
-        "000 chapter 6 and section 5.5"
+        "Pang 2003, chapter 6 and section 5.5"
     }
 
     fn title(&self) -> &'static str {
@@ -78,8 +78,8 @@ impl Experiment for CallsDuringPathFailure {
                     time-outs more, each with the delay of an acknowledgement that had begun it anew; on real \
                     hosts each of 19 wakings on the way, and the two of the timers, may be as late as a thread \
                     beside them was woken at the latest; so much sooner UDP and TCP may be answered after the cut, and where \
-                    nothing is left of it that is told, not judged. The \
-                    document expects calls to go on over the standby path: found when SCTP completes all calls, \
+                    nothing is left of it that is told, not judged. Pang 2003 \
+                    expects calls to go on over the standby path: found when SCTP completes all calls, \
                     and the others do not, or stall longer.",
         }
     }
@@ -121,10 +121,11 @@ impl Experiment for CallsDuringPathFailure {
             .ours(values(&all))
             .published(json!({
                 "expectation": "traffic is detoured from the faulty link to the standby link, and a multi-homed proxy \
-                                performs better than a single-homed one (000, chapter 6: the multi-homing of the \
+                                performs better than a single-homed one (Pang 2003, chapter 6: the multi-homing of the \
                                 stack that was tested there did not work, section 5.5)",
             }))
             .table(table(&all))
+            .plot(answered(&all, third))
             .plot(plot(&all, third))
             .note(match on {
                 On::Sim => "TCP is smoltcp's; UDP and TCP have no second path to go to, whoever makes them.",
@@ -282,17 +283,45 @@ fn table(all: &[Fared]) -> Table {
     table
 }
 
-fn plot(all: &[Fared], third: Duration) -> Plot {
+/// How many calls have been answered by each second.
+fn answered(all: &[Fared], third: Duration) -> Plot {
     let seconds = third.as_secs();
+    let mut plot = Plot::new(
+        "Calls answered so far",
+        Axis::new("Time", "s"),
+        Axis::new("Calls answered", "calls"),
+    )
+    .note(cut_note(third));
+    for (fared, (_, colour)) in all.iter().zip(TRUNKS) {
+        let by = |second: f64| {
+            let answered = fared
+                .setups
+                .iter()
+                .filter(|(began, took)| began + took <= second);
+            answered.count() as f64
+        };
+        let points = (0..=3 * seconds).map(|second| (second as f64, by(second as f64)));
+        let name = fared.trunk.to_string().to_uppercase();
+        plot = plot.series(Series::new(name, colour).points(points));
+    }
+    plot
+}
+
+fn cut_note(third: Duration) -> String {
+    let seconds = third.as_secs();
+    format!(
+        "The first network is cut from {seconds} s to {} s.",
+        2 * seconds
+    )
+}
+
+fn plot(all: &[Fared], third: Duration) -> Plot {
     let mut plot = Plot::new(
         "Set-up of calls",
         Axis::new("Call begun at", "s"),
         Axis::new("Answered after", "s"),
     )
-    .note(format!(
-        "The first network is cut from {seconds} s to {} s.",
-        2 * seconds
-    ));
+    .note(cut_note(third));
     for (fared, (_, colour)) in all.iter().zip(TRUNKS) {
         plot =
             plot.series(Series::new(fared.trunk.to_string(), colour).points(fared.setups.clone()));

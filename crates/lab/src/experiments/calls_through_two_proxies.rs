@@ -1,4 +1,4 @@
-//! Document 000, chapter 6: callers and callees behind two proxies that share one association with many
+//! Pang 2003, chapter 6: callers and callees behind two proxies that share one association with many
 //! streams, while the network between the proxies loses packets.
 
 use std::time::Duration;
@@ -67,7 +67,7 @@ impl Experiment for CallsThroughTwoProxies {
     }
 
     fn source(&self) -> &'static str {
-        "000 chapter 6"
+        "Pang 2003, chapter 6"
     }
 
     fn title(&self) -> &'static str {
@@ -98,8 +98,8 @@ impl Experiment for CallsThroughTwoProxies {
             check: "Without loss the median and the shortest set-up against that sum, exactly on the virtual \
                     clock. On real hosts whoever handles a message has to be woken, 19 times in a set-up: the \
                     median may be later by 19 times what 99 of 100 wakings of a thread beside them were late at \
-                    most, since then most calls are. Over SCTP all calls complete where the association can carry them; no proxy has a request left. The \
-                    document expects streams to cure TCP's head-of-line blocking: found when calls over SCTP are set \
+                    most, since then most calls are. Over SCTP all calls complete where the association can carry them; no proxy has a request left. Pang 2003 \
+                    expects streams to cure TCP's head-of-line blocking: found when calls over SCTP are set \
                     up sooner than over TCP, at the 95th percentile, at every loss, by more than chance makes of batches that do not depend on each other: calls that follow \
                     one another share their losses, so the percentile is taken of each batch of 5 s, five times \
                     RTO.Min, and the mean difference of batches has to be beyond its 95 % confidence interval \
@@ -147,7 +147,7 @@ impl Experiment for CallsThroughTwoProxies {
             .published(json!({
                 "expectation": "a proxy connected to another proxy with multiple streams between them is the more \
                                 realistic scenario; streams are expected to resolve the head-of-line blocking \
-                                that TCP experiences (000, chapter 6: not measured there)",
+                                that TCP experiences (Pang 2003, chapter 6: not measured there)",
             }))
             .table(table(&lines))
             .table(differences(&lines))

@@ -1,4 +1,4 @@
-//! Document 002, figure 5: two senders that always have more to send share one line.
+//! Jungmaier 2000, figure 5: two senders that always have more to send share one line.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::stage::{Flow, Heard, Play, Transport, play, unused_packets};
 /// The experiment.
 pub(super) struct Fairness;
 
-/// What the plot of a document tells to the eye: a twentieth of the axis, which is the link.
+/// What can be read from a printed plot: a twentieth of the axis, which is the link.
 const READING: f64 = 0.05;
 
 /// Two senders: the one that is there all the time, and the one that comes and goes.
@@ -67,7 +67,7 @@ impl Times {
     fn of(on: On, context: &Context) -> Times {
         let seconds = match (on, context.quick()) {
             (On::Net, true) => [15, 40, 50],
-            // The document's: 90 seconds.
+            // Jungmaier 2000's: 90 seconds.
             _ => {
                 let before = 60;
                 let together = stated("fairness", "second sender on") as u64;
@@ -107,7 +107,7 @@ impl Experiment for Fairness {
     }
 
     fn source(&self) -> &'static str {
-        "002 figure 5"
+        "Jungmaier 2000, figure 5"
     }
 
     fn title(&self) -> &'static str {
@@ -130,7 +130,7 @@ impl Experiment for Fairness {
                   waits in it leaves in turn. Equal windows of user data are equal shares when both send \
                   packets of the same kind. 32 KByte in packets of 100 bytes each with 48 bytes of \
                   headers take more of the line than in full packets, and get as much more of it: 55 %. \
-                  The document found equal shares in all four pairings.",
+                  Jungmaier 2000 found equal shares in all four pairings.",
             check: "Each share against that of the windows, give or take the two packets of each window \
                     that may wait for an acknowledgement (on real hosts also two that are not read yet) or not be \
                     full; the load of one sender and of both \

@@ -1,4 +1,4 @@
-//! Document 001, tests 3 and 4: ten thousand associations of one stream against one association of ten
+//! KTH 2004, tests 3 and 4: ten thousand associations of one stream against one association of ten
 //! thousand streams.
 
 mod net;
@@ -19,7 +19,7 @@ use world::{Case, DELAY, Measured, RATE, measure};
 /// The experiment.
 pub(super) struct StreamsOrAssociations;
 
-/// Bytes of each message: the document does not say.
+/// Bytes of each message: KTH 2004 does not say.
 const MESSAGE: usize = 100;
 
 impl Experiment for StreamsOrAssociations {
@@ -28,7 +28,7 @@ impl Experiment for StreamsOrAssociations {
     }
 
     fn source(&self) -> &'static str {
-        "001 tests 3 and 4"
+        "KTH 2004, tests 3 and 4"
     }
 
     fn title(&self) -> &'static str {
@@ -57,7 +57,7 @@ impl Experiment for StreamsOrAssociations {
                     On net the set-up takes no more than four for each and what the conversation about the test takes, \
                     unless hosts may have waited for the machine for half of RTO.Initial, or it takes longer than \
                     HB.interval, and nothing takes less time than its packets \
-                    take on the link. The document's figures are those \
+                    take on the link. KTH 2004's figures are those \
                     of its machines: compared is what it found, that streams take a small part of the time and of \
                     the memory.",
         }
@@ -195,8 +195,8 @@ fn table(count: u32, associations: &Measured, streams: &Measured) -> Table {
         .column(Column::text("What").key())
         .column(Column::number(format!("{count} associations")).group("On the virtual clock"))
         .column(Column::number(format!("{count} streams")).group("On the virtual clock"))
-        .column(Column::number("10,000 associations").group("001"))
-        .column(Column::number("10,000 streams").group("001"));
+        .column(Column::number("10,000 associations").group("KTH 2004"))
+        .column(Column::number("10,000 streams").group("KTH 2004"));
     let seconds = |time: Duration| Cell::number(time.as_secs_f64(), 3);
     table.push(Row::new([
         Cell::from("set-up, s"),
@@ -233,7 +233,7 @@ fn table(count: u32, associations: &Measured, streams: &Measured) -> Table {
     table
 }
 
-/// What the document printed.
+/// What KTH 2004 printed.
 fn figure(test: &str, setup: &str, metric: &str) -> Option<f64> {
     perf::scale::published()
         .iter()

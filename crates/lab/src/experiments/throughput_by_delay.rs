@@ -1,4 +1,4 @@
-//! Document 002, figure 4: what one sender gets through a line of 100 kByte a second, against its
+//! Jungmaier 2000, figure 4: what one sender gets through a line of 100 kByte a second, against its
 //! delay.
 
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::stage::{Flow, Heard, MTU, Play, Transport, WINDOW, play, unused_packe
 /// The experiment.
 pub(super) struct ThroughputByDelay;
 
-/// What the plot of a document tells to the eye: a twentieth of its axis.
+/// What can be read from a printed plot: a twentieth of its axis.
 const READING: f64 = 5.0;
 
 /// A line of the plot.
@@ -32,7 +32,7 @@ struct Point {
     delay_ms: f64,
     /// kByte of user data a second.
     ours: f64,
-    /// The same by the law, and as the document states the law.
+    /// The same by the law, and as Jungmaier 2000 states the law.
     law: f64,
     published: f64,
     allowed: (f64, f64),
@@ -44,7 +44,7 @@ impl Experiment for ThroughputByDelay {
     }
 
     fn source(&self) -> &'static str {
-        "002 figure 4"
+        "Jungmaier 2000, figure 4"
     }
 
     fn title(&self) -> &'static str {
@@ -64,14 +64,14 @@ impl Experiment for ThroughputByDelay {
                        are over (5 s and 12 round trips).",
             law: "The lesser of what the link carries after headers, and one window each round-trip \
                   time. The round-trip time is twice the delay and what the link takes to carry a packet \
-                  and its acknowledgement. The document leaves the latter out, and says that any \
+                  and its acknowledgement. Jungmaier 2000 leaves the latter out, and says that any \
                   protocol with a limiting window behaves so.",
             check: "A window is not used to the last byte: it holds whole packets, and every second \
                     packet is acknowledged, so up to two packets less than the window may be under way; \
                     on real hosts two more, for the acknowledgement leaves before the user has read what it \
                     acknowledges, and offers so much less room. Two packets of a window may not be full. The count of what arrives errs by a packet \
                     at either end, or by a window where data comes a window at a time. No more is \
-                    allowed. What the document found is found again when it lies within that and what \
+                    allowed. What Jungmaier 2000 found is found again when it lies within that and what \
                     can be read off its plot, a twentieth of the axis.",
         }
     }
@@ -274,7 +274,7 @@ fn plot(senders: &[Sender], lines: &[Vec<Point>]) -> Plot {
         Axis::new("User data that arrives", "kByte/s"),
     )
     .note(
-        "Dashed: the curve of the document, min(link after headers, window / (2 x delay)), for the \
+        "Dashed: the curve of Jungmaier 2000, min(link after headers, window / (2 x delay)), for the \
          same messages.",
     );
     for (sender, points) in senders.iter().zip(lines) {

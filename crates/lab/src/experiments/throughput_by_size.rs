@@ -1,4 +1,4 @@
-//! Document 000, figure 5.2: what UDP, TCP and SCTP carry, by the size of messages.
+//! Pang 2003, figure 5.2: what UDP, TCP and SCTP carry, by the size of messages.
 
 use std::net::IpAddr;
 use std::thread;
@@ -27,7 +27,7 @@ use crate::published::stated;
 /// The experiment.
 pub(super) struct ThroughputBySize;
 
-/// Bits a second of IP packets: a switched Ethernet of that time. The document does not state it.
+/// Bits a second of IP packets: a switched Ethernet of that time. Pang 2003 does not state it.
 const RATE: f64 = 100e6;
 const MTU: usize = 1500;
 /// Buffers of each flow. The kernel doubles what it is asked for.
@@ -64,7 +64,7 @@ impl Experiment for ThroughputBySize {
     }
 
     fn source(&self) -> &'static str {
-        "000 figure 5.2"
+        "Pang 2003, figure 5.2"
     }
 
     fn title(&self) -> &'static str {
@@ -80,11 +80,11 @@ impl Experiment for ThroughputBySize {
             measures: "User data that arrives a second (the meter of tandem perf).",
             law: "Nothing carries more than the link does after its headers. All that is sent over TCP and \
                   SCTP arrives, and no more than was sent over UDP. Where nothing is lost, SCTP sends nothing twice \
-                  (RFC 9260 sections 6.3.3 and 7.2.4). The document found UDP ahead of TCP, and TCP ahead of SCTP, at every size up \
+                  (RFC 9260 sections 6.3.3 and 7.2.4). Pang 2003 found UDP ahead of TCP, and TCP ahead of SCTP, at every size up \
                   to 1024 bytes.",
             check: "The bytes that arrive against the bytes sent, and chunks that our SCTP repeated against the packets \
                     that were lost, where the machine never stood still for RTO.Min; each rate against the link's after headers, \
-                    and what a receiver's buffer holds when the clock starts. The document's order, at each \
+                    and what a receiver's buffer holds when the clock starts. Pang 2003's order, at each \
                     size up to its largest.",
         }
     }
@@ -125,7 +125,7 @@ impl Experiment for ThroughputBySize {
             .table(table(&points))
             .plot(plot(&points, &transports))
             .note(kernel)
-            .note("The document prints its figure without numbers in the text: the order is what is compared."))
+            .note("Pang 2003 prints its figure without numbers in the text: the order is what is compared."))
     }
 }
 
@@ -441,7 +441,7 @@ fn check(points: &[Point]) -> Checks {
             "SCTP in user space is ahead of the kernel's at every size",
             slower.is_empty(),
             format!(
-                "ours is not ahead with {} bytes: the document puts its order down to a young SCTP in its kernel (000, \
+                "ours is not ahead with {} bytes: it puts its order down to a young SCTP in its kernel (Pang 2003, \
                  section 5.2), and today's is not young",
                 listed(&slower)
             ),

@@ -1,4 +1,4 @@
-//! Document 000, figures 3.7 and 3.8: how long files take, one at a time without loss and eight at once
+//! Pang 2003, figures 3.7 and 3.8: how long files take, one at a time without loss and eight at once
 //! with loss: eight TCP connections against eight streams of one association.
 
 use std::time::Duration;
@@ -17,9 +17,9 @@ use crate::net::side_by_side;
 /// The experiment.
 pub(super) struct Transfers;
 
-/// Bits a second (000, section 3.4).
+/// Bits a second (Pang 2003, section 3.4).
 const RATE: f64 = 10e6;
-/// Files that are fetched at once (000, section 3.4).
+/// Files that are fetched at once (Pang 2003, section 3.4).
 const FILES: u16 = 8;
 /// Each way: a network of a house.
 const DELAY: Duration = Duration::from_millis(2);
@@ -43,7 +43,7 @@ impl Experiment for Transfers {
     }
 
     fn source(&self) -> &'static str {
-        "000 figures 3.7 and 3.8"
+        "Pang 2003, figures 3.7 and 3.8"
     }
 
     fn title(&self) -> &'static str {
@@ -67,8 +67,8 @@ impl Experiment for Transfers {
             check: "The bytes of both ends, and each time against the least and the most that the law makes of \
                     what the link and the sender have counted in that run: bytes, losses, fast retransmits, \
                     expiries and how long T3-rtx ran. On net each round trip is longer by five times what 99 of \
-                    100 wake-ups of this machine were late, and without loss the fastest run is looked at. The \
-                    document found TCP faster with one file without loss, and SCTP faster with eight at once and \
+                    100 wake-ups of this machine were late, and without loss the fastest run is looked at. Pang 2003 \
+                    found TCP faster with one file without loss, and SCTP faster with eight at once and \
                     loss: found when the mean difference of runs over the same link is beyond its 95 % confidence \
                     interval, at every loss.",
         }
@@ -123,7 +123,7 @@ impl Experiment for Transfers {
             }))
             .table(table(&points))
             .plot(plot(on, &points))
-            .note("The sizes of the files and the loss are not stated in the document.");
+            .note("The sizes of the files and the loss are not stated in Pang 2003.");
         Ok(match on {
             On::Sim => outcome.note(
                 "TCP is smoltcp's: it has no selective acknowledgements, and waits a second at least before it \

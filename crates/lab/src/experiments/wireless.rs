@@ -1,4 +1,4 @@
-//! Document 003, tables 1.1 to 1.3: what TCP and SCTP carry over Wi-Fi at three signal strengths.
+//! SCTP thesis 2011, tables 1.1 to 1.3: what TCP and SCTP carry over Wi-Fi at three signal strengths.
 
 use std::time::Duration;
 
@@ -17,9 +17,9 @@ use crate::net::side_by_side;
 /// The experiment.
 pub(super) struct Wireless;
 
-/// The receiver's window (003, section 6.2).
+/// The receiver's window (SCTP thesis 2011, section 6.2).
 const WINDOW: usize = 256 * 1024;
-/// What each trial lasts (003, section 6.2).
+/// What each trial lasts (SCTP thesis 2011, section 6.2).
 const LASTS: Duration = Duration::from_secs(10);
 /// The same on real sockets, where that is time.
 const QUICK: Duration = Duration::from_secs(4);
@@ -52,7 +52,7 @@ impl Experiment for Wireless {
     }
 
     fn source(&self) -> &'static str {
-        "003 tables 1.1 to 1.3"
+        "SCTP thesis 2011, tables 1.1 to 1.3"
     }
 
     fn title(&self) -> &'static str {
@@ -63,7 +63,7 @@ impl Experiment for Wireless {
         About {
             topology: "Two hosts joined by the presets wifi-70, wifi-50 and wifi-25 of `tandem net`, in \
                        both directions: rate, delay with jitter, loss and queue, chosen so that a TCP gets \
-                       about what the document measured.",
+                       about what the SCTP thesis measured.",
             runs: "One sender that always has more to send, over TCP with Reno (on sim smoltcp's, on net the \
                    kernel's) and over our SCTP (on net in UDP), for 10 s, five times each, with windows of \
                    256 KByte; with --quick three times, on net for 4 s. Both meet the same losses.",
@@ -75,7 +75,7 @@ impl Experiment for Wireless {
                   by fast retransmit only what was lost, since nothing is overtaken here.",
             check: "The bytes of both ends. The time of each trial of SCTP against the least and the most that \
                     the law makes of what the link and the sender have counted in it: bytes, losses, fast \
-                    retransmits, expiries and how long T3-rtx ran. The document found TCP ahead of SCTP at \
+                    retransmits, expiries and how long T3-rtx ran. The SCTP thesis found TCP ahead of SCTP at \
                     every signal strength: found when the mean difference is beyond its 95 % confidence \
                     interval at each of the three.",
         }
@@ -135,7 +135,7 @@ impl Experiment for Wireless {
             .plot(plot(&points));
         Ok(match on {
             On::Sim => outcome.note(
-                "TCP is smoltcp's with Reno and without selective acknowledgements, the document's was \
+                "TCP is smoltcp's with Reno and without selective acknowledgements, the thesis's was \
                  Linux's: how far TCP is ahead or behind here says nothing about a kernel's.",
             ),
             On::Net => outcome.note(
@@ -165,7 +165,7 @@ fn bulk(transport: Transport, lasts: Duration, link: LinkConfig) -> Bulk {
     }
 }
 
-/// The trials of the document.
+/// The trials of the SCTP thesis.
 fn published(signal: u32, transport: Transport) -> Vec<Trial> {
     let protocol = transport.name().to_lowercase();
     include_str!("../../published/throughput_by_signal.csv")
@@ -227,8 +227,8 @@ fn check(on: On, points: &[Point]) -> Checks {
         }
         On::Net => {
             "today's SCTP recovers from a loss as TCP does, but for T3-rtx, which is a second at least (RFC 9260 \
-             section 16) where Linux waits for 0.2 s; the document puts the difference down to the young SCTP of \
-             its kernel (003, section 6.2)"
+             section 16) where Linux waits for 0.2 s; the SCTP thesis puts the difference down to the young SCTP of \
+             its kernel (SCTP thesis 2011, section 6.2)"
         }
     };
     checks.found(
@@ -288,7 +288,7 @@ fn table(points: &[Point]) -> Table {
         Table::new("Mean of the trials, and 95 % confidence interval of what was received")
             .column(Column::number("Signal").unit("%").key())
             .column(Column::text("Protocol").key());
-    for group in ["Ours", "003"] {
+    for group in ["Ours", "SCTP thesis 2011"] {
         for what in ["sent", "received", "±"] {
             table = table.column(Column::number(what).unit("Mbit/s").group(group));
         }
@@ -329,7 +329,7 @@ fn plot(points: &[Point]) -> Plot {
         Axis::new("Signal strength", "%"),
         Axis::new("Received, mean", "Mbit/s"),
     )
-    .note("Dashed: the document's. Bars: 95 % confidence intervals.");
+    .note("Dashed: the thesis's. Bars: 95 % confidence intervals.");
     for (transport, colour) in [
         (Transport::Tcp, Colour::Green),
         (Transport::Sctp, Colour::Orange),

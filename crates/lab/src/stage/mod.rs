@@ -1,4 +1,4 @@
-//! Where experiments of document 002 play: senders and receivers on either side of one line, which
+//! Where experiments of Jungmaier 2000 play: senders and receivers on either side of one line, which
 //! carries 100 kByte a second and loses nothing. The play is the same on simulated hosts and on real
 //! ones.
 
@@ -18,7 +18,7 @@ use crate::net::sctp_goes_in_udp;
 /// The largest IP packet on the line.
 pub(crate) const MTU: usize = 1500;
 
-/// What a receiver's window holds of user data: "32 KByte" (002, section 5.1).
+/// What a receiver's window holds of user data: "32 KByte" (Jungmaier 2000, section 5.1).
 pub(crate) const WINDOW: usize = 32 * 1024;
 
 /// Over the simulated TCP a message has its length before it, in so many bytes. On real sockets the

@@ -196,7 +196,7 @@ impl Place<'_> {
         prepared
     }
 
-    /// A socket of the kernel's TCP as the document has it: Reno, and a window of 32 KByte.
+    /// A socket of the kernel's TCP as Jungmaier 2000 has it: Reno, and a window of 32 KByte.
     fn tcp_socket(&self) -> anyhow::Result<Socket> {
         let domain = Domain::for_address(SocketAddr::new(self.address, PORT));
         let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
@@ -246,7 +246,7 @@ async fn send_sctp(
     sleep_until((start + flow.begins).into()).await;
     let association = endpoint.connect(to, PORT, None).await?;
     let payload = Bytes::from(vec![0; flow.message]);
-    // In the order of arrival (002, section 5.1).
+    // In the order of arrival (Jungmaier 2000, section 5.1).
     let info = SendInfo {
         unordered: true,
         ..SendInfo::default()

@@ -97,7 +97,7 @@ fn open(
     }
 }
 
-/// What the user sends: each message in the order of its arrival (002, section 5.1).
+/// What the user sends: each message in the order of its arrival (Jungmaier 2000, section 5.1).
 fn load(flow: &Flow) -> Load {
     let (message, streams, unordered) = (flow.message, 1, true);
     match flow.rate {

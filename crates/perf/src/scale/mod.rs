@@ -1,5 +1,5 @@
 //! Many associations, or many streams of one: what it takes to set them up, to keep them, and to send a
-//! message on each. Tests 3 and 4 of document 001.
+//! message on each. Tests 3 and 4 of KTH 2004.
 
 mod published;
 mod table;
@@ -381,7 +381,7 @@ impl Scale {
         table::table(self).to_terminal(width)
     }
 
-    /// The document.
+    /// KTH 2004.
     ///
     /// # Errors
     ///
@@ -400,7 +400,7 @@ impl Scale {
     }
 }
 
-/// A run, with what the documents say.
+/// A run, with the published figures.
 #[derive(Clone, Debug, Serialize)]
 struct ScaleWithPublished {
     #[serde(flatten)]

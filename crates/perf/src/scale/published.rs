@@ -1,8 +1,8 @@
-//! What document 001 measured, embedded so that ours can stand beside it.
+//! What KTH 2004 measured, embedded so that ours can stand beside it.
 
 use serde::Serialize;
 
-/// A row of document 001, tests 3 and 4.
+/// A row of KTH 2004, tests 3 and 4.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Published {
     /// `start_up` (test 3) or `transfer` (test 4).

@@ -5,7 +5,7 @@ use report::{Cell, Column, Row, Table};
 use super::published::figure;
 use super::{Case, Scale};
 
-/// Ours, then what document 001 printed.
+/// Ours, then what KTH 2004 printed.
 pub(super) fn table(scale: &Scale) -> Table {
     let mut table = Table::new("Many associations, or many streams of one")
         .columns([
@@ -54,7 +54,7 @@ pub(super) fn table(scale: &Scale) -> Table {
          server has received all. Set up 64 at a time.",
     );
     table.note(
-        "Published: document 001, tests 3 and 4 (resident set size; the transfer is the sender's time), a \
+        "Published: KTH 2004, tests 3 and 4 (resident set size; the transfer is the sender's time), a \
          machine of 2003.",
     );
     if scale.parameters.case == Case::Associations {

@@ -1,4 +1,4 @@
-//! The documents' test of message sizes: UDP, TCP and SCTP from 64 to 65,536 bytes.
+//! The test of message sizes of Pang 2003: UDP, TCP and SCTP from 64 to 65,536 bytes.
 
 mod page;
 mod table;
@@ -63,7 +63,7 @@ pub(crate) fn size_over(protocol: Protocol, size: usize) -> usize {
 }
 
 /// The test of one size over one transport: as fast as it goes, one flow, no Nagle algorithm (the
-/// documents had it off, too).
+/// published one had it off, too).
 pub(crate) fn test_of(protocol: Protocol, size: usize, seconds: f64) -> TestParameters {
     TestParameters {
         size: size_over(protocol, size),

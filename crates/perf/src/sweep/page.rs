@@ -11,7 +11,7 @@ pub(super) fn page(sweep: &Sweep, command: &str) -> Page {
     Page::new("Throughput of UDP, TCP and SCTP by message size")
         .paragraph(table::notes(sweep).join(" "))
         .paragraph(
-            "Document 000, figure 5.2, swept packet sizes with ttcp over one fast link without loss and found \
+            "Pang 2003, figure 5.2, swept packet sizes with ttcp over one fast link without loss and found \
              this order: UDP, TCP, SCTP in user space, SCTP in the kernel, all growing with the message size. \
              It put the last two down to implementations that nobody had made fast yet. It printed a curve \
              and no figures, so none stand here.",

@@ -1,4 +1,4 @@
-//! The document's own samples give the document's own table.
+//! Adnan 2012's own samples give Adnan 2012's own table.
 
 use std::fmt::Write as _;
 
@@ -19,7 +19,7 @@ fn analyze(text: &str) -> (Vec<Session>, Results) {
     (sessions, results)
 }
 
-/// The times of a session in microseconds, 0 for what was not seen, as in the document.
+/// The times of a session in microseconds, 0 for what was not seen, as in Adnan 2012.
 fn row(session: &Session) -> [i64; 10] {
     Event::ALL.map(|event| {
         session

@@ -1,4 +1,4 @@
-//! What happened against the law, and beside the documents.
+//! What happened against the law, and beside the published findings.
 
 use std::time::Duration;
 
@@ -150,7 +150,7 @@ pub(super) fn compare_with_documents(
         return;
     };
     checks.found(
-        "003: data moves over when the primary path is inactive, and back when it is mended",
+        "SCTP thesis 2011: data moves over when the primary path is inactive, and back when it is mended",
         plain.moved().is_some() && plain.returned().is_some(),
         "data does not move over and back",
     );
@@ -161,14 +161,14 @@ pub(super) fn compare_with_documents(
         plain.expiries().filter(|at| *at <= seen).count()
     });
     checks.found(
-        "003: five expiries of T3-rtx make the path inactive",
+        "SCTP thesis 2011: five expiries of T3-rtx make the path inactive",
         errors as f64 == expected,
         format!(
             "it takes {errors}: RFC 9260 section 8.2 wants the counter to exceed Path.Max.Retrans (5)"
         ),
     );
     checks.found(
-        "000: lksctp never leaves the path that was cut",
+        "Pang 2003: lksctp never leaves the path that was cut",
         plain.moved().is_none(),
         "that was a fault of that version, as its developers confirmed; ours moves over",
     );
@@ -179,13 +179,13 @@ pub(super) fn compare_with_documents(
     let [longer, shorter] =
         ["single-homed stall", "multi-homed stall"].map(|halt| stated("failover", halt));
     checks.found(
-        format!("000: at 15 % loss a single-homed pair halts for more than {longer} s"),
+        format!("Pang 2003: at 15 % loss a single-homed pair halts for more than {longer} s"),
         single > longer,
         format!("half of the trials halt no longer than {single:.1} s"),
     );
     let (trials, least) = (halts.single.len(), least_significant(halts.single.len()));
     checks.found(
-        "000: a multi-homed pair halts for a shorter time",
+        "Pang 2003: a multi-homed pair halts for a shorter time",
         halts.shorter() >= least,
         format!(
             "it does in {} of {trials} trials, which may be chance",
@@ -194,7 +194,7 @@ pub(super) fn compare_with_documents(
     );
     // Printed with one decimal.
     checks.found(
-        format!("000: a multi-homed pair halts for about {shorter} s"),
+        format!("Pang 2003: a multi-homed pair halts for about {shorter} s"),
         (multi - shorter).abs() <= 0.1,
         format!(
             "the median is {multi:.1} s: a retransmission that is lost again on the other path waits for \

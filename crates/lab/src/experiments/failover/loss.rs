@@ -1,4 +1,4 @@
-//! Transfers at 15 % loss, single-homed and multi-homed (000, section 3.5).
+//! Transfers at 15 % loss, single-homed and multi-homed (Pang 2003, section 3.5).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! Documents 000 (sections 5.5 and 3.5) and 003 (section 6.1): what multi-homing does when a path is
+//! Pang 2003 (sections 5.5 and 3.5) and SCTP thesis 2011 (section 6.1): what multi-homing does when a path is
 //! cut, and when packets are lost.
 
 mod cut;
@@ -47,7 +47,7 @@ impl Experiment for Failover {
     }
 
     fn source(&self) -> &'static str {
-        "000 section 5.5 and section 3.5; 003 section 6.1"
+        "Pang 2003, section 5.5 and section 3.5; SCTP thesis 2011 section 6.1"
     }
 
     fn title(&self) -> &'static str {
@@ -74,7 +74,7 @@ impl Experiment for Failover {
                   the cut; until then new data goes there, and the longest silence is the last timeout, 32 s. \
                   RFC 7829 section 3.2: the first expiry is enough to move, so the longest silence is one RTO. \
                   When it is mended the path is used again after the next HEARTBEAT, within HB.interval \
-                  and 1.5 RTO. The document says that five expiries make a path inactive; document 000 saw \
+                  and 1.5 RTO. The SCTP thesis says that five expiries make a path inactive; Pang 2003 saw \
                   no failover at all.",
             check: "Expiries, silence and return against those times; the tolerance is what the times of \
                     messages, acknowledgements and links make of them, 20 to 40 ms for the first and an \
@@ -84,7 +84,7 @@ impl Experiment for Failover {
                     3.2, rules 5 and 6), so its errors have the times of T3-rtx. Nothing is lost, doubled or \
                     out of order. Of the second part, that nothing comes twice, that each halt of more than \
                     RTO.Min ends one trip after a time-out, that time-outs in a row double, and that what they \
-                    send again goes to another path where that has no error. What the documents found of it is \
+                    send again goes to another path where that has no error. What the publications found of it is \
                     found again when the median halt is theirs, and when more trials halt for a \
                     shorter time multi-homed than chance alone would bring about once in a thousand \
                     times (sign test).",

@@ -1,4 +1,4 @@
-//! Document 001, test 2, and document 003, section 6.3: what becomes of a listener that is flooded with
+//! KTH 2004, test 2, and SCTP thesis 2011, section 6.3: what becomes of a listener that is flooded with
 //! INITs, with cookies of peers that vanish, and with cookies of others.
 
 mod net;
@@ -26,7 +26,7 @@ impl Experiment for Flood {
     }
 
     fn source(&self) -> &'static str {
-        "001 test 2, 003 section 6.3"
+        "KTH 2004, test 2, SCTP thesis 2011 section 6.3"
     }
 
     fn title(&self) -> &'static str {
@@ -59,7 +59,7 @@ impl Experiment for Flood {
                     not grow by 14 bytes a packet, the least that tells one peer from another (address, port, tag \
                     and TSN); each association of a peer that vanished lives as long as the law says, for which \
                     HB.interval is 300 ms, the RTO 200 ms and Association.Max.Retrans 2, give or take how late the \
-                    machine woke a thread that slept meanwhile; the client gets in each time. The document's \
+                    machine woke a thread that slept meanwhile; the client gets in each time. KTH 2004's \
                     findings about TCP are looked for at the kernel's listener: it keeps clients out when more than \
                     half of them do not get in.",
         }
@@ -117,7 +117,7 @@ fn lives(config: &EndpointConfig) -> (Duration, Duration) {
     (shortest + rto(failures), longest + rto(failures))
 }
 
-/// What the documents found.
+/// What the publications found.
 fn published() -> Value {
     json!({
         "document_001": "INIT and COOKIE ECHO at full rate: memory of the listener levels off at 102 MByte, since \

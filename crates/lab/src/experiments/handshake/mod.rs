@@ -1,4 +1,4 @@
-//! Document 001, test 1: the four packets that set up an association, and what they carry besides.
+//! KTH 2004, test 1: the four packets that set up an association, and what they carry besides.
 
 mod net;
 
@@ -30,7 +30,7 @@ struct Arrived {
     chunks: Vec<String>,
 }
 
-/// A row of the trace in the document.
+/// A row of the trace in KTH 2004.
 struct Traced {
     seconds: f64,
     from: String,
@@ -59,7 +59,7 @@ impl Experiment for Handshake {
     }
 
     fn source(&self) -> &'static str {
-        "001 test 1"
+        "KTH 2004, test 1"
     }
 
     fn title(&self) -> &'static str {
@@ -85,7 +85,7 @@ impl Experiment for Handshake {
                   there after three times the delay.",
             check: "Order, direction, and times of the four packets, to a microsecond; on net to what the same \
                     takes at most without delay, and how late the machine woke a thread that slept: of all handshakes \
-                    the one in the middle. The document's \
+                    the one in the middle. KTH 2004's \
                     trace has the same packets in the same order. Its times are those of its machines.",
         }
     }
@@ -134,7 +134,7 @@ impl Experiment for Handshake {
             ));
         }
         Ok(outcome.note(
-            "The document says that TCP's first data goes in its fourth packet. Both transports have the \
+            "KTH 2004 says that TCP's first data goes in its fourth packet. Both transports have the \
              message at the server after three times the delay: TCP's third packet is followed at once by \
              its fourth.",
         ))

@@ -1,4 +1,4 @@
-//! Document 000, figure 3.6 and chapter 6: what one lost packet does to messages that have nothing to
+//! Pang 2003, figure 3.6 and chapter 6: what one lost packet does to messages that have nothing to
 //! do with it.
 
 mod heard;
@@ -24,7 +24,7 @@ pub(super) struct HeadOfLine;
 
 /// Calls that are under way.
 const CALLS: u16 = 100;
-/// An average SIP message (000, section 5.2).
+/// An average SIP message (Pang 2003, section 5.2).
 const MESSAGE: usize = 500;
 /// Messages a second of all calls together: two of each.
 const RATE: f64 = 200.0;
@@ -59,7 +59,7 @@ impl Experiment for HeadOfLine {
     }
 
     fn source(&self) -> &'static str {
-        "000 figure 3.6 and chapter 6"
+        "Pang 2003, figure 3.6 and chapter 6"
     }
 
     fn title(&self) -> &'static str {
@@ -83,7 +83,7 @@ impl Experiment for HeadOfLine {
                     time. On sim none later either, to the microsecond of the clock of the TCP; on net, where users \
                     have to be woken, 95 of 100 not later than half a round trip and a wake-up of this machine: who \
                     waits for what is not of his order waits a round trip at least, and at 1 % loss more than 10 of \
-                    100 would. Without loss the least delay is the link's. What the document says is found again when messages \
+                    100 would. Without loss the least delay is the link's. What Pang 2003 says is found again when messages \
                     wait less for others on a stream a call than on one connection, at every loss, by more than chance: \
                     messages that follow one another share their losses, so figures are taken of each batch of 3 s, \
                     three times RTO.Min, and the mean difference of batches has to be beyond its 95 % confidence \
@@ -137,7 +137,7 @@ impl Experiment for HeadOfLine {
             .published(json!({
                 "law": "a loss holds up what comes after it in its own order, and nothing else",
                 "found": "packet loss in one stream does not affect other streams, which solves TCP's \
-                          head-of-line blocking (000, figure 3.6)",
+                          head-of-line blocking (Pang 2003, figure 3.6)",
             }))
             .table(table(&lines))
             .table(comparison(&lines))

@@ -1,4 +1,4 @@
-//! Document 003, section 6.1 and figure 11: how far apart the HEARTBEATs of an idle association are.
+//! SCTP thesis 2011, section 6.1 and figure 11: how far apart the HEARTBEATs of an idle association are.
 
 mod net;
 mod sim;
@@ -106,7 +106,7 @@ impl Experiment for Heartbeat {
     }
 
     fn source(&self) -> &'static str {
-        "003 figure 11"
+        "SCTP thesis 2011, figure 11"
     }
 
     fn title(&self) -> &'static str {
@@ -130,7 +130,7 @@ impl Experiment for Heartbeat {
             law: "RFC 9260 section 8.3: a HEARTBEAT goes to an idle address each RTO + HB.interval, with \
                   jitter of half an RTO either way; only one is sent at a time if several addresses are idle, and the \
                   others wait, with ours for another RTO each time. Section 5.4: one address that is not confirmed gets \
-                  one at once, and one more each RTO (HB.Max.Burst, section 16). The document has the same formula and \
+                  one at once, and one more each RTO (HB.Max.Burst, section 16). The SCTP thesis has the same formula and \
                   expects 31.5 s.",
             check: "Each interval within the RTO by law before or after the answer, times 0.5 to 1.5, \
                     and HB.interval, give or take 5 ms of timers, and RTOs more only where another address got a HEARTBEAT \
@@ -139,7 +139,7 @@ impl Experiment for Heartbeat {
                     off by the ticks of the timers and by as much as a thread beside them was woken late; its \
                     RTO by nine times what 99 of 100 wakings were late at most, for so much SRTT + 4 RTTVAR \
                     makes of it. Where that thread was woken more than a millisecond late, what was sent or received at \
-                    that time tells nothing, nor do intervals whose RTO was computed from it. The document's interval is found \
+                    that time tells nothing, nor do intervals whose RTO was computed from it. The SCTP thesis's interval is found \
                     again when intervals of that length occur while the round-trip time is short.",
         }
     }

@@ -54,7 +54,7 @@ pub(super) fn judge(ours: &[sctp::Flooded], kernels: &[kernel::Flooded]) -> Outc
         ));
     let config = EndpointConfig::default();
     outcome = outcome.note(format!(
-        "The document asks whether one address may have any number of associations. It may with ours, too: what is \
+        "KTH 2004 asks whether one address may have any number of associations. It may with ours, too: what is \
          bounded is all of an endpoint's, to {} unless told otherwise, and those that would begin within a second, \
          to {}.",
         config.max_associations, config.max_cookie_echoes_per_second
