@@ -191,7 +191,7 @@ pub enum SummaryStart<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Trouble {
     /// The file is damaged: nothing of it is read from here on.
-    #[error("the file breaks at octet {offset}: {reason}")]
+    #[error("the file is damaged at octet {offset}: {reason}")]
     FileBroken {
         /// Where in the file the broken part begins.
         offset: u64,
@@ -218,6 +218,6 @@ pub enum Trouble {
     #[error("a connection cannot be followed: {0}")]
     StreamLost(&'static str),
     /// A bound of the reader was reached, and the oldest of what waited for its other parts was left out.
-    #[error("too much waits for its other parts: {0} left out")]
+    #[error("too much incomplete data: {0} left out")]
     Dropped(&'static str),
 }

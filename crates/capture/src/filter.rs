@@ -266,14 +266,14 @@ fn port(value: &str) -> Result<u16, FilterError> {
         "sips" => Ok(5061),
         number => number
             .parse()
-            .map_err(|_| FilterError(format!("{value:?} is no port"))),
+            .map_err(|_| FilterError(format!("{value:?} is not a port"))),
     }
 }
 
 fn host(value: &str) -> Result<Network, FilterError> {
     let address: IpAddr = value
         .parse()
-        .map_err(|_| FilterError(format!("{value:?} is no IP address")))?;
+        .map_err(|_| FilterError(format!("{value:?} is not an IP address")))?;
     Ok(Network {
         address,
         bits: width(address),
@@ -360,10 +360,10 @@ mod tests {
         for (filter, said) in [
             ("", "missing"),
             ("port", "needs a value"),
-            ("port x", "no port"),
-            ("port 99999", "no port"),
+            ("port x", "not a port"),
+            ("port 99999", "not a port"),
             ("portrange 5", "no range"),
-            ("host example.org", "no IP address"),
+            ("host example.org", "not an IP address"),
             ("net 10.0.0.0/33", "no network"),
             ("(udp", "not closed"),
             ("udp udp", "does not continue"),

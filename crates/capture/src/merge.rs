@@ -19,7 +19,7 @@ struct One<R> {
 
 /// A file could not be read on.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot read on: {source}")]
+#[error("cannot read further: {source}")]
 pub struct MergeError {
     /// Which of the files.
     pub file: usize,

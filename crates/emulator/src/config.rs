@@ -170,7 +170,7 @@ pub enum ConfigError {
     #[error("the address {0} is at two interfaces")]
     AddressTwice(std::net::IpAddr),
     /// A link ends at a node that is not there.
-    #[error("the link {link} ends at {node}, and there is no such host or router")]
+    #[error("the link {link} ends at {node}, which does not exist")]
     NoNode {
         /// The link.
         link: String,
@@ -192,10 +192,10 @@ pub enum ConfigError {
     #[error("the link {0} has Ethernet at one end: the other must be a host's, with Ethernet too")]
     Ethernet(String),
     /// A route is of a router that is not there.
-    #[error("there is a route of {0}, and there is no such router")]
+    #[error("a route names the router {0}, which does not exist")]
     NoRouter(String),
     /// A route is over a link that its router has not.
-    #[error("there is a route of {router} over {link}, which is no link of {router}")]
+    #[error("the route of {router} uses {link}, which is not a link of {router}")]
     NoRouteLink {
         /// The router.
         router: String,

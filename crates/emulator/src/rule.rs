@@ -48,7 +48,7 @@ pub struct Protocol(pub u8);
 
 /// A text that is no protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0} is no protocol: a number up to 255, or one of udp, tcp, sctp, icmp, icmpv6")]
+#[error("{0} is not a protocol: a number up to 255, or one of udp, tcp, sctp, icmp, icmpv6")]
 pub struct NoProtocol(String);
 
 impl Rule {

@@ -45,7 +45,7 @@ pub fn run_syns(config: &SynConfig, mut on_progress: impl FnMut(u64)) -> anyhow:
     check_target((*target.ip()).into())?;
     let mut rng = ChaCha12Rng::seed_from_u64(config.seed);
     let mut forger = Forger::open(*target.ip(), ChaCha12Rng::from_rng(&mut rng))
-        .context("forged SYNs take a raw socket")?;
+        .context("forged SYNs need a raw socket")?;
     let mut report = SynReport::default();
     let begin = Instant::now();
     loop {

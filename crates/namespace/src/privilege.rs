@@ -33,7 +33,7 @@ pub enum Unavailable {
     #[error("not root, and too late for a user namespace: this process has several threads")]
     TooLate,
     /// Root, but without the privilege.
-    #[error("this root may not make network namespaces ({0}): it lacks CAP_SYS_ADMIN")]
+    #[error("cannot create network namespaces ({0}): CAP_SYS_ADMIN is missing")]
     Powerless(io::Error),
 }
 

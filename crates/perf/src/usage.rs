@@ -42,7 +42,7 @@ impl CpuTime {
         let path = format!("/proc/{process}/stat");
         let text = fs::read_to_string(&path)
             .map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))?;
-        parse_stat(&text).ok_or_else(|| io::Error::other(format!("{path} tells no times")))
+        parse_stat(&text).ok_or_else(|| io::Error::other(format!("{path} has no times")))
     }
 
     /// Both together, in seconds.
@@ -83,8 +83,7 @@ impl Memory {
         let text = fs::read_to_string(&path)
             .map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))?;
         let kib = |name: &str| {
-            parse_kib(&text, name)
-                .ok_or_else(|| io::Error::other(format!("{path} tells nothing of {name}")))
+            parse_kib(&text, name).ok_or_else(|| io::Error::other(format!("{path} has no {name}")))
         };
         Ok(Memory {
             proportional_kib: kib("Pss:")?,

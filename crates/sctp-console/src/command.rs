@@ -30,7 +30,7 @@ pub(crate) struct Outgoing {
 /// Why a line means nothing. It does nothing, either.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CommandError {
-    #[error("{0} is no command{1}; /help lists them; // in place of / begins a message with it")]
+    #[error("{0} is not a command{1}; /help lists them; // in place of / begins a message with it")]
     Unknown(String, String),
     #[error("usage: {0}")]
     Usage(&'static str),
@@ -97,11 +97,11 @@ pub(crate) struct Usage {
 pub(crate) const USAGES: [Usage; 11] = [
     Usage {
         line: "/stream N TEXT",
-        meaning: "send TEXT on stream N; goes together with /unordered",
+        meaning: "send TEXT on stream N; can be combined with /unordered",
     },
     Usage {
         line: "/unordered TEXT",
-        meaning: "send TEXT without regard to order; goes together with /stream",
+        meaning: "send TEXT unordered; can be combined with /stream",
     },
     Usage {
         line: "/primary ADDRESS",
@@ -117,7 +117,7 @@ pub(crate) const USAGES: [Usage; 11] = [
     },
     Usage {
         line: "/stats",
-        meaning: "state and counters, those of the stack too, and settings that were changed",
+        meaning: "state and counters, including the stack's, and changed settings",
     },
     Usage {
         line: "/associations",
@@ -125,15 +125,15 @@ pub(crate) const USAGES: [Usage; 11] = [
     },
     Usage {
         line: "/use N",
-        meaning: "let the lines go to association N from now on",
+        meaning: "direct lines to association N",
     },
     Usage {
         line: "/shutdown",
-        meaning: "end the association in good order, after what was sent has arrived",
+        meaning: "shut the association down, after all messages have arrived",
     },
     Usage {
         line: "/abort [REASON]",
-        meaning: "end the association at once",
+        meaning: "abort the association",
     },
     Usage {
         line: "/help",

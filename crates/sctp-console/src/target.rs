@@ -19,7 +19,7 @@ pub enum TargetParseError {
     #[error("HOST[,HOST…]:PORT is expected, such as 192.0.2.1:9000 or [2001:db8::1]:9000")]
     NoPort,
     /// The port is none.
-    #[error("the port is none: a number from 1 to 65535 is expected")]
+    #[error("invalid port: a number from 1 to 65535 is expected")]
     InvalidPort,
     /// An IPv6 address without brackets, or brackets without one.
     #[error("an IPv6 address stands in brackets, and nothing else does: [2001:db8::1]:9000")]

@@ -13,11 +13,11 @@ use sip::Transport;
 use crate::values::{count, duration, percentage, positive, transport};
 use crate::{fail, logging, pcap};
 
-/// Make calls through a proxy over UDP, TCP and SCTP on a network that loses packets.
+/// Make calls through a proxy over UDP, TCP and SCTP on a lossy network.
 ///
-/// Starts a proxy and registrar on this machine, registers users, lets each caller call its callee back
-/// to back over each transport at each loss, and shows what each transport did: a table, and a page with
-/// plots. Needs no root, no configuration and no other program; takes a minute and a half.
+/// Starts a proxy and registrar on this machine and registers users. Each caller calls its callee back to back, over
+/// each transport at each loss. The results are a table, and a page with plots. It needs no root, no configuration
+/// and no other program, and takes a minute and a half.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -30,15 +30,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive, conflicts_with = "calls")]
     seconds: Option<f64>,
 
-    /// End a run when so many calls have ended
+    /// End a run after this number of calls
     #[arg(long, value_name = "N", value_parser = |text: &str| count(text, 1..=u64::MAX))]
     calls: Option<u64>,
 
-    /// Begin so many calls per second, however long they take, instead of back to back
+    /// Begin this number of calls per second, instead of back to back
     #[arg(long, value_name = "CPS", allow_negative_numbers = true, value_parser = positive)]
     rate: Option<f64>,
 
-    /// Who shares a connection to the proxy: the users of a side, or none
+    /// Whether the users of a side share a connection to the proxy
     #[arg(long, value_enum, default_value_t = Sharing::Shared)]
     associations: Sharing,
 
@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0ms")]
     delay: Duration,
 
-    /// Decides which packets are lost
+    /// Seed that decides which packets are lost
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = |text: &str| count(text, 0..=u64::MAX))]
     seed: u64,
 
@@ -68,18 +68,18 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", default_value = "tandem-demo.html")]
     html: PathBuf,
 
-    /// Write the users' SCTP packets to a file that Wireshark opens (pcapng), those that get lost included
+    /// Write the users' SCTP packets, including lost ones, to a pcapng file for Wireshark
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
 
-    /// Log what the proxy does; twice: every message too
+    /// Log the proxy's activity; given twice: every message, too
     #[arg(short, long, action = clap::ArgAction::Count)]
     verbose: u8,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Sharing {
-    /// One association, connection or socket a side, with a stream for each user
+    /// One association, connection or socket for each side, with a stream for each user
     Shared,
     /// One for each user
     PerUser,
@@ -90,10 +90,10 @@ Examples:
   tandem demo                                       the whole comparison
   tandem demo --transport udp,sctp --loss 0,2,5 --delay 25ms --seconds 30
   tandem demo --calls 1000 --loss 0 --json results.json
-  tandem demo --rate 50 --associations per-user     an open loop, an association a user
+  tandem demo --rate 50 --associations per-user     an open loop, one association for each user
 
 Exit status: 0 every run finished, 1 a call or a registration failed at 0 % loss, or nothing could be
-measured, 2 the arguments make no sense.";
+measured, 2 usage error.";
 
 /// Runs the demo, shows the table, writes the files.
 pub(crate) fn run(arguments: Arguments) -> ExitCode {

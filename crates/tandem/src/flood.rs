@@ -17,29 +17,28 @@ use crate::perf::output::{check_writable, print, width, write};
 use crate::values::count;
 use crate::{fail, logging};
 
-/// Flood an SCTP listener of your own, and see whether a real client still gets in.
+/// Flood your own SCTP listener, and check whether a real client can still connect.
 ///
 /// init sends INITs from forged addresses (where raw sockets are allowed; else from many ports and
-/// loopback addresses), cookie sends INITs and a COOKIE ECHO for each answer, from peers that are never
-/// heard of again, and replay opens one association, ends it, and sends its cookie again and again, as
-/// it was, altered, and from other ports. Meanwhile a client opens associations and ends them, and it is
-/// told how often that worked and how long it took.
+/// loopback addresses), cookie sends INITs and a COOKIE ECHO for each answer, from peers that are then silent, and
+/// replay opens one association, ends it, and replays its cookie unchanged, altered, and from other ports. Meanwhile
+/// a client opens and ends associations; the result shows how often it succeeded, and its delays.
 ///
 /// The target must be on loopback, or be reached from a host of a testbed of `tandem net`, whose
-/// network leads nowhere else. Floods are bounded in packets, rate and time; what answers the target, such
-/// as a COOKIE ECHO, counts as all else does.
+/// network leads nowhere else. Floods are limited in packets, rate and time; answers to the target, such as a COOKIE
+/// ECHO, count, too.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// What to send: init, cookie or replay
+    /// The kind of flood: init, cookie or replay
     #[arg(value_name = "init|cookie|replay")]
     kind: Kind,
 
-    /// The listener: its address and SCTP port
+    /// The listener's address and SCTP port
     #[arg(value_name = "TARGET")]
     target: SocketAddr,
 
-    /// Packets in all, answers to the target among them
+    /// Packets in all, including answers to the target
     #[arg(long, value_name = "N", default_value_t = DEFAULT_COUNT,
           value_parser = |text: &str| count(text, 1..=MOST_PACKETS))]
     count: u64,
@@ -49,7 +48,7 @@ pub(crate) struct Arguments {
           value_parser = |text: &str| count(text, 1..=MOST_PER_SECOND))]
     rate: u64,
 
-    /// What SCTP goes in: udp or ip (raw sockets)
+    /// The carrier of SCTP: udp or ip (raw sockets)
     #[arg(long, value_name = "udp|ip", default_value = "udp")]
     over: Over,
 
@@ -57,15 +56,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PORT", default_value_t = 9899)]
     peer_encapsulation_port: u16,
 
-    /// Decides addresses, ports and tags
+    /// Seed of addresses, ports and tags
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = |text: &str| count(text, 0..=u64::MAX))]
     seed: u64,
 
-    /// No client beside the flood
+    /// Run no client during the flood
     #[arg(long)]
     no_client: bool,
 
-    /// Tell memory and processor time of the process with this number, too: the listener's
+    /// Also report memory and processor time of this process, the listener's
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
 
@@ -79,9 +78,9 @@ Examples:
   tandem sctp listen --service discard &             a listener on SCTP port 9000 in UDP port 9899
   tandem flood init 127.0.0.1:9000
   tandem flood cookie 127.0.0.1:9000 --count 50000 --rate 5000 --json cookie.json
-  tandem net exec client -- tandem flood replay 10.1.0.2:9000 --over ip
+  tandem net exec client -- tandem flood replay 10.2.0.2:9000 --over ip
 
-Exit status: 0 done, 1 it broke down, or a replayed cookie was accepted, 2 the arguments make no sense.";
+Exit status: 0 done, 1 failure, or a replayed cookie was accepted, 2 usage error.";
 
 /// What was asked for, for the document.
 #[derive(Serialize)]

@@ -13,12 +13,11 @@ use crate::perf::output::{check_writable, print, width, write};
 use crate::values::count;
 use crate::{fail, logging};
 
-/// Repeat the transport experiments of the documents.
+/// Repeat published transport experiments.
 ///
-/// Each experiment says where it was published, runs on simulated hosts or on real sockets, holds what
-/// it measured against the law, and ends with a verdict: holds (what the document found is found
-/// again), differs (ours obeys the law, and what the document found is not found today), fails (ours
-/// breaks the law), or skipped (it cannot run here).
+/// Each experiment names its publication, runs on simulated hosts or on real sockets, compares its measurements with
+/// a law, and ends with a verdict: holds (the published finding is found again), differs (Tandem obeys the law, but
+/// the published finding is not found today), fails (Tandem breaks the law), or skipped (it cannot run here).
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -34,16 +33,16 @@ Examples:
   tandem lab run all --quick --json results.json --html lab/
   tandem lab run fairness --on net                    real sockets in network namespaces
 
-Exit status: 0 no experiment fails, 1 one fails, 2 the arguments make no sense, 130 it was interrupted on net.";
+Exit status: 0 no experiment fails, 1 one fails, 2 usage error, 130 interrupted on net.";
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// The experiments, where they were published, and where they run
+    /// List the experiments, their publications, and where they run
     List,
     Run(RunArguments),
 }
 
-/// Run experiments, and say what came out.
+/// Run experiments, and show their verdicts.
 #[derive(Args, Debug)]
 struct RunArguments {
     /// An experiment of `tandem lab list`, or all
@@ -54,7 +53,7 @@ struct RunArguments {
     #[arg(long, value_name = "sim|net", default_value = "sim")]
     on: On,
 
-    /// Decides everything that is random
+    /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = |text: &str| count(text, 0..=u64::MAX))]
     seed: u64,
 

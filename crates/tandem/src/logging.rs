@@ -75,7 +75,7 @@ impl Drop for LogGuard {
         drop(self.worker.take());
         let dropped = self.dropped.dropped_lines();
         if dropped > 0 {
-            eprintln!("tandem: {dropped} lines of the log were dropped: nobody read them in time");
+            eprintln!("tandem: {dropped} lines of the log were dropped: their reader was too slow");
         }
     }
 }

@@ -24,8 +24,8 @@ use crate::perf::output::print;
 
 /// Add, list and remove the users who may authenticate.
 ///
-/// A proxy that runs on the same store sees a change within two seconds. The store has no passwords,
-/// only what digest authentication needs of them.
+/// A running proxy with the same store sees a change within two seconds. The store contains no passwords, only their
+/// digests.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
 enum Command {
     /// Add a user, or change the password of one
     ///
-    /// The password is asked for on a terminal; otherwise it is the first line of the standard input.
+    /// The password is asked for on a terminal; otherwise it is the first line of standard input.
     Add(Name),
     /// List the users
     List {
@@ -75,7 +75,7 @@ struct Name {
 
     /// The realm that the proxy authenticates in [default: that of the configuration file]
     ///
-    /// The file's, or where it has none the proxy's domain if there is only one.
+    /// If the file has none, it is the proxy's domain, if there is only one.
     #[arg(long, value_name = "REALM", value_parser = name)]
     realm: Option<String>,
 }
@@ -84,10 +84,10 @@ const EXAMPLES: &str = "\
 Examples:
   tandem proxy users add alice --realm example.org
   printf %s \"$PASSWORD\" | tandem proxy users add alice --realm example.org --store sqlite:/srv/sip.db
-  tandem proxy users add alice --config tandem.toml   in the realm that the file names
+  tandem proxy users add alice --config tandem.toml   in the realm of the file
   tandem proxy users list --json
 
-Exit status: 0 done, 1 something failed, 2 the arguments make no sense, 130 interrupted before a password was known.";
+Exit status: 0 done, 1 failure, 2 usage error, 130 interrupted before a password was entered.";
 
 /// A user as `list --json` shows it.
 #[derive(Debug, Serialize)]
@@ -304,7 +304,8 @@ fn read_line() -> io::Result<String> {
 
 /// A terminal that does not show what is typed, until this is dropped.
 ///
-/// It is there before anything is asked: who sees a question may answer at once. What has been typed is kept; `console`,
+/// It is there before anything is asked: who sees a question may answer at once. What has been typed is kept;
+/// `console`,
 /// which hides it after the question, throws it away.
 struct Hidden(Termios);
 

@@ -20,7 +20,7 @@ use crate::perf::output::{is_cut, print};
 use crate::values::{count, duration};
 use crate::{fail, logging};
 
-/// Talk SCTP by hand: wait for associations, or associate, and type messages.
+/// Open SCTP associations by hand, and type messages.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -36,12 +36,11 @@ enum Command {
 
 /// Wait for associations and serve them, until the input ends or Ctrl-C.
 ///
-/// Serves any number of associations side by side. Typed lines go to the first of them, or to the one
-/// that /use names.
+/// Serves any number of associations at a time. Typed lines go to the first of them, or to the one selected by /use.
 #[derive(Args, Debug)]
 #[command(after_help = LISTEN_EXAMPLES, after_long_help = long_help(LISTEN_EXAMPLES, LISTEN_STATUS))]
 struct Listen {
-    /// SCTP port; 0 chooses a free one, which the first line of output tells
+    /// SCTP port; 0 chooses a free one, shown in the first line of output
     #[arg(long, value_name = "PORT", default_value_t = 9000)]
     port: u16,
 
@@ -53,18 +52,17 @@ struct Listen {
     common: Common,
 }
 
-/// Associate with a peer, until the association ends, the input ends, or Ctrl-C.
+/// Open an association with a peer, until it or the input ends, or Ctrl-C.
 ///
-/// The endpoint also answers peers that associate with it, so two that connect to each other make one
-/// association.
+/// The endpoint also accepts associations, so two that connect to each other establish one association.
 #[derive(Args, Debug)]
 #[command(override_usage = "tandem sctp connect [OPTIONS] HOST[,HOST…]:PORT")]
 #[command(after_help = CONNECT_EXAMPLES, after_long_help = long_help(CONNECT_EXAMPLES, CONNECT_STATUS))]
 struct Connect {
     /// Names or addresses of the peer, and its SCTP port; IPv6 addresses in brackets
     ///
-    /// Several hosts are several addresses of one peer, the first one being the primary; the peer may
-    /// tell of more. Names are resolved by the system.
+    /// Several hosts are several addresses of one peer, the first being the primary; the peer may announce more.
+    /// Names are resolved by the system.
     #[arg(value_name = "HOST[,HOST…]:PORT")]
     target: Option<Target>,
 
@@ -76,7 +74,7 @@ struct Connect {
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     encapsulation_port: u16,
 
-    /// Associate again 20 ms after the association has ended, or has failed to begin, for ever
+    /// Open the association again 20 ms after it has ended or failed, for ever
     #[arg(long)]
     reconnect: bool,
 
@@ -89,21 +87,21 @@ struct Connect {
 struct Common {
     /// Local address; may be given several times, for a multi-homed endpoint
     ///
-    /// Without any: with --over udp a wildcard address, of which the peer is told nothing, so that it
-    /// works through a NAT; with --over ip all usable addresses of the host.
+    /// Default: with --over udp a wildcard address, which is not announced to the peer, so that it works through a
+    /// NAT; with --over ip all usable addresses of the host.
     #[arg(long, value_name = "ADDRESS")]
     address: Vec<IpAddr>,
 
-    /// What is under SCTP
+    /// The carrier of SCTP
     #[arg(long, value_enum, default_value_t = Carriers::Udp)]
     over: Carriers,
 
-    /// The peer's UDP port, with --over udp, when we begin; of a peer that begins it is learnt
+    /// The peer's UDP port, with --over udp, for associations opened here; otherwise it is learnt
     #[arg(long, value_name = "PORT", default_value_t = 9899,
           value_parser = clap::value_parser!(u16).range(1..))]
     peer_encapsulation_port: u16,
 
-    /// What is done with associations and the messages that arrive
+    /// The treatment of associations and of messages that arrive
     #[arg(long, value_enum, default_value_t = Services::Print)]
     service: Services,
 
@@ -120,15 +118,15 @@ struct Common {
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
 
-    /// Write what goes over the wire to a file that Wireshark opens (pcapng)
+    /// Write the packets to a pcapng file for Wireshark
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
 
-    /// After the end of the input, shut down when the peer has sent nothing for so long
+    /// After the end of the input, shut down when the peer has sent nothing for this time
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "200ms")]
     linger: Duration,
 
-    /// With --over ip on a kernel with SCTP: a packet-filter rule keeps it away from our packets
+    /// With --over ip on a kernel with SCTP: confirm that a packet-filter rule hides the packets from it
     #[arg(long)]
     kernel_kept_away: bool,
 }
@@ -160,7 +158,7 @@ enum Services {
 const EXAMPLES: &str = "\
 Examples:
   tandem sctp listen --port 9000 --service echo       in one terminal
-  tandem sctp connect 127.0.0.1:9000                  in another one: type, and see it come back
+  tandem sctp connect 127.0.0.1:9000                  in another one: typed lines are echoed
   tandem sctp connect --set help                      all protocol parameters
 
 See tandem sctp listen --help and tandem sctp connect --help for lines, output and exit status.";
@@ -191,23 +189,23 @@ Lines of output, each with key=value after it:
   * NAME PEER   a notification, by its name in RFC 6458 without SCTP_: COMM_UP, SHUTDOWN_EVENT,
                 SHUTDOWN_COMP, COMM_LOST, CANT_STR_ASSOC, RESTART, ADDR_UNREACHABLE, …
   < PEER        a message that arrived
-  = NAME        what the program tells of itself, or answers
-  ! TEXT        what was asked for and not done, to standard error
+  = NAME        the program's own state, or the answer to a command
+  ! TEXT        a command that failed, on standard error
 
-Values that are no single word stand in quotes, with escapes for what a terminal would not show.
+Values of more than one word are quoted, with escapes for control characters.
 
-The end of the input shuts everything down in good order, once the peer has been quiet for --linger
-and everything is acknowledged; so does Ctrl-C or SIGTERM, at once; a second one aborts. Input from
-/dev/null, as in the background of a script, is none at all: the program runs on, unless it is
-connect, with the service print and without --reconnect.";
+At the end of the input, associations are shut down when the peer has been quiet for --linger and
+everything is acknowledged. Ctrl-C or SIGTERM shuts them down at once; a second one aborts them. Input
+from /dev/null, as in background jobs of scripts, is ignored, and the program runs on, except for
+connect with the service print and without --reconnect.";
 
 const LISTEN_STATUS: &str = "\
-Exit status: 0 associations that were up at the end were shut down in good order, 1 one of them
-was lost, or it could not start, 2 the arguments make no sense.";
+Exit status: 0 all associations established at the end were shut down, 1 one of them was lost, or the
+program could not start, 2 usage error.";
 
 const CONNECT_STATUS: &str = "\
-Exit status: 0 the association was shut down in good order, by either side, 1 it was lost or
-aborted, did not come to be, or the program could not start, 2 the arguments make no sense.";
+Exit status: 0 the association was shut down, by either side, 1 it was lost, aborted or never established,
+or the program could not start, 2 usage error.";
 
 /// Runs the command to its end.
 pub(crate) fn run(arguments: Arguments) -> ExitCode {

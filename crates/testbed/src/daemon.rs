@@ -24,7 +24,7 @@ pub enum DaemonError {
     #[error(transparent)]
     Up(#[from] UpError),
     /// It cannot be controlled.
-    #[error("cannot listen for those who control the network: {0}")]
+    #[error("cannot open the control socket of the network: {0}")]
     Control(io::Error),
 }
 

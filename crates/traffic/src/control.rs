@@ -132,7 +132,7 @@ pub(crate) fn encode<T: Serialize>(message: &T) -> anyhow::Result<Vec<u8>> {
 /// Reads a word of the conversation.
 pub(crate) fn decode<T: DeserializeOwned>(packet: &[u8]) -> anyhow::Result<T> {
     let json = packet.get(HEADER_OCTETS..).unwrap_or_default();
-    serde_json::from_slice(json).context("the other side says something else")
+    serde_json::from_slice(json).context("invalid message on the control connection")
 }
 
 /// Cuts packets out of a stream of octets.

@@ -51,9 +51,9 @@ impl Carrier {
         }
         Ok(match over {
             Over::Udp { port } => Carrier::Udp(UdpSockets::open(target, port, rng)?),
-            Over::Ip => Carrier::Raw(
-                RawSocket::open(target).context("SCTP right over IP takes a raw socket")?,
-            ),
+            Over::Ip => {
+                Carrier::Raw(RawSocket::open(target).context("SCTP over IP needs a raw socket")?)
+            }
         })
     }
 

@@ -179,7 +179,7 @@ pub struct Work {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotBegun {
     /// There are as many runs as [`EngineConfig::maximum_runs`] allows.
-    #[error("as many calls are under way as are allowed")]
+    #[error("the maximum number of calls is in progress")]
     Full,
     /// The user is not one of this engine's.
     #[error("no such user")]

@@ -195,7 +195,7 @@ fn bind_pair(config: &MediaConfig) -> io::Result<(PlainSocket, PlainSocket)> {
             None if config.port == 0 => Err(io::ErrorKind::AddrInUse.into()),
             None => Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("{port} is no port for RTP: an even one is expected"),
+                format!("{port} is not a port for RTP: an even port is expected"),
             )),
         };
         match pair {

@@ -16,7 +16,7 @@ const MAX_SAMPLES: usize = 3_600 * CLOCK_RATE as usize;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WavError {
     /// It is something else.
-    #[error("it is no WAV file")]
+    #[error("it is not a WAV file")]
     NoWav,
     /// The chunk with the format or the one with the samples is missing or too short.
     #[error("its \"{0}\" chunk is missing or cut short")]
@@ -31,7 +31,7 @@ pub enum WavError {
         format: String,
     },
     /// There is no sound in it.
-    #[error("there is no sound in it")]
+    #[error("it contains no sound")]
     Empty,
 }
 

@@ -187,7 +187,7 @@ pub enum TemplateError {
     #[error("\"{{\" without \"}}\": a brace itself is written twice, \"{{{{\"")]
     OpenBrace,
     /// More than one length of the body.
-    #[error("Content-Length is there twice")]
+    #[error("Content-Length occurs twice")]
     TwoLengths,
 }
 

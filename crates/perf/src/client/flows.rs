@@ -137,7 +137,7 @@ async fn open_udp(
     tokio::select! {
         error = greet => return Err(error.into()),
         peer = flow.greeted() => {
-            peer.context("no datagram comes back")?;
+            peer.context("no datagram is answered")?;
         }
     }
     Ok(Flow::Udp(flow))

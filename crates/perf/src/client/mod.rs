@@ -227,7 +227,7 @@ impl Conversation<'_> {
         }
         timeout(DRAIN_TIME, self.side.ended())
             .await
-            .context("not everything that was sent has come")
+            .context("not all data sent has arrived")
     }
 
     fn progress(

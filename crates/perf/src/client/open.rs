@@ -1,4 +1,4 @@
-//! Reaching a server: names, consent, and the control channel.
+//! Reaching a server: names, consent, and the control connection.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::ClientConfig;
 use crate::control::{ControlChannel, MAX_REPLY_BYTES};
 use crate::{Protocol, carrier};
 
-/// How long setting up the control channel may take.
+/// How long setting up the control connection may take.
 const CONNECT_TIME: Duration = Duration::from_secs(20);
 
 /// A control channel, and how the server was reached.
@@ -25,7 +25,7 @@ pub(crate) struct Connection {
     pub(crate) stack: Option<Stack>,
 }
 
-/// Opens the control channel.
+/// Opens the control connection.
 pub(crate) async fn connect(config: &ClientConfig) -> anyhow::Result<Connection> {
     let target = &config.target;
     let mut peer = Vec::new();
@@ -44,7 +44,7 @@ pub(crate) async fn connect(config: &ClientConfig) -> anyhow::Result<Connection>
         .await
         .unwrap_or_else(|_| bail!("no answer within {} s", CONNECT_TIME.as_secs()))
         .with_context(|| match target.protocol {
-            Protocol::Udp => format!("{target} (the control channel is on the TCP port)"),
+            Protocol::Udp => format!("{target} (the control connection is on the TCP port)"),
             Protocol::Tcp | Protocol::Sctp => target.to_string(),
         })
 }

@@ -69,8 +69,8 @@ impl ControlChannel {
         };
         timeout(SEND_TIME, sent)
             .await
-            .context("the other side does not read its control channel")?
-            .context("the control channel broke")
+            .context("the other side does not read its control connection")?
+            .context("the control connection broke")
     }
 
     /// The next message. A future that is dropped before it is ready has taken nothing.
@@ -85,13 +85,13 @@ impl ControlChannel {
                     break frame;
                 }
                 let read = stream.read_buf(buffer).await;
-                if read.context("the control channel broke")? == 0 {
-                    bail!("the other side closed the control channel");
+                if read.context("the control connection broke")? == 0 {
+                    bail!("the other side closed the control connection");
                 }
             },
             Carrier::Sctp(association) => {
                 let message = association.receive().await;
-                let message = message.context("the other side closed the control channel")?;
+                let message = message.context("the other side closed the control connection")?;
                 if message.payload.len() > self.max_bytes {
                     bail!("a control message of {} bytes", message.payload.len());
                 }
@@ -142,7 +142,7 @@ fn take_frame(buffer: &mut BytesMut, max_bytes: usize) -> anyhow::Result<Option<
 }
 
 fn parse<T: DeserializeOwned>(json: &[u8]) -> anyhow::Result<T> {
-    serde_json::from_slice(json).context("the control channel carries something else")
+    serde_json::from_slice(json).context("invalid message on the control connection")
 }
 
 #[cfg(test)]

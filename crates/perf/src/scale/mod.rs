@@ -341,7 +341,7 @@ impl Stage {
         };
         self.control.send(&await_all).await?;
         let answer = timeout(REACH_TIME, self.control.receive()).await;
-        match answer.context("not everything has reached the server")?? {
+        match answer.context("not all data has reached the server")?? {
             ServerMessage::Reached => Ok(()),
             _ => bail!("the server speaks out of turn"),
         }

@@ -110,7 +110,7 @@ pub(crate) async fn open(config: &ServerConfig) -> anyhow::Result<(Vec<Door>, Ve
     ))
 }
 
-/// UDP and TCP on the same address and port share the listener of the control channel.
+/// UDP and TCP on the same address and port share the listener of the control connection.
 async fn open_tcp_or_udp(listen: &Listen, doors: &mut Vec<Door>) -> anyhow::Result<()> {
     let ip = *listen.addresses.first().context("no address was given")?;
     let address = SocketAddr::new(ip, listen.port);
@@ -137,7 +137,7 @@ async fn open_tcp_or_udp(listen: &Listen, doors: &mut Vec<Door>) -> anyhow::Resu
             .map_err(|error| match is_udp {
                 true => io::Error::new(
                     error.kind(),
-                    format!("the TCP port of its control channel: {error}"),
+                    format!("the TCP port of its control connection: {error}"),
                 ),
                 false => error,
             })?;
@@ -261,7 +261,7 @@ async fn introduce(
         ClientMessage::Flow { version, token } => {
             anyhow::ensure!(version == VERSION, "version {version}");
             let session = registry.take_tcp(token);
-            let session = session.context("nobody waits for its token")?;
+            let session = session.context("no test expects its token")?;
             tracing::debug!(%from, "a flow came");
             session
                 .try_send((token, stream))

@@ -23,7 +23,7 @@ struct Counts {
 }
 
 /// Opens ports, counts what comes, and tells when as much has come as the client waits for. Everything
-/// ends with the control channel.
+/// ends with the control connection.
 pub(crate) async fn serve(
     control: &mut ControlChannel,
     request: ScaleRequest,

@@ -73,7 +73,7 @@ async fn serve_test(
 ) -> anyhow::Result<()> {
     if version != VERSION {
         let reason =
-            format!("this server speaks version {VERSION} of the conversation, not {version}");
+            format!("this server speaks version {VERSION} of the control protocol, not {version}");
         return refuse(control, &reason).await;
     }
     let preparation = test
@@ -195,7 +195,7 @@ async fn run(
     control.send(&accepted).await?;
     let (flows, _entrance) = timeout(JOIN_TIME, join(control, &tokens, entrance, test))
         .await
-        .context("the flows of the test did not come")??;
+        .context("the flows of the test did not arrive")??;
 
     let mut side = if test.reverse {
         control.send(&ServerMessage::Ready).await?;
@@ -225,7 +225,7 @@ async fn join(
     let mut put = |token: Token, flow: Flow| -> anyhow::Result<()> {
         let place = tokens.iter().position(|known| *known == token);
         let place = place.and_then(|place| flows.get_mut(place));
-        let place = place.context("a flow shows a token of no test")?;
+        let place = place.context("a flow has an unknown token")?;
         ensure!(place.is_none(), "two flows show the same token");
         *place = Some(flow);
         Ok(())
@@ -279,7 +279,7 @@ async fn join(
     tokio::select! {
         come = coming => come?,
         message = control.receive::<ClientMessage>() => {
-            message.context("the client went away")?;
+            message.context("the client disconnected")?;
             bail!("the client speaks out of turn");
         }
     }
@@ -322,7 +322,7 @@ async fn converse(
                 control.send(&ServerMessage::Report(snapshot)).await?;
             }
             () = sleep_until(deadline.into()) => match drained_by {
-                Some(by) if by <= Instant::now() => bail!("not everything that was sent has come"),
+                Some(by) if by <= Instant::now() => bail!("not all data sent has arrived"),
                 _ => bail!("the client was silent for {} s", SILENCE.as_secs()),
             },
             message = control.receive() => {

@@ -15,7 +15,7 @@ pub enum Url {
 
 /// A text that chooses no store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no location store; there are sqlite:PATH and memory:")]
+#[error("{0:?} is not a location store; use sqlite:PATH or memory:")]
 pub struct UrlError(String);
 
 impl Url {

@@ -16,10 +16,13 @@ pub use table::{PARAMETERS, Parameter};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
     /// There is no `=` in it.
-    #[error("\"{0}\" is no setting: name=value is expected, such as rto_min=200ms")]
+    #[error("\"{0}\" is not a setting: name=value is expected, such as rto_min=200ms")]
     NoValue(String),
     /// No parameter has this name.
-    #[error("\"{name}\" is no parameter{}; --set help lists all", suggest(nearest))]
+    #[error(
+        "\"{name}\" is not a parameter{}; --set help lists all",
+        suggest(nearest)
+    )]
     UnknownName {
         /// The name.
         name: String,
@@ -27,7 +30,7 @@ pub enum SettingError {
         nearest: Vec<&'static str>,
     },
     /// The parameter takes no such value.
-    #[error("\"{value}\" is no value for {name}: {expected}")]
+    #[error("\"{value}\" is not a value for {name}: {expected}")]
     InvalidValue {
         /// The parameter.
         name: &'static str,

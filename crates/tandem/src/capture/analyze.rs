@@ -14,11 +14,11 @@ use super::sessions::{Sessions, written_over};
 use crate::fail;
 use crate::perf::output::{check_writable, print, width};
 
-/// Tell from capture files what SIP calls did: timestamps, delays, lost messages, the metrics of RFC 6076.
+/// Analyse the SIP calls in capture files: timestamps, delays, losses, the metrics of RFC 6076.
 ///
-/// Reads pcap and pcapng files, and the text summaries of Wireshark, with SIP over UDP, TCP, SCTP (right over
-/// IP or in UDP), WebSocket, and TLS with a key log. Several files of one experiment (of caller, server,
-/// callee) are read as one: their clocks are compared by the messages that they have in common.
+/// Reads pcap and pcapng files, and the text summaries of Wireshark, with SIP over UDP, TCP, SCTP (directly over IP
+/// or in UDP), WebSocket, and TLS with a key log. Several files of one experiment (of caller, server,
+/// callee) are read as one; their clocks are compared by common messages.
 #[derive(Args, Debug, Serialize)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Draw the messages of this call or registration: on the page, and without --html in the terminal
+    /// Draw the ladder diagram of this call or registration: on the page, or in the terminal without --html
     #[arg(long, value_name = "CALL-ID")]
     ladder: Vec<String>,
 
@@ -43,16 +43,17 @@ const EXAMPLES: &str = "\
 Examples:
   tandem capture analyze calls.pcap                          tables
   tandem capture analyze calls.pcap --html calls.html        a page with plots and ladder diagrams
-  tandem capture analyze server.pcap caller.pcap callee.pcap one experiment, captured at three hosts
+  tandem capture analyze server.pcap caller.pcap callee.pcap    one experiment, three hosts
   tandem capture analyze calls.pcap --csv sessions.csv --decimal-comma
   tandem capture analyze calls.pcap --ladder 1-4711@10.0.0.1 --chunks
   ssh server tcpdump -w - port 5060 | tandem capture analyze -
 
-Exit status: 0 done, 1 a file could not be read or is damaged (what could be read is shown), or holds
-neither SIP nor SCTP, or not the call asked for, or a file could not be written (the others are),
-2 the arguments make no sense.";
+Exit status: 0 done, 1 a file is unreadable or damaged, or contains neither SIP nor
+SCTP, or not the requested call, or a file could not be written,
+2 usage error.";
 
-/// Octets of files from whose calls so little is kept at a time that memory is asked of the kernel in small pages: to find
+/// Octets of files from whose calls so little is kept at a time that memory is asked of the kernel in small pages: to
+/// find
 /// and to clear a large one for a few kilobytes takes longer than to analyse hundreds of calls.
 const SMALL: u64 = 128 << 20;
 

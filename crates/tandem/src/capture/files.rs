@@ -130,7 +130,7 @@ impl Files {
         bar.finish_and_clear();
         for (told, untold) in found.troubles.iter_mut().zip(untold) {
             if untold > 0 {
-                told.push(format!("and {untold} more of the kind"));
+                told.push(format!("and {untold} more of this kind"));
             }
         }
         found.counts = merge.counts().collect();

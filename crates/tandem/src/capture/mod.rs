@@ -12,7 +12,7 @@ use clap::{Args, Subcommand};
 
 use crate::fail;
 
-/// Tell from packets, captured or live, what SIP calls do, and SCTP beneath them.
+/// Analyse SIP calls, and the SCTP beneath them, in captured or live packets.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     #[command(subcommand)]

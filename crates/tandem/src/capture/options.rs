@@ -17,30 +17,29 @@ use crate::values::count;
 /// What is looked into, and how.
 #[derive(Args, Clone, Debug, Serialize)]
 pub(super) struct Inputs {
-    /// Look into these packets only: host, net, port, portrange, src, dst, udp, tcp, sctp, and, or, not, as
-    /// tcpdump means them
+    /// Select packets, in tcpdump's syntax: host, net, port, portrange, src, dst, udp, tcp, sctp, and, or, not
     #[arg(long, value_name = "EXPRESSION", value_parser = expression)]
     filter: Option<String>,
 
-    /// UDP ports where SCTP is expected, beside 9899
+    /// Further UDP ports that carry SCTP, beside 9899
     #[arg(long, value_name = "PORT,…", value_delimiter = ',')]
     sctp_port: Vec<u16>,
 
-    /// The secrets of TLS connections, as programs write them where SSLKEYLOGFILE says
+    /// The secrets of TLS connections, as programs write them to SSLKEYLOGFILE
     #[arg(long, value_name = "FILE")]
     pub(super) key_log: Option<PathBuf>,
 
-    /// A header field by which the calls on both sides of a B2BUA belong together, beside Session-ID, X-Call-ID and X-CID:
-    /// its value is the same, or the Call-ID of the other one
+    /// A further header field that links the calls on both sides of a B2BUA, beside Session-ID, X-Call-ID and X-CID:
+    /// it has the same value on both, or the other Call-ID
     #[arg(long, value_name = "FIELD", value_parser = field_name)]
     correlate_by: Option<String>,
 
-    /// SCTP associations that may be open at a time, and that JSON lists; packets of others are counted only
+    /// Limit of SCTP associations open at a time, and listed in JSON; packets of others are only counted
     #[arg(long, value_name = "N", default_value_t = 10_000,
           value_parser = |text: &str| count(text, 1..=10_000_000).map(|associations| associations as usize))]
     open_associations: usize,
 
-    /// Calls that may be open at a time; messages of others are counted only
+    /// Limit of calls open at a time; messages of others are only counted
     #[arg(long, value_name = "N", default_value_t = 200_000,
           value_parser = |text: &str| count(text, 1..=100_000_000).map(|calls| calls as usize))]
     open_calls: usize,
@@ -53,7 +52,7 @@ pub(super) struct Outputs {
     #[arg(long, value_name = "FILE")]
     pub(super) csv: Option<PathBuf>,
 
-    /// Write decimal commas and semicolons to the CSV, as spreadsheets of many countries expect
+    /// Write decimal commas and semicolons to the CSV, as many spreadsheets expect
     #[arg(long, requires = "csv")]
     decimal_comma: bool,
 
@@ -61,11 +60,11 @@ pub(super) struct Outputs {
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
 
-    /// Write a page with plots, and ladder diagrams of calls that failed and of the fifty slowest
+    /// Write a page with plots, and ladder diagrams of failed calls and of the fifty slowest
     #[arg(long, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,
 
-    /// Ladder diagrams of failed calls on the page: the first ones
+    /// Number of failed calls with ladder diagrams on the page
     #[arg(long, value_name = "N", default_value_t = 100, requires = "html",
           value_parser = |text: &str| count(text, 0..=10_000).map(|calls| calls as usize))]
     failed: usize,
@@ -74,7 +73,7 @@ pub(super) struct Outputs {
     #[arg(long)]
     pub(super) chunks: bool,
 
-    /// Rows of sessions to show
+    /// Number of sessions to show
     #[arg(long, value_name = "N", default_value_t = 20,
           value_parser = |text: &str| count(text, 0..=1_000_000).map(|rows| rows as usize))]
     pub(super) sessions: usize,
@@ -189,7 +188,8 @@ enum Identity {
 }
 
 impl Identity {
-    /// None for what is no regular file, like `/dev/null` and pipes: that may be written as often as one likes. And for what
+    /// None for what is no regular file, like `/dev/null` and pipes: that may be written as often as one likes. And
+    /// for what
     /// cannot be there.
     fn of(path: &Path) -> Option<Identity> {
         if let Ok(metadata) = path.metadata() {

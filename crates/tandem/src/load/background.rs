@@ -13,17 +13,18 @@ use serde::Serialize;
 /// What goes on beside the calls.
 #[derive(Args, Debug)]
 pub(super) struct Traffic {
-    /// Send UDP datagrams beside the calls, so many bits a second, such as 50Mbit/s
+    /// Send UDP datagrams as background traffic at this rate, such as 50Mbit/s
     #[arg(long, value_name = "BITRATE", value_parser = bitrate, help_heading = "Background")]
     background: Option<Bitrate>,
 
-    /// Where they leave from, an address of this host [default: 127.0.0.2, or the one that leads to
+    /// Source of the datagrams, an address of this host [default: 127.0.0.2, or the one that leads to
     /// --background-to]
     #[arg(long, value_name = "IP[:PORT]", value_parser = address, requires = "background",
           help_heading = "Background")]
     background_from: Option<SocketAddr>,
 
-    /// Where they go; counted there where that is this host. Without a port another host gets them at 9 (discard)
+    /// Destination of the datagrams; counted on arrival if it is this host. The default port on another host is 9
+    /// (discard)
     #[arg(long, value_name = "IP[:PORT]", value_parser = address, default_value = "127.0.0.3",
           requires = "background", help_heading = "Background")]
     background_to: SocketAddr,
@@ -45,7 +46,7 @@ impl Traffic {
         };
         let to = self.background_to;
         consent::check(&to.ip().to_string(), to.ip(), i_may_test)
-            .context("the background traffic has no place to go")?;
+            .context("the background traffic has no destination")?;
         let from = match self.background_from {
             Some(from) => from,
             None => SocketAddr::new(default_source(to.ip())?, 0),

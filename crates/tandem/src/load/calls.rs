@@ -22,10 +22,10 @@ use crate::values::duration;
 
 /// Register users and let them call each other.
 ///
-/// Registers users 1 to n, who call, and n+1 to 2n, who answer; user i calls user n+i through the proxy that
-/// --via names. Calls begin by a schedule, whatever became of earlier ones, and the lateness of the generator
-/// is measured: a run that could not keep its schedule is marked invalid. With --closed a caller begins its
-/// next call when the last has ended.
+/// Registers users 1 to n, who call, and n+1 to 2n, who answer; user i calls user n+i through the proxy named by
+/// --via. Calls begin on a schedule, independent of earlier calls. The lateness of the generator is measured, and a
+/// run that did not keep its schedule is marked invalid. With --closed, a caller begins its next call when its last
+/// has ended.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -41,11 +41,11 @@ pub(super) struct Arguments {
     #[command(flatten)]
     pub(super) schedule: Schedule,
 
-    /// Each caller begins its next call when the last has ended, instead of by a schedule
+    /// Each caller begins its next call when its last has ended, instead of on a schedule
     #[arg(long, conflicts_with_all = ["rate", "arrivals", "ramp", "step"], help_heading = "Schedule")]
     pub(super) closed: bool,
 
-    /// How long a call lasts from answer to BYE; a number alone is milliseconds
+    /// Duration of a call from answer to BYE; a number without unit is in milliseconds
     #[arg(long, short = 'd', value_name = "TIME", value_parser = milliseconds, default_value = "0s",
           help_heading = "Calls")]
     pub(super) hold: Duration,
@@ -54,13 +54,13 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0s", help_heading = "Calls")]
     pub(super) ring: Duration,
 
-    /// Callers cancel what nobody has answered for so long
+    /// Callers cancel a call that is not answered within this time
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "32s", help_heading = "Calls")]
     pub(super) answer_within: Duration,
 
-    /// What users do, instead of a plain call: a file in TOML, SIPp's XML, or the name of one built in
+    /// Scenario instead of a plain call: a file in TOML, SIPp's XML, or the name of a built-in one
     ///
-    /// docs/scenarios.md describes the files; `tandem load scenarios` lists what is built in.
+    /// docs/scenarios.md describes the files; `tandem load scenarios` lists the built-in ones.
     #[arg(long, value_name = "FILE", help_heading = "Calls")]
     pub(super) scenario: Option<PathBuf>,
 
@@ -73,23 +73,23 @@ pub(super) struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  tandem proxy                             in another terminal: something to test
+  tandem proxy                             in another terminal: the server under test
   tandem load calls --via 127.0.0.1 --users 1000 --rate 100 --duration 30s
   tandem load calls --via 127.0.0.1 -r 500 -m 10000 -d 5000 --transport tcp --html calls.html
   tandem load calls --via 'sips:proxy.example;transport=sctp' --auth user%d:secret --hold 30s
   tandem load calls --via 10.0.0.1 --role callees --users 1000     and on the other machine:
   tandem load calls --via 10.0.0.1 --role callers --users 1000 --ramp 1000/60s
   tandem load calls --direct --role callers --via 127.0.0.1:5070 -s service -r 100 -m 1000
-      does what sipp -sn uac 127.0.0.1:5070 -r 100 -m 1000 does
-  tandem load calls --via 127.0.0.1 --hold 10s --media tone        with RTP, sent back by callees
-  tandem load calls --via 127.0.0.1 --scenario rfc3665-3.8         a built-in flow
+      as sipp -sn uac 127.0.0.1:5070 -r 100 -m 1000
+  tandem load calls --via 127.0.0.1 --hold 10s --media tone        with RTP, echoed by callees
+  tandem load calls --via 127.0.0.1 --scenario rfc3665-3.8         a built-in scenario
 
-While it runs: + and - change the rate by 1, * and / by 10, p pauses, q ends when all calls have
-ended, q again or Q ends at once.
+Keys: + and - change the rate by 1, * and / by 10, p pauses, q ends when all calls have ended, q again
+or Q ends at once.
 
-Exit status: 0 every call went as it should, 1 one did not, 3 the generator did not keep its
-schedule: the run is invalid, 97 ended before its time, 99 no call was made, 254 a socket cannot be
-bound, 255 something else failed, 2 the arguments make no sense. All but 2 and 3 are SIPp's.";
+Exit status: 0 every call succeeded, 1 one failed, 3 the run is invalid: the generator did not keep its
+schedule, 97 interrupted, 99 no call was made, 254 a socket cannot be bound, 255 other failure, 2 usage error. All except
+2 and 3 are SIPp's.";
 
 /// What was asked for, for the document.
 #[derive(Debug, Serialize)]

@@ -24,24 +24,24 @@ pub(super) struct Cast {
           value_parser = |text: &str| count(text, 1..=10_000_000).map(|users| users as u32))]
     pub(super) users: Option<u32>,
 
-    /// Which of the users this process has: split them over two machines
+    /// The users in this process, to split them over two machines
     #[arg(long, value_enum, default_value_t = Side::Both, help_heading = "Users")]
     pub(super) role: Side,
 
-    /// Call this user, whom somebody else has registered or who is at --via, instead of callees of ours
+    /// Call this user, registered by another program or at --via, instead of emulated callees
     #[arg(long, short = 's', value_name = "USER", help_heading = "Users")]
     pub(super) service: Option<String>,
 
-    /// Callers call the callees themselves, without a proxy: those of this process, or at --via
+    /// Callers call callees directly, without a proxy: those of this process, or at --via
     #[arg(long, help_heading = "Users")]
     pub(super) direct: bool,
 
-    /// To how many places that a 3xx names a request is sent, at most, all of them by way of --via; 0: a 3xx ends it
+    /// Maximum number of redirections (3xx) that a request follows, all by way of --via; 0: none
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(..=1000),
           help_heading = "Users")]
     pub(super) redirections: u16,
 
-    /// Do not register: the proxy knows where the callees are
+    /// Do not register: the proxy already knows the callees
     #[arg(long, help_heading = "Users")]
     pub(super) no_register: bool,
 
@@ -64,7 +64,7 @@ pub(super) enum Side {
     Both,
     /// Users 1 to n, who call
     Callers,
-    /// Users n+1 to 2n, who answer until the program is told to end
+    /// Users n+1 to 2n, who answer until the program is interrupted
     Callees,
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Network {
     #[arg(long, value_name = "PROXY-URI")]
     pub(super) via: Option<Server>,
 
-    /// Where requests go that --via does not answer, or with 503, or that cannot be sent there: a second proxy
+    /// A second proxy, for requests that --via does not answer, answers with 503, or cannot be sent
     #[arg(long, value_name = "PROXY-URI", requires = "via")]
     pub(super) second_via: Option<Server>,
 
@@ -47,7 +47,7 @@ pub(super) struct Network {
     #[arg(long, short = 'p', value_name = "PORT", default_value_t = 0)]
     pub(super) local_port: u16,
 
-    /// Send nothing again over UDP, as the published experiments did
+    /// Do not retransmit over UDP, as in the published experiments
     #[arg(long)]
     pub(super) no_retransmit: bool,
 
@@ -55,19 +55,19 @@ pub(super) struct Network {
     #[arg(long, value_name = "N", value_parser = |text: &str| count(text, 1..=256).map(|workers| workers as usize))]
     pub(super) workers: Option<usize>,
 
-    /// Put HOST under load although it is neither loopback nor in a private network: its owner has agreed
+    /// Allow HOST as a target outside of loopback and private networks: its owner has agreed
     #[arg(long, value_name = "HOST")]
     pub(super) i_may_test: Vec<String>,
 
-    /// Certificate authorities that the server's certificate must come from (PEM) [default: the system's]
+    /// Certificate authorities to verify the server's certificate (PEM) [default: the system's]
     #[arg(long, value_name = "FILE", help_heading = "TLS")]
     pub(super) ca: Option<PathBuf>,
 
-    /// Believe every certificate: for laboratories
+    /// Accept any certificate (insecure)
     #[arg(long, conflicts_with = "ca", help_heading = "TLS")]
     pub(super) insecure: bool,
 
-    /// Our certificate (PEM), where a server asks for one or we listen with --direct
+    /// Own certificate (PEM), for servers that ask for one and for listening with --direct
     #[arg(long, value_name = "FILE", requires = "key", help_heading = "TLS")]
     pub(super) certificate: Option<PathBuf>,
 
@@ -84,11 +84,11 @@ pub(super) struct Network {
     #[arg(long, value_name = "FILE", help_heading = "TLS")]
     pub(super) key_log: Option<PathBuf>,
 
-    /// Local UDP port under our SCTP; 0 lets the system choose
+    /// Local UDP port of SCTP; 0 lets the system choose
     #[arg(long, value_name = "PORT", default_value_t = 0, help_heading = "SCTP")]
     pub(super) encapsulation_port: u16,
 
-    /// UDP port under the server's SCTP
+    /// UDP port of the server's SCTP
     #[arg(long, value_name = "PORT", default_value_t = 9899,
           value_parser = clap::value_parser!(u16).range(1..), help_heading = "SCTP")]
     pub(super) peer_encapsulation_port: u16,
@@ -283,11 +283,11 @@ pub(super) struct Outputs {
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(super) html: Option<PathBuf>,
 
-    /// Lines instead of a screen while it runs
+    /// Show lines instead of a screen
     #[arg(long, help_heading = "Output")]
     pub(super) no_screen: bool,
 
-    /// From one such line to the next
+    /// Interval of these lines
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s", help_heading = "Output")]
     pub(super) progress: Duration,
 }

@@ -12,13 +12,13 @@ use serde::Serialize;
 /// What callers play, and what callees do.
 #[derive(Args, Debug)]
 pub(super) struct Media {
-    /// Calls have media, RTP with G.711: callers play a tone, or a WAV file over and over
+    /// Calls have media, RTP with G.711: callers play a tone, or a WAV file repeatedly
     ///
-    /// Loss, order, jitter and delays are measured by RFC 3550. Calls have to be held (--hold) for media to be.
+    /// Loss, order, jitter and delays are measured by RFC 3550. Media needs calls with --hold.
     #[arg(long, value_name = "tone|FILE.wav", help_heading = "Media")]
     pub(super) media: Option<PathBuf>,
 
-    /// What callees do with the media
+    /// Media of the callees
     #[arg(long, value_enum, default_value_t = Answer::Echo, requires = "media", help_heading = "Media")]
     pub(super) media_answer: Answer,
 }
@@ -26,11 +26,11 @@ pub(super) struct Media {
 /// What callees do with media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Answer {
-    /// Send back what they hear, which shows callers the round trip of each packet
+    /// Send packets back, so that callers measure the round trip of each
     Echo,
-    /// Hear, and send nothing
+    /// Receive only
     Sink,
-    /// Play the same as callers
+    /// Play as callers do
     Talk,
 }
 

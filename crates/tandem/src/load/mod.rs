@@ -35,10 +35,10 @@ pub(crate) use sipp::spelled_out;
 use crate::logging;
 use crate::perf::output::is_cut;
 
-/// Emulate SIP users by the hundred thousand, and measure what a server makes of them.
+/// Emulate SIP users by the hundred thousand, and measure how a server copes.
 ///
-/// Arrivals come by a schedule and wait for no answer, retransmissions are those of RFC 3261, delays those of
-/// RFC 6076 and of document 004. SIPp's short options (-r -l -m -d -s -i -p -t -au -ap -inf -sf) and exit
+/// Calls arrive on a schedule, whether or not earlier ones were answered. Retransmissions follow RFC 3261; delays are
+/// those of RFC 6076 and of Adnan 2012. SIPp's short options (-r -l -m -d -s -i -p -t -au -ap -inf -sf) and exit
 /// codes mean what they mean there.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -49,13 +49,13 @@ pub(crate) struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  tandem proxy                       in another terminal: something to test
+  tandem proxy                       in another terminal: the server under test
   tandem load calls --via 127.0.0.1 --users 1000 --rate 100
   tandem load calls --via 127.0.0.1 -r 500 -m 10000 --html calls.html
   tandem load capacity --via 127.0.0.1 --start 500 --sessions 5000
 
-docs/load.md describes it all. Only targets on this host, in private networks, or named by
---i-may-test are put under load.";
+docs/load.md has the details. Targets must be on this host, in a private network, or named by
+--i-may-test.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -64,7 +64,7 @@ enum Command {
     Options(Box<requests::Options>),
     Message(Box<requests::Messages>),
     Capacity(Box<capacity::Arguments>),
-    /// List the scenarios that are built in
+    /// List the built-in scenarios
     Scenarios,
 }
 

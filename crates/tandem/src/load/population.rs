@@ -16,16 +16,16 @@ use crate::values::{count, duration};
 /// Who the users are.
 #[derive(Args, Debug)]
 pub(super) struct Population {
-    /// Their names, with %d (or %06d) for the number of the user
+    /// User names, with %d (or %06d) for the number of the user
     #[arg(long, value_name = "PATTERN", default_value = "user%d", conflicts_with_all = ["auth", "users_file"],
           help_heading = "Users")]
     pub(super) names: Pattern,
 
-    /// Domain of their addresses [default: that of --via]
+    /// Domain of the users [default: that of --via]
     #[arg(long, value_name = "NAME", help_heading = "Users")]
     pub(super) domain: Option<String>,
 
-    /// Their names and the password with which they authenticate, each with %d for the number of the user
+    /// User names and password for authentication, each with %d for the number of the user
     #[arg(
         long,
         value_name = "USER-PATTERN:PASS",
@@ -38,7 +38,7 @@ pub(super) struct Population {
     #[arg(long, value_name = "CSV", help_heading = "Users")]
     pub(super) users_file: Option<PathBuf>,
 
-    /// The name with which users authenticate for whom --users-file has none (SIPp: -au) [default: each one's own]
+    /// Authentication name of users without one in --users-file (SIPp: -au) [default: the user name]
     #[arg(
         long,
         value_name = "NAME",
@@ -48,7 +48,7 @@ pub(super) struct Population {
     )]
     pub(super) auth_user: Option<String>,
 
-    /// The password of users for whom --users-file has none (SIPp: -ap)
+    /// Password of users without one in --users-file (SIPp: -ap)
     #[arg(
         long,
         value_name = "PASS",
@@ -57,13 +57,13 @@ pub(super) struct Population {
     )]
     pub(super) auth_password: Option<String>,
 
-    /// For how long a registration is asked for
+    /// Requested duration of registrations
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "3600s", help_heading = "Users")]
     pub(super) expires: Duration,
 
-    /// Decides what is random: tags, Call-IDs, arrivals [default: another one each time]
+    /// Seed of tags, Call-IDs and arrivals [default: random]
     ///
-    /// A server takes two runs with one seed for the same calls where they follow each other too closely.
+    /// With the same seed, a server takes a second run soon after for retransmissions of the first.
     #[arg(long, value_name = "N", value_parser = |text: &str| count(text, 0..=u64::MAX))]
     seed: Option<u64>,
 }

@@ -19,11 +19,10 @@ use super::schedule::Schedule;
 use super::usage_error;
 use crate::values::{count, duration, percentage};
 
-/// Register users, again and again, or keep a large population registered.
+/// Register users repeatedly, or keep a large population registered.
 ///
-/// Users register by the schedule, each --cycles times one after the other; with --keep-alive all register
-/// once and are kept registered for that time, their refreshes spread so that they do not come at once. They
-/// remain registered until their bindings expire.
+/// Users register on the schedule, each --cycles times in succession. With --keep-alive, all register once and stay
+/// registered for that time; their refreshes are spread. They remain registered until their bindings expire.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -72,7 +71,7 @@ Examples:
 
 Exit status: 0 every registration succeeded, 1 one did not, 3 the generator did not keep its
 schedule, 97 ended before its time, 99 nobody registered, 254 a socket cannot be bound, 255
-something else failed, 2 the arguments make no sense.";
+something else failed, 2 usage error.";
 
 /// What was asked for, for the document.
 #[derive(Debug, Serialize)]

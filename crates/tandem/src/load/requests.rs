@@ -12,7 +12,7 @@ use super::population::Population;
 use super::schedule::Schedule;
 use super::usage_error;
 
-/// Ask a server, or users, what they can do: a ping.
+/// Send OPTIONS to a server, or to users: a ping.
 ///
 /// OPTIONS go to the server itself; with --to-users from user i to user n+i, who are registered before, or to
 /// the user whom --service names.
@@ -63,8 +63,7 @@ Examples:
   tandem load options --via 127.0.0.1 -s alice                  to alice
 
 Exit status: 0 every request was answered 2xx, 1 one was not, 3 the generator did not keep its
-schedule, 97 ended before its time, 99 nothing was sent, 254 a socket cannot be bound, 255 something
-else failed, 2 the arguments make no sense.";
+schedule, 97 interrupted, 99 nothing was sent, 254 a socket cannot be bound, 255 other failure, 2 usage error.";
 
 const MESSAGE_EXAMPLES: &str = "\
 Examples:
@@ -72,8 +71,7 @@ Examples:
   tandem load message --via 127.0.0.1 -s alice -r 1 -m 10       to alice
 
 Exit status: 0 every message was answered 2xx, 1 one was not, 3 the generator did not keep its
-schedule, 97 ended before its time, 99 nothing was sent, 254 a socket cannot be bound, 255 something
-else failed, 2 the arguments make no sense.";
+schedule, 97 interrupted, 99 nothing was sent, 254 a socket cannot be bound, 255 other failure, 2 usage error.";
 
 /// Sends OPTIONS.
 pub(super) async fn options(mut arguments: Options) -> anyhow::Result<ExitCode> {

@@ -342,7 +342,7 @@ impl Results {
             page = page.paragraph(line);
         }
         if let Some(failure) = self.failure() {
-            page = page.paragraph(format!("Not all was done: {failure}"));
+            page = page.paragraph(format!("The run was not completed: {failure}"));
         }
         let timers: Vec<_> = self.timers().collect();
         for section in page::sections(&self.statistics, &timers, self.asked) {

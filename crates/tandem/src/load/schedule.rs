@@ -12,34 +12,34 @@ use crate::values::{count, duration, positive};
 /// How fast arrivals come and how many.
 #[derive(Args, Debug)]
 pub(super) struct Schedule {
-    /// Arrivals a second: they come whether or not earlier ones were answered
+    /// Arrivals a second, whether or not earlier ones were answered
     #[arg(long, short = 'r', value_name = "CPS", default_value = "10", value_parser = positive,
           allow_negative_numbers = true, help_heading = "Schedule")]
     pub(super) rate: f64,
 
-    /// The time that --rate is for (SIPp: -rp)
+    /// The period of --rate (SIPp: -rp)
     #[arg(long, value_name = "TIME", value_parser = milliseconds, default_value = "1s", help_heading = "Schedule")]
     pub(super) rate_period: Duration,
 
-    /// End when so many have come and ended
+    /// End after this number
     #[arg(long, short = 'm', value_name = "N", conflicts_with = "duration",
           value_parser = |text: &str| count(text, 1..=u64::MAX), help_heading = "Schedule")]
     pub(super) calls: Option<u64>,
 
-    /// End after this time, and when what is under way has ended [default: 30s, without --calls]
+    /// Begin no more after this time, and end when those in progress have ended [default: 30s, without --calls]
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Schedule")]
     pub(super) duration: Option<Duration>,
 
-    /// Under way at a time at most; what is due beyond is counted, not begun [default: 100000]
+    /// Maximum in progress at a time; further arrivals are counted, not begun [default: 100000]
     #[arg(long, short = 'l', value_name = "N", value_parser = |text: &str| count(text, 1..=10_000_000),
           help_heading = "Schedule")]
     pub(super) limit: Option<u64>,
 
-    /// Arrivals at equal distances, or at random ones (exponentially distributed)
+    /// Arrivals at equal or at random (exponentially distributed) intervals
     #[arg(long, value_enum, default_value_t = Pattern::Constant, help_heading = "Schedule")]
     pub(super) arrivals: Pattern,
 
-    /// Let the rate grow evenly from --rate to CPS within TIME, such as 1000/60s
+    /// Increase the rate linearly from --rate to CPS within TIME, such as 1000/60s
     #[arg(long, value_name = "CPS/TIME", value_parser = change, conflicts_with = "step", help_heading = "Schedule")]
     pub(super) ramp: Option<Change>,
 
@@ -47,7 +47,7 @@ pub(super) struct Schedule {
     #[arg(long, value_name = "CPS/TIME", value_parser = change, help_heading = "Schedule")]
     pub(super) step: Option<Change>,
 
-    /// Raise it no further than to this
+    /// Maximum rate
     #[arg(long, value_name = "CPS", value_parser = positive, requires = "step", help_heading = "Schedule")]
     pub(super) rate_max: Option<f64>,
 }
@@ -70,9 +70,9 @@ pub(super) struct Parameters {
 /// The distances between arrivals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Pattern {
-    /// At equal distances
+    /// At equal intervals
     Constant,
-    /// As of many who do not know of each other
+    /// As from many independent users
     Poisson,
 }
 

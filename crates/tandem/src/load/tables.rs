@@ -106,7 +106,7 @@ fn delays(statistics: &Statistics, timers: &[(&str, &Delays)]) -> Option<Table> 
             ],
         ),
         (
-            "document 004",
+            "Adnan 2012",
             &[
                 ("REGISTER", &published.register_delay),
                 ("INVITE", &published.invite_delay),
@@ -139,7 +139,7 @@ fn delays(statistics: &Statistics, timers: &[(&str, &Delays)]) -> Option<Table> 
     }
     table.note(
         "SRD: INVITE to the first response beyond 100; SDD: BYE to its response; SDT: 200 to BYE. Lateness is the \
-         generator's own. Document 004's delays are seen here by the users: the way to the server and back is in them.",
+         generator's own. Adnan 2012's delays are seen here by the users: the way to the server and back is in them.",
     );
     (count > 0).then_some(table)
 }

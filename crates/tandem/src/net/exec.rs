@@ -9,10 +9,10 @@ use clap::Args;
 use testbed::remote::Remote;
 use testbed::state::Directory;
 
-/// Run a program on a host; it ends with the program's exit status.
+/// Run a program on a host, and exit with its status.
 ///
-/// The program has the host's interfaces and routes, and knows the other hosts by their names; everything else is
-/// as it is outside.
+/// The program has the host's interfaces and routes, and can use the names of other hosts; everything else is as
+/// outside.
 #[derive(Args, Debug)]
 #[command(override_usage = "tandem net exec [OPTIONS] HOST -- CMD…")]
 #[command(after_help = EXAMPLES)]
@@ -35,7 +35,7 @@ Examples:
   tandem net exec client -- ping -c 3 server
   tandem net exec client -- bash
 
-Exit status: that of the program; 127 when there is none of that name, 126 when it cannot be run.";
+Exit status: that of the program; 127 if it does not exist, 126 if it cannot be run.";
 
 /// Becomes the program.
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {

@@ -11,7 +11,7 @@ use super::treatment::{self, NewTreatment, show};
 use super::{Which, troubles};
 use crate::perf::output::width;
 
-/// The links: what they do to packets, and whether they carry any.
+/// Set links, cut them and heal them.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -43,7 +43,7 @@ struct List {
     which: Which,
 }
 
-/// Change what a link does to packets; what is not said stays as it is.
+/// Change the given settings of a link.
 #[derive(Args, Debug)]
 struct Set {
     /// The link
@@ -61,7 +61,7 @@ struct Set {
     change: NewTreatment,
 }
 
-/// A link that carries nothing any more (cut), or carries packets again (heal).
+/// Stop a link from carrying packets (cut), or let it carry them again (heal).
 #[derive(Args, Debug)]
 struct Cut {
     /// The link

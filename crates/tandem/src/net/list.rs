@@ -13,7 +13,7 @@ use super::up::show as show_network;
 use super::{Which, say, usage_error};
 use crate::perf::output::{print, width};
 
-/// Show which networks of this user are up.
+/// List the networks of this user.
 #[derive(Args, Debug)]
 pub(super) struct ListArguments {
     /// Answer with JSON
@@ -21,14 +21,14 @@ pub(super) struct ListArguments {
     json: bool,
 }
 
-/// Show what a network is: nodes, addresses, links.
+/// Show a network: nodes, addresses, links.
 #[derive(Args, Debug)]
 pub(super) struct ShowArguments {
     #[command(flatten)]
     which: Which,
 }
 
-/// Show the topologies that come with the program, or the text of one, to begin a file of one's own with.
+/// List the built-in topologies, or print one, as a start for your own file.
 #[derive(Args, Debug)]
 pub(super) struct TopologiesArguments {
     /// The topology
@@ -39,7 +39,7 @@ pub(super) struct TopologiesArguments {
     json: bool,
 }
 
-/// Show the lines with known figures that --preset knows.
+/// List the links with known figures, for --preset.
 #[derive(Args, Debug)]
 pub(super) struct PresetsArguments {
     /// Answer with JSON

@@ -21,11 +21,10 @@ use testbed::state::Directory;
 use crate::fail;
 use crate::perf::output::print_line;
 
-/// A network in a box: hosts, routers and links on this machine, and what happens to packets between them.
+/// Emulate a network: hosts, routers and links on this machine.
 ///
-/// Hosts are network namespaces, in which any program runs as it is; routers and links are in user space, so no
-/// module of the kernel is needed. What the links do to packets can be changed while traffic flows: with
-/// rules in words close to NIST Net's, or on a page.
+/// Hosts are network namespaces, in which any program runs unchanged; routers and links are in user space, so no
+/// kernel module is needed. Links can be changed while traffic flows: with rules similar to NIST Net's, or on a page.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -37,12 +36,12 @@ const EXAMPLES: &str = "\
 Examples:
   tandem net up router                                       client, router, server
   tandem net exec client -- ping -c 3 server                 runs a program on a host
-  tandem net rule add client server --delay 50ms --drop 10%  what happens to packets between them
-  tandem net rule watch                                      what is happening to them
+  tandem net rule add client server --delay 50ms --drop 10%  a rule for packets between them
+  tandem net rule watch                                      rates, delays, drops and queues
   tandem net web                                             the same on a page
   tandem net down                                            takes it down
 
-Exit status: 0 done, 1 something failed, 2 the arguments make no sense; exec ends as its program does.";
+Exit status: 0 done, 1 failure, 2 usage error; exec exits with its program's status.";
 
 #[derive(Debug, Subcommand)]
 enum Command {

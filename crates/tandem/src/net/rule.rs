@@ -13,7 +13,7 @@ use super::treatment::{self, Treatment, show};
 use super::{Which, lookup, watch};
 use crate::perf::output::width;
 
-/// What happens to which packets, beside what links do to them: the first rule that fits acts.
+/// Set rules for packets, in addition to links: the first matching rule acts.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -32,7 +32,7 @@ Examples:
   tandem net rule delete client server
   tandem net rule list
 
-A rule is for one direction. Names of hosts stand for all their addresses, and make a rule for each pair.";
+A rule is for one direction. A host name stands for all its addresses, and makes a rule for each pair.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -43,32 +43,32 @@ enum Command {
     Watch(watch::Arguments),
 }
 
-/// Add a rule behind the others.
+/// Add a rule after the others.
 #[derive(Args, Debug)]
 struct Add {
-    /// Where packets come from: an address, a network, the name of a host, or any
+    /// Source of the packets: an address, a network, the name of a host, or any
     source: String,
 
-    /// Where they go
+    /// Destination of the packets
     destination: String,
 
-    /// What they carry: udp, tcp, sctp, icmp, icmpv6, or a number
+    /// Protocol: udp, tcp, sctp, icmp, icmpv6, or a number
     #[arg(long, value_name = "PROTOCOL")]
     protocol: Option<String>,
 
-    /// Their destination port, or the first and last of several: 5060-5070
+    /// Destination port, or a range: 5060-5070
     #[arg(long, value_name = "PORT")]
     port: Option<String>,
 
-    /// Their source port
+    /// Source port
     #[arg(long, value_name = "PORT")]
     source_port: Option<String>,
 
-    /// Act on packets on this link [default: where they enter the network]
+    /// Act on this link [default: where packets enter the network]
     #[arg(long, value_name = "LINK")]
     link: Option<String>,
 
-    /// Put it before all others
+    /// Put the rule before all others
     #[arg(long)]
     first: bool,
 
@@ -79,7 +79,7 @@ struct Add {
     which: Which,
 }
 
-/// Change what rules do; what is not said stays as it is.
+/// Change the given settings of rules.
 #[derive(Args, Debug)]
 struct Change {
     #[command(flatten)]
@@ -99,7 +99,7 @@ struct Delete {
     which: Which,
 }
 
-/// Show the rules, in the order in which they are looked at.
+/// List the rules, in the order of matching.
 #[derive(Args, Debug)]
 struct List {
     #[command(flatten)]
@@ -109,11 +109,12 @@ struct List {
 /// Which rules are meant.
 #[derive(Args, Debug)]
 struct Rules {
-    /// A rule's number, or where its packets come from
+    /// A rule's number, or the source of its packets
     #[arg(value_name = "NUMBER|SOURCE")]
     first: String,
 
-    /// Where they go
+    /// Destination of the packets
+
     #[arg(value_name = "DESTINATION")]
     destination: Option<String>,
 }

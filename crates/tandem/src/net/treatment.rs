@@ -9,47 +9,47 @@ use testbed::control::LineState;
 
 use super::{Which, usage_error};
 
-/// What becomes of packets, in words close to NIST Net's.
+/// Treatment of packets, in words close to NIST Net's.
 #[derive(Args, Debug, Default)]
-#[command(next_help_heading = "What becomes of packets")]
+#[command(next_help_heading = "Treatment of packets")]
 pub(super) struct Treatment {
-    /// Time that each takes: 50ms
+    /// Delay: 50ms
     #[arg(long, value_name = "TIME")]
     delay: Option<String>,
 
-    /// How far that varies: 5ms, "5ms normal 25%", "5ms pareto reorder", "5ms table FILE"
+    /// Variation of the delay: 5ms, "5ms normal 25%", "5ms pareto reorder", "5ms table FILE"
     #[arg(long, value_name = "TIME …")]
     jitter: Option<String>,
 
-    /// How many are lost: 10%, "10% 25%" (correlated), "gilbert-elliott 1% 10% 70% 0.1%", "every 100"
+    /// Loss: 10%, "10% 25%" (correlated), "gilbert-elliott 1% 10% 70% 0.1%", "every 100"
     #[arg(long, visible_alias = "loss", value_name = "SHARE …")]
     drop: Option<String>,
 
-    /// How many arrive twice: 1%
+    /// Duplicates: 1%
     #[arg(long, value_name = "SHARE …")]
     duplicate: Option<String>,
 
-    /// How many arrive with flipped bits: 0.1%, "0.1% bits 3"
+    /// Packets with flipped bits: 0.1%, "0.1% bits 3"
     #[arg(long, value_name = "SHARE …")]
     corrupt: Option<String>,
 
-    /// How many go ahead of the others: 25%, "25% gap 5"
+    /// Packets sent ahead of others: 25%, "25% gap 5"
     #[arg(long, value_name = "SHARE …")]
     reorder: Option<String>,
 
-    /// How much passes a second: 100kB/s, 1Mbit/s, "1Mbit/s overhead 28 burst 15kB", none
+    /// Rate: 100kB/s, 1Mbit/s, "1Mbit/s overhead 28 burst 15kB", none
     #[arg(long, value_name = "RATE …")]
     bandwidth: Option<String>,
 
-    /// As much passes as when it was recorded: a file of times in milliseconds at which 1500 bytes may leave
+    /// Recorded rate: a file of times in milliseconds at which 1500 bytes may leave
     #[arg(long, value_name = "FILE", conflicts_with = "bandwidth")]
     trace: Option<String>,
 
-    /// How much waits for that, and what is dropped: 32kB, 100p, codel, "100p red 5p 15p 2% ecn"
+    /// Queue and its management: 32kB, 100p, codel, "100p red 5p 15p 2% ecn"
     #[arg(long, value_name = "BYTES …")]
     queue: Option<String>,
 
-    /// A line with known figures, on top of which the other words are put: see tandem net presets
+    /// A link with known figures, which other options override: see tandem net presets
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
 }
@@ -84,7 +84,7 @@ pub(super) struct NewTreatment {
     #[command(flatten)]
     treatment: Treatment,
 
-    /// What is not said becomes perfect
+    /// Reset all settings that are not given
     #[arg(long)]
     pub(super) replace: bool,
 

@@ -16,17 +16,17 @@ use super::{say, usage_error};
 use crate::perf::output::print_line;
 use crate::values::count;
 
-/// Bring a network up: returns when it is ready, and leaves it running.
+/// Start a network, and return when it is ready.
 ///
-/// It needs root, or a kernel that gives everybody user namespaces and a /dev/net/tun that may be opened. The
-/// network is gone when its process is, with everything in it.
+/// It needs root, or a kernel that allows unprivileged user namespaces, with access to /dev/net/tun. The network
+/// disappears with its process.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// A topology's file, or one that comes with the program: two-hosts, router, multihomed, dumbbell, sip
+    /// A topology file, or a built-in topology: two-hosts, router, multihomed, dumbbell, sip
     topology: String,
 
-    /// How the network is called [default: as the topology]
+    /// Name of the network [default: that of the topology]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
@@ -34,7 +34,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "NAME=NUMBER", value_parser = parameter)]
     set: Vec<(String, u32)>,
 
-    /// What all randomness comes from: the same packets meet the same fate
+    /// Seed: the same packets have the same fate
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
@@ -42,7 +42,7 @@ pub(super) struct Arguments {
     #[arg(long)]
     foreground: bool,
 
-    /// Answer with JSON: what the network is
+    /// Describe the network in JSON
     #[arg(long)]
     json: bool,
 
@@ -55,23 +55,23 @@ const EXAMPLES: &str = "\
 Examples:
   tandem net up two-hosts
   tandem net up dumbbell --set senders=4
-  tandem net up office.toml --name office        tandem net topologies router shows how such a file looks
+  tandem net up office.toml --name office        for an example: tandem net topologies router
   tandem net up router --foreground              until Ctrl-C";
 
-/// Take networks down: ends the programs that run on their hosts.
+/// Stop networks, and the programs on their hosts.
 ///
-/// What networks left behind whose processes died is deleted with --all.
+/// With --all, remains of networks whose processes died are deleted.
 #[derive(Args, Debug)]
 pub(super) struct DownArguments {
     /// The network; not needed when only one is up
     #[arg(conflicts_with = "all")]
     name: Option<String>,
 
-    /// All networks of this user, and what is left of those whose processes died
+    /// All networks of this user, and remains of those whose processes died
     #[arg(long)]
     all: bool,
 
-    /// The network, as other commands name it
+    /// The network, as in other commands
     #[arg(long, value_name = "NAME", conflicts_with_all = ["all", "name"])]
     net: Option<String>,
 
@@ -261,7 +261,7 @@ pub(super) fn down(arguments: &DownArguments) -> anyhow::Result<ExitCode> {
 fn parameter(text: &str) -> Result<(String, u32), String> {
     let (name, value) = text
         .split_once('=')
-        .ok_or_else(|| format!("\"{text}\" is no parameter: one is like senders=4"))?;
+        .ok_or_else(|| format!("\"{text}\" is not a parameter: one is like senders=4"))?;
     let value = count(value, 0..=u32::MAX.into())?;
     Ok((name.to_owned(), u32::try_from(value).unwrap_or(u32::MAX)))
 }

@@ -13,14 +13,14 @@ use super::{Which, troubles};
 use crate::perf::output::{print, print_line, width};
 use crate::values::{count, duration};
 
-/// Show what is happening to packets: rates, delays, drops and queues of rules and links, again and again.
+/// Show rates, delays, drops and queues of rules and links continuously.
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
-    /// How long each look lasts
+    /// Interval
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     interval: Duration,
 
-    /// How many looks; without it until Ctrl-C
+    /// Number of intervals [default: until Ctrl-C]
     #[arg(long, value_name = "N", value_parser = |text: &str| count(text, 1..=u64::MAX))]
     count: Option<u64>,
 

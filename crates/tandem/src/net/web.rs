@@ -13,8 +13,8 @@ use super::Which;
 
 /// Serve a page that shows and changes the network, until Ctrl-C.
 ///
-/// The address that it prints holds a token: who knows it may change the network. The page is for this machine
-/// alone, and asks nobody else for anything.
+/// The printed address contains a token, which allows changes to the network. The page is served on this machine
+/// only, and uses no other server.
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
     /// Where to listen, an address of loopback; port 0 lets the system choose

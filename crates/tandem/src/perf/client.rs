@@ -19,13 +19,13 @@ use crate::values::{count, positive};
 
 /// Measure against a server.
 ///
-/// Prints a line a second, then what both sides found: goodput, messages a second, processor time for each
+/// Prints a line a second, then the results of both sides: goodput, messages a second, processor time for each
 /// GByte on both ends, retransmissions, loss for UDP, round-trip time and congestion window of each path for
 /// SCTP. Ctrl-C ends the test early and still gives the result so far.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The server: udp:HOST, tcp:HOST or sctp:HOST,HOST…, with :PORT behind it unless that is 5211
+    /// The server: udp:HOST, tcp:HOST or sctp:HOST,HOST…, with :PORT if it is not 5211
     #[arg(value_name = "TARGET")]
     target: Target,
 
@@ -41,23 +41,22 @@ pub(crate) struct Arguments {
           value_parser = |text: &str| units::bytes(text, limits::MAX_TCP_SIZE as u64).map(|size| size as usize))]
     size: usize,
 
-    /// Send so many messages, over all flows together
+    /// Number of messages, over all flows together
     #[arg(long, value_name = "N", conflicts_with = "seconds",
           value_parser = |text: &str| count(text, 1..=u64::MAX))]
     count: Option<u64>,
 
-    /// Send for so many seconds [default: 10]
+    /// Length of the test in seconds [default: 10]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive)]
     seconds: Option<f64>,
 
     /// User data a second in bits, over all flows together (k, M, G), or unlimited
     ///
-    /// Without it TCP and SCTP go as fast as they can, and UDP, which would slow down for nobody, sends
-    /// 1 Mbit/s.
+    /// By default TCP and SCTP send as fast as they can, and UDP, which has no congestion control, sends 1 Mbit/s.
     #[arg(long, value_name = "RATE")]
     bitrate: Option<Pace>,
 
-    /// SCTP streams, which take turns with messages
+    /// SCTP streams, used in turn
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..), help_heading = "SCTP")]
     streams: u16,
@@ -67,7 +66,7 @@ pub(crate) struct Arguments {
           value_parser = |text: &str| count(text, 1..=limits::MAX_PARALLEL as u64).map(|flows| flows as usize))]
     parallel: usize,
 
-    /// Let SCTP messages overtake each other
+    /// Send SCTP messages unordered
     #[arg(long, help_heading = "SCTP")]
     unordered: bool,
 
@@ -88,7 +87,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
-    /// Put HOST under load although it is neither loopback nor in a private network: its owner has agreed
+    /// Allow HOST as a target outside of loopback and private networks: its owner has agreed
     #[arg(long, value_name = "HOST")]
     i_may_test: Vec<String>,
 }
@@ -101,8 +100,8 @@ Examples:
   tandem perf client udp:192.168.1.7 --bitrate 50M --size 172      RTP-sized datagrams
   tandem perf client udp:127.0.0.1 --bitrate unlimited --count 1000000
 
-Exit status: 0 measured (also when interrupted), 1 the server cannot be reached or something broke,
-2 the arguments make no sense.";
+Exit status: 0 measured (also when interrupted), 1 the server cannot be reached, or another failure,
+2 usage error.";
 
 /// What was asked for, for the document.
 #[derive(Clone, Debug, Serialize)]

@@ -17,11 +17,10 @@ use tokio::sync::watch;
 
 use crate::{fail, logging, pcap};
 
-/// Measure what UDP, TCP and SCTP carry, between two hosts or on this one.
+/// Measure the throughput of UDP, TCP and SCTP, between two hosts or on this one.
 ///
-/// Start a server on one host and a client on the other; the client says what to measure and prints what both
-/// found. The sweep and the two measurements of many associations and many streams start a server process of
-/// their own on loopback.
+/// Start a server on one host and a client on the other; the client selects the test and prints the results of both.
+/// The other commands start a server process on loopback.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -38,7 +37,7 @@ Examples:
   tandem perf associations --count 10000                and the same number of streams:
   tandem perf streams --count 10000
 
-Exit status: 0 measured, 1 something failed, 2 the arguments make no sense.";
+Exit status: 0 measured, 1 failure, 2 usage error.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -85,20 +84,20 @@ pub(crate) struct Carrier {
     )]
     over: Over,
 
-    /// Local UDP port under our SCTP; 0 lets the system choose
+    /// Local UDP port of SCTP; 0 lets the system choose
     #[arg(long, value_name = "PORT", default_value_t = 0, help_heading = "SCTP")]
     encapsulation_port: u16,
 
-    /// UDP port under the server's SCTP
+    /// UDP port of the server's SCTP
     #[arg(long, value_name = "PORT", default_value_t = DEFAULT_ENCAPSULATION_PORT,
           value_parser = clap::value_parser!(u16).range(1..), help_heading = "SCTP")]
     peer_encapsulation_port: u16,
 
-    /// With --over ip on a kernel with SCTP: a packet-filter rule keeps it away from our packets
+    /// With --over ip on a kernel with SCTP: confirm that a packet-filter rule hides the packets from it
     #[arg(long, help_heading = "SCTP")]
     kernel_kept_away: bool,
 
-    /// Write the SCTP packets on the wire to a file that Wireshark opens (pcapng)
+    /// Write the SCTP packets to a pcapng file for Wireshark
     #[arg(long, value_name = "FILE", help_heading = "SCTP")]
     pcap: Option<PathBuf>,
 }

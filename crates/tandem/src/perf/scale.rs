@@ -14,17 +14,17 @@ use crate::values::count;
 
 /// Set up many associations and send a message on each: start-up time, server memory, transfer time.
 ///
-/// The server is a process of its own on loopback, whose memory is its proportional set size. Beneath stand
-/// the figures that document 001 printed for 10,000 associations and for 10,000 streams of one.
+/// The server is a process on loopback; its memory is the proportional set size. The result also shows the figures of
+/// KTH 2004 for 10,000 associations and for 10,000 streams of one.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Associations {
-    /// How many associations
+    /// Number of associations
     #[arg(long, value_name = "N", default_value_t = 10_000,
           value_parser = |text: &str| count(text, 1..=MAX_ASSOCIATIONS as u64).map(|count| count as usize))]
     count: usize,
 
-    /// Streams of each
+    /// Streams of each association
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     streams: u16,
 
@@ -35,11 +35,11 @@ pub(crate) struct Associations {
 /// Set up one association with many streams and send a message on each: start-up time, server memory,
 /// transfer time.
 ///
-/// The other half of the comparison with `tandem perf associations`.
+/// To be compared with `tandem perf associations`.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Streams {
-    /// How many streams
+    /// Number of streams
     #[arg(long, value_name = "N", default_value_t = 10_000,
           value_parser = |text: &str| count(text, 1..=MAX_STREAMS as u64).map(|count| count as usize))]
     count: usize,

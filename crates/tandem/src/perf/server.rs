@@ -15,7 +15,7 @@ use crate::pcap;
 use super::output::print_line;
 use super::{cores, interrupts};
 
-/// Wait for clients, several at a time, and do what they ask, until Ctrl-C.
+/// Serve clients, several at a time, until Ctrl-C.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -23,13 +23,12 @@ pub(crate) struct Arguments {
     ///
     /// TRANSPORT is udp, tcp or sctp; for sctp several addresses of this host make it multi-homed. Without a
     /// port it is 5211; port 0 lets the system choose, and the first lines of output say what it chose.
-    /// udp also takes the TCP port of the same number, for the conversation about the test. Without any
+    /// udp also takes the TCP port of the same number, for the control connection. Without any
     /// --listen: udp, tcp and sctp on 127.0.0.1:5211.
     #[arg(long, value_name = "TRANSPORT:IP[,IP…][:PORT]")]
     listen: Vec<Listen>,
 
-    /// What carries SCTP: udp (RFC 6951), ip (needs CAP_NET_RAW), or the kernel's own SCTP; several stand
-    /// side by side
+    /// What carries SCTP: udp (RFC 6951), ip (needs CAP_NET_RAW), or the kernel's own SCTP; several may be given
     #[arg(
         long,
         value_name = "CARRIER,…",
@@ -38,11 +37,11 @@ pub(crate) struct Arguments {
     )]
     over: Vec<Over>,
 
-    /// Local UDP port under our SCTP; 0 lets the system choose
+    /// Local UDP port of SCTP; 0 lets the system choose
     #[arg(long, value_name = "PORT", default_value_t = DEFAULT_ENCAPSULATION_PORT)]
     encapsulation_port: u16,
 
-    /// With --over ip on a kernel with SCTP: a packet-filter rule keeps it away from our packets
+    /// With --over ip on a kernel with SCTP: confirm that a packet-filter rule hides the packets from it
     #[arg(long)]
     kernel_kept_away: bool,
 
@@ -55,7 +54,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     one_off: bool,
 
-    /// Write the SCTP packets on the wire to a file that Wireshark opens (pcapng)
+    /// Write the SCTP packets to a pcapng file for Wireshark
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
 
@@ -75,8 +74,8 @@ Examples:
   tandem perf server --listen sctp:10.0.0.1,10.1.0.1:9000 --over ip
   tandem perf server --one-off --listen tcp:127.0.0.1:0
 
-A client may ask for data as fast as it goes, but only to itself: TCP and SCTP prove its address,
-and UDP data goes to the host that holds the conversation over TCP.
+Data is sent only to the client that asked: TCP and SCTP prove its address, and UDP data goes to the
+host at the other end of the control connection over TCP.
 
 Exit status: 0 ended by Ctrl-C or after its one test, 1 a listener or the one test failed.";
 

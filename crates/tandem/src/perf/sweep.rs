@@ -16,8 +16,8 @@ use crate::values::positive;
 
 /// Sweep message sizes over UDP, TCP and SCTP on this host, in one table and one page.
 ///
-/// Repeats the documents' test of transport protocols: each size over each transport as fast as it goes, with
-/// a server in a process of its own on loopback.
+/// Sends messages of each size over each transport as fast as possible, to a server process on loopback, as in Pang
+/// 2003.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -47,7 +47,7 @@ Examples:
   tandem perf sweep                                     33 tests of 2 s each
   tandem perf sweep --html sweep.html --json sweep.json
   tandem perf sweep --sizes 64,1K,64K --seconds 10
-  tandem perf sweep --over ip                           SCTP right on IP, as root";
+  tandem perf sweep --over ip                           SCTP directly over IP, as root";
 
 /// Runs all tests, shows the table, writes the files.
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {

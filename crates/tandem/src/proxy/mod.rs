@@ -19,10 +19,10 @@ use sip_net::Listen;
 use crate::perf::output::print_line;
 use crate::{fail, logging, proxy_users};
 
-/// Run a SIP proxy, registrar and redirect server until it is told to end.
+/// Run a SIP proxy, registrar and redirect server, until it is interrupted.
 ///
-/// Options win over the environment, and both over the configuration file. All of it has a default: the
-/// program alone is a server on this host's loopback addresses.
+/// Options override the environment, and both override the configuration file. Everything has a default: without
+/// options, the server listens on this host's loopback addresses.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     overrides: Overrides,
 
-    /// Write all SIP, in the clear whatever carried it, to a file that Wireshark opens (pcapng)
+    /// Write all SIP messages, in the clear, to a pcapng file for Wireshark
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
 
@@ -51,9 +51,9 @@ enum Command {
     Check(Check),
 }
 
-/// Say whether a configuration file is sound: every mistake with its line, and exit status 1.
+/// Check a configuration file; every mistake is shown with its line.
 ///
-/// Files that it names, such as certificates, are opened, too.
+/// Files named in it, such as certificates, are opened, too. Exit status 1: there are mistakes.
 #[derive(Args, Debug)]
 struct Check {
     #[command(flatten)]
@@ -64,8 +64,8 @@ struct Check {
 struct ConfigFile {
     /// Configuration file; tandem.example.toml describes every key
     ///
-    /// A change of the file, or SIGHUP, is taken over without an interruption; the log says what has to
-    /// wait for a restart.
+    /// The file is reloaded when it changes, and on SIGHUP, without interruption; the log names changes that need a
+    /// restart.
     #[arg(long, value_name = "FILE", env = "TANDEM_CONFIG")]
     config: Option<PathBuf>,
 }
@@ -75,10 +75,9 @@ struct ConfigFile {
 struct Overrides {
     /// Address to listen on; may be given several times
     ///
-    /// TRANSPORT is udp, tcp, tls, sctp, tls-sctp, ws or wss; those with TLS need a certificate, which the
-    /// configuration file names. Without a port it is the transport's own, such as 5060; port 0 lets the
-    /// system choose, and the first log lines say what it chose. Without any, here or in the file: udp,
-    /// tcp and sctp on 127.0.0.1:5060.
+    /// TRANSPORT is udp, tcp, tls, sctp, tls-sctp, ws or wss; transports with TLS need a certificate in the
+    /// configuration file. The default port is the transport's, such as 5060; with port 0 the system chooses, and the
+    /// first log lines show the choice. Default: udp, tcp and sctp on 127.0.0.1:5060.
     #[arg(
         long,
         value_name = "TRANSPORT:IP[:PORT]",
@@ -89,8 +88,7 @@ struct Overrides {
 
     /// Domain to serve; may be given several times
     ///
-    /// Without any: every listener's address (on a wildcard listener every address of the host) and
-    /// localhost.
+    /// Default: every listener's address (of a wildcard listener, every address of the host) and localhost.
     #[arg(
         long,
         value_name = "NAME",
@@ -99,18 +97,18 @@ struct Overrides {
     )]
     domain: Vec<HostPort>,
 
-    /// What to write into Via and Record-Route instead of the listener's address
+    /// Host to write into Via and Record-Route instead of the listener's address
     ///
     /// For a listener on a wildcard address, behind NAT, or in a container. Without a port the
     /// listener's port stays.
     #[arg(long, value_name = "HOST[:PORT]", env = "TANDEM_ADVERTISE")]
     advertise: Option<HostPort>,
 
-    /// Where registrations and users are kept: sqlite:PATH or memory: [default: sqlite:tandem.db]
+    /// Store of registrations and users: sqlite:PATH or memory: [default: sqlite:tandem.db]
     ///
-    /// A bare file name lies in the state directory: /var/lib/tandem for root, otherwise
-    /// $XDG_STATE_HOME/tandem or ~/.local/state/tandem. A registration answered 200 is on the disk.
-    /// With memory: registrations end with the program, and there are no users.
+    /// A bare file name is in the state directory: /var/lib/tandem for root, otherwise
+    /// $XDG_STATE_HOME/tandem or ~/.local/state/tandem. A registration is answered 200 when it is on disk. With
+    /// memory:, registrations end with the program, and there are no users.
     #[arg(long, value_name = "URL", env = "TANDEM_STORE")]
     store: Option<Url>,
 
@@ -118,19 +116,19 @@ struct Overrides {
     #[arg(long, value_name = "COUNT", env = "TANDEM_WORKERS")]
     workers: Option<usize>,
 
-    /// Local UDP port under our SCTP; 0 lets the system choose [default: 9899]
+    /// Local UDP port of SCTP; 0 lets the system choose [default: 9899]
     #[arg(long, value_name = "PORT")]
     encapsulation_port: Option<u16>,
 
-    /// UDP port under the SCTP of a peer that we call first [default: 9899]
+    /// UDP port of peers' SCTP, for associations opened by the proxy [default: 9899]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     peer_encapsulation_port: Option<u16>,
 
-    /// Where Prometheus finds /metrics, and others /healthz and /readyz
+    /// Address of /metrics (for Prometheus), /healthz and /readyz
     #[arg(long, value_name = "IP:PORT", env = "TANDEM_METRICS")]
     metrics: Option<SocketAddr>,
 
-    /// File that gets a line of JSON for each call
+    /// File for call records, a line of JSON for each call
     #[arg(long, value_name = "FILE", env = "TANDEM_RECORDS")]
     records: Option<PathBuf>,
 }
@@ -140,15 +138,15 @@ Examples:
   tandem proxy                                      udp, tcp and sctp on 127.0.0.1:5060
   tandem proxy --listen udp:0.0.0.0:5060 --listen tcp:0.0.0.0:5060 --domain example.org
   tandem proxy --listen sctp:192.0.2.1:5060         SIP over SCTP, which runs in UDP port 9899
-  tandem proxy check --config tandem.toml           what is wrong with a file
-  tandem proxy --config tandem.toml                 as the file says
+  tandem proxy check --config tandem.toml           checks a file
+  tandem proxy --config tandem.toml                 with a configuration file
   tandem proxy users add alice --realm example.org  a user with a password
-  tandem proxy --pcap sip.pcapng                    with all SIP for Wireshark, TLS included
-  TANDEM_LOG=sip_net=debug tandem proxy             with the messages of the transports
+  tandem proxy --pcap sip.pcapng                    writes all SIP for Wireshark, including TLS
+  TANDEM_LOG=sip_net=debug tandem proxy             logs the messages of the transports
 
-Signals: HUP reads the file anew and reopens the records; TERM takes no new calls and ends when those
-under way are set up; INT ends at once, as does a second TERM.
-Exit status: 0 ended as asked, 1 something failed, 2 the arguments make no sense.";
+Signals: HUP reloads the file and reopens the records; TERM takes no new calls and ends when those in
+progress are set up; INT ends at once, as does a second TERM.
+Exit status: 0 ended on request, 1 failure, 2 usage error.";
 
 /// Runs the server, or one of the commands beside it.
 pub(crate) fn run(mut arguments: Arguments) -> ExitCode {
@@ -178,7 +176,7 @@ pub(crate) fn run(mut arguments: Arguments) -> ExitCode {
 
 fn check(arguments: &Check) -> ExitCode {
     let Some(path) = &arguments.file.config else {
-        eprintln!("tandem: which file? Say --config FILE, or set TANDEM_CONFIG");
+        eprintln!("tandem: no configuration file: give --config FILE, or set TANDEM_CONFIG");
         return ExitCode::from(2);
     };
     match Settings::load(path) {

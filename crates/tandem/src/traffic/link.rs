@@ -17,22 +17,22 @@ use crate::demo::command_line;
 use crate::perf::output::{check_writable, print, width, write};
 use crate::values::count;
 
-/// How many packets a link carries at most, by their size: the link budget of document 004.
+/// Compute how many packets a link can carry, by size: the link budget of Adnan 2012.
 ///
-/// The speed is the interface's, as the system knows it, or what --link-speed says. Frames are counted with all
-/// that they take of an Ethernet. The document's own figures stand beside ours.
+/// The speed is that of the interface, or of --link-speed. Frames are counted with their Ethernet overhead. The
+/// figures of Adnan 2012 are shown beside Tandem's.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Interface; without it all whose speed the system knows
+    /// Interface [default: all with a known speed]
     #[arg(long, short, value_name = "NAME")]
     interface: Option<String>,
 
-    /// Speed of the link in bits a second (k, M, G), for interfaces that tell none or a wrong one
+    /// Speed of the link in bits a second (k, M, G), for interfaces that report none or a wrong one
     #[arg(long, value_name = "SPEED", value_parser = link_speed)]
     link_speed: Option<u64>,
 
-    /// Payload sizes in bytes: what UDP, TCP or SCTP carries
+    /// Payload sizes of UDP, TCP or SCTP in bytes
     #[arg(long, value_name = "BYTES,…", value_delimiter = ',', default_value = "40,172,450,800,1050,1472,4096",
           value_parser = |text: &str| count(text, 0..=1_048_576))]
     size: Vec<u64>,
@@ -57,10 +57,10 @@ pub(crate) struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   tandem traffic link                              of the interfaces of this host
-  tandem traffic link --link-speed 100M            the document's Ethernet
+  tandem traffic link --link-speed 100M            the Ethernet of Adnan 2012
   tandem traffic link -i eth0 --size 172,1200 -6
 
-Exit status: 0 done, 1 there is no such interface, or no speed is known.";
+Exit status: 0 done, 1 no such interface, or its speed is unknown.";
 
 /// Every transport, in the order in which they are shown.
 const TRANSPORTS: [Transport; 4] = [

@@ -10,12 +10,12 @@ use clap::{Args, Subcommand};
 
 use crate::{fail, logging};
 
-/// Send raw traffic by plan, and see what becomes of it.
+/// Send raw traffic on a schedule, and measure losses and delays.
 ///
 /// A sender sends packets of chosen sizes, rates, patterns and contents over UDP, TCP or SCTP, encrypted or not;
-/// each carries the experiment, its number and when it was made. A receiver counts what is lost, doubled or out
-/// of order, and measures delays and what encryption costs. Without a receiver on another host the sender starts
-/// one of its own on loopback.
+/// each packet carries the experiment, its number and its time. A receiver counts lost, duplicate and reordered
+/// packets, and measures delays and the cost of encryption. Without a receiver on another host, the sender starts one
+/// on loopback.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -25,13 +25,13 @@ pub(crate) struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  tandem traffic send udp                                  to a receiver of its own on loopback
+  tandem traffic send udp                                  to its own receiver on loopback
   tandem traffic receive --listen udp:0.0.0.0              on one host, and on the other:
   tandem traffic send udp:192.168.1.7 --rate 50 --size 172 --payload voice.wav
   tandem traffic send udp --encryption none,aes-256-gcm,chacha20-poly1305,des-cfb --html cost.html
-  tandem traffic link --link-speed 100M                    how many packets a link carries
+  tandem traffic link --link-speed 100M                    how many packets a link can carry
 
-Exit status: 0 done, 1 something failed, 2 the arguments make no sense.";
+Exit status: 0 done, 1 failure, 2 usage error.";
 
 #[derive(Debug, Subcommand)]
 enum Command {

@@ -11,9 +11,9 @@ use traffic::{DEFAULT_PORT, Receiver, ReceiverConfig, ReceiverEvent, text};
 use crate::perf::output::print_line;
 use crate::perf::{cores, interrupts};
 
-/// Wait for senders, several at a time, and count what comes, until Ctrl-C.
+/// Serve senders, several at a time, and count packets, until Ctrl-C.
 ///
-/// Each run is reported to its sender, and in a line here.
+/// Each run is reported to its sender, and in a line of output.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     ///
     /// TRANSPORT is udp, tcp or sctp; for sctp several addresses of this host make it multi-homed. Without a
     /// port it is 5212; port 0 lets the system choose, and the first lines of output say what it chose.
-    /// udp also takes the TCP port of the same number, for the conversation about the run. Without any
+    /// udp also takes the TCP port of the same number, for the control connection. Without any
     /// --listen: udp, tcp and sctp on 127.0.0.1:5212.
     #[arg(long, value_name = "TRANSPORT:IP[,IP…][:PORT]",
           value_parser = |text: &str| Listen::parse(text, DEFAULT_PORT))]
@@ -31,15 +31,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "CARRIER", default_value = "udp")]
     over: Over,
 
-    /// Local UDP port under our SCTP; 0 lets the system choose
+    /// Local UDP port of SCTP; 0 lets the system choose
     #[arg(long, value_name = "PORT", default_value_t = DEFAULT_ENCAPSULATION_PORT)]
     encapsulation_port: u16,
 
-    /// With --over ip on a kernel with SCTP: a packet-filter rule keeps it away from our packets
+    /// With --over ip on a kernel with SCTP: confirm that a packet-filter rule hides the packets from it
     #[arg(long)]
     kernel_kept_away: bool,
 
-    /// Senders at a time; further ones are turned away
+    /// Senders at a time; further ones are refused
     #[arg(long, value_name = "N", default_value_t = 16,
           value_parser = |text: &str| crate::values::count(text, 1..=1024).map(|senders| senders as usize))]
     max_senders: usize,
@@ -55,8 +55,8 @@ Examples:
   tandem traffic receive --listen udp:0.0.0.0 --listen tcp:0.0.0.0
   tandem traffic receive --listen udp:[::] --one-off
 
-A sender can ask for its packets to be sent back, but only to itself: TCP and SCTP prove its address,
-and packets of UDP count only if they come from the host that holds the conversation over TCP.
+Packets are echoed only to their sender: TCP and SCTP prove its address, and UDP packets count only if
+they come from the host at the other end of the control connection over TCP.
 
 Exit status: 0 ended by Ctrl-C or after its one run, 1 a listener failed.";
 

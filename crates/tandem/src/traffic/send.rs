@@ -24,19 +24,19 @@ use crate::perf::output::{check_writable, print, print_line, width, write};
 use crate::perf::{Carrier, interrupts};
 use crate::values::{count, positive};
 
-/// Send packets to a receiver, and show what became of them.
+/// Send packets to a receiver, and show losses and delays.
 ///
-/// Every size is sent with every encryption, one run after the other. Ctrl-C ends the run that goes on and still
-/// gives its result.
+/// Every size is sent with every encryption, one run after the other. Ctrl-C ends the run in progress and shows its
+/// result.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The receiver: udp:HOST, tcp:HOST or sctp:HOST,HOST…, with :PORT behind it unless that is 5212; or udp,
-    /// tcp or sctp alone for a receiver of our own on loopback
+    /// The receiver: udp:HOST, tcp:HOST or sctp:HOST,HOST…, with :PORT if it is not 5212; or udp, tcp or sctp alone
+    /// for its own receiver on loopback
     #[arg(value_name = "TARGET")]
     target: Destination,
 
-    /// IPv6: of a host's addresses, or for the receiver of our own
+    /// Use IPv6: of a host's addresses, or for the sender's own receiver
     #[arg(long, short = '6')]
     ipv6: bool,
 
@@ -47,16 +47,16 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "IP", help_heading = "SCTP")]
     address: Vec<IpAddr>,
 
-    /// Packet sizes in bytes, 40 of which are the header (K for 1,024); authentication tags come on top
+    /// Packet sizes in bytes, including 40 of the header, without authentication tags (K for 1,024)
     #[arg(long, value_name = "BYTES,…", value_delimiter = ',', default_value = "200",
           value_parser = |text: &str| units::bytes(text, 1 << 18).map(|size| size as usize))]
     size: Vec<usize>,
 
-    /// Packets a second (50, 20k), or bits a second of them (64kbit/s, 10Mbit/s), or unlimited
+    /// Packets a second (50, 20k), or bits a second (64kbit/s, 10Mbit/s), or unlimited
     #[arg(long, value_name = "RATE", default_value = "1000")]
     rate: Rate,
 
-    /// When they leave: constant, poisson, on-off:ON,OFF, or random-on-off:ON,OFF with exponential times
+    /// Intervals between packets: constant, poisson, on-off:ON,OFF, or random-on-off:ON,OFF with exponential times
     #[arg(long, value_name = "PATTERN", default_value = "constant")]
     pattern: Pattern,
 
@@ -69,12 +69,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = positive)]
     seconds: Option<f64>,
 
-    /// What packets carry: the octets of a file, such as a voice stream or an ECG record, over and over; without
-    /// it a pattern that looks random
+    /// Contents: the octets of a file, such as a voice stream or an ECG record, repeated [default: a pattern that
+    /// looks random]
     #[arg(long, value_name = "FILE")]
     payload: Option<PathBuf>,
 
-    /// none, aes-256-gcm, chacha20-poly1305, des-cfb (insecure, as document 004 measured it), or several
+    /// none, aes-256-gcm, chacha20-poly1305, des-cfb (insecure; measured by Adnan 2012), or several
     #[arg(
         long,
         value_name = "CIPHER,…",
@@ -83,7 +83,7 @@ pub(crate) struct Arguments {
     )]
     encryption: Vec<Encryption>,
 
-    /// Every n-th packet is sent back, for round trips; 0 for none
+    /// Echo every n-th packet, to measure round trips; 0 for none
     #[arg(long, value_name = "N", default_value_t = 1)]
     echo: u32,
 
@@ -92,11 +92,11 @@ pub(crate) struct Arguments {
           value_parser = |text: &str| count(text, 1..=1000).map(|trials| trials as u32))]
     repeat: u32,
 
-    /// Number of the experiment, which all packets carry [default: a random one]
+    /// Number of the experiment, carried by all packets [default: random]
     #[arg(long, value_name = "ID", value_parser = |text: &str| count(text, 0..=MAX_EXPERIMENT))]
     experiment: Option<u64>,
 
-    /// Speed of the link in bits a second (k, M, G), for interfaces that tell none or a wrong one
+    /// Speed of the link in bits a second (k, M, G), for interfaces that report none or a wrong one
     #[arg(long, value_name = "SPEED", value_parser = link_speed)]
     link_speed: Option<u64>,
 
@@ -112,7 +112,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Put HOST under load although it is neither loopback nor in a private network: its owner has agreed
+    /// Allow HOST as a target outside of loopback and private networks: its owner has agreed
     #[arg(long, value_name = "HOST")]
     i_may_test: Vec<String>,
 }
@@ -124,12 +124,12 @@ const EXAMPLES: &str = "\
 Examples:
   tandem traffic send udp                                     ten seconds, 1,000 packets/s, loopback
   tandem traffic send tcp:192.168.1.7 --size 64,512,1400 --rate unlimited --count 100000 --echo 0
-  tandem traffic send udp:192.168.1.7 --size 212 --rate 50 --payload voice.ulaw   a telephone's packets
+  tandem traffic send udp:192.168.1.7 --size 212 --rate 50 --payload voice.ulaw    telephony
   tandem traffic send sctp --pattern random-on-off:1s,1.35s --rate 50 --seconds 60
   tandem traffic send udp --encryption none,aes-256-gcm,des-cfb --repeat 5 --seconds 3 --json cost.json
 
-Exit status: 0 measured (also when interrupted), 1 the receiver cannot be reached or something broke,
-2 the arguments make no sense.";
+Exit status: 0 measured (also when interrupted), 1 the receiver cannot be reached, or another failure,
+2 usage error.";
 
 /// A receiver somewhere, or one of our own.
 #[derive(Clone, Debug)]
@@ -215,7 +215,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     // Who may not be tested, or is not there, is not told of what would have been.
     let sender = Sender::connect(&config).await?;
     if arguments.encryption.contains(&Encryption::DesCfb) {
-        eprintln!("tandem: des-cfb is insecure; it is here to measure what it costs");
+        eprintln!("tandem: des-cfb is insecure; it is offered only to measure its cost");
     }
     print_line(&plan_line(&config));
     let labels: Vec<String> = config.runs.iter().map(label).collect();

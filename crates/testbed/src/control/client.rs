@@ -33,7 +33,7 @@ pub enum ClientError {
     #[error("{0}")]
     Refused(String),
     /// Its answer makes no sense.
-    #[error("the network's answer makes no sense ({0}): is it of another version of tandem?")]
+    #[error("the network's answer is invalid ({0}): is it of another version of tandem?")]
     Answer(serde_json::Error),
 }
 

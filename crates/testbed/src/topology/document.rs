@@ -311,7 +311,7 @@ impl Reader<'_> {
                     self.error(text.span(), what)
                 })?;
                 if !is_usable(&address) {
-                    let what = format!("{address} is no address that an interface can have");
+                    let what = format!("{address} cannot be the address of an interface");
                     return Err(self.error(text.span(), what));
                 }
                 let clash = self.networks.iter().find(|(network, owner)| {
@@ -326,7 +326,7 @@ impl Reader<'_> {
                         || address.contains(&network.addr())
                 });
                 if let Some((other, _)) = clash {
-                    let what = format!("{address} and {other} are in each other's way");
+                    let what = format!("{address} and {other} overlap");
                     return Err(self.error(text.span(), what));
                 }
                 self.networks.push((address, index));

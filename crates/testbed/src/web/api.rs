@@ -118,12 +118,8 @@ fn rule_number(text: &str) -> Result<u64, Refusal> {
 }
 
 fn parsed<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
-    serde_json::from_slice(body).map_err(|error| {
-        (
-            StatusCode::BAD_REQUEST,
-            format!("the body makes no sense: {error}"),
-        )
-    })
+    serde_json::from_slice(body)
+        .map_err(|error| (StatusCode::BAD_REQUEST, format!("invalid body: {error}")))
 }
 
 /// A part of a path without its percent signs (RFC 3986 section 2.1).

@@ -43,7 +43,7 @@ pub(super) async fn open(config: &SenderConfig) -> anyhow::Result<(Path, IpAddr)
     let path = opened
         .unwrap_or_else(|_| bail!("no answer within {} s", CONNECT_TIME.as_secs()))
         .with_context(|| match target.protocol {
-            Protocol::Udp => format!("{target} (the conversation is on the TCP port)"),
+            Protocol::Udp => format!("{target} (the control connection is on the TCP port)"),
             Protocol::Tcp | Protocol::Sctp => target.to_string(),
         })?;
     Ok((path, first))

@@ -33,14 +33,13 @@ use screen::{Besides, Screen, Wish};
 
 /// Show SIP calls as they happen on an interface: their messages, ladder diagrams, metrics.
 ///
-/// Hears what an interface sends and receives (AF_PACKET), as root or with CAP_NET_RAW. In a terminal there
-/// is a list of calls; Enter shows the ladder diagram of one, and Enter again a message. At the end come the
-/// tables of `tandem capture analyze`. Without a terminal there are the tables only, on SIGINT or after
-/// --duration.
+/// Captures on an interface (AF_PACKET), as root or with CAP_NET_RAW. A terminal shows a list of calls; Enter shows
+/// the ladder diagram of a call, and Enter again a message. At the end, the tables of `tandem capture analyze` are
+/// printed. Without a terminal, only the tables are printed, on SIGINT or after --duration.
 #[derive(Args, Debug, Serialize)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The interface, or any for all of them
+    /// The interface, or: any
     #[arg(short, long, value_name = "IFACE")]
     interface: String,
 
@@ -57,8 +56,8 @@ pub(crate) struct Arguments {
     #[serde(serialize_with = "seconds")]
     duration: Option<Duration>,
 
-    /// Megabytes of messages that are kept to be looked at, of which the oldest calls go first; packets that wait to be read take
-    /// a quarter as much at most
+    /// Megabytes of messages kept for display; the oldest calls are dropped first; packets waiting to be read take at
+    /// most a quarter as much
     #[arg(long, value_name = "MB", default_value_t = 256,
           value_parser = |text: &str| count(text, 1..=1_000_000).map(|megabytes| megabytes as usize))]
     memory: usize,
@@ -75,7 +74,7 @@ Keys: arrows, PgUp, PgDn, Home, End    go about           Enter   ladder, then m
       i  metrics so far                p  pause           c       clear the list
       Esc    back                      q  quit
 
-Exit status: 0 done, 1 no packets can be heard, or a file cannot be written, 2 the arguments make no sense.";
+Exit status: 0 done, 1 packets cannot be captured, or a file cannot be written, 2 usage error.";
 
 /// How often the screen is drawn at most, and keys are looked for.
 const TICK: Duration = Duration::from_millis(50);

@@ -37,13 +37,13 @@ use crate::perf::output::check_writable;
 use crate::values::{count, duration, positive};
 use measured::Measured;
 
-/// Find out how much a server takes.
+/// Find the capacity of a server.
 ///
-/// By default the benchmark of RFC 7502: the highest rate of session attempts, and of registrations, at which
-/// all of 50,000 attempts succeed, found by the algorithm of section 4.10, with the report of section 5. With
-/// --ladder more and more users, each rung several times, as document 004 measured; with --sipstone the rates
-/// of SIPstone's kinds of transactions within its limits. A step in which the generator itself was too slow is
-/// repeated, and never counts against the server.
+/// By default, this is the benchmark of RFC 7502: the highest rate of session attempts, and of registrations, at
+/// which all of 50,000 attempts succeed, found by the algorithm of section 4.10, with the report of section 5. With
+/// --ladder, it measures a growing number of users, each rung several times, as in Adnan 2012; with --sipstone, the
+/// rates of SIPstone's transactions within its limits. A step in which the generator itself was too slow is repeated,
+/// and never counts against the server.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -63,22 +63,22 @@ pub(super) struct Arguments {
           help_heading = "Search")]
     start: u64,
 
-    /// Attempts in each step: fewer make the search shorter, which the report says
+    /// Attempts in each step; the report names a number other than the default
     #[arg(long, value_name = "N", default_value_t = SearchParameters::ATTEMPTS,
           value_parser = |text: &str| count(text, 1..=10_000_000), help_heading = "Search")]
     sessions: u64,
 
-    /// What to find the rate of, of sessions, registrations and reregistrations
+    /// The rates to find: sessions, registrations, reregistrations
     #[arg(long, value_name = "WHAT,…", value_delimiter = ',', value_parser = workload,
           default_value = "sessions,registrations", help_heading = "Search")]
     of: Vec<Workload>,
 
-    /// How long a session lasts; a number alone is milliseconds
+    /// Duration of a session; a number without unit is in milliseconds
     #[arg(long, short = 'd', value_name = "TIME", value_parser = milliseconds, default_value = "0s",
           help_heading = "Search")]
     hold: Duration,
 
-    /// It is quiet for so long between two steps
+    /// Pause between two steps
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2s", help_heading = "Search")]
     settle: Duration,
 
@@ -88,7 +88,7 @@ pub(super) struct Arguments {
           value_parser = |text: &str| count(text, 1..=1_000_000).map(|users| users as u32))]
     ladder: Option<Vec<u32>>,
 
-    /// How often each rung is measured
+    /// Measurements of each rung
     #[arg(long, value_name = "N", default_value_t = 5, requires = "ladder", help_heading = "Ladder",
           value_parser = |text: &str| count(text, 1..=1000).map(|repeat| repeat as u32))]
     repeat: u32,
@@ -101,16 +101,16 @@ pub(super) struct Arguments {
     #[arg(long, conflicts_with = "ladder", help_heading = "SIPstone")]
     sipstone: bool,
 
-    /// All of SIPstone's transactions at once, instead of one kind after the other
+    /// All of SIPstone's transactions at once, instead of one kind after another
     #[arg(long, requires = "sipstone", help_heading = "SIPstone")]
     mix: bool,
 
-    /// How long each of its steps lasts
+    /// Duration of each step
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s", requires = "sipstone",
           help_heading = "SIPstone")]
     step_time: Duration,
 
-    /// A user for whom the server answers 302; without one that part is left out
+    /// A user for whom the server answers 302; without it, that part is omitted
     #[arg(
         long,
         value_name = "USER",
@@ -143,9 +143,8 @@ Examples:
   tandem load capacity --via 10.0.0.1 --ladder --background 50Mbit/s --background-to 10.0.0.3
   tandem load capacity --via 10.0.0.1 --sipstone --start 500 --redirected moved
 
-Exit status: 0 measured, 3 the generator was too slow to find the server's limit, 97 ended before
-its time, 99 nothing was found or the server let nothing succeed, 254 a socket cannot be bound, 255
-something else failed, 2 the arguments make no sense.";
+Exit status: 0 measured, 3 the generator was too slow to find the server's limit, 97 interrupted, 99 nothing
+was found or no attempt succeeded, 254 a socket cannot be bound, 255 other failure, 2 usage error.";
 
 /// Measures.
 pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {

@@ -120,7 +120,7 @@ fn mistakes_are_explained() {
         (&["nothing.pcap"][..], 1, "cannot open nothing.pcap"),
         (&["text"], 1, "neither pcap, pcapng, nor a text summary"),
         (&["empty.pcap"], 1, "--sctp-port"),
-        (&["cut.pcap"], 1, "breaks at octet 24"),
+        (&["cut.pcap"], 1, "is damaged at octet 24"),
         (
             &["empty.pcap", "--csv", "empty.pcap"],
             1,
@@ -190,7 +190,7 @@ fn mistakes_are_explained() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{errors}");
     assert!(errors.contains("cannot write /dev/full"), "{errors}");
-    assert!(errors.contains("breaks at octet 24"), "{errors}");
+    assert!(errors.contains("is damaged at octet 24"), "{errors}");
     assert_eq!(json(&file("o.json"))["runs"][0]["session_count"], 0);
     let page = fs::read_to_string(file("o.html")).expect("it was written");
     assert!(page.contains("</html>"), "{page}");

@@ -319,10 +319,10 @@ fn a_server_outlives_a_client_that_is_killed() {
         let options = ["--seconds", "600", "--bitrate", "1M"];
         let mut client = Peer::spawn(&mut server.client(transport, &options));
         client.wait_for_output("messages/s", LONG);
-        // The flow's end may be seen before the end of the control channel.
+        // The flow's end may be seen before the end of the control connection.
         let ends = || {
             let said = server.peer.output();
-            said.matches("control channel").count() + said.matches(" messages, ").count()
+            said.matches("control connection").count() + said.matches(" messages, ").count()
         };
         let before = ends();
         signal(client.id(), "KILL");

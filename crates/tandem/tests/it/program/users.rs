@@ -369,7 +369,7 @@ fn the_store_is_that_of_the_configuration_file() {
 fn a_store_without_users_is_told() {
     for (store, expected) in [
         ("memory:", "keeps no users"),
-        ("redis:x", "there are sqlite:PATH and memory:"),
+        ("redis:x", "use sqlite:PATH or memory:"),
         ("sqlite:/dev/null", "/dev/null"),
     ] {
         let output = tandem()

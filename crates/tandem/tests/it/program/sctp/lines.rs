@@ -9,8 +9,11 @@ fn wrong_lines_are_refused_one_by_one() {
     let mut connector = connect(&listener, &[]);
     connector.wait_for("* COMM_UP");
     for (line, error) in [
-        ("/shutdwon", "! /shutdwon is no command (is it /shutdown?)"),
-        ("/", "! / is no command"),
+        (
+            "/shutdwon",
+            "! /shutdwon is not a command (is it /shutdown?)",
+        ),
+        ("/", "! / is not a command"),
         ("", "! an empty message cannot be sent"),
         ("/stream", "! usage: /stream N TEXT"),
         ("/stream 70000 text", "! usage: /stream N TEXT"),
@@ -28,7 +31,7 @@ fn wrong_lines_are_refused_one_by_one() {
             "! /heartbeat ::1: not an address of the peer",
         ),
         ("/paths now", "! usage: /paths"),
-        ("/\u{1b}[2J", "! /\\u{1b}[2J is no command"),
+        ("/\u{1b}[2J", "! /\\u{1b}[2J is not a command"),
     ] {
         connector.type_line(line);
         connector.wait_for(error);
