@@ -3,11 +3,13 @@
 #![forbid(unsafe_code)]
 
 mod capture;
+mod completions;
 mod demo;
 mod flood;
 mod lab;
 mod load;
 mod logging;
+mod man;
 mod net;
 mod pcap;
 mod perf;
@@ -53,10 +55,12 @@ Exit status: 0 done, 1 something failed, 2 the arguments make no sense.";
 #[derive(Debug, Subcommand)]
 enum Command {
     Capture(capture::Arguments),
+    Completions(completions::Arguments),
     Demo(demo::Arguments),
     Flood(flood::Arguments),
     Lab(lab::Arguments),
     Load(load::Arguments),
+    Man(man::Arguments),
     Net(net::Arguments),
     Perf(perf::Arguments),
     Proxy(proxy::Arguments),
@@ -102,10 +106,12 @@ fn run() -> ExitCode {
     }
     match Arguments::parse_from(load::spelled_out(std::env::args_os())).command {
         Command::Capture(arguments) => capture::run(arguments),
+        Command::Completions(arguments) => completions::run(arguments),
         Command::Demo(arguments) => demo::run(arguments),
         Command::Flood(arguments) => flood::run(arguments),
         Command::Lab(arguments) => lab::run(arguments),
         Command::Load(arguments) => load::run(arguments),
+        Command::Man(arguments) => man::run(arguments),
         Command::Net(arguments) => net::run(arguments),
         Command::Perf(arguments) => perf::run(arguments),
         Command::Proxy(arguments) => proxy::run(arguments),
