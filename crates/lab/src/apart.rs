@@ -150,7 +150,7 @@ fn judge(mut outcome: Outcome, disturbance: Disturbance, before: &[Attempt]) -> 
             let taken: Vec<String> = taken.iter().map(|taken| format!("{taken:.1}")).collect();
             outcome.verdict = Verdict::Skipped;
             outcome.why = format!(
-                "others took up to {} processors of this machine in its {run} runs, so that they prove nothing: {}",
+                "other processes used up to {} processors in its {run} runs, so the runs prove nothing: {}",
                 taken.join(", "),
                 outcome.why
             );
@@ -267,7 +267,7 @@ impl Part {
                     Ok(Told::Ended(outcome)) => Some(*outcome),
                     Ok(_) => None,
                     Err(_) => Some(Outcome::failed(format!(
-                        "its process ended ({status}) and did not say what came out"
+                        "its process ended ({status}) without a result"
                     ))),
                 }
             }
@@ -508,7 +508,8 @@ mod tests {
         let (verdict, why) = last(busy, &[disturbed(0.75, 30), disturbed(2.0, 0)]);
         assert_eq!(verdict, Verdict::Skipped);
         let begin = format!(
-            "others took up to 0.8, 2.0, 1.5 processors of this machine in its 3 runs, so that they prove nothing: {}; \
+            "others took up to 0.8, 2.0, 1.5 processors of this machine in its 3 runs, so that they prove nothing: \
+             {}; \
              in the 3rd of at most 3 runs; before: so 0 (",
             late().why
         );

@@ -236,7 +236,7 @@ impl Timeout {
 
 /// How many packets a second a Reno-like sender gets through when each is lost with some probability
 /// (Padhye, Firoiu, Towsley and Kurose, 1998, equation 30, for a receiver that acknowledges every packet):
-/// beyond what fast retransmit costs it counts the time-outs, which rule where `least_timeout` is far above
+/// beyond what fast retransmit costs it counts the timeouts, which rule where `least_timeout` is far above
 /// the round trip.
 pub(crate) fn packets_per_second(round_trip: Duration, least_timeout: Duration, loss: f64) -> f64 {
     if loss <= 0.0 {
@@ -467,7 +467,7 @@ mod tests {
     fn a_sender_slows_down_with_losses_and_with_long_timeouts() {
         let (round_trip, timeout) = (Duration::from_millis(40), Duration::from_secs(1));
         assert_eq!(packets_per_second(round_trip, timeout, 0.0), f64::INFINITY);
-        // Where time-outs take no time it is the law of the square root: sqrt(3 / 2 p) a round trip.
+        // Where timeouts take no time it is the law of the square root: sqrt(3 / 2 p) a round trip.
         let square_root = packets_per_second(round_trip, Duration::ZERO, 0.06);
         assert!(about(square_root, 5.0 / 0.04), "{square_root}");
         // 0.04 * sqrt(1 / 15) + 3 * sqrt(0.0375) * 0.1 * 1.32

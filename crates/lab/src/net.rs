@@ -55,7 +55,7 @@ pub(crate) fn ahead_of_others<T: Send>(
         let ahead = scope.spawn(|| {
             if let Err(error) = emulator::go_first() {
                 context.note(format!(
-                    "Nothing here went ahead of what else the machine does, which refused that (SCHED_FIFO): {error}."
+                    "Measurements had no real-time priority (SCHED_FIFO): {error}."
                 ));
             }
             work()

@@ -13,8 +13,8 @@ pub(crate) fn page(results: &Results, command: &str) -> Page {
         .paragraph(summary(results))
         .paragraph(
             "Holds: the published finding is found again. Differs: Tandem obeys the law of the RFC, but the \
-             published finding is not found on today's software or machines. Fails: ours \
-             breaks the law. Skipped: it could not be run here.",
+             published finding is not found on today's software or machines. Fails: Tandem breaks the law. \
+             Skipped: it could not be run here.",
         )
         .paragraph(match options.on {
             On::Sim => {

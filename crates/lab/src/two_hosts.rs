@@ -22,7 +22,7 @@ use crate::net::joined;
 /// Where the server listens.
 pub(crate) const PORT: u16 = 5001;
 
-/// How long nothing may come before a play counts as broken down: several time-outs in a row, each twice as long
+/// How long nothing may come before a play counts as broken down: several timeouts in a row, each twice as long
 /// as the one before.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(100);
 

@@ -12,7 +12,7 @@ use crate::experiment::On;
 use crate::net::Lateness;
 use crate::pair::{PORT, Pair};
 
-/// Long enough for any number of time-outs.
+/// Long enough for any number of timeouts.
 const PATIENCE: Duration = Duration::from_secs(4 * 3600);
 
 pub(super) fn carry(context: &Context, number: u64, bulk: &Bulk) -> anyhow::Result<Carried> {

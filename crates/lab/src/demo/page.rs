@@ -9,14 +9,14 @@ use crate::published::calls_under_loss;
 
 /// The page of all runs; `command` repeats them.
 pub(super) fn page(options: &Options, runs: &[Run], machine: &Machine, command: &str) -> Page {
-    Page::new("SIP calls over UDP, TCP and SCTP on a network that loses packets")
+    Page::new("SIP calls over UDP, TCP and SCTP on a lossy network")
         .paragraph(summary(options))
         .paragraph(
-            "The packets lost are drawn from a seed, each direction for itself, inside the users' sockets. \
-             SIP over UDP notices a loss by its own timers, a transaction at a time (500 ms and doubling). \
-             SCTP repairs it below SIP: at once where enough packets follow to show the gap, else by its \
-             retransmission timer, which starts at 1 s (RTO.Min) and doubles for all users of the \
-             association together each time that a packet or its acknowledgement is lost again.",
+            "Lost packets are drawn from a seed, separately for each direction, inside the users' sockets. SIP \
+             over UDP detects a loss by its own timers, for each transaction separately (500 ms, doubling). SCTP \
+             recovers below SIP: at once if enough packets follow to reveal the gap, otherwise by its \
+             retransmission timer, which starts at 1 s (RTO.Min) and doubles for all users of the association each \
+             time that a packet or its acknowledgement is lost again.",
         )
         .section(Section::new("Completed calls").plot(completed_calls(runs)))
         .section(
@@ -41,7 +41,7 @@ pub(super) fn page(options: &Options, runs: &[Run], machine: &Machine, command: 
 fn summary(options: &Options) -> String {
     let pace = match options.rate {
         Some(rate) => format!("together begin {rate} calls a second"),
-        None => "each call their callee again as soon as the last call has ended".to_owned(),
+        None => "call their callees back to back".to_owned(),
     };
     let end = match options.end {
         End::Seconds(seconds) => format!("for {seconds} seconds"),
@@ -100,8 +100,8 @@ fn beside_published(runs: &[Run]) -> Plot {
         Axis::new("Completed calls relative to UDP at 5 %", ""),
     )
     .note(
-        "Published: Pang 2003, table 5.3 (SCTP in the Linux kernel 2.4, over a NIST Net router). The \
-         scale hides how fast the machines are; what remains is how each transport bears loss.",
+        "Published: Pang 2003, table 5.3 (SCTP in the Linux kernel 2.4, over a NIST Net router). The scale is \
+         relative, so that the speed of the machines does not matter, only the effect of loss on each transport.",
     );
     let published = calls_under_loss();
     let published_reference = published

@@ -120,16 +120,16 @@ fn decimals_of(percent: f64) -> u8 {
 
 fn notes(options: &Options, runs: &[Run]) -> Vec<String> {
     let mut notes = vec![
-        "Delays are those of RFC 6076, of successes alone. Packets and bytes count IP packets between \
-         users and proxy during the calls, lost ones too, per completed call."
+        "Delays are those of RFC 6076, of successful requests only. Packets and bytes are those of IP between \
+         users and proxy during the calls, including lost ones, for each completed call."
             .to_owned(),
-        "Published: Pang 2003, table 5.3, calls completed in a fixed time by eight user agents a side, \
-         as a multiple of its own UDP at 5 % loss; beside it ours by the same rule."
+        "Published: Pang 2003, table 5.3, calls completed in a fixed time by eight user agents on each side, \
+         relative to UDP at 5 % loss; beside it Tandem's, by the same rule."
             .to_owned(),
     ];
     for run in runs.iter().filter(|run| run.registered < run.users) {
         notes.push(format!(
-            "{} at {} % loss: {} of {} users were registered in the end; calls of and to the others fail.",
+            "{} at {} % loss: {} of {} users were registered at the end; calls from and to the others fail.",
             run.transport, run.loss_percent, run.registered, run.users
         ));
     }
@@ -137,14 +137,12 @@ fn notes(options: &Options, runs: &[Run]) -> Vec<String> {
         if let Some(failures) = run.failures() {
             let (transport, loss) = (run.transport, run.loss_percent);
             notes.push(format!(
-                "{transport} at {loss} % loss, what failed: {failures}."
+                "{transport} at {loss} % loss, failures: {failures}."
             ));
         }
     }
     if runs.iter().any(|run| run.failures().is_some()) {
-        notes.push(
-            "Causes count registrations that were tried again and succeeded later, too.".to_owned(),
-        );
+        notes.push("Causes include registrations that succeeded later.".to_owned());
     }
     if options.transports.contains(&Transport::Tcp) {
         let also = if options.delay.is_zero() {

@@ -49,15 +49,15 @@ impl Experiment for BandwidthShare {
 
     fn about(&self) -> About {
         About {
-            topology: "Senders on one side and receivers on the other side of a line that carries 100 \
-                       kByte of IP packets a second in each direction, delays them by 50 ms each way, and \
-                       whose queue holds all that the windows let out: nothing is lost.",
+            topology: "Senders on one side and receivers on the other side of a link that carries 100 kByte of IP \
+                       packets a second in each direction, delays them by 50 ms each way, and whose queue holds \
+                       all windows, so that nothing is lost.",
             runs: "One association whose user sends 30 kByte a second in messages of 1376 bytes, and n \
-                   TCP connections that always have more to send; windows of 32 KByte.",
+                   TCP connections that always have data to send; windows of 32 KByte.",
             measures: "User data of the association that arrives, once slow start is over (from 30 s after \
                        the beginning; quick on real hosts from 15 s), and that of each TCP connection.",
-            law: "The source gets what it asks for, or the share of the link that its window has of all \
-                  windows, whichever is less. Jungmaier 2000's law is the same for equal windows: 30 \
+            law: "The source gets its rate, or its window's share of all windows, whichever is smaller. Jungmaier \
+                  2000's law is the same for equal windows: 30 \
                   kByte/s as long as that is at most 100/(n+1), and 100/(n+1) beyond.",
             check: "Against that share, give or take the two packets of each window that may wait for an \
                     acknowledgement (on real hosts also two that are not read yet) or not be full, a \
@@ -121,7 +121,7 @@ impl Experiment for BandwidthShare {
         checks.found(
             "it gets 30 kByte/s, or its share of the link",
             farthest <= READING,
-            format!("it is {farthest:.1} kByte/s off where it is off most"),
+            format!("the greatest deviation is {farthest:.1} kByte/s"),
         );
         let ours = points.iter().map(|point| {
             json!({
@@ -257,7 +257,9 @@ fn table(points: &[Point]) -> Table {
             Cell::number((count > 0).then(|| jain(&point.tcp)), 4),
         ]));
     }
-    table.note("The published law speaks of the link's load; ours is user data, 3 % less.");
+    table.note(
+        "The published law is for the load of the link; these figures are user data, 3 % less.",
+    );
     table
 }
 

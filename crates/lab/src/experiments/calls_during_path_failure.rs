@@ -61,24 +61,24 @@ impl Experiment for CallsDuringPathFailure {
         About {
             topology: "Callers, their proxy, the callees' proxy, callees. Between the proxies are two \
                        networks, 20 ms each way; the first is cut in both directions for a third of the \
-                       time, and mended.",
+                       time, and then restored.",
             runs: "10 calls a second. Between the proxies one SCTP association over both networks, whose \
-                   primary path is on the first; or one TCP connection, or UDP, which have the first network \
-                   alone. On the virtual clock the proxies are Tandem's cores and TCP is smoltcp's; on real \
-                   hosts, network namespaces with the emulator between them, they are whole, TCP is the \
+                   primary path is on the first; or one TCP connection, or UDP, which use the first network only. \
+                   On the virtual clock the proxies are Tandem's cores and TCP is smoltcp's; on real \
+                   hosts, network namespaces with the emulator between them, they are complete, TCP is the \
                    kernel's, and users are those of `tandem load`.",
             measures: "Calls completed, the longest set-up, and the longest time in which no call was \
                        answered.",
-            law: "What was on its way when the path was cut is repeated over the other path after the \
-                  retransmission time-out, which is RTO.Min where round trips are short (RFC 9260 sections \
-                  6.3.1, 6.3.3 and 6.4.1), and with quick failover new data follows at the first time-out \
-                  (RFC 7829 section 3.2). Each direction finds out for itself: a call waits for two \
-                  time-outs at most. No call is lost.",
-            check: "Over SCTP all calls are completed, and the longest set-up is that without a cut and two \
-                    time-outs more, each with the delay of an acknowledgement that had begun it anew; on real \
-                    hosts each of 19 wakings on the way, and the two of the timers, may be as late as a thread \
-                    beside them was woken at the latest; so much sooner UDP and TCP may be answered after the cut, and where \
-                    nothing is left of it that is told, not judged. Pang 2003 \
+            law: "Data in transit when the path is cut is retransmitted over the other path after the \
+                  retransmission timeout, which is RTO.Min for short round trips (RFC 9260 sections 6.3.1, 6.3.3 \
+                  and 6.4.1), and with quick failover new data follows at the first timeout (RFC 7829 section \
+                  3.2). Each direction detects the failure separately, so a call waits for two timeouts at most. \
+                  No call is lost.",
+            check: "Over SCTP all calls are completed, and the longest set-up is that without a cut plus two \
+                    timeouts, each restarted by a delayed acknowledgement. On real hosts, each of 19 wake-ups on \
+                    the way, and the two of the timers, may be as late as the latest wake-up of a separate thread; \
+                    UDP and TCP may be answered sooner after the cut by the same time, and if that leaves no \
+                    bound, the result is reported without a verdict. Pang 2003 \
                     expects calls to go on over the standby path: found when SCTP completes all calls, \
                     and the others do not, or stall longer.",
         }
@@ -94,7 +94,7 @@ impl Experiment for CallsDuringPathFailure {
             On::Net => context.either(10, 60),
         });
         context.steps(TRUNKS.len() as u64);
-        context.begin("the first network is cut and mended");
+        context.begin("the first network is cut and restored");
         let plays = TRUNKS.map(|(trunk, _)| Play {
             trunk,
             loss: 0.0,
@@ -112,24 +112,26 @@ impl Experiment for CallsDuringPathFailure {
         let late = all.iter().filter(|fared| fared.cannot_tell(third));
         let outcome = late.fold(outcome, |outcome, fared| {
             outcome.note(format!(
-                "Whether a call is answered over {} while its path is cut cannot be told: what was under way may be \
-                 answered {:.1} s late on this machine.",
+                "Whether a call is answered over {} while its path is cut cannot be determined: calls in progress \
+                 may be answered {:.1} s late on this machine.",
                 fared.trunk, fared.added
             ))
         });
         Ok(outcome
             .ours(values(&all))
             .published(json!({
-                "expectation": "traffic is detoured from the faulty link to the standby link, and a multi-homed proxy \
-                                performs better than a single-homed one (Pang 2003, chapter 6: the multi-homing of the \
+                "expectation": "traffic is detoured from the faulty link to the standby link, and a multi-homed \
+                 proxy \
+                                performs better than a single-homed one (Pang 2003, chapter 6: the multi-homing of \
+                                the \
                                 stack that was tested there did not work, section 5.5)",
             }))
             .table(table(&all))
             .plot(answered(&all, third))
             .plot(plot(&all, third))
             .note(match on {
-                On::Sim => "TCP is smoltcp's; UDP and TCP have no second path to go to, whoever makes them.",
-                On::Net => "TCP is the kernel's; UDP and TCP have no second path to go to.",
+                On::Sim => "TCP is smoltcp's; UDP and TCP have no second path in any implementation.",
+                On::Net => "TCP is the kernel's; UDP and TCP have no second path.",
             }))
     }
 }
@@ -243,9 +245,9 @@ fn check(all: &[Fared], cut_for: Duration) -> Checks {
         .map(|other| other.trunk.to_string())
         .collect();
     checks.found(
-        "calls go on over the standby path, and stand still without one",
+        "calls go on over the standby path, and stop without one",
         worse.is_empty(),
-        format!("{} did not stand still for longer", worse.join(" and ")),
+        format!("{} did not stop for longer", worse.join(" and ")),
     );
     checks
 }

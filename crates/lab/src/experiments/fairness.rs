@@ -116,26 +116,26 @@ impl Experiment for Fairness {
 
     fn about(&self) -> About {
         About {
-            topology: "Two senders on one side and two receivers on the other side of a line that \
-                       carries 100 kByte of IP packets a second in each direction, delays them by \
-                       50 ms each way, and whose queue holds all that the windows let out: nothing is \
-                       lost.",
-            runs: "One sender all the time; after a minute a second one for 90 s; both always have more \
-                   to send, with windows of 32 KByte. SCTP against SCTP, both bundling messages of 100 \
+            topology: "Two senders on one side and two receivers on the other side of a link that carries 100 \
+                       kByte of IP packets a second in each direction, delays them by \
+                       50 ms each way, and whose queue holds all windows, so that nothing is lost.",
+            runs: "One sender all the time; after a minute a second one for 90 s; both always have data to send, \
+                   with windows of 32 KByte. SCTP against SCTP, both bundling messages of 100 \
                    bytes; bundled against unbundled; SCTP against TCP; unbundled SCTP against TCP.",
             measures: "User data that arrives each second, and from it the bytes of packets that each \
                        sender puts on the line, from 10 s after the second sender has come until it \
                        goes; the share of each, and Jain's index of fairness.",
-            law: "A queue that loses nothing is shared as the windows are, in bytes on the line: what \
-                  waits in it leaves in turn. Equal windows of user data are equal shares when both send \
+            law: "Senders share a queue that loses nothing in proportion to their windows, in bytes on the link, \
+                  since packets leave in order. Equal windows of user data are equal shares when both send \
                   packets of the same kind. 32 KByte in packets of 100 bytes each with 48 bytes of \
-                  headers take more of the line than in full packets, and get as much more of it: 55 %. \
+                  headers take more of the link than in full packets, and therefore get more of it: 55 %. \
                   Jungmaier 2000 found equal shares in all four pairings.",
             check: "Each share against that of the windows, give or take the two packets of each window \
                     that may wait for an acknowledgement (on real hosts also two that are not read yet) or not be \
                     full; the load of one sender and of both \
                     against the rate of the line, less the headers of two packets of each window that are not \
-                    full, give or take two packets of each sender at the ends of the span. Equal shares are found again when each is half within what can be read off \
+                    full, give or take two packets of each sender at the ends of the span. Equal shares are found \
+                    again when each is half within what can be read off \
                     figure 5, a twentieth of the link, and those packets.",
         }
     }

@@ -42,7 +42,8 @@ impl Experiment for StreamsOrAssociations {
             runs: "10,000 associations of one stream, set up one after the other, and one association of \
                    10,000 streams (1,000 when quick); then a message of 100 bytes on each, and twice as many \
                    on the streams. On net it is the measurement of `tandem perf associations` and `tandem perf \
-                   streams`, which sets up 64 at a time, with a server in a process of its own; the streams, which take \
+                   streams`, which sets up 64 at a time, with a server in a process of its own; the streams, which \
+                   take \
                    milliseconds, three times, of which the shortest counts.",
             measures: "On the virtual clock: the time until all is set up, packets and bytes for it, \
                        associations that the server holds, and the time from the first message until the \
@@ -54,11 +55,11 @@ impl Experiment for StreamsOrAssociations {
             check: "Packets of the set-up: exactly four for each association. Its time: exactly that of four \
                     packets of these sizes on that link, for each. A transfer takes what its packets \
                     take on the link; over streams, slow start and one delayed acknowledgement more at most. \
-                    On net the set-up takes no more than four for each and what the conversation about the test takes, \
+                    On net the set-up takes no more than four for each and the control connection takes, \
                     unless hosts may have waited for the machine for half of RTO.Initial, or it takes longer than \
                     HB.interval, and nothing takes less time than its packets \
                     take on the link. KTH 2004's figures are those \
-                    of its machines: compared is what it found, that streams take a small part of the time and of \
+                    of its machines: so only its finding is compared: streams take a small part of the time and of \
                     the memory.",
         }
     }

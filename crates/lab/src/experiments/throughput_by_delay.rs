@@ -48,31 +48,32 @@ impl Experiment for ThroughputByDelay {
     }
 
     fn title(&self) -> &'static str {
-        "Throughput of one association against the delay of the line"
+        "Throughput of one association against the delay of the link"
     }
 
     fn about(&self) -> About {
         About {
-            topology: "A sender and a receiver, joined by a line that carries 100 kByte of IP packets \
+            topology: "A sender and a receiver, joined by a link that carries 100 kByte of IP packets \
                        a second in each direction, loses nothing and delays each packet by a fixed \
                        time in each direction; MTU 1500 bytes.",
-            runs: "One association whose user always has more to send, in messages of 100 bytes (twelve \
+            runs: "One association whose user always has data to send, in messages of 100 bytes (twelve \
                    share a packet) and of 1376 bytes (one fills a packet), delivered in the order of \
                    their arrival; receiver window 32 KByte, delayed acknowledgements. A TCP connection \
                    with the same window beside it. Each by itself, at each delay.",
             measures: "The mean rate at which user data arrives, once the handshake and slow start \
                        are over (5 s and 12 round trips).",
-            law: "The lesser of what the link carries after headers, and one window each round-trip \
-                  time. The round-trip time is twice the delay and what the link takes to carry a packet \
+            law: "The smaller of the link's rate after headers and one window per round-trip time. The round-trip \
+                  time is twice the delay and what the link takes to carry a packet \
                   and its acknowledgement. Jungmaier 2000 leaves the latter out, and says that any \
                   protocol with a limiting window behaves so.",
             check: "A window is not used to the last byte: it holds whole packets, and every second \
                     packet is acknowledged, so up to two packets less than the window may be under way; \
                     on real hosts two more, for the acknowledgement leaves before the user has read what it \
-                    acknowledges, and offers so much less room. Two packets of a window may not be full. The count of what arrives errs by a packet \
+                    acknowledges, and offers so much less room. Two packets of a window may not be full. The count \
+                    of what arrives errs by a packet \
                     at either end, or by a window where data comes a window at a time. No more is \
-                    allowed. What Jungmaier 2000 found is found again when it lies within that and what \
-                    can be read off its plot, a twentieth of the axis.",
+                    allowed. The finding of Jungmaier 2000 is found again when it lies within that and the \
+                    accuracy of its plot, a twentieth of the axis.",
         }
     }
 
@@ -137,7 +138,7 @@ impl Experiment for ThroughputByDelay {
             checks.found(
                 format!("{}: the lesser of link and window over delay", sender.name),
                 farthest <= 0.0,
-                format!("it is {farthest:.1} kByte/s farther off than can be explained"),
+                format!("it is {farthest:.1} kByte/s beyond the tolerance"),
             );
         }
         Ok(Outcome::judged(checks)

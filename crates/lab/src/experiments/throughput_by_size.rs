@@ -78,12 +78,15 @@ impl Experiment for ThroughputBySize {
                    that the link carries), the kernel's TCP, our SCTP, and the kernel's SCTP where there is \
                    one.",
             measures: "User data that arrives a second (the meter of tandem perf).",
-            law: "Nothing carries more than the link does after its headers. All that is sent over TCP and \
-                  SCTP arrives, and no more than was sent over UDP. Where nothing is lost, SCTP sends nothing twice \
-                  (RFC 9260 sections 6.3.3 and 7.2.4). Pang 2003 found UDP ahead of TCP, and TCP ahead of SCTP, at every size up \
+            law: "Nothing exceeds the rate of the link after headers. All that is sent over TCP and \
+                  SCTP arrives, and no more than was sent over UDP. Without loss, SCTP retransmits nothing \
+                  (RFC 9260 sections 6.3.3 and 7.2.4). Pang 2003 found UDP ahead of TCP, and TCP ahead of SCTP, at \
+                  every size up \
                   to 1024 bytes.",
-            check: "The bytes that arrive against the bytes sent, and chunks that our SCTP repeated against the packets \
-                    that were lost, where the machine never stood still for RTO.Min; each rate against the link's after headers, \
+            check: "The bytes that arrive against the bytes sent, and chunks that our SCTP repeated against the \
+                    packets \
+                    that were lost, where the machine never stood still for RTO.Min; each rate against the link's \
+                    after headers, \
                     and what a receiver's buffer holds when the clock starts. Pang 2003's order, at each \
                     size up to its largest.",
         }
@@ -94,7 +97,7 @@ impl Experiment for ThroughputBySize {
     }
 
     fn why_not(&self, _: On) -> &'static str {
-        "a comparison of throughput has no meaning on the virtual clock, where computing takes no time"
+        "a comparison of throughput is meaningless on the virtual clock, where computation takes no time"
     }
 
     fn run(&self, _: On, context: &Context) -> anyhow::Result<Outcome> {
@@ -112,9 +115,9 @@ impl Experiment for ThroughputBySize {
         context.steps((sizes.len() * transports.len()) as u64);
         let points = measure(context, sizes, &transports, seconds)?;
         let kernel = if has_kernel_sctp {
-            "Ours goes in UDP, so that the kernel's SCTP stays away from its packets."
+            "Tandem's SCTP runs in UDP, so that the kernel's SCTP does not receive its packets."
         } else {
-            "This kernel has no SCTP: ours alone is measured, right on IP."
+            "This kernel has no SCTP: only Tandem's is measured, directly over IP."
         };
         Ok(Outcome::judged(check(&points))
             .ours(values(&points))
@@ -125,7 +128,7 @@ impl Experiment for ThroughputBySize {
             .table(table(&points))
             .plot(plot(&points, &transports))
             .note(kernel)
-            .note("Pang 2003 prints its figure without numbers in the text: the order is what is compared."))
+            .note("The text of Pang 2003 has no numbers for this figure, so only the order is compared."))
     }
 }
 
@@ -397,7 +400,7 @@ fn check(points: &[Point]) -> Checks {
     }
     if !others.is_empty() {
         reasons.push(format!(
-            "not with {} bytes: the sender of datagrams did not come up to the rate of the link",
+            "not with {} bytes: the sender of datagrams did not reach the rate of the link",
             listed(&others)
         ));
     }
@@ -418,14 +421,14 @@ fn check(points: &[Point]) -> Checks {
     let mut reasons = Vec::new();
     if !full.is_empty() {
         reasons.push(format!(
-            "ours is not behind with {} bytes: both fill the link",
+            "Tandem is not behind with {} bytes: both fill the link",
             listed(&full)
         ));
     }
     if !others.is_empty() {
         reasons.push(format!(
-            "ours is not behind with {} bytes: the sender of TCP, which takes a system call for each message, did not \
-             come up to the rate of the link",
+            "Tandem is not behind with {} bytes: the sender of TCP, which takes a system call for each message, \
+             did not reach the rate of the link",
             listed(&others)
         ));
     }
@@ -441,8 +444,8 @@ fn check(points: &[Point]) -> Checks {
             "SCTP in user space is ahead of the kernel's at every size",
             slower.is_empty(),
             format!(
-                "ours is not ahead with {} bytes: it puts its order down to a young SCTP in its kernel (Pang 2003, \
-                 section 5.2), and today's is not young",
+                "Tandem is not ahead with {} bytes: Pang 2003 (section 5.2) attributes its order to the immature \
+                 SCTP of its kernel, and today's is mature",
                 listed(&slower)
             ),
         );

@@ -59,11 +59,12 @@ impl Experiment for Transfers {
                    64 KByte each. TCP has Reno: smoltcp's on sim, the kernel's on net, where our SCTP goes in UDP.",
             measures: "The time from opening the first connection until the last file is complete, each several \
                        times: the mean with its 95 % confidence interval, without loss the shortest.",
-            law: "All that was sent arrives. No file is there before its packets have gone through the link. And \
-                  once it may send, a sender leaves the link idle only where it has to wait: without loss in slow \
+            law: "Everything sent arrives. No file is complete before its packets have passed the link. A sender \
+                  leaves the link idle only where it has to wait: without loss in slow \
                   start, until its window fills the link; over SCTP with loss also for the round trip of a fast \
                   retransmit or of a lost SACK, and for T3-rtx with the small window after it (RFC 9260 sections \
-                  6.3.3 and 7.2). SCTP repeats by fast retransmit only what was lost, for nothing is overtaken here.",
+                  6.3.3 and 7.2). SCTP repeats by fast retransmit only what was lost, since packets are not \
+                  reordered here.",
             check: "The bytes of both ends, and each time against the least and the most that the law makes of \
                     what the link and the sender have counted in that run: bytes, losses, fast retransmits, \
                     expiries and how long T3-rtx ran. On net each round trip is longer by five times what 99 of \
@@ -126,12 +127,12 @@ impl Experiment for Transfers {
             .note("The sizes of the files and the loss are not stated in Pang 2003.");
         Ok(match on {
             On::Sim => outcome.note(
-                "TCP is smoltcp's: it has no selective acknowledgements, and waits a second at least before it \
-                 repeats by time-out, as SCTP does.",
+                "TCP is smoltcp's: it has no selective acknowledgements, and its minimum retransmission timeout is \
+                 a second, as in SCTP.",
             ),
             On::Net => outcome.note(
-                "TCP is this kernel's with Reno, selective acknowledgements and tail loss probes, and a least \
-                 time-out of 200 ms, where RFC 9260 has RTO.Min of a second for SCTP (section 16).",
+                "TCP is this kernel's with Reno, selective acknowledgements and tail loss probes, and a minimum \
+                 timeout of 200 ms; for SCTP, RFC 9260 has an RTO.Min of a second (section 16).",
             ),
         })
     }

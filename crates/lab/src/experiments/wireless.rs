@@ -64,7 +64,7 @@ impl Experiment for Wireless {
             topology: "Two hosts joined by the presets wifi-70, wifi-50 and wifi-25 of `tandem net`, in \
                        both directions: rate, delay with jitter, loss and queue, chosen so that a TCP gets \
                        about what the SCTP thesis measured.",
-            runs: "One sender that always has more to send, over TCP with Reno (on sim smoltcp's, on net the \
+            runs: "One sender that always has data to send, over TCP with Reno (on sim smoltcp's, on net the \
                    kernel's) and over our SCTP (on net in UDP), for 10 s, five times each, with windows of \
                    256 KByte; with --quick three times, on net for 4 s. Both meet the same losses.",
             measures: "As iperf did: what the sender handed over by the time that it did, and what the receiver's \
@@ -72,7 +72,7 @@ impl Experiment for Wireless {
             law: "What was sent arrives. It takes the link as long as its rate says, headers and all that was \
                   repeated included; and an SCTP sender leaves the link idle only where it has to wait \
                   (RFC 9260): for an acknowledgement in slow start and after a loss, and for T3-rtx. It repeats \
-                  by fast retransmit only what was lost, since nothing is overtaken here.",
+                  by fast retransmit only what was lost, since packets are not reordered here.",
             check: "The bytes of both ends. The time of each trial of SCTP against the least and the most that \
                     the law makes of what the link and the sender have counted in it: bytes, losses, fast \
                     retransmits, expiries and how long T3-rtx ran. The SCTP thesis found TCP ahead of SCTP at \
@@ -136,11 +136,11 @@ impl Experiment for Wireless {
         Ok(match on {
             On::Sim => outcome.note(
                 "TCP is smoltcp's with Reno and without selective acknowledgements, the thesis's was \
-                 Linux's: how far TCP is ahead or behind here says nothing about a kernel's.",
+                 Linux's: the difference to TCP here says nothing about a kernel's TCP.",
             ),
             On::Net => outcome.note(
-                "TCP is this kernel's with Reno, with selective acknowledgements and all else that it does of \
-                 itself; SCTP is ours in UDP, whose header takes 8 bytes of each packet.",
+                "TCP is this kernel's with Reno, with selective acknowledgements and its other defaults; SCTP is \
+                 Tandem's in UDP, whose header takes 8 bytes of each packet.",
             ),
         })
     }
@@ -222,12 +222,12 @@ fn check(on: On, points: &[Point]) -> Checks {
         .collect();
     let why = match on {
         On::Sim => {
-            "gap acknowledgement blocks tell of all losses of a window at once (RFC 9260 section 7.2.4), where \
-             smoltcp's Reno without selective acknowledgements waits a round trip for each, or for a time-out"
+            "gap acknowledgement blocks report all losses of a window at once (RFC 9260 section 7.2.4), where \
+             smoltcp's Reno without selective acknowledgements waits a round trip for each, or for a timeout"
         }
         On::Net => {
             "today's SCTP recovers from a loss as TCP does, but for T3-rtx, which is a second at least (RFC 9260 \
-             section 16) where Linux waits for 0.2 s; the SCTP thesis puts the difference down to the young SCTP of \
+             section 16) where Linux waits for 0.2 s; the thesis attributes the difference to the immature SCTP of \
              its kernel (SCTP thesis 2011, section 6.2)"
         }
     };

@@ -1,4 +1,4 @@
-//! The primary path is cut after a known packet, and mended.
+//! The primary path is cut after a known packet, and then restored.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

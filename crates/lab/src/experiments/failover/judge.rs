@@ -49,7 +49,7 @@ pub(super) fn judge_story(checks: &mut Checks, rules: &Rules, story: &Story) {
         .filter(|chunk| chunk.before == Some(chunk.path))
         .count();
     checks.law_holds(
-        format!("{name}: what is sent again goes to the other path"),
+        format!("{name}: retransmissions go to the other path"),
         astray == 0 && story.sent_again().count() > 0,
         format!("{astray} chunks go where they were lost"),
     );
@@ -105,7 +105,7 @@ pub(super) fn judge_story(checks: &mut Checks, rules: &Rules, story: &Story) {
         .returned()
         .map_or(f64::NAN, |at| at.as_secs_f64() - story.mended.as_secs_f64());
     checks.law(
-        format!("{name}: back on the primary path after mending"),
+        format!("{name}: back on the primary path after the repair"),
         returned,
         0.0..=latest.as_secs_f64(),
         "s",
@@ -122,13 +122,13 @@ pub(super) fn judge_halts(checks: &mut Checks, halts: &Halts) {
     for (what, count, is_timed) in [
         ("no message arrives twice", doubled, false),
         (
-            "a halt of more than RTO.Min ends a trip after a time-out",
+            "a halt of more than RTO.Min ends one trip after a timeout",
             unexplained,
             true,
         ),
-        ("time-outs in a row double", uneven, true),
+        ("timeouts in a row double", uneven, true),
         (
-            "what a time-out sends again goes to another path where that has no error",
+            "retransmissions after a timeout go to another path without errors",
             astray,
             false,
         ),
@@ -150,7 +150,7 @@ pub(super) fn compare_with_documents(
         return;
     };
     checks.found(
-        "SCTP thesis 2011: data moves over when the primary path is inactive, and back when it is mended",
+        "SCTP thesis 2011: data moves over when the primary path is inactive, and back when it is restored",
         plain.moved().is_some() && plain.returned().is_some(),
         "data does not move over and back",
     );
@@ -164,13 +164,13 @@ pub(super) fn compare_with_documents(
         "SCTP thesis 2011: five expiries of T3-rtx make the path inactive",
         errors as f64 == expected,
         format!(
-            "it takes {errors}: RFC 9260 section 8.2 wants the counter to exceed Path.Max.Retrans (5)"
+            "it takes {errors}: RFC 9260 section 8.2 requires the counter to exceed Path.Max.Retrans (5)"
         ),
     );
     checks.found(
         "Pang 2003: lksctp never leaves the path that was cut",
         plain.moved().is_none(),
-        "that was a fault of that version, as its developers confirmed; ours moves over",
+        "that was a fault of that version, as its developers confirmed; Tandem moves over",
     );
     let Some(halts) = halts else {
         return;
@@ -188,7 +188,7 @@ pub(super) fn compare_with_documents(
         "Pang 2003: a multi-homed pair halts for a shorter time",
         halts.shorter() >= least,
         format!(
-            "it does in {} of {trials} trials, which may be chance",
+            "it does in {} of {trials} trials, which is not significant",
             halts.shorter()
         ),
     );

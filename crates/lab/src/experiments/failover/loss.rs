@@ -39,11 +39,11 @@ pub(super) struct Halts {
 pub(super) struct Odd {
     /// Messages that came twice.
     pub(super) doubled: usize,
-    /// Halts of more than RTO.Min that no time-out explains.
+    /// Halts of more than RTO.Min that no timeout explains.
     pub(super) unexplained: usize,
-    /// Time-outs in a row that are too short, or on a single path not twice as long as the one before.
+    /// Timeouts in a row that are too short, or on a single path not twice as long as the one before.
     pub(super) uneven: usize,
-    /// Chunks that a time-out sends again to where they were lost.
+    /// Chunks that a timeout sends again to where they were lost.
     pub(super) astray: usize,
 }
 
@@ -132,7 +132,7 @@ fn transfer(context: &Context, number: u64, paths: usize) -> anyhow::Result<(f64
     let arrivals: Vec<Instant> = arrivals.collect();
     let halts = arrivals.windows(2).map(|pair| (pair[0], pair[1]));
     let longest = halts.clone().map(|(from, to)| to - from).max();
-    // After a time-out comes a whole trip, with the longest queue.
+    // After a timeout comes a whole trip, with the longest queue.
     let trip = DELAY + Duration::from_secs_f64(8.0 * QUEUE as f64 / RATE) + GRANULARITY;
     let unexplained = halts
         .filter(|(from, to)| timeouts.up.is_some_and(|up| up < *from) && *to < end)
@@ -212,7 +212,7 @@ impl Timeouts {
         false
     }
 
-    /// Time-outs of a path in a row that are shorter than RTO.Min makes them, or not twice as long as the one
+    /// Timeouts of a path in a row that are shorter than RTO.Min makes them, or not twice as long as the one
     /// before (RFC 9260 section 6.3.3, rule E2). Where there is another path, HEARTBEATs take their turn with
     /// DATA, and only the former can be told.
     fn uneven(&self, config: &EndpointConfig) -> usize {
@@ -238,7 +238,7 @@ impl Timeouts {
         (0..self.errors.len()).map(uneven).sum()
     }
 
-    /// DATA chunks that a time-out has sent again to the path where they were lost, though another path had no
+    /// DATA chunks that a timeout has sent again to the path where they were lost, though another path had no
     /// error (section 6.4.1).
     fn astray(&self, trace: &[Sent<Packet>]) -> usize {
         let mut last_path: BTreeMap<u32, usize> = BTreeMap::new();

@@ -60,34 +60,35 @@ impl Experiment for Failover {
                        ms each way. For the second part networks that delay by 50 ms, carry 100 kByte a second \
                        and lose 15 % of the packets in each direction; a single-homed pair has one of them.",
             runs: "A message of 100 bytes every 20 ms. Right after the 500th packet with data the primary \
-                   network is cut in both directions; 150 s later it is mended. (Quick on real hosts all timers \
-                   run five times faster, and it is mended after 16 s.) Once with RFC 9260 alone, \
-                   once with quick failover (RFC 7829), which is our default. Second part: senders that \
-                   always have more to send, for a minute, single-homed and multi-homed.",
-            measures: "From the packets: when each DATA chunk went where, for the first time and again. From \
+                   network is cut in both directions; 150 s later it is restored. (Quick on real hosts all timers \
+                   run five times faster, and it is restored after 16 s.) Once with RFC 9260 alone, \
+                   once with quick failover (RFC 7829), which is Tandem's default. Second part: senders that \
+                   always have data to send, for a minute, single-homed and multi-homed.",
+            measures: "From the packets: the times and destinations of DATA chunks, first transmissions and \
+                       retransmissions. From \
                        the sender: the error counter of the primary path and its state. At the receiver: \
-                       which message came when, and the longest time in which none came. Second part: the \
+                       the arrival of each message, and the longest time without one. Second part: the \
                        longest such halt of each trial.",
             law: "RFC 9260 section 6.3.3: T3-rtx expires one RTO (1 s) after the cut, then after 2, 4, 8, 16 \
-                  and 32 s. Section 6.4.1: what is sent again goes to the other path. Section 8.2: the path \
+                  and 32 s. Section 6.4.1: retransmissions go to the other path. Section 8.2: the path \
                   is inactive when its counter exceeds Path.Max.Retrans (5), at the sixth expiry, 63 s after \
                   the cut; until then new data goes there, and the longest silence is the last timeout, 32 s. \
                   RFC 7829 section 3.2: the first expiry is enough to move, so the longest silence is one RTO. \
-                  When it is mended the path is used again after the next HEARTBEAT, within HB.interval \
+                  After the repair, the path is used again after the next HEARTBEAT, within HB.interval \
                   and 1.5 RTO. The SCTP thesis says that five expiries make a path inactive; Pang 2003 saw \
                   no failover at all.",
             check: "Expiries, silence and return against those times; the tolerance is what the times of \
                     messages, acknowledgements and links make of them, 20 to 40 ms for the first and an \
-                    interval between messages for each further one, and 5 ms for clocks; on real hosts as much as a thread beside them was woken late at the \
-                    latest, twice, with the ticks of the timers. The HEARTBEATs to a path that may have failed \
+                    interval between messages for each further one, and 5 ms for clocks; on real hosts also twice \
+                    the greatest wake-up lateness of a separate thread, and the ticks of the timers. The \
+                    HEARTBEATs to a path that may have failed \
                     go out when the last one has not been answered for an RTO, without jitter (RFC 7829 section \
-                    3.2, rules 5 and 6), so its errors have the times of T3-rtx. Nothing is lost, doubled or \
-                    out of order. Of the second part, that nothing comes twice, that each halt of more than \
-                    RTO.Min ends one trip after a time-out, that time-outs in a row double, and that what they \
-                    send again goes to another path where that has no error. What the publications found of it is \
-                    found again when the median halt is theirs, and when more trials halt for a \
-                    shorter time multi-homed than chance alone would bring about once in a thousand \
-                    times (sign test).",
+                    3.2, rules 5 and 6), so its errors have the times of T3-rtx. Nothing is lost, duplicated or \
+                    out of order. In the second part, that nothing arrives twice, that each halt of more than \
+                    RTO.Min ends one trip after a timeout, that consecutive timeouts double, and that \
+                    retransmissions go to another path without errors. The published findings are found again when \
+                    the median halt is the published one, and when significantly more trials halt for a shorter \
+                    time multi-homed (sign test, one in a thousand).",
         }
     }
 
@@ -101,7 +102,7 @@ impl Experiment for Failover {
             On::Net => 0,
         };
         context.steps(RULES.len() as u64 + 2 * trials);
-        context.begin("the primary path is cut and mended");
+        context.begin("the primary path is cut and restored");
         let stories = cut_and_mend(on, context)?;
         let mut checks = Checks::new();
         for (rules, story) in RULES.iter().zip(&stories) {

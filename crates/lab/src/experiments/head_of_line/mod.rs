@@ -83,8 +83,10 @@ impl Experiment for HeadOfLine {
                     time. On sim none later either, to the microsecond of the clock of the TCP; on net, where users \
                     have to be woken, 95 of 100 not later than half a round trip and a wake-up of this machine: who \
                     waits for what is not of his order waits a round trip at least, and at 1 % loss more than 10 of \
-                    100 would. Without loss the least delay is the link's. What Pang 2003 says is found again when messages \
-                    wait less for others on a stream a call than on one connection, at every loss, by more than chance: \
+                    100 would. Without loss the least delay is the link's. What Pang 2003 says is found again when \
+                    messages \
+                    wait less for others on a stream a call than on one connection, at every loss, by more than \
+                    chance: \
                     messages that follow one another share their losses, so figures are taken of each batch of 3 s, \
                     three times RTO.Min, and the mean difference of batches has to be beyond its 95 % confidence \
                     interval (Student).",
@@ -151,7 +153,7 @@ impl Experiment for HeadOfLine {
             ),
             On::Net => outcome.note(
                 "TCP is this kernel's with Reno, selective acknowledgements, tail loss probes, and a least \
-                 time-out of 200 ms where SCTP has a second (RFC 9260 section 16). The ordered stream beside it \
+                 timeout of 200 ms where SCTP has a second (RFC 9260 section 16). The ordered stream beside it \
                  differs from the others in the order alone.",
             ),
         })

@@ -44,7 +44,8 @@ pub(super) fn judge(ours: &[sctp::Flooded], kernels: &[kernel::Flooded]) -> Outc
         .note(
             "Memory is the listener process's own (anonymous pages), and in the kernel the connections that wait \
              for the third packet times what the slab allocator says that each takes. Processor time is that of \
-             the listener process, for a packet and as a part of a core, and below it that of the emulator's thread, in which the kernel takes in what \
+             the listener process, for a packet and as a part of a core, and below it that of the emulator's \
+             thread, in which the kernel takes in what \
              is handed over to the listener's host: for TCP that is all of the listener's work. What a packet \
              takes that is nobody's, on the same way, is subtracted; reading the answers, which get lost at the \
              router, is part of it, and so are the packets of the client.",
@@ -157,7 +158,7 @@ fn check_cookies(flooded: &sctp::Flooded, checks: &mut Checks) {
     let name = name(flooded);
     let config = impatient();
     let (shortest, longest) = lives(&config);
-    // Each heartbeat and each time-out may be late, and so may the words that tell of the beginning and the
+    // Each heartbeat and each timeout may be late, and so may the words that tell of the beginning and the
     // end, each on its way through two threads.
     let late = flooded.lateness.longest;
     let timers = 2 * (config.association_max_retrans + 1);
@@ -210,7 +211,8 @@ fn check_cookies(flooded: &sctp::Flooded, checks: &mut Checks) {
         ),
         None => (
             false,
-            "the flood was too short to tell: nobody looked at the listener twice between the longest life and its end"
+            "the flood was too short to tell: nobody looked at the listener twice between the longest life and its \
+             end"
                 .to_owned(),
         ),
     };
