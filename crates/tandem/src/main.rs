@@ -38,19 +38,19 @@ struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  tandem demo                                calls over UDP, TCP and SCTP on a network that loses packets
+  tandem demo                                calls over UDP, TCP and SCTP on a lossy network
   tandem proxy                               a proxy and registrar on 127.0.0.1:5060, until Ctrl-C
   tandem proxy --listen udp:0.0.0.0:5060 --domain example.org --advertise sip.example.org
-  tandem sctp listen --service echo          an SCTP endpoint; tandem sctp connect 127.0.0.1:9000 talks to it
-  tandem perf server                         waits for tandem perf client sctp:127.0.0.1, which measures
+  tandem sctp listen --service echo          an SCTP endpoint, for: tandem sctp connect 127.0.0.1:9000
+  tandem perf server                         a server, for: tandem perf client sctp:127.0.0.1
   tandem perf sweep --html sweep.html        throughput of UDP, TCP and SCTP by message size
-  tandem load calls --via 127.0.0.1 -r 100   registers users of its own and lets them call each other
-  tandem traffic send udp                    packets by plan: losses, delays, what encryption costs
-  tandem capture analyze calls.pcap          what the calls in a capture did
-  tandem net up router                       a network in a box: hosts, a router, links that can be made bad
-  tandem lab run all                         the documents' transport experiments, on a virtual clock
+  tandem load calls --via 127.0.0.1 -r 100   emulated users register and call each other
+  tandem traffic send udp                    packets on a schedule: losses, delays, cost of encryption
+  tandem capture analyze calls.pcap          analyses the calls in a capture
+  tandem net up router                       a network emulator: hosts, a router, impaired links
+  tandem lab run all                         published transport experiments, on a virtual clock
 
-Exit status: 0 done, 1 something failed, 2 the arguments make no sense.";
+Exit status: 0 done, 1 failure, 2 usage error.";
 
 #[derive(Debug, Subcommand)]
 enum Command {

@@ -31,7 +31,7 @@ pub(super) struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  tandem net exec server -- tandem perf server --listen 0.0.0.0
+  tandem net exec server -- tandem perf server --listen tcp:0.0.0.0
   tandem net exec client -- ping -c 3 server
   tandem net exec client -- bash
 

@@ -1,4 +1,5 @@
 //! The integration tests of `tandem`, all in one program: each module is a topic.
 
+mod documented;
 mod interop;
 mod program;

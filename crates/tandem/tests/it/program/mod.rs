@@ -17,7 +17,7 @@ mod perf;
 mod proxy;
 mod sctp;
 mod sipp;
-mod support;
+pub(crate) mod support;
 mod tmux;
 mod traffic;
 mod tshark;
