@@ -245,7 +245,7 @@ impl<'t> Words<'t> {
             Some("portrange") => match value.split_once('-') {
                 Some((first, last)) => Ok(Expression::Ports(side, port(first)?, port(last)?)),
                 None => Err(FilterError(format!(
-                    "{value:?} is no range such as 5060-5080"
+                    "{value:?} is not a range such as 5060-5080"
                 ))),
             },
             Some("net") => Ok(Expression::Network(side, network(value)?)),
@@ -288,7 +288,7 @@ fn network(value: &str) -> Result<Network, FilterError> {
     match bits.parse() {
         Ok(bits) if bits <= width(address) => Ok(Network { address, bits }),
         _ => Err(FilterError(format!(
-            "{value:?} is no network such as 10.0.0.0/8"
+            "{value:?} is not a network such as 10.0.0.0/8"
         ))),
     }
 }
@@ -362,9 +362,9 @@ mod tests {
             ("port", "needs a value"),
             ("port x", "not a port"),
             ("port 99999", "not a port"),
-            ("portrange 5", "no range"),
+            ("portrange 5", "not a range"),
             ("host example.org", "not an IP address"),
-            ("net 10.0.0.0/33", "no network"),
+            ("net 10.0.0.0/33", "not a network"),
             ("(udp", "not closed"),
             ("udp udp", "does not continue"),
             ("ether proto 1", "none of"),

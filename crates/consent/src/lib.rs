@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv6Addr};
 /// A target that may not be tested: whose it is, and how to say that its owner has agreed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{name} is neither loopback nor in a private network; a test is a flood to whoever has not agreed \
-     to it: add --i-may-test {host} if its owner has"
+    "{name} is neither loopback nor in a private network; a test without consent is an attack: add --i-may-test \
+     {host} if its owner has agreed"
 )]
 pub struct Stranger {
     name: String,

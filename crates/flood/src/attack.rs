@@ -390,7 +390,9 @@ impl FromStr for Kind {
             "init" => Ok(Kind::Init),
             "cookie" => Ok(Kind::Cookie),
             "replay" => Ok(Kind::Replay),
-            _ => Err(format!("\"{text}\" is none: use init, cookie or replay")),
+            _ => Err(format!(
+                "\"{text}\" is not valid: use  init, cookie or replay"
+            )),
         }
     }
 }

@@ -6,8 +6,8 @@ use std::net::IpAddr;
 /// A target that is not flooded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "{0} is neither on loopback nor is this a host of a testbed: floods stay within what `tandem net up` \
-     makes (tandem net exec HOST -- tandem flood …)"
+    "{0} is neither on loopback nor is this a host of a testbed: floods are limited to loopback and networks of \
+     `tandem net up` (tandem net exec HOST -- tandem flood …)"
 )]
 pub struct Refused(pub IpAddr);
 

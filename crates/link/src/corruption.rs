@@ -63,7 +63,7 @@ impl FromStr for Corruption {
             corruption.bits = words.value("a number of bits", |word| match word.parse() {
                 Ok(bits) if (1..=MAX_FLIPPED_BITS).contains(&bits) => Ok(bits),
                 _ => Err(format!(
-                    "\"{word}\" is no number of bits from 1 to {MAX_FLIPPED_BITS}"
+                    "\"{word}\" is not a number of bits from 1 to {MAX_FLIPPED_BITS}"
                 )),
             })?;
         }

@@ -41,7 +41,7 @@ impl Length {
                 unit: Unit::Bytes,
             }),
             Err(_) => Err(format!(
-                "\"{word}\" is no length: packets such as 50p or bytes such as 32kB are expected"
+                "\"{word}\" is not a length: packets such as 50p or bytes such as 32kB are expected"
             )),
         }
     }

@@ -64,7 +64,7 @@ impl Red {
         if words.next_if("weight") {
             red.weight = words.value("a weight from 0 to 1", |word| match word.parse() {
                 Ok(weight) if (0.0..=1.0).contains(&weight) => Ok(weight),
-                _ => Err(format!("\"{word}\" is no weight from 0 to 1")),
+                _ => Err(format!("\"{word}\" is not a weight from 0 to 1")),
             })?;
         }
         if words.next_if("mean") {

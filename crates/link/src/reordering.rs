@@ -65,7 +65,7 @@ impl FromStr for Reordering {
         if words.next_if("gap") {
             reordering.gap = words.value("a number of packets", |word| match word.parse() {
                 Ok(gap) if gap > 0 => Ok(gap),
-                _ => Err(format!("\"{word}\" is no number of packets above 0")),
+                _ => Err(format!("\"{word}\" is not a number of packets above 0")),
             })?;
         } else if text.trim().is_empty() {
             return Err(WordsError::new(

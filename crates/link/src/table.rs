@@ -27,7 +27,9 @@ impl Table {
         let mut values = Vec::new();
         for word in lines.flat_map(str::split_whitespace) {
             let value = word.parse().map_err(|_| {
-                WordsError::new(format!("table {name}: \"{word}\" is no number of 16 bits"))
+                WordsError::new(format!(
+                    "table {name}: \"{word}\" is not a number of 16 bits"
+                ))
             })?;
             values.push(value);
             if values.len() > MAX_TABLE_VALUES {

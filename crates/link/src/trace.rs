@@ -38,7 +38,7 @@ impl Trace {
             let time: u64 = line
                 .trim()
                 .parse()
-                .map_err(|_| wrong(&format!("\"{line}\" is no number of milliseconds")))?;
+                .map_err(|_| wrong(&format!("\"{line}\" is not a number of milliseconds")))?;
             if opportunities.last().is_some_and(|&before| time < before) {
                 return Err(wrong(&format!("{time} comes after a later time")));
             }

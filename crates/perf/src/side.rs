@@ -119,7 +119,7 @@ impl Side {
         while let Some(end) = self.work.join_next().await {
             match end {
                 Ok(end) => self.ends.push(end),
-                Err(error) => tracing::error!(%error, "the work on a flow was cut short"),
+                Err(error) => tracing::error!(%error, "a flow was interrupted"),
             }
         }
     }

@@ -179,7 +179,7 @@ fn write(
 fn parse(text: &str) -> Result<(Protocol, Vec<String>, Option<u16>), TargetError> {
     let expected = || {
         TargetError(format!(
-            "\"{text}\" is none: udp:HOST:PORT, tcp:HOST:PORT or sctp:HOST[,HOST…]:PORT is expected"
+            "\"{text}\" is not valid: udp:HOST:PORT, tcp:HOST:PORT or sctp:HOST[,HOST…]:PORT is expected"
         ))
     };
     let (protocol, rest) = text.split_once(':').ok_or_else(expected)?;
@@ -195,7 +195,7 @@ fn parse(text: &str) -> Result<(Protocol, Vec<String>, Option<u16>), TargetError
         Some(at) => {
             let (hosts, port) = rest.split_at(brackets_end + at);
             let port = port[1..].parse().map_err(|_| {
-                TargetError(format!("\"{}\" is no port from 0 to 65535", &port[1..]))
+                TargetError(format!("\"{}\" is not a port from 0 to 65535", &port[1..]))
             })?;
             (hosts, Some(port))
         }

@@ -131,7 +131,7 @@ pub fn summary(run: &Run) -> String {
     if run.interrupted {
         line(
             "Interrupted",
-            "before its time; this is what came of it".into(),
+            "interrupted; this is the result so far".into(),
         );
     }
     out

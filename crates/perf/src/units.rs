@@ -46,7 +46,7 @@ impl FromStr for Pace {
             .map(Pace::Limited)
             .ok_or_else(|| {
                 format!(
-                    "\"{text}\" is no rate: bits a second are expected, such as 1M, 2.5G or unlimited"
+                    "\"{text}\" is not a rate: bits a second are expected, such as 1M, 2.5G or unlimited"
                 )
             })
     }
@@ -79,7 +79,7 @@ pub fn bytes(text: &str, most: u64) -> Result<u64, String> {
         .map(|bytes| bytes as u64)
         .ok_or_else(|| {
             format!(
-                "\"{text}\" is no size: bytes from 1 to {most} are expected, such as 1024, 64K or 4M"
+                "\"{text}\" is not a size: bytes from 1 to {most} are expected, such as 1024, 64K or 4M"
             )
         })
 }

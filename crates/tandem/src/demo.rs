@@ -175,8 +175,8 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
         eprintln!("  {line}");
     }
     eprintln!(
-        "A machine that is busy with other things may be the reason: the proxy answers 503 where messages wait too long for it. \
-         If it happens on an idle one, too, please report it; --verbose logs each call."
+        "A busy machine may be the reason: the proxy answers 503 if messages wait too long. If it happens on an \
+         idle machine, too, please report it; --verbose logs each call."
     );
     ExitCode::FAILURE
 }

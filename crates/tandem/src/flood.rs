@@ -222,7 +222,7 @@ fn table(seen: &Seen) -> Table {
         );
     }
     if report.forged {
-        table.note("The addresses were forged: answers went to nobody.");
+        table.note("The addresses were forged, so answers were not received.");
     }
     if report.kind == Kind::Replay && report.counts.replayed == 0 {
         table.note("No association was opened and ended: nothing was replayed.");

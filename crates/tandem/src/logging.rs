@@ -149,7 +149,7 @@ fn complain_about_variable() {
         && !value.to_str().is_some_and(is_log_level)
     {
         eprintln!(
-            "tandem: {VARIABLE} is not followed: {value:?} is no level, which is {LOG_LEVELS}"
+            "tandem: {VARIABLE} is ignored: {value:?} is not a level; levels are {LOG_LEVELS}"
         );
     }
 }

@@ -19,9 +19,7 @@ pub(crate) fn finish(tap: Option<&Tap>) -> anyhow::Result<()> {
     tap.flush().context("the capture is not complete")?;
     match tap.statistics().dropped {
         0 => {}
-        dropped => eprintln!(
-            "tandem: the capture lacks {dropped} packets, for which the file was too slow"
-        ),
+        dropped => eprintln!("tandem: the capture lacks {dropped} packets: the file was too slow"),
     }
     Ok(())
 }

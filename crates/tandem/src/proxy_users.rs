@@ -123,11 +123,11 @@ impl Name {
             (Some(realm), _) => Ok(realm.clone()),
             (None, [only]) => Ok((*only).to_owned()),
             (None, []) => Err(
-                "in which realm? Say --realm, or --config with a file that names a realm or a domain"
+                "no realm: give --realm, or --config with a file that names a realm or a domain"
                     .to_owned(),
             ),
             (None, several) => Err(format!(
-                "in which realm? Say --realm with one of {}",
+                "no realm: give --realm with one of {}",
                 several.join(", ")
             )),
         }
@@ -169,7 +169,7 @@ fn execute(arguments: Arguments, store: &Url, realm: String) -> Result<(), Box<d
         && matches!(path.try_exists(), Ok(false))
     {
         let message = format!(
-            "there is no database {}; tandem proxy users add, or the proxy itself, makes it",
+            "there is no database {}; tandem proxy users add, or the proxy itself, creates it",
             path.display()
         );
         return Err(message.into());
@@ -253,9 +253,7 @@ fn read_password(username: &str, realm: &str) -> Result<String, Box<dyn Error>> 
         read_line()?
     };
     match password.is_empty() {
-        true => {
-            Err("there is no password; give it on the terminal or on the standard input".into())
-        }
+        true => Err("there is no password; enter it on the terminal or on standard input".into()),
         false => Ok(password),
     }
 }

@@ -9,7 +9,7 @@ use sip::Transport;
 pub(crate) fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
-        _ => Err(format!("\"{text}\" is no number above zero")),
+        _ => Err(format!("\"{text}\" is not a number above zero")),
     }
 }
 
@@ -18,7 +18,7 @@ pub(crate) fn count(text: &str, range: RangeInclusive<u64>) -> Result<u64, Strin
     match text.parse::<u64>() {
         Ok(number) if range.contains(&number) => Ok(number),
         _ => Err(format!(
-            "\"{text}\" is none: a whole number from {} to {} is expected",
+            "\"{text}\" is not valid: a whole number from {} to {} is expected",
             range.start(),
             range.end()
         )),
@@ -29,8 +29,10 @@ pub(crate) fn count(text: &str, range: RangeInclusive<u64>) -> Result<u64, Strin
 pub(crate) fn transport(text: &str) -> Result<Transport, String> {
     match text.parse() {
         Ok(transport @ (Transport::Udp | Transport::Tcp | Transport::Sctp)) => Ok(transport),
-        Ok(_) => Err(format!("{text} is not built yet: use udp, tcp or sctp")),
-        Err(_) => Err(format!("\"{text}\" is no transport: use udp, tcp or sctp")),
+        Ok(_) => Err(format!("{text} is not supported: use udp, tcp or sctp")),
+        Err(_) => Err(format!(
+            "\"{text}\" is not a transport: use udp, tcp or sctp"
+        )),
     }
 }
 

@@ -40,7 +40,7 @@ pub fn preset(name: &str) -> Result<Preset, String> {
         .find(|preset| preset.name == name)
         .ok_or_else(|| {
             let name: String = name.chars().take(60).collect();
-            format!("there is no preset \"{name}\": tandem net presets lists all")
+            format!("there is no preset \"{name}\": tandem net presets lists them")
         })
 }
 

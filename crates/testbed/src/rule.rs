@@ -86,7 +86,7 @@ pub fn network(text: &str) -> Result<Option<IpNet>, String> {
     match address.or_else(|_| text.parse::<IpNet>().map(|network| network.trunc())) {
         Ok(network) => Ok(Some(network)),
         Err(_) => Err(format!(
-            "\"{}\" is no address and no network: one is like 10.1.0.2, 10.1.0.0/24 or any",
+            "\"{}\" is neither an address nor a network, such as 10.1.0.2, 10.1.0.0/24 or any",
             short(text)
         )),
     }
@@ -102,7 +102,7 @@ fn show_network(network: IpNet) -> String {
 
 fn protocol(text: &str) -> Result<Protocol, String> {
     text.parse()
-        .map_err(|_| format!("\"{}\" is no protocol", short(text)))
+        .map_err(|_| format!("\"{}\" is not a protocol", short(text)))
 }
 
 /// Reads a port, or the first and the last of several.
@@ -111,7 +111,7 @@ fn ports(text: &str) -> Result<(u16, u16), String> {
     match (first.trim().parse(), last.trim().parse()) {
         (Ok(first), Ok(last)) if first <= last => Ok((first, last)),
         _ => Err(format!(
-            "\"{}\" is no port: one is like 5060, several like 5060-5070",
+            "\"{}\" is not a port or range, such as 5060 or 5060-5070",
             short(text)
         )),
     }

@@ -59,9 +59,7 @@ pub enum StateError {
     #[error("{0}")]
     Name(String),
     /// A network of that name is up.
-    #[error(
-        "a network {0} is up already: tandem net down {0} takes it down, --name gives this one another name"
-    )]
+    #[error("a network {0} is already up: tandem net down {0} stops it, --name sets another name")]
     Taken(String),
     /// There is no network of that name.
     #[error("there is no network {name}: {known}")]
@@ -72,10 +70,10 @@ pub enum StateError {
         known: String,
     },
     /// Several are up, and none was named.
-    #[error("several networks are up ({0}): say which one with --net")]
+    #[error("several networks are up ({0}): select one with --net")]
     Several(String),
     /// None is up.
-    #[error("no network is up: tandem net up router makes one")]
+    #[error("no network is up: tandem net up router starts one")]
     None,
     /// The directory belongs to somebody else, or others may write there.
     #[error("{0} is not this user's own directory (mode 700): remove it, or set XDG_RUNTIME_DIR")]

@@ -58,7 +58,7 @@ struct Host {
 pub enum UpError {
     /// No network namespace can be made.
     #[error(
-        "cannot make a network namespace ({0}): run it as root, or where the kernel allows user namespaces"
+        "cannot create a network namespace ({0}): run it as root, or where the kernel allows user namespaces"
     )]
     Namespace(io::Error),
     /// No TUN device can be made.
@@ -465,11 +465,11 @@ fn tun_advice(error: &io::Error) -> String {
              (--device /dev/net/tun)"
         }
         io::ErrorKind::PermissionDenied => {
-            "/dev/net/tun may not be used: run it as root, or let this user open it (chmod 666 /dev/net/tun)"
+            "/dev/net/tun cannot be opened: run it as root, or allow this user to open it (chmod 666 /dev/net/tun)"
         }
-        _ => "/dev/net/tun is there, but refuses",
+        _ => "/dev/net/tun exists, but does not work",
     };
-    format!("cannot make a TUN device: {advice} ({error})")
+    format!("cannot create a TUN device: {advice} ({error})")
 }
 
 #[cfg(test)]

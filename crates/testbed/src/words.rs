@@ -128,7 +128,7 @@ pub fn words(config: &LinkConfig) -> Words {
 /// Rules travel to other processes, and from pages, where no files are.
 pub(crate) fn no_file(name: &str) -> Result<String, String> {
     Err(format!(
-        "the file {name} cannot be read from here: its text has to come with it, as \"files\""
+        "the file {name} cannot be read from here: send its text along, as \"files\""
     ))
 }
 
@@ -139,7 +139,7 @@ mod tests {
     fn from(json: serde_json::Value) -> Words {
         match json {
             Value::Object(words) => words,
-            other => panic!("{other} is no table"),
+            other => panic!("{other} is not a table"),
         }
     }
 

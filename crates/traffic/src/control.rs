@@ -157,7 +157,7 @@ impl Frames {
             return Ok(None);
         }
         let Some(header) = Header::read(&self.buffer) else {
-            bail!("the connection carries something else");
+            bail!("unexpected data on the connection");
         };
         let length = header.length as usize;
         if self.buffer.len() < length {

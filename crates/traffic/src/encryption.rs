@@ -100,7 +100,7 @@ impl FromStr for Encryption {
             .find(|one| one.to_string() == text);
         found.ok_or_else(|| {
             let names = Encryption::ALL.map(|one| one.to_string()).join(", ");
-            format!("\"{text}\" is no encryption: use one of {names}")
+            format!("\"{text}\" is not an encryption: use one of {names}")
         })
     }
 }

@@ -1,4 +1,4 @@
-//! How many packets a link carries at most, by their size: the link budget of Adnan 2012, section 6.3.
+//! How many packets a link can carry at most, by their size: the link budget of Adnan 2012, section 6.3.
 
 use serde::Serialize;
 

@@ -20,8 +20,8 @@ pub fn page(
         None => "Raw traffic".to_owned(),
     };
     let mut page = Page::new(title).paragraph(
-        "Each packet carries the experiment, its number and when it was made. The receiver tells which came, in \
-         which order, how often and when, and sends some back.",
+        "Each packet carries the experiment, its number and its time. The receiver counts lost, reordered and \
+         duplicate packets, and echoes some.",
     );
     for note in table::notes(conditions) {
         page = page.paragraph(note);

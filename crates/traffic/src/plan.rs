@@ -60,7 +60,7 @@ impl FromStr for Rate {
             (Some(number), true) => Ok(Rate::BitsPerSecond(number)),
             (Some(number), false) => Ok(Rate::PacketsPerSecond(number)),
             (None, _) => Err(format!(
-                "\"{text}\" is no rate: packets a second such as 50 or 20k, bits such as 64kbit/s, or unlimited"
+                "\"{text}\" is not a rate: packets a second such as 50 or 20k, bits such as 64kbit/s, or unlimited"
             )),
         }
     }
@@ -76,7 +76,9 @@ pub fn link_speed(text: &str) -> Result<u64, String> {
         .filter(|bits| (1.0..=1e15).contains(bits))
         .map(|bits| bits.round() as u64)
         .ok_or_else(|| {
-            format!("\"{text}\" is no speed: bits a second are expected, such as 100M or 54Mbit/s")
+            format!(
+                "\"{text}\" is not a speed: bits a second are expected, such as 100M or 54Mbit/s"
+            )
         })
 }
 

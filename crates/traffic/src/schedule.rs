@@ -66,7 +66,7 @@ impl FromStr for Pattern {
         };
         pattern.ok_or_else(|| {
             format!(
-                "\"{text}\" is no pattern: use constant, poisson, on-off:1s,500ms or random-on-off:1s,1.35s"
+                "\"{text}\" is not a pattern: use constant, poisson, on-off:1s,500ms or random-on-off:1s,1.35s"
             )
         })
     }

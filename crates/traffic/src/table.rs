@@ -103,17 +103,17 @@ pub fn encryption(conditions: &[Condition]) -> Option<Table> {
         table.push(Row::new(cells));
     }
     table.note(
-        "Delays count from the making of a packet to its decryption, so encryption is in them; what it takes is \
-         also measured by itself, on both sides. Medians of repeated trials are averaged. Keys go to the receiver unprotected: costs are measured, \
-         nothing is kept secret.",
+        "Delays count from the creation of a packet to its decryption, so they include encryption; its time is \
+         also measured separately, on both sides. Medians of repeated trials are averaged. Keys are sent to the \
+         receiver unprotected: only costs are measured.",
     );
     if conditions
         .iter()
         .any(|one| one.encryption == Encryption::DesCfb)
     {
         table.note(
-            "DES-CFB is insecure: its key of 56 bits is found by trying all, and nothing tells whether a packet \
-             was changed. It is here because Adnan 2012 measured it.",
+            "DES-CFB is insecure: its key of 56 bits can be found by exhaustive search, and changes of a packet \
+             are not detected. It is offered because Adnan 2012 measured it.",
         );
     }
     Some(table)
@@ -184,7 +184,7 @@ pub fn link_share(conditions: &[Condition]) -> Option<Table> {
         table.push(Row::new(cells));
         rows += 1;
     }
-    table.note("A frame is all that a packet takes of an Ethernet: preamble, header, check sequence and gap too.");
+    table.note("A frame includes the Ethernet overhead: preamble, header, check sequence and gap.");
     (rows > 0).then_some(table)
 }
 
@@ -219,8 +219,8 @@ pub fn link_budget(
         table.push(Row::new(cells));
     }
     table.note(format!(
-        "Each frame takes {} bytes beside its IP packet (preamble, header, check sequence, gap), and what is \
-         larger than the MTU of {} bytes several frames. One direction, nothing else on the link; TCP's \
+        "Each frame takes {} bytes beside its IP packet (preamble, header, check sequence, gap), and messages \
+         larger than the MTU of {} bytes take several frames. One direction, without other traffic; TCP's \
          acknowledgements and SCTP's SACKs go the other way.",
         crate::link_budget::ETHERNET_OCTETS,
         format_count(mtu)
@@ -310,15 +310,14 @@ pub fn notes(conditions: &[Condition]) -> Vec<String> {
     let mut notes = Vec::new();
     if runs.iter().any(|run| !run.on_schedule) {
         notes.push(
-            "The sender could not keep its schedule (see how late it was): the rate is not what was asked for, \
-             and delays are those of bursts. Packets that a transport does not take are late, too."
+            "The sender did not keep its schedule (see its lateness): the rate is not the requested one, and \
+             delays are those of bursts. A blocked transport also delays packets."
                 .to_owned(),
         );
     }
     if runs.iter().any(|run| !run.receiver.same_clock) {
         notes.push(
-            "Sender and receiver have different clocks, so that one-way delays cannot be told."
-                .to_owned(),
+            "Sender and receiver have different clocks, so one-way delays are unknown.".to_owned(),
         );
     }
     let overruns: u64 = runs.iter().map(|run| run.receiver.overruns).sum();
@@ -331,12 +330,12 @@ pub fn notes(conditions: &[Condition]) -> Vec<String> {
     let refused: u64 = runs.iter().map(|run| run.refused).sum();
     if refused > 0 {
         notes.push(format!(
-            "{} packets were refused by the sender's own system; they never left and are not among the lost ones.",
+            "{} packets were refused by the sender's own system; they were not sent and do not count as lost.",
             format_count(refused)
         ));
     }
     if runs.iter().any(|run| run.interrupted) {
-        notes.push("Somebody ended it before its time.".to_owned());
+        notes.push("Interrupted.".to_owned());
     }
     notes
 }

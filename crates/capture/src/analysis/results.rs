@@ -76,22 +76,16 @@ pub(super) fn of(analysis: Analysis) -> Results {
         }
     };
     remark(counters.unreadable, "messages that cannot be read");
-    remark(
-        counters.ungrouped,
-        "messages without Call-ID, CSeq or Via, which belong to no call",
-    );
+    remark(counters.ungrouped, "messages without Call-ID, CSeq or Via");
     remark(
         counters.partial_calls,
-        "calls whose beginning was not captured: they are in no metric of calls",
+        "calls whose beginning was not captured: they are in no metric",
     );
     remark(
         counters.copies,
-        "packets that the capture saw twice within a millisecond: counted as one transmission",
+        "packets captured twice within a millisecond: counted once",
     );
-    remark(
-        counters.omitted,
-        "messages of very long calls, which were left out of them",
-    );
+    remark(counters.omitted, "messages omitted from very long calls");
     remark(
         refused,
         "messages of calls that were not followed because too many were open (--open-calls)",
@@ -115,7 +109,7 @@ pub(super) fn of(analysis: Analysis) -> Results {
     );
     remark(
         sctp.repeated_elsewhere(),
-        "SCTP packets that another file has too: each association is followed in one file",
+        "SCTP packets also in another file: each association is followed in one file",
     );
     let mut slowest = sip.kept.slowest;
     slowest.sort_by_key(|(delay, _)| std::cmp::Reverse(*delay));

@@ -74,15 +74,14 @@ impl FileSummary {
         let without_secrets = self.tls_connections_without_secrets;
         let without_secrets = (without_secrets > 0).then(|| {
             format!(
-                "of {} TLS connections nothing is seen, SIP or not, because no key log has their secrets \
-                 (--key-log FILE).",
+                "{} TLS connections cannot be read, because no key log has their secrets (--key-log FILE).",
                 count(without_secrets)
             )
         });
         let other_suites = self.tls_other_suite.map(|suite| {
             format!(
-                "of {} TLS connections nothing is seen because they have another cipher suite (0x{suite:04x} at \
-                 last) or version than those known here: AES-GCM, AES-CBC and ChaCha20-Poly1305 of TLS 1.2, and TLS 1.3.",
+                "{} TLS connections cannot be read, because their cipher suite (last: 0x{suite:04x}) or version is \
+                 not supported. Supported are AES-GCM, AES-CBC and ChaCha20-Poly1305 of TLS 1.2, and TLS 1.3.",
                 count(self.tls_connections_of_other_suites)
             )
         });

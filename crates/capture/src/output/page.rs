@@ -51,7 +51,7 @@ impl Output {
                 match self.results.more_failed {
                     0 => String::new(),
                     more => format!(
-                        "{more} more failed; --failed N draws more of them, --ladder CALL-ID any."
+                        "{more} more failed; --failed N shows more of them, --ladder CALL-ID any call."
                     ),
                 },
                 self.results.failed_ladders(chunks),

@@ -93,7 +93,7 @@ fn associations(view: &SctpView) -> Table {
             format_count(all)
         ));
     }
-    table.note("TSNs again: DATA chunks whose TSN the capture has seen before.");
+    table.note("Duplicate TSNs: DATA chunks whose TSN the capture has seen before.");
     table
 }
 
@@ -160,8 +160,8 @@ fn paths(view: &SctpView) -> Table {
         }
     }
     table.note(
-        "Round trip: from a DATA chunk that was sent once, or a HEARTBEAT, to its acknowledgement, where the \
-         capture was taken. At the receiver that is its delay of acknowledgements.",
+        "Round trip: from a DATA chunk that was sent once, or a HEARTBEAT, to its acknowledgement, at the place of \
+         the capture. At the receiver, it is the delay of acknowledgements.",
     );
     table
 }

@@ -126,7 +126,7 @@ impl SessionTable {
                 report::format_count(all)
             ));
         }
-        table.note("Seconds since the capture began, at the server; – is what was not seen.");
+        table.note("Seconds since the capture began, at the server; – if missing.");
         table
     }
 }

@@ -88,8 +88,8 @@ impl Output {
         }
         if several {
             table.note(
-                "Clocks are compared by messages that two files have, and all times are by the clock of the \
-                 first file. Where both files have no message in common they are taken as they are.",
+                "Clocks are compared by common messages of two files, and all times are by the clock of the first \
+                 file. Files without common messages are not adjusted.",
             );
         }
         table
@@ -99,9 +99,9 @@ impl Output {
         let mut table = delays(&self.results.delays)?;
         if self.results.has_summaries {
             table.note(
-                "Summaries do not tell which INVITE became which: INVITE processing pairs those with the \
-                 same user in the Request-URI. The table of sessions pairs the nth caller with the nth \
-                 callee, as Adnan 2012 does, whoever has called whom.",
+                "Summaries do not identify forwarded INVITEs: INVITE processing pairs INVITEs with the same user \
+                 in the Request-URI. The table of sessions pairs the nth caller with the nth \
+                 callee, as in Adnan 2012, even if they did not call each other.",
             );
         }
         Some(table)
@@ -181,8 +181,8 @@ fn delays(delays: &Delayed) -> Option<Table> {
         table.push(delay_row(name, &delays.milliseconds(), 3));
     }
     table.note(
-        "REGISTER: from the request to its 200. INVITE processing: from its arrival to its being \
-         forwarded. Call set-up: from the INVITE to the ACK.",
+        "REGISTER: from the request to its 200. INVITE processing: from its arrival until it is forwarded. Call \
+         set-up: from the INVITE to the ACK.",
     );
     Some(table)
 }
@@ -205,9 +205,8 @@ fn losses(losses: &Losses) -> Option<Table> {
         ]));
     }
     table.note(format!(
-        "{} of {} sessions lack a message; {} messages in all, which is what Adnan 2012's figures \
-         count. Calls that were refused, redirected or given up lost nothing and are left out, as are those \
-         that are not decided.",
+        "{} of {} sessions lack a message; {} messages in all, which Adnan 2012's figures count. Calls that were \
+         refused, redirected or cancelled are left out, and so are calls without a final response.",
         format_count(losses.lost_sessions()),
         format_count(losses.sessions()),
         format_count(losses.missing_messages()),
@@ -219,7 +218,7 @@ fn losses(losses: &Losses) -> Option<Table> {
         .collect();
     if !absent.is_empty() {
         table.note(format!(
-            "Of no session there is {}: not captured here, or not sent; it counts as no loss.",
+            "No session has {}: not captured here, or not sent; this does not count as a loss.",
             absent.join(", ")
         ));
     }
@@ -286,15 +285,15 @@ fn metrics(metrics: &Metrics) -> Option<Table> {
     }
     if metrics.undecided_sessions + metrics.undecided_registrations > 0 {
         table.note(format!(
-            "{} session requests and {} registrations were not decided when the capture ended: they are \
-             in no metric.",
+            "{} session requests and {} registrations had no final response when the capture ended: they are in no \
+             metric.",
             format_count(metrics.undecided_sessions),
             format_count(metrics.undecided_registrations)
         ));
     }
     if metrics.standing_sessions > 0 {
         table.note(format!(
-            "{} sessions still stood when the capture ended: to the SCR they are not complete.",
+            "{} sessions were still established when the capture ended: they are not complete for the SCR.",
             format_count(metrics.standing_sessions)
         ));
     }

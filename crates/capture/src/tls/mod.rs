@@ -107,7 +107,7 @@ impl Tls {
     /// Octets are missing: where the next record begins is not known any more.
     pub(crate) fn gap(&mut self, opened: &mut dyn FnMut(Opened)) {
         if !self.closed {
-            let reason = "TLS cannot be deciphered beyond missing octets";
+            let reason = "TLS cannot be decrypted after missing octets";
             self.close(Opened::Lost(reason), opened);
         }
     }
@@ -242,7 +242,7 @@ fn next_record(received: &mut BytesMut) -> Result<Option<Record>, &'static str> 
     let [kind, major, _, high, low] = header;
     let length = usize::from(u16::from_be_bytes([high, low]));
     if !(CHANGE_CIPHER_SPEC..=HEARTBEAT).contains(&kind) || major != 3 || length > LONGEST_RECORD {
-        return Err("what follows in a TLS connection is no record");
+        return Err("invalid record in a TLS connection");
     }
     if received.len() < header.len() + length {
         return Ok(None);

@@ -164,7 +164,7 @@ fn request(name: &str) -> io::Result<libc::ifreq> {
     if name.is_empty() || name.len() >= NAME_LENGTH || name.contains('\0') {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            format!("{name:?} is no name of an interface: those have 1 to 15 octets"),
+            format!("{name:?} is not a name of an interface: those have 1 to 15 octets"),
         ));
     }
     // SAFETY: an array of numbers and a union of numbers, of structures of such, and of a pointer; zeros are

@@ -143,16 +143,18 @@ fn run(name: &'static str, target: fn(&[u8])) {
 /// How long a target may take for an input, on a machine that does much else.
 const LIMIT: Duration = Duration::from_secs(20);
 
+/// An input, and since when a target has it.
+type Current = Option<(Instant, Vec<u8>)>;
+
 /// Feeds a target, and ends the process where it does not come back.
 struct Feeder {
     target: fn(&[u8]),
-    /// The input that it has, and since when.
-    current: Arc<Mutex<Option<(Instant, Vec<u8>)>>>,
+    current: Arc<Mutex<Current>>,
 }
 
 impl Feeder {
     fn new(name: &'static str, target: fn(&[u8])) -> Feeder {
-        let current = Arc::new(Mutex::new(None::<(Instant, Vec<u8>)>));
+        let current = Arc::new(Mutex::new(Current::None));
         let watched = Arc::clone(&current);
         thread::spawn(move || {
             loop {

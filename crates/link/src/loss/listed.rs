@@ -55,7 +55,7 @@ impl PacketNumbers {
 }
 
 fn range(word: &str) -> Result<RangeInclusive<u64>, String> {
-    let wrong = || format!("\"{word}\" is no number or range of packets from 1 on");
+    let wrong = || format!("\"{word}\" is not a number or range of packets from 1 on");
     let number = |text: &str| text.parse::<u64>().ok().filter(|&number| number > 0);
     let (first, last) = word.split_once('-').unwrap_or((word, word));
     let range = number(first).ok_or_else(wrong)?..=number(last).ok_or_else(wrong)?;
@@ -108,7 +108,7 @@ impl Pattern {
             let bits = word.chars().map(|character| match character {
                 '0' => Ok(false),
                 '1' => Ok(true),
-                _ => Err(format!("\"{word}\" is no pattern of 0 and 1")),
+                _ => Err(format!("\"{word}\" is not a pattern of 0 and 1")),
             });
             Ok(Pattern::new(bits.collect::<Result<Vec<bool>, String>>()?))
         })
@@ -156,7 +156,7 @@ impl Periodic {
     pub(super) fn read(words: &mut Words<'_>) -> Result<Periodic, WordsError> {
         let number = |word: &str| match word.parse() {
             Ok(number) if number > 0 => Ok(number),
-            _ => Err(format!("\"{word}\" is no number above 0")),
+            _ => Err(format!("\"{word}\" is not a number above 0")),
         };
         let every = words.value("a number of packets, such as 100", number)?;
         let mut periodic = Periodic::every(every);

@@ -121,7 +121,9 @@ fn bursts(words: &mut Words<'_>) -> Result<GilbertElliott, WordsError> {
     let length = words.value("the mean length of a burst, such as 3", |word| {
         match word.parse::<f64>() {
             Ok(length) if length >= 1.0 && length.is_finite() => Ok(length),
-            _ => Err(format!("\"{word}\" is no mean length of 1 packet or more")),
+            _ => Err(format!(
+                "\"{word}\" is not a mean length of 1 packet or more"
+            )),
         }
     })?;
     Ok(GilbertElliott::bursts(loss, length))

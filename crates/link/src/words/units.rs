@@ -9,7 +9,9 @@ use std::time::Duration;
 /// When it is none, with what was expected.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let expected = || {
-        format!("\"{text}\" is no time: a number with its unit is expected, such as 20ms or 1.5s")
+        format!(
+            "\"{text}\" is not a time: a number with its unit is expected, such as 20ms or 1.5s"
+        )
     };
     let (number, unit) = number_and_unit(text).ok_or_else(expected)?;
     let seconds_per_unit = match unit {
@@ -59,7 +61,7 @@ pub fn percentage(text: &str) -> Result<f64, String> {
     match number.parse::<f64>() {
         Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
         _ => Err(format!(
-            "\"{text}\" is no percentage: a number from 0 to 100 is expected"
+            "\"{text}\" is not a percentage: a number from 0 to 100 is expected"
         )),
     }
 }
@@ -105,7 +107,7 @@ pub fn show_probability(probability: f64) -> String {
 pub fn rate(text: &str) -> Result<u64, String> {
     let expected = || {
         format!(
-            "\"{text}\" is no rate: a number with its unit is expected, such as 100kB/s or 1Mbit/s"
+            "\"{text}\" is not a rate: a number with its unit is expected, such as 100kB/s or 1Mbit/s"
         )
     };
     let (number, unit) = number_and_unit(text).ok_or_else(expected)?;
@@ -143,7 +145,9 @@ pub fn show_rate(bits_per_second: u64) -> String {
 /// When it is none, with what was expected.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let expected = || {
-        format!("\"{text}\" is no size: bytes with their unit are expected, such as 1500B or 32kB")
+        format!(
+            "\"{text}\" is not a size: bytes with their unit are expected, such as 1500B or 32kB"
+        )
     };
     let (number, unit) = number_and_unit(text).ok_or_else(expected)?;
     let bytes = match unit {
@@ -180,7 +184,7 @@ pub fn show_bytes(bytes: u64) -> String {
 pub fn packets(text: &str) -> Result<u64, String> {
     text.strip_suffix('p')
         .and_then(|number| number.parse().ok())
-        .ok_or_else(|| format!("\"{text}\" is no number of packets such as 50p"))
+        .ok_or_else(|| format!("\"{text}\" is not a number of packets such as 50p"))
 }
 
 /// Reads a number of bytes that may be negative; without a unit it is in bytes.
@@ -188,7 +192,7 @@ pub(crate) fn signed_bytes(text: &str) -> Result<i32, String> {
     let number = text.strip_suffix('B').unwrap_or(text);
     number
         .parse()
-        .map_err(|_| format!("\"{text}\" is no number of bytes such as 28B or -14B"))
+        .map_err(|_| format!("\"{text}\" is not a number of bytes such as 28B or -14B"))
 }
 
 pub(crate) fn show_signed_bytes(bytes: i32) -> String {

@@ -200,7 +200,7 @@ impl fmt::Display for Objection {
                 scheduled,
             } => write!(
                 f,
-                "{not_started} of {scheduled} attempts were not begun because as many as allowed were in flight"
+                "{not_started} of {scheduled} attempts were not begun because the maximum was in progress"
             ),
             Objection::Unable {
                 not_started,

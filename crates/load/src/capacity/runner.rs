@@ -77,8 +77,8 @@ pub enum StepError {
     Workload(Workload),
     /// Users could not register, without whom a step says nothing.
     #[error(
-        "{missing} of {users} users could not register within {} s ({came}): is there a server, does it take \
-         registrations, and does it want --auth?",
+        "{missing} of {users} users could not register within {} s ({came}): check that the server runs, accepts \
+         registrations, and whether it requires --auth",
         .within.as_secs_f64()
     )]
     Unregistered {

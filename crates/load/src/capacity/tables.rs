@@ -88,9 +88,9 @@ impl StepSummary {
                     .points(points(|step| !step.validity.is_valid())),
             )
             .note(match steps.iter().all(is_valid) {
-                true => "The generator kept up in all steps.",
+                true => "The generator kept its schedule in all steps.",
                 false => {
-                    "A step in which the generator did not keep up says nothing about the server."
+                    "Steps in which the generator did not keep its schedule say nothing about the server."
                 }
             })
     }
@@ -170,7 +170,7 @@ impl Rung {
         let invalid: u32 = rungs.iter().map(|rung| rung.invalid).sum();
         if invalid > 0 {
             table.note(format!(
-                "{invalid} repetitions in which the generator did not keep up are left out."
+                "{invalid} repetitions in which the generator did not keep its schedule are left out."
             ));
         }
         table
@@ -231,8 +231,8 @@ impl Sipstone {
         }
         let limits = self.parameters().limits;
         table.note(format!(
-            "The highest rates at which at most {} % fail and {} % are answered within {} ms: limits of our own, not the \
-             paper's.",
+            "The highest rates at which at most {} % fail and {} % are answered within {} ms: Tandem's own limits, \
+             not the paper's.",
             limits.failed_share * 100.0,
             limits.quantile * 100.0,
             limits.response_time_ms

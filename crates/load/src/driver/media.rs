@@ -109,7 +109,7 @@ impl CallsWithMedia {
         let address = local_ip(config)?;
         if address.is_unspecified() {
             return Err(LoadError::Settings(
-                "descriptions of media name an address: say which one is ours",
+                "session descriptions need an address: give the local one",
             ));
         }
         let open = |has_users: bool, mode| -> Result<Option<Party>, LoadError> {

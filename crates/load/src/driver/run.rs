@@ -573,9 +573,7 @@ fn check(config: &RunConfig) -> Result<(), LoadError> {
         0 => Err(LoadError::Settings("a run needs at least one user")),
         MOST_USERS.. => Err(LoadError::Settings("a run has 100,000,000 callers at most")),
         _ if config.second_target.is_some() && setup::is_listening(config) => {
-            Err(LoadError::Settings(
-                "whoever is called directly is where they are: there is no second next hop",
-            ))
+            Err(LoadError::Settings("direct calls have no second next hop"))
         }
         _ => Ok(()),
     }

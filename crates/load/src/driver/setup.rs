@@ -230,7 +230,7 @@ fn port(
     };
     let port = u64::from(first) + behind;
     u16::try_from(port).map_err(|_| {
-        LoadError::Settings("there are not as many ports above the local one: choose a lower one")
+        LoadError::Settings("there are not enough ports above the local one: choose a lower one")
     })
 }
 

@@ -75,7 +75,7 @@ impl FromStr for Codec {
         match text.to_ascii_lowercase().as_str() {
             "pcmu" => Ok(Codec::Pcmu),
             "pcma" => Ok(Codec::Pcma),
-            _ => Err(format!("\"{text}\" is no codec: use pcmu or pcma")),
+            _ => Err(format!("\"{text}\" is not a codec: use pcmu or pcma")),
         }
     }
 }

@@ -299,8 +299,8 @@ impl Assembly {
     /// Ends what is waited for together, and puts the labels that stand here.
     fn settle(&mut self, problems: &mut Problems) {
         if let Some((_, last)) = self.awaited.last() {
-            let message = "this message is optional, and behind it there is none that has to come: \
-                           add the one up to which it may";
+            let message = "this message is optional, and no required message follows: add the message before which \
+                           it may arrive";
             problems.add(last.line, message);
             self.awaited.clear();
         }

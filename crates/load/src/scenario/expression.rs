@@ -32,7 +32,7 @@ pub(super) fn compiled(expression: &str) -> Result<Regex, String> {
                 // The last line says what is wrong; those before it show the place.
                 let reason = error.lines().last().unwrap_or_default();
                 let reason = reason.trim_start_matches("error: ");
-                format!("\"{expression}\" is no regular expression: {reason}")
+                format!("\"{expression}\" is not a regular expression: {reason}")
             }
         })
 }

@@ -217,7 +217,7 @@ check = { header = "A", matches = "(" }
         ("call.toml:8:", "100 to 699"),
         ("call.toml:16:", "{nobody} is not known"),
         ("call.toml:19:", "such as \"250ms\""),
-        ("call.toml:21:", "\"1a\" is no name"),
+        ("call.toml:21:", "\"1a\" is not a name"),
         ("call.toml:21:", "called \"user\""),
         ("call.toml:23:", "unclosed group"),
         ("call.toml:24:", "did you mean \"caller\"?"),
@@ -250,7 +250,7 @@ fn what_cannot_be_is_refused_with_what_to_do() {
         ("[[caller]]\nif = { chance = 0.5 }\n", "does nothing"),
         (
             "[[caller]]\nsend = \"BYE\"\n[[caller]]\nexpect = 180\noptional = true\n",
-            "has to come",
+            "no required message follows",
         ),
         (
             "[[caller]]\nsend = \"BYE\"\n[[caller]]\ngoto = \"nowhere\"\n",
@@ -278,7 +278,8 @@ fn what_cannot_be_is_refused_with_what_to_do() {
             "no step assigns",
         ),
         (
-            "[[caller]]\nsend = \"BYE\"\n[[caller]]\nexpect = 200\ncheck = { header = \"A\", matches = \"(a{500}){500}\" }\n",
+            "[[caller]]\nsend = \"BYE\"\n[[caller]]\nexpect = 200\ncheck = { header = \"A\", matches = \
+             \"(a{500}){500}\" }\n",
             "too large",
         ),
     ] {
@@ -301,12 +302,14 @@ const SOUND: [(&str, &str); 3] = [
     (
         "a.xml",
         "<?xml version=\"1.0\"?>\n<scenario name=\"a\">\n<send retrans=\"500\" start_txn=\"i\"><![CDATA[\n\
-         INVITE sip:[service]@[remote_ip] SIP/2.0\nCall-ID: [call_id]\nX: [cseq] [$1] [authentication username=[field0]]\n\
+         INVITE sip:[service]@[remote_ip] SIP/2.0\nCall-ID: [call_id]\nX: [cseq] [$1] [authentication \
+         username=[field0]]\n\
          Content-Length: [len]\n\nv=0\n]]></send>\n<recv response=\"180\" optional=\"true\" next=\"1\" test=\"2\"/>\n\
          <recv response=\"200\" response_txn=\"i\" timeout=\"5\" ontimeout=\"1\"><action>\n\
          <ereg regexp=\"o=([[:alnum:]]*)\" search_in=\"body\" assign_to=\"1,2\"/>\n\
          <test assign_to=\"3\" variable=\"2\" compare=\"less_than\" value=\"10\"/>\n</action></recv>\n\
-         <pause distribution=\"uniform\" min=\"1\" max=\"2\"/>\n<label id=\"1\"/>\n<timewait milliseconds=\"4\"/>\n</scenario>\n",
+         <pause distribution=\"uniform\" min=\"1\" max=\"2\"/>\n<label id=\"1\"/>\n<timewait \
+         milliseconds=\"4\"/>\n</scenario>\n",
     ),
 ];
 

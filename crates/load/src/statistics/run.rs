@@ -70,7 +70,7 @@ pub struct ArrivalCounts {
     pub started: u64,
     /// Of these, not begun.
     pub not_started: u64,
-    /// Of those not begun: as many as allowed were in flight, because the far end had not kept up.
+    /// Of those not begun: the maximum was in progress, because the far end had not kept up.
     pub held_back: u64,
     /// When the last one was begun.
     pub last: Option<Instant>,

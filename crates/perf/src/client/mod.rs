@@ -134,14 +134,14 @@ async fn agree(
             Ok((ports, tokens))
         }
         ServerMessage::Refused { reason } => bail!("refused: {}", printable(&reason)),
-        _ => bail!("the server speaks out of turn"),
+        _ => bail!("unexpected message from the server"),
     }
 }
 
 async fn wait_until_ready(control: &mut ControlChannel) -> anyhow::Result<()> {
     match control.receive().await? {
         ServerMessage::Ready => Ok(()),
-        _ => bail!("the server speaks out of turn"),
+        _ => bail!("unexpected message from the server"),
     }
 }
 
@@ -197,7 +197,7 @@ impl Conversation<'_> {
                             self.result = Some(result);
                             return self.drain().await;
                         }
-                        _ => bail!("the server speaks out of turn"),
+                        _ => bail!("unexpected message from the server"),
                     }
                 }
                 // When nobody is left who could interrupt, this branch is out.
@@ -205,7 +205,7 @@ impl Conversation<'_> {
                     let count = *self.interrupts.borrow_and_update();
                     self.interrupted = true;
                     if count > 1 {
-                        bail!("interrupted before the server told its result");
+                        bail!("interrupted before the server sent its result");
                     }
                     match self.test.reverse {
                         true => self.control.send(&ClientMessage::Stop).await?,

@@ -69,7 +69,7 @@ impl ControlChannel {
         };
         timeout(SEND_TIME, sent)
             .await
-            .context("the other side does not read its control connection")?
+            .context("the other side does not read the control connection")?
             .context("the control connection broke")
     }
 

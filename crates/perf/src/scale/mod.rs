@@ -295,7 +295,7 @@ impl Stage {
                 })
             }
             ServerMessage::Refused { reason } => bail!("refused: {}", printable(&reason)),
-            _ => bail!("the server speaks out of turn"),
+            _ => bail!("unexpected message from the server"),
         }
     }
 
@@ -343,7 +343,7 @@ impl Stage {
         let answer = timeout(REACH_TIME, self.control.receive()).await;
         match answer.context("not all data has reached the server")?? {
             ServerMessage::Reached => Ok(()),
-            _ => bail!("the server speaks out of turn"),
+            _ => bail!("unexpected message from the server"),
         }
     }
 }

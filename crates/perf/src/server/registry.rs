@@ -63,14 +63,14 @@ impl Registry {
         let test = Arc::clone(&self.tests).try_acquire_owned();
         let test = test.map_err(|_| {
             format!(
-                "{} tests are running already, more are not taken",
+                "{} tests are already running, which is the maximum",
                 self.max_tests
             )
         })?;
         let count = u32::try_from(flows).unwrap_or(u32::MAX);
         let flows = Arc::clone(&self.flows).try_acquire_many_owned(count);
         let flows =
-            flows.map_err(|_| format!("{count} more flows are more than this server takes"))?;
+            flows.map_err(|_| format!("{count} more flows exceed the limit of this server"))?;
         self.begun.fetch_add(1, Ordering::Relaxed);
         Ok(Room {
             _test: test,

@@ -30,7 +30,7 @@ pub(crate) async fn serve(
     stack: &Stack,
 ) -> anyhow::Result<()> {
     if request.ports > MAX_PORTS || request.streams == 0 || request.size > limits::MAX_SCTP_SIZE {
-        let reason = "that is more than this server does".to_owned();
+        let reason = "that exceeds the limit of this server".to_owned();
         control.send(&ServerMessage::Refused { reason }).await?;
         return Ok(());
     }
@@ -60,12 +60,12 @@ pub(crate) async fn serve(
                     // There is nothing to say while waiting; the end of the channel is noticed.
                     said = control.receive::<ClientMessage>() => {
                         said?;
-                        bail!("the client speaks out of turn");
+                        bail!("unexpected message from the client");
                     }
                 }
                 control.send(&ServerMessage::Reached).await?;
             }
-            _ => bail!("the client speaks out of turn"),
+            _ => bail!("unexpected message from the client"),
         }
     }
 }

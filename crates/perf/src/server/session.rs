@@ -280,7 +280,7 @@ async fn join(
         come = coming => come?,
         message = control.receive::<ClientMessage>() => {
             message.context("the client disconnected")?;
-            bail!("the client speaks out of turn");
+            bail!("unexpected message from the client");
         }
     }
     let flows: Option<Vec<Flow>> = flows.into_iter().collect();
@@ -336,7 +336,7 @@ async fn converse(
                         side.peer_has_sent(messages);
                         drained_by.get_or_insert(heard + DRAIN_TIME);
                     }
-                    _ => bail!("the client speaks out of turn"),
+                    _ => bail!("unexpected message from the client"),
                 }
             }
         }

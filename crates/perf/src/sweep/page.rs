@@ -13,8 +13,8 @@ pub(super) fn page(sweep: &Sweep, command: &str) -> Page {
         .paragraph(
             "Pang 2003, figure 5.2, swept packet sizes with ttcp over one fast link without loss and found \
              this order: UDP, TCP, SCTP in user space, SCTP in the kernel, all growing with the message size. \
-             It put the last two down to implementations that nobody had made fast yet. It printed a curve \
-             and no figures, so none stand here.",
+             It attributed the order of the last two to unoptimised implementations. It has a curve without \
+             figures, so none are shown here.",
         )
         .section(
             Section::new("Throughput")

@@ -59,10 +59,11 @@ pub(super) fn notes(sweep: &Sweep) -> Vec<String> {
     let mut notes = vec![
         format!(
             "Each test takes {} s on loopback, as fast as it goes, over one socket, connection or association. \
-             Goodput is what arrived; a GByte is 10⁹ bytes of it.",
+             Goodput is the data that arrived; a GByte is 10⁹ bytes of it.",
             sweep.parameters.seconds
         ),
-        "UDP slows down for nobody: what the receiver has no room for is lost.".to_owned(),
+        "UDP has no congestion control: datagrams for which the receiver has no room are lost."
+            .to_owned(),
     ];
     if sweep
         .parameters
@@ -71,7 +72,7 @@ pub(super) fn notes(sweep: &Sweep) -> Vec<String> {
         .any(|size| *size > limits::MAX_UDP_SIZE)
     {
         notes.push(format!(
-            "The largest datagram has {} bytes: that is what UDP carried where the size is larger.",
+            "The largest datagram has {} bytes; UDP carried that for larger sizes.",
             format_count(limits::MAX_UDP_SIZE as u64)
         ));
     }

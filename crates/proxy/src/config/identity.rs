@@ -16,7 +16,7 @@ pub(super) fn authentication(file: &Section<'_, '_>, policy: &mut Authentication
         if policy.algorithms.is_empty() {
             section.problem(
                 "algorithms",
-                "authentication.algorithms names none: one at least",
+                "authentication.algorithms is empty: at least one is needed",
             );
         }
         policy.nonce_lifetime = section.within(

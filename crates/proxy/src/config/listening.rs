@@ -49,8 +49,7 @@ fn listener(section: &Section<'_, '_>) -> Option<(Listen, Option<TlsServerConfig
             section.problem(
                 "certificate",
                 format_args!(
-                    "a listener with transport {} has no use for a certificate: those with tls, \
-                     tls-sctp and wss have",
+                    "a listener with transport {} uses no certificate: only tls, tls-sctp and wss do",
                     listen.transport
                 ),
             );

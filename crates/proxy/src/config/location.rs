@@ -19,7 +19,7 @@ pub(super) fn check(proxy: &ProxyConfig, reading: &Reading<'_>) {
     if (authentication.register || authentication.calls) && proxy.location.url.path().is_none() {
         reading.problem_at(
             "location.store",
-            "location.store keeps no users, and [authentication] asks for passwords: sqlite:PATH is expected",
+            "location.store has no users, but [authentication] requires passwords: sqlite:PATH is expected",
         );
     }
 }
@@ -65,7 +65,7 @@ fn registrar(section: &Section<'_, '_>, proxy: &mut ProxyConfig) {
     } else if !allowed.contains(&registrar.default_expires) || registrar.default_expires.is_zero() {
         section.problem(
             "default_expires",
-            "registrar.default_expires is not allowed: more than nothing, and an interval from \
+            "registrar.default_expires is not allowed: a positive interval from \
              registrar.minimum_expires to registrar.maximum_expires is expected",
         );
     }

@@ -55,8 +55,8 @@ pub(super) fn check(policy: &Policy, listeners: &[Listen], reading: &Reading<'_>
             reading.problem_at(
                 &key,
                 format_args!(
-                    "{key} = \"{uri}\" goes over {transport}, for which there is no [[listener]]: \
-                     a server there could not send requests back"
+                    "{key} = \"{uri}\" goes over {transport}, but there is no [[listener]] for it: servers could \
+                     not send requests back"
                 ),
             );
         }
@@ -135,7 +135,7 @@ fn probing(section: &Section<'_, '_>) -> Option<Probing> {
             section.problem(
                 "probe_up",
                 format_args!(
-                    "\"{text}\" is no status: one such as \"200\" or \"200-299\" is expected"
+                    "\"{text}\" is not a status: one such as \"200\" or \"200-299\" is expected"
                 ),
             );
         }

@@ -187,10 +187,10 @@ fn what_is_no_toml_is_named_with_its_line() {
 fn addresses_that_associations_use_together_have_to_make_sense() {
     let listener = "[[listener]]\ntransport = \"sctp\"\naddress = \"192.0.2.1:5060\"\n";
     for (addresses, problem) in [
-        ("\"192.0.2.1\"", "names 192.0.2.1 alone"),
+        ("\"192.0.2.1\"", "names only 192.0.2.1"),
         ("\"192.0.2.1\", \"192.0.2.1\"", "names 192.0.2.1 twice"),
         ("\"192.0.2.1\", \"::\"", "addresses = :: is not allowed"),
-        ("\"192.0.2.2\", \"192.0.2.3\"", "none that a listener"),
+        ("\"192.0.2.2\", \"192.0.2.3\"", "no address of a listener"),
     ] {
         let lines = refused(&format!("{listener}[sctp]\naddresses = [{addresses}]\n"));
         assert_eq!(lines.len(), 1, "{lines:?}");

@@ -77,12 +77,12 @@ fn problem_of(together: &[IpAddr], transports: &SipNetConfig) -> Option<String> 
     }
     if let Some(wildcard) = together.iter().find(|address| address.is_unspecified()) {
         return Some(format!(
-            "sctp.addresses = {wildcard} is not allowed: addresses of this host are, each by itself"
+            "sctp.addresses = {wildcard} is not allowed: list addresses of this host"
         ));
     }
     if others.is_empty() {
         return Some(format!(
-            "sctp.addresses names {first} alone: two addresses at least are used together"
+            "sctp.addresses names only {first}: at least two addresses are needed"
         ));
     }
     let is_used = transports.listeners.iter().any(|listen| {
@@ -90,8 +90,7 @@ fn problem_of(together: &[IpAddr], transports: &SipNetConfig) -> Option<String> 
             && (together.contains(&listen.address.ip()) || listen.address.ip().is_unspecified())
     });
     (!is_used && !transports.listeners.is_empty()).then(|| {
-        "sctp.addresses has none that a listener with transport sctp or tls-sctp has: \
-         one of them is needed"
+        "sctp.addresses contains no address of a listener with transport sctp or tls-sctp"
             .to_owned()
     })
 }
@@ -111,10 +110,7 @@ fn tls_client(section: &Section<'_, '_>) -> TlsClientConfig {
     let key: Option<PathBuf> = section.optional("key");
     if certificate.is_some() != key.is_some() {
         let there = if key.is_some() { "key" } else { "certificate" };
-        section.problem(
-            there,
-            "tls.certificate and tls.key are of use together only",
-        );
+        section.problem(there, "tls.certificate and tls.key are needed together");
     }
     let authorities: Option<PathBuf> = section.optional("ca");
     TlsClientConfig {

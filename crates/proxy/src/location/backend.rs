@@ -45,7 +45,7 @@ pub struct LocationStatistics {
     pub updates: u64,
     /// Changes lost because the store failed; each was answered with an error.
     pub failed_updates: u64,
-    /// Transactions written to the disk: each makes many changes safe at once.
+    /// Transactions written to disk, each with many changes at once.
     pub commits: u64,
     /// Users whose credentials are known.
     pub users: u64,

@@ -72,7 +72,7 @@ impl Snapshot {
         };
         page.counters(
             "tandem_sip_requests",
-            "SIP requests, those included that repeat others",
+            "SIP requests, including retransmissions",
             used(directions.iter().flat_map(each)),
         )?;
         let each = |direction: &(&'static str, &Direction)| {
@@ -95,13 +95,13 @@ impl Snapshot {
         };
         page.counters(
             "tandem_sip_responses",
-            "SIP responses, those included that repeat others",
+            "SIP responses, including retransmissions",
             used(directions.iter().flat_map(each)),
         )?;
         let transactions = &self.report.statistics.transactions;
         page.counters(
             "tandem_sip_retransmissions",
-            "SIP messages that the transaction layer sent again",
+            "SIP messages retransmitted by the transaction layer",
             [
                 (
                     vec![("kind", "request")],
@@ -115,7 +115,7 @@ impl Snapshot {
         )?;
         page.counters(
             "tandem_sip_absorbed",
-            "SIP messages received again and kept from the proxy",
+            "Retransmissions absorbed by the transaction layer",
             [
                 (vec![("kind", "request")], transactions.requests_absorbed),
                 (vec![("kind", "response")], transactions.responses_absorbed),
@@ -127,7 +127,7 @@ impl Snapshot {
         let latencies = &self.report.latencies;
         page.histograms(
             "tandem_sip_first_response_seconds",
-            "From a request to the first response that is no 100, of requests forwarded or registered",
+            "From a request to the first response other than 100, of requests forwarded or registered",
             &latencies.first,
         )?;
         page.histograms(
@@ -151,12 +151,12 @@ impl Snapshot {
         )?;
         page.gauge(
             "tandem_questions",
-            "Questions that wait for the location store or the DNS",
+            "Queries waiting for the location store or DNS",
             statistics.questions as f64,
         )?;
         page.gauge(
             "tandem_held_bytes",
-            "Octets of messages held by requests under way",
+            "Octets of messages held by requests in progress",
             statistics.held_octets as f64,
         )?;
         page.counters(
@@ -181,7 +181,7 @@ impl Snapshot {
         let reason = |name| vec![("reason", name)];
         page.counters(
             "tandem_drops",
-            "Messages refused or dropped before anything was done for them",
+            "Messages refused or dropped without processing",
             [
                 (reason("rate"), overload.over_rate),
                 (reason("source_rate"), overload.over_source_rate),
@@ -264,7 +264,7 @@ impl Snapshot {
         });
         page.counters(
             "tandem_connection_timeouts",
-            "Connections closed because of what their peers did not do",
+            "Connections closed after timeouts of their peers",
             used(causes),
         )
     }
@@ -296,7 +296,7 @@ impl Snapshot {
         )?;
         page.gauges(
             "tandem_sctp_association_retransmitted_chunks",
-            "DATA chunks that were sent again, since the association began",
+            "DATA chunks retransmitted since the association began",
             each(|association| {
                 let statistics = &association.statistics;
                 (statistics.retransmitted_by_timeout + statistics.retransmitted_fast) as f64
@@ -304,7 +304,7 @@ impl Snapshot {
         )?;
         page.gauge(
             "tandem_sctp_associations_left_out",
-            "Associations that are up and of which nothing is shown",
+            "Established associations that are not shown",
             self.associations_left_out as f64,
         )?;
         self.sctp_paths(page, &names)
@@ -381,7 +381,7 @@ impl Snapshot {
         )?;
         page.counter(
             "tandem_location_commits",
-            "Transactions written to the disk: each makes many changes safe",
+            "Transactions written to disk, each with many changes",
             location.commits,
         )
     }
@@ -389,7 +389,7 @@ impl Snapshot {
     fn operation(&self, page: &mut Page<'_>) -> fmt::Result {
         page.counter(
             "tandem_events_dropped",
-            "Events that nobody took in time for log and records",
+            "Events lost because log or records were too slow",
             self.report.statistics.events_dropped,
         )?;
         if let Some(records) = &self.records {
@@ -403,7 +403,7 @@ impl Snapshot {
             )?;
             page.gauge(
                 "tandem_calls_remembered",
-                "Calls whose end is waited for to be written",
+                "Calls whose record is written when they end",
                 records.open_calls as f64,
             )?;
         }
@@ -470,7 +470,7 @@ const WIRE_COUNTERS: [WireCounter; 15] = [
     ),
     (
         "tandem_transport_retransmissions",
-        "TCP segments or SCTP DATA chunks sent again",
+        "TCP segments or SCTP DATA chunks retransmitted",
         |wire| wire.transport_retransmissions,
     ),
     ("tandem_keep_alives", "Keep-alives received", |wire| {
@@ -478,7 +478,7 @@ const WIRE_COUNTERS: [WireCounter; 15] = [
     }),
     (
         "tandem_malformed",
-        "Datagrams and streams that were no SIP, but those datagrams that begin as a message does",
+        "Datagrams and streams that were not SIP, except datagrams that begin like a message",
         |wire| wire.malformed,
     ),
     (
@@ -491,12 +491,12 @@ const WIRE_COUNTERS: [WireCounter; 15] = [
     }),
     (
         "tandem_undelivered",
-        "Datagrams of which the network says that they cannot get there",
+        "Datagrams reported undeliverable by ICMP",
         |wire| wire.undelivered,
     ),
     (
         "tandem_places_refused",
-        "Places named by the Via of a response without a connection, and not for everybody to name",
+        "Addresses named by the Via of a response without a connection, and refused",
         |wire| wire.places_refused,
     ),
     (

@@ -121,7 +121,7 @@ async fn answer(request: &Request<Incoming>, observer: &Observer) -> Response<Fu
         },
         _ => text(
             StatusCode::NOT_FOUND,
-            "there are /metrics, /healthz and /readyz\n",
+            "only /metrics, /healthz and /readyz exist\n",
         ),
     }
 }

@@ -73,7 +73,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let reads_again = outputs.chunks && (outputs.html.is_some() || !arguments.ladder.is_empty());
     anyhow::ensure!(
         !reads_again || files.can_be_read_again(),
-        "--chunks reads the capture twice, a pipe can be read once: write what comes from it to a file first"
+        "--chunks reads the capture twice, a pipe only once: write it to a file first"
     );
     check_writable(outputs.files())?;
     if files.octets().is_some_and(|octets| octets <= SMALL) {
@@ -170,7 +170,7 @@ fn judge(arguments: &Arguments, output: &Output, found: &Found) -> ExitCode {
     }
     if output.results.first.is_none() {
         complain(
-            "no SIP message and no SCTP packet in the capture: SIP is known by its first line on any port, \
+            "no SIP message and no SCTP packet in the capture: SIP is recognised by its first line on any port, \
              SCTP in UDP by port 9899 (--sctp-port names others); TLS needs --key-log",
         );
     }

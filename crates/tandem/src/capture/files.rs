@@ -48,7 +48,7 @@ impl Files {
         let has_pipe = files.paths.iter().any(|path| is_pipe(path));
         anyhow::ensure!(
             !has_pipe || files.paths.len() == 1,
-            "several files are read twice, a pipe can be read once: write what comes from it to a file first"
+            "several files are read twice, a pipe only once: write it to a file first"
         );
         if !has_pipe {
             files.open()?;

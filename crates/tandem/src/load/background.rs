@@ -144,7 +144,7 @@ fn bitrate(text: &str) -> Result<Bitrate, String> {
 
 /// Reads an address with or without a port.
 fn address(text: &str) -> Result<SocketAddr, String> {
-    let wrong = |_| format!("\"{text}\" is no address: IP or IP:PORT is expected");
+    let wrong = |_| format!("\"{text}\" is not an address: IP or IP:PORT is expected");
     match text.parse::<IpAddr>() {
         Ok(ip) => Ok(SocketAddr::new(ip, 0)),
         Err(_) => text.parse().map_err(wrong),

@@ -161,7 +161,7 @@ fn scripts(arguments: &Arguments) -> anyhow::Result<Vec<Script>> {
             let scenario = load_scenario(file, &scenario::Options { hold })?;
             if scenario.caller.is_none() && arguments.cast.role != Side::Callees {
                 bail!(
-                    "{} says what who is called does: give --role callees, or a scenario of a caller",
+                    "{} has only the steps of a callee: give --role callees, or a scenario with a caller",
                     file.display()
                 );
             }

@@ -125,7 +125,7 @@ impl Cast {
                 let users = self.users.or(in_file).unwrap_or(100);
                 ensure!(
                     users > 0,
-                    "the file names too few users: callers and callees are wanted"
+                    "the file has too few users: callers and callees are needed"
                 );
                 Ok(users * sides)
             },

@@ -304,7 +304,7 @@ fn transport(text: &str) -> Result<Transport, String> {
              one for each user"
         )),
         _ => text.parse().map_err(|_| {
-            format!("\"{text}\" is no transport: use udp, tcp, tls, sctp, tls-sctp, ws or wss")
+            format!("\"{text}\" is not a transport: use udp, tcp, tls, sctp, tls-sctp, ws or wss")
         }),
     }
 }

@@ -151,7 +151,7 @@ impl Display {
             Key::Quit if !self.is_ending => {
                 self.is_ending = true;
                 control.stop();
-                self.say("ending: what is under way may end; once more ends it now");
+                self.say("ending after calls in progress; again to end now");
             }
             Key::Quit | Key::QuitNow => {
                 self.is_ending = true;

@@ -62,7 +62,7 @@ struct Arrivals {
     offered: u64,
     started: u64,
     not_started: u64,
-    /// Of these, because as many as allowed were in flight.
+    /// Of these, because the maximum was in progress.
     held_back: u64,
 }
 
@@ -92,7 +92,7 @@ struct Wire {
     bytes_sent: u64,
     bytes_received: u64,
     transport_retransmissions: u64,
-    /// Datagrams for which our own sockets had no room.
+    /// Datagrams for which the generator's sockets had no room.
     incoming_dropped: u64,
     sends_failed: u64,
     connections_opened: u64,

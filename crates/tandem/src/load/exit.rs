@@ -14,7 +14,7 @@ pub(super) enum Ending {
     Failures,
     /// The generator did not keep its schedule: the run says nothing about the server.
     Invalid,
-    /// Somebody ended it before its time.
+    /// Interrupted.
     Interrupted,
     /// Nothing was begun.
     Nothing,

@@ -253,22 +253,21 @@ fn check_registered(outcome: &Outcome, users: u64, display: &Display) -> anyhow:
     };
     let advice = match codes.responses() {
         [] if outcome.unconnected > 0 => {
-            "the server takes no connections: check --via and --transport"
+            "the server refuses connections: check --via and --transport"
         }
         [] => {
-            "nobody answers: check --via and --transport, or give --no-register if it is no registrar"
+            "no answer: check --via and --transport, or give --no-register if it is not a registrar"
         }
         [(401 | 403 | 407, _), ..] if outcome.statistics.authentications > 0 => {
-            "the registrar does not take their credentials: check names, passwords, and --domain"
+            "the registrar rejects their credentials: check names, passwords, and --domain"
         }
         [(401 | 403 | 407, _), ..] => {
-            "the registrar wants to know who they are: give --auth USER-PATTERN:PASS or --users-file"
+            "the registrar requires authentication: give --auth USER-PATTERN:PASS or --users-file"
         }
         [(200, _)] => {
-            "the registrar answered 200, and the scenario wants something else, such as to be asked for \
-             credentials"
+            "the registrar answered 200, but the scenario expects something else, such as a challenge"
         }
-        _ => "check --domain, or give --no-register if it is no registrar",
+        _ => "check --domain, or give --no-register if it is not a registrar",
     };
     ensure!(
         registered > 0,

@@ -229,7 +229,7 @@ pub(super) fn in_short(total: &MediaTotal) -> String {
         (total.undescribed, "had no description of G.711"),
         (
             total.refused,
-            "wanted to hear at an address whose owner has not agreed (--i-may-test), or at our own",
+            "asked for media at an address whose owner has not agreed (--i-may-test), or at the generator's own",
         ),
         (total.without_room, "had no room"),
     ] {
@@ -276,7 +276,8 @@ pub(super) fn table(total: &MediaTotal) -> Option<Table> {
             Cell::milliseconds(sum.one_way.mean().map(milliseconds)),
         ]));
     }
-    table.note("Jitter of each call at its end, and round trips by reports: RFC 3550 section 6.4.1. One way: where both sides have the same clock.");
+    table.note("Jitter of each call at its end, and round trips by reports: RFC 3550 section 6.4.1. One way: where \
+                both sides have the same clock.");
     (!is_empty).then_some(table)
 }
 

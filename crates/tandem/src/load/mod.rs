@@ -115,22 +115,23 @@ fn advice(error: &str) -> Option<&'static str> {
         (
             "CaUsedAsEndEntity",
             "the server shows the certificate of an authority (CA:TRUE), as `openssl req -x509` makes them: one \
-             with -addext basicConstraints=critical,CA:FALSE is believed with --ca FILE, any with --insecure",
+             with -addext basicConstraints=critical,CA:FALSE is accepted with --ca FILE, any certificate with \
+             --insecure",
         ),
         (
             "UnknownIssuer",
-            "who has signed the server's certificate is not known here: --ca FILE names the authority, --insecure \
-             believes every certificate",
+            "the issuer of the server's certificate is unknown: --ca FILE names the authority, --insecure accepts \
+             any certificate (insecure)",
         ),
         (
             "BadSignature",
             "another authority of the same name has signed the server's certificate: --ca FILE names the right \
-             one, --insecure believes every certificate",
+             one, --insecure accepts any certificate (insecure)",
         ),
         (
             "not valid for name",
-            "the server's certificate is for another name: --via has to have one that is in it, or --insecure \
-             believes every certificate",
+            "the server's certificate is for another name: use a name in the certificate for --via, or --insecure \
+             to accept any certificate (insecure)",
         ),
     ];
     ADVICE

@@ -60,7 +60,7 @@ fn load(timeline: &Timeline, asked_per_second: Option<f64>) -> Vec<Plot> {
     )
     .series(timeline.quantile("p50", Colour::Blue, 0.5, |interval| &interval.lateness))
     .series(timeline.quantile("p99", Colour::Orange, 0.99, |interval| &interval.lateness))
-    .note("How much later than by the schedule attempts began. It is no fault of the server.");
+    .note("Delay between the schedule and the actual beginning of attempts. It is not caused by the server.");
     vec![rate, lateness]
 }
 
@@ -194,7 +194,7 @@ fn codes(statistics: &Statistics, timeline: &Timeline) -> Vec<Plot> {
             interval.retransmissions
         }),
     )
-    .note("Counted when the attempt ended that they belong to.");
+    .note("Counted when their attempt ended.");
     match statistics.retransmissions {
         0 => vec![plot],
         _ => vec![plot, again],

@@ -120,7 +120,7 @@ impl Population {
             (Some(listed), _) => {
                 ensure!(
                     called.is_some() || listed.len() >= count as usize,
-                    "--users-file names {} users, and {count} are wanted: name more there, or give a smaller --users",
+                    "--users-file names {} users, and {count} are needed: add more to it, or give a smaller --users",
                     listed.len()
                 );
                 Directory {

@@ -192,7 +192,7 @@ impl Results {
         let ending = self.ending();
         if ending == Ending::Invalid {
             eprintln!(
-                "tandem: the run is {}: lower the rate, or give the generator more of a machine",
+                "tandem: the run is {}: lower the rate, or give the generator more processors",
                 self.validity
             );
         }
@@ -256,11 +256,11 @@ impl Results {
         }
         if arrivals.held_back > 0 {
             lines.push(format!(
-                "Held back   {} of them, because as many as allowed were in flight: {}",
+                "Held back   {} of them, because the maximum was in progress: {}",
                 format_count(arrivals.held_back),
                 match self.validity.is_valid() {
                     true => "the server did not keep up",
-                    false => "it may be the generator's own doing",
+                    false => "the generator itself may be the cause",
                 }
             ));
         }
@@ -301,7 +301,7 @@ impl Results {
         }
         if self.wire.incoming_dropped > 0 {
             lines.push(format!(
-                "Lost here   {} datagrams for which our own sockets had no room",
+                "Lost here   {} datagrams for which the generator's sockets had no room",
                 format_count(self.wire.incoming_dropped)
             ));
         }

@@ -166,7 +166,7 @@ impl Schedule {
 
 fn change(text: &str) -> Result<Change, String> {
     let wrong =
-        || format!("\"{text}\" is no rate and time: CPS/TIME is expected, such as 1000/60s");
+        || format!("\"{text}\" is not a rate and time: CPS/TIME is expected, such as 1000/60s");
     let (rate, time) = text.split_once('/').ok_or_else(wrong)?;
     let time = duration(time)?;
     if time.is_zero() {

@@ -140,7 +140,7 @@ fn draw(title: &str, view: &View<'_>, area: Rect, buffer: &mut Buffer) {
         "p ".bold(),
         Span::styled("pause   ", LABEL),
         "q ".bold(),
-        Span::styled("quit when all has ended, again: now", LABEL),
+        Span::styled("quit after calls in progress; again: now", LABEL),
     ])
     .render(foot, buffer);
 }

@@ -139,7 +139,8 @@ fn delays(statistics: &Statistics, timers: &[(&str, &Delays)]) -> Option<Table> 
     }
     table.note(
         "SRD: INVITE to the first response beyond 100; SDD: BYE to its response; SDT: 200 to BYE. Lateness is the \
-         generator's own. Adnan 2012's delays are seen here by the users: the way to the server and back is in them.",
+         generator's own. Adnan 2012's delays are measured by the users here, and include the way to the server \
+         and back.",
     );
     (count > 0).then_some(table)
 }
@@ -270,7 +271,7 @@ fn lost(statistics: &Statistics) -> Option<Table> {
         ("Lost INVITEs", published.lost_invites),
         ("Lost sessions", published.lost_sessions()),
         (
-            "Arrivals not begun: as many as allowed were in flight",
+            "Arrivals not begun: the maximum was in progress",
             statistics.arrivals.held_back,
         ),
         (

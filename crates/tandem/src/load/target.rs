@@ -37,7 +37,7 @@ impl FromStr for Server {
         let uri = uri.as_sip().ok_or_else(wrong)?;
         if uri.user().is_some() || uri.headers().is_some() {
             return Err(format!(
-                "\"{text}\" names somebody at a server: the server alone is expected, such as \
+                "\"{text}\" names a user at a server: only the server is expected, such as \
                  sip:127.0.0.1:5060"
             ));
         }

@@ -268,7 +268,7 @@ fn sipp_accounts<'a>(
                     .parse::<u32>()
                     .ok()
                     .filter(|count| (1..=MOST_USERS as u32).contains(count))
-                    .with_context(|| format!("PRINTF={count} is no number of users"))?,
+                    .with_context(|| format!("PRINTF={count} is not a number of users"))?,
             ),
             _ => bail!("{option} is not understood; PRINTF=N is"),
         };
@@ -373,9 +373,7 @@ fn quoted_field(quoted: &str) -> anyhow::Result<(String, &str)> {
     let mut field = String::new();
     let mut rest = quoted;
     loop {
-        let (text, after) = rest
-            .split_once('"')
-            .context("a quote is opened and not closed")?;
+        let (text, after) = rest.split_once('"').context("a quote is not closed")?;
         field.push_str(text);
         match after.strip_prefix('"') {
             Some(after) => {

@@ -66,7 +66,7 @@ pub(super) fn list(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
                     format!("{} is up (process {process})", known.name)
                 } else {
                     format!(
-                        "{} is dead: tandem net down --all deletes what is left",
+                        "{} is dead: tandem net down --all deletes its remains",
                         known.name
                     )
                 }

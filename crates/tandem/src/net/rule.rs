@@ -202,7 +202,7 @@ fn numbers(remote: &mut Remote, rules: &Rules) -> anyhow::Result<Vec<u64>> {
     let Some(destination) = &rules.destination else {
         let number = rules.first.parse().map_err(|_| {
             anyhow::anyhow!(
-                "\"{}\" is no number of a rule: give one, or a source and a destination",
+                "\"{}\" is not a number of a rule: give one, or a source and a destination",
                 rules.first
             )
         })?;

@@ -97,7 +97,7 @@ impl NewTreatment {
     pub(super) fn words(&self, command: &str) -> anyhow::Result<Words> {
         let words = self.treatment.words()?;
         if words.is_empty() && !self.replace {
-            let what = "what is to be changed? Say --delay, --drop, or another of them";
+            let what = "nothing to change: give --delay, --drop, or another option";
             usage_error(command, what);
         }
         Ok(words)

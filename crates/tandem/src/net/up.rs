@@ -169,7 +169,7 @@ fn start(arguments: &Arguments, name: &str) -> anyhow::Result<Told> {
     if line.is_empty() {
         let status = process.wait()?;
         anyhow::bail!(
-            "the process of the network ended ({status}) and said nothing: --foreground shows why"
+            "the process of the network ended ({status}) without a message: --foreground shows why"
         );
     }
     Ok(serde_json::from_str(&line)?)

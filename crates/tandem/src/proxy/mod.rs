@@ -187,7 +187,7 @@ fn check(arguments: &Check) -> ExitCode {
             let listeners = settings.proxy.transports.listeners.len();
             let routes = settings.proxy.policy.routing.routes.len();
             print_line(&format!(
-                "{}: sound; listeners: {listeners}, routes: {routes}",
+                "{}: valid; listeners: {listeners}, routes: {routes}",
                 path.display()
             ));
             ExitCode::SUCCESS

@@ -89,7 +89,7 @@ impl Reloader {
         server.set_policy(Arc::clone(&newer.proxy.policy)).await;
         self.log.set(&newer.log);
         if changes.is_empty() {
-            info!("reloaded, nothing has changed");
+            info!("reloaded, without changes");
         } else {
             info!(changed = ?changes.at_once, "reloaded");
         }

@@ -162,10 +162,7 @@ fn finish(tap: &SipTap) -> std::io::Result<()> {
     tap.flush()?;
     match tap.statistics().dropped {
         0 => {}
-        dropped => warn!(
-            dropped,
-            "the capture lacks messages, for which the file was too slow"
-        ),
+        dropped => warn!(dropped, "the capture lacks messages: the file was too slow"),
     }
     Ok(())
 }

@@ -164,7 +164,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     anyhow::ensure!(
         !budgets.is_empty(),
-        "the system knows the speed of no interface here: say it with --link-speed"
+        "no interface has a known speed: give --link-speed"
     );
     Ok(ExitCode::SUCCESS)
 }
@@ -219,7 +219,7 @@ fn interface_table(interfaces: &[Interface]) -> Table {
         ]));
     }
     if interfaces.iter().any(|one| one.bits_per_second.is_none()) {
-        table.note("Loopback and most virtual interfaces tell no speed; --link-speed says one.");
+        table.note("Loopback and most virtual interfaces have no speed; --link-speed sets one.");
     }
     table
 }
@@ -255,7 +255,7 @@ fn page(
     machine: Machine,
     parameters: Vec<(String, String)>,
 ) -> Page {
-    let mut section = Section::new("How many packets a link carries");
+    let mut section = Section::new("How many packets a link can carry");
     for table in tables {
         section = section.table(table.clone());
     }

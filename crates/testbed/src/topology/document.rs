@@ -157,8 +157,7 @@ impl Reader<'_> {
                 && key.chars().all(is_plain)
                 && key.split('.').all(|part| !part.is_empty());
             if !is_key {
-                let what =
-                    format!("\"{key}\" is no setting of a network: one begins with \"net.\"");
+                let what = format!("\"{key}\" is not a network setting: those begin with \"net.\"");
                 return Err(self.error(value.span(), what));
             }
             let text = match value.get_ref() {
@@ -306,7 +305,7 @@ impl Reader<'_> {
                 let plain = numbered(text.get_ref(), number);
                 let address: IpNet = plain.parse().map_err(|_| {
                     let what = format!(
-                        "\"{plain}\" is no address with the length of its network, such as 10.1.0.2/24"
+                        "\"{plain}\" is not an address with the length of its network, such as 10.1.0.2/24"
                     );
                     self.error(text.span(), what)
                 })?;
@@ -422,7 +421,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "\"{}\" is no name: up to {LONGEST_NAME} letters, digits and hyphens, a letter or digit first",
+        "\"{}\" is not a name: up to {LONGEST_NAME} letters, digits and hyphens, a letter or digit first",
         name.chars().take(2 * LONGEST_NAME).collect::<String>()
     ))
 }

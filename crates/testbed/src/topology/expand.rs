@@ -54,7 +54,7 @@ impl Parameters {
             return Ok(number);
         }
         Err(format!(
-            "a count of {number} is none from 1 to {MAXIMUM_LINKS}"
+            "a count of {number} is not between 1 and {MAXIMUM_LINKS}"
         ))
     }
 }

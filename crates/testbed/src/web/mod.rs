@@ -66,7 +66,7 @@ struct Site {
 pub enum WebError {
     /// Others could reach the address.
     #[error(
-        "{0} is no address of loopback: the page changes the network, and is for this machine alone"
+        "{0} is not an address of loopback: the page changes the network, and is for this machine only"
     )]
     NotLoopback(SocketAddr),
     /// The address cannot be listened on.
@@ -161,7 +161,7 @@ impl Site {
         if !self.is_named(&request) {
             return error(
                 StatusCode::FORBIDDEN,
-                "this page is asked for by localhost alone",
+                "this page is served to localhost only",
             );
         }
         let path = request.uri().path();
@@ -172,10 +172,7 @@ impl Site {
             };
         }
         let Some(path) = path.strip_prefix("/api/").map(str::to_owned) else {
-            return error(
-                StatusCode::NOT_FOUND,
-                "there is / and what is beneath /api/",
-            );
+            return error(StatusCode::NOT_FOUND, "only / and /api/ exist");
         };
         if !self.is_authorized(&request) {
             let what =

@@ -80,7 +80,7 @@ pub(super) async fn serve(
                             .handle(arrived, clock::now, &mut packet, &mut answers);
                     }
                 }
-                _ => anyhow::bail!("a packet that has no place here"),
+                _ => anyhow::bail!("an unexpected packet"),
             }
         }
         if !answers.is_empty() {
@@ -100,7 +100,7 @@ pub(super) async fn turn_away(mut channel: Channel, registry: &Registry) -> anyh
     let told = async {
         let mut packets = Vec::new();
         if channel.receive(&mut packets).await? {
-            let reason = "it has as many senders as it takes; try again later".into();
+            let reason = "it has the maximum number of senders; try again later".into();
             channel
                 .send(&encode(&ReceiverMessage::Refused { reason })?)
                 .await?;
@@ -158,7 +158,7 @@ impl Session<'_> {
     fn begin(&mut self, order: Order) -> Result<(), String> {
         order.check()?;
         if self.run.is_some() {
-            return Err("another run of this sender goes on".into());
+            return Err("another run of this sender is in progress".into());
         }
         let socket = match order.transport {
             Protocol::Udp => {
@@ -180,7 +180,7 @@ impl Session<'_> {
         });
         if !self.registry.add(&run) {
             return Err(format!(
-                "run {} of experiment {} goes on already",
+                "run {} of experiment {} is already in progress",
                 order.run, order.experiment
             ));
         }

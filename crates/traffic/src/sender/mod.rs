@@ -179,7 +179,7 @@ impl Job {
             ReceiverMessage::Refused { reason } => {
                 bail!("the receiver refuses: {}", printable(&reason))
             }
-            ReceiverMessage::Report(_) => bail!("the receiver answers something else"),
+            ReceiverMessage::Report(_) => bail!("unexpected answer from the receiver"),
         }
         let mut composer = Composer::new(packets, self.plan.payload.clone());
         let rate = self.plan.rate.packets_per_second(self.plan.size);
@@ -203,7 +203,7 @@ impl Job {
         let packets = composer.count().saturating_sub(pacing.refused);
         let report = match path.ask(&SenderMessage::Sent { packets }, REPORT_TIME)? {
             ReceiverMessage::Report(report) => *report,
-            _ => bail!("the receiver answers something else"),
+            _ => bail!("unexpected answer from the receiver"),
         };
         path.settle(report.echoed, QUIET_TIME);
         let Some(echoes) = path.take_echoes() else {

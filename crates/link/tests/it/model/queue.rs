@@ -149,10 +149,10 @@ fn traces_that_are_none_are_refused() {
     for (text, why) in [
         ("", "no lines"),
         ("0\n", "lasts no time"),
-        ("1\n\n2\n", "no number of milliseconds"),
+        ("1\n\n2\n", "not a number of milliseconds"),
         ("5\n4\n", "after a later time"),
         ("99999999999999\n", "longer than a year"),
-        ("-1\n", "no number of milliseconds"),
+        ("-1\n", "not a number of milliseconds"),
     ] {
         let wrong = Trace::parse("name", text).unwrap_err().to_string();
         assert!(wrong.contains(why) && wrong.contains("name"), "{wrong}");

@@ -169,19 +169,19 @@ fn words_change_what_they_name_and_nothing_else() {
 #[test]
 fn what_is_wrong_is_said() {
     for (toml, why) in [
-        ("delay = \"50\"", "delay: \"50\" is no time"),
+        ("delay = \"50\"", "delay: \"50\" is not a time"),
         (
             "jitter = \"5ms gauss\"",
             "jitter: \"gauss\" has no meaning here",
         ),
-        ("loss = \"110%\"", "loss: \"110%\" is no percentage"),
+        ("loss = \"110%\"", "loss: \"110%\" is not a percentage"),
         ("loss = \"packets\"", "loss: numbers of packets"),
         (
             "loss = \"packets 5-3\"",
-            "loss: \"5-3\" is no number or range",
+            "loss: \"5-3\" is not a number or range",
         ),
-        ("loss = \"pattern 012\"", "no pattern of 0 and 1"),
-        ("loss = \"every 0\"", "no number above 0"),
+        ("loss = \"pattern 012\"", "not a pattern of 0 and 1"),
+        ("loss = \"every 0\"", "not a number above 0"),
         ("loss = \"bursts 100% 2\"", "leaves nothing between"),
         (
             "duplicate = \"\"",
@@ -189,10 +189,10 @@ fn what_is_wrong_is_said() {
         ),
         (
             "corrupt = \"1% bits 65\"",
-            "corrupt: \"65\" is no number of bits",
+            "corrupt: \"65\" is not a number of bits",
         ),
         ("reorder = \"\"", "reorder: nothing is said"),
-        ("bandwidth = \"fast\"", "bandwidth: \"fast\" is no rate"),
+        ("bandwidth = \"fast\"", "bandwidth: \"fast\" is not a rate"),
         ("queue = \"32kB\"", "queue: a queue needs a bandwidth"),
         ("speed = \"1Mbit/s\"", "unknown field"),
     ] {
@@ -204,7 +204,7 @@ fn what_is_wrong_is_said() {
         ("10p 20p", "two bounds of one unit"),
         ("red 5p 15kB", "different units"),
         ("red 15p 5p", "not below the maximum"),
-        ("codel target 5", "no time"),
+        ("codel target 5", "not a time"),
         ("10p ecn please", "has no meaning here"),
     ] {
         let toml = format!("bandwidth = \"1Mbit/s\"\nqueue = \"{queue}\"");

@@ -76,15 +76,12 @@ impl Side {
             "trim" => actions.extend(self.trim(element)),
             "log" | "warning" => {
                 element.ignore(&["message"]);
-                self.remark(
-                    element,
-                    "what <log> and <warning> say is not written anywhere",
-                );
+                self.remark(element, "the output of <log> and <warning> is discarded");
             }
             "exec" => self.exec(element),
             known @ ("strcmp" | "jump") => {
                 element.problem(format_args!(
-                    "<{known}> is not done here: use <test> with next and labels"
+                    "<{known}> is not supported: use <test> with next and labels"
                 ));
             }
             known @ ("sample" | "gettimeofday" | "lookup" | "insert" | "replace" | "setdest"
@@ -252,7 +249,7 @@ impl Side {
             }
         }
         element.ignore(&["int_cmd", "command"]);
-        element.problem("<exec> runs no commands here, neither of the system nor of SIPp");
+        element.problem("<exec> commands are not supported");
     }
 
     fn assigned(&mut self, element: &Element<'_, '_, '_>) -> Option<Variable> {

@@ -82,7 +82,7 @@ fn read(text: &str, first_line: usize, depth: usize, problems: &mut Problems) ->
                     ""
                 }
                 None => {
-                    let message = "\"[\" has no \"]\": write \\x5b where a bracket itself is meant";
+                    let message = "\"[\" has no \"]\": for a literal bracket, write \\x5b";
                     problems.add(line, message);
                     ""
                 }

@@ -142,12 +142,12 @@ impl Side {
             "media_ip_type" => Slot::MediaIpVersion,
             "media_port" | "auto_media_port" => Slot::MediaPort,
             "len" if keyword.offset == 0 => Slot::ContentLength,
-            "len" => return Err("[len] with something added is not known here".to_owned()),
+            "len" => return Err("[len] with an offset is not supported".to_owned()),
             "call_number" => Slot::CallNumber,
             "call_id" => Slot::CallId,
             "cseq" if keyword.offset == 0 => Slot::CSeq,
             "cseq" => {
-                return Err("[cseq] counts by itself: leave out what is added".to_owned());
+                return Err("[cseq] is incremented automatically: omit the offset".to_owned());
             }
             // An offset names the step that made the branch: that of the ACK or CANCEL is the INVITE's.
             "branch" => return Ok(Slot::Branch),
@@ -191,7 +191,7 @@ impl Side {
         for (name, _) in &keyword.parameters {
             if !["username", "password"].contains(&name.as_str()) {
                 let message = format!(
-                    "[authentication] has no parameter {name}: username and password are known here"
+                    "[authentication] has no parameter {name}: only username and password are supported"
                 );
                 problems.add(keyword.line, message);
             }
@@ -256,7 +256,7 @@ impl Side {
 fn field(column: &str, keyword: &Keyword) -> Result<Slot, String> {
     if !keyword.parameters.is_empty() {
         return Err(
-            "[field…] with a file or line of its own is not known here: the row is the user's in the one file of users"
+            "[field…] with a file or line is not supported: the row is the user's in the file of users"
                 .to_owned(),
         );
     }
@@ -288,7 +288,7 @@ fn last(name: &str, keyword: &Keyword) -> Result<Slot, String> {
     }
     let hint = hint(&keyword.name, &NAMES);
     Err(format!(
-        "[{}] is no keyword that is known here: {hint} Where a bracket itself is meant, write \\x5b",
+        "[{}] is not a supported keyword: {hint} For a literal bracket, write \\x5b",
         keyword.name
     ))
 }

@@ -125,11 +125,11 @@ impl Side {
             known @ ("sendCmd" | "recvCmd") => {
                 element.ignore(&["dest", "src"]);
                 element.problem(format_args!(
-                    "<{known}> talks to another SIPp (third party call control), which is not done here"
+                    "<{known}> talks to another SIPp (third party call control), which is not supported"
                 ));
             }
             "init" => element
-                .problem("<init> is not done here: put its actions into a <nop> at the beginning"),
+                .problem("<init> is not supported: put its actions into a <nop> at the beginning"),
             unknown => element.problem(format_args!(
                 "there is no command <{unknown}>: {}",
                 hint(unknown, &COMMANDS)
@@ -187,7 +187,7 @@ impl Side {
         if self.loss(element) > 0.0 {
             self.remark(
                 element,
-                "what is received is not lost here: let the network lose it",
+                "loss of received messages is not supported: let the network lose them",
             );
         }
         let mut actions = self.timer_actions(element);
@@ -195,7 +195,7 @@ impl Side {
         let only_if = self.condition(element);
         if only_if.is_some() && presence != Presence::Required {
             element
-                .problem("condexec of an optional message is not done here: use next and labels");
+                .problem("condexec of an optional message is not supported: use next and labels");
         }
         let timeout = element
             .number("timeout")
@@ -307,7 +307,8 @@ impl Side {
         };
         if pause.is_none() {
             element.problem(
-                "a pause has value (fixed), min and max (uniform), mean and stdev (normal) or mean (exponential), in milliseconds",
+                "a pause has value (fixed), min and max (uniform), mean and stdev (normal) or mean (exponential), \
+                 in milliseconds",
             );
         }
         pause

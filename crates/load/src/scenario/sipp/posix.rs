@@ -139,7 +139,7 @@ impl Expression<'_> {
                             let mut characters = name.chars();
                             match (characters.next(), characters.next()) {
                                 (Some(one), None) => self.member(one),
-                                _ => return Err(format!("[{kind}{name}{kind}] is not known here")),
+                                _ => return Err(format!("[{kind}{name}{kind}] is not supported")),
                             }
                         }
                     }
@@ -184,9 +184,7 @@ impl Expression<'_> {
                 self.text.push(escaped);
             }
             '1'..='9' => {
-                return Err(format!(
-                    "\\{escaped}, what a group has matched, is not known here"
-                ));
+                return Err(format!("\\{escaped}, a back-reference, is not supported"));
             }
             'd' => return Err("\\d is no POSIX expression: write [0-9]".to_owned()),
             letter if letter.is_ascii_alphanumeric() => {

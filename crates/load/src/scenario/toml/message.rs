@@ -138,7 +138,7 @@ impl Side {
                 let is_token =
                     |octet: u8| octet.is_ascii_alphanumeric() || b"-.!%*_+`'~".contains(&octet);
                 if name.is_empty() || !name.bytes().all(is_token) {
-                    entry.problem(format_args!("\"{name}\" is no name of a header field"));
+                    entry.problem(format_args!("\"{name}\" is not a name of a header field"));
                     is_sound = false;
                     continue;
                 }

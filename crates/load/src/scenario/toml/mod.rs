@@ -91,7 +91,7 @@ fn whole(table: &Table<'_, '_>, options: &Options) -> Read {
     read.caller = side("caller", "a step of the caller");
     read.callee = side("callee", "a step of the callee");
     if !table.has("caller") && !table.has("callee") {
-        table.problem("there are no steps: [[caller]] says what who calls does, [[callee]] what who is called does");
+        table.problem("there are no steps: [[caller]] has those of the caller, [[callee]] those of the callee");
     }
     table.finish();
     read

@@ -74,13 +74,12 @@ impl Side {
                 && characters.all(|other| other.is_ascii_alphanumeric() || other == '_');
             if !is_name {
                 let message = format_args!(
-                    "\"{name}\" is no name of a variable: letters, digits and _ are, a letter first"
+                    "\"{name}\" is not a name of a variable: letters, digits and _ are, a letter first"
                 );
                 file.problem(*line, message);
             } else if Slot::by_name(name).is_some() {
-                let message = format_args!(
-                    "a variable cannot be called \"{name}\": {{{name}}} has a meaning already"
-                );
+                let message =
+                    format_args!("a variable cannot be called \"{name}\": {{{name}}} is a slot");
                 file.problem(*line, message);
             }
         }
@@ -257,7 +256,7 @@ impl Side {
             (false, false) => Presence::Required,
         };
         if presence != Presence::Required && !conditions.is_empty() {
-            table.problem("a message that may come or not has no \"if\": jump around it");
+            table.problem("an optional message cannot have \"if\": jump around it");
         }
         let mut actions = self.timer_actions(table);
         actions.extend(self.actions(table));

@@ -15,7 +15,7 @@ pub struct AddressRange {
 /// A text that is no address and no network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "\"{0}\" is no network: an address such as 192.0.2.1, or ADDRESS/BITS such as 192.0.2.0/24"
+    "\"{0}\" is not a network: an address such as 192.0.2.1, or ADDRESS/BITS such as 192.0.2.0/24"
 )]
 pub struct AddressRangeError(String);
 

@@ -50,7 +50,7 @@ impl Routing {
             if route.domain.is_none() && route.prefix.is_none() && route.method.is_none() {
                 return Err(error(
                     key,
-                    "it means no request: one of domain, prefix and method is needed",
+                    "it matches no request: domain, prefix or method is needed",
                 ));
             }
             match &route.to {
@@ -74,7 +74,7 @@ impl Routing {
                 RouteTarget::Group(_) if !route.addresses.is_empty() => {
                     return Err(error(
                         format!("{key}.addresses"),
-                        "those of a group's servers stand beside each `uri`",
+                        "those of a group's servers go beside each `uri`",
                     ));
                 }
                 RouteTarget::Group(_) => {}
@@ -99,7 +99,7 @@ impl Group {
         if self.members.is_empty() {
             return Err(error(
                 format!("{key}.members"),
-                "there are none: a group needs one server at least",
+                "a group needs at least one server",
             ));
         }
         for (index, member) in self.members.iter().enumerate() {
@@ -161,7 +161,7 @@ fn check_uri(key: &str, uri: &str) -> Result<(), RoutingError> {
             format!("\"{uri}\" names a user or headers, and a next hop is a server")
         }
         Ok(Uri::Sip(_)) => return Ok(()),
-        Ok(_) => format!("\"{uri}\" is no sip: or sips: URI"),
+        Ok(_) => format!("\"{uri}\" is not a sip: or sips: URI"),
         Err(problem) => format!("\"{uri}\" is no URI such as sip:192.0.2.1:5060: {problem}"),
     };
     Err(error(key, problem))
@@ -205,7 +205,7 @@ fn check_addresses(
         if *address == first.ip() || addresses.iter().take(index).any(|other| other == address) {
             return Err(error(
                 key,
-                format!("{address} is given twice; that of {name} does not stand here"),
+                format!("{address} is given twice; do not repeat that of {name}"),
             ));
         }
     }
@@ -252,7 +252,7 @@ mod tests {
             routes: vec![uri("sip:192.0.2.1"), uri("tel:+1")],
             ..Routing::default()
         };
-        assert!(message(&routing).starts_with("route[1].to: \"tel:+1\" is no sip:"));
+        assert!(message(&routing).starts_with("route[1].to: \"tel:+1\" is not a sip:"));
         routing.routes[1] = uri("sip:bob@192.0.2.1");
         assert!(message(&routing).contains("names a user"));
         routing.routes[1] = Route::to(RouteTarget::Uri("sip:192.0.2.1".to_owned()));

@@ -15,7 +15,7 @@ use super::former;
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseError {
     /// The directory could not be made.
-    #[error("cannot make the directory {}: {error}; choose another file with sqlite:PATH", path.display())]
+    #[error("cannot create the directory {}: {error}; choose another file with sqlite:PATH", path.display())]
     Directory {
         /// The directory.
         path: PathBuf,
@@ -55,7 +55,7 @@ pub enum DatabaseError {
         found: i64,
     },
     /// The file is no longer whole.
-    #[error("{} is damaged: {error}; put a copy of it back, or move it away to begin anew", path.display())]
+    #[error("{} is damaged: {error}; restore a backup, or move it away to start afresh", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,

@@ -276,7 +276,7 @@ impl Batch<'_> {
             self.is_damage_told = true;
             error!(
                 "{} is damaged: {error}; registrations are written to it as before, but it grows, and cannot be \
-                 loaded again: put a copy of it back, or move it away, when the proxy is stopped",
+                 loaded again: restore a backup, or move it away, when the proxy is stopped",
                 self.path.display()
             );
         }

@@ -21,7 +21,7 @@ impl Snapshot {
         )?;
         page.counter(
             "tandem_failovers",
-            "Requests that went on by another way after that",
+            "Requests sent to another next hop after a failure",
             statistics.failovers,
         )?;
         page.counter(
@@ -100,7 +100,7 @@ impl Snapshot {
         let shown = || worst.iter().zip(&addresses);
         page.gauges(
             "tandem_suspect_failures",
-            "How many times in a row a next hop has failed that is tried after all others",
+            "Consecutive failures of a next hop that is tried after all others",
             shown().map(|(hop, address)| (suspect(hop, address), f64::from(hop.failures))),
         )?;
         page.gauges(

@@ -282,7 +282,7 @@ impl<'a> Live<'a> {
         let mut troubles = Vec::new();
         if self.heard.1 > 0 {
             troubles.push(format!(
-                "{} packets came faster than they could be read, or were more than may wait (--memory)",
+                "{} packets were lost: they came faster than they could be read, or exceeded --memory",
                 report::format_count(self.heard.1)
             ));
         }

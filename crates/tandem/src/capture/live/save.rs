@@ -20,7 +20,7 @@ pub(super) fn save<'d>(
     dialogs: impl Iterator<Item = &'d Dialog>,
 ) -> io::Result<usize> {
     if path.exists() {
-        return Err(io::Error::other("there is a file of this name already"));
+        return Err(io::Error::other("a file of this name exists"));
     }
     let mut messages: Vec<&Recorded> = dialogs.flat_map(|dialog| &dialog.messages).collect();
     messages.sort_by_key(|message| (message.time, message.packet));

@@ -189,7 +189,7 @@ async fn heed_signals(mut signals: [Signal; 3], is_interrupted: Arc<AtomicBool>)
             // Whoever asks twice does not want to wait for the step.
             std::process::exit(97);
         }
-        say("ending after this step; once more ends now");
+        say("ending after this step; again to end now");
     }
 }
 
@@ -229,16 +229,18 @@ impl Measuring<'_> {
         let has = |codes: &[u16]| codes.iter().any(|code| step.responses.contains_key(code));
         let advice = match () {
             () if has(&[503]) => {
-                "The server refuses everything: wait until it is drained or has its load behind it, and see what it limits."
+                "The server refuses everything: wait until it is no longer draining or overloaded, and check its \
+                 limits."
             }
-            () if has(&[401, 403, 407]) => "It wants other names or passwords: give --auth.",
+            () if has(&[401, 403, 407]) => "It requires other names or passwords: give --auth.",
             () if has(&[404, 480]) => {
-                "It does not know who is called: see that it takes registrations, and that --domain is one of its own."
+                "It does not know the callees: check that it accepts registrations, and that --domain is one of \
+                 its domains."
             }
             () if step.responses.is_empty() => {
-                "Nobody answers: see that the server runs, and that --via and --transport are right."
+                "No answer: check that the server runs, and check --via and --transport."
             }
-            () => "See in the server's log why it refuses them.",
+            () => "The server's log may show the reason.",
         };
         format!(
             "tandem: not one of {} {} succeeded at the starting rate of {}/s, of {}:{}: {}. {advice}",
@@ -327,13 +329,13 @@ impl Measuring<'_> {
             let callers = wanted.or(in_file).unwrap_or(100);
             ensure!(
                 callers > 0,
-                "--users-file names too few users: callers and callees are wanted"
+                "--users-file has too few users: callers and callees are needed"
             );
             if let (Some(listed), Some(in_file)) = (listed, in_file) {
                 ensure!(
                     callers <= in_file,
-                    "--users-file names {listed} users, and {option} wants {callers} callers and as many callees: name \
-                     more there, or go up to {in_file} with {option}"
+                    "--users-file names {listed} users, and {option} needs {callers} callers and as many callees: \
+                     add more to it, or go up to {in_file} with {option}"
                 );
             }
             Ok(2 * callers)

@@ -147,7 +147,7 @@ fn mistakes_are_explained() {
             1,
             "--sctp-port",
         ),
-        (&["-", "empty.pcap"], 1, "a pipe can be read once"),
+        (&["-", "empty.pcap"], 1, "a pipe only once"),
         (
             &["empty.pcap", "--ladder", "x"],
             1,

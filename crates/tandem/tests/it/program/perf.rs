@@ -99,13 +99,13 @@ fn run(document: &Value) -> &Value {
 fn count(value: &Value) -> u64 {
     value
         .as_u64()
-        .unwrap_or_else(|| panic!("{value} is no count"))
+        .unwrap_or_else(|| panic!("{value} is not a count"))
 }
 
 fn number(value: &Value) -> f64 {
     value
         .as_f64()
-        .unwrap_or_else(|| panic!("{value} is no number"))
+        .unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
 /// What holds for every result of TCP and SCTP: nothing is lost, and the figures agree.

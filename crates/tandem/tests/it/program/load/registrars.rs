@@ -112,7 +112,7 @@ fn users_prove_who_they_are_to_a_registrar_and_a_proxy() {
     assert_eq!(output.status.code(), Some(255));
     let said = text(&output);
     assert!(said.contains("none of 6 users could register"), "{said}");
-    assert!(said.contains("does not take their credentials"), "{said}");
+    assert!(said.contains("rejects their credentials"), "{said}");
     let attempts = std::fs::read_to_string(directory.path().join("attempts.csv"));
     let attempts = attempts.expect("it was written");
     let of_user = |line: &&str| line.starts_with("registration,");

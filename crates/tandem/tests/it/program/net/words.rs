@@ -151,7 +151,7 @@ fn what_makes_no_sense_is_said() {
         (&["up", "nothing"], "multihomed"),
         (&["up", "/no/such.toml"], "/no/such.toml"),
         (&["up", "dumbbell", "--set", "receivers=4"], "senders"),
-        (&["up", "two-hosts", "--name", "../x"], "no name"),
+        (&["up", "two-hosts", "--name", "../x"], "not a name"),
         (&["rule", "add", "client", "nobody"], "server"),
         (
             &["rule", "add", "client", "server", "--delay", "50"],

@@ -160,7 +160,7 @@ fn another_certificate_is_named_while_the_proxy_runs() {
     });
     // Another signal is answered when the one before has been.
     proxy.signal("HUP");
-    proxy.peer.wait_for_output("nothing has changed", PATIENCE);
+    proxy.peer.wait_for_output("without changes", PATIENCE);
     let output = proxy.peer.output();
     assert!(output.contains("listener[1].certificate"), "{output}");
     assert!(!output.contains("at the next start"), "{output}");
