@@ -5,6 +5,7 @@ mod capture_live;
 mod capture_sctp;
 mod demo;
 mod flood;
+mod installation;
 mod lab;
 mod lab_on_net;
 mod load;
