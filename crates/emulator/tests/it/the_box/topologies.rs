@@ -12,7 +12,7 @@ fn names(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// A client, a router and a server, as the documents have it. What the config says happens between router and
+/// A client, a router and a server, as in Pang 2003. What the config says happens between router and
 /// server, both ways.
 pub(crate) fn routed(config: LinkConfig) -> NetworkConfig {
     let left = LinkBetween::new(

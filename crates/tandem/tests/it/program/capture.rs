@@ -351,7 +351,7 @@ pub(crate) fn analyze(capture: &Path, directory: &Path) -> Value {
         "{ladder}"
     );
     let is_sctp = run["sctp"]["packets"].as_u64() > Some(0);
-    // As the first document's figures 5.5 to 5.7: the handshake before the first call belongs to it.
+    // As in Pang 2003, figures 5.5 to 5.7: the handshake before the first call belongs to it.
     for chunk in ["INIT", "COOKIE ECHO", "SACK"] {
         assert_eq!(ladder.contains(chunk), is_sctp, "{chunk}: {ladder}");
     }
