@@ -92,8 +92,8 @@ Examples:
   tandem demo --calls 1000 --loss 0 --json results.json
   tandem demo --rate 50 --associations per-user     an open loop, one association for each user
 
-Exit status: 0 every run finished, 1 a call or a registration failed at 0 % loss, or nothing could be
-measured, 2 usage error.";
+Exit status: 0 every run finished, 1 a call or a registration failed at 0 % loss, or nothing could
+be measured, 2 usage error.";
 
 /// Runs the demo, shows the table, writes the files.
 pub(crate) fn run(arguments: Arguments) -> ExitCode {

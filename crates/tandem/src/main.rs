@@ -41,11 +41,11 @@ Examples:
   tandem demo                                calls over UDP, TCP and SCTP on a lossy network
   tandem proxy                               a proxy and registrar on 127.0.0.1:5060, until Ctrl-C
   tandem proxy --listen udp:0.0.0.0:5060 --domain example.org --advertise sip.example.org
-  tandem sctp listen --service echo          an SCTP endpoint, for: tandem sctp connect 127.0.0.1:9000
+  tandem sctp listen --service echo          a peer for: tandem sctp connect 127.0.0.1:9000
   tandem perf server                         a server, for: tandem perf client sctp:127.0.0.1
   tandem perf sweep --html sweep.html        throughput of UDP, TCP and SCTP by message size
   tandem load calls --via 127.0.0.1 -r 100   emulated users register and call each other
-  tandem traffic send udp                    packets on a schedule: losses, delays, cost of encryption
+  tandem traffic send udp                    packets on a schedule: losses and delays
   tandem capture analyze calls.pcap          analyses the calls in a capture
   tandem net up router                       a network emulator: hosts, a router, impaired links
   tandem lab run all                         published transport experiments, on a virtual clock

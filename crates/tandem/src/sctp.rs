@@ -195,17 +195,17 @@ Lines of output, each with key=value after it:
 Values of more than one word are quoted, with escapes for control characters.
 
 At the end of the input, associations are shut down when the peer has been quiet for --linger and
-everything is acknowledged. Ctrl-C or SIGTERM shuts them down at once; a second one aborts them. Input
-from /dev/null, as in background jobs of scripts, is ignored, and the program runs on, except for
-connect with the service print and without --reconnect.";
+everything is acknowledged. Ctrl-C or SIGTERM shuts them down at once; a second one aborts them.
+Input from /dev/null, as in background jobs of scripts, is ignored, and the program runs on,
+except for connect with the service print and without --reconnect.";
 
 const LISTEN_STATUS: &str = "\
-Exit status: 0 all associations established at the end were shut down, 1 one of them was lost, or the
-program could not start, 2 usage error.";
+Exit status: 0 all associations established at the end were shut down, 1 one of them was lost, or
+the program could not start, 2 usage error.";
 
 const CONNECT_STATUS: &str = "\
-Exit status: 0 the association was shut down, by either side, 1 it was lost, aborted or never established,
-or the program could not start, 2 usage error.";
+Exit status: 0 the association was shut down, by either side, 1 it was lost, aborted or never
+established, or the program could not start, 2 usage error.";
 
 /// Runs the command to its end.
 pub(crate) fn run(arguments: Arguments) -> ExitCode {

@@ -84,12 +84,12 @@ Examples:
   tandem load calls --via 127.0.0.1 --hold 10s --media tone        with RTP, echoed by callees
   tandem load calls --via 127.0.0.1 --scenario rfc3665-3.8         a built-in scenario
 
-Keys: + and - change the rate by 1, * and / by 10, p pauses, q ends when all calls have ended, q again
-or Q ends at once.
+Keys: + and - change the rate by 1, * and / by 10, p pauses, q ends when all calls have ended, q
+again or Q ends at once.
 
-Exit status: 0 every call succeeded, 1 one failed, 3 the run is invalid: the generator did not keep its
-schedule, 97 interrupted, 99 no call was made, 254 a socket cannot be bound, 255 other failure, 2 usage error. All except
-2 and 3 are SIPp's.";
+Exit status: 0 every call succeeded, 1 one failed, 3 the run is invalid: the generator did not
+keep its schedule, 97 interrupted, 99 no call was made, 254 a socket cannot be bound, 255 other
+failure, 2 usage error. All except 2 and 3 are SIPp's.";
 
 /// What was asked for, for the document.
 #[derive(Debug, Serialize)]

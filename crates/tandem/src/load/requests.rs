@@ -63,7 +63,8 @@ Examples:
   tandem load options --via 127.0.0.1 -s alice                  to alice
 
 Exit status: 0 every request was answered 2xx, 1 one was not, 3 the generator did not keep its
-schedule, 97 interrupted, 99 nothing was sent, 254 a socket cannot be bound, 255 other failure, 2 usage error.";
+schedule, 97 interrupted, 99 nothing was sent, 254 a socket cannot be bound, 255 other failure, 2
+usage error.";
 
 const MESSAGE_EXAMPLES: &str = "\
 Examples:
@@ -71,7 +72,8 @@ Examples:
   tandem load message --via 127.0.0.1 -s alice -r 1 -m 10       to alice
 
 Exit status: 0 every message was answered 2xx, 1 one was not, 3 the generator did not keep its
-schedule, 97 interrupted, 99 nothing was sent, 254 a socket cannot be bound, 255 other failure, 2 usage error.";
+schedule, 97 interrupted, 99 nothing was sent, 254 a socket cannot be bound, 255 other failure, 2
+usage error.";
 
 /// Sends OPTIONS.
 pub(super) async fn options(mut arguments: Options) -> anyhow::Result<ExitCode> {

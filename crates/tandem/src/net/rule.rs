@@ -32,7 +32,8 @@ Examples:
   tandem net rule delete client server
   tandem net rule list
 
-A rule is for one direction. A host name stands for all its addresses, and makes a rule for each pair.";
+A rule is for one direction. A host name stands for all its addresses, and makes a rule for each
+pair.";
 
 #[derive(Debug, Subcommand)]
 enum Command {

@@ -100,8 +100,8 @@ Examples:
   tandem perf client udp:192.168.1.7 --bitrate 50M --size 172      RTP-sized datagrams
   tandem perf client udp:127.0.0.1 --bitrate unlimited --count 1000000
 
-Exit status: 0 measured (also when interrupted), 1 the server cannot be reached, or another failure,
-2 usage error.";
+Exit status: 0 measured (also when interrupted), 1 the server cannot be reached, or another
+failure, 2 usage error.";
 
 /// What was asked for, for the document.
 #[derive(Clone, Debug, Serialize)]

@@ -74,8 +74,8 @@ Examples:
   tandem perf server --listen sctp:10.0.0.1,10.1.0.1:9000 --over ip
   tandem perf server --one-off --listen tcp:127.0.0.1:0
 
-Data is sent only to the client that asked: TCP and SCTP prove its address, and UDP data goes to the
-host at the other end of the control connection over TCP.
+Data is sent only to the client that asked: TCP and SCTP prove its address, and UDP data goes to
+the host at the other end of the control connection over TCP.
 
 Exit status: 0 ended by Ctrl-C or after its one test, 1 a listener or the one test failed.";
 

@@ -144,8 +144,8 @@ Examples:
   tandem proxy --pcap sip.pcapng                    writes all SIP for Wireshark, including TLS
   TANDEM_LOG=sip_net=debug tandem proxy             logs the messages of the transports
 
-Signals: HUP reloads the file and reopens the records; TERM takes no new calls and ends when those in
-progress are set up; INT ends at once, as does a second TERM.
+Signals: HUP reloads the file and reopens the records; TERM takes no new calls and ends when those
+in progress are set up; INT ends at once, as does a second TERM.
 Exit status: 0 ended on request, 1 failure, 2 usage error.";
 
 /// Runs the server, or one of the commands beside it.

@@ -55,8 +55,8 @@ Examples:
   tandem traffic receive --listen udp:0.0.0.0 --listen tcp:0.0.0.0
   tandem traffic receive --listen udp:[::] --one-off
 
-Packets are echoed only to their sender: TCP and SCTP prove its address, and UDP packets count only if
-they come from the host at the other end of the control connection over TCP.
+Packets are echoed only to their sender: TCP and SCTP prove its address, and UDP packets count
+only if they come from the host at the other end of the control connection over TCP.
 
 Exit status: 0 ended by Ctrl-C or after its one run, 1 a listener failed.";
 

@@ -128,8 +128,8 @@ Examples:
   tandem traffic send sctp --pattern random-on-off:1s,1.35s --rate 50 --seconds 60
   tandem traffic send udp --encryption none,aes-256-gcm,des-cfb --repeat 5 --seconds 3 --json cost.json
 
-Exit status: 0 measured (also when interrupted), 1 the receiver cannot be reached, or another failure,
-2 usage error.";
+Exit status: 0 measured (also when interrupted), 1 the receiver cannot be reached, or another
+failure, 2 usage error.";
 
 /// A receiver somewhere, or one of our own.
 #[derive(Clone, Debug)]

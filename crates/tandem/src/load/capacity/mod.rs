@@ -143,8 +143,9 @@ Examples:
   tandem load capacity --via 10.0.0.1 --ladder --background 50Mbit/s --background-to 10.0.0.3
   tandem load capacity --via 10.0.0.1 --sipstone --start 500 --redirected moved
 
-Exit status: 0 measured, 3 the generator was too slow to find the server's limit, 97 interrupted, 99 nothing
-was found or no attempt succeeded, 254 a socket cannot be bound, 255 other failure, 2 usage error.";
+Exit status: 0 measured, 3 the generator was too slow to find the server's limit, 97 interrupted,
+99 nothing was found or no attempt succeeded, 254 a socket cannot be bound, 255 other failure, 2
+usage error.";
 
 /// Measures.
 pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
