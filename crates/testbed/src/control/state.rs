@@ -47,15 +47,15 @@ impl State {
                 troubles.push(format!("{who}: {count} packets {what}"));
             }
         };
-        tell("hosts", self.undelivered_packets, "not taken");
-        tell("network", self.refused_packets, "too many under way");
+        tell("hosts", self.undelivered_packets, "not delivered");
+        tell("network", self.refused_packets, "too many in transit");
         for RouterState { name, counted } in &self.routers {
             tell(name, counted.malformed_packets, "malformed");
             tell(name, counted.not_for_routers_packets, "not for routers");
-            tell(name, counted.time_exceeded_packets, "too long under way");
-            tell(name, counted.unreachable_packets, "without a way");
+            tell(name, counted.time_exceeded_packets, "time to live exceeded");
+            tell(name, counted.unreachable_packets, "no route");
             tell(name, counted.too_big_packets, "too big");
-            tell(name, counted.fragmented_packets, "cut into fragments");
+            tell(name, counted.fragmented_packets, "fragmented");
         }
         troubles
     }

@@ -55,15 +55,15 @@ async function poll() {
 
 // What became of packets that neither links nor rules dropped.
 function troubles(of) {
-  const told = [["hosts", of.undelivered_packets, "not taken"]];
-  told.push(["network", of.refused_packets, "too many under way"]);
+  const told = [["hosts", of.undelivered_packets, "not delivered"]];
+  told.push(["network", of.refused_packets, "too many in transit"]);
   for (const { name, counted } of of.routers) {
     told.push([name, counted.malformed_packets, "malformed"]);
     told.push([name, counted.not_for_routers_packets, "not for routers"]);
-    told.push([name, counted.time_exceeded_packets, "too long under way"]);
-    told.push([name, counted.unreachable_packets, "without a way"]);
+    told.push([name, counted.time_exceeded_packets, "time to live exceeded"]);
+    told.push([name, counted.unreachable_packets, "no route"]);
     told.push([name, counted.too_big_packets, "too big"]);
-    told.push([name, counted.fragmented_packets, "cut into fragments"]);
+    told.push([name, counted.fragmented_packets, "fragmented"]);
   }
   return told.filter(([, count]) => count).map(([who, count, what]) => `, ${who}: ${count} ${what}`).join("");
 }
