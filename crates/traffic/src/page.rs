@@ -26,13 +26,13 @@ pub fn page(
     for note in table::notes(conditions) {
         page = page.paragraph(note);
     }
-    let mut fate = Section::new("What became of the packets").table(table::runs(conditions));
+    let mut fate = Section::new("Losses and delays of the packets").table(table::runs(conditions));
     if let Some(trials) = table::trials(conditions) {
         fate = fate.table(trials);
     }
     page = page.section(fate);
     if let Some(encryption) = table::encryption(conditions) {
-        let mut section = Section::new("What encryption costs").table(encryption);
+        let mut section = Section::new("Cost of encryption").table(encryption);
         if has_sizes(conditions) {
             section = section
                 .plot(by_size(

@@ -7,10 +7,10 @@ use crate::encryption::Encryption;
 use crate::link_budget::{Frame, Ip, PUBLISHED, Transport};
 use crate::result::Run;
 
-/// What became of the packets of each run.
+/// Losses and delays of the packets of each run.
 pub fn runs(conditions: &[Condition]) -> Table {
     let has_trials = conditions.iter().any(|one| one.trials.len() > 1);
-    let mut table = keys(Table::new("What became of the packets"));
+    let mut table = keys(Table::new("Losses and delays of the packets"));
     if has_trials {
         table = table.column(Column::number("Trial").key());
     }
@@ -44,13 +44,13 @@ pub fn runs(conditions: &[Condition]) -> Table {
     table
 }
 
-/// What encryption costs, side by side; `None` where nothing was encrypted.
+/// Cost of encryption, side by side; `None` where nothing was encrypted.
 pub fn encryption(conditions: &[Condition]) -> Option<Table> {
     let encrypted = |one: &Condition| one.encryption != Encryption::None;
     if !conditions.iter().any(encrypted) {
         return None;
     }
-    let mut table = keys(Table::new("What encryption costs"))
+    let mut table = keys(Table::new("Cost of encryption"))
         .column(Column::text("Secure"))
         .column(Column::number("Packet").unit("bytes"))
         .columns(

@@ -146,7 +146,7 @@ impl Output {
                 .series(line("all", Colour::Blue, &|step| {
                     Some(per_second(step.messages))
                 }))
-                .series(line("sent again", Colour::Orange, &|step| {
+                .series(line("retransmitted", Colour::Orange, &|step| {
                     Some(per_second(step.retransmissions))
                 })),
             );

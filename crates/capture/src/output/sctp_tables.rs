@@ -28,7 +28,7 @@ fn totals(view: &SctpView) -> Table {
         .column(Column::number("shut down"))
         .column(Column::number("aborted"))
         .column(Column::number("TSNs"))
-        .column(Column::number("TSNs again"))
+        .column(Column::number("Duplicate TSNs"))
         .column(Column::number("duplicates reported"))
         .column(Column::number("samples").group("Round trip"));
     for name in ["min", "mean", "max"] {
@@ -60,7 +60,7 @@ fn associations(view: &SctpView) -> Table {
         .column(Column::text("Began"))
         .column(Column::text("Ended"));
     for way in ["From → to", "To → from"] {
-        for name in ["packets", "DATA", "TSNs again", "SACK"] {
+        for name in ["packets", "DATA", "Duplicate TSNs", "SACK"] {
             table = table.column(Column::number(name).group(way));
         }
     }
@@ -133,7 +133,7 @@ fn paths(view: &SctpView) -> Table {
         .column(Column::text("To"))
         .column(Column::number("packets"))
         .column(Column::number("DATA"))
-        .column(Column::number("TSNs again"))
+        .column(Column::number("Duplicate TSNs"))
         .column(Column::number("sent").group("HEARTBEAT"))
         .column(Column::number("answered").group("HEARTBEAT"))
         .column(Column::number("samples").group("Round trip"));

@@ -308,7 +308,7 @@ fn messages(codes: &Codes) -> Option<Table> {
     let mut table = Table::new("SIP messages")
         .column(Column::text("Message").key())
         .column(Column::number("seen"))
-        .column(Column::number("sent again"));
+        .column(Column::number("retransmitted"));
     let mut push = |name: String, count: crate::Count| {
         table.push(Row::new([
             name.into(),

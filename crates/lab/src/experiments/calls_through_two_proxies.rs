@@ -382,7 +382,7 @@ fn table(lines: &[(Transport, Vec<Point>)]) -> Table {
 
 /// By how much it takes longer over SCTP, and whether that is beyond its confidence interval.
 fn differences(lines: &[(Transport, Vec<Point>)]) -> Table {
-    let mut table = Table::new("What 95 % of the callers of a batch wait at most, over SCTP")
+    let mut table = Table::new("95th percentile of the callers' wait in a batch, over SCTP")
         .column(Column::text("Against").key())
         .column(Column::number("Loss").unit("%").key())
         .column(

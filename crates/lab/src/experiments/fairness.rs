@@ -298,7 +298,7 @@ fn told(shared: &Shared) -> serde_json::Value {
 }
 
 fn table(all: &[Shared]) -> Table {
-    let mut table = Table::new("Load of the line")
+    let mut table = Table::new("Load of the link")
         .column(Column::text("First / second").key())
         .column(Column::number("first").unit("kByte/s").group("Alone"))
         .column(Column::number("first").unit("kByte/s").group("Together"))

@@ -185,12 +185,12 @@ fn codes(statistics: &Statistics, timeline: &Timeline) -> Vec<Plot> {
         }));
     }
     let again = Plot::new(
-        "Messages sent again",
+        "Messages retransmitted",
         time(),
         Axis::new("Retransmissions", "1/s"),
     )
     .series(
-        timeline.per_second("sent again", Colour::Orange, |interval| {
+        timeline.per_second("retransmitted", Colour::Orange, |interval| {
             interval.retransmissions
         }),
     )

@@ -262,7 +262,7 @@ fn failures(statistics: &Statistics) -> Option<Table> {
 fn lost(statistics: &Statistics) -> Option<Table> {
     let published = &statistics.published;
     let rows = [
-        ("Messages sent again", statistics.retransmissions),
+        ("Messages retransmitted", statistics.retransmissions),
         (
             "Requests repeated with credentials",
             statistics.authentications,
@@ -279,8 +279,8 @@ fn lost(statistics: &Statistics) -> Option<Table> {
             statistics.arrivals.not_started - statistics.arrivals.held_back,
         ),
     ];
-    let mut table = Table::new("Lost and repeated")
-        .columns([Column::text("What").key(), Column::number("Count")]);
+    let mut table = Table::new("Losses and retransmissions")
+        .columns([Column::text("Event").key(), Column::number("Count")]);
     for (name, count) in rows {
         table.push(Row::new([Cell::from(name), Cell::from(count)]));
     }

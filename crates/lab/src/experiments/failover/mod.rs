@@ -195,7 +195,7 @@ fn seconds(of: Option<Duration>, since: Duration) -> Cell {
 }
 
 fn stories_table(stories: &[Story]) -> Table {
-    let mut table = Table::new("The primary path is cut, and mended")
+    let mut table = Table::new("The primary path is cut, and restored")
         .column(Column::text("Rules").key())
         .column(
             Column::number("new data on the other path")

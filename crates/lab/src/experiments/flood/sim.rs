@@ -125,7 +125,7 @@ fn table(all: &[(Kind, Flooded)]) -> Table {
         .column(Column::number("at most").group("Associations held"))
         .column(Column::number("at the end").group("Associations held"))
         .column(Column::number("attempts").group("Client"))
-        .column(Column::number("got in").group("Client"))
+        .column(Column::number("connected").group("Client"))
         .column(Column::number("longest set-up").unit("ms").group("Client"));
     for (kind, flooded) in all {
         let counts = &flooded.counts;

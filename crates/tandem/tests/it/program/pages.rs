@@ -90,7 +90,7 @@ fn traffic_pages_show_in_a_browser() {
         .output()
         .expect("it runs");
     check(&output);
-    let parts = ["<svg", "Numbers behind", "What encryption costs"];
+    let parts = ["<svg", "Numbers behind", "Cost of encryption"];
     look_at(&chromium, "traffic", &page, &parts);
 
     let page = directory.path().join("link.html");

@@ -131,13 +131,13 @@ fn encryptions_stand_side_by_side() {
             assert_eq!(trial["receiver"]["forged"], 0, "{trial}");
         }
     }
-    assert!(text.contains("What encryption costs"), "{text}");
+    assert!(text.contains("Cost of encryption"), "{text}");
     assert!(text.contains("des-cfb (insecure)"), "{text}");
     assert!(text.contains("des-cfb is insecure"), "{text}");
     let page = std::fs::read_to_string(&html).expect("written");
     for part in [
-        "What encryption costs",
-        "What became of the packets",
+        "Cost of encryption",
+        "Losses and delays of the packets",
         "<svg",
         "Repeat with",
     ] {

@@ -330,8 +330,8 @@ fn table(ours: &[sctp::Flooded], kernels: &[kernel::Flooded]) -> Table {
         .column(Column::number("packets").group("Attacker"))
         .column(Column::number("rate").unit("1/s").group("Attacker"))
         .column(Column::number("INIT ACKs").unit("%").group("Attacker"))
-        .column(Column::number("held").group("At most"))
-        .column(Column::number("memory more").unit("KiB").group("At most"))
+        .column(Column::number("state kept").group("At most"))
+        .column(Column::number("memory growth").unit("KiB").group("At most"))
         .column(
             Column::number("listener")
                 .unit("µs/packet")
@@ -344,7 +344,7 @@ fn table(ours: &[sctp::Flooded], kernels: &[kernel::Flooded]) -> Table {
                 .group("Processor"),
         )
         .column(Column::number("attempts").group("Client"))
-        .column(Column::number("got in").unit("%").group("Client"))
+        .column(Column::number("connected").unit("%").group("Client"))
         .column(Column::number("median").unit("ms").group("Client's set-up"))
         .column(Column::number("p99").unit("ms").group("Client's set-up"))
         .column(
