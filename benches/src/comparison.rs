@@ -4,8 +4,7 @@ use crate::output::Output;
 use crate::rounds::Rounds;
 use crate::{
     capture_tshark, engine_dcsctp, engine_sctp_proto, handshakes, kernel_tcp, load_sipp,
-    network_box, proxy_kamailio, proxy_overload, proxy_transports, proxy_workers, sip_parse,
-    udp_usrsctp,
+    network_box, proxy_kamailio, proxy_overload, proxy_transports, sip_parse, udp_usrsctp,
 };
 
 /// A comparison.
@@ -44,13 +43,8 @@ pub(crate) const COMPARISONS: &[Comparison] = &[
     },
     Comparison {
         name: "proxy-kamailio",
-        about: "proxy and registrar against Kamailio under SIPp: CPU time, memory, failed calls",
+        about: "proxy and registrar against Kamailio: calls and registrations a second, delays, memory",
         run: proxy_kamailio::run,
-    },
-    Comparison {
-        name: "proxy-workers",
-        about: "our proxy with two workers beside one: CPU time a call",
-        run: proxy_workers::run,
     },
     Comparison {
         name: "proxy-overload",
@@ -59,7 +53,7 @@ pub(crate) const COMPARISONS: &[Comparison] = &[
     },
     Comparison {
         name: "proxy-transports",
-        about: "our proxy over SCTP beside TCP and UDP: CPU time a call",
+        about: "our proxy over SCTP beside TCP and UDP: calls a second, delays",
         run: proxy_transports::run,
     },
     Comparison {

@@ -3,14 +3,15 @@
 //! `versus list` names them; the README beside this package says what each one measures.
 #![forbid(unsafe_code)]
 
+mod capacity;
 mod capture_tshark;
 mod comparison;
+mod cores;
 mod cpu;
 mod engine_dcsctp;
 mod engine_sctp_proto;
 mod engines;
 mod handshakes;
-mod kernel_floor;
 mod kernel_tcp;
 mod load_sipp;
 mod memory;
@@ -20,12 +21,12 @@ mod process;
 mod proxy_kamailio;
 mod proxy_overload;
 mod proxy_transports;
-mod proxy_workers;
 mod roles;
 mod rounds;
 mod sip_parse;
 mod sip_servers;
 mod sipp;
+mod tandem;
 mod transfer;
 mod udp_usrsctp;
 mod usrsctp;
@@ -50,7 +51,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 struct Arguments {
     /// Which comparison, or `list`.
     name: String,
-    /// Ends within 50 seconds; less exact.
+    /// Ends sooner, mostly within 50 seconds; less exact.
     #[arg(long)]
     quick: bool,
     /// Prints one JSON object a row in place of a table.

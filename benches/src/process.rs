@@ -47,11 +47,11 @@ impl Process {
         self.child.id()
     }
 
-    /// Asks it to end, and waits until it has, if that does not take long: it may have processes of
-    /// its own to end.
+    /// Asks it to end at once, and waits until it has, if that does not take long: it may have processes
+    /// of its own to end.
     pub(crate) fn end(&mut self) {
         let id = Pid::from_raw(self.child.id().cast_signed());
-        kill(id, Signal::SIGTERM).ok();
+        kill(id, Signal::SIGINT).ok();
         test_support::wait_until(PATIENCE, || !matches!(self.child.try_wait(), Ok(None)));
     }
 

@@ -14,7 +14,7 @@ use test_support::ControlGroup;
 
 use crate::output::{Output, Row};
 use crate::rounds::{Better, Rounds, Spread};
-use crate::sip_servers::SipServer;
+use crate::sip_servers::{SipServer, Store};
 
 /// How many times its capacity is offered, and the part of it that is to be completed; 0 where that is told.
 const OFFERED: [(f64, f64); 2] = [(2.0, 0.8), (4.0, 0.0)];
@@ -87,7 +87,7 @@ async fn calls_per_second(pace: Pace) -> anyhow::Result<(f64, f64)> {
     // Dropped last: it goes when the proxy has.
     let group = ControlGroup::new(PERIOD / 5, PERIOD)
         .context("a control group, which needs root and the cpu controller")?;
-    let server = SipServer::ours(1, "memory:")?;
+    let server = SipServer::ours(1, Store::Memory)?;
     group.take_in(server.id())?;
     let target = SocketAddr::from((Ipv4Addr::LOCALHOST, server.ports.sip));
     let plan = CallPlan {

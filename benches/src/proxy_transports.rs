@@ -1,94 +1,59 @@
-//! `proxy-transports`: what a call costs our proxy over SCTP, beside TCP and UDP, driven by our own
-//! load generator, for SIPp has no SCTP in UDP.
+//! `proxy-transports`: our proxy over SCTP, TCP and UDP side by side, one worker, under `tandem load`.
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use anyhow::ensure;
-use load::driver::{LoadPlan, LoadRun, RunConfig};
-use load::engine::EngineConfig;
-use load::script::Pause;
-use load::script::builtin::{AnswerPlan, CallPlan};
 use sip::Transport;
-use sip_net::SipNetConfig;
 
-use crate::output::{Output, Row};
-use crate::rounds::{Better, Rounds};
-use crate::sip_servers::SipServer;
+use crate::capacity::{self, Bench, DELAYS, Job, Measured, Pace, Side, held, lower};
+use crate::output::Output;
+use crate::rounds::Rounds;
+use crate::sip_servers::{SipServer, Store};
 
-/// A call over SCTP may take 1.3 times what one over TCP does; that over UDP is merely told.
-const COMPARED: [(Transport, Transport, f64); 3] = [
-    (Transport::Sctp, Transport::Tcp, 1.0 / 1.3),
-    (Transport::Sctp, Transport::Udp, 0.0),
-    (Transport::Tcp, Transport::Udp, 0.0),
+/// The transports, each with a name for the steps.
+const SIDES: [(Transport, &str); 3] = [
+    (Transport::Sctp, "calls over SCTP"),
+    (Transport::Tcp, "calls over TCP"),
+    (Transport::Udp, "calls over UDP"),
 ];
 
-const WORKERS: usize = 2;
-const USERS: u32 = 100;
-const CALLS_PER_SECOND: f64 = 2_000.0;
-const HOLD: Duration = Duration::from_millis(20);
+/// Which of them stand beside each other. TCP may hold 1.3 times as many calls as SCTP; how far others are from UDP is
+/// merely told.
+const COMPARED: [(usize, usize, f64); 3] = [(0, 1, 1.0 / 1.3), (0, 2, 0.0), (1, 2, 0.0)];
 
-/// How long users may take to register.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How often delays are measured.
+const DELAY_ROUNDS: usize = 3;
 
 pub(crate) fn run(rounds: &Rounds, output: &mut dyn Output) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
-    let calls: u64 = if rounds.is_quick() { 2_500 } else { 20_000 };
-    let measure = |transport| runtime.block_on(cpu_us_per_call(transport, calls));
+    let seconds = if rounds.is_quick() { 3 } else { 10 };
+    let time = Duration::from_secs(seconds);
+    let bench = Bench::new()?;
+    let sides = SIDES.map(|(over, name)| Side {
+        name,
+        job: Job::Call(over),
+        start: Box::new(|| SipServer::ours(1, Store::Memory)),
+    });
+    let found = bench.capacities(&sides, capacity::CALLS, time)?;
+    let case = |ours: usize, peer: usize| format!("{} beside {}", SIDES[ours].0, SIDES[peer].0);
     for (ours, peer, goal) in COMPARED {
-        let [(our_cpu, peer_cpu)] =
-            rounds.alternate(|| Ok([measure(ours)?]), || Ok([measure(peer)?]))?;
-        output.row(Row {
-            case: format!("{ours} beside {peer}"),
-            metric: "cpu_us_per_call",
-            better: Better::Lower,
-            ours: our_cpu,
-            peer: peer_cpu,
+        let metric = "calls_per_second";
+        output.row(held(
+            &case(ours, peer),
+            metric,
+            found[ours],
+            found[peer],
             goal,
-        })?;
+        ))?;
+    }
+    let slowest = found.iter().min_by_key(|found| found.per_second);
+    let per_second = capacity::half_of(*slowest.unwrap_or(&found[0]));
+    let measured = bench.rounds(&sides, DELAY_ROUNDS, Pace { per_second, time })?;
+    for (ours, peer, _) in COMPARED {
+        let case = format!("{}, {per_second} calls/s", case(ours, peer));
+        let both = [measured[ours].as_slice(), measured[peer].as_slice()];
+        for (metric, figure) in DELAYS {
+            output.row(lower(&case, metric, figure, both, 0.0))?;
+        }
+        output.row(lower(&case, "cpu_us_per_call", Measured::cpu_us, both, 0.0))?;
     }
     Ok(())
-}
-
-/// All callers share a connection, and so do all callees. The proxy is a new one each time: it would
-/// keep the bindings to connections of earlier users, and call there too.
-async fn cpu_us_per_call(transport: Transport, calls: u64) -> anyhow::Result<f64> {
-    let server = SipServer::ours(WORKERS, "memory:")?;
-    let target = SocketAddr::from((Ipv4Addr::LOCALHOST, server.ports.sip));
-    let plan = CallPlan {
-        hold: Pause::Fixed(HOLD),
-        ..CallPlan::default()
-    };
-    let mut load = LoadRun::start(RunConfig {
-        transport,
-        target,
-        users: USERS,
-        workers: 1,
-        engine: EngineConfig {
-            domain: target.to_string(),
-            ..EngineConfig::default()
-        },
-        transports: SipNetConfig {
-            encapsulation_port: 0,
-            peer_encapsulation_port: server.ports.encapsulation.unwrap_or_default(),
-            ..SipNetConfig::default()
-        },
-        ..RunConfig::calls(&plan, &AnswerPlan::default())?
-    })
-    .await?;
-    load.register(None, PATIENCE).await?;
-    let before = server.usage()?.cpu;
-    let plan = LoadPlan::at_rate(RunConfig::CALL, CALLS_PER_SECOND, calls);
-    let outcome = load.run(plan).await?;
-    let cpu = server.usage()?.cpu.saturating_sub(before);
-    let made = outcome.statistics.calls.completed;
-    ensure!(
-        made * 10 >= calls * 9,
-        "{made} of {calls} calls were completed"
-    );
-    load.shutdown().await;
-    Ok(cpu.as_secs_f64() * 1e6 / made as f64)
 }

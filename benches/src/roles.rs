@@ -8,7 +8,6 @@ use crate::capture_tshark;
 use crate::engines;
 use crate::handshakes::idle;
 use crate::load_sipp::ours;
-use crate::sip_servers;
 use crate::transfer::{sctp, tcp};
 
 /// Plays the role that `Process::start_role` asked for.
@@ -28,7 +27,6 @@ pub(crate) fn play(role: &str) -> anyhow::Result<()> {
         }
         ["engine", case @ .., seconds] => engines::ours_alone(&case.join(" "), time(seconds)?),
         ["idle", count, seconds] => idle::hold(count.parse()?, time(seconds)?),
-        ["sip-proxy", workers, location] => sip_servers::serve(workers.parse()?, location),
         ["load-calls", transport, count, per_second, hold_ms] => ours::make_calls(
             transport.parse()?,
             count.parse()?,

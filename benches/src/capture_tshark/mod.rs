@@ -17,6 +17,7 @@ use test_support::require_command;
 use crate::output::{Output, Row};
 use crate::process::Process;
 use crate::rounds::{Better, Rounds, Spread};
+use crate::tandem;
 
 /// Calls of thirteen messages each.
 const CALLS: u32 = 7_900;
@@ -37,7 +38,7 @@ struct Took {
 
 pub(crate) fn run(rounds: &Rounds, output: &mut dyn Output) -> anyhow::Result<()> {
     let tshark = require_command("tshark", "tshark").context("there is no tshark")?;
-    let tandem = tandem()?;
+    let tandem = tandem::program()?;
     let directory = tempfile::tempdir()?;
     let file = |name: &str| directory.path().join(name);
     let capture = file("calls.pcap");
@@ -46,7 +47,7 @@ pub(crate) fn run(rounds: &Rounds, output: &mut dyn Output) -> anyhow::Result<()
 
     let ours = || {
         let took = measure(
-            Command::new(&tandem)
+            Command::new(tandem)
                 .args(["capture", "analyze"])
                 .arg(&capture)
                 .arg("--csv")
@@ -139,17 +140,6 @@ fn check(directory: &Path, packets: u64) -> anyhow::Result<()> {
         "tshark has not seen all messages"
     );
     Ok(())
-}
-
-/// The program beside this one.
-fn tandem() -> anyhow::Result<PathBuf> {
-    let path = std::env::current_exe()?.with_file_name("tandem");
-    ensure!(
-        path.exists(),
-        "there is no {}: cargo build --release -p tandem",
-        path.display()
-    );
-    Ok(path)
 }
 
 /// Runs a program to its end in a process that has no other child, so that what children took is what it took.

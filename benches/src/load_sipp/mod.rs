@@ -10,8 +10,8 @@ use sip::Transport;
 
 use crate::output::{Output, Row};
 use crate::rounds::{Better, Rounds, Spread};
-use crate::sip_servers::SipServer;
-use crate::sipp::{Over, Sipp};
+use crate::sip_servers::{SipServer, Store};
+use crate::sipp::Sipp;
 use ours::{Held, Registered};
 use peer::Peer;
 
@@ -160,7 +160,7 @@ fn held(output: &mut dyn Output, count: u64) -> anyhow::Result<()> {
 
 /// Users registered with our proxy by one process.
 fn registered(output: &mut dyn Output, users: u32) -> anyhow::Result<()> {
-    let server = SipServer::ours(PROXY_WORKERS, "memory:")?;
+    let server = SipServer::ours(PROXY_WORKERS, Store::Memory)?;
     let Registered {
         bytes_per_user,
         cpu_us_per_registration,
@@ -172,10 +172,10 @@ fn registered(output: &mut dyn Output, users: u32) -> anyhow::Result<()> {
         Spread::fixed(REGISTERED_MARK_BYTES),
     );
     output.row(row(&case, "bytes_per_user", Better::Lower, marked, 1.0))?;
-    let server = SipServer::ours(PROXY_WORKERS, "memory:")?;
+    let server = SipServer::ours(PROXY_WORKERS, Store::Memory)?;
     let sipp = Sipp::find(users as usize)?;
     let before = peer::cpu_of_children()?;
-    sipp.register(server.ports.sip, Over::Udp)?;
+    sipp.register(server.ports.sip)?;
     let (user, system) = peer::cpu_of_children()?;
     let theirs = (user + system).saturating_sub(before.0 + before.1);
     let theirs = theirs.as_secs_f64() * 1e6 / f64::from(users);

@@ -1,14 +1,12 @@
 //! Debian's Kamailio.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
-use std::{fs, net, thread};
 
-use anyhow::{Context, bail};
-use tempfile::TempDir;
+use anyhow::Context;
 
-use crate::process::Process;
+use super::{Ports, SipServer};
 
 /// The installed program.
 pub(crate) struct Kamailio {
@@ -18,9 +16,6 @@ pub(crate) struct Kamailio {
 
 /// The same job as our proxy's. What stands in capitals is filled in.
 const CONFIGURATION: &str = include_str!("../../kamailio/kamailio.cfg");
-
-/// How long it may take to start.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Kamailio {
     /// Installs it where it is missing.
@@ -36,8 +31,8 @@ impl Kamailio {
         Ok(Kamailio { program, modules })
     }
 
-    /// Starts it with so many children for UDP, and for TCP. Returns its port.
-    pub(super) fn start(&self, children: usize) -> anyhow::Result<(Process, u16, TempDir)> {
+    /// Starts it with so many children for UDP, and for TCP.
+    pub(super) fn start(&self, children: usize) -> anyhow::Result<SipServer> {
         let port = test_support::free_udp_port();
         let directory = tempfile::tempdir()?;
         let file = directory.path().join("kamailio.cfg");
@@ -60,17 +55,10 @@ impl Kamailio {
             .arg(directory.path())
             .arg("-P")
             .arg(directory.path().join("pid"));
-        let log = fs::File::create(directory.path().join("log"))?;
-        command.stderr(log);
-        let process = Process::start("kamailio", &mut command)?;
-        let begun = Instant::now();
-        while net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-            if begun.elapsed() > PATIENCE {
-                let log = fs::read_to_string(directory.path().join("log")).unwrap_or_default();
-                bail!("Kamailio did not start: {log}");
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-        Ok((process, port, directory))
+        let ports = Ports {
+            sip: port,
+            encapsulation: None,
+        };
+        SipServer::start("kamailio", &mut command, ports, directory)
     }
 }

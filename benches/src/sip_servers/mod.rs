@@ -1,60 +1,81 @@
-//! Record-routing stateful SIP proxies with a registrar, as processes: ours and Kamailio. What
-//! `proxy-kamailio`, `proxy-workers` and `proxy-transports` measure.
+//! Record-routing stateful SIP proxies with a registrar, as processes: ours and Kamailio. They
+//! stand in for servers in several comparisons.
 
 mod kamailio;
 mod ours;
 pub(crate) mod usage;
 
+use std::fs;
+use std::net::{Ipv4Addr, TcpStream};
+use std::process::Command;
 use std::time::Duration;
 
-use anyhow::Context;
-use serde::{Deserialize, Serialize};
+use anyhow::{Context, bail};
+use tempfile::TempDir;
 
 use crate::process::Process;
 use usage::Usage;
 
 pub(crate) use kamailio::Kamailio;
-pub(crate) use ours::serve;
+
+/// How long a server may take to start.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A proxy that listens on one port of 127.0.0.1, over UDP and TCP.
 pub(crate) struct SipServer {
     process: Process,
     /// The port, and where there is SCTP the port of its encapsulation.
     pub(crate) ports: Ports,
-    /// Where the configuration is, for as long as it runs.
-    _files: Option<tempfile::TempDir>,
+    /// Where configuration and log are, for as long as it runs.
+    _files: TempDir,
 }
 
-/// What a server of ours says when it can be reached.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+/// Where our proxy keeps bindings.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Store {
+    Memory,
+    /// In a database of its own.
+    Disk,
+}
+
+/// Where a server can be reached.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Ports {
     pub(crate) sip: u16,
     pub(crate) encapsulation: Option<u16>,
 }
 
 impl SipServer {
-    /// Ours, with so many workers, its bindings kept where the URL says.
-    pub(crate) fn ours(workers: usize, location: &str) -> anyhow::Result<SipServer> {
-        let mut process = Process::start_role(&format!("sip-proxy {workers} {location}"))?;
-        let ports = process.tells(Duration::ZERO)?;
-        Ok(SipServer {
-            process,
-            ports,
-            _files: None,
-        })
+    /// Ours, with so many workers, and bindings kept there.
+    pub(crate) fn ours(workers: usize, store: Store) -> anyhow::Result<SipServer> {
+        ours::start(workers, store)
     }
 
     /// Kamailio with as many children for UDP, and for TCP.
     pub(crate) fn kamailio(program: &Kamailio, children: usize) -> anyhow::Result<SipServer> {
-        let (process, port, files) = program.start(children)?;
-        Ok(SipServer {
-            process,
-            ports: Ports {
-                sip: port,
-                encapsulation: None,
-            },
-            _files: Some(files),
-        })
+        program.start(children)
+    }
+
+    /// Runs a command with its log in that directory, and waits until the server's port is open.
+    fn start(
+        name: &str,
+        command: &mut Command,
+        ports: Ports,
+        files: TempDir,
+    ) -> anyhow::Result<SipServer> {
+        let log = files.path().join("log");
+        command.stderr(fs::File::create(&log)?);
+        let server = SipServer {
+            process: Process::start(name, command)?,
+            ports,
+            _files: files,
+        };
+        let is_open = || TcpStream::connect((Ipv4Addr::LOCALHOST, ports.sip)).is_ok();
+        if !test_support::wait_until(PATIENCE, is_open) {
+            let log = fs::read_to_string(&log).unwrap_or_default();
+            bail!("{name} did not start: {log}");
+        }
+        Ok(server)
     }
 
     /// The process, of several the one that has started the others.

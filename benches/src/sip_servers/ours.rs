@@ -1,45 +1,32 @@
-//! Our proxy, in a process of its own.
+//! Our proxy: `tandem proxy`.
 
-use proxy::location::LocationConfig;
-use proxy::{ProxyConfig, Server};
-use sip_net::SipNetConfig;
+use std::process::Command;
 
-use super::Ports;
-use crate::transfer::tell;
+use super::{Ports, SipServer, Store};
+use crate::tandem;
 
-/// Serves until the process is ended. The three listeners have one port.
-pub(crate) fn serve(workers: usize, location: &str) -> anyhow::Result<()> {
-    // As the `tandem` program does.
-    proxy::use_small_pages();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(async {
-        let port = test_support::free_udp_port();
-        let listeners = ["udp", "tcp", "sctp"]
-            .map(|transport| format!("{transport}:127.0.0.1:{port}").parse())
-            .into_iter()
-            .collect::<Result<_, _>>()?;
-        let mut server = Server::start(ProxyConfig {
-            transports: SipNetConfig {
-                listeners,
-                encapsulation_port: 0,
-                ..SipNetConfig::default()
-            },
-            location: LocationConfig {
-                url: location.parse()?,
-                ..LocationConfig::default()
-            },
-            workers,
-            ..ProxyConfig::default()
-        })
-        .await?;
-        let encapsulation = server.encapsulation_addresses();
-        tell(&Ports {
-            sip: port,
-            encapsulation: encapsulation.first().map(|address| address.port()),
-        })?;
-        server.ended().await;
-        anyhow::bail!("the proxy has stopped by itself")
-    })
+/// Starts it with three listeners on one port. Neither server logs calls.
+pub(super) fn start(workers: usize, store: Store) -> anyhow::Result<SipServer> {
+    let ports = Ports {
+        sip: test_support::free_udp_port(),
+        encapsulation: Some(test_support::free_udp_port()),
+    };
+    let files = tempfile::tempdir()?;
+    let store = match store {
+        Store::Memory => "memory:".to_owned(),
+        Store::Disk => format!("sqlite:{}", files.path().join("tandem.db").display()),
+    };
+    let mut command = Command::new(tandem::program()?);
+    command.arg("proxy");
+    for transport in ["udp", "tcp", "sctp"] {
+        let listener = format!("{transport}:127.0.0.1:{}", ports.sip);
+        command.args(["--listen", &listener]);
+    }
+    if let Some(port) = ports.encapsulation {
+        command.args(["--encapsulation-port", &port.to_string()]);
+    }
+    command
+        .args(["--store", &store, "--workers", &workers.to_string()])
+        .env("TANDEM_LOG", "warn");
+    SipServer::start("tandem proxy", &mut command, ports, files)
 }
