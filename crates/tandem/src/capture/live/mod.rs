@@ -340,22 +340,27 @@ impl Keys {
 
 /// Becomes true when somebody wants us to end.
 fn stop_on_signal() -> anyhow::Result<Arc<AtomicBool>> {
+    use tokio::signal::unix::{SignalKind, signal};
+
     let stop = Arc::new(AtomicBool::new(false));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
+    // Before the thread runs: a signal that arrives earlier would end the program.
+    let (mut interrupt, mut terminate) = {
+        let _entered = runtime.enter();
+        (
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+        )
+    };
     let seen = Arc::clone(&stop);
     std::thread::Builder::new()
         .name("signals".to_owned())
         .spawn(move || {
             runtime.block_on(async {
-                use tokio::signal::unix::{SignalKind, signal};
-                let mut terminate = match signal(SignalKind::terminate()) {
-                    Ok(terminate) => terminate,
-                    Err(_) => return,
-                };
                 tokio::select! {
-                    _ = tokio::signal::ctrl_c() => {}
+                    _ = interrupt.recv() => {}
                     _ = terminate.recv() => {}
                 }
                 seen.store(true, Ordering::Relaxed);
