@@ -269,10 +269,10 @@ pub(super) const TABLE: &[Entry] = &[
         .change(&[("10000", "20")])
         .beside(PROXY),
     run("tandem load register --via 127.0.0.1 --users 100 --cycles 50 --rate 200")
-        .change(&[("100", "5"), ("50", "2")])
+        .change(&[("100", "20"), ("50", "2")])
         .beside(PROXY),
     run("tandem load register --via 127.0.0.1 --users 100 --cycles 50 --rate 200 --csv registrations.csv")
-        .change(&[("100", "5"), ("50", "2")])
+        .change(&[("100", "20"), ("50", "2")])
         .beside(PROXY),
     parsed(
         "tandem load register --via 10.0.0.1 --users 100000 --rate 2000 --expires 10min --keep-alive 1h",
@@ -350,7 +350,6 @@ pub(super) const TABLE: &[Entry] = &[
         ])
         .input("one\n"),
     run("tandem net rule add client server --delay 50ms --drop 10%").after(ROUTER),
-    run("tandem net rule add client server --delay 50ms --jitter 5ms --drop 10%").after(ROUTER),
     run(
         "tandem net rule add 10.1.0.2 10.2.0.2 --delay 50ms --jitter 5ms --drop 10% --duplicate 1% \
          --bandwidth 100kB/s --queue 32kB",
@@ -397,7 +396,6 @@ pub(super) const TABLE: &[Entry] = &[
     parsed("tandem perf client tcp:192.168.1.7 --reverse --parallel 4 --json tcp.json", ELSEWHERE),
     parsed("tandem perf client udp:192.168.1.7 --bitrate 50M --size 172", ELSEWHERE),
     run("tandem perf sweep").more(" --seconds 0.1 --sizes 64,1K"),
-    run("tandem perf sweep --seconds 1").change(&[("1", "0.1")]).more(" --sizes 64,1K"),
     run("tandem perf sweep --html sweep.html").more(" --seconds 0.1 --sizes 64"),
     run("tandem perf sweep --html sweep.html --json sweep.json").more(" --seconds 0.1 --sizes 64"),
     run("tandem perf sweep --sizes 64,1K,64K --seconds 10").change(&[("10", "0.1")]),
@@ -408,9 +406,6 @@ pub(super) const TABLE: &[Entry] = &[
     // tandem proxy
     run("tandem proxy").until("SCTP is encapsulated"),
     run("tandem proxy --config tandem.toml").until("listening on"),
-    run("tandem proxy --config /etc/tandem/tandem.toml")
-        .change(&[("/etc/tandem/", "")])
-        .until("listening on"),
     run("tandem proxy --listen udp:0.0.0.0:5060 --domain example.org --advertise sip.example.org").until("listening on"),
     run("tandem proxy --listen udp:0.0.0.0:5060 --listen tcp:0.0.0.0:5060 --domain example.org").until("listening on"),
     run("tandem proxy --listen sctp:192.0.2.1:5060")
@@ -420,7 +415,6 @@ pub(super) const TABLE: &[Entry] = &[
     parsed("TANDEM_LOG=sip_net=debug tandem proxy", "it logs nothing until there are messages"),
     run("tandem proxy check --config tandem.toml"),
     run("tandem proxy users add alice --realm example.org").input("secret\n"),
-    run("tandem proxy users add alice --realm example.org --config tandem.toml").input("secret\n"),
     run("tandem proxy users add alice --config tandem.toml").input("secret\n"),
     run("printf %s \"$PASSWORD\" | tandem proxy users add alice --realm example.org --store sqlite:/srv/sip.db")
         .change(&[("/srv/sip.db", "sip.db")]),
@@ -461,7 +455,6 @@ pub(super) const TABLE: &[Entry] = &[
         .after(&["mkdir -p .config/fish/completions"]),
     parsed("tandem completions fish | source", "it needs the shell fish"),
     parsed("source <(tandem completions bash)", "it needs the shell bash"),
-    parsed("source <(tandem completions zsh)", "it needs the shell zsh"),
     parsed("tandem man | man -l -", "it shows a page in a pager"),
     parsed("tandem man proxy users | man -l -", "it shows a page in a pager"),
 ];

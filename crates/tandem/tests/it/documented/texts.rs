@@ -185,7 +185,7 @@ pub(super) fn of_help(words: &str) -> Vec<Text> {
 /// Lines that are indented by two spaces, with those in which they go on.
 fn examples(help: &str) -> Vec<String> {
     let begins = [
-        "tandem ", "sudo ", "printf ", "ssh ", "TANDEM_", "man ", "mkdir ", "source ",
+        "tandem ", "sudo ", "printf ", "ssh ", "TANDEM_", "man ", "mkdir ", "source ", "fpath",
     ];
     let mut lines: Vec<String> = Vec::new();
     let mut goes_on = false;
