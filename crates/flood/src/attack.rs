@@ -391,7 +391,7 @@ impl FromStr for Kind {
             "cookie" => Ok(Kind::Cookie),
             "replay" => Ok(Kind::Replay),
             _ => Err(format!(
-                "\"{text}\" is not valid: use  init, cookie or replay"
+                "\"{text}\" is not valid: use init, cookie or replay"
             )),
         }
     }

@@ -43,7 +43,7 @@ impl FromStr for Over {
             "udp" => Ok(Over::Udp),
             "ip" => Ok(Over::Ip),
             "kernel" => Ok(Over::Kernel),
-            _ => Err(format!("\"{text}\" is not valid: use  udp, ip or kernel")),
+            _ => Err(format!("\"{text}\" is not valid: use udp, ip or kernel")),
         }
     }
 }

@@ -107,7 +107,7 @@ impl FromStr for Over {
                 port: ENCAPSULATION_PORT,
             }),
             "ip" => Ok(Over::Ip),
-            _ => Err(format!("\"{text}\" is not valid: use  udp or ip")),
+            _ => Err(format!("\"{text}\" is not valid: use udp or ip")),
         }
     }
 }

@@ -25,7 +25,7 @@ fn experiments_are_listed_with_their_sources() {
     let text = String::from_utf8_lossy(&listed.stdout);
     for words in [
         "throughput-by-delay",
-        "002 figure 4",
+        "Jungmaier 2000, figure 4",
         "failover",
         "heartbeat",
         "fairness",
@@ -53,7 +53,10 @@ fn one_experiment_gives_a_verdict_a_page_and_json() {
     ]);
     let text = String::from_utf8_lossy(&ran.stdout);
     assert!(ran.status.success(), "{ran:?}");
-    assert!(text.contains("heartbeat (003 figure 11, on sim)"), "{text}");
+    assert!(
+        text.contains("heartbeat (SCTP thesis 2011, figure 11, on sim)"),
+        "{text}"
+    );
     let json = std::fs::read_to_string(json).expect("it was written");
     let json: Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(json[0]["name"], "heartbeat");

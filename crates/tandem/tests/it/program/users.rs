@@ -115,11 +115,11 @@ fn the_realm_is_that_of_the_configuration_where_it_names_one() {
     for (settings, complaint) in [
         (
             "domains = [\"example.org\", \"example.net\"]",
-            "Say --realm with one of example.net, example.org",
+            "give --realm with one of example.net, example.org",
         ),
         (
             "",
-            "Say --realm, or --config with a file that names a realm",
+            "give --realm, or --config with a file that names a realm",
         ),
     ] {
         let refused = add(settings);

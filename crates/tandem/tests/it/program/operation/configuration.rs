@@ -28,7 +28,7 @@ fn check_says_that_the_example_is_sound() {
         .env("TANDEM_CONFIG", &example);
     let output = command.output().expect("it runs");
     assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("sound"));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("valid"));
 
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
     let output = command
