@@ -278,7 +278,7 @@ fn several_clients_are_served_at_once_and_too_many_are_refused() {
         .expect("it runs");
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     assert!(
-        text(&output).contains("2 tests are running"),
+        text(&output).contains("2 tests are already running"),
         "{}",
         text(&output)
     );
