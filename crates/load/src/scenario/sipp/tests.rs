@@ -313,7 +313,7 @@ fn mistakes_are_told_with_line_and_remedy() {
         ),
         (
             "<send>\n<![CDATA[\nBYE sip:[nobody] SIP/2.0\n]]></send>",
-            "a.xml:9: [nobody] is not a keyword",
+            "a.xml:9: [nobody] is not a supported keyword",
         ),
         (
             "<send><![CDATA[\nBYE sip:[ SIP/2.0\n]]></send>",
