@@ -87,7 +87,7 @@ impl Side {
             known @ ("sample" | "gettimeofday" | "lookup" | "insert" | "replace" | "setdest"
             | "closecon" | "verifyauth" | "index" | "urlencode" | "urldecode"
             | "rtp_echo") => {
-                element.problem(format_args!("<{known}> is not done here"));
+                element.problem(format_args!("<{known}> is not supported"));
             }
             unknown => element.problem(format_args!(
                 "there is no action <{unknown}>: {}",
