@@ -303,7 +303,10 @@ async fn who_finds_no_place_is_told() {
         let config = config(target, encapsulation_port, runs);
         let stop = Arc::new(AtomicBool::new(false));
         let error = send(&config, stop).await.unwrap_err();
-        assert!(error.to_string().contains("maximum number of senders"), "{error}");
+        assert!(
+            error.to_string().contains("maximum number of senders"),
+            "{error}"
+        );
         receiver.close().await;
     }
 }
