@@ -810,8 +810,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_destination_that_cannot_be_does_not_end_trains() {
-        let socket =
-            UdpSocket::bind(([127, 0, 0, 1], 0).into(), UdpConfig::default()).unwrap();
+        let socket = UdpSocket::bind(([127, 0, 0, 1], 0).into(), UdpConfig::default()).unwrap();
         let longest = socket.longest_train.load(Ordering::Relaxed);
         assert!(longest > 1, "the kernel has no segmentation offload");
         // Anybody can make us answer to port 0: it may be the source port of a datagram.
