@@ -89,7 +89,7 @@ impl Writer {
         let mut health = Health {
             path: &self.path,
             counters: &self.shared.counters,
-            is_failing: false,
+            last_failure: None,
         };
         let mut waiting: Vec<Waiting> = Vec::new();
         let mut answers = Vec::new();
@@ -106,7 +106,7 @@ impl Writer {
                 forgotten = Some(now);
             }
             let done = batch.write(now, &waiting, &mut answers, is_forgetting);
-            health.note(&done, waiting.len());
+            health.note(now, &done, waiting.len());
             if let Err(error) = &done {
                 if error.sqlite_error_code() == Some(ErrorCode::DiskFull) {
                     // The log may have room inside when what is in it has been brought to its place.
@@ -432,11 +432,16 @@ impl Transaction<'_> {
 struct Health<'a> {
     path: &'a Path,
     counters: &'a Counters,
-    is_failing: bool,
+    /// Of the present spell of failures.
+    last_failure: Option<Instant>,
 }
 
+/// How long nothing must have failed before writing counts as working again: on a full disk, a small change may find
+/// room between two larger ones that do not.
+const RECOVERY: Duration = Duration::from_secs(1);
+
 impl Health<'_> {
-    fn note(&mut self, done: &rusqlite::Result<()>, changes: usize) {
+    fn note(&mut self, now: Instant, done: &rusqlite::Result<()>, changes: usize) {
         let changes_counter = match done {
             Ok(()) => &self.counters.updates,
             Err(_) => &self.counters.failed_updates,
@@ -445,16 +450,18 @@ impl Health<'_> {
         if changes > 0 && done.is_ok() {
             self.counters.commits.fetch_add(1, Relaxed);
         }
-        match done {
-            Err(error) if !self.is_failing => {
-                self.is_failing = true;
-                error!(
-                    "cannot write to {}: {error}; registrations are answered 500 until it works again",
-                    self.path.display()
-                );
+        match (done, self.last_failure) {
+            (Err(error), last) => {
+                self.last_failure = Some(now);
+                if last.is_none() {
+                    error!(
+                        "cannot write to {}: {error}; registrations are answered 500 until it works again",
+                        self.path.display()
+                    );
+                }
             }
-            Ok(()) if self.is_failing && changes > 0 => {
-                self.is_failing = false;
+            (Ok(()), Some(last)) if changes > 0 && now.duration_since(last) >= RECOVERY => {
+                self.last_failure = None;
                 info!("writing to {} works again", self.path.display());
             }
             _ => {}
