@@ -508,7 +508,7 @@ mod tests {
         let (verdict, why) = last(busy, &[disturbed(0.75, 30), disturbed(2.0, 0)]);
         assert_eq!(verdict, Verdict::Skipped);
         let begin = format!(
-            "others took up to 0.8, 2.0, 1.5 processors of this machine in its 3 runs, so that they prove nothing: \
+            "other processes used up to 0.8, 2.0, 1.5 processors in its 3 runs, so the runs prove nothing: \
              {}; \
              in the 3rd of at most 3 runs; before: so 0 (",
             late().why

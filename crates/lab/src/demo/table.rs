@@ -241,7 +241,7 @@ mod tests {
         ]);
         let failures = "3 of 10 calls (INVITE answered 503: 2, given up: 1)";
         let text = table(&Options::default(), &runs).to_terminal(160);
-        let note = format!("udp at 0 % loss, what failed: {failures}.");
+        let note = format!("udp at 0 % loss, failures: {failures}.");
         assert!(text.contains(&note), "{text}");
         let line = runs[0].failed_without_loss();
         assert_eq!(line, Some(format!("udp: {failures}")));

@@ -342,7 +342,7 @@ fn what_can_never_work_is_told() {
         ),
         (
             "[location]\nstore = \"memory:\"\n[authentication]\nregister = true\n",
-            "tandem.toml:2: location.store keeps no users",
+            "tandem.toml:2: location.store has no users",
         ),
         (
             &format!(

@@ -290,7 +290,7 @@ fn a_configuration_that_contradicts_itself_is_refused() {
         ),
         (
             |config| config.links[0].ends[0].node = "x".to_owned(),
-            "no such host or router",
+            "ends at x, which does not exist",
         ),
         (
             |config| config.links[0].ends[1].node = "a".to_owned(),
@@ -317,7 +317,7 @@ fn a_configuration_that_contradicts_itself_is_refused() {
                     link: "link0".to_owned(),
                 }]
             },
-            "no such router",
+            "the router a, which does not exist",
         ),
         (
             |config| {
@@ -327,7 +327,7 @@ fn a_configuration_that_contradicts_itself_is_refused() {
                     link: "link9".to_owned(),
                 }]
             },
-            "no link of r1",
+            "not a link of r1",
         ),
     ];
     for (change, expected) in cases {
