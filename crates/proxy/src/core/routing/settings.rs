@@ -256,7 +256,7 @@ mod tests {
         routing.routes[1] = uri("sip:bob@192.0.2.1");
         assert!(message(&routing).contains("names a user"));
         routing.routes[1] = Route::to(RouteTarget::Uri("sip:192.0.2.1".to_owned()));
-        assert!(message(&routing).starts_with("route[1]: it means no request"));
+        assert!(message(&routing).starts_with("route[1]: it matches no request"));
         routing.routes[1] = route(RouteTarget::Group("pstn".to_owned()));
         assert!(message(&routing).starts_with("route[1].group: there is no group \"pstn\""));
         routing

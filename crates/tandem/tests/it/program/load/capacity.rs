@@ -80,7 +80,7 @@ fn capacity_of_a_server_that_refuses_everything_is_not_searched_for() {
         Some(99) => {
             assert!(text.contains("not one of "), "{text}");
             assert!(text.contains(" × 503."), "{text}");
-            assert!(text.contains("drained"), "{text}");
+            assert!(text.contains("draining"), "{text}");
             let steps = text
                 .lines()
                 .filter(|line| line.starts_with("step "))
