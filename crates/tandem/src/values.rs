@@ -25,7 +25,7 @@ pub(crate) fn count(text: &str, range: RangeInclusive<u64>) -> Result<u64, Strin
     }
 }
 
-/// Reads the name of a transport that is built.
+/// Reads the name of a supported transport.
 pub(crate) fn transport(text: &str) -> Result<Transport, String> {
     match text.parse() {
         Ok(transport @ (Transport::Udp | Transport::Tcp | Transport::Sctp)) => Ok(transport),
@@ -58,8 +58,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_built_is_said_so() {
+    fn transports_that_are_not_supported_are_refused() {
         assert_eq!(transport("sctp"), Ok(Transport::Sctp));
-        assert!(transport("tls").unwrap_err().contains("not built"));
+        assert!(transport("tls").unwrap_err().contains("not supported"));
     }
 }

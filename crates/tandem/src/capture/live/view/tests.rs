@@ -216,7 +216,7 @@ fn a_selection_is_saved_and_read_again() {
     fixture.type_text(&path.display().to_string());
     fixture.press(&[Key::Enter]);
     assert!(
-        fixture.view.note.contains("already"),
+        fixture.view.note.contains("a file of this name exists"),
         "{}",
         fixture.view.note
     );
