@@ -32,7 +32,7 @@ fn require(what: &str, package: &str, find: impl Fn() -> Option<PathBuf>) -> Opt
     if let Some(path) = find() {
         return Some(path);
     }
-    let reason = match install(package, &find) {
+    let reason = match install(package) {
         Ok(()) => match find() {
             Some(path) => return Some(path),
             None => format!("package {package} does not bring it"),
@@ -85,33 +85,19 @@ fn find_command(command: &str) -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
-/// Installs a package. Tests run side by side: one installs at a time, and who has waited looks
-/// first whether another has installed what it wants.
-fn install(package: &str, find: &impl Fn() -> Option<PathBuf>) -> Result<(), String> {
-    let lock_path = env::temp_dir().join("tandem-tests-apt.lock");
-    let lock = File::create(&lock_path)
-        .map_err(|error| format!("cannot create {}: {error}", lock_path.display()))?;
-    lock.lock()
-        .map_err(|error| format!("cannot lock {}: {error}", lock_path.display()))?;
-    if find().is_some() {
-        return Ok(());
-    }
+/// Installs a package by `scripts/apt`, one at a time however many tests ask.
+fn install(package: &str) -> Result<(), String> {
     if find_command("apt-get").is_none() {
         return Err(format!("no apt-get here; install {package} by hand"));
     }
     if !is_root() {
         return Err(format!("not root; run: sudo apt-get install {package}"));
     }
-    apt_get(&["update"])?;
-    apt_get(&["install", "-y", "--no-install-recommends", package])
-}
-
-fn apt_get(arguments: &[&str]) -> Result<(), String> {
-    let output = Command::new("apt-get")
-        .args(arguments)
-        .env("DEBIAN_FRONTEND", "noninteractive")
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/apt");
+    let output = Command::new(script)
+        .arg(package)
         .output()
-        .map_err(|error| format!("apt-get: {error}"))?;
+        .map_err(|error| format!("{script}: {error}"))?;
     if output.status.success() {
         return Ok(());
     }
@@ -119,8 +105,7 @@ fn apt_get(arguments: &[&str]) -> Result<(), String> {
     let text = String::from_utf8_lossy(&stderr);
     let last_line = text.lines().rfind(|line| !line.trim().is_empty());
     Err(format!(
-        "apt-get {} failed ({status}): {}",
-        arguments.join(" "),
+        "installing {package} failed ({status}): {}",
         last_line.unwrap_or("no message")
     ))
 }
