@@ -89,7 +89,7 @@ fn fuzz() -> PathBuf {
 fn number(variable: &str) -> Option<u64> {
     let text = env::var(variable).ok()?;
     let number = text.parse();
-    Some(number.unwrap_or_else(|_| panic!("{variable} is no number: {text}")))
+    Some(number.unwrap_or_else(|_| panic!("{variable} is not a number: {text}")))
 }
 
 /// All files of a directory, in the order of their names; none where there is no such directory.

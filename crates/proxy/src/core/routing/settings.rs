@@ -162,7 +162,7 @@ fn check_uri(key: &str, uri: &str) -> Result<(), RoutingError> {
         }
         Ok(Uri::Sip(_)) => return Ok(()),
         Ok(_) => format!("\"{uri}\" is not a sip: or sips: URI"),
-        Err(problem) => format!("\"{uri}\" is no URI such as sip:192.0.2.1:5060: {problem}"),
+        Err(problem) => format!("\"{uri}\" is not a URI such as sip:192.0.2.1:5060: {problem}"),
     };
     Err(error(key, problem))
 }
