@@ -84,7 +84,7 @@ fn a_disk_that_is_full_is_told_and_loses_nothing_that_was_answered() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = directory.path().join("location.db");
     let script = format!(
-        "mount -t tmpfs -o size=1200k none {0} && head -c 600000 /dev/zero >{0}/ballast && exec \"$@\"",
+        "mount -t tmpfs -o size=6200k none {0} && head -c 5600000 /dev/zero >{0}/ballast && exec \"$@\"",
         directory.path().display()
     );
     let mut shell = Command::new("unshare");
@@ -118,9 +118,9 @@ fn a_disk_that_is_full_is_told_and_loses_nothing_that_was_answered() {
     let told = |what: &str| proxy.output().matches(what).count();
     while told("writing to ") < told("cannot write to ") {
         assert!(begun.elapsed() < 9 * LIMIT, "{}", proxy.output());
-        // Nothing has to have failed for a second. Many more registrations would fill the disk again.
+        // Nothing has to have failed for a second.
         std::thread::sleep(Duration::from_millis(1_100));
-        phones.register(&client, Duration::from_millis(100));
+        phones.register(&client, Duration::from_millis(5));
     }
     phones.take_responses(&client);
     let complaints = told("cannot write to ");
