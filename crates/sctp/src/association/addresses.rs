@@ -69,21 +69,31 @@ pub(crate) struct AddressRules<'a> {
     pub(crate) families: Families,
     /// How many addresses the peer may have, the source included.
     pub(crate) max: usize,
-    /// Our own addresses: they are not the peer's, unless it is on the same host.
-    pub(crate) local: &'a [IpAddr],
+    /// Our own addresses, those that peers are told and those of the whole host: they are not the
+    /// peer's, unless it is on the same host.
+    pub(crate) own: [&'a [IpAddr]; 2],
 }
 
 impl<'a> AddressRules<'a> {
-    /// The rules for what came from `source` to an endpoint with these addresses. When it does not
-    /// know them, other addresses of the kind of `source` can be reached as well as that.
-    pub(crate) fn new(source: IpAddr, local: &'a [IpAddr], max: usize) -> AddressRules<'a> {
+    /// The rules for what came from `source` to an endpoint that tells peers of `local` on a host
+    /// with the addresses `host`. When `local` is empty, other addresses of the kind of `source` can
+    /// be reached as well as that.
+    pub(crate) fn new(
+        source: IpAddr,
+        local: &'a [IpAddr],
+        host: &'a [IpAddr],
+        max: usize,
+    ) -> AddressRules<'a> {
         let mut families = Families::of(local);
         families.add(source);
+        let own = [local, host];
+        let is_on_this_host =
+            is_loopback(source) || own.iter().any(|addresses| addresses.contains(&source));
         AddressRules {
             source,
             families,
             max,
-            local: if local.contains(&source) { &[] } else { local },
+            own: if is_on_this_host { [&[]; 2] } else { own },
         }
     }
 }
@@ -109,7 +119,7 @@ impl PeerAddresses {
         let is_wanted = is_unicast(address)
             && fits_scope(address, rules.source)
             && rules.families.contain(address)
-            && !rules.local.contains(&address);
+            && !rules.own.iter().any(|own| own.contains(&address));
         if is_wanted && self.addresses.len() + 1 < rules.max {
             self.addresses.push(address);
         } else {
@@ -237,7 +247,11 @@ mod tests {
     }
 
     fn taken(source: &str, local: &[IpAddr], listed: &[&str]) -> PeerAddresses {
-        let rules = AddressRules::new(ip(source), local, 4);
+        taken_on(&[], source, local, listed)
+    }
+
+    fn taken_on(host: &[IpAddr], source: &str, local: &[IpAddr], listed: &[&str]) -> PeerAddresses {
+        let rules = AddressRules::new(ip(source), local, host, 4);
         let mut peer = PeerAddresses::default();
         for address in listed {
             peer.add(ip(address), &rules);
@@ -298,6 +312,21 @@ mod tests {
         assert_eq!((peer.addresses.len(), peer.left_out), (0, 2));
         let peer = taken("192.0.2.8", &local, &listed);
         assert_eq!((peer.addresses.len(), peer.left_out), (2, 0));
+    }
+
+    #[test]
+    fn takes_no_address_of_our_host_whether_or_not_peers_are_told_of_it() {
+        let host = [ip("172.17.0.1"), ip("192.0.2.8")];
+        let listed = ["192.0.2.1", "172.17.0.1", "192.0.2.2"];
+        for local in [&[][..], &[ip("192.0.2.8")]] {
+            let peer = taken_on(&host, "192.0.2.1", local, &listed);
+            assert_eq!(peer.addresses, [ip("192.0.2.2")]);
+        }
+        // A peer on the same host has them as well.
+        for source in ["192.0.2.8", "127.0.0.1", "127.0.0.9"] {
+            let peer = taken_on(&host, source, &[], &["172.17.0.1"]);
+            assert_eq!(peer.addresses, [ip("172.17.0.1")], "{source}");
+        }
     }
 
     #[test]

@@ -41,11 +41,11 @@ impl Association {
         };
         match kind {
             IcmpKind::PacketTooBig { mtu } => self.packet_too_big(index, mtu, context),
-            IcmpKind::ProtocolUnreachable => self.protocol_unreachable(proof, context),
+            IcmpKind::ProtocolUnreachable => self.protocol_unreachable(proof, index, context),
             // ICMP3: a host that has no such SCTP port sends ABORT. In UDP it is another port that
             // is unreachable, the whole protocol behind it (RFC 6951 section 5.5).
             IcmpKind::PortUnreachable if path.encapsulation_port.is_none() => IcmpOutcome::Ignored,
-            IcmpKind::PortUnreachable => self.protocol_unreachable(proof, context),
+            IcmpKind::PortUnreachable => self.protocol_unreachable(proof, index, context),
             IcmpKind::Unreachable => {
                 // ICMP9. The peer itself is counted by its silence alone.
                 self.count_error(index, false, context);
@@ -87,19 +87,28 @@ impl Association {
         }
     }
 
-    /// ICMP8: like an ABORT, also from an address that the peer only claims: its owner gets rid of an
-    /// attacker's HEARTBEATs by it (RFC 5062 section 5.3).
-    fn protocol_unreachable(&mut self, quoted: Quoted, context: &mut Context<'_>) -> IcmpOutcome {
-        match quoted {
-            Quoted::Init if self.state != AssociationState::CookieWait => IcmpOutcome::Ignored,
-            Quoted::Tagged | Quoted::Init => {
-                if self.is_opening() {
-                    self.cannot_start(CannotStartCause::ProtocolUnreachable, context);
-                } else {
-                    self.lost(LostCause::ProtocolUnreachable, context);
-                }
-                IcmpOutcome::Heeded
-            }
+    /// ICMP8: like an ABORT. From an address that the peer only claims it ends no more than our
+    /// packets to that address; during the set-up other addresses are tried first.
+    fn protocol_unreachable(
+        &mut self,
+        quoted: Quoted,
+        index: PathIndex,
+        context: &mut Context<'_>,
+    ) -> IcmpOutcome {
+        let remote = self.paths.get(index).map(|path| path.address().remote);
+        if quoted == Quoted::Init && self.state != AssociationState::CookieWait {
+            return IcmpOutcome::Ignored;
         }
+        if remote.is_some_and(|remote| self.gives_up_unconfirmed(remote, context))
+            || self.tries_another(index, context)
+        {
+            return IcmpOutcome::Heeded;
+        }
+        if self.is_opening() {
+            self.cannot_start(CannotStartCause::ProtocolUnreachable, context);
+        } else {
+            self.lost(LostCause::ProtocolUnreachable, context);
+        }
+        IcmpOutcome::Heeded
     }
 }

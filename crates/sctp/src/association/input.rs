@@ -13,8 +13,9 @@ use super::sent::PathIndex;
 use super::setup::{ParameterFault, SetupParameters};
 use super::{Association, Context};
 use crate::packet::{
-    Abort, Cause, CauseBuffer, Chunk, ChunkIterator, CommonHeader, Data, Heartbeat, Init,
-    InitFault, OperationError, Packet, ParameterType, RawChunk, Sack, Shutdown, Tsn, TypeList,
+    Abort, Cause, CauseBuffer, Chunk, ChunkIterator, ChunkType, CommonHeader, Data, Heartbeat,
+    Init, InitFault, OperationError, Packet, ParameterType, RawChunk, Sack, Shutdown, Tsn,
+    TypeList,
 };
 use crate::replies::ReplyAddress;
 use crate::{AssociationState, CannotStartCause, Event, LostCause, PathAddress, PathState};
@@ -55,6 +56,10 @@ impl Association {
         parsed: &Packet<'_>,
         context: &mut Context<'_>,
     ) {
+        if self.refuses_end(parsed) {
+            context.statistics.drops.verification_tag += 1;
+            return;
+        }
         let path = self
             .path_to(from.remote)
             .or_else(|| self.add_source_of_init_ack(from, parsed, context));
@@ -76,10 +81,33 @@ impl Association {
         self.handle_chunks(arriving, parsed.chunks(), context);
     }
 
+    /// Whether a packet with our verification tag is dropped as a whole for its ABORT or SHUTDOWN
+    /// COMPLETE: that says that the tag is the peer's, reflected (section 8.5.1 B and C), or the
+    /// ABORT is malformed (section 3.3.7) and nothing in its packet may be answered (section 9.1).
+    fn refuses_end(&self, parsed: &Packet<'_>) -> bool {
+        let may_be_reflected = self.local_tag == self.peer_tag;
+        let end = parsed.chunks().raw().flatten().find(|chunk| {
+            matches!(
+                chunk.chunk_type(),
+                ChunkType::ABORT | ChunkType::SHUTDOWN_COMPLETE
+            )
+        });
+        match end.map(Chunk::read) {
+            Some(Ok(Chunk::Abort(abort))) => {
+                abort.tag_reflected && !may_be_reflected || !is_well_formed(&abort)
+            }
+            Some(Ok(Chunk::ShutdownComplete(complete))) => {
+                complete.tag_reflected && !may_be_reflected
+            }
+            _ => false,
+        }
+    }
+
     /// Takes in an ABORT or SHUTDOWN COMPLETE whose verification tag is the reflected one, the
     /// peer's (section 8.5.1 B and C). `false` when it is something else.
     pub(crate) fn handle_reflected(
         &mut self,
+        from: PathAddress,
         parsed: &Packet<'_>,
         context: &mut Context<'_>,
     ) -> bool {
@@ -89,6 +117,9 @@ impl Association {
         for chunk in parsed.chunks() {
             match chunk {
                 Ok(Chunk::Abort(abort)) if abort.tag_reflected && is_well_formed(&abort) => {
+                    if self.gives_up_unconfirmed(from.remote, context) {
+                        return true;
+                    }
                     if self.state == AssociationState::ShutdownAckSent {
                         // The peer keeps nothing of the association any more, and all data of both
                         // sides is acknowledged: it has finished, and its SHUTDOWN COMPLETE was
@@ -99,7 +130,9 @@ impl Association {
                     }
                     return true;
                 }
-                Ok(Chunk::ShutdownComplete(complete)) if complete.tag_reflected => {
+                Ok(Chunk::ShutdownComplete(complete))
+                    if complete.tag_reflected && self.has_confirmed(from.remote) =>
+                {
                     if self.state == AssociationState::ShutdownAckSent {
                         self.shut_down_complete(context);
                     }
@@ -259,23 +292,17 @@ impl Association {
             Chunk::Data(data) => self.handle_data(arriving, &data, context),
             Chunk::Sack(sack) => self.handle_sack(&sack, context),
             Chunk::InitAck(init) => self.handle_init_ack(arriving, &init, context),
-            Chunk::CookieAck => self.handle_cookie_ack(context),
+            Chunk::CookieAck => self.handle_cookie_ack(arriving, context),
             Chunk::Heartbeat(heartbeat) => self.handle_heartbeat(arriving, heartbeat, context),
             Chunk::HeartbeatAck(heartbeat) => self.handle_heartbeat_ack(heartbeat, context),
             Chunk::Abort(abort) => {
-                let is_tag_right = !abort.tag_reflected || self.local_tag == self.peer_tag;
-                if is_tag_right && is_well_formed(&abort) {
-                    self.aborted_by_peer(abort, context);
-                } else {
-                    context.statistics.drops.chunks += 1;
-                }
+                self.aborted_by_peer(abort, context);
                 return false;
             }
             Chunk::Shutdown(shutdown) => self.handle_shutdown(arriving, shutdown, context),
             Chunk::ShutdownAck => return self.handle_shutdown_ack(arriving, context),
-            Chunk::ShutdownComplete(complete) => {
-                let is_tag_right = !complete.tag_reflected || self.local_tag == self.peer_tag;
-                if self.state == AssociationState::ShutdownAckSent && is_tag_right {
+            Chunk::ShutdownComplete(_) => {
+                if self.state == AssociationState::ShutdownAckSent {
                     self.shut_down_complete(context);
                 }
             }
@@ -293,11 +320,10 @@ impl Association {
         let has_data = self.receiver.packet_has_data();
         self.receiver.end_packet(context.now, context.config);
         if self.state == AssociationState::ShutdownSent {
-            // Section 9.2: whatever comes shows that the peer is there, and T2 begins anew.
+            // Section 9.2: whatever comes shows that the peer is there. T2 begins anew with the
+            // SHUTDOWN that answers DATA. With every packet it would not: HEARTBEATs of a peer that
+            // has missed our SHUTDOWN may come faster than T2 expires.
             self.error_count = 0;
-            let path = self.shutdown_path();
-            let rto = self.paths.get(path).map(Path::rto).unwrap_or_default();
-            self.shutdown.restart_t2(context.now, rto);
         }
         if has_data && self.state == AssociationState::ShutdownSent {
             // Each packet with DATA is answered at once.
@@ -463,6 +489,7 @@ impl Association {
             Err(fault) => {
                 self.abort_set_up_for(&fault, arriving, context);
                 return;
+            context.host_addresses,
             }
         };
         let Some(cookie) = parameters.cookie else {
@@ -538,7 +565,7 @@ impl Association {
         self.cannot_start(CannotStartCause::ProtocolViolation { reason }, context);
     }
 
-    fn handle_cookie_ack(&mut self, context: &mut Context<'_>) {
+    fn handle_cookie_ack(&mut self, arriving: Arriving<'_>, context: &mut Context<'_>) {
         if self.state != AssociationState::CookieEchoed {
             return;
         }
@@ -549,6 +576,7 @@ impl Association {
             .and_then(|setup| setup.answered(context.now));
         if let Some(path) = self.paths.get_mut(current) {
             if let Some(rtt) = rtt {
+        self.settle_primary(arriving.path);
                 path.measure(context.now, rtt, context.config);
             }
             if path.flight() > 0 {

@@ -71,6 +71,8 @@ pub(crate) struct Context<'a> {
     pub(crate) local_port: u16,
     /// Our addresses that peers are told.
     pub(crate) local_addresses: &'a [IpAddr],
+    /// All addresses of this host.
+    pub(crate) host_addresses: &'a [IpAddr],
     pub(crate) config: &'a EndpointConfig,
     pub(crate) rng: &'a mut ChaCha12Rng,
     pub(crate) events: &'a mut VecDeque<Event>,
@@ -423,17 +425,19 @@ impl Association {
         };
         match setup.handle_timeout(context.now, context.config) {
             SetupTimeout::None => {}
-            SetupTimeout::Retransmit => {
-                // DATA that went with the COOKIE ECHO goes with it again.
-                self.sender
-                    .send_again(self.routing.current, &mut self.paths);
-                // What was not answered goes to another address, if there is one.
-                self.rotate_current();
-                self.begin_burst();
-            }
+            SetupTimeout::Retransmit => self.repeat_setup(),
             SetupTimeout::GiveUp => self.cannot_start(CannotStartCause::TimedOut, context),
         }
     }
+    /// INIT or COOKIE ECHO goes out again: to another address, if there is one.
+    fn repeat_setup(&mut self) {
+        // DATA that went with the COOKIE ECHO goes with it again.
+        self.sender
+            .send_again(self.routing.current, &mut self.paths);
+        self.rotate_current();
+        self.begin_burst();
+    }
+
 
     fn handle_shutdown_timeout(&mut self, context: &mut Context<'_>) {
         if self.shutdown.guard_expired(context.now) {

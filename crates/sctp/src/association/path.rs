@@ -23,6 +23,8 @@ pub(crate) struct Path {
     address: PathAddress,
     state: PathState,
     error_count: u32,
+    /// Whoever has the address said that it knows nothing of the association.
+    given_up: bool,
     /// What was set for this path alone; most have nothing.
     settings: Option<Box<PathConfig>>,
     mtu: PathMtu,
@@ -76,6 +78,7 @@ impl Path {
             address,
             state,
             error_count: 0,
+            given_up: false,
             settings: None,
             rtt: RoundTripTime::new(config),
             congestion: controller(mtu.plpmtu(), address.remote),

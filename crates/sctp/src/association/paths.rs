@@ -226,13 +226,25 @@ impl Association {
         let count = self.paths.len();
         let next = (1..=count)
             .map(|offset| (self.routing.current + offset) % count)
-            .find(|index| {
-                self.paths
-                    .get(*index)
-                    .is_some_and(|path| path.state() != PathState::Unconfirmed)
-            });
+            .find(|index| self.is_tried(*index));
         if let Some(next) = next {
             self.routing.current = next;
+        }
+    }
+
+    /// Whether the chunks of the set-up go to that address: it is confirmed, and was not given up.
+    fn is_tried(&self, index: PathIndex) -> bool {
+        self.paths
+            .get(index)
+            .is_some_and(|path| path.state() != PathState::Unconfirmed && !path.is_given_up())
+    }
+
+    /// The peer has answered the set-up on `answered`. That path becomes the primary one where the
+    /// address that the user prefers did not answer.
+    pub(super) fn settle_primary(&mut self, answered: PathIndex) {
+        let is_repeated = self.setup.as_ref().is_some_and(|setup| setup.is_repeated());
+        if is_repeated && self.is_tried(answered) {
+            self.routing.primary = answered;
         }
     }
 
@@ -294,6 +306,7 @@ impl Association {
         self.routing.primary = primary
             .and_then(|remote| self.path_to(remote))
             .unwrap_or(answered);
+        self.settle_primary(answered);
         // Section 6.4: an answer goes where the question came from.
         self.routing.current = self.routing.primary;
         self.routing.current = self.reply_path(answered);
@@ -416,6 +429,50 @@ impl Association {
             if self.error_count > context.config.association_max_retrans {
                 self.lost(LostCause::TimedOut, context);
             }
+        }
+    }
+
+    /// Gives up an address that answers as if there were no association, if it is not confirmed: it
+    /// may be anybody's (section 5.4), so it says nothing of the peer. Its owner gets no more of our
+    /// packets (RFC 5062 section 5.3). `false` when it is confirmed, or none of the association's.
+    pub(super) fn gives_up_unconfirmed(
+        &mut self,
+        remote: IpAddr,
+        context: &mut Context<'_>,
+    ) -> bool {
+        let unconfirmed = self.path_to(remote).filter(|index| {
+            self.paths
+                .get(*index)
+                .is_some_and(|path| path.state() == PathState::Unconfirmed)
+        });
+        if let Some(index) = unconfirmed {
+            self.give_up_path(index, context);
+        }
+        unconfirmed.is_some()
+    }
+
+    /// Gives up an address at which there is nobody, as long as the set-up has others to try, and
+    /// tries the next one at once.
+    pub(super) fn tries_another(&mut self, index: PathIndex, context: &mut Context<'_>) -> bool {
+        let has_others = (0..self.paths.len()).any(|other| other != index && self.is_tried(other));
+        if !self.is_opening() || !has_others {
+            return false;
+        }
+        self.give_up_path(index, context);
+        if self.routing.current == index {
+            self.repeat_setup();
+            if let Some(setup) = &mut self.setup {
+                setup.repeat();
+            }
+        }
+        true
+    }
+
+    fn give_up_path(&mut self, index: PathIndex, context: &mut Context<'_>) {
+        if let Some(path) = self.paths.get_mut(index)
+            && path.give_up(context.config)
+        {
+            self.tell_of_path(index, PathChange::Unreachable, context);
         }
     }
 

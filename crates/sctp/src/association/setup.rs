@@ -16,6 +16,8 @@ pub(crate) struct Setup {
     /// T1-init or T1-cookie.
     timer: Option<Instant>,
     retransmissions: u32,
+    /// An INIT or COOKIE ECHO was not answered.
+    repeated: bool,
     /// How often the cookie came back as stale.
     stale_cookies: u32,
     /// When the INIT or COOKIE ECHO was sent first; `None` once it was sent again, for then its
@@ -53,6 +55,7 @@ impl Setup {
             step: Step::Init,
             timer: None,
             retransmissions: 0,
+            repeated: false,
             stale_cookies: 0,
             sent: None,
             due: true,
@@ -135,7 +138,7 @@ impl Setup {
             return SetupTimeout::GiveUp;
         }
         self.retransmissions += 1;
-        self.due = true;
+        self.repeat();
         SetupTimeout::Retransmit
     }
 }
@@ -143,6 +146,17 @@ impl Setup {
 /// What the parameters of an INIT or INIT ACK say, as far as we care.
 #[derive(Debug, Default)]
 pub(crate) struct SetupParameters<'a> {
+
+    /// The chunk goes out again at once: to another address, as the one that it went to has nobody.
+    pub(crate) fn repeat(&mut self) {
+        self.repeated = true;
+        self.due = true;
+    }
+
+    /// Whether an INIT or COOKIE ECHO was not answered where it went first.
+    pub(crate) fn is_repeated(&self) -> bool {
+        self.repeated
+    }
     /// State Cookie.
     pub(crate) cookie: Option<&'a [u8]>,
     /// Suggested Cookie Life-Span Increment, in milliseconds.
@@ -253,7 +267,7 @@ mod tests {
     use super::*;
 
     fn read(bytes: &[u8]) -> Result<SetupParameters<'_>, ParameterFault<'_>> {
-        let rules = AddressRules::new(IpAddr::from([192, 0, 2, 1]), &[], 3);
+        let rules = AddressRules::new(IpAddr::from([192, 0, 2, 1]), &[], &[], 3);
         SetupParameters::read(Parameters::new(bytes), &rules)
     }
 

@@ -70,13 +70,6 @@ impl Shutdown {
         self.t2 = Some(now + rto);
     }
 
-    /// The peer is there: T2 begins anew, if it runs.
-    pub(crate) fn restart_t2(&mut self, now: Instant, rto: Duration) {
-        if let Some(t2) = &mut self.t2 {
-            *t2 = now + rto;
-        }
-    }
-
     /// When T2 or T5 expires.
     pub(crate) fn timeout(&self) -> Option<Instant> {
         [self.t2, self.t5].into_iter().flatten().min()

@@ -84,6 +84,7 @@ impl Endpoint {
         let rules = AddressRules::new(
             from.remote,
             &self.local_addresses,
+            &self.host_addresses,
             self.config.max_peer_addresses,
         );
         let parameters = match SetupParameters::read(init.parameters, &rules) {
@@ -353,13 +354,8 @@ impl Endpoint {
             self.statistics.drops.cookie_unexpected += 1;
             // The association has ended, and if the peer still waits for its COOKIE ACK, it missed
             // that. To a late copy the ABORT does no harm: the peer has that tag no more.
-            let aborts = parsed
-                .chunks()
-                .any(|chunk| matches!(chunk, Ok(Chunk::Abort(_))));
-            if !aborts {
-                let address = self.reply_address(from, header.source_port, cookie.peer_tag);
-                self.replies.abort(address, false, &CauseBuffer::new());
-            }
+            let address = self.reply_address(from, header.source_port, cookie.peer_tag);
+            self.replies.abort(address, false, &CauseBuffer::new());
             return;
         }
         if self.associations.len() >= self.config.max_associations {

@@ -49,6 +49,8 @@ pub struct Endpoint {
     config: Arc<EndpointConfig>,
     /// Our addresses that peers are told; empty when they are told none.
     local_addresses: Vec<IpAddr>,
+    /// All addresses of this host that are known.
+    host_addresses: Vec<IpAddr>,
     rng: ChaCha12Rng,
     associations: Associations,
     remembered_tags: RememberedTags,
@@ -97,6 +99,7 @@ impl Endpoint {
             statistics: EndpointStatistics::default(),
             config: Arc::new(config),
             local_addresses: Vec::new(),
+            host_addresses: Vec::new(),
             rng,
         }
     }
@@ -153,7 +156,8 @@ impl Endpoint {
                     packet: &packet,
                     parsed: &parsed,
                 };
-                if first == Some(ChunkType::COOKIE_ECHO) {
+                // Section 8.4: an ABORT (rule 2) comes before a COOKIE ECHO (rule 4).
+                if first == Some(ChunkType::COOKIE_ECHO) && !has_abort(&parsed) {
                     self.handle_cookie_echo(arrived);
                 } else {
                     self.handle_other(arrived);
@@ -183,6 +187,16 @@ impl Endpoint {
                 self.local_addresses.push(address);
             }
         }
+    }
+
+    /// Sets all addresses of this host, whether or not peers are told of them. A peer on another host
+    /// that lists one of them, such as that of a bridge that both hosts have under the same address,
+    /// does not mean us, and it is not probed. Associations that exist stay as they are.
+    pub fn set_host_addresses(&mut self, addresses: Vec<IpAddr>) {
+        self.host_addresses = addresses
+            .into_iter()
+            .map(|address| address.to_canonical())
+            .collect();
     }
 
     /// Begins an association (section 11.1.2, ASSOCIATE). `Event::CommunicationUp` or
@@ -581,7 +595,7 @@ impl Endpoint {
             return;
         }
         let accepted = self.with(now, index, |association, context| {
-            association.handle_reflected(parsed, context)
+            association.handle_reflected(from, parsed, context)
         });
         if accepted != Some(true) {
             self.statistics.drops.verification_tag += 1;
@@ -670,6 +684,7 @@ impl Endpoint {
             now,
             local_port: self.local_port,
             local_addresses: &self.local_addresses,
+            host_addresses: &self.host_addresses,
             rng: &mut self.rng,
             events: &mut self.events,
             replies: &mut self.replies,
@@ -719,6 +734,7 @@ struct Lent<'a> {
     now: Instant,
     local_port: u16,
     local_addresses: &'a [IpAddr],
+    host_addresses: &'a [IpAddr],
     rng: &'a mut ChaCha12Rng,
     events: &'a mut VecDeque<Event>,
     replies: &'a mut Replies,
@@ -732,6 +748,7 @@ impl<'a> Lent<'a> {
             now: self.now,
             local_port: self.local_port,
             local_addresses: self.local_addresses,
+            host_addresses: self.host_addresses,
             config,
             rng: self.rng,
             events: self.events,

@@ -50,9 +50,30 @@ impl Path {
         }
     }
 
+    /// Whoever has the address said that it knows nothing of the association: the same as more
+    /// errors than Path.Max.Retrans. If it is not even confirmed, it gets no HEARTBEATs any more,
+    /// unless the user asks for one. Tells whether that is news.
+    pub(crate) fn give_up(&mut self, config: &EndpointConfig) -> bool {
+        let beyond = self.path_max_retrans(config).saturating_add(1);
+        let is_news = self.error_count < beyond;
+        self.error_count = self.error_count.max(beyond);
+        self.given_up = true;
+        self.heartbeats = Heartbeats::default();
+        if self.state != PathState::Unconfirmed {
+            self.state = PathState::Inactive;
+        }
+        is_news
+    }
+
+    /// Whether [`Self::give_up`] was the last word about it.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.given_up
+    }
+
     /// The peer answered on this path; tells whether that made the path active again.
     pub(crate) fn clear_errors(&mut self) -> bool {
         self.error_count = 0;
+        self.given_up = false;
         match self.state {
             PathState::Inactive => self.mtu.start(),
             PathState::PotentiallyFailed => {}
@@ -213,7 +234,8 @@ impl Path {
             .as_ref()
             .and_then(|settings| settings.heartbeats)
             .unwrap_or(config.heartbeats);
-        is_enabled || self.is_probed(config)
+        let is_anybodys = self.given_up && self.state == PathState::Unconfirmed;
+        (is_enabled || self.is_probed(config)) && !is_anybodys
     }
 
     pub(super) fn path_max_retrans(&self, config: &EndpointConfig) -> u32 {

@@ -106,7 +106,7 @@ fn the_init_goes_round_the_addresses_that_the_user_named() {
     assert_eq!(inits, [(0, 0), (1000, 1)]);
     let cookies = network.sent_with(CLIENT, ChunkType::COOKIE_ECHO, network.start);
     assert_eq!(cookies, [(1020, 1)]);
-    assert_eq!(network.status(CLIENT).primary, address(SERVER, 0));
+    assert_eq!(network.status(CLIENT).primary, address(SERVER, 1));
     assert_eq!(network.path(SERVER, 1).state, PathState::Active);
     assert_eq!(network.path(SERVER, 0).state, PathState::Unconfirmed);
 }

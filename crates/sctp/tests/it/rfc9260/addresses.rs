@@ -2,21 +2,22 @@
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use sctp::packet::{
-    Cause, Chunk, ChunkType, CookieEcho, Heartbeat, Init, Packet, Parameter, ParameterBuffer,
-    ParameterType, Parameters, Tsn,
+    Abort, Cause, Chunk, ChunkType, CookieEcho, Heartbeat, Init, Packet, Parameter,
+    ParameterBuffer, ParameterType, Parameters, Tsn,
 };
 use sctp::{
-    AssociationState, Connect, EndpointConfig, Event, IcmpError, IcmpKind, PathAddress, PathChange,
-    PathState,
+    AssociationState, CannotStartCause, Connect, EndpointConfig, Event, IcmpError, IcmpKind,
+    PathAddress, PathChange, PathState, Transmit,
 };
 
 use crate::common;
 use crate::rfc9260::scripted::{
-    PEER_PORT, Scripted, at, chunks, init, message, packet, peer, push_address, quiet, types,
+    PEER_PORT, PEER_TAG, Scripted, at, chunks, init, message, packet, peer, push_address, quiet,
+    types,
 };
 
 /// A second address of the peer.
@@ -125,21 +126,72 @@ fn only_what_the_user_named_or_the_init_ack_went_to_is_confirmed() {
     assert_eq!(state(&scripted, second()), PathState::Unconfirmed);
 }
 
-/// RFC 5062 section 5.3.
+/// Where it goes.
+fn goes_to(address: PathAddress) -> impl Fn(&(Instant, Transmit)) -> bool {
+    move |(_, transmit)| transmit.path.remote == address.remote
+}
+
+/// RFC 5062 section 5.3: the owner of a claimed address is left alone as soon as it says that it
+/// knows nothing of the association. That says nothing of the peer (section 5.4).
 #[test]
-fn whose_address_is_claimed_ends_the_attack_by_icmp() {
+fn whose_address_is_claimed_ends_the_attack_by_icmp_or_abort() {
+    for by_icmp in [true, false] {
+        let config = EndpointConfig {
+            hb_interval: Duration::from_secs(1),
+            ..verifying()
+        };
+        let mut scripted = accepted(config, &listing(&[second()]));
+        let mut seen = scripted.watch(Duration::from_secs(2)).into_iter();
+        let (_, heartbeat) = seen
+            .find(goes_to(second()))
+            .expect("its address is to be verified");
+        if by_icmp {
+            let error = IcmpError {
+                path: heartbeat.path,
+                kind: IcmpKind::ProtocolUnreachable,
+                quoted: heartbeat.packet,
+            };
+            scripted.endpoint.handle_icmp(scripted.now, error);
+        } else {
+            let reflected = Chunk::Abort(Abort {
+                tag_reflected: true,
+                ..Abort::default()
+            });
+            scripted.give_from(second(), packet(PEER_TAG, &[reflected]));
+        }
+        assert_eq!(scripted.state(), AssociationState::Established);
+        assert!(
+            !scripted
+                .watch(Duration::from_secs(3600))
+                .iter()
+                .any(goes_to(second()))
+        );
+        let unreachable = scripted.events.iter().any(|event| {
+            matches!(event, Event::PathStateChanged { path, change, .. }
+                if path.remote == second().remote && *change == PathChange::Unreachable)
+        });
+        assert!(unreachable, "the user hears of it");
+    }
+}
+
+/// The HEARTBEAT of the user's own wish goes there nevertheless, and its answer counts.
+#[test]
+fn an_address_that_was_given_up_can_be_confirmed_later() {
     let mut scripted = accepted(verifying(), &listing(&[second()]));
-    let mut seen = scripted.watch(Duration::from_secs(2)).into_iter();
-    let (_, heartbeat) = seen
-        .find(|(_, transmit)| transmit.path.remote == second().remote)
-        .expect("its address is to be verified");
-    let error = IcmpError {
-        path: heartbeat.path,
-        kind: IcmpKind::ProtocolUnreachable,
-        quoted: heartbeat.packet,
-    };
-    scripted.endpoint.handle_icmp(scripted.now, error);
-    assert_eq!(scripted.endpoint.association_count(), 0);
+    scripted.take();
+    let reflected = Chunk::Abort(Abort {
+        tag_reflected: true,
+        ..Abort::default()
+    });
+    scripted.give_from(second(), packet(PEER_TAG, &[reflected]));
+    let (now, id) = (scripted.now, scripted.id());
+    let endpoint = &mut scripted.endpoint;
+    endpoint
+        .request_heartbeat(now, id, second().remote)
+        .unwrap();
+    scripted.answer_heartbeats(Duration::from_millis(10));
+    assert_eq!(scripted.path(second()).state, PathState::Active);
+    assert_eq!(scripted.path(second()).error_count, 0);
 }
 
 #[test]
@@ -590,6 +642,130 @@ fn init_and_cookie_echo_go_round_the_addresses_that_the_user_named() {
         remotes.windows(2).all(|pair| pair[0] != pair[1]),
         "{remotes:?}"
     );
+}
+
+/// An INIT on its way to the peer's addresses, over UDP.
+fn opening(addresses: &[PathAddress]) -> (Scripted, Transmit) {
+    let mut scripted = Scripted::alone(quiet());
+    let to = Connect {
+        peer: addresses.iter().copied().map(over_udp).collect(),
+        port: PEER_PORT,
+        config: None,
+    };
+    scripted.endpoint.connect_with(scripted.now, to).unwrap();
+    let first = scripted.transmits().remove(0);
+    let [Chunk::Init(ours)] = chunks(&first.packet)[..] else {
+        panic!("an INIT was sent");
+    };
+    scripted.tag = ours.initiate_tag;
+    scripted.tsn = ours.initial_tsn;
+    (scripted, first)
+}
+
+fn over_udp(address: PathAddress) -> PathAddress {
+    PathAddress {
+        encapsulation_port: Some(9899),
+        ..address
+    }
+}
+
+fn refuse_by_icmp(scripted: &mut Scripted, transmit: &Transmit) {
+    let error = IcmpError {
+        path: transmit.path,
+        kind: IcmpKind::PortUnreachable,
+        quoted: transmit.packet.clone(),
+    };
+    scripted.endpoint.handle_icmp(scripted.now, error);
+}
+
+/// Gives an INIT ACK of a peer with both addresses from one of them.
+fn give_init_ack_of_both(scripted: &mut Scripted, from: PathAddress) {
+    let mut parameters = crate::rfc9260::scripted::cookie_parameter();
+    push_address(&mut parameters, peer());
+    push_address(&mut parameters, second());
+    let init_ack = Chunk::InitAck(init_with(&parameters));
+    scripted.give_from(over_udp(from), packet(scripted.tag, &[init_ack]));
+}
+
+#[test]
+fn an_address_where_nobody_listens_leads_to_the_next_one_at_once() {
+    let (mut scripted, first) = opening(&[peer(), second()]);
+    assert_eq!(first.path.remote, peer().remote);
+    refuse_by_icmp(&mut scripted, &first);
+    let next = scripted.transmits();
+    assert_eq!(next.len(), 1);
+    assert_eq!(next[0].path.remote, second().remote);
+    // The one that refused is not tried again, and with the last one the attempt ends.
+    let later = scripted.watch(Duration::from_secs(3));
+    assert!(!later.is_empty() && later.iter().all(goes_to(second())));
+    assert_eq!(scripted.endpoint.association_count(), 1);
+    refuse_by_icmp(&mut scripted, &next[0]);
+    scripted.transmits();
+    assert!(matches!(
+        scripted.events.last(),
+        Some(Event::CannotStart {
+            cause: CannotStartCause::ProtocolUnreachable,
+            ..
+        })
+    ));
+}
+
+#[test]
+fn a_cookie_echo_that_is_refused_by_icmp_goes_to_the_next_address() {
+    let (mut scripted, _) = opening(&[peer(), second()]);
+    give_init_ack_of_both(&mut scripted, peer());
+    let echo = scripted.transmits().remove(0);
+    assert_eq!(echo.path.remote, peer().remote);
+    refuse_by_icmp(&mut scripted, &echo);
+    let again = scripted.transmits().remove(0);
+    assert_eq!(again.path.remote, second().remote);
+    let ack = packet(scripted.tag, &[Chunk::CookieAck]);
+    scripted.give_from(over_udp(second()), ack);
+    assert_eq!(scripted.state(), AssociationState::Established);
+    assert_eq!(scripted.status().primary, second().remote);
+}
+
+#[test]
+fn the_address_that_answers_is_primary_where_the_first_one_does_not() {
+    for by_icmp in [true, false] {
+        let (mut scripted, first) = opening(&[peer(), second()]);
+        if by_icmp {
+            refuse_by_icmp(&mut scripted, &first);
+        }
+        let again = scripted.watch(Duration::from_millis(1500));
+        assert!(again.iter().any(goes_to(second())));
+        give_init_ack_of_both(&mut scripted, second());
+        scripted.transmits();
+        let ack = packet(scripted.tag, &[Chunk::CookieAck]);
+        scripted.give_from(over_udp(second()), ack);
+        assert_eq!(scripted.status().primary, second().remote);
+        scripted.send(0, b"hello");
+        assert_eq!(scripted.transmits()[0].path.remote, second().remote);
+    }
+    // Where the first one answers, the user's choice holds.
+    let (mut scripted, _) = opening(&[peer(), second()]);
+    give_init_ack_of_both(&mut scripted, second());
+    scripted.transmits();
+    scripted.give(&[Chunk::CookieAck]);
+    assert_eq!(scripted.status().primary, peer().remote);
+}
+
+#[test]
+fn an_address_of_our_own_host_is_not_probed_whether_or_not_it_is_listed() {
+    let bridge = at([172, 17, 0, 1]);
+    let local = [[192, 0, 2, 1], [198, 51, 100, 1]].map(IpAddr::from);
+    for listed in [vec![], vec![local[0]], local.to_vec()] {
+        let mut scripted = Scripted::alone(verifying());
+        scripted.endpoint.set_local_addresses(listed);
+        scripted
+            .endpoint
+            .set_host_addresses(vec![bridge.remote, local[0], local[1]]);
+        let cookie = scripted.cookie_for(init_with(&listing(&[bridge, second()])));
+        scripted.echo(&cookie, &[]);
+        assert_eq!(remotes(&scripted), set_of(&[peer(), second()]));
+        let seen = scripted.watch(Duration::from_secs(60));
+        assert!(!seen.iter().any(goes_to(bridge)));
+    }
 }
 
 #[test]

@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use sctp::packet::{
     Cause, CauseBuffer, Chunk, ChunkType, CookieEcho, Heartbeat, Init, OperationError, Parameter,
-    Parameters, Tsn,
+    ParameterBuffer, Parameters, Tsn,
 };
-use sctp::{AssociationState, CannotStartCause, Connect, EndpointConfig, Event};
+use sctp::{
+    AssociationState, CannotStartCause, Connect, EndpointConfig, Event, PathAddress, PathState,
+};
 
 use crate::common;
 use crate::rfc9260::scripted::{
     COOKIE, LOCAL_PORT, PEER_PORT, PEER_TAG, PEER_TSN, Scripted, at, chunks, data_in, init,
-    message, packet, peer, quiet, raw, sack_in, types,
+    message, packet, peer, push_address, quiet, raw, sack_in, types,
 };
 
 /// All states but Closed.
@@ -382,6 +384,43 @@ fn a_cookie_is_bound_to_ports_and_verification_tag() {
     scripted.give_packet(other_port);
     assert!(scripted.take().is_empty());
     assert_eq!(scripted.endpoint.association_count(), 0);
+}
+
+/// A NAT may give the peer another UDP port meanwhile (RFC 6951 section 5.4).
+#[test]
+fn a_cookie_may_come_back_by_another_encapsulation_port() {
+    let through = |port| PathAddress {
+        encapsulation_port: Some(port),
+        ..peer()
+    };
+    let mut several = ParameterBuffer::new();
+    push_address(&mut several, at([198, 51, 100, 9]));
+    for listed in [ParameterBuffer::new(), several] {
+        let mut scripted = Scripted::alone(quiet());
+        let init = Init {
+            parameters: listed.parameters(),
+            ..init()
+        };
+        scripted.give_from(through(1111), packet(0, &[Chunk::Init(init)]));
+        let packets = scripted.take();
+        let [Chunk::InitAck(answer)] = chunks(&packets[0])[..] else {
+            panic!("an INIT ACK was sent");
+        };
+        let Some(Ok(Parameter::StateCookie(cookie))) = answer.parameters.iter().next() else {
+            panic!("with a cookie");
+        };
+        let echo = Chunk::CookieEcho(CookieEcho { cookie });
+        scripted.give_from(through(2222), packet(answer.initiate_tag, &[echo]));
+        let acks = scripted.transmits();
+        assert!(!acks.is_empty(), "it is accepted");
+        let ports: HashSet<_> = acks
+            .iter()
+            .map(|transmit| transmit.path.encapsulation_port)
+            .collect();
+        assert_eq!(ports, HashSet::from([Some(2222)]));
+        assert_eq!(scripted.path(peer()).state, PathState::Active);
+        assert_eq!(scripted.state(), AssociationState::Established);
+    }
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use sctp::packet::{Chunk, ChunkType, Heartbeat, Parameters, Shutdown, ShutdownComplete};
+use sctp::packet::{
+    Abort, Chunk, ChunkType, CookieEcho, Heartbeat, Parameters, Shutdown, ShutdownComplete,
+};
 use sctp::{AssociationState, EndpointConfig, Event, LostCause, PathState};
 
 use crate::common;
@@ -260,6 +262,57 @@ fn a_wrong_tag_is_dropped_whatever_the_packet_carries() {
         scripted.give_packet(raw(wrong, &bytes));
         assert!(scripted.take().is_empty());
         assert_eq!(scripted.status(), before);
+    }
+}
+
+/// An ABORT that says of its packet's tag that it is reflected, where it is ours, or is malformed.
+#[test]
+fn a_packet_with_an_abort_that_is_not_accepted_is_dropped_as_a_whole() {
+    let reflected = [6, 1, 0, 4].to_vec();
+    let malformed = [6, 0, 0, 8, 0, 12, 0, 0].to_vec();
+    for abort in [reflected, malformed] {
+        for before in [
+            HEARTBEAT.to_vec(),
+            bytes_of(&[Chunk::Data(message(0, b"hello"))]),
+            bytes_of(&[Chunk::Shutdown(Shutdown {
+                cumulative_tsn_ack: Scripted::accepted(quiet()).tsn.previous(),
+            })]),
+        ] {
+            let mut scripted = Scripted::accepted(quiet());
+            let known = scripted.status();
+            let events = scripted.events.len();
+            scripted.give_raw(&[before.clone(), abort.clone()].concat());
+            assert!(scripted.take().is_empty(), "{before:?}");
+            assert_eq!(scripted.status(), known);
+            assert_eq!(scripted.events.len(), events);
+            let drops = scripted.endpoint.statistics().drops;
+            assert_eq!(drops.verification_tag, 1);
+        }
+    }
+}
+
+/// Section 8.4: rule 2 comes before rule 4.
+#[test]
+fn a_cookie_echo_beside_an_abort_makes_no_association() {
+    for tag_reflected in [false, true] {
+        let abort = Chunk::Abort(Abort {
+            tag_reflected,
+            ..Abort::default()
+        });
+        let mut scripted = Scripted::alone(quiet());
+        let cookie = scripted.cookie_for(init());
+        scripted.echo(&cookie, &[abort]);
+        assert!(scripted.take().is_empty());
+        assert!(scripted.events.is_empty(), "{:?}", scripted.events);
+        assert_eq!(scripted.endpoint.association_count(), 0);
+        // Where it repeats the cookie of an association, the ABORT counts by its own rules.
+        scripted.echo(&cookie, &[]);
+        scripted.take();
+        let repeated = [Chunk::CookieEcho(CookieEcho { cookie: &cookie }), abort];
+        scripted.give(&repeated);
+        assert!(scripted.take().is_empty(), "no COOKIE ACK");
+        let is_up = scripted.state() == AssociationState::Established;
+        assert_eq!(is_up, tag_reflected);
     }
 }
 

@@ -233,6 +233,23 @@ fn a_packet_with_an_abort_is_not_answered() {
     }
 }
 
+/// A peer that has missed the SHUTDOWN goes on sending HEARTBEATs, faster than T2 expires.
+#[test]
+fn heartbeats_do_not_keep_a_lost_shutdown_from_being_repeated() {
+    let mut scripted = Scripted::connected(quiet());
+    let id = scripted.id();
+    scripted.endpoint.shutdown(scripted.now, id).unwrap();
+    assert_eq!(types(&scripted.take()), [[ChunkType::SHUTDOWN]]);
+    let mut repeated = Vec::new();
+    for _ in 0..20 {
+        repeated.extend(scripted.pass(Duration::from_millis(200)));
+        scripted.give_raw(&[4, 0, 0, 12, 0, 1, 0, 8, 1, 2, 3, 4]);
+    }
+    // RTO.Initial, and twice that.
+    assert_eq!(types(&repeated), [[ChunkType::SHUTDOWN]; 2]);
+    assert_eq!(scripted.state(), AssociationState::ShutdownSent);
+}
+
 #[test]
 fn any_packet_keeps_a_shutdown_going() {
     let config = EndpointConfig {
