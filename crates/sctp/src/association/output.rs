@@ -168,9 +168,13 @@ impl Association {
             initial_tsn: self.local_initial_tsn,
             parameters: parameters.parameters(),
         }));
+        let is_repeated = setup.is_retransmission();
         setup.sent(context.now, path.rto(), context.config);
         written.ok()?;
-        self.transmit(index, writer.finish(), context)
+        let mut transmit = self.transmit(index, writer.finish(), context)?;
+        // It may have been too large for the path (RFC 8899 section 4.3).
+        transmit.may_fragment |= is_repeated;
+        Some(transmit)
     }
 
     /// The COOKIE ECHO with as much DATA as fits beside it. Nothing else may be sent until its
@@ -183,6 +187,14 @@ impl Association {
         let index = self.routing.current;
         let path = self.paths.get(index)?;
         let setup = self.setup.as_mut().filter(|setup| setup.is_due())?;
+        // What was not answered may have been too large for the path (RFC 8899 section 4.3): it goes
+        // again with as little beside it as every path carries. The rest of the DATA waits.
+        let is_repeated = setup.is_retransmission();
+        let size = if is_repeated {
+            path.least_mtu()
+        } else {
+            path.mtu()
+        };
         setup.sent(context.now, path.rto(), context.config);
         let (cookie, errors) = setup.cookie()?;
         // A cookie is echoed whatever its size: too large a packet is fragmented by IP.
@@ -192,7 +204,7 @@ impl Association {
             context.local_port,
             self.peer_port,
             self.peer_tag,
-            path.mtu().max(least),
+            size.max(least),
         );
         writer
             .chunk(&Chunk::CookieEcho(CookieEcho { cookie }))
@@ -210,7 +222,9 @@ impl Association {
         if let Some(path) = self.paths.get_mut(index) {
             path.stop_t3_rtx();
         }
-        self.transmit(index, writer.finish(), context)
+        let mut transmit = self.transmit(index, writer.finish(), context)?;
+        transmit.may_fragment |= is_repeated;
+        Some(transmit)
     }
 
     /// A packet with all that is pending for one path.

@@ -36,9 +36,9 @@ pub(crate) struct Limits {
 /// The states of RFC 8899 section 5.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// There is no search: the size is given, or the peer answers no probes any more.
+    /// There is no search: the size is given.
     Off,
-    /// The path is not known to work (yet).
+    /// The path is not known to work (yet), or the peer answers no probes any more.
     Disabled,
     /// BASE_PLPMTU is to be confirmed.
     Base,
@@ -143,25 +143,37 @@ impl PathMtu {
         }
     }
 
-    /// The path works: begins to search.
+    /// The path works: begins to search, or goes on in the ERROR state where BASE_PLPMTU was not
+    /// carried before.
     pub(crate) fn start(&mut self) {
-        if self.state == State::Disabled && self.limits.min < self.limits.max {
+        if self.state != State::Disabled || self.limits.min >= self.limits.max {
+            return;
+        }
+        if self.plpmtu < self.limits.base {
+            self.state = State::Error;
+            self.probe_size(self.limits.base);
+        } else {
             self.enter_base();
             self.probed_size = self.limits.max;
         }
     }
 
-    /// The path seems not to work any more: nothing is known of it.
+    /// The path seems not to work any more. That it carries more than BASE_PLPMTU is forgotten; that
+    /// it carries less is not, for larger packets may be all that does not get through.
     pub(crate) fn stop(&mut self) {
         if self.state != State::Off {
-            *self = PathMtu::new(self.limits, true);
+            self.end();
+            self.plpmtu = self.plpmtu.min(self.limits.base);
         }
     }
 
-    /// The peer answers no probes any more: the association is being shut down.
+    /// The peer answers no probes any more: the association is being shut down. What is still to be
+    /// sent goes out in packets of the size that is known.
     pub(crate) fn end(&mut self) {
-        self.forget_search();
-        self.state = State::Off;
+        if self.state != State::Off {
+            self.forget_search();
+            self.state = State::Disabled;
+        }
     }
 
     /// What surrounds SCTP packets on this path has changed, as when it begins or ends to be
@@ -171,12 +183,12 @@ impl PathMtu {
             return;
         }
         let plpmtu = (self.plpmtu + self.limits.overhead).saturating_sub(limits.overhead) & !3;
-        let is_given = self.state == State::Off && self.plpmtu == self.limits.max;
+        let is_base = self.plpmtu == self.limits.base;
         self.limits = limits;
         match self.state {
-            State::Off if is_given => self.plpmtu = limits.max,
-            State::Off => self.plpmtu = plpmtu.clamp(limits.min, limits.max),
-            State::Disabled => self.plpmtu = limits.base,
+            State::Off => self.plpmtu = limits.max,
+            State::Disabled if is_base => self.plpmtu = limits.base,
+            State::Disabled => self.plpmtu = plpmtu.clamp(limits.min, limits.max),
             State::Base | State::Searching | State::SearchComplete | State::Error => {
                 self.plpmtu = plpmtu.clamp(limits.min, limits.max);
                 self.ceiling = usize::MAX;
@@ -321,16 +333,24 @@ impl PathMtu {
         self.limits.max
     }
 
-    /// A packet larger than this that is lost may have been too large, for all that is known.
-    /// `None` when there is nothing smaller to fall back to, or that is being found out already.
-    pub(crate) fn suspicious_above(&self) -> Option<usize> {
-        let is_known = matches!(self.state, State::Searching | State::SearchComplete);
-        let fallback = if self.plpmtu > self.limits.base {
+    /// MIN_PLPMTU: what every path carries.
+    pub(crate) fn min(&self) -> usize {
+        self.limits.min
+    }
+
+    /// Whether a packet of `size` bytes that is lost may have been too large, for all that is known,
+    /// so that a smaller one would have arrived. One that IP may fragment says nothing.
+    pub(crate) fn is_suspicious(&self, size: usize) -> bool {
+        self.state != State::Off && self.fallback() < size && size <= self.plpmtu
+    }
+
+    /// The PLPMTU after packets of the present one were lost.
+    fn fallback(&self) -> usize {
+        if self.plpmtu > self.limits.base {
             self.limits.base
         } else {
             self.limits.min
-        };
-        (is_known && self.plpmtu > fallback).then_some(fallback)
+        }
     }
 
     /// A packet of such a size has arrived.
@@ -339,12 +359,22 @@ impl PathMtu {
     }
 
     /// A packet of such a size was lost. One too many, and the PLPMTU falls back to BASE_PLPMTU,
-    /// to be confirmed by a probe. It falls further only when that is not: on a path that loses
-    /// much, smaller packets would not get through any better, and there would be more of them.
+    /// to be confirmed by a probe. When as many of that size are lost before it is, the path does
+    /// not carry BASE_PLPMTU either, and MIN_PLPMTU is left: the probes alone would take a minute to
+    /// find that out, and by then the path counts as inactive.
     pub(crate) fn large_packet_lost(&mut self, config: &EndpointConfig) {
         self.losses += 1;
-        if self.losses >= config.max_probes && self.suspicious_above().is_some() {
-            self.enter_base();
+        if self.losses < config.max_probes {
+            return;
+        }
+        match self.state {
+            State::Off => {}
+            State::Disabled | State::Error => {
+                self.plpmtu = self.fallback();
+                self.losses = 0;
+            }
+            State::Searching | State::SearchComplete => self.enter_base(),
+            State::Base => self.enter_error(self.limits.base),
         }
     }
 
@@ -391,6 +421,7 @@ impl PathMtu {
     fn enter_base(&mut self) {
         self.state = State::Base;
         self.plpmtu = self.limits.base;
+        self.losses = 0;
         self.forget_search();
         self.probe_size(self.limits.base);
     }
@@ -399,6 +430,7 @@ impl PathMtu {
     fn enter_error(&mut self, size: usize) {
         self.state = State::Error;
         self.plpmtu = self.limits.min;
+        self.losses = 0;
         self.forget_search();
         if self.limits.min < self.limits.base {
             self.probe_size(size);
@@ -410,7 +442,6 @@ impl PathMtu {
         self.probe = Probe::None;
         self.probe_count = 0;
         self.raise = None;
-        self.losses = 0;
     }
 }
 

@@ -76,6 +76,11 @@ impl Setup {
         }
     }
 
+    /// Whether the chunk that is due went out before and was not answered.
+    pub(crate) fn is_retransmission(&self) -> bool {
+        self.retransmissions > 0
+    }
+
     /// The increment to ask for with a Cookie Preservative.
     pub(crate) fn life_span_increment(&self) -> Option<u32> {
         self.life_span_increment

@@ -270,6 +270,119 @@ fn a_router_that_tells_saves_the_time() {
     assert!(narrow.pair.now - begin < Duration::from_secs(10));
 }
 
+/// A base of which routers and IP fragmentation say nothing: RFC 8899 sections 4.3 and 5.2.
+#[test]
+fn a_path_below_the_base_of_which_nobody_tells_is_overcome() {
+    let bases = [(600, BASE), (900, BASE), (1400, MAX)];
+    // With few errors allowed the path is inactive, or nearly lost, before enough packets are.
+    for (carries, base_mtu) in bases {
+        for (path_max_retrans, association_max_retrans) in [(5, 10), (0, 10), (2, 4)] {
+            let config = EndpointConfig {
+                base_mtu,
+                path_max_retrans,
+                association_max_retrans,
+                ..EndpointConfig::default()
+            };
+            let mut narrow = Narrow::with(config, carries);
+            narrow.transfer(300);
+            let took = narrow.pair.now - narrow.pair.start;
+            assert!(took < Duration::from_secs(60), "{carries}: {took:?}");
+            let mtu = narrow.path().mtu;
+            assert!(
+                (576 - OVERHEAD..=carries).contains(&mtu),
+                "{carries}: {mtu}"
+            );
+            // It stays so, whatever fails meanwhile.
+            narrow.trickle(Duration::from_secs(700));
+            let path = narrow.path();
+            assert!(path.mtu <= carries, "{}", path.mtu);
+            assert_eq!(path.state, PathState::Active);
+        }
+    }
+}
+
+/// A path that fails and comes back as narrow as it was: what was learnt of it still holds.
+#[test]
+fn a_narrow_path_that_was_inactive_is_still_narrow() {
+    let mut narrow = Narrow::new(600);
+    narrow.transfer(20);
+    assert_eq!(narrow.path().mtu, 576 - OVERHEAD);
+    let client = narrow.pair.client.association();
+    let endpoint = &mut narrow.pair.client.endpoint;
+    let payload = message(1, 2888);
+    endpoint
+        .send(narrow.pair.now, client, ordered(1), payload)
+        .unwrap();
+    narrow.carries = 0;
+    let is_cut = |narrow: &mut Narrow| {
+        let now = narrow.pair.now;
+        while narrow.pair.client.endpoint.poll_transmit(now).is_some() {}
+        narrow.path().state != PathState::Inactive
+    };
+    while is_cut(&mut narrow) {
+        let next = narrow.pair.client.endpoint.next_timeout().unwrap();
+        narrow.pair.now = narrow.pair.now.max(next);
+        narrow.pair.client.endpoint.handle_timeout(next);
+    }
+    assert_eq!(narrow.path().mtu, 576 - OVERHEAD);
+    narrow.carries = 600;
+    let end = narrow.pair.now + Duration::from_secs(120);
+    let server = narrow.pair.server.association();
+    while narrow
+        .pair
+        .server
+        .receive_all(narrow.pair.now, server)
+        .is_empty()
+    {
+        narrow.wait();
+        assert!(narrow.pair.now < end);
+    }
+    assert_eq!(narrow.path().state, PathState::Active);
+    assert_eq!(narrow.path().mtu, 576 - OVERHEAD);
+}
+
+/// The first COOKIE ECHO takes as much DATA along as it can; the path may not carry that.
+#[test]
+fn a_cookie_echo_that_was_too_large_is_repeated_in_a_packet_that_passes() {
+    let mut narrow = Narrow {
+        pair: Pair::new(),
+        carries: 600,
+        routers_tell: false,
+        dropped: Vec::new(),
+    };
+    narrow.pair.client =
+        Host::as_configured(CLIENT_PORT, [192, 0, 2, 1], EndpointConfig::default(), 3);
+    let now = narrow.pair.now;
+    let to = narrow.pair.server.path();
+    let endpoint = &mut narrow.pair.client.endpoint;
+    let client = endpoint.connect(now, to, SERVER_PORT).unwrap();
+    endpoint
+        .send(now, client, ordered(0), message(0, 900))
+        .unwrap();
+    narrow.deliver();
+    assert!(narrow.dropped[0] > 900, "the DATA went along");
+    narrow.wait();
+    assert_eq!(narrow.pair.now - now, Duration::from_secs(1), "T1-cookie");
+    let echoes: Vec<_> = narrow
+        .pair
+        .client
+        .sent
+        .iter()
+        .map(|(_, packet)| chunk_types(packet))
+        .filter(|types| types[0] == ChunkType::COOKIE_ECHO)
+        .collect();
+    assert_eq!(echoes[1], [ChunkType::COOKIE_ECHO]);
+    let server = narrow.pair.server.association();
+    for _ in 0..10 {
+        if let Some(early) = narrow.pair.server.endpoint.receive(narrow.pair.now, server) {
+            assert_eq!(early.payload, message(0, 900));
+            return;
+        }
+        narrow.wait();
+    }
+    panic!("it never comes");
+}
+
 #[test]
 fn the_size_can_be_given() {
     let fixed = EndpointConfig {

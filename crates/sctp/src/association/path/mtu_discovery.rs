@@ -79,14 +79,14 @@ impl Path {
 
     /// A packet of that many bytes goes out here; `tsn` is its first chunk.
     pub(crate) fn packet_with_data_sent(&mut self, size: usize, tsn: Tsn) {
-        if self.large_packet.is_none()
-            && self
-                .mtu
-                .suspicious_above()
-                .is_some_and(|limit| size > limit)
-        {
+        if self.large_packet.is_none() && self.mtu.is_suspicious(size) {
             self.large_packet = Some(tsn);
         }
+    }
+
+    /// The largest SCTP packet that every path carries, in bytes.
+    pub(crate) fn least_mtu(&self) -> usize {
+        self.mtu.min()
     }
 
     /// The chunk `tsn` goes out again, wherever.

@@ -166,30 +166,84 @@ fn probes_wait_for_data() {
 #[test]
 fn large_packets_lost_in_a_row_are_a_black_hole() {
     let mut discovery = Discovery::complete();
-    assert_eq!(discovery.mtu.suspicious_above(), Some(BASE));
+    for (size, is_suspicious) in [(BASE, false), (BASE + 4, true), (MAX, true)] {
+        assert_eq!(discovery.mtu.is_suspicious(size), is_suspicious);
+    }
+    assert!(!discovery.mtu.is_suspicious(MAX + 4), "IP fragments it");
     discovery.lose_large_packets(2);
     discovery.mtu.large_packet_arrived();
     discovery.lose_large_packets(2);
     assert_eq!(discovery.mtu.plpmtu(), MAX);
     discovery.lose_large_packets(1);
     assert_eq!(discovery.mtu.plpmtu(), BASE);
-    assert_eq!(discovery.mtu.suspicious_above(), None, "it is probed");
     discovery.search(1300);
     assert_eq!(discovery.probes[0], BASE);
     assert!((1284..=1300).contains(&discovery.mtu.plpmtu()));
 }
 
+/// RFC 8899 section 4.3, where no router says a word: the probes alone would take a minute.
 #[test]
-fn losses_alone_do_not_lead_below_the_base() {
+fn packets_of_the_base_lost_in_a_row_lead_to_the_least_size() {
+    let mut discovery = Discovery::new();
+    assert_eq!(discovery.mtu.state, State::Base);
+    assert!(discovery.mtu.is_suspicious(BASE) && !discovery.mtu.is_suspicious(MIN));
+    discovery.lose_large_packets(3);
+    assert_eq!(
+        (discovery.mtu.state, discovery.mtu.plpmtu()),
+        (State::Error, MIN)
+    );
+    assert!(!discovery.mtu.is_suspicious(MIN), "nothing is smaller");
+    assert_eq!(discovery.probe(), Some(BASE));
+    discovery.acknowledge();
+    assert_eq!(discovery.mtu.plpmtu(), BASE);
+}
+
+#[test]
+fn a_base_that_was_confirmed_is_confirmed_again_before_less_is_sent() {
     let mut discovery = Discovery::new();
     discovery.search(BASE);
-    assert_eq!(discovery.mtu.suspicious_above(), Some(MIN));
-    discovery.lose_large_packets(9);
-    assert_eq!(discovery.mtu.plpmtu(), BASE);
+    assert!(discovery.mtu.is_suspicious(BASE));
+    discovery.lose_large_packets(3);
+    assert_eq!(
+        (discovery.mtu.state, discovery.mtu.plpmtu()),
+        (State::Base, BASE)
+    );
     for _ in 0..3 {
         assert_eq!(discovery.probe(), Some(BASE));
         discovery.wait();
     }
+    assert_eq!(discovery.mtu.plpmtu(), MIN);
+}
+
+/// Else it would be lost again each time that the path becomes inactive.
+#[test]
+fn that_a_path_carries_less_than_the_base_outlasts_its_failure() {
+    let mut discovery = Discovery::new();
+    discovery.lose_large_packets(3);
+    discovery.mtu.stop();
+    assert_eq!((discovery.mtu.plpmtu(), discovery.probe()), (MIN, None));
+    discovery.mtu.start();
+    assert_eq!(discovery.mtu.state, State::Error);
+    assert_eq!(
+        (discovery.mtu.plpmtu(), discovery.probe()),
+        (MIN, Some(BASE))
+    );
+    // The path may fail before enough was lost.
+    let mut discovery = Discovery::new();
+    discovery.lose_large_packets(2);
+    discovery.mtu.stop();
+    discovery.lose_large_packets(1);
+    assert_eq!(discovery.mtu.plpmtu(), MIN);
+}
+
+#[test]
+fn without_probes_lost_packets_still_lead_to_smaller_ones() {
+    let mut discovery = Discovery::complete();
+    discovery.mtu.end();
+    assert_eq!((discovery.mtu.plpmtu(), discovery.probe()), (MAX, None));
+    discovery.lose_large_packets(3);
+    assert_eq!(discovery.mtu.plpmtu(), BASE);
+    discovery.lose_large_packets(3);
     assert_eq!(discovery.mtu.plpmtu(), MIN);
 }
 
@@ -271,7 +325,7 @@ fn without_discovery_the_interface_says_what_is_carried() {
     mtu.start();
     mtu.data_sent();
     assert_eq!((mtu.plpmtu(), mtu.wanted_probe()), (MAX, None));
-    assert_eq!(mtu.suspicious_above(), None);
+    assert!(!mtu.is_suspicious(MAX));
 }
 
 #[test]
