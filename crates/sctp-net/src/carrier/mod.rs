@@ -3,6 +3,7 @@
 //! A carrier has a [`Writer`] for each worker, and a [`Reader`] for each worker where the kernel can
 //! steer packets to their owners; else only the first worker reads, and hands over.
 
+mod host;
 mod interface_mtu;
 mod kernel_sctp;
 mod raw;
@@ -24,6 +25,7 @@ use udp_net::{Report, UdpSocket};
 use crate::config::{RawCarrierConfig, UdpCarrierConfig};
 use crate::statistics::CarrierStatistics;
 
+pub(crate) use host::addresses_of_host;
 pub use interface_mtu::interface_mtu;
 pub use kernel_sctp::kernel_has_sctp;
 

@@ -6,13 +6,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use nix::ifaddrs::getifaddrs;
-use nix::net::if_::InterfaceFlags;
 use sctp::{PathAddress, Transmit};
 use udp_net::NetworkError;
 
+use super::host::addresses_of_host;
 use super::kernel_sctp::refuse_beside_kernel_sctp;
-use super::raw_socket::{Outgoing, RawSocket, ReceiveBuffer, ip_address};
+use super::raw_socket::{Outgoing, RawSocket, ReceiveBuffer};
 use super::sources::Sources;
 use super::{Arrived, Carrier, Recorder, Reported, any_like, too_big};
 use crate::config::RawCarrierConfig;
@@ -90,7 +89,7 @@ impl Addresses {
         let wanted = |address: &IpAddr| {
             given.is_empty() || given.iter().any(|any| any.is_ipv4() == address.is_ipv4())
         };
-        let mut addresses: Vec<IpAddr> = of_interfaces()
+        let mut addresses: Vec<IpAddr> = addresses_of_host()
             .map_err(|error| super::opening("IP: the local addresses", &error))?
             .into_iter()
             // An address that means something on one link only cannot be told to others.
@@ -119,15 +118,6 @@ impl Addresses {
             all: true,
         })
     }
-}
-
-/// The addresses of all interfaces that are up, whether or not they have a carrier at the moment.
-fn of_interfaces() -> io::Result<Vec<IpAddr>> {
-    let addresses = getifaddrs()?
-        .filter(|interface| interface.flags.contains(InterfaceFlags::IFF_UP))
-        .filter_map(|interface| ip_address(&interface.address?))
-        .collect();
-    Ok(addresses)
 }
 
 fn is_link_local(address: &IpAddr) -> bool {

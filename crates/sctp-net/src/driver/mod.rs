@@ -2,6 +2,7 @@
 //! [`Machine`] do what they ask for. Handles that have something to send may do so by themselves.
 
 mod deadlines;
+mod host;
 mod machine;
 mod names;
 mod port;

@@ -21,12 +21,14 @@ use crate::outbox::Ending;
 use crate::statistics::StackStatistics;
 
 use super::Surroundings;
+use super::host::HostAddresses;
 use super::names::Names;
 
 /// An endpoint as the driver sees it.
 pub(super) struct Port {
     key: EndpointKey,
     engine: sctp::Endpoint,
+    host: HostAddresses,
     style: Style,
     surroundings: Surroundings,
     connecting: BTreeMap<AssociationId, Connecting>,
@@ -76,6 +78,7 @@ impl Port {
         Self {
             key,
             engine,
+            host: HostAddresses::default(),
             names: Names::new(key.port, &surroundings),
             style: endpoint.style,
             surroundings,
@@ -95,6 +98,7 @@ impl Port {
     }
 
     pub(super) fn handle_packet(&mut self, now: Instant, from: PathAddress, packet: bytes::Bytes) {
+        self.host.tell(now, &mut self.engine);
         self.engine.handle_packet(now, from, packet);
     }
 

@@ -174,3 +174,44 @@ async fn captures_show_what_went_over_the_wire() {
     assert!(sound > 2 * MESSAGES, "{sound}");
     assert_eq!(unsound, 0);
 }
+
+/// Both hosts have 172.17.0.1, as hosts with Docker do, and the peer lists it. A HEARTBEAT to it would come
+/// back to us.
+#[test]
+fn an_address_that_both_hosts_have_is_not_the_peers() {
+    let (Some(left), Some(right)) = (Host::new(), Host::new()) else {
+        return;
+    };
+    left.link(&right, "wire0", &["10.1.0.1/24"], &["10.1.0.2/24"]);
+    for host in [&left, &right] {
+        host.namespace.ip("link set lo up");
+        host.namespace.ip("address add 172.17.0.1/32 dev lo");
+    }
+    let (ready, is_ready) = std::sync::mpsc::channel();
+    let server = right.run(move || async move {
+        let stack = Stack::udp(on(&["10.1.0.2", "172.17.0.1"])).unwrap();
+        let endpoint = stack.endpoint(5060, quick()).unwrap();
+        ready.send(()).unwrap();
+        let association = within(endpoint.accept()).await.unwrap();
+        within(association.closed()).await;
+        stack.close().await;
+    });
+    is_ready.recv().unwrap();
+    let client = left.run(move || async move {
+        // A wildcard address lists nothing.
+        let stack = Stack::udp(on(&["0.0.0.0"])).unwrap();
+        let endpoint = stack.endpoint(0, quick()).unwrap();
+        let peer: IpAddr = "10.1.0.2".parse().unwrap();
+        let association = within(endpoint.connect(peer, 5060, None)).await.unwrap();
+        let status = association.status().await.unwrap();
+        let remotes: Vec<IpAddr> = status
+            .paths
+            .iter()
+            .map(|path| path.address.remote)
+            .collect();
+        assert_eq!(remotes, [peer]);
+        stack.close().await;
+    });
+    join(client);
+    join(server);
+}
