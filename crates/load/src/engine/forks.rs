@@ -6,8 +6,8 @@ use super::Engine;
 use super::received::{Received, address_uri};
 use super::render::{copy_credentials, write_line};
 use super::responses::write_route_set;
-use super::run::{ClientState, NOBODY, Run, State};
-use super::time::{Moment, Time};
+use super::run::{ClientState, NOBODY, State};
+use super::time::Time;
 use crate::record::Side;
 use crate::script::Script;
 
@@ -85,7 +85,7 @@ impl Engine {
         client.state = ClientState::Calling;
         client.cseq = cseq;
         client.branch = branch_number;
-        client.has_branch = true;
+        client.own_branch = None;
         client.timers.interval = timers.t1;
         client.timers.give_up_at = now.after(timers.give_up);
         if is_repeating {
@@ -156,43 +156,5 @@ impl Engine {
         }
         let connection = run.connection;
         self.send_written(start, connection);
-    }
-
-    /// Takes a response to the BYE of such a dialog. Returns whether it was one.
-    pub(super) fn end_of_fork(
-        &mut self,
-        moment: Moment,
-        response: &Received<'_>,
-        status: u16,
-    ) -> bool {
-        let t2 = self.config.timers.t2;
-        let Some((name, branch)) = self.identity.transaction(response.branch()) else {
-            return false;
-        };
-        let Some(index) = self.runs.find(name) else {
-            return false;
-        };
-        let is_its = |run: &&mut Run| {
-            run.state == State::Lingering
-                && run.other.is_pending()
-                && run.other.branch == branch
-                && run.other.method == response.cseq_method
-                && run.other.cseq == response.cseq
-        };
-        let Some(run) = self.runs.get_mut(index).filter(is_its) else {
-            return false;
-        };
-        if status < 200 {
-            run.other.state = ClientState::Proceeding;
-            run.other.timers.interval = t2;
-        } else {
-            run.other.state = ClientState::Final(status);
-            run.other.timers.stop();
-            self.buffers.give_back(&mut run.other.message);
-        }
-        if let Some(script) = self.script_of(index) {
-            self.settle(&script, index, moment.now);
-        }
-        true
     }
 }

@@ -50,15 +50,23 @@ impl Engine {
         self.settle(&script, index, moment.now);
     }
 
-    /// The run whose request this answers: by our tag in From, or by the Call-ID.
+    /// The run whose request this answers, by the branch and the method in CSeq (RFC 3261 section 17.1.3). A branch of
+    /// ours names the run. Where the script has written one, the runs that its tag or Call-ID leads to are asked.
     fn run_of_response(&self, response: &Received<'_>) -> Option<u32> {
-        let tag = response.tag_of_from().unwrap_or_default();
-        if let Some(name) = self.identity.tagged(tag) {
+        let branch = response.branch();
+        if let Some((name, _)) = self.identity.transaction(branch) {
             return self.runs.find(name);
         }
-        let own_tag = self.hasher.hash_one(tag) | 1;
-        let is_it = |run: &Run| run.dialog.own_tag == own_tag;
-        let by_number = match self.identity.owner(response.call_id) {
+        let branch = Some(self.hash(branch));
+        let is_invite = response.cseq_method == Method::Invite;
+        let has_asked = |run: &Run| {
+            let client = if is_invite { &run.invite } else { &run.other };
+            client.own_branch == branch && client.method == response.cseq_method
+        };
+        let is_it = |index: &u32| self.runs.get(*index).is_some_and(has_asked);
+        let tag = response.tag_of_from().unwrap_or_default();
+        let by_tag = self.identity.tagged(tag);
+        let by_call_id = || match self.identity.owner(response.call_id) {
             Some(Owner::Run(name)) => self.runs.find(name),
             Some(Owner::User(user)) => self
                 .users
@@ -67,9 +75,11 @@ impl Engine {
                 .filter(|run| *run != NOBODY),
             None => None,
         };
-        by_number
-            .filter(|index| self.runs.get(*index).is_some_and(is_it))
-            .or_else(|| self.find_in_table(response.call_id, is_it))
+        by_tag
+            .and_then(|name| self.runs.find(name))
+            .filter(is_it)
+            .or_else(|| by_call_id().filter(is_it))
+            .or_else(|| self.find_in_table(response.call_id, has_asked))
     }
 
     /// A response to a run that is over, or to none.
@@ -80,9 +90,6 @@ impl Engine {
         status: u16,
         connection: ConnectionId,
     ) {
-        if self.end_of_fork(moment, response, status) {
-            return;
-        }
         let is_invite = response.cseq_method == Method::Invite;
         if is_invite && status >= 300 {
             let hash = self.hash(response.call_id);
@@ -108,30 +115,23 @@ impl Engine {
         status: u16,
         turn: &Turn<'_>,
     ) {
+        let is_invite = response.cseq_method == Method::Invite;
+        let transaction = self.identity.transaction(response.branch());
         let name = self.runs.name(index);
-        let Some(run) = self.runs.get_mut(index) else {
+        let Some(run) = self.runs.get(index) else {
             return;
         };
-        let is_invite = response.cseq_method == Method::Invite;
-        let client = if is_invite {
-            &mut run.invite
-        } else {
-            &mut run.other
+        let client = if is_invite { &run.invite } else { &run.other };
+        let is_its_branch = match client.own_branch {
+            None => transaction == Some((name, client.branch)),
+            own_branch => own_branch == Some(self.hash(response.branch())),
         };
-        let is_its = client.state != ClientState::Idle
+        let is_its = is_its_branch
+            && client.state != ClientState::Idle
             && client.cseq == response.cseq
             && client.method == response.cseq_method;
-        let is_its = is_its && {
-            // RFC 3261 section 17.1.3.
-            self.scratch.clear();
-            self.identity
-                .write_branch(name, client.branch, &mut self.scratch);
-            client.has_had(response.branch(), &self.scratch)
-        };
         if !is_its {
-            if !self.end_of_fork(turn.moment, response, status) {
-                self.counters.stray_responses += 1;
-            }
+            self.counters.stray_responses += 1;
             return;
         }
         match client.state {
@@ -227,8 +227,14 @@ impl Engine {
             self.buffers.give_back(&mut client.message);
         }
         let is_lingering = run.state == State::Lingering;
-        if is_invite && status >= 300 && (is_lingering || !script.acknowledges_failures()) {
-            self.acknowledge_refusal(index, response);
+        let is_expected = !is_lingering && self.is_expected(script, index, response);
+        if is_invite && status >= 300 {
+            if is_expected && script.acknowledges_failures() {
+                // The To of the script's ACK is that of the response (RFC 3261 section 17.1.1.3).
+                self.learn_dialog(index, response);
+            } else {
+                self.acknowledge_refusal(index, response);
+            }
         }
         if is_lingering {
             if is_invite && status < 300 {
@@ -236,7 +242,6 @@ impl Engine {
             }
             return;
         }
-        let is_expected = self.is_expected(script, index, response);
         if method == Method::Cancel && !is_expected {
             return;
         }

@@ -77,8 +77,8 @@ pub(super) struct Client {
     pub(super) method: Method,
     pub(super) cseq: u32,
     pub(super) branch: u16,
-    /// Whether that branch is in the message.
-    pub(super) has_branch: bool,
+    /// The hash of the branch that the script has written instead of that one.
+    pub(super) own_branch: Option<u64>,
     /// Which step has sent it.
     pub(super) step: StepNumber,
     /// Timers A and E, B and F.
@@ -168,7 +168,7 @@ impl Default for Client {
             method: Method::Invite,
             cseq: 0,
             branch: 0,
-            has_branch: false,
+            own_branch: None,
             step: StepNumber(0),
             timers: Timers::default(),
             message: Vec::new(),
@@ -251,7 +251,7 @@ impl Server {
     }
 }
 
-/// How the ACK to a 2xx is sent again when the 2xx comes again (RFC 3261 section 13.2.2.4).
+/// How the ACK is sent again when the response comes again (RFC 3261 sections 13.2.2.4 and 17.1.1.2).
 #[derive(Debug, Default)]
 pub(super) enum Ack {
     /// None was sent.

@@ -9,7 +9,7 @@ use super::received::Received;
 use super::render::{
     Ink, MAXIMUM_MESSAGE, Occasion, Scene, copy_credentials, write_follower, write_message,
 };
-use super::run::{Ack, Cancel, Client, ClientState, NOBODY};
+use super::run::{Ack, Cancel, ClientState, NOBODY};
 use super::steps::Turn;
 use super::time::Time;
 use super::{Engine, Failed};
@@ -296,7 +296,13 @@ impl Engine {
         client.state = ClientState::Calling;
         client.cseq = numbers.cseq;
         client.branch = numbers.branch;
-        client.has_branch = send.template.has_branch();
+        client.own_branch = if send.template.has_branch() {
+            None
+        } else {
+            let sent = Received::read(self.outbox.written(range.clone())).ok();
+            let branch = sent.as_ref().map(Received::branch);
+            Some(self.hasher.hash_one(branch.unwrap_or_default()))
+        };
         client.step = number;
         client.timers.interval = timers.t1;
         client.timers.repeat_at = if is_repeating {
@@ -356,7 +362,9 @@ impl Engine {
         if !run.times.acknowledged.is_known() {
             run.times.acknowledged = now;
         }
-        run.ack = if template.is_stable() {
+        // The ACK to a refusal may be needed when the run is over.
+        let is_refused = matches!(run.invite.state, ClientState::Final(300..));
+        run.ack = if template.is_stable() && !is_refused {
             Ack::Step(number, numbers.branch)
         } else {
             Ack::Octets(self.outbox.written(range.clone()).into())
@@ -465,7 +473,7 @@ impl Engine {
         client.state = ClientState::Calling;
         client.cseq = run.invite.cseq;
         client.branch = run.invite.branch;
-        client.has_branch = run.invite.has_branch;
+        client.own_branch = run.invite.own_branch;
         client.timers.interval = timers.t1;
         client.timers.give_up_at = now.after(timers.give_up);
         client.timers.repeat_at = Time::NEVER;
@@ -547,11 +555,4 @@ pub(super) enum Which {
     Other,
     Answer,
     Response,
-}
-
-impl Client {
-    /// Whether a branch is the one that the request had.
-    pub(super) fn has_had(&self, branch: &[u8], written: &[u8]) -> bool {
-        !self.has_branch || branch == written
-    }
 }

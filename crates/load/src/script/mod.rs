@@ -127,8 +127,8 @@ impl Script {
         Ok(script)
     }
 
-    /// The same script, which itself has steps that send the ACK to a final response of 300 to 699 (as
-    /// SIPp's scenarios do), so that the engine must not.
+    /// The same script, which itself has steps that send the ACK to a final response of 300 to 699 that it
+    /// expects (as SIPp's scenarios do). The engine sends it for all others.
     pub fn acknowledging_failures(mut self) -> Script {
         self.acknowledges_failures = true;
         self
@@ -196,7 +196,7 @@ impl Script {
         &self.timer_names
     }
 
-    /// Whether it sends the ACK to refused INVITEs by itself.
+    /// Whether it sends the ACK to the refusals that it expects by itself.
     pub fn acknowledges_failures(&self) -> bool {
         self.acknowledges_failures
     }

@@ -10,4 +10,5 @@ mod forks;
 mod hostile;
 mod redirections;
 mod registrations;
+mod sipp;
 mod world;
