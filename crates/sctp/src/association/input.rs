@@ -326,12 +326,11 @@ impl Association {
             self.error_count = 0;
         }
         if has_data && self.state == AssociationState::ShutdownSent {
-            // Each packet with DATA is answered at once.
+            // Each packet with DATA is answered at once. The SHUTDOWN tells the cumulative TSN alone;
+            // a SACK beside it tells of gaps, duplicates and the window, too.
             self.shutdown
                 .send_on(self.reply_path(self.receiver.sack_path()));
-            if !self.receiver.needs_sack_beside_shutdown() {
-                self.receiver.acknowledged_by_shutdown();
-            }
+            self.receiver.request_sack();
         }
         if self.receiver.take_readable() {
             context.events.push_back(Event::Readable { id: self.id });

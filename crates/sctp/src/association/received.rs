@@ -78,11 +78,6 @@ impl ReceivedTsns {
         !self.runs.is_empty()
     }
 
-    /// Whether duplicates wait to be reported.
-    pub(crate) fn has_duplicates(&self) -> bool {
-        !self.duplicates.is_empty()
-    }
-
     /// What `tsn` would be if it arrived now.
     pub(crate) fn classify(&self, tsn: Tsn) -> Arrival {
         if tsn <= self.cumulative {
@@ -328,7 +323,7 @@ mod tests {
         }
         assert_eq!(received.duplicates().len(), 3, "no more than are allowed");
         received.clear_duplicates();
-        assert!(!received.has_duplicates());
+        assert!(received.duplicates().is_empty());
     }
 
     proptest! {

@@ -185,11 +185,6 @@ impl Receiver {
         tsn < self.tsns.highest() && self.tsns.classify(tsn) == Arrival::New
     }
 
-    /// Whether a SHUTDOWN alone cannot say all there is to acknowledge (section 9.2).
-    pub(crate) fn needs_sack_beside_shutdown(&self) -> bool {
-        self.tsns.has_gaps() || self.tsns.has_duplicates()
-    }
-
     /// Takes in a DATA chunk of `packet` that came on `path`. `budget` is how many more bytes the
     /// endpoint may hold.
     pub(crate) fn handle_data(
@@ -401,9 +396,9 @@ impl Receiver {
         self.acknowledgement.handle_timeout(now);
     }
 
-    /// What was to be acknowledged is, by a SHUTDOWN.
-    pub(crate) fn acknowledged_by_shutdown(&mut self) {
-        self.acknowledgement.sent();
+    /// Makes a SACK due at once.
+    pub(crate) fn request_sack(&mut self) {
+        self.acknowledgement.request();
     }
 
     /// Writes a SACK with as many Gap Ack Blocks, lowest first, and duplicates as fit

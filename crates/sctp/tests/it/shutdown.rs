@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use crate::common::{
-    self, CLIENT_PORT, Pair, SERVER_PORT, altered, chunk_types, ordered, packet, tag, to_server,
+    self, CLIENT_PORT, Pair, SERVER_PORT, altered, chunk_types, message, ordered, packet, tag,
+    to_server,
 };
 use bytes::Bytes;
 use sctp::packet::{
@@ -196,7 +197,7 @@ fn data_that_comes_after_our_shutdown_is_answered_with_shutdown_and_sack() {
     let first = pair.to_client.pop_front().unwrap();
     pair.give_client(first);
     let answer = pair.to_server.pop_front().unwrap();
-    assert_eq!(chunk_types(&answer), [ChunkType::SHUTDOWN]);
+    assert_eq!(chunk_types(&answer), [ChunkType::SACK, ChunkType::SHUTDOWN]);
     pair.to_client.pop_front();
     let third = pair.to_client.pop_front().unwrap();
     pair.give_client(third);
@@ -205,6 +206,41 @@ fn data_that_comes_after_our_shutdown_is_answered_with_shutdown_and_sack() {
     pair.give_server(answer);
     pair.run_for(Duration::from_secs(10));
     assert_eq!(pair.client.receive_all(pair.now, client).len(), 3);
+    assert_shut_down(&pair);
+}
+
+/// A SHUTDOWN says nothing of the window: the peer would take the silence about its data for errors.
+#[test]
+fn a_full_receiver_tells_its_window_after_its_shutdown() {
+    let full = EndpointConfig {
+        a_rwnd: 10_000,
+        max_message_size: 10_000,
+        ..EndpointConfig::default()
+    };
+    let impatient = EndpointConfig {
+        association_max_retrans: 4,
+        ..EndpointConfig::default()
+    };
+    let mut pair = Pair::with(full, impatient);
+    let (client, server) = pair.establish();
+    for number in 0..600 {
+        pair.server
+            .endpoint
+            .send(pair.now, server, ordered(0), message(number, 1000))
+            .unwrap();
+    }
+    pair.client.endpoint.shutdown(pair.now, client).unwrap();
+    // The reader sleeps for much longer than five unanswered retransmissions take.
+    pair.run_for(Duration::from_secs(120));
+    let mut received = 0;
+    while received < 600 {
+        for news in pair.client.receive_all(pair.now, client) {
+            assert_eq!(news.payload, message(received, 1000));
+            received += 1;
+        }
+        pair.run_for(Duration::from_secs(1));
+        assert!(pair.now - pair.start < Duration::from_secs(290), "{received}");
+    }
     assert_shut_down(&pair);
 }
 

@@ -60,41 +60,44 @@ fn give(scripted: &mut Scripted, chunk_type: ChunkType) {
     scripted.give_raw(&[&[chunk_type.0, 0, 0, length], value].concat());
 }
 
-/// What is answered, and the state after it.
-fn expected(state: AssociationState, arriving: ChunkType) -> (Option<ChunkType>, AssociationState) {
+/// The chunks of the packet in answer, and the state after it.
+fn expected(
+    state: AssociationState,
+    arriving: ChunkType,
+) -> (&'static [ChunkType], AssociationState) {
     let is_opening = matches!(state, CookieWait | CookieEchoed);
     match (state, arriving) {
-        (_, ChunkType::ABORT) => (None, Closed),
+        (_, ChunkType::ABORT) => (&[], Closed),
         // Sections 5.2.1, 5.2.2 and 9.2.
-        (ShutdownAckSent, ChunkType::INIT) => (Some(ChunkType::SHUTDOWN_ACK), state),
-        (_, ChunkType::INIT) => (Some(ChunkType::INIT_ACK), state),
-        (CookieWait, ChunkType::INIT_ACK) => (Some(ChunkType::COOKIE_ECHO), CookieEchoed),
-        (CookieEchoed, ChunkType::COOKIE_ACK) => (None, Established),
+        (ShutdownAckSent, ChunkType::INIT) => (&[ChunkType::SHUTDOWN_ACK], state),
+        (_, ChunkType::INIT) => (&[ChunkType::INIT_ACK], state),
+        (CookieWait, ChunkType::INIT_ACK) => (&[ChunkType::COOKIE_ECHO], CookieEchoed),
+        (CookieEchoed, ChunkType::COOKIE_ACK) => (&[], Established),
         // Section 8.5.1 E.
         (CookieWait | CookieEchoed, ChunkType::SHUTDOWN_ACK) => {
-            (Some(ChunkType::SHUTDOWN_COMPLETE), state)
+            (&[ChunkType::SHUTDOWN_COMPLETE], state)
         }
         // Section 6.
-        (Established | ShutdownPending, ChunkType::DATA) => (Some(ChunkType::SACK), state),
-        (ShutdownSent, ChunkType::DATA) => (Some(ChunkType::SHUTDOWN), state),
-        (ShutdownPending, ChunkType::SACK) => (Some(ChunkType::SHUTDOWN), ShutdownSent),
-        (ShutdownReceived, ChunkType::SACK) => (Some(ChunkType::SHUTDOWN_ACK), ShutdownAckSent),
+        (Established | ShutdownPending, ChunkType::DATA) => (&[ChunkType::SACK], state),
+        (ShutdownSent, ChunkType::DATA) => (&[ChunkType::SACK, ChunkType::SHUTDOWN], state),
+        (ShutdownPending, ChunkType::SACK) => (&[ChunkType::SHUTDOWN], ShutdownSent),
+        (ShutdownReceived, ChunkType::SACK) => (&[ChunkType::SHUTDOWN_ACK], ShutdownAckSent),
         // Section 8.3.
         (Established | ShutdownPending | ShutdownReceived, ChunkType::HEARTBEAT) => {
-            (Some(ChunkType::HEARTBEAT_ACK), state)
+            (&[ChunkType::HEARTBEAT_ACK], state)
         }
         // Section 9.2.
         (Established | ShutdownSent | ShutdownAckSent, ChunkType::SHUTDOWN) => {
-            (Some(ChunkType::SHUTDOWN_ACK), ShutdownAckSent)
+            (&[ChunkType::SHUTDOWN_ACK], ShutdownAckSent)
         }
-        (ShutdownPending, ChunkType::SHUTDOWN) => (None, ShutdownReceived),
+        (ShutdownPending, ChunkType::SHUTDOWN) => (&[], ShutdownReceived),
         (ShutdownSent | ShutdownAckSent, ChunkType::SHUTDOWN_ACK) => {
-            (Some(ChunkType::SHUTDOWN_COMPLETE), Closed)
+            (&[ChunkType::SHUTDOWN_COMPLETE], Closed)
         }
-        (ShutdownAckSent, ChunkType::SHUTDOWN_COMPLETE) => (None, Closed),
+        (ShutdownAckSent, ChunkType::SHUTDOWN_COMPLETE) => (&[], Closed),
         // Section 3.2; during the set-up nothing but INIT and COOKIE ECHO may leave.
-        (_, UNKNOWN) if !is_opening => (Some(ChunkType::ERROR), state),
-        _ => (None, state),
+        (_, UNKNOWN) if !is_opening => (&[ChunkType::ERROR], state),
+        _ => (&[], state),
     }
 }
 
@@ -113,7 +116,11 @@ fn each_chunk_does_in_each_state_what_the_rfc_says_and_nothing_else() {
             let mut scripted = Scripted::in_state(state);
             give(&mut scripted, arriving);
             let (answer, after) = expected(state, arriving);
-            let answers: Vec<_> = answer.into_iter().map(|one| vec![one]).collect();
+            let answers = if answer.is_empty() {
+                vec![]
+            } else {
+                vec![answer.to_vec()]
+            };
             assert_eq!(types(&scripted.take()), answers, "{arriving} in {state:?}");
             assert_eq!(scripted.state(), after, "{arriving} in {state:?}");
         }

@@ -165,8 +165,9 @@ fn a_shutdown_that_is_sent_again_acknowledges_what_came_since() {
     let mut scripted = Scripted::in_state(AssociationState::ShutdownSent);
     scripted.give(&[Chunk::Data(message(0, b"one"))]);
     let packets = scripted.take();
+    assert_eq!(types(&packets), [[ChunkType::SACK, ChunkType::SHUTDOWN]]);
     let cumulative = |packets: &[bytes::Bytes]| match chunks(&packets[0])[..] {
-        [Chunk::Shutdown(shutdown)] => shutdown.cumulative_tsn_ack,
+        [.., Chunk::Shutdown(shutdown)] => shutdown.cumulative_tsn_ack,
         _ => panic!("a SHUTDOWN was sent"),
     };
     assert_eq!(cumulative(&packets), crate::rfc9260::scripted::PEER_TSN);
