@@ -44,6 +44,13 @@ pub(crate) const DELAYS: [(&str, Figure); 2] = [
     ("p99_ms", |measured| measured.load.p99_ms),
 ];
 
+/// A generator that begins one call in a hundred so much later than it was due was not given its core: something else
+/// had it, and maybe the server's, too.
+const LATE_MS: f64 = 5.0;
+
+/// How often a round is measured at most.
+const MAX_ATTEMPTS: usize = 4;
+
 /// A server that is measured, and by what.
 pub(crate) struct Side<'a> {
     pub(crate) name: &'static str,
@@ -99,7 +106,7 @@ impl Bench {
         Ok(searches.map(|search| search.next().err().unwrap_or(nothing)))
     }
 
-    /// Each side at the same pace, so many times in turns.
+    /// Each side at the same pace, so many times in turns. A round in which the generator was late is measured again.
     pub(crate) fn rounds<const N: usize>(
         &self,
         sides: &[Side<'_>; N],
@@ -109,7 +116,7 @@ impl Bench {
         let mut measured = [const { Vec::new() }; N];
         for round in 0..count {
             for index in in_turn(round, N) {
-                measured[index].push(self.measure(&sides[index], pace)?);
+                measured[index].push(self.undisturbed(&sides[index], pace)?);
             }
         }
         Ok(measured)
@@ -133,6 +140,16 @@ impl Bench {
             generator &= load.generator_strained();
         }
         Ok(Verdict::Failed { generator })
+    }
+
+    fn undisturbed(&self, side: &Side<'_>, pace: Pace) -> anyhow::Result<Measured> {
+        for _ in 1..MAX_ATTEMPTS {
+            let measured = self.measure(side, pace)?;
+            if measured.load.late_p99_ms < LATE_MS {
+                return Ok(measured);
+            }
+        }
+        self.measure(side, pace)
     }
 
     fn measure(&self, side: &Side<'_>, pace: Pace) -> anyhow::Result<Measured> {

@@ -519,6 +519,8 @@ prop_compose! {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn merging_is_associative_and_loses_nothing(
         (origin, records) in Just(Instant::now()).prop_flat_map(|origin| {

@@ -239,11 +239,11 @@ async fn a_group_carries_the_load_while_a_server_dies_and_comes_back() {
         members: vec![member(&one), member(&other)],
         probing: Some(Probing {
             interval: Duration::from_millis(200),
-            timeout: Duration::from_secs(8),
+            timeout: Duration::from_secs(4),
             ..Probing::default()
         }),
         failures: 3,
-        response_timeout: Some(Duration::from_secs(8)),
+        response_timeout: Some(Duration::from_secs(4)),
         ..Group::default()
     };
     // Two workers: one of them probes, and both have to know.

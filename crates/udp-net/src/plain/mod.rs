@@ -1,6 +1,5 @@
 //! UDP outside of any runtime: a socket for a thread that waits by itself, and rooms by which many
 //! datagrams are read or written in one call without an allocation for any of them.
-#![allow(unsafe_code)]
 
 mod send;
 

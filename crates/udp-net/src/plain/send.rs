@@ -1,4 +1,5 @@
 //! Sending many datagrams in one call to the kernel: sendmmsg(2).
+#![allow(unsafe_code)]
 
 use std::io;
 use std::mem::MaybeUninit;
