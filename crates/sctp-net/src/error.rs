@@ -83,6 +83,9 @@ fn describe_loss(cause: &LostCause) -> String {
         LostCause::TimedOut => "the peer no longer answers".into(),
         LostCause::ShutdownTimedOut => "the peer did not end the shutdown in time".into(),
         LostCause::ProtocolUnreachable => "the peer's host says that SCTP is unreachable".into(),
+        LostCause::OutOfResource => {
+            "no room for the rest of its messages (max_received_bytes)".into()
+        }
         LostCause::ProtocolViolation { reason } => format!("the peer broke the protocol: {reason}"),
     }
 }

@@ -126,7 +126,8 @@ impl Stack {
     ///
     /// # Errors
     ///
-    /// When the port is in use (`AddrInUse`), none is free, or the stack is closed.
+    /// When the port is in use (`AddrInUse`), none is free, the settings contradict each other
+    /// (`InvalidInput`), or the stack is closed.
     pub fn endpoint(&self, port: u16, config: EndpointConfig) -> io::Result<Endpoint> {
         let accepts = CountedInbox::new(self.handle.workers.len());
         let style = Style::OneToOne(Arc::clone(&accepts));
@@ -138,7 +139,8 @@ impl Stack {
     ///
     /// # Errors
     ///
-    /// When the port is in use (`AddrInUse`), none is free, or the stack is closed.
+    /// When the port is in use (`AddrInUse`), none is free, the settings contradict each other
+    /// (`InvalidInput`), or the stack is closed.
     pub fn one_to_many(&self, port: u16, config: EndpointConfig) -> io::Result<OneToMany> {
         let events = CountedInbox::new(self.handle.workers.len());
         let style = Style::OneToMany(Arc::clone(&events));
@@ -227,6 +229,8 @@ impl Stack {
     }
 
     fn open(&self, port: u16, config: &EndpointConfig, style: &Style) -> io::Result<EndpointKey> {
+        let contradiction = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
+        config.check().map_err(contradiction)?;
         let handle = &self.handle;
         let (key, mut socket) = match &handle.ports {
             PortSource::Ours(ports) => ports

@@ -87,7 +87,8 @@ pub struct EndpointConfig {
     pub nodelay: bool,
 
     /// The largest user message, in bytes, in either direction. A peer that sends a larger one gets
-    /// ABORT. Without partial delivery it is at most `a_rwnd`, for a larger one could never be
+    /// ABORT. Without partial delivery it is at most `a_rwnd`, and at most the larger one of
+    /// `max_received_bytes` and `guaranteed_receive_bytes`, for a larger one could never be
     /// delivered. One that we send has to fit into `send_buffer` as well.
     pub max_message_size: usize,
     /// Deliver what has arrived of a message larger than this, in bytes, before all of it has
@@ -100,8 +101,9 @@ pub struct EndpointConfig {
     pub fragment_interleave: bool,
     /// Whether `Event::SenderDry` is told.
     pub sender_dry_events: bool,
-    /// Messages and fragments that an association holds for its user. Above it new DATA is dropped
-    /// and the advertised window is 0, however small they are.
+    /// Messages and fragments that an association holds for its user; at least 1. Above it new DATA is
+    /// dropped and the advertised window is 0, however small they are. The fragments of the message
+    /// that comes next are joined first, and count no more.
     pub max_received_messages: usize,
     /// How far above the cumulative TSN one may be to be taken; at most 32,767, so that stream
     /// sequence numbers stay comparable.
@@ -127,6 +129,15 @@ pub struct EndpointConfig {
     /// Bytes of received user data that the endpoint holds, over all its associations, beside what
     /// each of them is guaranteed. When they are used up, the association that holds most out of
     /// order gives that back to one that holds less, and if this is not enough, new DATA is dropped.
+    ///
+    /// Messages that are not whole never take all of it for good. When the next chunk of an
+    /// association would find no room though all users received all that they can, what is out of
+    /// order is given back, and then the association that holds most of such messages delivers a part
+    /// of one, or, without partial delivery, ends with [`LostCause::OutOfResource`]. So a peer whose
+    /// user receives waits for the room that others hold back no longer than until it sends the chunk
+    /// again: RTO.Max at most, if no packet is lost.
+    ///
+    /// [`LostCause::OutOfResource`]: crate::LostCause::OutOfResource
     pub max_received_bytes: usize,
     /// Bytes of received user data that each association may hold whatever the others do, so that
     /// users who do not read cannot bring them to a halt. All together never hold more than
@@ -199,7 +210,46 @@ impl Default for EndpointConfig {
     }
 }
 
+/// Settings that contradict each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// The largest messages do not fit into what the endpoint holds, and would never be delivered.
+    #[error(
+        "max_received_bytes={max_received_bytes} has no room for a message of \
+         max_message_size={max_message_size}: raise the one, lower the other, or have messages delivered \
+         in parts (partial_delivery_point)"
+    )]
+    NoRoomForMessage {
+        /// The room of the endpoint, in bytes.
+        max_received_bytes: usize,
+        /// The largest message that is received, in bytes.
+        max_message_size: usize,
+    },
+}
+
 impl EndpointConfig {
+    /// Looks whether the settings go together. An endpoint takes settings that do not, and lowers
+    /// `max_message_size`.
+    ///
+    /// # Errors
+    ///
+    /// The first contradiction.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let max_message_size = self.max_message_size.min(self.a_rwnd as usize);
+        if !self.delivers_parts() && max_message_size > self.room_for_message() {
+            return Err(ConfigError::NoRoomForMessage {
+                max_received_bytes: self.max_received_bytes,
+                max_message_size,
+            });
+        }
+        Ok(())
+    }
+
+    /// What the endpoint holds at least of one association, if others hold nothing.
+    fn room_for_message(&self) -> usize {
+        self.max_received_bytes.max(self.guaranteed_receive_bytes)
+    }
+
     /// These settings, moved to the nearest ones that make sense.
     pub(crate) fn bounded(mut self) -> EndpointConfig {
         for duration in [
@@ -241,8 +291,10 @@ impl EndpointConfig {
             owner.index %= owner.count;
         }
         if !self.delivers_parts() {
-            self.max_message_size = self.max_message_size.min(self.a_rwnd as usize);
+            let room = self.room_for_message().min(self.a_rwnd as usize);
+            self.max_message_size = self.max_message_size.min(room);
         }
+        self.max_received_messages = self.max_received_messages.max(1);
         self.max_tsn_distance = self.max_tsn_distance.clamp(1, 32_767);
         self
     }
@@ -321,6 +373,41 @@ mod tests {
     }
 
     #[test]
+    fn room_for_less_than_a_message_is_refused() {
+        let config = EndpointConfig {
+            max_received_bytes: 100_000,
+            ..EndpointConfig::default()
+        };
+        let error = config.check().unwrap_err().to_string();
+        assert!(error.starts_with(
+            "max_received_bytes=100000 has no room for a message of max_message_size=262144: "
+        ));
+        assert_eq!(config.clone().bounded().max_message_size, 100_000);
+        assert_eq!(config.clone().bounded().check(), Ok(()));
+        for enough in [
+            EndpointConfig::default(),
+            EndpointConfig {
+                max_message_size: 100_000,
+                ..config.clone()
+            },
+            EndpointConfig {
+                a_rwnd: 100_000,
+                ..config.clone()
+            },
+            EndpointConfig {
+                guaranteed_receive_bytes: 1 << 18,
+                ..config.clone()
+            },
+            EndpointConfig {
+                partial_delivery_point: 1 << 16,
+                ..config
+            },
+        ] {
+            assert_eq!(enough.check(), Ok(()));
+        }
+    }
+
+    #[test]
     fn settings_are_moved_into_bounds() {
         let config = EndpointConfig {
             sack_delay: Duration::from_secs(1),
@@ -334,6 +421,7 @@ mod tests {
             rto_alpha: f64::NAN,
             rto_beta: f64::INFINITY,
             max_pending_heartbeat_acks: 0,
+            max_received_messages: 0,
             ..EndpointConfig::default()
         }
         .bounded();
@@ -342,6 +430,7 @@ mod tests {
         assert_eq!(config.max_message_size, 1500);
         assert_eq!(config.outbound_streams, 1);
         assert_eq!(config.max_pending_heartbeat_acks, 1);
+        assert_eq!(config.max_received_messages, 1);
         assert_eq!(config.mtu, LEAST_MTU);
         assert!(config.hb_interval < Duration::MAX);
         for timeout in [config.rto_initial, config.rto_min, config.rto_max] {

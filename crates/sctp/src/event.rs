@@ -144,13 +144,19 @@ pub enum LostCause {
     /// The peer did not answer: Association.Max.Retrans was exceeded (section 8.1).
     #[error("the peer does not answer any more")]
     TimedOut,
-    /// The shutdown did not end in time: T5-shutdown-guard (section 9.2).
+    /// The shutdown did not end in time: T5-shutdown-guard (section 9.2), or the peer acknowledged nothing
+    /// of what was to be delivered first.
     #[error("the shutdown did not end in time")]
     ShutdownTimedOut,
     /// The peer's host does not know SCTP any more, or nobody has its encapsulation port: an ICMP
     /// message said so (section 10, ICMP8).
     #[error("the peer's host does not know SCTP")]
     ProtocolUnreachable,
+    /// There was no room for the rest of a message that had begun to arrive, and we sent ABORT (Out of
+    /// Resource): messages that are not whole took all the room of the endpoint, and this association
+    /// held most of it; or it held as much as a single one may.
+    #[error("no room for the rest of its messages")]
+    OutOfResource,
     /// The peer broke the protocol, and we sent ABORT.
     #[error("the peer broke the protocol: {reason}")]
     ProtocolViolation {

@@ -14,7 +14,7 @@ mod replies;
 mod status;
 mod types;
 
-pub use config::EndpointConfig;
+pub use config::{ConfigError, EndpointConfig};
 pub use endpoint::{Endpoint, IcmpError, IcmpKind, answer_out_of_the_blue};
 pub use event::{CannotStartCause, Event, LostCause, PathChange, PathState};
 pub use status::{

@@ -8,7 +8,7 @@ mod value;
 
 use std::fmt::Write;
 
-use sctp_net::EndpointConfig;
+use sctp_net::{ConfigError, EndpointConfig};
 
 pub use table::{PARAMETERS, Parameter};
 
@@ -39,6 +39,9 @@ pub enum SettingError {
         /// What it takes.
         expected: String,
     },
+    /// Parameters do not go together.
+    #[error(transparent)]
+    Refused(#[from] ConfigError),
     /// Parameters contradict each other.
     #[error("{greater_name}={greater} is below {lesser_name}={lesser}")]
     Contradiction {
@@ -90,7 +93,7 @@ impl Parameter {
                 lesser: shown("rto_min")?,
             });
         }
-        Ok(())
+        Ok(config.check()?)
     }
 
     /// The value that the parameter has in these settings, as [`set`](Self::set) takes it.
@@ -342,6 +345,16 @@ mod tests {
         let error = Parameter::check(&config).unwrap_err().to_string();
         assert_eq!(error, "rto_max=500ms is below rto_min=1s");
         Parameter::set(&mut config, "rto_min=100ms").unwrap();
+        assert_eq!(Parameter::check(&config), Ok(()));
+    }
+
+    #[test]
+    fn room_for_less_than_a_message_is_refused_with_what_to_do() {
+        let mut config = EndpointConfig::default();
+        Parameter::set(&mut config, "max_received_bytes=100k").unwrap();
+        let error = Parameter::check(&config).unwrap_err().to_string();
+        assert!(error.contains("max_received_bytes=102400") && error.contains("raise"));
+        Parameter::set(&mut config, "max_message_size=100k").unwrap();
         assert_eq!(Parameter::check(&config), Ok(()));
     }
 

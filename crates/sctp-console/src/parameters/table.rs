@@ -297,7 +297,7 @@ pub const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "max_received_bytes",
-        meaning: "received user data that is held over all associations",
+        meaning: "received user data that is held over all associations; at least max_message_size",
         section: "",
         field: Field::Bytes(|config| &mut config.max_received_bytes, 1..=usize::MAX),
     },

@@ -671,6 +671,9 @@ fn share(mut config: EndpointConfig, surroundings: &Surroundings) -> EndpointCon
         ] {
             *bound = bound.div_ceil(count);
         }
+        // A share without room for a message would receive none.
+        let largest = config.max_message_size.min(config.a_rwnd as usize);
+        config.max_received_bytes = config.max_received_bytes.max(largest);
     }
     config
 }

@@ -7,7 +7,8 @@ use crate::common::{
     self, carrier, connect, echo, on_stream, patient, pattern, quick, stack, within,
 };
 use sctp_net::{
-    Association, CloseCause, ConnectError, Endpoint, EndpointEvent, Stack, UdpCarrierConfig,
+    Association, CloseCause, ConnectError, Endpoint, EndpointConfig, EndpointEvent, Stack,
+    UdpCarrierConfig,
 };
 
 fn workers(count: usize) -> UdpCarrierConfig {
@@ -63,6 +64,30 @@ async fn all_workers_carry_associations_and_packets_are_steered_to_them() {
     }
     within(server_stack.close()).await;
     assert!(within(server.accept()).await.is_none());
+}
+
+#[tokio::test]
+async fn each_workers_share_of_the_room_holds_a_message() {
+    const MESSAGE: usize = 200_000;
+    let config = |max_received_bytes| EndpointConfig {
+        max_message_size: MESSAGE,
+        max_received_bytes,
+        guaranteed_receive_bytes: 0,
+        ..quick()
+    };
+    let server_stack = Stack::udp(workers(3)).unwrap();
+    let error = server_stack
+        .endpoint(5060, config(MESSAGE - 1))
+        .unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+    assert!(error.to_string().contains("raise"), "{error}");
+    let server = server_stack.endpoint(5060, config(MESSAGE)).unwrap();
+    let endpoint = stack().endpoint(0, quick()).unwrap();
+    let client = connect(&endpoint, &server_stack, 5060).await;
+    let payload = pattern(1, MESSAGE);
+    client.send(on_stream(0), payload.clone()).await.unwrap();
+    let accepted = within(server.accept()).await.unwrap();
+    assert_eq!(within(accepted.receive()).await.unwrap().payload, payload);
 }
 
 #[tokio::test]

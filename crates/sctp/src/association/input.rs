@@ -385,6 +385,7 @@ impl Association {
                 context.statistics.drops.messages_too_large += 1;
                 self.end_with_abort(&Cause::OutOfResource, "message too large", context);
             }
+            Err(FatalData::NoRoom) => self.give_up(context),
             Err(FatalData::Violation(reason)) => self.violation(reason, context),
         }
     }

@@ -296,6 +296,36 @@ impl Association {
         context.statistics.drops.data_reneged += self.receiver.renege();
     }
 
+    /// Bytes of received user data that the user cannot receive yet.
+    pub(crate) fn held_back_bytes(&self) -> usize {
+        self.receiver.held_back()
+    }
+
+    /// Bytes of the chunk that comes next, if it was dropped because all associations together hold
+    /// too much; said once.
+    pub(crate) fn take_starved(&mut self) -> Option<usize> {
+        self.receiver.take_starved()
+    }
+
+    /// Gives back what it holds of messages that are not whole, for without that room others cannot
+    /// go on (section 6.9): by having a part delivered, or else by its end.
+    pub(crate) fn yield_held_back(&mut self, context: &mut Context<'_>) {
+        if self.receiver.held_back() == 0 {
+            return;
+        }
+        if !self.receiver.deliver_part_now(context.config) {
+            self.give_up(context);
+        } else if self.receiver.take_readable() {
+            context.events.push_back(Event::Readable { id: self.id });
+        }
+    }
+
+    /// There is no room for the rest of its messages, and never will be.
+    pub(super) fn give_up(&mut self, context: &mut Context<'_>) {
+        self.send_abort(&Cause::OutOfResource, context);
+        self.lost(LostCause::OutOfResource, context);
+    }
+
     /// Whether it has ended and nothing is left to be received: it can be forgotten.
     pub(crate) fn is_disposable(&self) -> bool {
         self.state == AssociationState::Closed && !self.receiver.is_ready()

@@ -83,6 +83,9 @@ struct Run {
     beginning: bool,
     ending: bool,
     bytes: usize,
+    /// The first fragments, joined.
+    joined: BytesMut,
+    /// Those behind them, one by one.
     pieces: VecDeque<Bytes>,
     /// Bytes of the message that were handed out before.
     handed_out: usize,
@@ -114,9 +117,24 @@ impl Reassembly {
         self.max_message_size = max;
     }
 
-    /// How many fragments wait.
+    /// How many fragments wait, one by one.
     pub(crate) fn fragments(&self) -> usize {
         self.fragments
+    }
+
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// Joins the fragments of the message at `cumulative`, the cumulative TSN, so that they take the
+    /// memory of their bytes alone, and count as no fragments any more. They cannot be taken back
+    /// anyway.
+    pub(crate) fn join_fragments(&mut self, cumulative: Tsn) {
+        if let Some((fragments, run)) = self.run_at(cumulative) {
+            run.join_pieces();
+            self.fragments -= fragments;
+        }
     }
 
     /// Takes a fragment whose TSN is new; gives the message that it completes, and its TSNs.
@@ -266,6 +284,7 @@ impl Run {
             beginning: fragment.beginning,
             ending: false,
             bytes: 0,
+            joined: BytesMut::new(),
             pieces: VecDeque::new(),
             handed_out: 0,
         }
@@ -278,7 +297,14 @@ impl Run {
         self.pieces.push_back(fragment.payload);
     }
 
-    /// Appends the run that follows right after this one.
+    fn join_pieces(&mut self) {
+        for piece in self.pieces.drain(..) {
+            self.joined.extend_from_slice(&piece);
+        }
+    }
+
+    /// Appends the run that follows right after this one, and whose fragments are not joined: only
+    /// the message at the cumulative TSN has such, and there is none before it.
     fn join(&mut self, mut upper: Run) {
         self.end = upper.end;
         self.ending = upper.ending;
@@ -335,17 +361,12 @@ impl Run {
     }
 
     fn take_part(&mut self) -> ReceivedMessage {
-        let payload = match self.pieces.pop_front() {
-            Some(only) if self.pieces.is_empty() => only,
-            first => {
-                let mut payload = BytesMut::with_capacity(self.bytes);
-                for piece in first.iter().chain(&self.pieces) {
-                    payload.extend_from_slice(piece);
-                }
-                payload.freeze()
-            }
-        };
-        self.pieces.clear();
+        let only = self.pieces.pop_front_if(|piece| piece.len() == self.bytes);
+        let payload = only.unwrap_or_else(|| {
+            self.joined.reserve(self.bytes - self.joined.len());
+            self.join_pieces();
+            std::mem::take(&mut self.joined).freeze()
+        });
         self.handed_out += std::mem::take(&mut self.bytes);
         ReceivedMessage {
             stream: self.stream,
@@ -418,6 +439,33 @@ mod tests {
             assert_eq!((message.stream, message.ssn, message.ppid), (3, 9, 7));
             assert_eq!(reassembly.fragments(), 0);
         }
+    }
+
+    #[test]
+    fn joined_fragments_count_as_none_and_lose_nothing() {
+        let mut reassembly = reassembly(1);
+        for (tsn, bits) in [(1, "B"), (2, ""), (4, "")] {
+            assert!(reassembly.insert(fragment(tsn, bits)).unwrap().is_none());
+        }
+        reassembly.join_fragments(Tsn(2));
+        assert_eq!(reassembly.fragments(), 1, "TSN 4 may still be taken back");
+        assert!(reassembly.insert(fragment(3, "")).unwrap().is_none());
+        assert_eq!(reassembly.fragments(), 2);
+        reassembly.join_fragments(Tsn(4));
+        assert_eq!((reassembly.fragments(), reassembly.is_empty()), (0, false));
+        let completed = reassembly.insert(fragment(5, "E")).unwrap();
+        let message = completed.expect("complete").message;
+        assert_eq!(message.payload, "<1><2><3><4><5>");
+        assert!(reassembly.is_empty());
+        // What was handed out before is not there again.
+        for (tsn, bits) in [(6, "B"), (7, "")] {
+            reassembly.insert(fragment(tsn, bits)).unwrap();
+        }
+        reassembly.join_fragments(Tsn(7));
+        assert_eq!(reassembly.take_part(Tsn(7)).unwrap().payload, "<6><7>");
+        let completed = reassembly.insert(fragment(8, "E")).unwrap();
+        assert_eq!(completed.expect("complete").message.payload, "<8>");
+        assert_eq!(reassembly.fragments(), 0);
     }
 
     #[test]

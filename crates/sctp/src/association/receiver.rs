@@ -37,8 +37,19 @@ pub(crate) enum FatalData {
     NoUserData,
     /// Its message is larger than we take.
     MessageTooLarge,
+    /// There is no room for it, and never will be.
+    NoRoom,
     /// It contradicts others.
     Violation(&'static str),
+}
+
+/// Why there is no room for a DATA chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lack {
+    /// The association holds all that it may.
+    Association,
+    /// All associations together do.
+    Endpoint,
 }
 
 /// The receiving half.
@@ -67,6 +78,9 @@ pub(crate) struct Receiver {
     aborted: Option<PartialMessage>,
     /// Chunks taken back in favour of others that filled holes, and not told yet.
     reneged: u64,
+    /// Bytes of the chunk that comes next, if it was dropped because all associations together hold
+    /// too much, and the user has nothing to receive that would make room.
+    starved: Option<usize>,
 }
 
 impl Receiver {
@@ -86,6 +100,7 @@ impl Receiver {
             said_readable: false,
             aborted: None,
             reneged: 0,
+            starved: None,
         }
     }
 
@@ -94,6 +109,7 @@ impl Receiver {
         self.tsns.set_bounds(bounds_of(config));
         self.reassembly
             .set_max_message_size(config.max_message_size);
+        self.join_fragments(config);
     }
 
     /// Begins anew for a peer that restarted; messages that were ready stay.
@@ -117,6 +133,7 @@ impl Receiver {
         self.copies.end_packet();
         self.buffered = self.streams.ready_bytes();
         self.out_of_order = 0;
+        self.starved = None;
     }
 
     /// The message of which parts were delivered, if its end will never be; said once.
@@ -132,6 +149,18 @@ impl Receiver {
     /// Bytes of user data held.
     pub(crate) fn buffered(&self) -> usize {
         self.buffered
+    }
+
+    /// Bytes of user data held that the user cannot receive yet: of messages that are not whole, or
+    /// before their turn.
+    pub(crate) fn held_back(&self) -> usize {
+        self.buffered - self.streams.ready_bytes()
+    }
+
+    /// How much is needed for the chunk that comes next, where nothing else but room in the endpoint
+    /// keeps it out; said once.
+    pub(crate) fn take_starved(&mut self) -> Option<usize> {
+        self.starved.take()
     }
 
     /// Bytes of user data that [`Self::renege`] may free, at most.
@@ -218,8 +247,9 @@ impl Receiver {
             return Ok(Reception::InvalidStream);
         }
         let size = data.user_data.len();
-        if !self.has_room_for(data.tsn, size, budget, config) {
+        if let Err(lack) = self.find_room_for(data.tsn, size, budget, config) {
             self.packet.dropped = true;
+            self.refused(data.tsn, size, lack, config)?;
             return Ok(Reception::NoRoom);
         }
         // A slice of a packet holds all of it in memory.
@@ -274,39 +304,88 @@ impl Receiver {
         } else if held_back && data.tsn > self.tsns.cumulative() {
             self.out_of_order += size;
         }
-        if self.reassembly.fragments() > 0 && self.reassembly.is_stuck(self.tsns.cumulative()) {
+        if self.reassembly.is_stuck(self.tsns.cumulative()) {
             return Err(FatalData::Violation(
                 "fragments that belong to no whole message",
             ));
         }
+        self.join_fragments(config);
         self.deliver_part(budget.saturating_sub(size), config);
         Ok(Reception::Accepted)
     }
 
+    /// Sees to it that a chunk for which there was no room does not wait for ever. Only the one that
+    /// comes next counts, for without it nothing of what is held can go on; and only when the user
+    /// has nothing to receive, for that makes room. Room is made by delivering a part of the message
+    /// that the chunk belongs to (section 6.9), else by the endpoint. Where the association alone
+    /// holds too much, nothing helps.
+    fn refused(
+        &mut self,
+        tsn: Tsn,
+        size: usize,
+        lack: Lack,
+        config: &EndpointConfig,
+    ) -> Result<(), FatalData> {
+        if tsn != self.tsns.cumulative().next()
+            || self.streams.is_ready()
+            || self.deliver_part_now(config)
+        {
+            return Ok(());
+        }
+        match lack {
+            Lack::Association => return Err(FatalData::NoRoom),
+            Lack::Endpoint => self.starved = Some(size),
+        }
+        Ok(())
+    }
+
+    /// Has the fragments of the message at the cumulative TSN count as none, when the association
+    /// holds as many as it may: the message may have more of them.
+    fn join_fragments(&mut self, config: &EndpointConfig) {
+        if self.held() >= config.max_received_messages {
+            self.reassembly.join_fragments(self.tsns.cumulative());
+        }
+    }
+
     /// Delivers what has arrived of a message that is not whole (section 6.9), if it is too large
-    /// to wait for its end, or there is no room for it and the user has nothing else to receive
-    /// that would make some.
+    /// to wait for its end, or there is no room for a packet more of it and the user has nothing
+    /// else to receive that would make some.
     fn deliver_part(&mut self, budget: usize, config: &EndpointConfig) {
-        if !config.delivers_parts() || self.reassembly.fragments() == 0 {
+        if !config.delivers_parts() || self.reassembly.is_empty() {
             return;
         }
         let Some(unfinished) = self.reassembly.unfinished(self.tsns.cumulative()) else {
             return;
         };
-        let message = PartialMessage {
-            stream: unfinished.stream,
-            unordered: unfinished.unordered,
-            ssn: unfinished.ssn.0,
-        };
         let is_large = unfinished.held > config.partial_delivery_point;
-        let is_stuck = || !self.streams.is_ready() && self.window(budget, config) == 0;
-        let wanted = unfinished.is_begun || is_large || is_stuck();
-        if wanted
-            && self.streams.is_next(message)
-            && let Some(part) = self.reassembly.take_part(self.tsns.cumulative())
-        {
-            self.streams.push_part(part, config.fragment_interleave);
+        let is_full =
+            || !self.streams.is_ready() && self.window(budget, config) < least_window(config);
+        if unfinished.is_begun || is_large || is_full() {
+            self.deliver_part_now(config);
         }
+    }
+
+    /// Delivers what has arrived of the message at the cumulative TSN, where messages may be
+    /// delivered in parts; tells whether there was something.
+    pub(crate) fn deliver_part_now(&mut self, config: &EndpointConfig) -> bool {
+        let cumulative = self.tsns.cumulative();
+        let message = self
+            .reassembly
+            .unfinished(cumulative)
+            .filter(|_| config.delivers_parts())
+            .map(|unfinished| PartialMessage {
+                stream: unfinished.stream,
+                unordered: unfinished.unordered,
+                ssn: unfinished.ssn.0,
+            });
+        let Some(part) = message
+            .filter(|message| self.streams.is_next(*message))
+            .and_then(|_| self.reassembly.take_part(cumulative))
+        else {
+            return false;
+        };
+        self.streams.push_part(part, config.fragment_interleave);
+        true
     }
 
     /// Draws the conclusions of a packet after all its chunks.
@@ -451,7 +530,7 @@ impl Receiver {
         let room = size
             .saturating_sub(self.buffered)
             .min(self.share(budget, config));
-        let sliver = (size / 4).min(config.mtu);
+        let sliver = least_window(config);
         if self.held() >= config.max_received_messages {
             0
         } else if room >= self.promised + sliver || !self.streams.is_ready() {
@@ -461,34 +540,37 @@ impl Receiver {
         }
     }
 
-    /// Whether a chunk of `size` bytes with a new TSN may be kept (section 6.2).
+    /// Finds room for a chunk of `size` bytes with a new TSN, if it may be kept (section 6.2).
     ///
     /// One above all others is dropped when the window is 0, and no larger one could be told. What
     /// fills a hole was promised room when the window was told, and without it nothing could be
     /// delivered: it may exceed the window once over before the largest TSNs held are dropped in
     /// its favour, because the peer has to send these again.
-    fn has_room_for(
+    fn find_room_for(
         &mut self,
         tsn: Tsn,
         size: usize,
         budget: usize,
         config: &EndpointConfig,
-    ) -> bool {
-        if size > self.share(budget, config) {
-            return false;
-        }
+    ) -> Result<(), Lack> {
         let a_rwnd = config.a_rwnd as usize;
         if tsn > self.tsns.highest() {
-            return self.window(budget, config) > 0
-                && self.buffered < a_rwnd
-                && self.held() < config.max_received_messages;
-        }
-        while self.buffered >= a_rwnd.saturating_mul(2) {
-            if !self.renege_largest() {
-                return false;
+            if self.buffered >= a_rwnd || self.held() >= config.max_received_messages {
+                return Err(Lack::Association);
+            }
+            if self.window(budget, config) == 0 {
+                return Err(Lack::Endpoint);
             }
         }
-        true
+        if size > self.share(budget, config) {
+            return Err(Lack::Endpoint);
+        }
+        while tsn < self.tsns.highest() && self.buffered >= a_rwnd.saturating_mul(2) {
+            if !self.renege_largest() {
+                return Err(Lack::Association);
+            }
+        }
+        Ok(())
     }
 
     /// Throws away the messages, or runs of fragments, with the largest TSNs that can be taken back:
@@ -549,6 +631,11 @@ impl Receiver {
                 ReassemblyError::MessageTooLarge => FatalData::MessageTooLarge,
             })
     }
+}
+
+/// A window smaller than this is not worth telling: no full packet fits into it.
+fn least_window(config: &EndpointConfig) -> usize {
+    (config.a_rwnd as usize / 4).min(config.mtu)
 }
 
 fn bounds_of(config: &EndpointConfig) -> Bounds {

@@ -16,6 +16,8 @@ pub(crate) struct InboundStreams {
     /// Messages before their turn, by stream and sequence number.
     waiting: BTreeMap<(u16, u16), Waiting>,
     ready: VecDeque<ReceivedMessage>,
+    /// Bytes of them.
+    ready_bytes: usize,
     /// The message that is being delivered in parts.
     partial: Option<Box<Partial>>,
 }
@@ -58,6 +60,7 @@ impl InboundStreams {
             next: Vec::new(),
             waiting: BTreeMap::new(),
             ready: VecDeque::new(),
+            ready_bytes: 0,
             partial: None,
         }
     }
@@ -137,7 +140,7 @@ impl InboundStreams {
         let partial = self.partial.take();
         let pushed = self.push(rest, tsns);
         match (pushed, partial) {
-            (Ok(()), Some(partial)) => self.ready.extend(partial.blocked),
+            (Ok(()), Some(partial)) => self.unblock(partial.blocked),
             // The end of it will never be: [`Self::close`] tells.
             (Err(_), partial) => self.partial = partial,
             (Ok(()), None) => {}
@@ -166,7 +169,14 @@ impl InboundStreams {
                 blocked: VecDeque::new(),
             })
         });
-        self.ready.push_back(part);
+        self.keep_ready(part);
+    }
+
+    /// What waited for the end of the message that was delivered in parts is ready.
+    fn unblock(&mut self, blocked: VecDeque<ReceivedMessage>) {
+        for message in blocked {
+            self.keep_ready(message);
+        }
     }
 
     fn deliver(&mut self, message: ReceivedMessage) {
@@ -174,13 +184,15 @@ impl InboundStreams {
             Some(partial) if !partial.interleaved || message.stream == partial.message.stream => {
                 partial.blocked.push_back(message);
             }
-            _ => self.ready.push_back(message),
+            _ => self.keep_ready(message),
         }
     }
 
     /// The next message for the user.
     pub(crate) fn pop(&mut self) -> Option<ReceivedMessage> {
-        self.ready.pop_front()
+        let message = self.ready.pop_front()?;
+        self.ready_bytes -= message.payload.len();
+        Some(message)
     }
 
     /// Throws away the messages before their turn above `cumulative`, the cumulative TSN;
@@ -200,14 +212,16 @@ impl InboundStreams {
         self.waiting.values().map(|waiting| waiting.tsns)
     }
 
-    /// Takes over a message that was ready in an association before this one.
+    /// Takes in a message, or a part of one, that is ready: one of the association before this one,
+    /// too.
     pub(crate) fn keep_ready(&mut self, message: ReceivedMessage) {
+        self.ready_bytes += message.payload.len();
         self.ready.push_back(message);
     }
 
     /// Bytes of the messages that are ready.
     pub(crate) fn ready_bytes(&self) -> usize {
-        self.ready.iter().map(|message| message.payload.len()).sum()
+        self.ready_bytes
     }
 
     /// Forgets everything but the messages that are ready: the association is over. Tells the
@@ -216,7 +230,7 @@ impl InboundStreams {
         self.next = Vec::new();
         self.waiting = BTreeMap::new();
         let partial = self.partial.take()?;
-        self.ready.extend(partial.blocked);
+        self.unblock(partial.blocked);
         Some(partial.message)
     }
 }

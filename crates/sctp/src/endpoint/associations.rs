@@ -51,6 +51,9 @@ pub(crate) struct Associations {
     deadlines: TimerWheel,
     /// Those that hold received data out of order, by how much.
     out_of_order: BTreeSet<(usize, Index)>,
+    /// Those that hold received data that the user cannot receive yet, by how much they did when they
+    /// were settled last.
+    held_back: BTreeSet<(usize, Index)>,
     /// Those that may have something to send.
     ready: VecDeque<Index>,
     count: usize,
@@ -78,6 +81,10 @@ struct Entry {
     received_bytes: usize,
     /// Those of them that are out of order.
     out_of_order: usize,
+    /// Those of them that the user cannot receive yet.
+    held_back: usize,
+    /// By which it is in the index of those.
+    indexed_held_back: usize,
 }
 
 /// What changed when an association was looked after.
@@ -88,6 +95,9 @@ pub(crate) struct Settled {
     /// Bytes of received user data that it held before and holds now.
     pub(crate) received_before: usize,
     pub(crate) received_now: usize,
+    /// Those of them that the user cannot receive yet.
+    pub(crate) held_back_before: usize,
+    pub(crate) held_back_now: usize,
 }
 
 impl Entry {
@@ -98,6 +108,19 @@ impl Entry {
             && self.tag == Some(association.local_tag())
             && self.paths_version == association.paths_version()
             && self.out_of_order == association.out_of_order_bytes()
+    }
+
+    /// Counts the received data anew.
+    fn count_received(&mut self) -> Settled {
+        let received_now = self.association.receive_buffer_bytes();
+        let held_back_now = self.association.held_back_bytes();
+        Settled {
+            retired_tag: None,
+            received_before: std::mem::replace(&mut self.received_bytes, received_now),
+            received_now,
+            held_back_before: std::mem::replace(&mut self.held_back, held_back_now),
+            held_back_now,
+        }
     }
 }
 
@@ -111,6 +134,7 @@ impl Associations {
             by_peer: HashMap::with_hasher(hasher),
             deadlines: TimerWheel::new(),
             out_of_order: BTreeSet::new(),
+            held_back: BTreeSet::new(),
             ready: VecDeque::new(),
             count: 0,
         }
@@ -153,6 +177,8 @@ impl Associations {
                 unsettled: false,
                 received_bytes: 0,
                 out_of_order: 0,
+                held_back: 0,
+                indexed_held_back: 0,
             }));
             self.count += 1;
         }
@@ -209,14 +235,16 @@ impl Associations {
             return Settled::default();
         };
         entry.unsettled = false;
+        let mut settled = entry.count_received();
         let association = &entry.association;
         let ended = association.state() == crate::AssociationState::Closed;
-        let mut settled = Settled {
-            received_before: entry.received_bytes,
-            received_now: association.receive_buffer_bytes(),
-            retired_tag: None,
-        };
-        entry.received_bytes = settled.received_now;
+        if entry.indexed_held_back != entry.held_back {
+            self.held_back.remove(&(entry.indexed_held_back, index));
+            if entry.held_back > 0 {
+                self.held_back.insert((entry.held_back, index));
+            }
+            entry.indexed_held_back = entry.held_back;
+        }
         let out_of_order = association.out_of_order_bytes();
         if entry.out_of_order != out_of_order {
             self.out_of_order.remove(&(entry.out_of_order, index));
@@ -290,12 +318,7 @@ impl Associations {
             entry.is_ready = true;
             self.ready.push_back(index);
         }
-        let received_now = entry.association.receive_buffer_bytes();
-        Settled {
-            received_before: std::mem::replace(&mut entry.received_bytes, received_now),
-            received_now,
-            retired_tag: None,
-        }
+        entry.count_received()
     }
 
     /// Takes note of a packet that an association sent, which changes nothing but its deadline. There
@@ -328,6 +351,12 @@ impl Associations {
     /// The association that holds most received data out of order.
     pub(crate) fn most_out_of_order(&self) -> Option<Index> {
         self.out_of_order.last().map(|(_, index)| *index)
+    }
+
+    /// The association that holds most received data that its user cannot receive yet, as it was when
+    /// each was settled last.
+    pub(crate) fn most_held_back(&self) -> Option<Index> {
+        self.held_back.last().map(|(_, index)| *index)
     }
 
     /// The next association that may have something to send.

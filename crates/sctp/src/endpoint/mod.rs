@@ -43,6 +43,9 @@ const PACKET_BUFFER: usize = 1 << 15;
 /// How many associations give room back for one packet, at most.
 const MAX_RENEGES: usize = 4;
 
+/// How many do when that packet could not be taken otherwise. Each of them has cost the peers a packet.
+const MAX_YIELDS: usize = 1024;
+
 /// One local SCTP port with all its associations. See the crate's documentation.
 pub struct Endpoint {
     local_port: u16,
@@ -63,6 +66,8 @@ pub struct Endpoint {
     buffer: BytesMut,
     /// Bytes of received user data that all associations hold.
     received_bytes: usize,
+    /// Those of them that no user can receive yet.
+    held_back_bytes: usize,
     statistics: EndpointStatistics,
 }
 
@@ -96,6 +101,7 @@ impl Endpoint {
             rates: Rates::default(),
             buffer: BytesMut::with_capacity(PACKET_BUFFER),
             received_bytes: 0,
+            held_back_bytes: 0,
             statistics: EndpointStatistics::default(),
             config: Arc::new(config),
             local_addresses: Vec::new(),
@@ -241,7 +247,7 @@ impl Endpoint {
         }
         let config = config.map_or_else(
             || Arc::clone(&self.config),
-            |config| Arc::new(config.bounded()),
+            |config| Arc::new(self.bounded(config)),
         );
         if peer.len() > config.max_peer_addresses {
             return Err(ConnectError::TooManyAddresses);
@@ -266,6 +272,15 @@ impl Endpoint {
         Ok(id)
     }
 
+    /// Settings of one association, moved to the nearest ones that make sense in this endpoint.
+    fn bounded(&self, config: EndpointConfig) -> EndpointConfig {
+        EndpointConfig {
+            max_received_bytes: self.config.max_received_bytes,
+            ..config
+        }
+        .bounded()
+    }
+
     /// Changes the settings of one association (section 11.1.13, SETPROTOCOLPARAMETERS). What is
     /// said once when an association begins (streams, the initial window), and what is the
     /// endpoint's business alone, stays as it is. What was set for one path stays, too.
@@ -283,8 +298,8 @@ impl Endpoint {
             .associations
             .index_of(id)
             .ok_or(ConfigureError::UnknownAssociation)?;
-        self.associations
-            .configure(index, Arc::new(config.bounded()));
+        let config = Arc::new(self.bounded(config));
+        self.associations.configure(index, config);
         self.with(now, index, |association, context| {
             association.reconfigured(context);
         });
@@ -523,9 +538,13 @@ impl Endpoint {
             if needed > self.config.max_received_bytes {
                 self.make_room(now, index, parsed);
             }
-            self.with_more_to_come(now, index, |association, context| {
+            let starved = self.with_more_to_come(now, index, |association, context| {
                 association.handle_packet(from, packet, parsed, context);
+                association.take_starved()
             });
+            if let Some(needed) = starved.flatten() {
+                self.end_starvation(now, index, needed);
+            }
             return;
         }
         let key = PeerKey::new(from, header.source_port);
@@ -573,6 +592,42 @@ impl Endpoint {
             }
             self.with(now, most, |association, context| {
                 association.renege(context);
+            });
+        }
+    }
+
+    /// Makes room for the chunk of `needed` bytes that comes next in the association at `index`, which
+    /// was dropped, if there would be none though all users received all that they can: what is held
+    /// back takes the room, and the associations that hold it may well wait for each other. What is
+    /// out of order is taken back first, since it will be sent again. Then the association that holds
+    /// back most gives up a message that is not whole (section 6.9). So a peer waits for the room that
+    /// others hold back until it sends the chunk again, and no longer.
+    fn end_starvation(&mut self, now: Instant, index: Index, needed: usize) {
+        for _ in 0..MAX_YIELDS {
+            let held = self.held_back_bytes + needed;
+            if held + self.config.mtu <= self.config.max_received_bytes {
+                return;
+            }
+            if let Some(most) = self.associations.most_out_of_order() {
+                self.with(now, most, |association, context| {
+                    association.renege(context);
+                });
+                continue;
+            }
+            let Some(most) = self.associations.most_held_back() else {
+                return;
+            };
+            if self.associations.is_unsettled(most) {
+                // It may hold less by now.
+                self.settle(now, most);
+                continue;
+            }
+            // Room for a packet more is worth the end of another one, not its own.
+            if most == index && held <= self.config.max_received_bytes {
+                return;
+            }
+            self.with(now, most, |association, context| {
+                association.yield_held_back(context);
             });
         }
     }
@@ -706,6 +761,8 @@ impl Endpoint {
     fn conclude(&mut self, now: Instant, settled: Settled) {
         self.received_bytes =
             (self.received_bytes + settled.received_now).saturating_sub(settled.received_before);
+        self.held_back_bytes =
+            (self.held_back_bytes + settled.held_back_now).saturating_sub(settled.held_back_before);
         if let Some(tag) = settled.retired_tag {
             self.remembered_tags
                 .remember(now, tag, self.config.longest_cookie_life());

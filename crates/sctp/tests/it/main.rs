@@ -5,6 +5,7 @@ mod common;
 mod handshake;
 mod hostile;
 mod known_peer;
+mod lock_up;
 mod loss;
 mod multihoming;
 mod packet;

@@ -252,12 +252,14 @@ proptest! {
         a_rwnd in 1500_u32..4000,
         partial_delivery_point in prop_oneof![Just(usize::MAX), 0_usize..1500],
         fragment_interleave: bool,
+        max_received_messages in prop_oneof![Just(1_usize << 15), 1_usize..6],
     ) {
         let packets = packets(&messages, Tsn(initial));
         let config = EndpointConfig {
             a_rwnd,
             partial_delivery_point,
             fragment_interleave,
+            max_received_messages,
             mtu: 576,
             ..EndpointConfig::default()
         }

@@ -3,6 +3,7 @@
 mod failover;
 mod fan_in;
 mod faults;
+mod full_endpoint;
 mod host;
 mod path_mtu;
 mod promises;
