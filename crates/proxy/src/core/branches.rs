@@ -12,6 +12,7 @@ use sip::{Flow, Message, Name, Peer, Transport, Uri};
 
 use super::best_response::Candidate;
 use super::context::{BranchState, Cancel, Context, Forwarded, larger_half};
+use super::dialog_mark::{self, MarkText};
 use super::event::{EndedBy, HopOutcome};
 use super::forward::{self, Copy, Drafts, Forwarding, Side, is_record_routed, needed_flow};
 use super::identity::{Origin, Source};
@@ -382,6 +383,21 @@ impl Proxy {
         })
     }
 
+    /// The mark for the UAS of a request that came from this side.
+    pub(super) fn mark_of_uas(&self, request: &Message, from: &Side, is_within: bool) -> MarkText {
+        let along = from
+            .flow
+            .as_ref()
+            .map_or(dialog_mark::NextHop::RequestUri, |flow| {
+                let mut token = String::new();
+                self.tokens.push_to(&mut token, flow);
+                self.dialogs.marks.along_flow(token.as_bytes())
+            });
+        let identity = &self.identity;
+        self.dialogs
+            .mark_of_uas(request, along, identity, is_within)
+    }
+
     fn try_ready_branches(&mut self, now: Instant, server: ServerId, context: &mut Context) {
         for index in 0..context.branches.len() {
             while context.is_ready(index) {
@@ -437,6 +453,10 @@ impl Proxy {
             true => self.arrival_side(&context.request, &context.arrival),
             false => None,
         };
+        let from = from.as_ref().map(|from| {
+            let mark = self.mark_of_uas(&context.request, from, context.is_in_dialog);
+            (from, mark)
+        });
         let is_invite = context.is_invite();
         let held = context.octets();
         let free = context.free_breadth();
@@ -469,12 +489,11 @@ impl Proxy {
                 branch: &id,
                 offers_alias: self.identity.offers_alias(side.transport),
                 back: None,
-                record_route_from: from.as_ref(),
+                record_route: from,
                 to: side,
                 max_breadth: Some(max_breadth),
             };
-            let (tokens, marks) = (&self.tokens, &self.marks);
-            forward::copy(&context.request, &how, tokens, marks, &mut lines)
+            forward::copy(&context.request, &how, &self.tokens, &mut lines)
         };
         let mut copy = make(&hop.side);
         let mut to = hop.to;

@@ -34,6 +34,10 @@ pub(crate) struct Context {
     is_invite: bool,
     /// It begins a call.
     pub(crate) begins_call: bool,
+    /// It belongs to a dialog that has begun through us.
+    pub(crate) is_in_dialog: bool,
+    /// Its client has got the mark of an early dialog.
+    pub(crate) has_early_dialogs: bool,
     /// When the request came.
     pub(crate) received: Instant,
     /// When its client gives up, where that is known: that of an INVITE waits for as long as it likes.
@@ -177,6 +181,8 @@ impl Context {
         Context {
             is_invite,
             begins_call: is_invite && request.to_tag().is_none(),
+            is_in_dialog: false,
+            has_early_dialogs: false,
             received: now,
             given_up_at: (!is_invite).then(|| now + timeout),
             is_responded: false,

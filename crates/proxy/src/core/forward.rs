@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use sip::{Flow, Message, Method, Name, Onward, Transport, Uri};
 
-use super::dialog_mark::{CALL, DialogMark, DialogMarks};
+use super::dialog_mark::{CALL, MarkText};
 use super::flow_token::FlowTokens;
 use super::identity::Origin;
 use super::route;
@@ -36,8 +36,8 @@ pub(crate) struct Forwarding<'a> {
     /// A parameter of our Via that has a token of the flow which the request came along, for those who
     /// do not remember it.
     pub(crate) back: Option<(&'a str, &'a Flow)>,
-    /// Where the request came from; `None` leaves the dialog without us.
-    pub(crate) record_route_from: Option<&'a Side>,
+    /// Where the request came from, and the mark of its UAS; `None` leaves the dialog without us.
+    pub(crate) record_route: Option<(&'a Side, MarkText)>,
     /// Where it goes to.
     pub(crate) to: &'a Side,
     /// Max-Breadth of this branch (RFC 5393 section 5.3.3).
@@ -94,12 +94,11 @@ pub(crate) fn copy(
     request: &Message,
     how: &Forwarding<'_>,
     tokens: &FlowTokens,
-    marks: &DialogMarks,
     lines: &mut String,
 ) -> Copy {
-    match written(request, how, tokens, marks, lines) {
+    match written(request, how, tokens, lines) {
         Some(octets) => Copy::Written(octets),
-        None => Copy::Message(forwarded(request, how, tokens, marks)),
+        None => Copy::Message(forwarded(request, how, tokens)),
     }
 }
 
@@ -109,7 +108,6 @@ fn written(
     request: &Message,
     how: &Forwarding<'_>,
     tokens: &FlowTokens,
-    marks: &DialogMarks,
     lines: &mut String,
 ) -> Option<Bytes> {
     let has_length = !how.to.transport.is_reliable() || request.contains(Name::ContentLength);
@@ -122,16 +120,15 @@ fn written(
     }
     let max_forwards = request.max_forwards()?.saturating_sub(1);
     lines.clear();
-    if let Some(from) = how.record_route_from {
+    if let Some((from, mark)) = how.record_route {
         let scheme = match is_sips(how.request_uri) {
             true => Scheme::Sips,
             false => Scheme::Sip,
         };
-        let mark = marks.of(request);
         // What is put before those that are there last stands first.
         for side in record_routed(from, how.to).into_iter().flatten().rev() {
             lines.push_str("Record-Route: ");
-            push_record_route(lines, side, from, how.to, scheme, tokens, mark);
+            push_record_route(lines, side, from, how.to, scheme, tokens, &mark);
             lines.push_str("\r\n");
         }
     }
@@ -150,12 +147,7 @@ fn written(
 }
 
 /// Makes the copy of any request.
-fn forwarded(
-    request: &Message,
-    how: &Forwarding<'_>,
-    tokens: &FlowTokens,
-    marks: &DialogMarks,
-) -> Message {
+fn forwarded(request: &Message, how: &Forwarding<'_>, tokens: &FlowTokens) -> Message {
     let mut copy = request.clone();
     if copy.request_uri() != Some(how.request_uri) {
         copy.set_request_uri(how.request_uri);
@@ -172,12 +164,11 @@ fn forwarded(
         copy.push_front(Name::Route, how.path);
     }
     route::postprocess(&mut copy);
-    if let Some(from) = how.record_route_from {
+    if let Some((from, mark)) = how.record_route {
         let scheme = record_route_scheme(&copy);
-        let mark = marks.of(request);
         for side in record_routed(from, how.to).into_iter().flatten() {
             let mut value = String::with_capacity(USUAL_LENGTH);
-            push_record_route(&mut value, side, from, how.to, scheme, tokens, mark);
+            push_record_route(&mut value, side, from, how.to, scheme, tokens, &mark);
             copy.push_front(Name::RecordRoute, value);
         }
     }
@@ -297,14 +288,14 @@ fn push_record_route(
     to: &Side,
     scheme: Scheme,
     tokens: &FlowTokens,
-    mark: DialogMark,
+    mark: &MarkText,
 ) {
     text.push('<');
     push_own_route(text, side, scheme, from.transport != to.transport, tokens);
     for part in [";", CALL, "="] {
         text.push_str(part);
     }
-    mark.push_to(text);
+    text.push_str(mark.as_str());
     text.push('>');
 }
 
@@ -394,7 +385,7 @@ mod tests {
     #[test]
     fn a_copy_that_is_written_is_one_that_is_edited() {
         let keys = Keys::from_bytes([1; 32]);
-        let (tokens, marks) = (FlowTokens::new(&keys, 7), DialogMarks::new(&keys));
+        let tokens = FlowTokens::new(&keys, 7);
         let mut drafts = Drafts::default();
         let transports = [Transport::Udp, Transport::Tcp, Transport::Tls];
         let mut number = 0;
@@ -416,17 +407,14 @@ mod tests {
                     branch: "z9hG4bK2.1",
                     offers_alias: is(3),
                     back: flow.as_ref().map(|flow| ("flow", flow)),
-                    record_route_from: is(4).then_some(&from),
+                    record_route: is(4).then_some((&from, MarkText::VOID)),
                     to: &to,
                     max_breadth: is(5).then_some(60),
                 };
                 let request = request(Method::Invite);
-                let written = written(&request, &how, &tokens, &marks, &mut drafts.lines)
-                    .expect("a plain request");
-                assert_eq!(
-                    written,
-                    forwarded(&request, &how, &tokens, &marks).to_bytes()
-                );
+                let written =
+                    written(&request, &how, &tokens, &mut drafts.lines).expect("a plain request");
+                assert_eq!(written, forwarded(&request, &how, &tokens).to_bytes());
                 number += 1;
                 let unusual = [
                     request.clone().with(Name::Route, "<sip:192.0.2.3>"),
@@ -434,7 +422,7 @@ mod tests {
                 ];
                 for request in unusual {
                     assert!(matches!(
-                        copy(&request, &how, &tokens, &marks, &mut drafts.lines),
+                        copy(&request, &how, &tokens, &mut drafts.lines),
                         Copy::Message(_)
                     ));
                 }
@@ -443,7 +431,7 @@ mod tests {
                     ..how
                 };
                 assert!(matches!(
-                    copy(&request, &path, &tokens, &marks, &mut drafts.lines),
+                    copy(&request, &path, &tokens, &mut drafts.lines),
                     Copy::Message(_)
                 ));
             }

@@ -2,11 +2,12 @@
 //! responsible for.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-use sip::{Host, Transport};
+use sip::{Host, SipUri, Transport};
 
+use super::binding::AddressOfRecord;
 use super::read_uri::ReadUri;
 use super::uri;
 use crate::HostPort;
@@ -208,6 +209,44 @@ impl Identity {
             .map(|(_, domain)| domain)
     }
 
+    /// The user of ours whom a URI names that says who somebody is: in a domain of ours, whatever the port, or at an
+    /// address of this host. Whoever is shown such a name takes it for that user, though no request to it would
+    /// come to us.
+    pub(crate) fn claimed_user(&self, uri: &SipUri<'_>) -> Option<AddressOfRecord> {
+        let named = |is_port: fn(Option<u16>, Option<u16>) -> bool| {
+            self.domains
+                .iter()
+                .find(|(known, _)| known.is(uri.host()) && is_port(known.name.port, uri.port()))
+                .map(|(_, domain)| domain)
+        };
+        let domain = named(|known, port| known == port)
+            .or_else(|| named(|known, _| known.is_none()))
+            .or_else(|| named(|_, _| true))
+            .or_else(|| match self.is_own_host(uri.host()) {
+                true => self.first_domain(),
+                false => None,
+            });
+        AddressOfRecord::new(uri, domain?)
+    }
+
+    /// Whether a host is this one, whatever the port: an address that we listen on or advertise, or the name that every
+    /// host has for itself (RFC 6761 section 6.3).
+    fn is_own_host(&self, host: Host<'_>) -> bool {
+        let is_here = |address: IpAddr| {
+            self.listeners.iter().any(|listener| {
+                let local = listener.address.ip();
+                let is_of_host = address.is_loopback() || self.local_addresses.contains(&address);
+                local == address || covers(local, address) && is_of_host
+            })
+        };
+        let is_advertised = |advertise: &HostPort| is_host(host, &advertise.host);
+        self.advertise.as_ref().is_some_and(is_advertised)
+            || match host {
+                Host::Address(address) => is_here(address.to_canonical()),
+                Host::Name(_) => is_host(host, "localhost") && LOOPBACK.into_iter().any(is_here),
+            }
+    }
+
     /// The domain that is named first.
     pub(crate) fn first_domain(&self) -> Option<&HostPort> {
         self.domain_names().next()
@@ -349,6 +388,12 @@ impl<'a> Meant<'a> {
         is_named || is_open
     }
 }
+
+/// What `localhost` is.
+const LOOPBACK: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::LOCALHOST),
+    IpAddr::V6(Ipv6Addr::LOCALHOST),
+];
 
 /// Whether a listener's address takes what is sent to an address of this host.
 fn covers(listener: IpAddr, address: IpAddr) -> bool {

@@ -169,7 +169,7 @@ mod tests {
     use super::super::keys::Keys;
     use super::*;
 
-    const MARK: &str = "0123456789abcdef0123";
+    const MARK: &str = "0123456789abcdef0123456789abcdef";
 
     fn local(port: u16) -> SocketAddr {
         SocketAddr::from(([192, 0, 2, 1], port))
@@ -229,7 +229,7 @@ mod tests {
         known.note(route(MARK).as_bytes(), local(1), &tokens());
         known.note(route(&other).as_bytes(), local(1), &tokens());
         assert_eq!(known.plain.len(), 1);
-        for mark in [MARK, &other, "01234567;lr=6789>012"] {
+        for mark in [MARK, &other, "01234567;lr=6789>0123456789abcde"] {
             let value = route(mark);
             let expected = Known {
                 mark: mark.as_bytes(),

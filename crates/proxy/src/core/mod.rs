@@ -7,7 +7,8 @@
 //!   spirals (RFC 5393).
 //! - `route`: what has led it here is taken off (section 16.4). `read_uri` knows what a URI says of the way,
 //!   `known_routes` those of ours that differ in the mark and the flow alone, `flow_token` finds the flow that a
-//!   Record-Route of ours names, `dialog_mark` knows the dialogs that have begun through us.
+//!   Record-Route of ours names, `dialogs` knows those that have begun through us by the `dialog_mark` that is
+//!   there, too; `refreshed_targets` and `early_calls` are what it has to remember.
 //! - `requests`: is it for the `registrar` (section 10.3), for us, for a user of ours or for somebody
 //!   else (section 16.5)? `query` parks it while a location store or a resolver is asked.
 //! - `relay`: may its sender have it brought there? `authentication`: does it come from whom it says
@@ -37,7 +38,9 @@ mod config;
 mod context;
 mod contexts;
 mod dialog_mark;
+mod dialogs;
 mod dispatch;
+mod early_calls;
 mod event;
 mod familiar;
 pub(crate) mod flow_octets;
@@ -60,6 +63,7 @@ mod query;
 mod read_uri;
 mod recursion;
 mod redirect;
+mod refreshed_targets;
 mod refusing;
 mod registered;
 mod registering;

@@ -23,7 +23,7 @@ use super::branch_names::BranchNames;
 use super::clock::Clock;
 use super::config::Config;
 use super::contexts::Contexts;
-use super::dialog_mark::DialogMarks;
+use super::dialogs::Dialogs;
 use super::dispatch::Dispatch;
 use super::event::Event;
 use super::familiar::Familiar;
@@ -67,7 +67,7 @@ pub struct Proxy {
     pub(super) questions: Questions<Waiting>,
     pub(super) loops: LoopDetector,
     pub(super) tokens: FlowTokens,
-    pub(super) marks: DialogMarks,
+    pub(super) dialogs: Dialogs,
     pub(super) gruus: Gruus,
     pub(super) clock: Clock,
     pub(super) authentication: Authentication,
@@ -171,7 +171,7 @@ impl Proxy {
         let loops = LoopDetector::new(&mut rng);
         let keys = config.keys.unwrap_or_else(|| Keys::draw(&mut rng));
         let tokens = FlowTokens::new(&keys, config.incarnation);
-        let marks = DialogMarks::new(&keys);
+        let dialogs = Dialogs::new(&keys);
         let authentication = Authentication::new(&keys, &mut rng);
         let keep_alive_walk = KeepAliveWalk::new(&keys);
         let gruus = Gruus::new(&keys, rand::SeedableRng::from_rng(&mut rng));
@@ -205,7 +205,7 @@ impl Proxy {
             questions,
             loops,
             tokens,
-            marks,
+            dialogs,
             gruus,
             clock: Clock::default(),
             authentication,
@@ -413,7 +413,7 @@ impl Proxy {
     /// Takes notice of the time of day, for those who are to be told it (Date, RFC 3261 section 20.17).
     pub fn set_wall_clock(&mut self, now: Instant, time: SystemTime) {
         self.clock.set(now, time);
-        self.marks.set_time(time);
+        self.dialogs.set_time(time);
     }
 
     /// Refuses what would begin a dialog from now on. What has begun goes on.
@@ -633,6 +633,7 @@ impl Proxy {
                 } => {
                     self.clients.remove(client);
                     self.late_answers.remove(&client);
+                    self.dialogs.forget_transaction(client);
                 }
                 // Responses that cannot be sent are dropped (RFC 3261 section 16.9), and a missing ACK
                 // is the endpoints' business.

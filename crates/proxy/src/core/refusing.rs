@@ -99,14 +99,18 @@ impl Proxy {
                 self.transaction_config.max_transactions,
             ),
         };
-        let (marks, known) = (&self.marks, &self.known_routes);
+        let dialogs = &self.dialogs;
+        let own = route::Own {
+            identity: &self.identity,
+            tokens: &self.tokens,
+            known: &self.known_routes,
+            marks: &dialogs.marks,
+        };
         let lifetime = self.policy.forwarding.dialog_lifetime;
         let proofs = Proofs {
             is_of_our_dialog: &|| {
-                whole().is_some_and(|request| {
-                    let mark = marks.of(&request);
-                    route::is_marked(&request, flow.local, known, mark, lifetime)
-                })
+                whole()
+                    .is_some_and(|request| dialogs.have_as_received(request, flow, own, lifetime))
             },
             has_nonce_of_ours: &|| {
                 whole().is_some_and(|request| self.authentication.has_nonce_of_ours(&request))

@@ -36,7 +36,7 @@ impl Proxy {
             Addressee::Element => return Entitlement::Free,
             Addressee::Registrar if !policy.register || is_exempt() => return Entitlement::Free,
             Addressee::Registrar => {
-                let speaker = self.speaker(request.to(), arrival);
+                let speaker = self.speaker(request.to());
                 return self.by_proof(request, speaker, true);
             }
             _ => {}
@@ -51,7 +51,7 @@ impl Proxy {
         if is_limited && relay == Relay::Neighbours {
             return Entitlement::None;
         }
-        let speaker = self.speaker(request.from(), arrival);
+        let speaker = self.speaker(request.from());
         let is_user = matches!(speaker, Speaker::User(_));
         if !policy.calls {
             return match is_user {

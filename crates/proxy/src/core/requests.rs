@@ -41,7 +41,7 @@ pub(super) struct Taken {
 #[derive(Debug)]
 pub(super) struct Bound {
     pub(super) addressee: Addressee,
-    /// It belongs to a dialog that has begun through us: it has a tag in To, and our mark in a Route.
+    /// It belongs to a dialog that has begun through us: it has a tag in To, and the mark of its side in a Route.
     pub(super) is_in_dialog: bool,
 }
 
@@ -110,11 +110,16 @@ impl Proxy {
             received,
             mut request,
             fingerprint,
-            bound: Bound { addressee, .. },
+            bound,
         } = taken;
+        let Bound {
+            addressee,
+            is_in_dialog,
+        } = bound;
         let timeout = self.transaction_config.t1 * 64;
         let context = |request| {
-            let context = Context::new(received, timeout, request, arrival, fingerprint);
+            let mut context = Context::new(received, timeout, request, arrival, fingerprint);
+            context.is_in_dialog = is_in_dialog;
             Box::new(context)
         };
         match addressee {
@@ -292,8 +297,7 @@ impl Proxy {
             identity: &self.identity,
             tokens: &self.tokens,
             known: &self.known_routes,
-            mark: (had_route && has_tag).then(|| self.marks.of(request)),
-            lifetime: self.policy.forwarding.dialog_lifetime,
+            marks: &self.dialogs.marks,
         };
         let mut led = route::Led::default();
         if is_loose || has_maddr {
@@ -306,7 +310,9 @@ impl Proxy {
         if !is_readable {
             return Err(validation::UNSUPPORTED_SCHEME);
         }
-        bound.is_in_dialog = led.is_marked;
+        let lifetime = self.policy.forwarding.dialog_lifetime;
+        bound.is_in_dialog =
+            had_route && has_tag && self.dialogs.have(request, &led, &self.identity, lifetime);
         // Within a dialog the Routes have led here, and the Request-URI leads on.
         let may_be_routed = !(had_route && has_tag);
         bound.addressee = self.addressee(
@@ -317,7 +323,10 @@ impl Proxy {
             led.has_others,
             may_be_routed,
         )?;
-        if led.is_marked && !led.are_known {
+        if bound.is_in_dialog {
+            self.dialogs.note_request(request);
+        }
+        if bound.is_in_dialog && !led.are_known {
             for route in request.values(Name::Route).take(led.routes) {
                 self.known_routes.note(route, arrival.local, &self.tokens);
             }

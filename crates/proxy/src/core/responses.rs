@@ -9,7 +9,8 @@ use sip::{Message, Method, Name, Transport};
 
 use super::best_response::Candidate;
 use super::context::{Cancel, Context};
-use super::event::{Answered, EndedBy, Event, HopOutcome};
+use super::dialogs::{Answered, Uac};
+use super::event::{self, EndedBy, Event, HopOutcome};
 use super::proxy::{BranchName, Proxy};
 use super::rejection::Rejection;
 use super::requests::NOT_FOUND;
@@ -32,10 +33,22 @@ impl Proxy {
         let Some(mut context) = self.contexts.remove(&name.0) else {
             // Another 2xx, when all else is over: each goes upstream (step 5, RFC 6026).
             if has_via && is_success(status) && is_invite(&response) {
+                let uac = Uac::Answered(client);
+                self.dialogs.answer(&mut response, &self.identity, uac);
                 self.forward_another_success(now, client, name, response);
             }
             return;
         };
+        let uac = Uac::Request(&context.request);
+        let answered = self.dialogs.answer(&mut response, &self.identity, uac);
+        if context.is_in_dialog {
+            self.dialogs.note_response(&response);
+        }
+        let is_early = context.is_invite() && !context.is_answered && (100..200).contains(&status);
+        if is_early && !context.has_early_dialogs && matches!(answered, Answered::Marked { .. }) {
+            context.has_early_dialogs = true;
+            self.dialogs.begin_early(&context.request);
+        }
         let upstream = sip::Target::Flow(context.arrival);
         self.withhold_identity(&mut response, &upstream, None);
         if let Some((member, forwarded)) = context.hop(name.1)
@@ -81,6 +94,9 @@ impl Proxy {
     ) {
         context.is_answered = true;
         context.has_failed = true;
+        if mem::take(&mut context.has_early_dialogs) {
+            self.dialogs.end_early(&context.request);
+        }
         // What was passed over is not waited for.
         self.cancel_branches(now, server, context);
         let best = context.finals.take_best();
@@ -225,6 +241,11 @@ impl Proxy {
             self.transactions.respond(now, name.0, response);
         }
         context.is_answered = true;
+        if is_invite {
+            let is_early = mem::take(&mut context.has_early_dialogs);
+            self.dialogs
+                .note_answered(&context.request, client, is_early, &self.identity);
+        }
         self.end_branch(name, context, None);
         if is_invite {
             // More of them may follow (RFC 6026 section 7.2).
@@ -373,7 +394,7 @@ fn final_event(context: &Context, (status, reason): (u16, &str), how: Final<'_>)
                 reason: reason.to_owned(),
                 by,
             },
-            Final::Answered(branch, response) => Event::CallAnswered(Answered {
+            Final::Answered(branch, response) => Event::CallAnswered(event::Answered {
                 call,
                 status,
                 to_tag: response.to_tag().unwrap_or_default().to_owned(),

@@ -1,12 +1,9 @@
 //! Routes: taking those that have led here off a request (RFC 3261 section 16.4), and giving a
 //! forwarded one the form that its next hop expects (section 16.6 step 6).
 
-use std::net::SocketAddr;
-use std::time::Duration;
-
 use sip::{Flow, Message, Name, NameAddr, Uri};
 
-use super::dialog_mark::DialogMark;
+use super::dialog_mark::{DialogMarks, Mark, NextHop};
 use super::flow_token::FlowTokens;
 use super::identity::Identity;
 use super::known_routes::{Known, KnownRoutes};
@@ -28,8 +25,10 @@ pub(crate) struct Along {
 pub(crate) struct Led {
     /// The flow that the last Route of ours names: along it the request goes on.
     pub(crate) along: Option<Along>,
-    /// A Route of ours has the mark of the dialog.
-    pub(crate) is_marked: bool,
+    /// The mark of the last Route of ours: that it is one is to be found out.
+    pub(crate) mark: Option<Mark>,
+    /// What leads the request on.
+    pub(crate) next_hop: NextHop,
     /// How many Route values at the beginning are ours.
     pub(crate) routes: usize,
     /// There are others behind them.
@@ -44,18 +43,15 @@ pub(crate) struct Own<'a> {
     pub(crate) identity: &'a Identity,
     pub(crate) tokens: &'a FlowTokens,
     pub(crate) known: &'a KnownRoutes,
-    /// That of the dialog which the request may belong to.
-    pub(crate) mark: Option<DialogMark>,
-    /// For how long one is good.
-    pub(crate) lifetime: Duration,
+    pub(crate) marks: &'a DialogMarks,
 }
 
 impl Own<'_> {
-    /// What a Route value says that is known but for its mark to be one of ours, and has the dialog's.
-    fn known<'a>(&self, value: &'a [u8], arrival: &Flow) -> Option<Known<'a>> {
-        let mark = self.mark?;
-        let known = self.known.find(value, arrival.local)?;
-        mark.is(known.mark, self.lifetime).then_some(known)
+    /// What a Route value says that is known but for its mark to be one of ours, and has something that is written like
+    /// one.
+    fn known(&self, value: &[u8], arrival: &Flow) -> Option<(Option<Flow>, Mark)> {
+        let Known { mark, flow } = self.known.find(value, arrival.local)?;
+        Some((flow, Mark::read(mark)?))
     }
 }
 
@@ -89,12 +85,13 @@ pub(crate) fn led_by_routes(
 ) -> Result<Led, Rejection> {
     led.are_known = true;
     for value in request.values(Name::Route) {
-        if let Some(known) = own.known(value, arrival) {
-            led.along = known.flow.map(|flow| Along {
+        if let Some((flow, mark)) = own.known(value, arrival) {
+            led.along = flow.map(|flow| Along {
                 flow,
                 is_edge: false,
             });
-            led.is_marked = true;
+            led.mark = Some(mark);
+            led.next_hop = own.marks.along(value);
             led.routes += 1;
             continue;
         }
@@ -105,42 +102,19 @@ pub(crate) fn led_by_routes(
         };
         if !own.identity.is_own(&uri, arrival.local) {
             led.has_others = true;
+            if led.mark.is_some() {
+                led.next_hop = NextHop::Route(own.marks.remote_target(uri.as_str()));
+            }
             break;
         }
         let route = led_by(&uri, arrival, own)?;
         led.along = route.along;
-        led.is_marked |= route.is_marked;
+        led.mark = route.mark;
+        led.next_hop = route.next_hop;
         led.routes += 1;
         led.are_known = false;
     }
     Ok(led)
-}
-
-/// How many Routes are looked at where there is hardly time. Ours come first: one or two for each passage through us, and
-/// one that a user agent has added who sends everything by us.
-const LOOKED_AT: usize = 4;
-
-/// Whether what has led a request to `local` has the mark of its dialog: one of its first Routes, or the Request-URI that
-/// a strict router has made of it. That they lead to us need not be found out: nobody else can write the mark.
-pub(crate) fn is_marked(
-    request: &Message,
-    local: SocketAddr,
-    known: &KnownRoutes,
-    mark: DialogMark,
-    lifetime: Duration,
-) -> bool {
-    let has_mark = |uri: Uri<'_>| match uri {
-        Uri::Sip(uri) => ReadUri::from(uri)
-            .call
-            .is_some_and(|written| mark.is(written.as_bytes(), lifetime)),
-        _ => false,
-    };
-    let is_route_marked = request.values(Name::Route).take(LOOKED_AT).any(|value| {
-        let known = known.find(value, local);
-        known.is_some_and(|known| mark.is(known.mark, lifetime))
-            || NameAddr::parse(value).is_ok_and(|route| route.parse_uri().is_ok_and(has_mark))
-    });
-    is_route_marked || request.parse_request_uri().is_some_and(has_mark)
 }
 
 /// Whether it is a Route that decides where a request goes next.
@@ -234,13 +208,10 @@ fn strip_maddr(request: &mut Message, arrival: &Flow, identity: &Identity) {
 
 /// What a URI of ours says.
 fn led_by(uri: &ReadUri<'_>, arrival: &Flow, own: Own<'_>) -> Result<Led, Rejection> {
-    let is_marked = own
-        .mark
-        .zip(uri.call)
-        .is_some_and(|(mark, written)| mark.is(written.as_bytes(), own.lifetime));
     Ok(Led {
         along: flow_of(uri, arrival, own.tokens)?,
-        is_marked,
+        mark: uri.call.and_then(|written| Mark::read(written.as_bytes())),
+        next_hop: own.marks.along(uri.as_str().as_bytes()),
         ..Led::default()
     })
 }
@@ -276,7 +247,7 @@ const MALFORMED_ROUTE: Rejection = Rejection::new(400, "Malformed Route");
 mod tests {
     use sip::{ConnectionId, Method, Transport};
 
-    use super::super::dialog_mark::DialogMarks;
+    use super::super::dialog_mark::Stage;
     use super::super::identity::Listener;
     use super::super::keys::Keys;
     use super::*;
@@ -308,13 +279,13 @@ mod tests {
             address: flow(port).local,
         });
         let identity = Identity::new(listeners.into(), None, Vec::new(), Vec::new());
-        let mark = marks.of(&request(&[]));
-        let mut ours = String::new();
-        mark.push_to(&mut ours);
-        let mut others = String::new();
-        marks
-            .of(&request(&[]).with(Name::CallId, "another"))
-            .push_to(&mut others);
+        let mark = |call_id| {
+            let party = marks.party(call_id, b"1", b"2", None);
+            let target = marks.remote_target("sip:bob@192.0.2.7");
+            let mark = marks.mark(&party, Stage::Uac, target, NextHop::RequestUri);
+            mark.text().as_str().to_owned()
+        };
+        let (ours, others) = (mark(b"a84b4c76"), mark(b"another"));
         let [mut one_token, mut other_token] = [String::new(), String::new()];
         tokens.push_to(&mut one_token, &flow(1));
         tokens.push_to(&mut other_token, &flow(2));
@@ -354,8 +325,7 @@ mod tests {
                 identity: &identity,
                 tokens: &tokens,
                 known,
-                mark: Some(mark),
-                lifetime: Duration::from_secs(3600),
+                marks: &marks,
             };
             let led = led_by_routes(&request(routes), arrival, own, Led::default());
             led.map_err(|rejection| rejection.status)
@@ -367,7 +337,7 @@ mod tests {
         {
             let mut known = KnownRoutes::default();
             if let Ok(read) = led(&none, &[first], noted_at)
-                && read.is_marked
+                && read.mark.is_some()
             {
                 for _ in 0..2 {
                     known.note(first.as_bytes(), noted_at.local, &tokens);

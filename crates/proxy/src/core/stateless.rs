@@ -14,6 +14,7 @@ use sip::transaction::{WrittenRequest, note_source};
 use sip::{Flow, Message, Method, Name};
 
 use super::branches::{self, Resolved};
+use super::dialogs::{Answered, Uac};
 use super::forward::{self, Copy, Drafts, Forwarding, Side, is_record_routed, max_breadth};
 use super::loop_detection::Fingerprint;
 use super::policy::Mode;
@@ -33,6 +34,7 @@ pub(super) struct Passing {
     received: Option<Message>,
     arrival: Flow,
     fingerprint: Fingerprint,
+    is_in_dialog: bool,
     target: Option<Target>,
 }
 
@@ -90,6 +92,7 @@ impl Proxy {
             received: (!is_cancel).then_some(received),
             arrival,
             fingerprint,
+            is_in_dialog: bound.as_ref().is_ok_and(|bound| bound.is_in_dialog),
             target: None,
         };
         match bound.map(|bound| bound.addressee) {
@@ -129,6 +132,7 @@ impl Proxy {
             received: None,
             arrival,
             fingerprint,
+            is_in_dialog: bound.as_ref().is_ok_and(|bound| bound.is_in_dialog),
             target: None,
         };
         match bound {
@@ -196,6 +200,11 @@ impl Proxy {
         };
         response.remove_first_value(Name::Via);
         self.remove_claims(&mut response, &arrival);
+        let identity = &self.identity;
+        let answered = self.dialogs.answer(&mut response, identity, Uac::Response);
+        if answered == (Answered::Marked { is_within: true }) {
+            self.dialogs.note_response(&response);
+        }
         self.withhold_identity(&mut response, &sip::Target::Flow(back), None);
         self.statistics.responses_passed_on += 1;
         self.transactions.respond_stateless(now, back, response);
@@ -238,6 +247,7 @@ impl Proxy {
             received,
             arrival,
             fingerprint,
+            is_in_dialog,
             target,
         } = &mut passing;
         let way = target
@@ -262,6 +272,10 @@ impl Proxy {
                     .is_some_and(is_record_routed)
                     .then(|| self.arrival_side(request, arrival))
                     .flatten();
+                let from = from.as_ref().map(|from| {
+                    let mark = self.mark_of_uas(request, from, *is_in_dialog);
+                    (from, mark)
+                });
                 let has_breadth =
                     method.is_some_and(|method| !matches!(method, Method::Ack | Method::Cancel));
                 let mut make = |side: &Side| {
@@ -271,11 +285,11 @@ impl Proxy {
                         branch: &branch,
                         offers_alias: self.identity.offers_alias(side.transport),
                         back: is_answered.then_some((FLOW, &*arrival)),
-                        record_route_from: from.as_ref(),
+                        record_route: from,
                         to: side,
                         max_breadth: max_breadth(request).filter(|_| has_breadth),
                     };
-                    forward::copy(request, &how, &self.tokens, &self.marks, &mut lines)
+                    forward::copy(request, &how, &self.tokens, &mut lines)
                 };
                 let mut copy = make(&side);
                 let stream = self.stream_instead(copy.wire_length(), &to, &side);

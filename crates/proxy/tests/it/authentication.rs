@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{self, Bench, Sent, flow, register, request};
+use crate::common::{self, Bench, Sent, flow, register, request, response};
 use proptest::prelude::*;
 use proxy::core::{Answer, AuthenticationPolicy, Event, Policy, Query};
 use sip::digest::{
@@ -583,6 +583,69 @@ fn a_caller_is_who_its_from_says() {
     bench.assert_idle();
 }
 
+/// Another port, an address of ours, and the name that every host has for itself: whoever is called takes such a caller for
+/// our user.
+#[test]
+fn a_caller_is_our_user_by_whatever_port_or_address_of_ours() {
+    let mut bench = Bench::with(
+        &["udp:192.0.2.1:5060", "udp:127.0.0.1:5070", "udp:[::]:5060"],
+        &["example.com"],
+        |config| {
+            let mut policy = Policy::default();
+            policy.authentication.calls = true;
+            config.policy = Arc::new(policy);
+            config.advertise = Some("sip.example.org:5060".parse().expect("a host"));
+            config.local_addresses = vec!["2001:db8::1".parse().expect("an address")];
+        },
+    );
+    bench.register(phone(), "bob", "<sip:bob@192.0.2.9:5060>");
+    bench
+        .passwords
+        .insert("alice".to_owned(), "secret of alice".to_owned());
+    let call = |from: &str, number: usize| {
+        let mut invite = invite(&format!("call{number}"));
+        invite.replace(Name::From, format!("<{from}>;tag=1"));
+        invite
+    };
+    for (number, ours) in [
+        "sip:alice@example.com",
+        "sip:alice@example.com:9",
+        "sip:alice@example.com:5060",
+        "sips:alice@EXAMPLE.com.:5061",
+        "sip:alice@192.0.2.1",
+        "sip:alice@192.0.2.1:15060",
+        "sip:alice@[::ffff:192.0.2.1]",
+        "sip:alice@[2001:db8::1]:9",
+        "sip:alice@127.0.0.1:9",
+        "sip:alice@localhost",
+        "sip:alice@LocalHost:15060",
+        "sip:alice@sip.example.org:9",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let invite = call(ours, number);
+        bench.receive(phone(), invite.clone());
+        let challenge = bench.one();
+        challenge.answers(407);
+        // She can prove it.
+        bench.receive(phone(), answered(&invite, &challenge, &ALICE));
+        bench.two()[1].is(Method::Invite, "sip:bob@192.0.2.9:5060");
+    }
+    for (number, others) in [
+        "sip:alice@example.net",
+        "sip:alice@192.0.2.9",
+        "sip:alice@[2001:db8::2]",
+        "sip:alice@sub.example.com",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        bench.receive(phone(), call(others, 100 + number));
+        bench.two()[1].is(Method::Invite, "sip:bob@192.0.2.9:5060");
+    }
+}
+
 #[test]
 fn strangers_may_call_our_users_and_nobody_else() {
     let mut bench = bench();
@@ -643,7 +706,9 @@ fn requests_within_dialogs_are_challenged_only_where_that_is_wanted() {
         let invite = request(Method::Invite, "sip:dave@192.0.2.77", "call1");
         with_challenge(&mut bench, &invite, &ALICE);
         let [_, forwarded] = bench.two();
-        let route = forwarded.value(Name::RecordRoute);
+        let ok = response(&forwarded.message, 200, "2").with(Name::Contact, "<sip:192.0.2.77>");
+        bench.receive(flow("udp:192.0.2.1:5060", "192.0.2.77:5060"), ok);
+        let route = bench.one().value(Name::RecordRoute);
         let bye = within(Method::Bye, &route);
         match in_dialogs {
             true => drop(with_challenge(&mut bench, &bye, &ALICE)),

@@ -276,7 +276,7 @@ fn makes_early_dialog(response: &Message) -> Option<bool> {
 
 /// Whether a request of this method changes where its sender is reached: INVITE (RFC 3261 section
 /// 12.2), UPDATE (RFC 3311), SUBSCRIBE and NOTIFY (RFC 6665) and REFER (RFC 3515).
-fn refreshes_target(method: &Method) -> bool {
+pub fn refreshes_target(method: &Method) -> bool {
     matches!(
         method,
         Method::Invite | Method::Update | Method::Subscribe | Method::Notify | Method::Refer

@@ -205,6 +205,36 @@ impl Message {
         }
     }
 
+    /// Shows each value of a name, with its number, to somebody who may write other octets in its place: no line ends, and
+    /// no other values.
+    pub fn overwrite_values(
+        &mut self,
+        name: Name<'_>,
+        mut overwrite: impl FnMut(usize, &mut [u8]),
+    ) {
+        let code = name.code();
+        let mut number = 0;
+        for at in 0..self.0.fields.len() {
+            let field = self.0.fields[at];
+            if !self.is_named(&field, code, name) {
+                continue;
+            }
+            self.rewrite_field(at, &[Piece::Old(field.value())]);
+            let value = self.0.fields[at].value();
+            let mut rest = &mut self.0.written[value.start as usize..value.end as usize];
+            if !name.is_list() {
+                overwrite(number, rest);
+                number += 1;
+                continue;
+            }
+            while let Some(first) = first_value(rest) {
+                overwrite(number, &mut rest[first.value]);
+                number += 1;
+                rest = &mut rest[first.rest_start..];
+            }
+        }
+    }
+
     /// Changes Max-Forwards, or adds it.
     pub fn set_max_forwards(&mut self, hops: u8) {
         let number = Decimal::of(hops.into());

@@ -13,7 +13,7 @@ use std::time::Instant;
 use rand::Rng;
 use sip::digest::{Algorithm, Authorization, Challenge, Credentials};
 use sip::transaction::ServerId;
-use sip::{Flow, Host, Message, Method, Name, NameAddr, SipUri, Uri};
+use sip::{Flow, Host, Message, Method, Name, NameAddr, Uri};
 
 use super::binding::AddressOfRecord;
 use super::event::Event;
@@ -317,12 +317,12 @@ impl Proxy {
     }
 
     /// Whom a request says that it comes from, or for whom a REGISTER speaks.
-    pub(super) fn speaker(&self, named: Option<NameAddr<'_>>, arrival: &Flow) -> Speaker {
+    pub(super) fn speaker(&self, named: Option<NameAddr<'_>>) -> Speaker {
         let uri = named.and_then(|named| named.parse_uri().ok());
         let Some(uri) = uri.as_ref().and_then(Uri::as_sip) else {
             return Speaker::Stranger;
         };
-        match self.user(uri, arrival) {
+        match self.identity.claimed_user(uri) {
             Some(user) => Speaker::User(user),
             None if uri.host() == Host::Name(ANONYMOUS) => Speaker::Anonymous,
             None => Speaker::Stranger,
@@ -439,12 +439,6 @@ impl Proxy {
                 false
             }
         }
-    }
-
-    /// The user of ours that a URI stands for.
-    fn user(&self, uri: &SipUri<'_>, arrival: &Flow) -> Option<AddressOfRecord> {
-        let domain = self.identity.domain(&(*uri).into(), arrival.local)?;
-        AddressOfRecord::new(uri, domain)
     }
 
     /// Whether the URI that a client has hashed can be that of its request: that which it has now, or one

@@ -95,7 +95,7 @@ fn user_agents_behind_nat_talk_over_two_proxies() {
     for method in [Method::Ack, Method::Bye] {
         near.receive(
             alice,
-            within(&invite, &ok, &method, "sip:bob@10.0.0.1", false),
+            within(&forwarded, &ok, &method, "sip:bob@10.0.0.1", false),
         );
         let between = near.one();
         between.goes_to("udp:192.0.2.2:5060");
@@ -105,7 +105,7 @@ fn user_agents_behind_nat_talk_over_two_proxies() {
     }
     far.receive(
         bob,
-        within(&invite, &ok, &Method::Bye, "sip:alice@10.0.0.1", true),
+        within(&forwarded, &ok, &Method::Bye, "sip:alice@10.0.0.1", true),
     );
     let between = far.one();
     between.goes_to("udp:192.0.2.1:5060");

@@ -2,6 +2,7 @@
 //! cannot be reached at their Contact (RFC 3261 sections 16.4 and 16.6, RFC 5658, RFC 5626 section 5).
 
 mod flows;
+mod marks;
 mod overloaded;
 mod record_route;
 mod routes;
@@ -22,26 +23,26 @@ fn bench() -> Bench {
     Bench::new(&[UDP, TCP, SCTP], &["example.com"])
 }
 
-/// A request in the dialog that an answered INVITE has begun, by the callee if it is `reversed`: along
+/// A request in the dialog that an INVITE has begun, as the callee has got it, by the callee if it is `reversed`: along
 /// the route set of that side (RFC 3261 section 12).
 fn within(
-    invite: &Message,
+    forwarded: &Sent,
     answer: &Sent,
     method: &Method,
     contact: &str,
     reversed: bool,
 ) -> Message {
-    let mut routes = answer.values(Name::RecordRoute);
-    if !reversed {
-        routes.reverse();
-    }
+    let routes = match reversed {
+        true => forwarded.values(Name::RecordRoute),
+        false => answer.values(Name::RecordRoute).into_iter().rev().collect(),
+    };
     let (from, to) = if reversed {
         (Name::To, Name::From)
     } else {
         (Name::From, Name::To)
     };
     let value = |name| common::values(&answer.message, name)[0].clone();
-    let call = common::values(invite, Name::CallId)[0].clone();
+    let call = forwarded.value(Name::CallId);
     let mut request = Message::request(method.clone(), contact)
         .with(
             Name::Via,
@@ -103,11 +104,22 @@ fn call(
     bench.receive(callee.flow, ok);
     let ok = bench.one();
     ok.answers(200).goes_along(caller.flow);
-    assert_eq!(ok.values(Name::RecordRoute), record_routes);
+    // Each side has marks of its own.
+    let record_routes_of_caller = ok.values(Name::RecordRoute);
+    assert!(
+        record_routes
+            .iter()
+            .zip(&record_routes_of_caller)
+            .all(|(one, other)| one != other)
+    );
+    assert_eq!(
+        unmarked(record_routes_of_caller),
+        unmarked(record_routes.clone())
+    );
 
     bench.receive(
         caller.flow,
-        within(&invite, &ok, &Method::Ack, callee.contact, false),
+        within(&forwarded, &ok, &Method::Ack, callee.contact, false),
     );
     let ack = bench.one();
     ack.is(Method::Ack, callee.contact).goes_to(to_callee);
@@ -116,7 +128,7 @@ fn call(
 
     bench.receive(
         callee.flow,
-        within(&invite, &ok, &Method::Bye, caller.contact, true),
+        within(&forwarded, &ok, &Method::Bye, caller.contact, true),
     );
     let bye = bench.one();
     bye.is(Method::Bye, caller.contact).goes_to(to_caller);
@@ -128,7 +140,7 @@ fn call(
 
     bench.receive(
         caller.flow,
-        within(&invite, &ok, &Method::Bye, callee.contact, false),
+        within(&forwarded, &ok, &Method::Bye, callee.contact, false),
     );
     let bye = bench.one();
     bye.is(Method::Bye, callee.contact).goes_to(to_callee);
@@ -144,7 +156,7 @@ fn call(
 fn unmarked(routes: Vec<String>) -> Vec<String> {
     let unmarked = |route: String| {
         let (uri, mark) = route.split_once(";call=").expect("a mark");
-        assert_eq!(mark.len(), 21, "{route}");
+        assert_eq!(mark.len(), 33, "{route}");
         format!("{uri}>")
     };
     routes.into_iter().map(unmarked).collect()

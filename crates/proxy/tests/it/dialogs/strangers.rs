@@ -99,13 +99,18 @@ fn a_tag_and_our_route_do_not_make_a_dialog() {
                 "c3",
                 Some("<sip:192.0.2.1:5060;lr;call=00000123456789abcdef>"),
             ),
-            // That of another call.
+            // That of another call, and of its callee.
             ("c4", Some(marked.as_str())),
+            ("real", Some(marked.as_str())),
         ] {
             for method in [Method::Invite, Method::Bye] {
-                let call = format!("{call}{method}");
+                let call = match call {
+                    "real" => call.to_owned(),
+                    _ => format!("{call}{method}"),
+                };
                 let mut request = from_stranger(method, "sip:victim@198.51.100.9", &call);
                 request.set_to_tag("t1");
+                request.set_top_via_parameter("branch", Some(&format!("z9hG4bK{call}t1")));
                 if let Some(route) = route {
                     request.push_back(Name::Route, route);
                 }
@@ -131,17 +136,23 @@ fn a_stranger_in_a_dialog_that_began_here_goes_on() {
         let bob = flow(UDP, "192.0.2.20:5060");
         bench.register(bob, "bob", "<sip:bob@192.0.2.20>");
         let invite = from_stranger(Method::Invite, "sip:bob@example.com", "call");
-        bench.receive(stranger(), invite.clone());
+        bench.receive(stranger(), invite);
         let [_, forwarded] = bench.two();
         let ok =
             response(&forwarded.message, 200, "b1").with(Name::Contact, "<sip:bob@192.0.2.20>");
         bench.receive(bob, ok);
         let ok = bench.one();
         for method in [Method::Ack, Method::Invite, Method::Bye] {
-            let request = within(&invite, &ok, &method, "sip:bob@192.0.2.20", false);
+            let request = within(&forwarded, &ok, &method, "sip:bob@192.0.2.20", false);
             assert_eq!(refusal(&mut bench, request), None, "{method}");
         }
-        let bye = within(&invite, &ok, &Method::Bye, "sip:mallory@203.0.113.7", true);
+        let bye = within(
+            &forwarded,
+            &ok,
+            &Method::Bye,
+            "sip:mallory@203.0.113.7",
+            true,
+        );
         bench.receive(bob, bye);
         bench
             .one()
@@ -161,7 +172,7 @@ fn who_was_in_a_call_is_a_stranger_when_no_call_can_be_that_old() {
         let bob = flow(UDP, "192.0.2.20:5060");
         bench.register(bob, "bob", "<sip:bob@192.0.2.20>");
         let invite = from_stranger(Method::Invite, "sip:bob@example.com", "call");
-        bench.receive(stranger(), invite.clone());
+        bench.receive(stranger(), invite);
         let [_, forwarded] = bench.two();
         let ok =
             response(&forwarded.message, 200, "b1").with(Name::Contact, "<sip:bob@192.0.2.20>");
@@ -174,13 +185,7 @@ fn who_was_in_a_call_is_a_stranger_when_no_call_can_be_that_old() {
             (4, 30 * lifetime, Some(403)),
         ] {
             bench.proxy.set_wall_clock(bench.now, began + time);
-            let mut info = within(
-                &invite,
-                &ok,
-                &Method::Info,
-                "sip:victim@198.51.100.9",
-                false,
-            );
+            let mut info = within(&forwarded, &ok, &Method::Info, "sip:bob@192.0.2.20", false);
             info.replace(Name::CSeq, format!("{cseq} INFO"));
             info.set_top_via_parameter("branch", Some(&format!("z9hG4bKinfo{cseq}")));
             assert_eq!(refusal(&mut bench, info), expected, "after {time:?}");

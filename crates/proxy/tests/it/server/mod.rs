@@ -5,6 +5,7 @@ mod families;
 mod late_phones;
 mod phone;
 mod sources;
+mod strangers;
 
 use std::net::SocketAddr;
 

@@ -361,7 +361,7 @@ pub(crate) async fn call(
     bob.request_of(Method::Ack).await;
 
     // The callee hangs up: along its own route set, to the Contact that the INVITE gave.
-    let mut as_seen_by_bob = ok.clone();
+    let mut as_seen_by_bob = bob.answer(&invite, 200);
     as_seen_by_bob.replace(Name::Contact, format!("<{}>", alice.contact()));
     bob.send(bob.within(Method::Bye, &as_seen_by_bob, false));
     let bye = alice.request_of(Method::Bye).await;

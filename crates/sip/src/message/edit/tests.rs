@@ -7,7 +7,7 @@ use crate::{Method, syntax};
 /// An edit of any message.
 type Edit = fn(&mut Message);
 
-const EDITS: [Edit; 17] = [
+const EDITS: [Edit; 18] = [
     |message| message.set_max_forwards(7),
     |message| message.set_max_forwards(255),
     |message| message.push_back(Name::MaxForwards, "8"),
@@ -28,6 +28,7 @@ const EDITS: [Edit; 17] = [
     |message| {
         message.remove_first_value(Name::Other("X-Mine"));
     },
+    |message| message.overwrite_values(Name::MaxForwards, |_, value| value.fill(b'1')),
     |message| *message = message.clone(),
 ];
 
@@ -54,6 +55,30 @@ fn check(message: &Message) {
     assert_eq!(read.max_forwards(), message.max_forwards());
     assert_eq!(read.request_uri(), message.request_uri());
     assert_eq!(read.method(), message.method());
+}
+
+#[test]
+fn values_are_overwritten_one_by_one_as_they_are_read() {
+    let text = "SIP/2.0 200 OK\r\nRecord-Route: <sip:a,b>,\r\n <sip:c>\r\nX: y\r\n\
+        record-route:<sip:d> \r\nContent-Length: 0\r\n\r\n";
+    let mut message = Message::read(text.into()).expect("a message");
+    message.push_back(Name::RecordRoute, "<sip:e>");
+    let read: Vec<Vec<u8>> = message
+        .values(Name::RecordRoute)
+        .map(<[u8]>::to_vec)
+        .collect();
+    assert_eq!(read.len(), 4);
+    message.overwrite_values(Name::RecordRoute, |number, value| {
+        assert_eq!(value, read[number]);
+        value[1] = b'0' + number as u8;
+    });
+    check(&message);
+    let written: Vec<&[u8]> = message.values(Name::RecordRoute).collect();
+    assert_eq!(
+        written,
+        [&b"<0ip:a,b>"[..], b"<1ip:c>", b"<2ip:d>", b"<3ip:e>"]
+    );
+    assert_eq!(message.header(Name::Other("X")), Some("y"));
 }
 
 #[test]
