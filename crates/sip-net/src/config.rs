@@ -90,6 +90,11 @@ pub struct Limits {
     pub max_body_bytes: usize,
     /// How long a peer may take from the first byte of a message on a stream transport to its last.
     pub partial_message_timeout: Duration,
+    /// Bytes of messages on stream transports that are not finished, on all connections together. Beyond it the largest one of
+    /// the source that holds most is given up, and its connection closed. Messages of up to 4 KiB do not count.
+    pub all_partial_messages_bytes: usize,
+    /// Of those, the ones of one IPv4 address or one IPv6 prefix of 64 bits.
+    pub partial_messages_bytes_per_source: usize,
     /// How long a connection whose peer has closed its half (TCP's FIN) stays for the final
     /// responses to what the peer has asked. 64*T1, the time of Timer F (RFC 3261 section
     /// 17.1.2.2): after it only an INVITE can still be waiting. It ends at once where nothing is to
@@ -116,8 +121,9 @@ pub struct Limits {
     /// How long opening a connection may take, handshakes included. Far below Timers B and F (32 s, RFC
     /// 3261 section 17.1.1.1), so that there is time for the next hops that are tried after a dead one.
     pub connect_timeout: Duration,
-    /// Connections, associations and client UDP sockets at one time. Accepted ones above it are
-    /// closed at once.
+    /// Connections, associations and client UDP sockets at one time. Where there is no room for another one that a peer
+    /// opens, or those of peers that are not [known](crate::Transports::known) take more than three quarters of it, the oldest
+    /// one of these gives way, of the source that has most of them. Where there is none, it is closed at once.
     pub max_connections: usize,
     /// Of those, the ones that peers with one IPv4 address or one IPv6 prefix of 64 bits opened, so
     /// that a single host does not shut out all others. Further ones are closed at once.
@@ -144,6 +150,8 @@ impl Default for Limits {
             max_header_bytes: 64 * 1024,
             max_body_bytes: 256 * 1024,
             partial_message_timeout: Duration::from_secs(30),
+            all_partial_messages_bytes: 64 * 1024 * 1024,
+            partial_messages_bytes_per_source: 16 * 1024 * 1024,
             half_closed_timeout: Duration::from_secs(32),
             first_message_timeout: Duration::from_secs(30),
             handshake_timeout: Duration::from_secs(10),

@@ -1,7 +1,7 @@
 //! The table of connections and associations: by name, and by far end (RFC 3261 section 18).
 
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -17,7 +17,7 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use crate::budget::{Budget, Reservation};
 use crate::config::Limits;
-use crate::incoming::SendError;
+use crate::incoming::{CloseReason, SendError};
 use crate::shared::Shared;
 use crate::tcp_counts::TcpCounts;
 use crate::unanswered::is_response;
@@ -89,6 +89,8 @@ pub(crate) struct Connection {
     budget: Arc<Budget>,
     state: watch::Sender<State>,
     close: Notify,
+    /// It gives way to others.
+    displaced: AtomicBool,
     half_closed: AtomicBool,
     socket: OnceLock<Arc<TcpStream>>,
     /// By which messages are written without waiting for the connection's task, once it is open.
@@ -149,7 +151,7 @@ impl Connection {
 
     /// Puts a message into the queue; gives it back with the reason where that fails.
     pub(crate) fn push(&self, mut outgoing: Outgoing) -> Result<(), Refused> {
-        if self.half_closed.load(Relaxed) && !is_response(&outgoing.payload) {
+        if self.is_half_closed() && !is_response(&outgoing.payload) {
             return Err(outgoing.refused(SendError::Gone));
         }
         let bytes = outgoing.payload.len();
@@ -215,6 +217,11 @@ impl Connection {
         self.half_closed.store(true, Relaxed);
     }
 
+    /// Whether the peer has closed its half.
+    pub(crate) fn is_half_closed(&self) -> bool {
+        self.half_closed.load(Relaxed)
+    }
+
     /// It is gone, or was never opened.
     pub(crate) fn failed(&self, error: SendError) {
         self.state.send_replace(State::Failed(error));
@@ -256,9 +263,17 @@ impl Connection {
         self.close.notify_one();
     }
 
-    /// Ends when [`close`](Connection::close) is called.
-    pub(crate) async fn close_requested(&self) {
+    /// Ends when the connection is to be [closed](Connection::close), or gives way to others. Tells why.
+    pub(crate) async fn close_requested(&self) -> CloseReason {
         self.close.notified().await;
+        match self.is_displaced() {
+            true => CloseReason::Displaced,
+            false => CloseReason::Local,
+        }
+    }
+
+    fn is_displaced(&self) -> bool {
+        self.displaced.load(Relaxed)
     }
 
     /// The peer, which has opened it, has proved these names.
@@ -297,6 +312,7 @@ pub(crate) struct Connections {
     table: RwLock<Table>,
     next_id: AtomicU64,
     max_connections: usize,
+    max_unknown: usize,
     max_accepted_per_source: usize,
     max_handshakes: usize,
     max_handshakes_per_source: usize,
@@ -322,16 +338,23 @@ struct Table {
     accepted: HashMap<IpAddr, Accepted>,
     /// Those whose handshake is under way.
     unproved: HashSet<ConnectionId>,
+    /// How many there are of peers that we do not know, and the sources that have opened them by how many they have.
+    unknown: usize,
+    sources_by_unknown: BTreeSet<(usize, IpAddr)>,
+    /// Those that give way and are not closed yet.
+    displaced: usize,
     /// What the kernel counted on TCP connections that are gone.
     closed: HashMap<Transport, Traffic>,
 }
 
 /// Connections that one source has opened to us.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Accepted {
     all: usize,
     /// Of those, the ones whose handshake is under way.
     unproved: usize,
+    /// Those of peers that we do not know, the oldest ones first.
+    unknown: BTreeSet<ConnectionId>,
 }
 
 /// What TCP connections carried, by the size of their IP header.
@@ -358,6 +381,7 @@ impl Connections {
             table: RwLock::default(),
             next_id: AtomicU64::new(first_id),
             max_connections: limits.max_connections,
+            max_unknown: limits.max_connections - limits.max_connections / KEPT_FOR_KNOWN,
             max_accepted_per_source: limits.max_accepted_per_source,
             max_handshakes: limits.max_handshakes,
             max_handshakes_per_source: limits.max_handshakes_per_source,
@@ -528,6 +552,25 @@ impl Connections {
             .extend(added);
     }
 
+    /// The peer of a connection is one that we know: a user who has registered or authenticated by it, or a peer that is
+    /// trusted. It gives way to nobody.
+    pub(crate) fn known(&self, id: ConnectionId) {
+        let is_unknown = |table: &Table| {
+            let connection = table.by_id.get(&id)?;
+            let source = source(connection.remote);
+            let of_source = table.accepted.get(&source)?;
+            of_source.unknown.contains(&id).then_some(source)
+        };
+        // Each registration says so, and all others wait for who writes.
+        if is_unknown(&self.read()).is_none() {
+            return;
+        }
+        let mut table = self.write();
+        if let Some(source) = is_unknown(&table) {
+            table.set_unknown(source, id, false);
+        }
+    }
+
     /// Keeps messages to the bare address off a connection that is about to end.
     pub(crate) fn retire(&self, connection: &Connection) {
         self.write().retire(connection);
@@ -541,8 +584,11 @@ impl Connections {
             let closed = table.closed.entry(connection.transport).or_default();
             closed.add(connection);
             if connection.opened_by == OpenedBy::Peer {
+                let source = source(connection.remote);
                 table.handshake_ended(connection);
-                table.accepted_ended(source(connection.remote));
+                table.set_unknown(source, connection.id, false);
+                table.displaced -= usize::from(connection.is_displaced());
+                table.accepted_ended(source);
             }
         }
     }
@@ -586,8 +632,13 @@ impl Connections {
         if of_source.map_or(0, |of_source| of_source.all) >= self.max_accepted_per_source {
             return Err(SendError::TooManyConnections);
         }
+        let is_full = table.by_id.len() - table.displaced >= self.max_connections;
+        if (is_full || table.unknown >= self.max_unknown) && !table.displace() {
+            return Err(SendError::TooManyConnections);
+        }
         let opening = self.insert(table, transport, remote, None, OpenedBy::Peer)?;
         table.accepted.entry(source).or_default().all += 1;
+        table.set_unknown(source, opening.0.id, true);
         Ok(opening)
     }
 
@@ -599,7 +650,7 @@ impl Connections {
         peer: Option<Arc<Peer>>,
         opened_by: OpenedBy,
     ) -> Result<Opening, SendError> {
-        if table.by_id.len() >= self.max_connections {
+        if table.by_id.len() - table.displaced >= self.max_connections {
             return Err(SendError::TooManyConnections);
         }
         let (queue, receiver) = mpsc::channel(self.queue_messages);
@@ -616,6 +667,7 @@ impl Connections {
             budget: self.budget.clone(),
             state: watch::Sender::new(State::Opening),
             close: Notify::new(),
+            displaced: AtomicBool::new(false),
             half_closed: AtomicBool::new(false),
             socket: OnceLock::new(),
             outbox: OnceLock::new(),
@@ -713,6 +765,48 @@ impl Table {
         }
     }
 
+    /// Makes room: of the source with the most connections of peers that we do not know, the oldest one of these is to end.
+    /// Returns whether there is one; not while as many as there may be are about to end.
+    fn displace(&mut self) -> bool {
+        if self.displaced >= MAXIMUM_DISPLACED {
+            return false;
+        }
+        let Some(&(_, source)) = self.sources_by_unknown.last() else {
+            return false;
+        };
+        let of_source = self.accepted.get(&source);
+        let oldest = of_source.and_then(|of_source| of_source.unknown.first().copied());
+        let Some(connection) = oldest.and_then(|oldest| self.by_id.get(&oldest).cloned()) else {
+            return false;
+        };
+        self.set_unknown(source, connection.id, false);
+        self.displaced += 1;
+        connection.displaced.store(true, Relaxed);
+        connection.close();
+        true
+    }
+
+    /// Notes whether the peer of a connection that a source has opened is one that we do not know.
+    fn set_unknown(&mut self, source: IpAddr, connection: ConnectionId, is_unknown: bool) {
+        let Some(of_source) = self.accepted.get_mut(&source) else {
+            return;
+        };
+        let before = of_source.unknown.len();
+        match is_unknown {
+            true => of_source.unknown.insert(connection),
+            false => of_source.unknown.remove(&connection),
+        };
+        let now = of_source.unknown.len();
+        if now == before {
+            return;
+        }
+        self.sources_by_unknown.remove(&(before, source));
+        if now > 0 {
+            self.sources_by_unknown.insert((now, source));
+        }
+        self.unknown = self.unknown - before + now;
+    }
+
     fn accepted_ended(&mut self, source: IpAddr) {
         if let Entry::Occupied(mut of_source) = self.accepted.entry(source) {
             of_source.get_mut().all -= 1;
@@ -730,9 +824,15 @@ fn far_end(transport: Transport, remote: SocketAddr, peer: Option<&Peer>) -> Far
     (transport, remote, name)
 }
 
+/// One part in so many of all connections is for peers that we know, and for those that we open.
+const KEPT_FOR_KNOWN: usize = 4;
+
+/// How many connections may be about to end because they give way. They end at once: more at a time are not needed.
+const MAXIMUM_DISPLACED: usize = 1024;
+
 /// What one host has for itself: an IPv4 address, or the 64 bits of an IPv6 prefix, under which it
 /// picks addresses as it likes (RFC 4291 section 2.5.4, RFC 8981).
-fn source(remote: SocketAddr) -> IpAddr {
+pub(crate) fn source(remote: SocketAddr) -> IpAddr {
     match remote.ip() {
         IpAddr::V4(ip) => ip.into(),
         IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),

@@ -106,6 +106,13 @@ pub enum CloseReason {
     /// The peer began a message and did not finish it in time.
     #[error("a message was not finished in time")]
     PartialMessage,
+    /// Messages that were not finished took too much room on all connections together, and the one on this connection was
+    /// the largest.
+    #[error("no room for a message that was not finished")]
+    PartialMessages,
+    /// There were too many connections, and this was the oldest of whoever had most and whom we do not know.
+    #[error("gave way to other connections")]
+    Displaced,
     /// The peer opened it and sent no message in time.
     #[error("no first message in time")]
     Silent,

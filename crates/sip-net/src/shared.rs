@@ -28,6 +28,7 @@ use crate::resolve::Reach;
 use crate::routes::Routes;
 use crate::sctp::SctpStacks;
 use crate::statistics::{AllCounters, Counters};
+use crate::stream::PartialMessages;
 use crate::tasks::Tasks;
 use crate::tls::Tls;
 use crate::udp::{UdpPort, UdpPorts};
@@ -50,6 +51,8 @@ pub(crate) struct Shared {
     pub(crate) routes: Routes,
     pub(crate) tasks: Tasks,
     pub(crate) connections: Connections,
+    /// What stream connections hold of messages that are not whole.
+    pub(crate) partial_messages: Arc<PartialMessages>,
     pub(crate) udp: UdpPorts,
     pub(crate) sctp: SctpStacks,
     pub(crate) tls: Arc<Tls>,
@@ -97,6 +100,7 @@ impl Shared {
             reach.add(listen.transport, listen.address);
         }
         Shared {
+            partial_messages: PartialMessages::new(&config.limits),
             last_resort: LastResort::new(reach, config.limits.max_located_responses),
             unread: Unread::default(),
             incoming,
@@ -622,6 +626,8 @@ impl Shared {
         let counters = self.counters(transport);
         match reason {
             CloseReason::PartialMessage => counters.partial_message_timeouts.increment(),
+            CloseReason::PartialMessages => counters.partial_messages_given_up.increment(),
+            CloseReason::Displaced => counters.connections_displaced.increment(),
             CloseReason::Silent => counters.first_message_timeouts.increment(),
             CloseReason::Idle => counters.idle_timeouts.increment(),
             CloseReason::Stalled => counters.stalled_write_timeouts.increment(),

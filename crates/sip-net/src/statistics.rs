@@ -63,6 +63,10 @@ pub struct WireStatistics {
     pub listeners_failed: u64,
     /// Connections closed because a message was not finished in time.
     pub partial_message_timeouts: u64,
+    /// Connections closed because messages that were not finished took too much room on all connections together.
+    pub partial_messages_given_up: u64,
+    /// Connections closed because there were too many, of peers that we do not know.
+    pub connections_displaced: u64,
     /// Connections closed because the peer that had opened them sent no message in time.
     pub first_message_timeouts: u64,
     /// Connections closed because they were idle.
@@ -110,6 +114,8 @@ impl AddAssign for WireStatistics {
         self.accept_errors += other.accept_errors;
         self.listeners_failed += other.listeners_failed;
         self.partial_message_timeouts += other.partial_message_timeouts;
+        self.partial_messages_given_up += other.partial_messages_given_up;
+        self.connections_displaced += other.connections_displaced;
         self.first_message_timeouts += other.first_message_timeouts;
         self.idle_timeouts += other.idle_timeouts;
         self.stalled_write_timeouts += other.stalled_write_timeouts;
@@ -156,6 +162,8 @@ pub(crate) struct Counters {
     pub(crate) accept_errors: Counter,
     pub(crate) listeners_failed: Counter,
     pub(crate) partial_message_timeouts: Counter,
+    pub(crate) partial_messages_given_up: Counter,
+    pub(crate) connections_displaced: Counter,
     pub(crate) first_message_timeouts: Counter,
     pub(crate) idle_timeouts: Counter,
     pub(crate) stalled_write_timeouts: Counter,
@@ -182,6 +190,8 @@ impl Counters {
             accept_errors: self.accept_errors.get(),
             listeners_failed: self.listeners_failed.get(),
             partial_message_timeouts: self.partial_message_timeouts.get(),
+            partial_messages_given_up: self.partial_messages_given_up.get(),
+            connections_displaced: self.connections_displaced.get(),
             first_message_timeouts: self.first_message_timeouts.get(),
             idle_timeouts: self.idle_timeouts.get(),
             stalled_write_timeouts: self.stalled_write_timeouts.get(),

@@ -196,6 +196,12 @@ impl Transports {
         }
     }
 
+    /// The peer of a connection or association is one that is known: somebody has registered or authenticated by it, or it
+    /// is trusted. When there are too many that peers have opened, it does not give way to others.
+    pub fn known(&self, connection: ConnectionId) {
+        self.shared().connections.known(connection);
+    }
+
     /// Closes a connection, association or client UDP socket; what is queued on it is sent first,
     /// as far as the peer takes it within a second. Listening UDP sockets stay as they are, as does
     /// what is gone already.

@@ -28,6 +28,9 @@ pub struct TcpInfo {
     pub cwnd_bytes: u64,
     /// Path MTU, bytes.
     pub mtu_bytes: u64,
+    /// Whether the peer has acknowledged all that was written. What is written to a connection that has been reset
+    /// is not.
+    pub is_acknowledged: bool,
 }
 
 /// Asks the kernel; `None` where it does not tell.
@@ -65,8 +68,16 @@ pub fn tcp_info(socket: BorrowedFd<'_>) -> Option<TcpInfo> {
         rto: Duration::from_micros(info.tcpi_rto.into()),
         cwnd_bytes: u64::from(info.tcpi_snd_cwnd) * u64::from(info.tcpi_snd_mss),
         mtu_bytes: info.tcpi_pmtu.into(),
+        // A reset empties the queues.
+        is_acknowledged: info.tcpi_unacked == 0
+            && info.tcpi_notsent_bytes == 0
+            && info.tcpi_state != TCP_CLOSE,
     })
 }
+
+/// The state of a socket without a connection, as the kernel's `net/tcp_states.h` has it.
+#[cfg(target_os = "linux")]
+const TCP_CLOSE: u8 = 7;
 
 /// Other systems have no such question, or another answer.
 #[cfg(not(target_os = "linux"))]
@@ -135,9 +146,32 @@ mod tests {
         assert_eq!(here.payload_bytes_sent, 1000);
         assert_eq!(there.payload_bytes_received, 1000);
         assert_eq!(there.payload_bytes_sent, 0);
+        assert!(there.is_acknowledged);
         // SYN, the acknowledgement that ends the handshake (kernels count it or not), the data.
         assert!((2..=3).contains(&here.segments_sent), "{here:?}");
         assert!(here.cwnd_bytes > 0 && here.mtu_bytes > 0, "{here:?}");
+    }
+
+    #[test]
+    fn tells_what_the_peer_has_acknowledged() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let here = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
+        let (there, _) = listener.accept().expect("accepts");
+        let is_acknowledged = || {
+            tcp_info(here.as_fd())
+                .expect("a TCP socket")
+                .is_acknowledged
+        };
+        (&here).write_all(&[7; 10]).expect("writes");
+        let patience = std::time::Instant::now() + Duration::from_secs(10);
+        while !is_acknowledged() {
+            assert!(std::time::Instant::now() < patience);
+        }
+        // The reset that this brings is no acknowledgement.
+        drop(there);
+        let _ = (&here).write_all(&[7; 10]);
+        let _ = (&here).read(&mut [0; 1]);
+        assert!(!is_acknowledged());
     }
 
     /// That the bound holds is not looked at: kernels forget it sooner or later, which is why users set it again.

@@ -126,6 +126,66 @@ fn one_source_does_not_take_all_the_room() {
     assert!(accepted("[2001:db8:0:2::1]:1").is_ok());
 }
 
+fn from(table: &Connections, host: u8, port: u16) -> Result<Opening, SendError> {
+    table.accepted(Transport::Tcp, SocketAddr::from(([192, 0, 2, host], port)))
+}
+
+#[test]
+fn whoever_has_most_connections_makes_room_for_others() {
+    let table = connections(Limits {
+        max_connections: 16,
+        ..Limits::default()
+    });
+    let accepted = |host, port| from(&table, host, port).expect("room").0;
+    let honest = accepted(1, 1);
+    let registered = accepted(2, 1);
+    table.known(registered.id);
+    let mut idle: Vec<_> = (0..11).map(|port| accepted(3, port)).collect();
+    assert!(idle.iter().all(|connection| !connection.is_displaced()));
+    // Twelve are not known: the oldest one of the third source gives way to each other one, even of its own.
+    let newcomer = accepted(4, 1);
+    assert!(idle[0].is_displaced() && !idle[1].is_displaced());
+    idle.push(accepted(3, 100));
+    assert!(idle[1].is_displaced() && !idle[2].is_displaced());
+    // They are on their way out. Those that are known, and those that we open, have the rest.
+    for port in 2..4 {
+        table.known(accepted(2, port).id);
+    }
+    assert!(table.find_or_open(Transport::Tcp, remote(7), None).is_ok());
+    for connection in [&honest, &registered, &newcomer] {
+        assert!(!connection.is_displaced());
+    }
+    // Where only those are left that are known, nobody gives way.
+    for connection in [&honest, &newcomer].into_iter().chain(&idle) {
+        table.known(connection.id);
+    }
+    while let Ok((connection, _)) = from(&table, 5, 1) {
+        table.known(connection.id);
+    }
+    for connection in idle.iter().chain([&honest, &registered, &newcomer]) {
+        table.remove(connection);
+    }
+    let state = table.read();
+    assert_eq!((state.displaced, state.unknown), (0, 0));
+    assert!(state.sources_by_unknown.is_empty());
+}
+
+#[test]
+fn no_more_give_way_than_end() {
+    let table = connections(Limits {
+        max_connections: 4,
+        max_accepted_per_source: 2 * MAXIMUM_DISPLACED,
+        ..Limits::default()
+    });
+    let mut all = Vec::new();
+    while let Ok((connection, _)) = from(&table, 1, 1) {
+        all.push(connection);
+    }
+    assert_eq!(all.len(), 3 + MAXIMUM_DISPLACED);
+    table.remove(&all[0]);
+    assert!(from(&table, 1, 1).is_ok());
+}
+
 #[test]
 fn a_queue_is_bounded_in_messages_and_bytes() {
     let limits = Limits {

@@ -63,7 +63,7 @@ pub(super) async fn serve(
         reason = carrier.idle() => reason,
         reason = paths::follow(&carrier, &shown) => reason,
         () = shared.tasks.stopped() => CloseReason::Local,
-        () = connection.close_requested() => CloseReason::Local,
+        reason = connection.close_requested() => reason,
     };
     shared.connections.retire(&connection);
     carrier.outbox.close();
@@ -314,6 +314,7 @@ impl Carrier<'_> {
         }
         match reason {
             CloseReason::Stalled => return self.association.abort(b"the peer does not read"),
+            CloseReason::Displaced => return self.association.abort(b"too many associations"),
             CloseReason::Failed(_) => return,
             CloseReason::Framing(_) => {
                 // The user may answer what it could read (400, RFC 3261 section 18.3).

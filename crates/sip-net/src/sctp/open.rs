@@ -145,7 +145,7 @@ async fn connect(
             Err(_) => SendError::ConnectTimeout,
         },
         () = shared.tasks.stopped() => SendError::ShutDown,
-        () = connection.close_requested() => SendError::Gone,
+        _ = connection.close_requested() => SendError::Gone,
     };
     if private {
         endpoint.close().await;

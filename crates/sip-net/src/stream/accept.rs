@@ -144,7 +144,12 @@ async fn prove(
             Err(_) => Err("not finished in time".to_owned()),
         },
         () = shared.tasks.stopped() => Err("stopped".to_owned()),
-        () = connection.close_requested() => Err("closed".to_owned()),
+        reason = connection.close_requested() => {
+            shared.counters(listen.transport).connections_displaced.increment();
+            tracing::debug!(%listen, remote = %connection.remote, %reason, "handshake given up");
+            shared.connections.remove(&connection);
+            return;
+        }
     };
     match proved {
         Ok((link, names)) => {

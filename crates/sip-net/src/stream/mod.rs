@@ -11,6 +11,7 @@ mod link;
 mod octets;
 mod open;
 mod outbox;
+mod partial;
 mod reader;
 mod websocket;
 mod writer;
@@ -34,6 +35,7 @@ use writer::Writer;
 pub(crate) use accept::{StreamListener, accept, bind_workers};
 pub(crate) use open::open;
 pub(crate) use outbox::Outbox;
+pub(crate) use partial::PartialMessages;
 pub use websocket::WebSocketConfig;
 
 /// How long a connection that is to end is kept for what is still on its way: the answer to a
@@ -74,7 +76,7 @@ async fn serve(
         reason = writer.run() => reason,
         reason = ping(&shared, link) => reason,
         () = shared.tasks.stopped() => CloseReason::Local,
-        () = connection.close_requested() => CloseReason::Local,
+        reason = connection.close_requested() => reason,
     };
     // What has come in part is of no more use, and what follows may take a while.
     drop(reader);
@@ -88,7 +90,7 @@ async fn serve(
     // And what was written meanwhile.
     shared.not_answered(&mut outbox.take_asked()).await;
     let Writer { queue, .. } = writer;
-    let unsent = outbox.take_unsent().into_iter();
+    let unsent = outbox.take_unsent();
     shared
         .connection_ended(&connection, queue, unsent, reason)
         .await;
@@ -117,7 +119,7 @@ async fn ping(shared: &Shared, link: &Link) -> CloseReason {
 }
 
 /// Goes on writing to a peer that has closed its half, and may wait for responses, until they have
-/// been written; tells why the connection ends.
+/// been acknowledged; tells why the connection ends.
 async fn answer(writer: &mut Writer<'_>) -> CloseReason {
     let Writer {
         shared,
@@ -128,14 +130,17 @@ async fn answer(writer: &mut Writer<'_>) -> CloseReason {
     connection.half_closed();
     tokio::select! {
         biased;
-        () = outbox.unanswered.none() => CloseReason::Peer,
+        () = async {
+            outbox.unanswered.none().await;
+            outbox.confirmed().await;
+        } => CloseReason::Peer,
         reason = writer.run() => reason,
-        // It had closed the other half too, and what was written was refused (RST): the rest takes
+        // It had closed the other half too, and what was written was refused (RST): that and the rest take
         // another connection (RFC 3261 section 18.2.2).
         _ = outbox.link.socket().ready(Interest::ERROR) => CloseReason::Peer,
         () = sleep(shared.config.limits.half_closed_timeout) => CloseReason::Peer,
         () = shared.tasks.stopped() => CloseReason::Local,
-        () = connection.close_requested() => CloseReason::Local,
+        reason = connection.close_requested() => reason,
     }
 }
 
@@ -143,7 +148,11 @@ async fn answer(writer: &mut Writer<'_>) -> CloseReason {
 async fn farewell(writer: &mut Writer<'_>, reason: &CloseReason) {
     let link = &writer.outbox.link;
     match reason {
-        CloseReason::Failed(_) | CloseReason::Stalled | CloseReason::NoPong => return,
+        CloseReason::Failed(_)
+        | CloseReason::Stalled
+        | CloseReason::NoPong
+        | CloseReason::PartialMessages
+        | CloseReason::Displaced => return,
         CloseReason::Framing(_) => {
             // The user may answer what it could read (400, RFC 3261 section 18.3).
             let _ = timeout(FAREWELL, async {

@@ -26,7 +26,7 @@ pub(crate) async fn open(
             connected.unwrap_or(Err(SendError::ConnectTimeout))
         }
         () = shared.tasks.stopped() => Err(SendError::ShutDown),
-        () = connection.close_requested() => Err(SendError::Gone),
+        _ = connection.close_requested() => Err(SendError::Gone),
     };
     match connected {
         Ok((link, names)) => {

@@ -3,10 +3,13 @@
 use std::collections::VecDeque;
 use std::io;
 use std::mem;
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sip::Flow;
+use tcp_info::tcp_info;
+use tokio::time::sleep;
 
 use super::link::{Link, Written};
 use super::octets::would_block;
@@ -41,6 +44,9 @@ struct State {
     pending: VecDeque<Outgoing>,
     written: usize,
     asked: Asked,
+    /// Responses written since the peer has closed its half, until it has acknowledged them: it may have closed the
+    /// other one, too.
+    unconfirmed: Vec<Outgoing>,
     /// What the kernel has said to somebody else than the connection's task, which ends the connection with it.
     failed: Option<io::Error>,
 }
@@ -57,6 +63,7 @@ impl Outbox {
                 pending: VecDeque::new(),
                 written: 0,
                 asked: Asked::default(),
+                unconfirmed: Vec::new(),
                 failed: None,
             }),
         })
@@ -143,9 +150,33 @@ impl Outbox {
         mem::take(&mut self.lock().asked)
     }
 
-    /// Takes what is not wholly written.
-    pub(super) fn take_unsent(&self) -> VecDeque<Outgoing> {
-        mem::take(&mut self.lock().pending)
+    /// Takes what is not wholly written, and what is not known to have arrived.
+    pub(super) fn take_unsent(&self) -> impl Iterator<Item = Outgoing> + use<> {
+        let mut state = self.lock();
+        let unconfirmed = mem::take(&mut state.unconfirmed);
+        let pending = mem::take(&mut state.pending);
+        unconfirmed.into_iter().chain(pending)
+    }
+
+    /// Ends when a peer that has closed its half has acknowledged all that was written.
+    pub(super) async fn confirmed(&self) {
+        let mut interval = CONFIRMATION;
+        loop {
+            {
+                let mut state = self.lock();
+                if state.unconfirmed.is_empty() {
+                    return;
+                }
+                let info = tcp_info(self.link.socket().as_fd());
+                // Where the kernel tells nothing, nothing is waited for.
+                if !self.link.wants_write() && info.is_none_or(|info| info.is_acknowledged) {
+                    state.unconfirmed.clear();
+                    return;
+                }
+            }
+            sleep(interval).await;
+            interval = (interval * 2).min(LONGEST_CONFIRMATION);
+        }
     }
 
     fn write_some(
@@ -197,12 +228,19 @@ impl Outbox {
             connection.popped(first.payload.len());
         }
         shared.sent(&self.flow, &first.payload);
+        if connection.is_half_closed() {
+            state.unconfirmed.push(first);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// How soon the kernel is asked again what has been acknowledged: after a usual round trip at first, then less often.
+const CONFIRMATION: Duration = Duration::from_millis(10);
+const LONGEST_CONFIRMATION: Duration = Duration::from_secs(1);
 
 impl State {
     fn wants_write(&self) -> bool {

@@ -13,6 +13,7 @@ use tokio::time::sleep_until;
 use super::link::{Link, Received};
 use super::octets::{with_room_to_read, would_block};
 use super::outbox::Outbox;
+use super::partial::PartialMessage;
 use crate::activity::Activity;
 use crate::connections::{Connection, OpenedBy, Outgoing};
 use crate::incoming::{CloseReason, MalformedReason};
@@ -33,6 +34,10 @@ pub(super) struct Reader<'a> {
     framing: StreamReader,
     /// What has come and could not be handed over: a message that is not whole, or while a queue is full some that are.
     partial: BytesMut,
+    /// How much that is, as far as it counts.
+    held: PartialMessage,
+    /// Of a WebSocket: how many octets had come when the last message was whole.
+    whole_at: u64,
     /// Since when a message has been there in part.
     partial_since: Option<Instant>,
     /// When the first message has to be there; none once it is, and where none has to come.
@@ -59,6 +64,10 @@ impl<'a> Reader<'a> {
             unanswered: &outbox.unanswered,
             framing,
             partial: BytesMut::new(),
+            held: shared
+                .partial_messages
+                .part(connection.id, connection.remote),
+            whole_at: 0,
             partial_since: None,
             first_message_by: (connection.opened_by == OpenedBy::Peer)
                 .then(|| Instant::now() + limits.first_message_timeout),
@@ -77,6 +86,7 @@ impl<'a> Reader<'a> {
             }
             tokio::select! {
                 biased;
+                () = self.held.given_up() => return CloseReason::PartialMessages,
                 ready = self.link.socket().readable() => {
                     let taken = match ready {
                         Ok(()) => self.take().await,
@@ -253,13 +263,22 @@ impl<'a> Reader<'a> {
             // Now, because handing over what was whole may have taken long.
             self.partial_since.get_or_insert_with(Instant::now);
         }
-        Ok(())
+        self.hold(self.partial.capacity())
+    }
+
+    /// So many octets of a message that is not whole are held.
+    fn hold(&mut self, octets: usize) -> Result<(), CloseReason> {
+        match self.held.holds(octets) {
+            true => Ok(()),
+            false => Err(CloseReason::PartialMessages),
+        }
     }
 
     /// Takes a message that came whole, in a message of the transport's own.
     async fn take_whole(&mut self, octets: Bytes, now: Instant) -> Result<(), CloseReason> {
         self.activity.touch(now);
         self.partial_since = None;
+        self.whole_at = self.link.received();
         if is_keep_alive(&octets) {
             self.counters().keep_alives.increment();
             if is_ping(&octets) {
@@ -318,10 +337,13 @@ impl<'a> Reader<'a> {
         if self.link.is_stream() {
             return Ok(());
         }
+        let received = self.link.received();
         if !self.link.is_partial() {
             self.partial_since = None;
-            return Ok(());
+            self.whole_at = received;
+            return self.hold(0);
         }
+        self.hold(usize::try_from(received - self.whole_at).unwrap_or(usize::MAX))?;
         let since = *self.partial_since.get_or_insert(now);
         let limit = self.shared.config.limits.partial_message_timeout;
         match now.saturating_duration_since(since) > limit {

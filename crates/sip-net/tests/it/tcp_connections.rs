@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 
 use crate::common::plain::{closed, plain, read, read_to_end, write};
-use crate::common::{Node, PATIENCE, limits, request, response, transaction};
+use crate::common::{Node, PATIENCE, limits, request, request_with_body, response, transaction};
 use sip::{Target, Transport};
 use sip_net::{CloseReason, Incoming, Limits, SendError};
 use test_support::Nobody;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::time::timeout;
 
@@ -198,7 +198,9 @@ async fn connections_are_limited() {
     let mut second = plain(&server).await;
     for client in [&mut first, &mut second] {
         write(client, &request("a")).await;
-        server.expect(&request("a")).await;
+        let flow = server.expect(&request("a")).await;
+        // Those that are known give way to nobody.
+        server.transports.known(flow.connection);
     }
     let mut third = plain(&server).await;
     assert_eq!(
@@ -247,4 +249,90 @@ async fn connections_of_one_source_are_limited() {
     let mut elsewhere = connected.expect("connects");
     write(&mut elsewhere, &request("b")).await;
     server.expect(&request("b")).await;
+}
+
+#[tokio::test]
+async fn the_oldest_connection_of_who_is_not_known_gives_way() {
+    let limit = Limits {
+        max_connections: 4,
+        ..Limits::default()
+    };
+    let mut server = Node::start(limits(limit, LISTEN));
+    let mut clients = Vec::new();
+    let mut flows = Vec::new();
+    for _ in 0..2 {
+        let mut client = plain(&server).await;
+        write(&mut client, &request("a")).await;
+        flows.push(server.expect(&request("a")).await);
+        clients.push(client);
+    }
+    server.transports.known(flows[0].connection);
+    for _ in 0..3 {
+        let mut client = plain(&server).await;
+        write(&mut client, &request("b")).await;
+        loop {
+            match server.event().await {
+                Incoming::Message { .. } => break,
+                Incoming::ConnectionClosed {
+                    connection, reason, ..
+                } => {
+                    assert_eq!(connection, flows[1].connection);
+                    assert_eq!(reason, CloseReason::Displaced);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        clients.push(client);
+    }
+    assert_eq!(read_to_end(&mut clients[1]).await, b"");
+    let statistics = server.transports.statistics().await;
+    assert_eq!(statistics.connections_displaced, 1);
+    // The one that is known is served as before, though it is the oldest.
+    write(&mut clients[0], &request("c")).await;
+    loop {
+        if let Incoming::Message { flow, .. } = server.event().await {
+            assert_eq!(flow, flows[0]);
+            break;
+        }
+    }
+}
+
+/// Connections of one source that begin long messages: the bound is for all of them.
+#[tokio::test]
+async fn messages_that_are_not_finished_have_one_bound() {
+    const ROOM: usize = 400_000;
+    let limit = Limits {
+        partial_messages_bytes_per_source: ROOM,
+        ..Limits::default()
+    };
+    let mut server = Node::start(limits(limit, LISTEN));
+    let message = request_with_body("a", &"x".repeat(200_000));
+    let mut clients = Vec::new();
+    for _ in 0..10 {
+        let mut client = plain(&server).await;
+        // One that has been closed takes no more.
+        let _ = client.write_all(&message[..message.len() - 1]).await;
+        clients.push(client);
+    }
+    for _ in 0..9 {
+        match server.event().await {
+            Incoming::ConnectionClosed { reason, .. } => {
+                assert_eq!(reason, CloseReason::PartialMessages);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let statistics = server.transports.statistics().await;
+    assert_eq!(
+        (statistics.partial_messages_given_up, statistics.connections),
+        (9, 1)
+    );
+    // A usual message has its place, and one that is left is finished.
+    let mut client = plain(&server).await;
+    write(&mut client, &request("b")).await;
+    server.expect(&request("b")).await;
+    for client in &mut clients {
+        let _ = client.write_all(&message[message.len() - 1..]).await;
+    }
+    server.expect(&message).await;
 }

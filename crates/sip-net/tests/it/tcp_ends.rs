@@ -238,6 +238,39 @@ async fn a_peer_that_has_closed_both_halves_is_found_out_by_the_first_answer() {
     assert_eq!(answer, response(200, "a"));
 }
 
+/// RFC 3261 section 18.2.2: the only answer was written to a socket that is reset by it.
+#[tokio::test]
+async fn an_answer_to_a_peer_that_has_closed_both_halves_takes_another_connection() {
+    let mut server = Node::listen(LISTEN);
+    let peer = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let peer_address = peer.local_addr().expect("bound");
+    let (client, flow) = half_closed(&mut server).await;
+    drop(client);
+    server.expect_silence().await;
+    let target = Target::FlowOrAddress(flow, peer_address);
+    server.send(target, &response(200, "a"));
+    let accepted = timeout(PATIENCE, peer.accept()).await.expect("in time");
+    let (mut accepted, _) = accepted.expect("comes");
+    let answer = read(&mut accepted, response(200, "a").len()).await;
+    assert_eq!(answer, response(200, "a"));
+}
+
+#[tokio::test]
+async fn an_answer_that_has_arrived_is_not_sent_again() {
+    let mut server = Node::listen(LISTEN);
+    let peer = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let peer_address = peer.local_addr().expect("bound");
+    let (mut client, flow) = half_closed(&mut server).await;
+    let target = Target::FlowOrAddress(flow, peer_address);
+    server.send(target, &response(200, "a"));
+    assert_eq!(read_to_end(&mut client).await, response(200, "a"));
+    drop(client);
+    assert_eq!(closed(&mut server, flow).await, CloseReason::Peer);
+    assert_eq!(server.transports.statistics().await.connections, 0);
+    let again = timeout(Duration::from_millis(100), peer.accept()).await;
+    assert!(again.is_err());
+}
+
 #[tokio::test]
 async fn shutdown_sends_what_is_queued_and_closes() {
     let mut server = Node::start(limits(patient_shutdown(), LISTEN));
