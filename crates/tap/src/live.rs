@@ -2,8 +2,9 @@
 
 use crate::TapStatistics;
 use crate::blocks::append_interface_statistics;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -20,7 +21,13 @@ impl Live {
     /// Begins a new file with `prelude`; one that is there is overwritten.
     pub(crate) fn create(path: &Path, prelude: &[u8]) -> io::Result<Live> {
         let path = path.to_path_buf();
-        let mut file = File::create(&path)?;
+        // For its owner alone: messages have credentials in them.
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&path)?;
         file.write_all(prelude)?;
 
         let shared = Arc::new(Shared::default());

@@ -157,3 +157,15 @@ fn messages_are_shown_as_sip_between_their_addresses() {
     assert!(shown.contains("Number of SIP messages: 5"), "{shown}");
     assert!(!shown.contains("Malformed"), "{shown}");
 }
+
+/// Messages have credentials in them.
+#[test]
+fn the_owner_alone_may_read_a_capture() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("sip.pcapng");
+    let tap = SipTap::create(&file, "test").expect("a capture");
+    let metadata = std::fs::metadata(&file).expect("there");
+    assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
+    drop(tap);
+}
