@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::path::PathBuf;
 
 use sctp_net::{
     DEFAULT_ENCAPSULATION_PORT, KernelCarrierConfig, RawCarrierConfig, Stack, Tap, UdpCarrierConfig,
 };
+
+use crate::address::Address;
 
 /// What is under SCTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -37,7 +39,7 @@ pub struct Carrier {
     /// What is under SCTP.
     pub over: Over,
     /// Local addresses. Without any: those that suit the peer, or all.
-    pub addresses: Vec<IpAddr>,
+    pub addresses: Vec<Address>,
     /// The local UDP port; 0 lets the system choose.
     pub encapsulation_port: u16,
     /// The UDP port of a peer that we call first.
@@ -68,7 +70,15 @@ impl Carrier {
     /// # Errors
     ///
     /// When the carrier cannot be had; the text says what could be done.
-    pub(crate) fn open(&self, peers: &[IpAddr]) -> io::Result<(Stack, Option<Tap>)> {
+    pub(crate) fn open(&self, peers: &[Address]) -> io::Result<(Stack, Option<Tap>)> {
+        let zone = common_zone(peers.iter().chain(&self.addresses))?;
+        if self.over != Over::Udp && zone != 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "link-local addresses need --over udp",
+            ));
+        }
+        let ips: Vec<IpAddr> = self.addresses.iter().map(|address| address.ip).collect();
         if self.over == Over::Kernel && self.pcap.is_some() {
             return Err(io::Error::new(
                 io::ErrorKind::Unsupported,
@@ -78,25 +88,34 @@ impl Carrier {
         }
         let tap = self.tap()?;
         let stack = match self.over {
-            Over::Udp => self.open_udp(peers, tap.as_ref()),
+            Over::Udp => self.open_udp(&ips, peers, zone, tap.as_ref()),
             Over::Ip => Stack::raw(RawCarrierConfig {
-                addresses: self.addresses.clone(),
+                addresses: ips,
                 kernel_kept_away: self.kernel_kept_away,
                 tap: tap.clone(),
                 ..RawCarrierConfig::default()
             }),
             Over::Kernel => Stack::kernel(KernelCarrierConfig {
-                addresses: self.addresses.clone(),
+                addresses: ips,
                 ..KernelCarrierConfig::default()
             }),
         }?;
         Ok((stack, tap))
     }
 
-    fn open_udp(&self, peers: &[IpAddr], tap: Option<&Tap>) -> io::Result<Stack> {
+    fn open_udp(
+        &self,
+        local: &[IpAddr],
+        peers: &[Address],
+        zone: u32,
+        tap: Option<&Tap>,
+    ) -> io::Result<Stack> {
         let open = |addresses: Vec<IpAddr>| {
             let port = self.encapsulation_port;
-            let mut addresses = addresses.into_iter().map(|ip| SocketAddr::new(ip, port));
+            let mut addresses = addresses.into_iter().map(|ip| match ip {
+                IpAddr::V4(_) => SocketAddr::new(ip, port),
+                IpAddr::V6(ip) => SocketAddrV6::new(ip, port, 0, zone).into(),
+            });
             let first = addresses
                 .next()
                 .unwrap_or((Ipv4Addr::UNSPECIFIED, port).into());
@@ -106,10 +125,11 @@ impl Carrier {
             config.tap = tap.cloned();
             Stack::udp(config)
         };
-        if !self.addresses.is_empty() {
-            return open(self.addresses.clone());
+        if !local.is_empty() {
+            return open(local.to_vec());
         }
-        match open(wildcards(peers)) {
+        let ips: Vec<IpAddr> = peers.iter().map(|address| address.ip).collect();
+        match open(wildcards(&ips)) {
             // A host without IPv6 serves IPv4.
             Err(error) if peers.is_empty() && lacks_family(&error) => open(vec![ANY_IPV4]),
             result => result,
@@ -132,6 +152,21 @@ impl Carrier {
 
 const ANY_IPV4: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 const ANY_IPV6: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+
+/// The interface of all link-local addresses; 0 where there are none.
+fn common_zone<'a>(addresses: impl Iterator<Item = &'a Address>) -> io::Result<u32> {
+    let mut zones = addresses
+        .map(|address| address.zone)
+        .filter(|zone| *zone != 0);
+    let first = zones.next().unwrap_or(0);
+    if zones.any(|zone| zone != first) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "link-local addresses of one interface only can be used together",
+        ));
+    }
+    Ok(first)
+}
 
 /// The wildcard addresses of the families that the peers have, or of both.
 fn wildcards(peers: &[IpAddr]) -> Vec<IpAddr> {
@@ -163,6 +198,16 @@ mod tests {
         assert_eq!(wildcards(&[ipv4]), [ANY_IPV4]);
         assert_eq!(wildcards(&[ipv6]), [ANY_IPV6]);
         assert_eq!(wildcards(&[ipv6, ipv4]), [ANY_IPV4, ANY_IPV6]);
+    }
+
+    #[test]
+    fn link_local_addresses_share_an_interface() {
+        let at = |zone| Address {
+            ip: IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1)),
+            zone,
+        };
+        assert_eq!(common_zone([at(0), at(2), at(2)].iter()).unwrap(), 2);
+        assert!(common_zone([at(3), at(2)].iter()).is_err());
     }
 
     #[tokio::test]

@@ -17,6 +17,7 @@
 //! what a slow reader does not take fills the window that the peer sees.
 #![forbid(unsafe_code)]
 
+mod address;
 mod carrier;
 mod command;
 mod input;
@@ -31,6 +32,7 @@ mod session;
 mod target;
 mod terminal;
 
+pub use address::{Address, AddressParseError};
 pub use carrier::{Carrier, Over};
 pub use command::commands_help;
 pub use parameters::{PARAMETERS, Parameter, SettingError};

@@ -5,6 +5,8 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::str::FromStr;
 
+use crate::address::{Address, AddressParseError};
+
 /// A peer by its names or addresses and its SCTP port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
@@ -13,7 +15,7 @@ pub struct Target {
 }
 
 /// Why a text names no peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetParseError {
     /// There is no `:PORT` at its end.
     #[error("HOST[,HOST…]:PORT is expected, such as 192.0.2.1:9000 or [2001:db8::1]:9000")]
@@ -24,6 +26,9 @@ pub enum TargetParseError {
     /// An IPv6 address without brackets, or brackets without one.
     #[error("an IPv6 address stands in brackets, and nothing else does: [2001:db8::1]:9000")]
     Brackets,
+    /// What stands in brackets is no address that can be used.
+    #[error(transparent)]
+    Address(AddressParseError),
     /// Nothing stands where a host should.
     #[error("a host is missing")]
     NoHost,
@@ -54,8 +59,8 @@ impl Target {
     /// # Errors
     ///
     /// The first host that has none.
-    pub async fn resolve(&self) -> Result<Vec<IpAddr>, ResolveError> {
-        let mut addresses: Vec<IpAddr> = Vec::new();
+    pub async fn resolve(&self) -> Result<Vec<Address>, ResolveError> {
+        let mut addresses: Vec<Address> = Vec::new();
         for host in &self.hosts {
             let found = match host.parse() {
                 Ok(address) => vec![address],
@@ -87,7 +92,7 @@ pub(crate) fn no_route(address: IpAddr) -> Option<io::Error> {
     no_way.contains(&error.kind()).then_some(error)
 }
 
-async fn look_up(host: &str, port: u16) -> Result<Vec<IpAddr>, ResolveError> {
+async fn look_up(host: &str, port: u16) -> Result<Vec<Address>, ResolveError> {
     let failed = |source| ResolveError {
         host: host.to_owned(),
         source,
@@ -95,7 +100,7 @@ async fn look_up(host: &str, port: u16) -> Result<Vec<IpAddr>, ResolveError> {
     let found = tokio::net::lookup_host((host, port))
         .await
         .map_err(failed)?;
-    let addresses: Vec<IpAddr> = found.map(|address| address.ip()).collect();
+    let addresses: Vec<Address> = found.map(Address::from).collect();
     if addresses.is_empty() {
         let none = io::Error::new(io::ErrorKind::NotFound, "it has no address");
         return Err(failed(none));
@@ -134,9 +139,10 @@ fn host(text: &str) -> Result<String, TargetParseError> {
         .map(|rest| rest.strip_suffix(']').ok_or(TargetParseError::Brackets))
         .transpose()?;
     match inside {
-        Some(inside) => match inside.parse() {
-            Ok(IpAddr::V6(_)) => Ok(inside.to_owned()),
-            _ => Err(TargetParseError::Brackets),
+        Some(inside) => match inside.parse::<Address>() {
+            Ok(address) if address.ip.is_ipv6() => Ok(inside.to_owned()),
+            Ok(_) | Err(AddressParseError::Invalid) => Err(TargetParseError::Brackets),
+            Err(error) => Err(TargetParseError::Address(error)),
         },
         None if text.contains([':', '[', ']']) => Err(TargetParseError::Brackets),
         None => Ok(text.to_owned()),
@@ -167,11 +173,19 @@ mod tests {
         let target: Target = "192.0.2.1,[2001:db8::1],192.0.2.1:9000".parse().unwrap();
         assert_eq!(target.port(), 9000);
         assert_eq!(target.to_string(), "192.0.2.1,[2001:db8::1],192.0.2.1:9000");
-        let addresses: Vec<IpAddr> = target.resolve().await.unwrap();
+        let addresses = target.resolve().await.unwrap();
         assert_eq!(
             addresses,
-            ["192.0.2.1", "2001:db8::1"].map(|text| text.parse::<IpAddr>().unwrap())
+            ["192.0.2.1", "2001:db8::1"].map(|text| text.parse::<Address>().unwrap())
         );
+    }
+
+    #[tokio::test]
+    async fn link_local_addresses_keep_their_zone() {
+        let target: Target = "[fe80::1%lo]:9000".parse().unwrap();
+        assert_eq!(target.to_string(), "[fe80::1%lo]:9000");
+        let addresses = target.resolve().await.unwrap();
+        assert_eq!(addresses, ["fe80::1%lo".parse::<Address>().unwrap()]);
     }
 
     #[tokio::test]
@@ -179,7 +193,8 @@ mod tests {
         let target: Target = "localhost:9000".parse().unwrap();
         let addresses = target.resolve().await.unwrap();
         assert!(!addresses.is_empty());
-        assert!(addresses.iter().all(IpAddr::is_loopback), "{addresses:?}");
+        let are_ours = addresses.iter().all(|address| address.ip.is_loopback());
+        assert!(are_ours, "{addresses:?}");
     }
 
     #[test]
@@ -198,6 +213,14 @@ mod tests {
             ("[host]:9000", TargetParseError::Brackets),
             ("[127.0.0.1]:9000", TargetParseError::Brackets),
             ("[::1:9000", TargetParseError::Brackets),
+            (
+                "[fe80::1]:9000",
+                TargetParseError::Address(AddressParseError::NoZone("fe80::1".parse().unwrap())),
+            ),
+            (
+                "[fe80::1%no-such]:9000",
+                TargetParseError::Address(AddressParseError::NoInterface("no-such".into())),
+            ),
             ("host:", TargetParseError::InvalidPort),
             ("host:0", TargetParseError::InvalidPort),
             ("host:65536", TargetParseError::InvalidPort),

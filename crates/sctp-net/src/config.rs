@@ -15,7 +15,9 @@ pub struct UdpCarrierConfig {
     /// The local addresses and the local UDP encapsulation port, the same for all of them. Port 0
     /// lets the kernel choose one. With more than one address associations are multi-homed: the
     /// peer is told all of them, so they should be reachable for it as they are (RFC 6951 section
-    /// 5.7: not through a NAT). A wildcard address stands for itself, and lists nothing.
+    /// 5.7: not through a NAT). A wildcard address stands for itself, and lists nothing. Link-local
+    /// peers are on the interface that the scope of an IPv6 address names; without a scope there are
+    /// none.
     pub addresses: Vec<SocketAddr>,
     /// The peer's UDP encapsulation port where `connect` is not told another one. The port of
     /// a peer that associates with us is learnt from its packets.

@@ -323,6 +323,13 @@ impl EndpointHandle {
     fn paths(&self, to: &ConnectTo) -> Result<Vec<PathAddress>, ConnectError> {
         let local = &self.stack.local_addresses;
         let can_reach = |remote: &IpAddr| local.iter().any(|ip| ip.is_ipv4() == remote.is_ipv4());
+        let needs_zone = |ip: &&IpAddr| matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
+        if let Some(&ip) = to.addresses.iter().find(needs_zone)
+            && !self.stack.has_zone
+        {
+            let remote = SocketAddr::new(ip, to.port);
+            return Err(ConnectError::NoZone { remote });
+        }
         let default_port = self.stack.peer_encapsulation_port;
         let peer: Vec<PathAddress> = to
             .addresses

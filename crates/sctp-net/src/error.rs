@@ -37,6 +37,14 @@ pub enum ConnectError {
         local: SocketAddr,
     },
     /// The peer refused, or it did not answer.
+    /// A link-local address, and no local address that says by which interface it is reached.
+    #[error(
+        "SCTP to {remote}: a link-local address needs its interface, as the scope of a local address"
+    )]
+    NoZone {
+        /// The peer's address and SCTP port.
+        remote: SocketAddr,
+    },
     #[error(
         "SCTP to {remote}{}: {}",
         describe_port(*encapsulation_port),

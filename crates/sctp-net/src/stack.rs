@@ -98,6 +98,7 @@ impl Stack {
             handle: Arc::new(StackHandle {
                 local_addr: SocketAddr::new(local_addr, 0),
                 local_addresses,
+                has_zone: false,
                 peer_encapsulation_port: None,
                 ports: PortSource::Kernel(opener),
                 directory: Directory::default(),
@@ -219,6 +220,7 @@ impl Stack {
             handle: Arc::new(StackHandle {
                 local_addr,
                 local_addresses: carrier.addresses,
+                has_zone: carrier.has_zone,
                 peer_encapsulation_port: settings.peer_encapsulation_port,
                 ports: PortSource::Ours(ports),
                 directory,
@@ -312,6 +314,8 @@ struct Settings {
 pub(crate) struct StackHandle {
     pub(crate) local_addr: SocketAddr,
     pub(crate) local_addresses: Vec<IpAddr>,
+    /// Whether it is known which interface leads to link-local peers.
+    pub(crate) has_zone: bool,
     /// `None`: no encapsulation.
     pub(crate) peer_encapsulation_port: Option<u16>,
     pub(crate) workers: Vec<WorkerHandle>,

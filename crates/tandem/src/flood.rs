@@ -11,10 +11,11 @@ use ::flood::{
 use clap::Args;
 use indicatif::ProgressBar;
 use report::{Cell, Column, Document, Machine, Row, Table};
+use sctp_net::DEFAULT_ENCAPSULATION_PORT;
 use serde::Serialize;
 
 use crate::perf::output::{check_writable, print, width, write};
-use crate::values::count;
+use crate::values::{count, ports_without_udp};
 use crate::{fail, logging};
 
 /// Flood your own SCTP listener, and check whether a real client can still connect.
@@ -52,9 +53,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "udp|ip", default_value = "udp")]
     over: Over,
 
-    /// The target's UDP port, with --over udp
-    #[arg(long, value_name = "PORT", default_value_t = 9899)]
-    peer_encapsulation_port: u16,
+    /// The target's UDP port, with --over udp [default: 9899]
+    #[arg(long, value_name = "PORT")]
+    peer_encapsulation_port: Option<u16>,
 
     /// Seed of addresses, ports and tags
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = |text: &str| count(text, 0..=u64::MAX))]
@@ -119,6 +120,15 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
     if let Err(refused) = check_target(arguments.target.ip()) {
         usage_error(&refused.to_string());
     }
+    let port = (
+        "--peer-encapsulation-port",
+        arguments.peer_encapsulation_port,
+    );
+    if arguments.over == Over::Ip
+        && let Some(reason) = ports_without_udp("ip", &[port])
+    {
+        usage_error(&reason);
+    }
     match flood(&arguments, limits) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -131,7 +141,9 @@ fn flood(arguments: &Arguments, limits: Limits) -> anyhow::Result<bool> {
     check_writable(&arguments.json)?;
     let over = match arguments.over {
         Over::Udp { .. } => Over::Udp {
-            port: arguments.peer_encapsulation_port,
+            port: arguments
+                .peer_encapsulation_port
+                .unwrap_or(DEFAULT_ENCAPSULATION_PORT),
         },
         Over::Ip => Over::Ip,
     };

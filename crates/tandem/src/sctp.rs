@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter};
-use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::PathBuf;
@@ -11,13 +10,15 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Subcommand, ValueEnum};
-use sctp_console::{Carrier, Options, Outcome, Over, Parameter, Service, Target, Terminal};
-use sctp_net::EndpointConfig;
+use sctp_console::{
+    Address, Carrier, Options, Outcome, Over, Parameter, Service, Target, Terminal,
+};
+use sctp_net::{DEFAULT_ENCAPSULATION_PORT, EndpointConfig};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::perf::output::{is_cut, print};
-use crate::values::{count, duration};
+use crate::values::{count, duration, ports_without_udp};
 use crate::{fail, logging};
 
 /// Open SCTP associations by hand, and type messages.
@@ -44,9 +45,9 @@ struct Listen {
     #[arg(long, value_name = "PORT", default_value_t = 9000)]
     port: u16,
 
-    /// Local UDP port, with --over udp; 0 lets the system choose
-    #[arg(long, value_name = "PORT", default_value_t = 9899)]
-    encapsulation_port: u16,
+    /// Local UDP port, with --over udp; 0 lets the system choose [default: 9899]
+    #[arg(long, value_name = "PORT")]
+    encapsulation_port: Option<u16>,
 
     #[command(flatten)]
     common: Common,
@@ -62,7 +63,7 @@ struct Connect {
     /// Names or addresses of the peer, and its SCTP port; IPv6 addresses in brackets
     ///
     /// Several hosts are several addresses of one peer, the first being the primary; the peer may announce more.
-    /// Names are resolved by the system.
+    /// Names are resolved by the system. An IPv6 link-local address has its interface with it: [fe80::1%eth0]:9000.
     #[arg(value_name = "HOST[,HOST…]:PORT")]
     target: Option<Target>,
 
@@ -70,9 +71,9 @@ struct Connect {
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     port: u16,
 
-    /// Local UDP port, with --over udp; 0 lets the system choose
-    #[arg(long, value_name = "PORT", default_value_t = 0)]
-    encapsulation_port: u16,
+    /// Local UDP port, with --over udp; 0 lets the system choose [default: 0]
+    #[arg(long, value_name = "PORT")]
+    encapsulation_port: Option<u16>,
 
     /// Open the association again 20 ms after it has ended or failed, for ever
     #[arg(long)]
@@ -88,18 +89,18 @@ struct Common {
     /// Local address; may be given several times, for a multi-homed endpoint
     ///
     /// Default: with --over udp a wildcard address, which is not announced to the peer, so that it works through a
-    /// NAT; with --over ip all usable addresses of the host.
+    /// NAT; with --over ip all usable addresses of the host. An IPv6 link-local address has its interface with it
+    /// (fe80::1%eth0), and needs --over udp.
     #[arg(long, value_name = "ADDRESS")]
-    address: Vec<IpAddr>,
+    address: Vec<Address>,
 
     /// The carrier of SCTP
     #[arg(long, value_enum, default_value_t = Carriers::Udp)]
     over: Carriers,
 
-    /// The peer's UDP port, with --over udp, for associations opened here; otherwise it is learnt
-    #[arg(long, value_name = "PORT", default_value_t = 9899,
-          value_parser = clap::value_parser!(u16).range(1..))]
-    peer_encapsulation_port: u16,
+    /// The peer's UDP port, with --over udp, for associations opened here; otherwise it is learnt [default: 9899]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    peer_encapsulation_port: Option<u16>,
 
     /// The treatment of associations and of messages that arrive
     #[arg(long, value_enum, default_value_t = Services::Print)]
@@ -282,8 +283,12 @@ fn stops() -> io::Result<mpsc::Receiver<()>> {
 
 impl Listen {
     fn options(self) -> Options {
-        self.common
-            .options("listen", self.port, self.encapsulation_port)
+        self.common.options(
+            "listen",
+            self.port,
+            self.encapsulation_port,
+            DEFAULT_ENCAPSULATION_PORT,
+        )
     }
 }
 
@@ -292,7 +297,7 @@ impl Connect {
         // Not required by the parser, so that `--set help` works without it.
         let options = self
             .common
-            .options("connect", self.port, self.encapsulation_port);
+            .options("connect", self.port, self.encapsulation_port, 0);
         if self.target.is_none() {
             let text = "the following required argument was not provided: HOST[,HOST…]:PORT";
             refuse("connect", ErrorKind::MissingRequiredArgument, text);
@@ -306,18 +311,35 @@ impl Connect {
 }
 
 impl Common {
-    fn options(self, command: &str, port: u16, encapsulation_port: u16) -> Options {
+    fn options(
+        self,
+        command: &str,
+        port: u16,
+        encapsulation_port: Option<u16>,
+        default_encapsulation_port: u16,
+    ) -> Options {
+        let config = self.config(command);
+        let over = match self.over {
+            Carriers::Udp => Over::Udp,
+            Carriers::Ip => Over::Ip,
+            Carriers::Kernel => Over::Kernel,
+        };
+        let ports = [
+            ("--encapsulation-port", encapsulation_port),
+            ("--peer-encapsulation-port", self.peer_encapsulation_port),
+        ];
+        if let Some(reason) = ports_without_udp(&over.to_string(), &ports) {
+            refuse(command, ErrorKind::ArgumentConflict, &reason);
+        }
         Options {
-            config: self.config(command),
+            config,
             carrier: Carrier {
-                over: match self.over {
-                    Carriers::Udp => Over::Udp,
-                    Carriers::Ip => Over::Ip,
-                    Carriers::Kernel => Over::Kernel,
-                },
+                over,
                 addresses: self.address,
-                encapsulation_port,
-                peer_encapsulation_port: self.peer_encapsulation_port,
+                encapsulation_port: encapsulation_port.unwrap_or(default_encapsulation_port),
+                peer_encapsulation_port: self
+                    .peer_encapsulation_port
+                    .unwrap_or(DEFAULT_ENCAPSULATION_PORT),
                 kernel_kept_away: self.kernel_kept_away,
                 pcap: self.pcap,
             },

@@ -36,6 +36,14 @@ pub(crate) fn transport(text: &str) -> Result<Transport, String> {
     }
 }
 
+/// What is wrong with UDP ports of SCTP, given as options, where no UDP carries it; nothing that is given is
+/// ignored.
+pub(crate) fn ports_without_udp(over: &str, given: &[(&str, Option<u16>)]) -> Option<String> {
+    let (option, _) = given.iter().find(|(_, port)| port.is_some())?;
+    (over != "udp")
+        .then(|| format!("{option} needs --over udp: with --over {over} SCTP has no UDP port"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

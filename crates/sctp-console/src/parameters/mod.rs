@@ -84,14 +84,28 @@ impl Parameter {
     ///
     /// The first pair that does not.
     pub fn check(config: &EndpointConfig) -> Result<(), SettingError> {
-        if config.rto_max < config.rto_min {
-            let shown = |name| Parameter::find(name).map(|parameter| parameter.value(config));
-            return Err(SettingError::Contradiction {
-                greater_name: "rto_max",
-                greater: shown("rto_max")?,
-                lesser_name: "rto_min",
-                lesser: shown("rto_min")?,
-            });
+        let a_rwnd = config.a_rwnd as usize;
+        let delivers_whole = config.partial_delivery_point > a_rwnd;
+        // The default gives way to a smaller window: nobody has asked for it.
+        let is_asked_for = config.max_message_size != EndpointConfig::default().max_message_size;
+        let contradictions = [
+            (config.rto_max < config.rto_min, "rto_max", "rto_min"),
+            (
+                delivers_whole && is_asked_for && a_rwnd < config.max_message_size,
+                "a_rwnd",
+                "max_message_size",
+            ),
+        ];
+        let shown = |name| Parameter::find(name).map(|parameter| parameter.value(config));
+        for (is_one, greater_name, lesser_name) in contradictions {
+            if is_one {
+                return Err(SettingError::Contradiction {
+                    greater_name,
+                    greater: shown(greater_name)?,
+                    lesser_name,
+                    lesser: shown(lesser_name)?,
+                });
+            }
         }
         Ok(config.check()?)
     }
@@ -345,6 +359,14 @@ mod tests {
         let error = Parameter::check(&config).unwrap_err().to_string();
         assert_eq!(error, "rto_max=500ms is below rto_min=1s");
         Parameter::set(&mut config, "rto_min=100ms").unwrap();
+        assert_eq!(Parameter::check(&config), Ok(()));
+        // The default of max_message_size gives way.
+        Parameter::set(&mut config, "a_rwnd=64k").unwrap();
+        assert_eq!(Parameter::check(&config), Ok(()));
+        Parameter::set(&mut config, "max_message_size=1M").unwrap();
+        let error = Parameter::check(&config).unwrap_err().to_string();
+        assert_eq!(error, "a_rwnd=64k is below max_message_size=1M");
+        Parameter::set(&mut config, "partial_delivery_point=32k").unwrap();
         assert_eq!(Parameter::check(&config), Ok(()));
     }
 

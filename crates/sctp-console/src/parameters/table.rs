@@ -171,7 +171,7 @@ pub const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "max_message_size",
-        meaning: "largest user message in either direction; whole ones never exceed a_rwnd",
+        meaning: "largest user message in either direction; above a_rwnd only with a partial_delivery_point",
         section: "",
         field: Field::Bytes(|config| &mut config.max_message_size, 1..=usize::MAX),
     },

@@ -213,10 +213,10 @@ impl Program {
             .map(|source| input::start(source, longest))
             .transpose()?;
         let mut program = Program {
-            connection: options
-                .connect
-                .as_ref()
-                .map(|target| Connection::new(peers, target.port())),
+            connection: options.connect.as_ref().map(|target| {
+                let addresses = peers.iter().map(|peer| peer.ip).collect();
+                Connection::new(addresses, target.port())
+            }),
             stack,
             tap,
             endpoint,

@@ -37,6 +37,8 @@ pub(crate) struct Carrier {
     pub(crate) port: u16,
     /// The addresses that peers are told of.
     pub(crate) listed: Vec<IpAddr>,
+    /// Whether it is known which interface leads to link-local peers.
+    pub(crate) has_zone: bool,
     /// What each worker works with.
     pub(crate) ends: Vec<(Option<Reader>, Writer)>,
 }
@@ -308,7 +310,7 @@ fn with_scope_of(mut destination: SocketAddr, local: SocketAddr) -> SocketAddr {
     if let (SocketAddr::V6(destination), SocketAddr::V6(local)) = (&mut destination, local)
         && destination.ip().is_unicast_link_local()
     {
-        // The interface of a link-local address is that of the socket's own.
+        // The interface of a link-local address is the one that was given with the socket's own.
         destination.set_scope_id(local.scope_id());
     }
     destination

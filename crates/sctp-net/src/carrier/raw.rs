@@ -57,6 +57,7 @@ pub(super) fn open(config: &RawCarrierConfig, workers: usize) -> io::Result<Carr
         addresses,
         port: 0,
         listed,
+        has_zone: false,
         ends,
     })
 }

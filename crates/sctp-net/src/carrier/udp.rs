@@ -40,6 +40,7 @@ pub(super) fn open(config: &UdpCarrierConfig, workers: usize) -> io::Result<Carr
         .first()
         .and_then(|sockets| sockets.first())
         .map_or(0, |socket| socket.local_addr().port());
+    let scopes: Vec<u32> = addresses.iter().map(scope_of).collect();
     let addresses: Vec<IpAddr> = addresses.iter().map(SocketAddr::ip).collect();
     let recorder = Recorder {
         tap: config.tap.clone(),
@@ -52,12 +53,13 @@ pub(super) fn open(config: &UdpCarrierConfig, workers: usize) -> io::Result<Carr
                 .filter_map(|sockets| sockets.get(worker).cloned())
                 .collect();
             let reader = Reader::new(&sockets);
-            let writer = Writer::new(sockets, recorder.clone(), &addresses);
+            let writer = Writer::new(sockets, recorder.clone(), &addresses, &scopes);
             (Some(super::Reader::Udp(reader)), super::Writer::Udp(writer))
         })
         .collect();
     Ok(Carrier {
         listed: listed(&addresses),
+        has_zone: scopes.iter().any(|scope| *scope != 0),
         addresses,
         port,
         ends,
@@ -134,6 +136,13 @@ fn udp_config(config: &UdpCarrierConfig, number: usize, workers: usize) -> UdpCo
         network_errors: true,
         reuse_port: workers > 1,
         ..UdpConfig::default()
+    }
+}
+
+fn scope_of(address: &SocketAddr) -> u32 {
+    match address {
+        SocketAddr::V4(_) => 0,
+        SocketAddr::V6(address) => address.scope_id(),
     }
 }
 
@@ -234,15 +243,27 @@ struct Outlet {
 }
 
 impl Writer {
-    fn new(sockets: Vec<Arc<UdpSocket>>, recorder: Recorder, addresses: &[IpAddr]) -> Self {
-        let outlet = |socket: Arc<UdpSocket>| Outlet {
-            local: socket.local_addr(),
-            socket,
-            queue: SendQueue::new(),
+    fn new(
+        sockets: Vec<Arc<UdpSocket>>,
+        recorder: Recorder,
+        addresses: &[IpAddr],
+        scopes: &[u32],
+    ) -> Self {
+        let outlet = |(socket, scope): (Arc<UdpSocket>, &u32)| {
+            let mut local = socket.local_addr();
+            if let SocketAddr::V6(local) = &mut local {
+                // The kernel forgets that of a wildcard address.
+                local.set_scope_id(*scope);
+            }
+            Outlet {
+                local,
+                socket,
+                queue: SendQueue::new(),
+            }
         };
         Self {
             sources: (sockets.len() > 1).then(|| Sources::new(addresses.to_vec())),
-            sockets: sockets.into_iter().map(outlet).collect(),
+            sockets: sockets.into_iter().zip(scopes).map(outlet).collect(),
             recorder,
         }
     }

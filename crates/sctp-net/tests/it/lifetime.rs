@@ -112,6 +112,11 @@ async fn nobody_there() {
         "{error}"
     );
 
+    let link_local = endpoint.connect("fe80::1".parse().unwrap(), 9, None).await;
+    let error = link_local.unwrap_err();
+    assert!(matches!(error, ConnectError::NoZone { .. }), "{error:?}");
+    assert!(error.to_string().contains("[fe80::1]:9"), "{error}");
+
     let other_family = endpoint.connect("::1".parse().unwrap(), 9, None).await;
     let error = other_family.unwrap_err();
     assert!(

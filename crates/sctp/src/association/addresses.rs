@@ -163,7 +163,8 @@ fn is_loopback(address: IpAddr) -> bool {
     }
 }
 
-fn is_link_local(address: IpAddr) -> bool {
+/// Whether an address means a host on one link only.
+pub(crate) fn is_link_local(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => Ipv4Addr::is_link_local(&address),
         IpAddr::V6(address) => address.is_unicast_link_local(),

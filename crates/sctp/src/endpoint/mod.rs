@@ -26,7 +26,7 @@ use associations::{Associations, Index, PeerKey, Settled};
 use rates::Rates;
 use remembered_tags::RememberedTags;
 
-use crate::association::addresses::is_unicast as is_unicast_address;
+use crate::association::addresses::{is_link_local, is_unicast as is_unicast_address};
 use crate::association::cookie::CookieSigner;
 use crate::association::{Association, Context};
 use crate::packet::{Chunk, ChunkType, Packet, PacketFault};
@@ -197,11 +197,13 @@ impl Endpoint {
 
     /// Sets all addresses of this host, whether or not peers are told of them. A peer on another host
     /// that lists one of them, such as that of a bridge that both hosts have under the same address,
-    /// does not mean us, and it is not probed. Associations that exist stay as they are.
+    /// does not mean us, and it is not probed. Link-local addresses count for nothing: another link has
+    /// other hosts with the same ones. Associations that exist stay as they are.
     pub fn set_host_addresses(&mut self, addresses: Vec<IpAddr>) {
         self.host_addresses = addresses
             .into_iter()
             .map(|address| address.to_canonical())
+            .filter(|address| !is_link_local(*address))
             .collect();
     }
 

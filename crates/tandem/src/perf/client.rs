@@ -137,7 +137,9 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let config = ClientConfig {
         target: arguments.target.clone(),
         test: test.clone(),
-        carrier: arguments.carrier.config(arguments.parallel)?,
+        carrier: arguments
+            .carrier
+            .config(arguments.parallel, &["perf", "client"])?,
         local_addresses: arguments.address.clone(),
         may_test: arguments.i_may_test.clone(),
     };

@@ -15,6 +15,7 @@ use sctp_net::DEFAULT_ENCAPSULATION_PORT;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::values::ports_without_udp;
 use crate::{fail, logging, pcap};
 
 /// Measure the throughput of UDP, TCP and SCTP, between two hosts or on this one.
@@ -84,14 +85,14 @@ pub(crate) struct Carrier {
     )]
     over: Over,
 
-    /// Local UDP port of SCTP; 0 lets the system choose
-    #[arg(long, value_name = "PORT", default_value_t = 0, help_heading = "SCTP")]
-    encapsulation_port: u16,
+    /// Local UDP port of SCTP, with --over udp; 0 lets the system choose [default: 0]
+    #[arg(long, value_name = "PORT", help_heading = "SCTP")]
+    encapsulation_port: Option<u16>,
 
-    /// UDP port of the server's SCTP
-    #[arg(long, value_name = "PORT", default_value_t = DEFAULT_ENCAPSULATION_PORT,
-          value_parser = clap::value_parser!(u16).range(1..), help_heading = "SCTP")]
-    peer_encapsulation_port: u16,
+    /// UDP port of the server's SCTP, with --over udp [default: 9899]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..),
+          help_heading = "SCTP")]
+    peer_encapsulation_port: Option<u16>,
 
     /// With --over ip on a kernel with SCTP: confirm that a packet-filter rule hides the packets from it
     #[arg(long, help_heading = "SCTP")]
@@ -108,12 +109,26 @@ impl Carrier {
         self.over != Over::Udp || self.pcap.is_some()
     }
 
-    /// For so many associations side by side.
-    pub(crate) fn config(&self, parallel: usize) -> anyhow::Result<CarrierConfig> {
+    /// For so many associations side by side; ends the program, as the command with these names, where options
+    /// contradict each other.
+    pub(crate) fn config(
+        &self,
+        parallel: usize,
+        command: &[&str],
+    ) -> anyhow::Result<CarrierConfig> {
+        let ports = [
+            ("--encapsulation-port", self.encapsulation_port),
+            ("--peer-encapsulation-port", self.peer_encapsulation_port),
+        ];
+        if let Some(reason) = ports_without_udp(&self.over.to_string(), &ports) {
+            crate::usage::error(command, &reason);
+        }
         Ok(CarrierConfig {
             over: self.over,
-            encapsulation_port: self.encapsulation_port,
-            peer_encapsulation_port: self.peer_encapsulation_port,
+            encapsulation_port: self.encapsulation_port.unwrap_or(0),
+            peer_encapsulation_port: self
+                .peer_encapsulation_port
+                .unwrap_or(DEFAULT_ENCAPSULATION_PORT),
             kernel_kept_away: self.kernel_kept_away,
             workers: parallel.min(cores()),
             tap: pcap::open(self.pcap.as_deref())?,
@@ -151,8 +166,11 @@ fn server_command(
     scale: bool,
 ) -> anyhow::Result<std::process::Command> {
     let mut command = std::process::Command::new(std::env::current_exe()?);
-    command.args(["perf", "server", "--child", "--encapsulation-port", "0"]);
+    command.args(["perf", "server", "--child"]);
     command.args(["--over", &carrier.over.to_string()]);
+    if carrier.over == Over::Udp {
+        command.args(["--encapsulation-port", "0"]);
+    }
     if carrier.kernel_kept_away {
         command.arg("--kernel-kept-away");
     }

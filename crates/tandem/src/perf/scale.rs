@@ -97,7 +97,7 @@ async fn run(
         count,
         streams,
         size: common.size,
-        carrier: common.carrier.config(1)?,
+        carrier: common.carrier.config(1, &["perf", name])?,
     };
     if let Err(reason) = config.check() {
         usage_error(name, &reason);

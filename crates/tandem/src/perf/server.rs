@@ -11,8 +11,9 @@ use sctp_net::DEFAULT_ENCAPSULATION_PORT;
 use tokio::io::AsyncReadExt;
 
 use crate::pcap;
+use crate::values::ports_without_udp;
 
-use super::output::print_line;
+use super::output::{print_line, usage_error};
 use super::{cores, interrupts};
 
 /// Serve clients, several at a time, until Ctrl-C.
@@ -37,9 +38,9 @@ pub(crate) struct Arguments {
     )]
     over: Vec<Over>,
 
-    /// Local UDP port of SCTP; 0 lets the system choose
-    #[arg(long, value_name = "PORT", default_value_t = DEFAULT_ENCAPSULATION_PORT)]
-    encapsulation_port: u16,
+    /// Local UDP port of SCTP, with --over udp; 0 lets the system choose [default: 9899]
+    #[arg(long, value_name = "PORT")]
+    encapsulation_port: Option<u16>,
 
     /// With --over ip on a kernel with SCTP: confirm that a packet-filter rule hides the packets from it
     #[arg(long)]
@@ -88,10 +89,18 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     };
     let mut over = arguments.over;
     over.dedup();
+    let port = ("--encapsulation-port", arguments.encapsulation_port);
+    if let Some(first) = over.first().filter(|_| !over.contains(&Over::Udp))
+        && let Some(reason) = ports_without_udp(&first.to_string(), &[port])
+    {
+        usage_error("server", &reason);
+    }
     let tap = pcap::open(arguments.pcap.as_deref())?;
     let carriers = over.into_iter().map(|over| CarrierConfig {
         over,
-        encapsulation_port: arguments.encapsulation_port,
+        encapsulation_port: arguments
+            .encapsulation_port
+            .unwrap_or(DEFAULT_ENCAPSULATION_PORT),
         peer_encapsulation_port: DEFAULT_ENCAPSULATION_PORT,
         kernel_kept_away: arguments.kernel_kept_away,
         workers: cores(),

@@ -57,7 +57,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             false => arguments.sizes,
         },
         seconds: arguments.seconds,
-        carrier: arguments.carrier.config(1)?,
+        carrier: arguments.carrier.config(1, &["perf", "sweep"])?,
     };
     if let Err(reason) = config.check() {
         usage_error("sweep", &reason);

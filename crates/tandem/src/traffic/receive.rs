@@ -10,6 +10,9 @@ use traffic::{DEFAULT_PORT, Receiver, ReceiverConfig, ReceiverEvent, text};
 
 use crate::perf::output::print_line;
 use crate::perf::{cores, interrupts};
+use crate::values::ports_without_udp;
+
+use super::usage_error;
 
 /// Serve senders, several at a time, and count packets, until Ctrl-C.
 ///
@@ -31,9 +34,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "CARRIER", default_value = "udp")]
     over: Over,
 
-    /// Local UDP port of SCTP; 0 lets the system choose
-    #[arg(long, value_name = "PORT", default_value_t = DEFAULT_ENCAPSULATION_PORT)]
-    encapsulation_port: u16,
+    /// Local UDP port of SCTP, with --over udp; 0 lets the system choose [default: 9899]
+    #[arg(long, value_name = "PORT")]
+    encapsulation_port: Option<u16>,
 
     /// With --over ip on a kernel with SCTP: confirm that a packet-filter rule hides the packets from it
     #[arg(long)]
@@ -62,6 +65,10 @@ Exit status: 0 ended by Ctrl-C or after its one run, 1 a listener failed.";
 
 /// Receives until it is interrupted.
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let port = ("--encapsulation-port", arguments.encapsulation_port);
+    if let Some(reason) = ports_without_udp(&arguments.over.to_string(), &[port]) {
+        usage_error("receive", &reason);
+    }
     let mut interrupts = interrupts()?;
     let listen = match arguments.listen.is_empty() {
         false => arguments.listen,
@@ -77,7 +84,9 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         listen,
         carrier: CarrierConfig {
             over: arguments.over,
-            encapsulation_port: arguments.encapsulation_port,
+            encapsulation_port: arguments
+                .encapsulation_port
+                .unwrap_or(DEFAULT_ENCAPSULATION_PORT),
             peer_encapsulation_port: DEFAULT_ENCAPSULATION_PORT,
             kernel_kept_away: arguments.kernel_kept_away,
             workers: cores(),

@@ -190,7 +190,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         None => Payload::pattern(arguments.seed),
     };
     let stop = stop_signal()?;
-    let mut carrier = arguments.carrier.config(1)?;
+    let mut carrier = arguments.carrier.config(1, &["traffic", "send"])?;
     let (target, receiver) = match &arguments.target {
         Destination::Theirs(target) => (target.clone(), None),
         Destination::Ours(protocol) => {

@@ -528,6 +528,21 @@ fn arguments_that_make_no_sense_are_named() {
         (vec!["client", "tcp:127.0.0.1", "--over", "ip"], "--over"),
         (vec!["client", "sctp:127.0.0.1", "--over", "air"], "--over"),
         (
+            vec![
+                "client",
+                "sctp:127.0.0.1",
+                "--over",
+                "ip",
+                "--peer-encapsulation-port",
+                "1",
+            ],
+            "--peer-encapsulation-port needs --over udp",
+        ),
+        (
+            vec!["server", "--over", "kernel", "--encapsulation-port", "0"],
+            "--encapsulation-port needs --over udp",
+        ),
+        (
             vec!["client", "tcp:127.0.0.1", "--bitrate", "x"],
             "--bitrate",
         ),
@@ -585,11 +600,8 @@ fn a_port_in_use_is_one_line_that_names_it() {
 /// A carrier that is not to be had says why, on either side.
 #[test]
 fn a_carrier_that_is_not_there_says_so() {
-    let server = Server::start(&[]);
-    let client = server
-        .client("sctp", &["--over", "kernel", "--count", "1"])
-        .output()
-        .expect("it runs");
+    let client = ["perf", "client", "sctp:127.0.0.1", "--over", "kernel"];
+    let client = tandem().args(client).output().expect("it runs");
     let listener = [
         "perf",
         "server",

@@ -225,6 +225,11 @@ fn strangers_are_not_flooded_and_nonsense_is_refused() {
     );
     fails(&["send", "udp", "--payload", "/no/such"], 1, "/no/such");
     fails(&["send", "tcp", "--over", "ip"], 2, "sctp targets");
+    fails(
+        &["receive", "--over", "ip", "--encapsulation-port", "9899"],
+        2,
+        "--encapsulation-port needs --over udp",
+    );
     fails(&["link", "--interface", "no-such"], 1, "no-such");
 }
 

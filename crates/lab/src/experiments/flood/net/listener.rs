@@ -78,8 +78,10 @@ impl Listener {
             .args(["sctp", "listen", "--service", "discard"])
             .args(["--over", &over.to_string()])
             .args(["--address", &address.to_string()])
-            .args(["--port", &PORT.to_string()])
-            .args(["--encapsulation-port", &ENCAPSULATION_PORT.to_string()]);
+            .args(["--port", &PORT.to_string()]);
+        if matches!(over, Over::Udp { .. }) {
+            command.args(["--encapsulation-port", &ENCAPSULATION_PORT.to_string()]);
+        }
         for setting in settings {
             command.args(["--set", setting]);
         }

@@ -26,6 +26,47 @@ fn arguments_that_make_no_sense_are_named() {
         ),
         (&["sctp", "listen", "--set", "rto_min"], "name=value"),
         (
+            &[
+                "sctp",
+                "listen",
+                "--over",
+                "ip",
+                "--encapsulation-port",
+                "9899",
+            ],
+            "--encapsulation-port needs --over udp",
+        ),
+        (
+            &[
+                "sctp",
+                "connect",
+                "host:1",
+                "--over",
+                "kernel",
+                "--peer-encapsulation-port",
+                "1",
+            ],
+            "--peer-encapsulation-port needs --over udp",
+        ),
+        (
+            &[
+                "sctp",
+                "listen",
+                "--set",
+                "a_rwnd=64k",
+                "--set",
+                "max_message_size=1M",
+            ],
+            "a_rwnd=64k is below max_message_size=1M",
+        ),
+        (&["sctp", "connect", "[fe80::1]:9000"], "fe80::1%eth0"),
+        (
+            &["sctp", "connect", "[fe80::1%no-such]:9000"],
+            "no interface no-such",
+        ),
+        (&["sctp", "connect", "[2001:db8::1%lo]:9000"], "link-local"),
+        (&["sctp", "listen", "--address", "fe80::1"], "fe80::1%eth0"),
+        (
             &["sctp", "listen", "--set", "rto_minn=1s"],
             "did you mean rto_min",
         ),

@@ -88,6 +88,64 @@ fn addresses_of_another_family_are_refused() {
     );
 }
 
+/// Nobody listens at the first address, as with a listener on 127.0.0.1 and `localhost`, which is ::1 first: ICMP
+/// says so, and the second one is tried at once. It is the primary then.
+#[test]
+fn an_address_where_nobody_listens_leads_to_the_next_one() {
+    let listener = listen(&[]);
+    let target = format!("127.0.0.2,127.0.0.1:{}", listener.port);
+    let mut command = tandem();
+    command.args(["sctp", "connect", &target]);
+    command.args(["--peer-encapsulation-port"]);
+    command.arg(listener.encapsulation_port.to_string());
+    // The second INIT does not wait for this.
+    command.args(["--set", "rto_initial=1h", "--set", "rto_max=1h"]);
+    let mut connector = Talk::start(&mut command);
+    connector.wait_for("* COMM_UP");
+    connector.type_line("/stats");
+    let status = connector.line("= status ");
+    assert_eq!(field(&status, "primary"), "127.0.0.1");
+    connector.end_input();
+    assert_eq!(connector.status(), Some(0));
+}
+
+/// Link-local addresses, with their interface on either side.
+#[test]
+fn link_local_addresses_are_used_with_their_interface() {
+    let (Some(here), Some(there)) = (Namespace::new(), Namespace::new()) else {
+        return;
+    };
+    let there_name = there.name();
+    here.ip(&format!(
+        "link add wire type veth peer name wire netns {there_name}"
+    ));
+    for (host, number) in [(&here, "a"), (&there, "b")] {
+        host.ip(&format!("address add fe80::{number}/64 dev wire nodad"));
+        host.ip("link set wire up");
+    }
+    for host in [&here, &there] {
+        host.wait_for_links();
+    }
+    let mut command = there.command(program_path());
+    command.args(["sctp", "listen", "--address", "fe80::b%wire"]);
+    command.args(["--service", "echo"]);
+    let _listener = Talk::start(&mut command);
+    let mut command = here.command(program_path());
+    command.args(["sctp", "connect", "[fe80::b%wire]:9000"]);
+    let mut connector = Talk::start(&mut command);
+    connector.type_line("on this link");
+    connector.wait_for("text=\"on this link\"");
+    connector.end_input();
+    assert_eq!(connector.status(), Some(0));
+    let output = here
+        .command(program_path())
+        .args(["sctp", "connect", "[fe80::b%wire]:9000", "--over", "ip"])
+        .output()
+        .expect("it runs");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.contains("--over udp"), "{text}");
+}
+
 /// A host without any route tells so at once, and fails when nothing has come.
 #[test]
 fn an_unreachable_network_is_told() {
