@@ -29,7 +29,6 @@ mod settings;
 mod start_line;
 mod tcp;
 mod teller;
-mod text;
 mod tls;
 mod websocket;
 

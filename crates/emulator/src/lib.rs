@@ -7,21 +7,25 @@
 //! or packet sockets on real interfaces.
 #![deny(unsafe_code)]
 
+mod change_error;
 mod config;
 mod driver;
 mod ip;
 mod network;
+mod protocol;
 mod rule;
 mod statistics;
 
+pub use change_error::ChangeError;
 pub use config::{
-    ChangeError, ConfigError, End, Framing, GREATEST_MTU, LEAST_MTU, Limits, LinkBetween,
-    NetworkConfig, StaticRoute,
+    ConfigError, End, Framing, GREATEST_MTU, LEAST_MTU, Limits, LinkBetween, NetworkConfig,
+    StaticRoute,
 };
 pub use driver::{Device, DriverConfig, Emulator, go_first, switch_off_offloads};
 pub use ipnet::IpNet;
 pub use network::{Direction, HostInterface, InterfaceId, Network, Transmit};
-pub use rule::{NoProtocol, Protocol, Rule, RuleId};
+pub use protocol::{NoProtocol, Protocol};
+pub use rule::{Rule, RuleId};
 pub use statistics::{
     DelaySummary, LineSnapshot, LinkSnapshot, RouterSnapshot, RouterStatistics, RuleSnapshot,
     Snapshot,

@@ -17,11 +17,13 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::experiment::{Experiment, Outcome, Verdict};
+use crate::experiment::Experiment;
+use crate::options::Options;
 use crate::others::{Disturbance, Others};
+use crate::outcome::Outcome;
 use crate::progress::{self, Told};
 use crate::results::{Result as Ran, Results};
-use crate::run::Options;
+use crate::verdict::Verdict;
 
 /// How many experiments go on side by side, of those that leave the processor idle.
 const AT_ONCE: usize = 3;

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use report::{Cell, Column, Row, Table, format_number};
 
-use crate::experiment::Verdict;
+use crate::verdict::Verdict;
 
 /// The checks of one experiment, in the order in which they were made.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -2,12 +2,20 @@
 
 use report::{Machine, Page, Provenance, Section};
 
-use crate::experiment::{On, Verdict};
+use crate::experiment::On;
+use crate::options::Options;
 use crate::results::{Result as Ran, Results};
-use crate::run::Options;
+use crate::verdict::Verdict;
+
+impl Results {
+    /// The self-contained page of all; `command` is what repeats them.
+    pub fn to_html(&self, command: &str) -> String {
+        page(self, command).to_html()
+    }
+}
 
 /// The page; `command` repeats it.
-pub(crate) fn page(results: &Results, command: &str) -> Page {
+fn page(results: &Results, command: &str) -> Page {
     let options = results.options();
     let mut page = Page::new("Published transport experiments, repeated")
         .paragraph(summary(results))

@@ -6,7 +6,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::Outcome;
+use crate::outcome::Outcome;
 
 /// Where an experiment tells how far it is.
 #[derive(Clone, Debug)]

@@ -4,9 +4,10 @@ use report::{Cell, Column, Row, Table};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::experiment::{Experiment, On, Outcome, Verdict};
-use crate::page;
-use crate::run::Options;
+use crate::experiment::{Experiment, On};
+use crate::options::Options;
+use crate::outcome::Outcome;
+use crate::verdict::Verdict;
 
 /// An experiment and what came out of it.
 #[derive(Clone)]
@@ -125,11 +126,6 @@ impl Results {
             ));
         }
         text
-    }
-
-    /// The self-contained page of all; `command` is what repeats them.
-    pub fn to_html(&self, command: &str) -> String {
-        page::page(self, command).to_html()
     }
 
     /// A row an experiment.

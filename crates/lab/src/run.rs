@@ -5,21 +5,12 @@ use std::path::Path;
 use nix::sys::signal::Signal;
 
 use crate::context::Context;
-use crate::experiment::{Experiment, On, Outcome};
+use crate::experiment::{Experiment, On};
+use crate::options::Options;
+use crate::outcome::Outcome;
 use crate::progress::{self, Progress, Told};
 use crate::results::{Result as Ran, Results};
 use crate::two_hosts::try_hosts;
-
-/// What to run, and how.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// On what.
-    pub on: On,
-    /// Decides everything that is random.
-    pub seed: u64,
-    /// Fewer points and shorter runs.
-    pub quick: bool,
-}
 
 /// Runs experiments, in the order given. One that breaks down fails, and the others go on. Where there
 /// can be no network for [`On::Net`], all are skipped.
@@ -99,7 +90,8 @@ fn run_one(
 mod tests {
     use super::*;
     use crate::checks::Checks;
-    use crate::experiment::{About, Verdict};
+    use crate::experiment::About;
+    use crate::verdict::Verdict;
 
     struct Sample;
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use crate::cipher::{Cipher, Key};
 use crate::clock::Timestamp;
-use crate::encryption::{Cipher, Encryption, Key};
+use crate::encryption::Encryption;
 use crate::header::{HEADER_OCTETS, Header, Kind};
 use crate::payload::Payload;
 use crate::times::{Times, Work};

@@ -19,9 +19,10 @@ use perf::Protocol;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::cipher::Key;
 use crate::clock::Timestamp;
 use crate::composer::Packets;
-use crate::encryption::{Encryption, Key};
+use crate::encryption::Encryption;
 use crate::header::{HEADER_OCTETS, Header, Kind, MAX_PACKET_OCTETS};
 use crate::reception::ReceiverReport;
 

@@ -5,6 +5,7 @@
 //! back, [`Schedule`] says when one leaves. A [`Receiver`] waits for senders, a [`Sender`] is one.
 #![forbid(unsafe_code)]
 
+mod cipher;
 mod clock;
 mod composer;
 mod condition;
@@ -28,11 +29,12 @@ mod times;
 /// The port of receivers where none is given; that of `tandem perf` is the one before it.
 pub const DEFAULT_PORT: u16 = 5212;
 
+pub use cipher::{Cipher, Forged, Key};
 pub use clock::Timestamp;
 pub use composer::{Composer, Echoes, Packets};
 pub use condition::Condition;
 pub use control::{Frames, Order, max_size};
-pub use encryption::{Cipher, Encryption, Forged, Key};
+pub use encryption::Encryption;
 pub use header::{HEADER_OCTETS, Header, Kind, MAX_PACKET_OCTETS};
 pub use interface::Interface;
 pub use page::page;

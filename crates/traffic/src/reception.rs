@@ -5,9 +5,10 @@ use std::time::Duration;
 use perf::SequenceTracker;
 use serde::{Deserialize, Serialize};
 
+use crate::cipher::Cipher;
 use crate::clock::Timestamp;
 use crate::composer::Packets;
-use crate::encryption::{Cipher, Encryption};
+use crate::encryption::Encryption;
 use crate::header::{HEADER_OCTETS, Header, Kind};
 use crate::times::{TimeSummary, Times, Work};
 
@@ -236,8 +237,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::cipher::Key;
     use crate::composer::{Composer, Echoes};
-    use crate::encryption::Key;
     use crate::payload::Payload;
 
     fn packets(encryption: Encryption) -> Packets {

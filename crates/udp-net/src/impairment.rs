@@ -10,8 +10,8 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
 
 use crate::batch::Received;
+use crate::datagram::Datagram;
 use crate::delay::DelayQueue;
-use crate::socket::Datagram;
 use crate::statistics::Counters;
 
 /// What the network does to datagrams, in each direction. The seed fixes the fate of the n-th

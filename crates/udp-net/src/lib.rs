@@ -11,6 +11,7 @@
 #![deny(unsafe_code)]
 
 mod batch;
+mod datagram;
 mod delay;
 mod header;
 mod impairment;
@@ -28,11 +29,12 @@ mod stamps;
 mod statistics;
 
 pub use batch::{Batch, Received};
+pub use datagram::Datagram;
 pub use impairment::Impairment;
 pub use link::{Jitter, LinkConfig};
 pub use network_error::{NetworkError, Report, hear_network_errors, next_network_error};
 pub use options::{allow_fragmentation, forbid_fragmentation, path_mtu};
 pub use plain::{PLAIN_BATCH, Piece, PlainBatch, PlainDatagram, PlainSocket};
 pub use route::local_address_towards;
-pub use socket::{Datagram, Flushed, SendOutcome, SendQueue, UdpConfig, UdpSocket};
+pub use socket::{Flushed, SendOutcome, SendQueue, UdpConfig, UdpSocket};
 pub use statistics::UdpStatistics;

@@ -5,9 +5,9 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use crate::datagram::Datagram;
 use crate::header::header;
 use crate::name::Name;
-use crate::socket::Datagram;
 
 /// How many datagrams one call takes.
 pub(crate) const MAX_DATAGRAMS: usize = 64;

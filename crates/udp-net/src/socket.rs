@@ -7,7 +7,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use quinn_udp::{Transmit, UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::Interest;
@@ -15,6 +14,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 
 use crate::batch::{BATCH_SIZE, Batch, Received};
+use crate::datagram::Datagram;
 use crate::impairment::{Impaired, Impairment};
 use crate::network_error::{hear_network_errors, next_network_error};
 use crate::options::{
@@ -68,17 +68,6 @@ impl Default for UdpConfig {
             arrival_times: false,
         }
     }
-}
-
-/// A datagram to send.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Datagram {
-    /// Where it goes.
-    pub destination: SocketAddr,
-    /// The local address that it shall come from; the kernel chooses when `None`.
-    pub source_ip: Option<IpAddr>,
-    /// Its content.
-    pub payload: Bytes,
 }
 
 /// What became of a datagram given to [`UdpSocket::try_send`].
@@ -762,6 +751,8 @@ async fn wait_until(time: Option<Instant>) {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
 
     fn queue(payloads: &[&'static [u8]]) -> VecDeque<Datagram> {

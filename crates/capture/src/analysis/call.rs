@@ -1,6 +1,7 @@
 //! From the messages of a thread to the session that they were.
 
-use super::message::{Entry, MethodCode};
+use super::message::Entry;
+use super::method_code::MethodCode;
 use super::session::{Event, Outcome, Session, Timestamps};
 use super::thread::Thread;
 use crate::Time;

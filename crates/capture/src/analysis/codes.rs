@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use measures::Delays;
 
 use super::call::{TIMEOUT_NANOSECONDS, response};
-use super::message::{Entry, Kind, MethodCode};
+use super::message::{Entry, Kind};
+use super::method_code::MethodCode;
 use super::thread::Added;
 use crate::Time;
 

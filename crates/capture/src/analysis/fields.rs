@@ -8,7 +8,6 @@ use std::ops::ControlFlow;
 use sip::{MAXIMUM_FIELDS, Scan, ScannedField, StartLine};
 
 use super::line_ends::{LineEnds, each_line_end};
-use super::message::Unseen;
 use super::values::{branch, has_comma, quick_branch};
 
 /// What the first line says.
@@ -412,6 +411,15 @@ fn thorough_length(value: &[u8]) -> Length {
         true => Length::Zero,
         false => Length::Other,
     }
+}
+
+/// Why nothing can be seen in octets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unseen {
+    /// They are no message.
+    Unreadable,
+    /// What groups messages is missing: Call-ID, CSeq, To or Via.
+    Ungrouped,
 }
 
 #[cfg(test)]

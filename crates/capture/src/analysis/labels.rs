@@ -1,6 +1,6 @@
 //! The texts on arrows, each kept once.
 
-use super::message::MethodCode;
+use super::method_code::MethodCode;
 
 /// A text that [`Labels`] keeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

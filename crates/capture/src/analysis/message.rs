@@ -3,95 +3,15 @@
 use std::cell::OnceCell;
 
 use ahash::RandomState;
-use sip::{Method, Transport};
+use sip::Transport;
 
 use super::addresses::plain_address;
-use super::fields::{Fields, Start};
+use super::fields::{Fields, Start, Unseen};
 use super::labels::{Label, Labels};
+use super::method_code::MethodCode;
 use super::values::{is_session_description, sequence, tag};
 use crate::Time;
 use crate::octets::is_ascii;
-
-/// A method, in one octet.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) enum MethodCode {
-    Invite,
-    Ack,
-    Bye,
-    Cancel,
-    Register,
-    Options,
-    Prack,
-    Update,
-    Info,
-    Message,
-    Refer,
-    Subscribe,
-    Notify,
-    Publish,
-    Other,
-}
-
-impl MethodCode {
-    /// All, in their order.
-    pub(crate) const ALL: [MethodCode; 15] = [
-        MethodCode::Invite,
-        MethodCode::Ack,
-        MethodCode::Bye,
-        MethodCode::Cancel,
-        MethodCode::Register,
-        MethodCode::Options,
-        MethodCode::Prack,
-        MethodCode::Update,
-        MethodCode::Info,
-        MethodCode::Message,
-        MethodCode::Refer,
-        MethodCode::Subscribe,
-        MethodCode::Notify,
-        MethodCode::Publish,
-        MethodCode::Other,
-    ];
-
-    pub(crate) fn of(method: &Method) -> MethodCode {
-        match method {
-            Method::Invite => MethodCode::Invite,
-            Method::Ack => MethodCode::Ack,
-            Method::Bye => MethodCode::Bye,
-            Method::Cancel => MethodCode::Cancel,
-            Method::Register => MethodCode::Register,
-            Method::Options => MethodCode::Options,
-            Method::Prack => MethodCode::Prack,
-            Method::Update => MethodCode::Update,
-            Method::Info => MethodCode::Info,
-            Method::Message => MethodCode::Message,
-            Method::Refer => MethodCode::Refer,
-            Method::Subscribe => MethodCode::Subscribe,
-            Method::Notify => MethodCode::Notify,
-            Method::Publish => MethodCode::Publish,
-            Method::Other(_) => MethodCode::Other,
-        }
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            MethodCode::Invite => "INVITE",
-            MethodCode::Ack => "ACK",
-            MethodCode::Bye => "BYE",
-            MethodCode::Cancel => "CANCEL",
-            MethodCode::Register => "REGISTER",
-            MethodCode::Options => "OPTIONS",
-            MethodCode::Prack => "PRACK",
-            MethodCode::Update => "UPDATE",
-            MethodCode::Info => "INFO",
-            MethodCode::Message => "MESSAGE",
-            MethodCode::Refer => "REFER",
-            MethodCode::Subscribe => "SUBSCRIBE",
-            MethodCode::Notify => "NOTIFY",
-            MethodCode::Publish => "PUBLISH",
-            MethodCode::Other => "other",
-        }
-    }
-}
 
 /// Request or response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -185,15 +105,6 @@ pub(crate) struct Glance<'m> {
     pub(crate) in_dialog: bool,
     pub(crate) has_session_description: bool,
     plain_addresses: OnceCell<[Option<&'m str>; 2]>,
-}
-
-/// Why nothing can be seen in octets.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Unseen {
-    /// They are no message.
-    Unreadable,
-    /// What groups messages is missing: Call-ID, CSeq, To or Via.
-    Ungrouped,
 }
 
 impl<'m> Glance<'m> {

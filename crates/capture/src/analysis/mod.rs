@@ -10,6 +10,7 @@ mod labels;
 mod line_ends;
 mod losses;
 mod message;
+mod method_code;
 mod metrics;
 mod registration;
 mod results;

@@ -1,7 +1,8 @@
 //! What became of registrations.
 
 use super::call::{TIMEOUT_NANOSECONDS, response};
-use super::message::{Entry, Kind, MethodCode};
+use super::message::{Entry, Kind};
+use super::method_code::MethodCode;
 use crate::Time;
 
 /// One attempt to register: a REGISTER and, if it was challenged, those that followed with credentials.

@@ -6,7 +6,8 @@ use std::net::IpAddr;
 use ahash::RandomState;
 use hashbrown::HashMap;
 
-use super::message::{Kind, MethodCode};
+use super::message::Kind;
+use super::method_code::MethodCode;
 use super::session::{Event, Outcome, Session, Timestamps};
 use super::sip_threads::SipThreads;
 use crate::{Endpoint, Seen, SipSummary, SummaryStart, Time};

@@ -2,7 +2,8 @@
 
 use std::num::NonZeroU64;
 
-use super::message::{Entry, Flags, Glance, Kind, MethodCode};
+use super::message::{Entry, Flags, Glance, Kind};
+use super::method_code::MethodCode;
 use super::users::UserKey;
 use crate::{Carrier, Endpoint, Seen, Time};
 

@@ -3,7 +3,7 @@
 
 use sip::{Parameters, ScannedField};
 
-use super::message::MethodCode;
+use super::method_code::MethodCode;
 use crate::octets::{BLOCK, CHUNK, Chunk, first, is_in_block, places_in};
 
 /// The number and the method of a CSeq, and how the method is written where it is an unknown one.

@@ -5,15 +5,16 @@
 
 mod pcap;
 mod pcapng;
+mod text;
 
 use std::io::{self, Read};
 
 use crate::input::{Input, Piece};
-use crate::text::{Summaries, Summary};
 use crate::{Time, Trouble};
 
 use pcap::Pcap;
 use pcapng::Pcapng;
+use text::{Summaries, Summary};
 
 /// What a packet begins with: a link-layer header type of libpcap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use link::LinkConfig;
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::config::ChangeError;
+use crate::change_error::ChangeError;
 use crate::network::{Direction, InterfaceId, Network};
 use crate::rule::{Rule, RuleId};
 use crate::statistics::Snapshot;

@@ -1,7 +1,7 @@
 //! Routers answer when somebody asks whether they are there (RFC 792, "Echo"; RFC 4443 section 4).
 
 use super::{checksum, error, v4, v6};
-use crate::rule::Protocol;
+use crate::protocol::Protocol;
 
 const REQUEST_V4: u8 = 8;
 const REPLY_V4: u8 = 0;

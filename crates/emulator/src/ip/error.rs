@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{checksum, v4, v6};
-use crate::rule::Protocol;
+use crate::protocol::Protocol;
 
 /// The time to live, or hop limit, of what routers send themselves.
 pub(crate) const TIME_TO_LIVE: u8 = 64;

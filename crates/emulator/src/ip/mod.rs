@@ -9,7 +9,7 @@ pub(crate) mod v6;
 
 use std::net::IpAddr;
 
-use crate::rule::Protocol;
+use crate::protocol::Protocol;
 
 /// Whose packet it is, as far as the packet shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

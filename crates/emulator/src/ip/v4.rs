@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use super::checksum;
-use crate::rule::Protocol;
+use crate::protocol::Protocol;
 
 /// The shortest header.
 pub(crate) const LEAST_HEADER: usize = 20;

@@ -3,7 +3,7 @@
 use std::net::Ipv6Addr;
 
 use super::checksum::Checksum;
-use crate::rule::Protocol;
+use crate::protocol::Protocol;
 
 /// The length of the header.
 pub(crate) const HEADER: usize = 40;

@@ -17,7 +17,8 @@ use link::{Link, LinkConfig};
 use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
 
-use crate::config::{ChangeError, ConfigError, Framing, Limits, NetworkConfig};
+use crate::change_error::ChangeError;
+use crate::config::{ConfigError, Framing, Limits, NetworkConfig};
 use crate::rule::{Rule, RuleId};
 use crate::statistics::{LinkSnapshot, RouterSnapshot, Snapshot};
 use agenda::Agenda;

@@ -6,7 +6,7 @@ use link::{Link, Verdict};
 
 use super::graph::LinkId;
 use super::line::Line;
-use crate::config::ChangeError;
+use crate::change_error::ChangeError;
 use crate::ip::Flow;
 use crate::rule::{Rule, RuleId};
 use crate::statistics::RuleSnapshot;

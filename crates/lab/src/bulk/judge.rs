@@ -82,8 +82,8 @@ mod tests {
 
     use super::*;
     use crate::bulk::Until;
-    use crate::experiment::Verdict;
     use crate::net::Lateness;
+    use crate::verdict::Verdict;
 
     fn bulk() -> Bulk {
         Bulk {

@@ -8,8 +8,9 @@ use serde_json::json;
 
 use crate::checks::Checks;
 use crate::context::Context;
-use crate::experiment::{About, Experiment, On, Outcome};
+use crate::experiment::{About, Experiment, On};
 use crate::laws::{Line, Sharer, jain, shares};
+use crate::outcome::Outcome;
 use crate::published::stated;
 use crate::stage::{Flow, Heard, Play, SEND_BUFFER, Transport, play, unused_packets};
 

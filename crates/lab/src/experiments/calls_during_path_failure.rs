@@ -11,7 +11,8 @@ use sip::Transport;
 use crate::calls::{CallOutcome, Play, Played, TRUNK_DELAY, added, play, undisturbed};
 use crate::checks::Checks;
 use crate::context::Context;
-use crate::experiment::{About, Experiment, On, Outcome};
+use crate::experiment::{About, Experiment, On};
+use crate::outcome::Outcome;
 
 /// The experiment.
 pub(super) struct CallsDuringPathFailure;
@@ -354,7 +355,7 @@ mod tests {
         let cut_for = Duration::from_secs(10);
         let fails = |stall, added| {
             let checks = check(&[fared(Transport::Tcp, stall, added)], cut_for);
-            checks.verdict().0 == crate::experiment::Verdict::Fails
+            checks.verdict().0 == crate::verdict::Verdict::Fails
         };
         let least = fared(Transport::Tcp, 0.0, 1.0).least_stall(cut_for);
         assert!((least - (9.0 - undisturbed().as_secs_f64())).abs() < 1e-9);

@@ -11,8 +11,9 @@ use crate::calls::{Call, CallOutcome, Play, Played, TRUNK_DELAY, added, play, un
 use crate::checks::Checks;
 use crate::context::Context;
 use crate::difference::{Difference, Said};
-use crate::experiment::{About, Experiment, On, Outcome};
+use crate::experiment::{About, Experiment, On};
 use crate::laws::packets_per_second;
+use crate::outcome::Outcome;
 
 /// The experiment.
 pub(super) struct CallsThroughTwoProxies;

@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 
 use crate::checks::Checks;
 use crate::context::Context;
-use crate::experiment::{About, Experiment, On, Outcome};
+use crate::experiment::{About, Experiment, On};
 use crate::laws::Wire;
+use crate::outcome::Outcome;
 use crate::pair::MTU;
 use world::{Case, DELAY, Measured, RATE, measure};
 

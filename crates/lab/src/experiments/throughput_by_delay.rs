@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 
 use crate::checks::Checks;
 use crate::context::Context;
-use crate::experiment::{About, Experiment, On, Outcome};
+use crate::experiment::{About, Experiment, On};
 use crate::laws::Line;
+use crate::outcome::Outcome;
 use crate::published::stated;
 use crate::stage::{Flow, Heard, MTU, Play, Transport, WINDOW, play, unused_packets};
 

@@ -19,9 +19,10 @@ use tokio::sync::{oneshot, watch};
 
 use crate::checks::Checks;
 use crate::context::Context;
-use crate::experiment::{About, Experiment, On, Outcome};
+use crate::experiment::{About, Experiment, On};
 use crate::laws::Wire;
 use crate::net::{Watch, joined, runtime};
+use crate::outcome::Outcome;
 use crate::published::stated;
 
 /// The experiment.

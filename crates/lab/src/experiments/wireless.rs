@@ -11,8 +11,9 @@ use crate::bulk::{Bulk, Carried, Transport, Until, carry, check_runs};
 use crate::checks::Checks;
 use crate::context::Context;
 use crate::difference::{Difference, Said};
-use crate::experiment::{About, Experiment, On, Outcome};
+use crate::experiment::{About, Experiment, On};
 use crate::net::side_by_side;
+use crate::outcome::Outcome;
 
 /// The experiment.
 pub(super) struct Wireless;

@@ -11,7 +11,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::{Client, Registry, ServerConfig, session};
+use super::session::{self, Means};
+use super::{Client, Registry, ServerConfig};
 use crate::control::{ClientMessage, ControlChannel, MAX_REQUEST_BYTES, VERSION, read_frame};
 use crate::flow::udp::{Buffers, Header, Peer, UdpFlow, UdpPort};
 use crate::{Listen, Over, Protocol, carrier};
@@ -48,18 +49,6 @@ pub(crate) struct SctpDoor {
     stack: Stack,
     over: Over,
     listen: Listen,
-}
-
-/// What a control channel can measure.
-#[derive(Clone, Debug)]
-pub(crate) enum Means {
-    /// TCP if that is served, and UDP on this port if there is one.
-    Tcp {
-        serves_tcp: bool,
-        udp: Option<Arc<UdpPort>>,
-    },
-    /// SCTP on this stack.
-    Sctp(Stack),
 }
 
 /// Opens everything that is asked for: the doors, and the stacks behind those of SCTP.

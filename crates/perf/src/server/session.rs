@@ -10,7 +10,6 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep_until, timeout};
 
-use super::door::Means;
 use super::registry::Expectation;
 use super::{Client, Registry, ServerEvent, scale};
 use crate::control::{
@@ -18,9 +17,21 @@ use crate::control::{
     SideResult, Token, VERSION,
 };
 use crate::flow::tcp;
-use crate::flow::udp::UdpFlow;
+use crate::flow::udp::{UdpFlow, UdpPort};
 use crate::side::{Flow, Role, Side, sum};
 use crate::{Protocol, TestParameters, carrier};
+
+/// What a control channel can measure.
+#[derive(Clone, Debug)]
+pub(crate) enum Means {
+    /// TCP if that is served, and UDP on this port if there is one.
+    Tcp {
+        serves_tcp: bool,
+        udp: Option<Arc<UdpPort>>,
+    },
+    /// SCTP on this stack.
+    Sctp(Stack),
+}
 
 /// How long a client may take to open the flows of its test.
 const JOIN_TIME: Duration = Duration::from_secs(20);

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::algorithm::{Algorithm, Hash};
-use super::confirmation::Confirmation;
 use super::credentials::Credentials;
-use super::response::{Protected, response};
+use super::protection::{Protection, protection};
+use super::response::response;
 use super::syntax::{DigestError, Quoted, digest_parameters, take};
 use crate::syntax;
 
@@ -31,33 +31,6 @@ pub struct Authorization<'a> {
     pub opaque: Option<Cow<'a, str>>,
     /// What `qop=auth` adds; `None` from clients of RFC 2069.
     pub protection: Option<Protection<'a>>,
-}
-
-/// What a client adds with `qop=auth`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Protection<'a> {
-    /// The client's nonce.
-    pub cnonce: Cow<'a, str>,
-    /// How many requests the client has sent with the server's nonce: `nc` as it is written, up to
-    /// eight hexadecimal digits.
-    pub nonce_count: Cow<'a, str>,
-    /// `auth`, in whatever case.
-    pub qop: Cow<'a, str>,
-}
-
-impl Protection<'_> {
-    /// The number in `nc`.
-    pub fn count(&self) -> u32 {
-        u32::from_str_radix(&self.nonce_count, 16).unwrap_or(0)
-    }
-
-    fn as_protected(&self) -> Protected<'_> {
-        Protected {
-            nonce_count: &self.nonce_count,
-            cnonce: &self.cnonce,
-            qop: &self.qop,
-        }
-    }
 }
 
 impl<'a> Authorization<'a> {
@@ -126,17 +99,6 @@ impl<'a> Authorization<'a> {
         self.expected(credentials, method) == Some(self.response)
     }
 
-    /// What tells the client that the server knows the password too (`rspauth`, RFC 7616 section 3.5).
-    /// `None` without a hash for the algorithm, and for clients of RFC 2069, who do not expect it.
-    pub fn confirmation(&self, credentials: &Credentials) -> Option<Confirmation<'_>> {
-        let protection = self.protection.clone()?;
-        Some(Confirmation {
-            next_nonce: None,
-            response: self.expected(credentials, "")?,
-            protection,
-        })
-    }
-
     /// The hash that a request with this method should have; that of a response where it is empty.
     pub(super) fn expected(&self, credentials: &Credentials, method: &str) -> Option<Hash> {
         let algorithm = self.algorithm?;
@@ -179,42 +141,6 @@ impl fmt::Display for Authorization<'_> {
         }
         Ok(())
     }
-}
-
-impl fmt::Display for Protection<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cnonce = Quoted(&self.cnonce);
-        write!(
-            f,
-            "qop={}, cnonce={cnonce}, nc={}",
-            self.qop, self.nonce_count
-        )
-    }
-}
-
-/// The parameters of `qop=auth`: all three, or none.
-pub(super) fn protection<'a>(
-    qop: Option<Cow<'a, str>>,
-    cnonce: Option<Cow<'a, str>>,
-    nonce_count: Option<Cow<'a, str>>,
-) -> Result<Option<Protection<'a>>, DigestError> {
-    let Some(qop) = qop else {
-        return Ok(None);
-    };
-    if !qop.eq_ignore_ascii_case("auth") {
-        return Err(DigestError::Unsupported("quality of protection"));
-    }
-    let nonce_count = nonce_count.ok_or(DigestError::Missing("nc"))?;
-    let is_count = (1..=8).contains(&nonce_count.len())
-        && nonce_count.bytes().all(|octet| octet.is_ascii_hexdigit());
-    if !is_count {
-        return Err(DigestError::Value("nc"));
-    }
-    Ok(Some(Protection {
-        cnonce: cnonce.ok_or(DigestError::Missing("cnonce"))?,
-        nonce_count,
-        qop,
-    }))
 }
 
 /// The text of an extended value in UTF-8 (`username*`, RFC 5987 section 3.2).

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::algorithm::Algorithm;
-use super::authorization::{Authorization, Protection};
-use super::client::Account;
-use super::credentials::Credentials;
+use super::authorization::Authorization;
+use super::credentials::{Account, Credentials};
+use super::protection::Protection;
 use super::syntax::{DigestError, Quoted, digest_parameters, take};
 
 /// The value of a WWW-Authenticate or Proxy-Authenticate header field that we could have written, or

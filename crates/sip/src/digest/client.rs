@@ -5,15 +5,7 @@ use crate::{Message, Name};
 
 use super::authorization::Authorization;
 use super::challenge::Challenge;
-
-/// A name and its password.
-#[derive(Clone, Copy)]
-pub struct Account<'a> {
-    /// The name in the realm.
-    pub username: &'a str,
-    /// The password.
-    pub password: &'a [u8],
-}
+use super::credentials::Account;
 
 /// Puts into a request the answers to the challenges of the 401 or 407 to it: of each realm to the first
 /// challenge that we understand. The request takes another CSeq number and branch before it is sent

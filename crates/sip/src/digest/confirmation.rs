@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::algorithm::Hash;
-use super::authorization::{Authorization, Protection, protection};
+use super::authorization::Authorization;
 use super::credentials::Credentials;
+use super::protection::{Protection, protection};
 use super::syntax::{DigestError, Quoted, plain_parameters, take};
 
 /// The value of an Authentication-Info header field that proves that the server knows the password.
@@ -61,6 +62,19 @@ impl<'a> Confirmation<'a> {
     ) -> bool {
         authorization.protection.as_ref() == Some(&self.protection)
             && authorization.expected(credentials, "") == Some(self.response)
+    }
+}
+
+impl Authorization<'_> {
+    /// What tells the client that the server knows the password too (`rspauth`, RFC 7616 section 3.5).
+    /// `None` without a hash for the algorithm, and for clients of RFC 2069, who do not expect it.
+    pub fn confirmation(&self, credentials: &Credentials) -> Option<Confirmation<'_>> {
+        let protection = self.protection.clone()?;
+        Some(Confirmation {
+            next_nonce: None,
+            response: self.expected(credentials, "")?,
+            protection,
+        })
     }
 }
 

@@ -49,3 +49,12 @@ impl fmt::Debug for Credentials {
         f.debug_tuple("Credentials").field(&known).finish()
     }
 }
+
+/// A name and its password.
+#[derive(Clone, Copy)]
+pub struct Account<'a> {
+    /// The name in the realm.
+    pub username: &'a str,
+    /// The password.
+    pub password: &'a [u8],
+}

@@ -13,15 +13,17 @@ mod challenge;
 mod client;
 mod confirmation;
 mod credentials;
+mod protection;
 mod response;
 mod syntax;
 
 pub use algorithm::{Algorithm, Hash, UnknownAlgorithm};
-pub use authorization::{Authorization, Protection};
+pub use authorization::Authorization;
 pub use challenge::Challenge;
-pub use client::{Account, answer};
+pub use client::answer;
 pub use confirmation::Confirmation;
-pub use credentials::Credentials;
+pub use credentials::{Account, Credentials};
+pub use protection::Protection;
 pub use syntax::DigestError;
 
 #[cfg(test)]

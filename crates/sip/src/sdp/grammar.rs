@@ -1,6 +1,7 @@
 //! Which line may follow which, and what each may say (RFC 8866 section 9).
 
 use super::SdpProblem;
+use super::tokens::{is_number, is_token, parts};
 use super::values::{Connection, Media, Origin};
 
 /// How far a description has come: the last line that there was.
@@ -108,23 +109,6 @@ pub(super) fn is_well_formed(letter: u8, value: &[u8]) -> bool {
         b's' => true,
         _ => !value.is_empty(),
     }
-}
-
-/// The parts of a value between spaces.
-pub(super) fn parts(text: &str) -> impl Iterator<Item = &str> {
-    text.split(' ').filter(|part| !part.is_empty())
-}
-
-/// A token of SDP, which has other characters than one of SIP (RFC 8866 section 9).
-pub(super) fn is_token(octets: &[u8]) -> bool {
-    let is_allowed =
-        |octet: &u8| octet.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`{|}~".contains(octet);
-    !octets.is_empty() && octets.iter().all(is_allowed)
-}
-
-/// Digits, however many.
-pub(super) fn is_number(octets: &[u8]) -> bool {
-    !octets.is_empty() && octets.iter().all(u8::is_ascii_digit)
 }
 
 fn position(order: &[u8], letter: u8) -> Option<usize> {

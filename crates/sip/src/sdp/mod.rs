@@ -25,6 +25,7 @@
 
 mod grammar;
 mod section;
+mod tokens;
 mod values;
 
 use bytes::Bytes;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use super::grammar::{is_number, is_token, parts};
+use super::tokens::{is_number, is_token, parts};
 
 /// Who has made a description (`o=`, RFC 8866 section 5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,10 +14,10 @@ use perf::{CarrierConfig, Over, Protocol, Target};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 
+use crate::cipher::Key;
 use crate::clock;
 use crate::composer::{Composer, Echoes, Packets};
 use crate::control::{Order, ReceiverMessage, SenderMessage, VERSION, printable};
-use crate::encryption::Key;
 use crate::interface::Interface;
 use crate::link_budget::{Ip, Transport};
 use crate::plan::RunPlan;

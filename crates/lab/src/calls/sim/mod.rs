@@ -3,6 +3,7 @@
 mod callees;
 mod callers;
 mod host;
+mod packet;
 mod proxy;
 mod trunk;
 mod user;

@@ -10,7 +10,7 @@ use sim::Datagram;
 use sip::Transport;
 
 use super::Place;
-use super::host::{Packet, remote, udp_datagram, udp_message};
+use super::packet::{Packet, remote, udp_datagram, udp_message};
 use super::trunk::Trunk;
 
 pub(super) struct ProxyHost {

@@ -17,7 +17,7 @@ use sim_transport::{TcpConfig, TcpEvent, TcpId, TcpStack};
 use sip::{ConnectionId, Flow, Frame, Message, StreamReader, Transmit, Transport};
 
 use super::Place;
-use super::host::Packet;
+use super::packet::Packet;
 use crate::calls::SIP_PORT;
 use crate::pair::MTU;
 

@@ -14,8 +14,9 @@ use serde_json::json;
 
 use crate::checks::Checks;
 use crate::context::Context;
-use crate::experiment::{About, Experiment, On, Outcome};
+use crate::experiment::{About, Experiment, On};
 use crate::net::{Watch, side_by_side};
+use crate::outcome::Outcome;
 use crate::published::stated;
 use cut::Story;
 use loss::Halts;

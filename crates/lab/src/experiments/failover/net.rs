@@ -18,14 +18,11 @@ use testbed::{Testbed, Topology, ready_made};
 use tokio::time::{MissedTickBehavior, interval_at, timeout_at};
 
 use super::cut::{DELAY, MESSAGE, PACKETS, SILENCE, SentChunk, Story, chunks_of_packet};
-use super::pace::{INTERVAL, Pace};
+use super::pace::{INTERVAL, LOOK, Pace};
 use crate::context::Context;
 use crate::net::{joined, runtime, sctp_stack};
 
 const PORT: u16 = 5060;
-
-/// How often the sender is asked for its error counter.
-pub(super) const LOOK: Duration = Duration::from_millis(5);
 
 /// The link of the primary path that is cut.
 const PRIMARY: &str = "upper-client";

@@ -5,11 +5,13 @@ use std::time::Duration;
 use sctp::EndpointConfig;
 
 use super::Rules;
-use super::net::LOOK;
 use crate::experiment::On;
 
 /// From one message to the next.
 pub(super) const INTERVAL: Duration = Duration::from_millis(20);
+
+/// How often the sender is asked for its error counter.
+pub(super) const LOOK: Duration = Duration::from_millis(5);
 
 /// The settings of an association, and how long its path is away.
 #[derive(Clone, Debug)]

@@ -13,7 +13,8 @@ use sim_transport::{Load, Packet, TcpConfig};
 
 use crate::checks::Checks;
 use crate::context::Context;
-use crate::experiment::{About, Experiment, On, Outcome};
+use crate::experiment::{About, Experiment, On};
+use crate::outcome::Outcome;
 use crate::pair::{MTU, PORT, Pair, Way};
 
 /// The experiment.

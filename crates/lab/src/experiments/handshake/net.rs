@@ -482,7 +482,7 @@ fn listen(address: SocketAddr) -> anyhow::Result<Socket> {
 mod tests {
     use super::super::{check, traced};
     use super::*;
-    use crate::experiment::Verdict;
+    use crate::verdict::Verdict;
     use proptest::prelude::*;
 
     fn run(times: [u64; 4], chunk: &str) -> Run {

@@ -15,8 +15,9 @@ use self::heard::{Point, milliseconds};
 use crate::checks::Checks;
 use crate::context::Context;
 use crate::difference::Said;
-use crate::experiment::{About, Experiment, On, Outcome};
+use crate::experiment::{About, Experiment, On};
 use crate::net::side_by_side;
+use crate::outcome::Outcome;
 use crate::pair::MTU;
 
 /// The experiment.

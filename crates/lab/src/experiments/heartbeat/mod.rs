@@ -15,8 +15,9 @@ use serde_json::json;
 
 use crate::checks::Checks;
 use crate::context::Context;
-use crate::experiment::{About, Experiment, On, Outcome};
+use crate::experiment::{About, Experiment, On};
 use crate::laws::{Timeout, distance_from_uniform, largest_distance};
+use crate::outcome::Outcome;
 use crate::published::stated;
 
 /// The experiment.
@@ -628,7 +629,7 @@ fn plot(sequences: &[Sequence], intervals: &[Vec<Interval>], hb_interval: Durati
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::Verdict;
+    use crate::verdict::Verdict;
 
     const HB_INTERVAL: Duration = Duration::from_secs(30);
     const EXACTNESS: Exactness = Exactness {

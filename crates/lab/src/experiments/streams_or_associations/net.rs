@@ -28,9 +28,9 @@ use super::world::{Case, DELAY, RATE};
 use super::{MESSAGE, figure};
 use crate::checks::Checks;
 use crate::context::Context;
-use crate::experiment::Outcome;
 use crate::laws::Wire;
 use crate::net::{Watch, joined, runtime, sctp_goes_in_udp};
+use crate::outcome::Outcome;
 use crate::pair::MTU;
 
 /// Associations that are set up at a time.

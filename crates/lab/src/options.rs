@@ -1,0 +1,14 @@
+//! What to run.
+
+use crate::experiment::On;
+
+/// What to run, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// On what.
+    pub on: On,
+    /// Decides everything that is random.
+    pub seed: u64,
+    /// Fewer points and shorter runs.
+    pub quick: bool,
+}
