@@ -12,7 +12,8 @@ use sctp::EndpointConfig;
 use serde_json::{Value, json};
 
 use crate::context::Context;
-use crate::experiment::{About, Experiment, On, Outcome};
+use crate::experiment::{About, Experiment, On};
+use crate::outcome::Outcome;
 use crate::published::stated;
 
 /// The experiment.

@@ -11,7 +11,7 @@ use super::world::{DELAY, Flooded, flooded};
 use super::{KINDS, lives, published};
 use crate::checks::Checks;
 use crate::context::Context;
-use crate::experiment::Outcome;
+use crate::outcome::Outcome;
 
 pub(super) fn run(context: &Context) -> anyhow::Result<Outcome> {
     let config = EndpointConfig::default();

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use super::sctp::told;
 use super::{DELAY, impatient, kernel, sctp};
 use crate::checks::Checks;
-use crate::experiment::Outcome;
 use crate::experiments::flood::{lives, published};
+use crate::outcome::Outcome;
 
 /// What tells one peer from another takes no fewer bytes, whoever keeps it: address, port, verification tag and
 /// initial TSN (RFC 9260 section 3.3.2).

@@ -16,8 +16,8 @@ use sctp_net::EndpointConfig;
 use testbed::{Testbed, Topology};
 
 use crate::context::Context;
-use crate::experiment::Outcome;
 use crate::net::sctp_goes_in_udp;
+use crate::outcome::Outcome;
 
 /// The topology; its router keeps from the attacker what answers forged addresses.
 const TOPOLOGY: &str = include_str!("../../../../topologies/flood.toml");
