@@ -285,6 +285,9 @@ impl Receiver {
             self.reassemble(data, payload)?
         };
         self.record(data.tsn);
+        if data.tsn <= self.tsns.cumulative() {
+            self.starved = None;
+        }
         self.buffered += size;
         self.promised = self.promised.saturating_sub(size);
         let waiting = self.streams.waiting();
