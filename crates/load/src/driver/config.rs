@@ -9,9 +9,9 @@ use sip::{Peer, Transport};
 use sip_net::SipNetConfig;
 
 use super::background::Background;
-use super::media::MediaPlan;
 use super::plan::What;
 use crate::engine::EngineConfig;
+use crate::media::{Clip, Mode};
 use crate::record::Record;
 use crate::script::builtin::{self, AnswerPlan, BuiltinError, CallPlan};
 use crate::script::{Script, ScriptId};
@@ -152,4 +152,18 @@ pub enum Connections {
     Shared,
     /// Each user has its own.
     PerUser,
+}
+
+/// What calls do with their media.
+#[derive(Clone, Debug)]
+pub struct MediaPlan {
+    /// What is played.
+    pub clip: Clip,
+    /// What callers do: they play it as a rule.
+    pub callers: Mode,
+    /// What callees do.
+    pub callees: Mode,
+    /// Hosts whose owners have agreed to be tested, beside the server. A description may name any address:
+    /// media goes only to those, this host, and private networks ([`consent::check`]).
+    pub agreed: Vec<String>,
 }

@@ -9,27 +9,13 @@ use super::error::LoadError;
 use super::setup::local_ip;
 use crate::engine::{CallMedia, LocalMedia};
 use crate::media::{
-    CallId, Clip, MediaConfig, MediaPort, MediaReport, MediaStatistics, Mode, Remote, Strays,
+    CallId, MediaConfig, MediaPort, MediaReport, MediaStatistics, Mode, Remote, Strays,
 };
 use crate::record::Side;
 
 /// How long a call goes on hearing when it is over: what is under way on the network, and in our own
 /// buffers, is not lost then.
 const LINGER: Duration = Duration::from_millis(200);
-
-/// What calls do with their media.
-#[derive(Clone, Debug)]
-pub struct MediaPlan {
-    /// What is played.
-    pub clip: Clip,
-    /// What callers do: they play it as a rule.
-    pub callers: Mode,
-    /// What callees do.
-    pub callees: Mode,
-    /// Hosts whose owners have agreed to be tested, beside the server. A description may name any address:
-    /// media goes only to those, this host, and private networks ([`consent::check`]).
-    pub agreed: Vec<String>,
-}
 
 /// What the media of a run did.
 #[derive(Clone, Debug, Default)]
@@ -294,6 +280,8 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
+    use crate::driver::config::MediaPlan;
+    use crate::media::Clip;
 
     fn description(at: SocketAddr) -> String {
         let ip = at.ip();

@@ -63,9 +63,9 @@ mod worker;
 
 pub use background::{Background, BackgroundSummary, BackgroundTotal};
 pub use command::Control;
-pub use config::{Connections, Role, RunConfig};
+pub use config::{Connections, MediaPlan, Role, RunConfig};
 pub use error::{ConnectError, LoadError};
-pub use media::{MediaPlan, MediaTotal};
+pub use media::MediaTotal;
 pub use plan::{Doing, LoadPlan, Pace, Peers, What};
 pub use run::{LoadRun, Outcome, Snapshot};
 pub use usage::ProcessorTime;

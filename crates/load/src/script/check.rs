@@ -5,7 +5,8 @@ use sip::Method;
 
 use super::step::{Action, Alternative, Expected, Send, Source, Step, StepNumber, Then, Within};
 use super::template::{Piece, Slot, Start};
-use super::value::{Condition, Variable};
+use super::value::Condition;
+use super::variable::Variable;
 use super::{First, Kind, Script};
 
 /// How many steps a script may have.

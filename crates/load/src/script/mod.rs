@@ -39,18 +39,20 @@ mod step;
 mod template;
 mod text;
 mod value;
+mod variable;
 
 use sip::Method;
 
 pub use check::ScriptError;
 pub use step::{
-    Action, Alternative, Check, Expect, Expected, Pause, Send, Source, Step, StepNumber, Text,
-    Then, Within,
+    Action, Alternative, Check, Expect, Expected, Pause, Send, Source, Step, StepNumber, Then,
+    Within,
 };
 pub use template::{
-    EchoedField, Login, Piece, Slot, Start, Template, TemplateBuilder, TemplateError,
+    EchoedField, Login, Piece, Slot, Start, Template, TemplateBuilder, TemplateError, Text,
 };
-pub use value::{Arithmetic, Comparison, Condition, Variable};
+pub use value::{Arithmetic, Comparison, Condition};
+pub use variable::Variable;
 
 /// The place of a script among those of an engine: in the order in which they were added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

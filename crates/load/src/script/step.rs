@@ -6,8 +6,9 @@ use std::time::Duration;
 use regex::bytes::Regex;
 use sip::Method;
 
-use super::template::Template;
-use super::value::{Arithmetic, Condition, Variable};
+use super::template::{Template, Text};
+use super::value::{Arithmetic, Condition};
+use super::variable::Variable;
 
 /// The place of a step in its script, counted from 0. One behind the last step is the end: the attempt
 /// is complete.
@@ -275,9 +276,6 @@ pub enum Action {
     /// Unsets a variable.
     Unset(Variable),
 }
-
-/// A text that a step writes: pieces as those of a template.
-pub type Text = Vec<super::template::Piece>;
 
 /// Where something is looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,8 +2,7 @@
 
 use sip::Method;
 
-use super::step::Text;
-use super::value::Variable;
+use super::variable::Variable;
 
 /// A message that is to be written, taken apart once: what is always the same, and slots.
 #[derive(Clone, Debug)]
@@ -47,6 +46,9 @@ pub enum Piece {
     /// Filled when it is sent.
     Slot(Slot),
 }
+
+/// A text that a step writes: pieces as those of a template.
+pub type Text = Vec<Piece>;
 
 /// What is filled in when a message is sent. The name by which [`Template::parse`] knows it is in
 /// parentheses.

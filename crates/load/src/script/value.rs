@@ -1,11 +1,7 @@
 //! Variables and what is asked of them.
 
-use super::step::Text;
-
-/// The place of a variable among the names given to [`Script::new`](super::Script::new). It holds octets,
-/// or is not set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Variable(pub u16);
+use super::template::Text;
+use super::variable::Variable;
 
 /// What has to hold.
 #[derive(Clone, Debug)]
