@@ -5,6 +5,7 @@ mod link;
 mod list;
 mod lookup;
 mod rule;
+mod selection;
 mod treatment;
 mod up;
 mod watch;

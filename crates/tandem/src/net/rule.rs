@@ -9,6 +9,7 @@ use testbed::RuleWords;
 use testbed::control::{Request, RuleState, State};
 use testbed::remote::Remote;
 
+use super::selection::selection;
 use super::treatment::{self, Treatment, show};
 use super::{Which, lookup, watch};
 use crate::perf::output::width;
@@ -261,22 +262,6 @@ fn tell(which: &Which, remote: &mut Remote, done: &str, numbers: &[u64]) -> anyh
             .collect();
         lines.join("\n")
     })
-}
-
-/// Which packets a rule is for.
-pub(super) fn selection(rule: &RuleWords) -> String {
-    let any = |text: &Option<String>| text.clone().unwrap_or_else(|| "any".to_owned());
-    let mut text = format!("{} to {}", any(&rule.source), any(&rule.destination));
-    let mut push = |name: &str, value: &Option<String>| {
-        if let Some(value) = value {
-            text.push_str(&format!(", {name}{value}"));
-        }
-    };
-    push("", &rule.protocol);
-    push("source port ", &rule.source_port);
-    push("port ", &rule.destination_port);
-    push("on link ", &rule.link);
-    text
 }
 
 fn table(rules: &[RuleState]) -> Table {

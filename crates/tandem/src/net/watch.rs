@@ -8,7 +8,7 @@ use report::{Cell, Column, Row, Table};
 use serde_json::json;
 use testbed::control::{LineState, Request, State};
 
-use super::rule::selection;
+use super::selection::selection;
 use super::{Which, troubles};
 use crate::perf::output::{print, print_line, width};
 use crate::values::{count, duration};
