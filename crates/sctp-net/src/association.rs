@@ -15,7 +15,7 @@ use tokio::sync::{Notify, oneshot};
 use crate::error::CloseCause;
 use crate::inbox::Inbox;
 use crate::mailbox::{Command, Control, Key, Mailbox};
-use crate::notifications::{NotificationQueue, Notifications};
+use crate::notifications::{Notification, NotificationQueue, Notifications};
 use crate::outbox::{Ending, Outbox, Outgoing, Refused};
 use crate::stack::StackHandle;
 
@@ -92,8 +92,10 @@ impl Association {
     }
 
     /// Sends a message. Waits while much is waiting to be sent already; those who wait go first
-    /// come first served. A message is on its way when this returns, not at the peer: how the
-    /// association ends ([`closed`](Self::closed)) tells whether everything arrived.
+    /// come first served. A message is on its way when this returns, not at the peer. By the end of
+    /// the association it has been acknowledged, or comes back as a
+    /// [`Notification::SendFailed`](crate::Notification::SendFailed): also after an end in good order, if
+    /// the peer began it while the message still waited here.
     ///
     /// Dropping the future before it is ready sends nothing.
     ///
@@ -442,11 +444,22 @@ impl AssociationShared {
         self.outbound_streams.store(streams, Ordering::Relaxed);
     }
 
+    /// The driver tells that a message was taken which can never be sent.
+    pub(crate) fn tell_not_sent(&self, message: &Outgoing) {
+        self.notifications.push(Notification::SendFailed {
+            info: message.info,
+            payload: message.payload.clone(),
+            was_sent: false,
+        });
+    }
+
     /// The driver tells that the association has ended.
     pub(crate) fn set_ended(&self, cause: CloseCause) {
         // The first cause is the true one.
         self.cause.set(cause).ok();
-        self.outbox.close();
+        for message in self.outbox.close() {
+            self.tell_not_sent(&message);
+        }
         self.notifications.end();
         self.ended.notify_waiters();
     }

@@ -9,7 +9,8 @@ use sctp::{CannotStartCause, LostCause};
 /// How an association ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CloseCause {
-    /// In good order, begun by either side: all that was sent was acknowledged.
+    /// In good order, begun by either side: all that was sent was acknowledged. What still waited to be
+    /// sent when the peer began it came back as [`Notification::SendFailed`](crate::Notification::SendFailed).
     Shutdown,
     /// It was aborted or lost.
     Lost(LostCause),
@@ -36,7 +37,6 @@ pub enum ConnectError {
         /// One of the stack's addresses, and its UDP port, if it has one.
         local: SocketAddr,
     },
-    /// The peer refused, or it did not answer.
     /// A link-local address, and no local address that says by which interface it is reached.
     #[error(
         "SCTP to {remote}: a link-local address needs its interface, as the scope of a local address"
@@ -45,6 +45,7 @@ pub enum ConnectError {
         /// The peer's address and SCTP port.
         remote: SocketAddr,
     },
+    /// The peer refused, or it did not answer.
     #[error(
         "SCTP to {remote}{}: {}",
         describe_port(*encapsulation_port),

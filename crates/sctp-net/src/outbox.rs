@@ -33,7 +33,7 @@ struct State {
 }
 
 /// A message to send.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Outgoing {
     pub(crate) info: SendInfo,
     pub(crate) payload: Bytes,
@@ -101,20 +101,22 @@ impl Outbox {
         }
     }
 
-    /// No further message is taken: the association has ended.
-    pub(crate) fn close(&self) {
+    /// No further message is taken: the association has ended. Gives back the messages that did not
+    /// reach the driver, in their order.
+    pub(crate) fn close(&self) -> VecDeque<Outgoing> {
         self.room.close();
-        self.state().closed = true;
+        let mut state = self.state();
+        state.closed = true;
+        std::mem::take(&mut state.messages)
     }
 
     /// The driver gives messages to `send` until it refuses one, which then stays first. Returns
-    /// what the application wants done next: an abort at once, a shutdown when all is sent.
+    /// what the application wants done next: an abort at once, a shutdown when all is sent. What an
+    /// abort leaves behind comes back from [`close`](Self::close).
     pub(crate) fn drain(&self, mut send: impl FnMut(&Outgoing) -> bool) -> Option<Ending> {
         let mut state = self.state();
         if let Some(Ending::Abort(reason)) = &state.ending {
-            let reason = reason.clone();
-            state.messages.clear();
-            return Some(Ending::Abort(reason));
+            return Some(Ending::Abort(reason.clone()));
         }
         while let Some(message) = state.messages.front() {
             if !send(message) {
@@ -204,5 +206,44 @@ mod tests {
         outbox.end(Ending::Shutdown);
         let ending = outbox.drain(|_| panic!("nothing is sent any more"));
         assert_eq!(ending, Some(Ending::Abort("enough".into())));
+        assert_eq!(outbox.close(), [message(10)]);
+    }
+
+    /// Whatever happens in whatever order, each message that was taken is sent or comes back.
+    #[test]
+    fn what_was_taken_is_sent_or_comes_back() {
+        use rand::{RngExt, SeedableRng};
+        for seed in 0..1000 {
+            let mut rng = rand_chacha::ChaCha12Rng::seed_from_u64(seed);
+            let outbox = Outbox::new();
+            let mut accepted = Vec::new();
+            let mut known = Vec::new();
+            for context in 0..rng.random_range(0..60) {
+                let mut outgoing = message(rng.random_range(1..20_000));
+                outgoing.info.context = context;
+                if outbox.try_push(outgoing.clone()).is_ok() {
+                    accepted.push(outgoing);
+                }
+                match rng.random_range(0..40) {
+                    0 => outbox.end(Ending::Shutdown),
+                    1 => outbox.end(Ending::Abort("enough".into())),
+                    2 => known.extend(outbox.close()),
+                    3..10 => {
+                        let mut room = rng.random_range(0..5);
+                        outbox.drain(|message| {
+                            let takes = room > 0;
+                            if takes {
+                                room -= 1;
+                                known.push(message.clone());
+                            }
+                            takes
+                        });
+                    }
+                    _ => {}
+                }
+            }
+            known.extend(outbox.close());
+            assert_eq!(known, accepted, "seed {seed}");
+        }
     }
 }

@@ -465,7 +465,7 @@ impl Machine {
         if port.is_finished() {
             self.deadlines.set(number, None);
             if let Some(port) = self.ports.remove(&number) {
-                self.retire(number, port);
+                self.retire(now, number, port);
             }
         } else {
             self.deadlines.set(number, port.next_timeout());
@@ -473,9 +473,9 @@ impl Machine {
         true
     }
 
-    fn retire(&mut self, number: u16, port: Port) {
+    fn retire(&mut self, now: Instant, number: u16, port: Port) {
         self.surroundings.ports.release(number);
-        self.counted += port.finish();
+        self.counted += port.finish(now);
     }
 
     /// True when everything is sent.
@@ -494,13 +494,13 @@ impl Machine {
     }
 
     /// Gives everything up and tells everyone who waits for it. Returns what was counted.
-    pub(super) fn finish(mut self) -> StackStatistics {
+    pub(super) fn finish(mut self, now: Instant) -> StackStatistics {
         for endpoint in self.surroundings.mailbox.take().new_endpoints {
             let port = Port::new(endpoint, self.surroundings.clone());
-            self.retire(port.key().port, port);
+            self.retire(now, port.key().port, port);
         }
         for (number, port) in std::mem::take(&mut self.ports) {
-            self.retire(number, port);
+            self.retire(now, number, port);
         }
         self.statistics()
     }

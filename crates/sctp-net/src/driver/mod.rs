@@ -273,7 +273,7 @@ impl Drop for Driver {
     fn drop(&mut self) {
         self.mailbox.close();
         if let Some(machine) = self.machine.take() {
-            let mut statistics = machine.finish();
+            let mut statistics = machine.finish(Instant::now());
             if let Some(reader) = &self.reader {
                 statistics.carrier += reader.statistics();
             }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use sctp::{
     AssociationId, AssociationStatistics, AssociationStatus, Connect, EndpointConfig, Event,
-    IcmpError, LostCause, PathAddress, PathChange, PathError, SendError, TagOwner, Transmit,
+    IcmpError, PathAddress, PathChange, PathError, SendError, TagOwner, Transmit,
 };
 use tokio::sync::oneshot;
 
@@ -254,7 +254,17 @@ impl Port {
     }
 
     /// The port is given up: everyone who waits for it is told.
-    pub(super) fn finish(mut self) -> StackStatistics {
+    pub(super) fn finish(mut self, now: Instant) -> StackStatistics {
+        for id in self.ids() {
+            // It is refused for one that has just ended.
+            self.engine.abort(now, id, b"").ok();
+        }
+        while let Some(event) = self.engine.poll_event() {
+            // All else has the same cause as the end of the stack.
+            if let Event::SendFailed { .. } = event {
+                self.handle_event(now, event);
+            }
+        }
         for known in self.associations.values() {
             known.shared.set_ended(CloseCause::StackClosed);
             known.shared.inbox.end();
@@ -287,9 +297,9 @@ impl Port {
             .is_some_and(|closing| closing.deadline <= now)
         {
             for id in self.ids() {
-                // It is refused for one that has just ended.
+                // It is refused for one that has just ended. The engine's events tell of either end, after what was not
+                // delivered.
                 self.engine.abort(now, id, b"shutdown took too long").ok();
-                self.ended(now, id, CloseCause::Lost(LostCause::AbortedLocally));
             }
         }
     }
@@ -368,6 +378,8 @@ impl Port {
                 if let Some(known) = self.associations.get(&id) {
                     known.shared.outbox.end(Ending::Shutdown);
                 }
+                // What waits comes too late.
+                self.send_from(now, id);
             }
             Event::ShutdownComplete { id } => self.ended(now, id, CloseCause::Shutdown),
             Event::CommunicationLost { id, cause, .. } => {
@@ -538,10 +550,12 @@ impl Port {
         let ending = known.shared.outbox.drain(|message| {
             match engine.send(now, id, message.info, message.payload.clone()) {
                 Ok(()) => true,
-                Err(SendError::BufferFull) => false,
+                // An event will tell that there is room, or of the end.
+                Err(SendError::BufferFull | SendError::UnknownAssociation) => false,
                 Err(error) => {
-                    // Such as a message for a stream that a restart has taken away.
+                    // The peer shuts down, or has restarted and taken the stream away.
                     tracing::debug!(%id, %error, "a message cannot be sent");
+                    known.shared.tell_not_sent(message);
                     true
                 }
             }

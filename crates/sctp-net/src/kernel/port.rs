@@ -395,8 +395,11 @@ impl Port {
                     blocked = true;
                     return false;
                 }
-                // Such as a message for a stream that a restart has taken away.
-                Err(error) => tracing::debug!(%id, %error, "a message cannot be sent"),
+                Err(error) => {
+                    // The peer shuts down, or has restarted and taken the stream away.
+                    tracing::debug!(%id, %error, "a message cannot be sent");
+                    known.shared.tell_not_sent(message);
+                }
             }
             true
         });

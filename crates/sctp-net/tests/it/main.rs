@@ -1,5 +1,6 @@
 //! The integration tests of `sctp-net`, all in one program: each module is a topic.
 
+mod accepted;
 mod common;
 mod kernel_carrier;
 mod kernel_peer;
