@@ -241,7 +241,7 @@ impl Association {
     /// The peer has restarted while we wait for its SHUTDOWN COMPLETE (section 5.2.4, action A),
     /// or sent an INIT then (section 9.2): the SHUTDOWN ACK goes out again.
     pub(crate) fn repeat_shutdown_ack(&mut self, refuses_cookie: bool, context: &mut Context<'_>) {
-        self.shutdown.send();
+        self.shutdown.repeat();
         if refuses_cookie {
             self.queue_error(
                 self.routing.current,
@@ -412,6 +412,9 @@ impl Association {
         };
         if outcome.progress {
             self.error_count = 0;
+            if self.is_delivering() {
+                self.shutdown.data_acknowledged(context.now, context.config);
+            }
             for index in 0..self.paths.len() {
                 if self.paths.get(index).is_some_and(Path::was_proved) {
                     self.clear_path_errors(index, context);
@@ -420,6 +423,10 @@ impl Association {
             if context.config.sender_dry_events && self.sender.is_finished() {
                 context.events.push_back(Event::SenderDry { id: self.id });
             }
+        }
+        if let Some(path) = outcome.probed {
+            self.error_count = 0;
+            self.clear_path_errors(path, context);
         }
         if outcome.writable {
             context.events.push_back(Event::Writable { id: self.id });
@@ -482,6 +489,7 @@ impl Association {
         let rules = AddressRules::new(
             source.remote,
             context.local_addresses,
+            context.host_addresses,
             context.config.max_peer_addresses,
         );
         let parameters = match SetupParameters::read(init.parameters, &rules) {
@@ -489,7 +497,6 @@ impl Association {
             Err(fault) => {
                 self.abort_set_up_for(&fault, arriving, context);
                 return;
-            context.host_addresses,
             }
         };
         let Some(cookie) = parameters.cookie else {
@@ -569,6 +576,7 @@ impl Association {
         if self.state != AssociationState::CookieEchoed {
             return;
         }
+        self.settle_primary(arriving.path);
         let current = self.routing.current;
         let rtt = self
             .setup
@@ -576,7 +584,6 @@ impl Association {
             .and_then(|setup| setup.answered(context.now));
         if let Some(path) = self.paths.get_mut(current) {
             if let Some(rtt) = rtt {
-        self.settle_primary(arriving.path);
                 path.measure(context.now, rtt, context.config);
             }
             if path.flight() > 0 {
@@ -669,6 +676,7 @@ impl Association {
                 self.state = AssociationState::ShutdownReceived;
                 // Section 6.4: an answer goes where the question came from.
                 self.shutdown.answer_on(self.reply_path(arriving.path));
+                self.shutdown.data_acknowledged(context.now, context.config);
                 // The peer does not answer HEARTBEATs from its SHUTDOWN on (section 8.3).
                 self.stop_heartbeats();
                 context
@@ -682,7 +690,8 @@ impl Association {
                 self.shutdown.send_on(self.reply_path(arriving.path));
             }
             AssociationState::ShutdownAckSent => {
-                self.shutdown.send_on(self.reply_path(arriving.path));
+                self.shutdown.answer_on(self.reply_path(arriving.path));
+                self.shutdown.repeat();
             }
         }
         let outcome = self.sender.handle_cumulative_ack(

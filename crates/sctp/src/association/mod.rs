@@ -384,12 +384,11 @@ impl Association {
                 self.shutdown.request();
             }
             AssociationState::Established => self.begin_shutdown(context),
+            // It ends already; in SHUTDOWN-RECEIVED the request MUST be ignored.
             AssociationState::ShutdownPending
             | AssociationState::ShutdownSent
             | AssociationState::ShutdownReceived
-            | AssociationState::ShutdownAckSent => {
-                self.shutdown.start_guard(context.now, context.config);
-            }
+            | AssociationState::ShutdownAckSent => {}
         }
         Ok(())
     }
@@ -459,6 +458,7 @@ impl Association {
             SetupTimeout::GiveUp => self.cannot_start(CannotStartCause::TimedOut, context),
         }
     }
+
     /// INIT or COOKIE ECHO goes out again: to another address, if there is one.
     fn repeat_setup(&mut self) {
         // DATA that went with the COOKIE ECHO goes with it again.
@@ -467,7 +467,6 @@ impl Association {
         self.rotate_current();
         self.begin_burst();
     }
-
 
     fn handle_shutdown_timeout(&mut self, context: &mut Context<'_>) {
         if self.shutdown.guard_expired(context.now) {
@@ -516,11 +515,10 @@ impl Association {
         }
     }
 
-    /// The user has asked for the end of the association, which is up. The guard covers the time
-    /// in which data is still delivered, too.
+    /// The user has asked for the end of the association, which is up.
     fn begin_shutdown(&mut self, context: &mut Context<'_>) {
         self.state = AssociationState::ShutdownPending;
-        self.shutdown.start_guard(context.now, context.config);
+        self.shutdown.data_acknowledged(context.now, context.config);
         self.advance_shutdown(context);
     }
 
@@ -530,14 +528,16 @@ impl Association {
             return;
         }
         match self.state {
-            AssociationState::ShutdownPending => self.state = AssociationState::ShutdownSent,
+            AssociationState::ShutdownPending => {
+                self.state = AssociationState::ShutdownSent;
+                self.shutdown.enter_sent(context.now, context.config);
+            }
             AssociationState::ShutdownReceived => {
                 self.state = AssociationState::ShutdownAckSent;
-                self.shutdown.start_guard(context.now, context.config);
+                self.shutdown.enter_ack_sent();
             }
             _ => return,
         }
-        self.shutdown.send();
         self.stop_heartbeats();
     }
 
@@ -664,6 +664,14 @@ impl Association {
             self.sender
                 .watch_window(context.now, self.routing.current, &self.paths);
         }
+    }
+
+    /// Whether it is to end as soon as what was sent is acknowledged (section 9.2).
+    fn is_delivering(&self) -> bool {
+        matches!(
+            self.state,
+            AssociationState::ShutdownPending | AssociationState::ShutdownReceived
+        )
     }
 
     /// Whether DATA may be sent in this state (section 6).

@@ -57,6 +57,9 @@ pub(crate) struct SentCounts {
 pub(crate) struct SackOutcome {
     /// Something was acknowledged for the first time.
     pub(crate) progress: bool,
+    /// Nothing was acknowledged, for the peer's window is closed, or was: the peer is there, and
+    /// what it answers, such as a zero window probe, was sent on that path last (section 6.1 A).
+    pub(crate) probed: Option<PathIndex>,
     /// There is room again after a message was refused.
     pub(crate) writable: bool,
 }
@@ -279,11 +282,10 @@ impl Sender {
         if sack.cumulative_tsn_ack < self.sent.cumulative_ack_point() {
             return Ok(SackOutcome::default());
         }
-        self.peer_window = sack.a_rwnd as usize;
-        self.heard_sack = true;
         self.acknowledge(
             now,
             sack.cumulative_tsn_ack,
+            Some(sack.a_rwnd as usize),
             sack.gap_ack_blocks.iter(),
             paths,
             config,
@@ -303,17 +305,21 @@ impl Sender {
             return Ok(SackOutcome::default());
         }
         let gaps = self.sent.acknowledged_above(cumulative);
-        self.acknowledge(now, cumulative, gaps.into_iter(), paths, config)
+        self.acknowledge(now, cumulative, None, gaps.into_iter(), paths, config)
     }
 
     fn acknowledge(
         &mut self,
         now: Instant,
         cumulative: Tsn,
+        window: Option<usize>,
         gaps: impl Iterator<Item = GapAckBlock>,
         paths: &mut [Path],
         config: &EndpointConfig,
     ) -> Result<SackOutcome, NeverSent> {
+        let probed_before = self.probed_path();
+        self.peer_window = window.unwrap_or(self.peer_window);
+        self.heard_sack = true;
         let was_in_fast_recovery = self.fast_recovery_exit.is_some();
         for path in paths.iter_mut() {
             path.begin_sack();
@@ -373,9 +379,11 @@ impl Sender {
         if !self.sent.has_lost() {
             self.fast_retransmit = None;
         }
+        let probed = probed_before.or_else(|| self.probed_path());
         self.update_probe(cumulative, paths);
         Ok(SackOutcome {
             progress: summary.newly_acknowledged,
+            probed: probed.filter(|_| !summary.newly_acknowledged),
             writable: self.take_room_again(config),
         })
     }
@@ -404,7 +412,8 @@ impl Sender {
     // --- Timers ---
 
     /// Whether it counts as an error when T3-rtx expires now: a peer that keeps its window closed
-    /// but answers is not unreachable (section 6.1 A).
+    /// but answers is not unreachable (section 6.1 A). Where a probe or its answer is lost it does
+    /// count, until the next answer comes.
     pub(crate) fn t3_rtx_is_error(&self) -> bool {
         !(self.is_window_closed() && self.heard_sack)
     }
@@ -445,6 +454,12 @@ impl Sender {
         self.sent
             .first_size()
             .is_some_and(|size| is_probe || self.peer_window < size)
+    }
+
+    /// Where what is outstanding was sent last, if it does not fit into the peer's window.
+    fn probed_path(&self) -> Option<PathIndex> {
+        self.is_window_closed()
+            .then(|| self.sent.last_path(self.sent.cumulative_ack_point().next()))?
     }
 
     fn write_lost(

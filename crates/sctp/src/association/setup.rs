@@ -146,11 +146,6 @@ impl Setup {
         self.repeat();
         SetupTimeout::Retransmit
     }
-}
-
-/// What the parameters of an INIT or INIT ACK say, as far as we care.
-#[derive(Debug, Default)]
-pub(crate) struct SetupParameters<'a> {
 
     /// The chunk goes out again at once: to another address, as the one that it went to has nobody.
     pub(crate) fn repeat(&mut self) {
@@ -162,6 +157,11 @@ pub(crate) struct SetupParameters<'a> {
     pub(crate) fn is_repeated(&self) -> bool {
         self.repeated
     }
+}
+
+/// What the parameters of an INIT or INIT ACK say, as far as we care.
+#[derive(Debug, Default)]
+pub(crate) struct SetupParameters<'a> {
     /// State Cookie.
     pub(crate) cookie: Option<&'a [u8]>,
     /// Suggested Cookie Life-Span Increment, in milliseconds.

@@ -17,8 +17,8 @@ pub(crate) struct Shutdown {
     path: Option<PathIndex>,
     /// T2-shutdown.
     t2: Option<Instant>,
-    /// T5-shutdown-guard.
-    t5: Option<Instant>,
+    /// T5-shutdown-guard once a SHUTDOWN is out; before that, how long the peer may acknowledge nothing.
+    guard: Option<Instant>,
 }
 
 impl Shutdown {
@@ -32,15 +32,46 @@ impl Shutdown {
         self.requested
     }
 
-    /// SHUTDOWN-SENT or SHUTDOWN-ACK-SENT is entered: the chunk is to go out.
-    pub(crate) fn send(&mut self) {
-        self.due = true;
+    /// Data is still to be delivered before the end, and the peer has just acknowledged some, or the
+    /// end is just wanted. A peer that goes on acknowledging has all the time that it needs. One that
+    /// is silent is given up by the errors of its paths (section 8.1), at the latest after this time.
+    /// So what it bounds is the patience with a peer that answers and acknowledges nothing.
+    pub(crate) fn data_acknowledged(&mut self, now: Instant, config: &EndpointConfig) {
+        let attempts = config.association_max_retrans.saturating_add(1);
+        self.guard = Some(now + config.rto_max * attempts);
     }
 
-    /// The chunk is to go out on `path`: as an answer, or because it was not answered elsewhere.
-    pub(crate) fn send_on(&mut self, path: PathIndex) {
+    /// SHUTDOWN-SENT is entered: a SHUTDOWN is to go out. T5-shutdown-guard, five times RTO.Max, bounds
+    /// what follows: a peer that answers all the time, but never lets it end, cannot keep the
+    /// association.
+    pub(crate) fn enter_sent(&mut self, now: Instant, config: &EndpointConfig) {
+        self.send();
+        self.guard = Some(now + config.rto_max * 5);
+    }
+
+    /// SHUTDOWN-ACK-SENT is entered, with all data delivered: a SHUTDOWN ACK is to go out. T5 belongs
+    /// to the sender of a SHUTDOWN. Of whoever only answers one, T2 counts the attempts.
+    pub(crate) fn enter_ack_sent(&mut self) {
+        self.send();
+        self.guard = None;
+    }
+
+    /// The chunk is to go out, and T2 begins anew with it.
+    fn send(&mut self) {
         self.due = true;
+        self.t2 = None;
+    }
+
+    /// The same on `path`: as an answer, or because the chunk was not answered elsewhere.
+    pub(crate) fn send_on(&mut self, path: PathIndex) {
+        self.send();
         self.path = Some(path);
+    }
+
+    /// The chunk is to go out again, and T2 runs on: a peer that asks for it again and again does not
+    /// keep T2 from expiring.
+    pub(crate) fn repeat(&mut self) {
+        self.due = true;
     }
 
     /// When the chunk goes out, it goes on `path`.
@@ -53,31 +84,25 @@ impl Shutdown {
         self.path
     }
 
-    /// Starts the guard over the whole sequence (five times RTO.Max), if it does not run yet: a
-    /// peer that answers all the time, but never lets it end, cannot keep the association.
-    pub(crate) fn start_guard(&mut self, now: Instant, config: &EndpointConfig) {
-        self.t5.get_or_insert(now + config.rto_max * 5);
-    }
-
     /// Whether the chunk should go out now.
     pub(crate) fn is_due(&self) -> bool {
         self.due
     }
 
-    /// The chunk went out; T2 runs for `rto`.
+    /// The chunk went out; T2 runs for `rto`, unless it runs already.
     pub(crate) fn sent(&mut self, now: Instant, rto: Duration) {
         self.due = false;
-        self.t2 = Some(now + rto);
+        self.t2.get_or_insert(now + rto);
     }
 
-    /// When T2 or T5 expires.
+    /// When T2 or the guard expires.
     pub(crate) fn timeout(&self) -> Option<Instant> {
-        [self.t2, self.t5].into_iter().flatten().min()
+        [self.t2, self.guard].into_iter().flatten().min()
     }
 
     /// Whether the guard has run out.
     pub(crate) fn guard_expired(&self, now: Instant) -> bool {
-        self.t5.is_some_and(|t5| t5 <= now)
+        self.guard.is_some_and(|guard| guard <= now)
     }
 
     /// Whether T2 has expired; it stops then.
@@ -94,24 +119,58 @@ impl Shutdown {
 mod tests {
     use super::*;
 
+    const RTO: Duration = Duration::from_secs(1);
+
     #[test]
     fn retransmits_by_t2_within_the_guard() {
         let config = EndpointConfig::default();
         let now = Instant::now();
         let mut shutdown = Shutdown::default();
-        shutdown.send();
-        shutdown.start_guard(now, &config);
+        shutdown.enter_sent(now, &config);
         assert!(shutdown.is_due());
-        shutdown.sent(now, Duration::from_secs(1));
+        shutdown.sent(now, RTO);
         assert!(!shutdown.is_due());
-        assert_eq!(shutdown.timeout(), Some(now + Duration::from_secs(1)));
+        assert_eq!(shutdown.timeout(), Some(now + RTO));
         assert!(!shutdown.take_t2_expired(now));
-        assert!(shutdown.take_t2_expired(now + Duration::from_secs(1)));
+        assert!(shutdown.take_t2_expired(now + RTO));
         assert_eq!(shutdown.timeout(), Some(now + config.rto_max * 5));
-        shutdown.start_guard(now + Duration::from_secs(9), &config);
-        assert!(
-            shutdown.guard_expired(now + config.rto_max * 5),
-            "started once"
+        assert!(shutdown.guard_expired(now + config.rto_max * 5));
+        shutdown.send_on(0);
+        assert_eq!(shutdown.timeout(), Some(now + config.rto_max * 5));
+    }
+
+    #[test]
+    fn t2_alone_counts_the_attempts_of_who_only_answers() {
+        let config = EndpointConfig::default();
+        let now = Instant::now();
+        let mut shutdown = Shutdown::default();
+        shutdown.data_acknowledged(now, &config);
+        shutdown.enter_ack_sent();
+        shutdown.sent(now, RTO);
+        shutdown.repeat();
+        shutdown.sent(now + RTO / 2, RTO);
+        assert_eq!(
+            shutdown.timeout(),
+            Some(now + RTO),
+            "an answer changes nothing"
         );
+        assert!(shutdown.take_t2_expired(now + RTO));
+        assert_eq!(shutdown.timeout(), None);
+    }
+
+    #[test]
+    fn each_acknowledgement_gives_the_peer_all_its_time_again() {
+        let config = EndpointConfig {
+            rto_max: RTO,
+            association_max_retrans: 3,
+            ..EndpointConfig::default()
+        };
+        let now = Instant::now();
+        let mut shutdown = Shutdown::default();
+        for second in 0..100 {
+            let now = now + RTO * second;
+            shutdown.data_acknowledged(now, &config);
+            assert_eq!(shutdown.timeout(), Some(now + 4 * RTO));
+        }
     }
 }

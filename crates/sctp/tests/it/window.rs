@@ -98,6 +98,44 @@ fn a_closed_window_is_probed_without_end_and_opens_at_once() {
     }
 }
 
+/// Section 6.1 A: what counts is how many probes in a row get no answer.
+#[test]
+fn lost_probes_count_until_one_is_answered() {
+    let small = EndpointConfig {
+        a_rwnd: 10_000,
+        max_message_size: 10_000,
+        ..EndpointConfig::default()
+    };
+    let mut pair = Pair::with(EndpointConfig::default(), small);
+    let (client, server) = pair.establish();
+    for number in 0..20 {
+        pair.client
+            .endpoint
+            .send(pair.now, client, ordered(0), message(number, 1000))
+            .unwrap();
+    }
+    pair.run_for(Duration::from_secs(200));
+    let errors = |pair: &Pair| pair.client.endpoint.status(client).unwrap().paths[0].error_count;
+    for round in 0..20 {
+        pair.run_for_without_delivery(Duration::from_secs(5 * 60));
+        assert!((4..=5).contains(&errors(&pair)), "round {round}");
+        // So long that the server hears of its HEARTBEATs, too.
+        pair.run_for(Duration::from_secs(200));
+        assert_eq!(errors(&pair), 0, "round {round}");
+    }
+    pair.server.receive_all(pair.now, server);
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(pair.server.receive_all(pair.now, server).len(), 10);
+
+    // Without any answer the peer is given up as ever.
+    pair.client
+        .endpoint
+        .send(pair.now, client, ordered(0), message(0, 1000))
+        .unwrap();
+    pair.run_for_without_delivery(Duration::from_secs(3600));
+    assert!(pair.client.endpoint.status(client).is_none());
+}
+
 #[test]
 fn a_window_update_that_is_lost_is_found_out_by_a_probe() {
     let small = EndpointConfig {

@@ -135,29 +135,72 @@ fn a_shutdown_that_meets_ours_is_acknowledged() {
 
 #[test]
 fn a_shutdown_ack_is_repeated_so_often_and_then_no_more() {
-    let mut scripted = Scripted::in_state(AssociationState::ShutdownAckSent);
-    let rto = scripted.status().paths[0].rto;
-    let first = scripted.endpoint.next_timeout().unwrap();
-    assert_eq!(first, scripted.now + rto);
-    let mut times = Vec::new();
-    while let Some(next) = scripted.endpoint.next_timeout() {
-        scripted.now = next;
-        scripted.endpoint.handle_timeout(next);
-        for packet in scripted.take() {
-            if types(&[packet]) == [[ChunkType::SHUTDOWN_ACK]] {
+    for rto_max in [2, 60].map(Duration::from_secs) {
+        let mut scripted = Scripted::connected(EndpointConfig { rto_max, ..quiet() });
+        scripted.give_shutdown();
+        assert_eq!(types(&scripted.take()), [[ChunkType::SHUTDOWN_ACK]]);
+        assert_eq!(scripted.state(), AssociationState::ShutdownAckSent);
+        let rto = scripted.status().paths[0].rto;
+        let first = scripted.endpoint.next_timeout().unwrap();
+        assert_eq!(first, scripted.now + rto);
+        let mut times = Vec::new();
+        while let Some(next) = scripted.endpoint.next_timeout() {
+            scripted.now = next;
+            scripted.endpoint.handle_timeout(next);
+            for packet in scripted.take() {
+                assert_eq!(types(&[packet]), [[ChunkType::SHUTDOWN_ACK]]);
                 times.push(next);
             }
         }
+        let config = scripted.endpoint.config();
+        assert_eq!(times.len(), config.association_max_retrans as usize);
+        assert_eq!(times[1] - times[0], rto_max.min(2 * rto), "it backs off");
+        assert_eq!(scripted.endpoint.association_count(), 0);
+        assert!(matches!(
+            scripted.events.last(),
+            Some(Event::CommunicationLost {
+                cause: LostCause::TimedOut,
+                ..
+            })
+        ));
     }
-    // T5-shutdown-guard may end it a little earlier, with an ABORT.
-    let config = scripted.endpoint.config();
-    assert!(times.len() <= config.association_max_retrans as usize);
-    assert!(times[1] - times[0] >= 2 * rto, "it backs off");
-    assert_eq!(scripted.endpoint.association_count(), 0);
-    assert!(matches!(
-        scripted.events.last(),
-        Some(Event::CommunicationLost { .. })
-    ));
+}
+
+/// T5-shutdown-guard is the business of the sender of the SHUTDOWN. It runs neither before that is sent nor on the
+/// other side.
+#[test]
+fn a_shutdown_waits_for_data_as_long_as_some_is_acknowledged() {
+    for peer_asks in [false, true] {
+        let mut scripted = Scripted::connected(EndpointConfig {
+            rto_max: Duration::from_secs(1),
+            ..quiet()
+        });
+        for _ in 0..20 {
+            scripted.send(0, &[1; 1000]);
+        }
+        scripted.take();
+        if peer_asks {
+            scripted.give_shutdown();
+        }
+        let timeout = scripted.endpoint.next_timeout();
+        let id = scripted.id();
+        scripted.endpoint.shutdown(scripted.now, id).unwrap();
+        let (delivering, then) = if peer_asks {
+            assert_eq!(scripted.endpoint.next_timeout(), timeout, "ignored");
+            let then = AssociationState::ShutdownAckSent;
+            (AssociationState::ShutdownReceived, then)
+        } else {
+            let then = AssociationState::ShutdownSent;
+            (AssociationState::ShutdownPending, then)
+        };
+        for number in 1..=20 {
+            scripted.pass(Duration::from_secs(3));
+            assert_eq!(scripted.state(), delivering, "message {number}");
+            scripted.give_sack(number, &[], 100_000);
+            scripted.take();
+        }
+        assert_eq!(scripted.state(), then);
+    }
 }
 
 #[test]
@@ -253,6 +296,26 @@ fn heartbeats_do_not_keep_a_lost_shutdown_from_being_repeated() {
 
 #[test]
 fn any_packet_keeps_a_shutdown_going() {
+    let scripted = answered_after_shutdown(Duration::from_secs(75));
+    assert_eq!(scripted.state(), AssociationState::ShutdownSent);
+}
+
+#[test]
+fn t5_bounds_a_shutdown_that_any_packet_keeps_going() {
+    let scripted = answered_after_shutdown(Duration::from_secs(299));
+    assert_eq!(scripted.state(), AssociationState::ShutdownSent);
+    let scripted = answered_after_shutdown(Duration::from_secs(301));
+    assert!(matches!(
+        scripted.events.last(),
+        Some(Event::CommunicationLost {
+            cause: LostCause::ShutdownTimedOut,
+            ..
+        })
+    ));
+}
+
+/// An association that we shut down and whose peer sends nothing but HEARTBEATs, for so long.
+fn answered_after_shutdown(time: Duration) -> Scripted {
     let config = EndpointConfig {
         association_max_retrans: 2,
         ..quiet()
@@ -261,9 +324,10 @@ fn any_packet_keeps_a_shutdown_going() {
     let id = scripted.id();
     scripted.endpoint.shutdown(scripted.now, id).unwrap();
     scripted.take();
-    for _ in 0..30 {
-        scripted.pass(Duration::from_millis(2500));
+    let end = scripted.now + time;
+    while scripted.now < end {
+        scripted.pass(Duration::from_millis(2500).min(end - scripted.now));
         scripted.give_raw(&[4, 0, 0, 12, 0, 1, 0, 8, 1, 2, 3, 4]);
     }
-    assert_eq!(scripted.state(), AssociationState::ShutdownSent);
+    scripted
 }

@@ -26,12 +26,21 @@ const SEEDS: u64 = 1000;
 
 #[test]
 fn promises_hold_under_random_faults() {
+    run_seeds(
+        "engines::faults::promises_hold_under_random_faults",
+        SEEDS,
+        Scenario::of_seed,
+    );
+}
+
+/// Checks the promises in so many worlds; `test` is the name of the test whose they are.
+pub(crate) fn run_seeds(test: &str, seeds: u64, scenario_of: fn(u64) -> Scenario) {
     if let Ok(seed) = std::env::var(SEED_VARIABLE) {
-        run_alone(seed.parse().expect("a number"));
+        run_alone(&scenario_of(seed.parse().expect("a number")));
         return;
     }
     let seeds =
-        std::env::var(SEEDS_VARIABLE).map_or(SEEDS, |seeds| seeds.parse().expect("a number"));
+        std::env::var(SEEDS_VARIABLE).map_or(seeds, |seeds| seeds.parse().expect("a number"));
     let next_seed = AtomicU64::new(0);
     let failed_seeds = Mutex::new(Vec::new());
     let run_seeds = || {
@@ -41,9 +50,12 @@ fn promises_hold_under_random_faults() {
                 break;
             }
             // Now and then twice: a run depends on nothing but its seed.
-            let result = panic::catch_unwind(|| match seed % 20 {
-                0 => run_twice(seed),
-                _ => check(seed, &run(seed, Instant::now())),
+            let result = panic::catch_unwind(|| {
+                let scenario = scenario_of(seed);
+                match seed % 20 {
+                    0 => run_twice(&scenario),
+                    _ => promises::check(&scenario, &run(&scenario, Instant::now())),
+                }
             });
             if result.is_err() {
                 failed_seeds.lock().expect("no panic inside").push(seed);
@@ -61,7 +73,7 @@ fn promises_hold_under_random_faults() {
     if let Some(seed) = failed_seeds.first() {
         panic!(
             "{} seeds of {seeds} failed: {failed_seeds:?}; to see one alone, and its packets:\n    \
-             {SEED_VARIABLE}={seed} cargo test -p sim --test it engines::faults -- --nocapture",
+             {SEED_VARIABLE}={seed} cargo test -p sim --test it {test} -- --nocapture",
             failed_seeds.len()
         );
     }
@@ -78,7 +90,7 @@ fn no_packet_is_malformed() {
     }
     let directory = tempfile::tempdir().expect("a directory");
     for seed in 0..6 {
-        let world = run(seed, Instant::now());
+        let world = run(&Scenario::of_seed(seed), Instant::now());
         let capture = directory.path().join(format!("{seed}.pcapng"));
         world.write_capture(&capture).expect("it can be written");
         let count = |filter: &str| {
@@ -104,35 +116,29 @@ fn no_packet_is_malformed() {
     }
 }
 
-fn run(seed: u64, start: Instant) -> World {
-    let mut world = Scenario::of_seed(seed).world(start);
-    Scenario::of_seed(seed).run(&mut world);
+fn run(scenario: &Scenario, start: Instant) -> World {
+    let mut world = scenario.world(start);
+    scenario.run(&mut world);
     world
 }
 
-fn check(seed: u64, world: &World) {
-    promises::check(&Scenario::of_seed(seed), world);
-}
-
-fn run_twice(seed: u64) {
+fn run_twice(scenario: &Scenario) {
     let start = Instant::now();
-    let [first, second] = [(); 2].map(|()| run(seed, start));
+    let [first, second] = [(); 2].map(|()| run(scenario, start));
     let [first_trace, second_trace] = [&first, &second].map(|world| world.simulation.trace());
     let pairs = first_trace.iter().zip(second_trace);
     for (number, (first, second)) in pairs.enumerate() {
         assert_eq!(first, second, "packet {number} of two runs");
     }
     assert_eq!(first_trace.len(), second_trace.len(), "packets of two runs");
-    check(seed, &first);
+    promises::check(scenario, &first);
 }
 
-fn run_alone(seed: u64) {
-    println!("{:#?}", Scenario::of_seed(seed));
-    let mut world = Scenario::of_seed(seed).world(Instant::now());
+fn run_alone(scenario: &Scenario) {
+    println!("{scenario:#?}");
+    let mut world = scenario.world(Instant::now());
     // Also of a run that does not come to its end.
-    let result = panic::catch_unwind(AssertUnwindSafe(|| {
-        Scenario::of_seed(seed).run(&mut world);
-    }));
+    let result = panic::catch_unwind(AssertUnwindSafe(|| scenario.run(&mut world)));
     for (name, host) in [("client", world.client()), ("server", world.server())] {
         for (time, entry) in host.log() {
             println!(
@@ -141,13 +147,13 @@ fn run_alone(seed: u64) {
             );
         }
     }
-    let capture = capture_path(seed);
+    let capture = capture_path(scenario.seed());
     world.write_capture(&capture).expect("it can be written");
     println!("its packets: wireshark {}", capture.display());
     if let Err(panic) = result {
         panic::resume_unwind(panic);
     }
-    check(seed, &world);
+    promises::check(scenario, &world);
 }
 
 fn capture_path(seed: u64) -> PathBuf {

@@ -5,8 +5,8 @@ use crate::engines::world::SctpPacket;
 use bytes::Bytes;
 use rand_chacha::ChaCha12Rng;
 use sctp::{
-    AssociationId, AssociationStatus, Connect, Endpoint, EndpointConfig, Event, IcmpError,
-    IcmpKind, PathAddress, ReceivedMessage, SendError, SendInfo, Transmit,
+    AssociationId, AssociationState, AssociationStatus, Connect, Endpoint, EndpointConfig, Event,
+    IcmpError, IcmpKind, PathAddress, ReceivedMessage, SendError, SendInfo, Transmit,
 };
 use sim::{Datagram, Host};
 use std::collections::{BTreeSet, VecDeque};
@@ -110,8 +110,12 @@ impl EngineHost {
     }
 
     pub(crate) fn abort(&mut self, now: Instant) {
-        if let Some(id) = self.association {
-            // The user has read all that he could before, and an abort throws the rest away.
+        // What came on one that has ended is still to be read.
+        let is_up = |status: AssociationStatus| status.state != AssociationState::Closed;
+        if let Some(id) = self.association
+            && self.status().is_some_and(is_up)
+        {
+            // An abort throws away what the user has not read.
             let _ = self.endpoint.abort(now, id, b"enough");
             self.act(now);
         }

@@ -1,5 +1,6 @@
 //! SCTP engines on a virtual network: hosts with several addresses, cuts, restarts, many at once.
 
+mod ends;
 mod failover;
 mod fan_in;
 mod faults;

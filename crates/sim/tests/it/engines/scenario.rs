@@ -99,6 +99,60 @@ impl Scenario {
         scenario
     }
 
+    /// One with small buffers, readers that sleep for up to hours, and ends while much is under way.
+    pub(crate) fn of_ends(seed: u64) -> Scenario {
+        let mut rng = ChaCha12Rng::seed_from_u64(seed);
+        let rng = &mut rng;
+        let networks = (0..rng.random_range(1..=2))
+            .map(|_| random_network(rng, false))
+            .collect();
+        let config = random_config(rng, false);
+        let config = EndpointConfig {
+            rto_max: config.rto_min + Duration::from_secs(rng.random_range(0..60)),
+            a_rwnd: pick(rng, &[LARGEST_MESSAGE as u32, 100_000, 200_000]),
+            max_received_messages: pick(rng, &[200, 1000, 1 << 15]),
+            send_buffer: pick(rng, &[LARGEST_MESSAGE, 3 * LARGEST_MESSAGE, 1 << 20]),
+            path_mtu_discovery: true,
+            ..config
+        };
+        let mut scenario = Scenario {
+            seed,
+            networks,
+            udp_ports: [None; 2],
+            config,
+            is_gentle: false,
+            plans: Vec::new(),
+            messages: Vec::new(),
+        };
+        scenario.plan_associations(rng);
+        for side in [Side::Client, Side::Server] {
+            for _ in 0..rng.random_range(0..40) {
+                let time = random_time(rng);
+                scenario.plan_message(time, side, rng);
+            }
+            if rng.random_bool(0.6) && !scenario.has_restart() {
+                let time = random_time(rng);
+                let pause = Duration::from_secs_f64(rng.random_range(0.0..14.0_f64).exp2());
+                scenario.plans.push((time, Plan::Read(side, false)));
+                scenario.plans.push((time + pause, Plan::Read(side, true)));
+            }
+            match rng.random_range(0..6) {
+                0..3 => {
+                    let end = (random_time(rng), Plan::Shutdown(side));
+                    scenario.plans.push(end);
+                }
+                3 => scenario.plans.push((random_time(rng), Plan::Abort(side))),
+                _ => {}
+            }
+        }
+        scenario.plans.sort_by_key(|&(time, _)| time);
+        scenario
+    }
+
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
     pub(crate) fn world(&self, start: Instant) -> World {
         let mut world = World::with_udp(
             self.seed,
@@ -235,27 +289,12 @@ impl Scenario {
             // Some at once, the others over the time.
             let at_once = rng.random_bool(0.5);
             for _ in 0..rng.random_range(0..30) {
-                let number = self.messages.len();
                 let time = if at_once {
                     Duration::from_millis(1)
                 } else {
                     random_time(rng)
                 };
-                let mut payload = vec![0; random_size(rng)];
-                rng.fill_bytes(&mut payload);
-                let info = SendInfo {
-                    stream: rng.random_range(0..self.config.outbound_streams),
-                    ppid: FIRST_PPID + number as u32,
-                    unordered: rng.random_bool(0.3),
-                    sack_immediately: rng.random_bool(0.1),
-                    unbundled: rng.random_bool(0.1),
-                    ..SendInfo::default()
-                };
-                self.plans.push((time, Plan::Send(side, number)));
-                self.messages.push(Message {
-                    info,
-                    payload: Bytes::from(payload),
-                });
+                self.plan_message(time, side, rng);
             }
             // Who does not read cannot tell what came before a restart from what came after it.
             if rng.random_bool(0.2) && !self.has_restart() {
@@ -266,6 +305,25 @@ impl Scenario {
                     .push((later.min(PLANNED), Plan::Read(side, true)));
             }
         }
+    }
+
+    fn plan_message(&mut self, time: Duration, side: Side, rng: &mut ChaCha12Rng) {
+        let number = self.messages.len();
+        let mut payload = vec![0; random_size(rng)];
+        rng.fill_bytes(&mut payload);
+        let info = SendInfo {
+            stream: rng.random_range(0..self.config.outbound_streams),
+            ppid: FIRST_PPID + number as u32,
+            unordered: rng.random_bool(0.3),
+            sack_immediately: rng.random_bool(0.1),
+            unbundled: rng.random_bool(0.1),
+            ..SendInfo::default()
+        };
+        self.plans.push((time, Plan::Send(side, number)));
+        self.messages.push(Message {
+            info,
+            payload: Bytes::from(payload),
+        });
     }
 
     fn plan_cuts(&mut self, rng: &mut ChaCha12Rng) {
