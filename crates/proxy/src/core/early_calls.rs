@@ -73,3 +73,46 @@ impl EarlyCalls {
         self.names.contains_key(&name)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use rand::SeedableRng;
+    use rand_chacha::ChaCha12Rng;
+    use sip::transaction::{TransactionConfig, Transactions};
+    use sip::{Message, Method, Name, Target, Transport};
+
+    use super::*;
+
+    fn client() -> ClientId {
+        let rng = ChaCha12Rng::seed_from_u64(1);
+        let mut transactions = Transactions::new(TransactionConfig::default(), rng);
+        let request = Message::request(Method::Invite, "sip:bob@192.0.2.20")
+            .with(Name::Via, "SIP/2.0/UDP 192.0.2.1;branch=z9hG4bK1")
+            .with(Name::CallId, "1")
+            .with(Name::CSeq, "1 INVITE");
+        let to = Target::Address(Transport::Udp, ([192, 0, 2, 20], 5060).into());
+        let sent = transactions.send_request_to(Instant::now(), request, to, None);
+        sent.expect("there is room")
+    }
+
+    #[test]
+    fn a_call_is_early_until_its_last_invite_has_failed_or_the_transaction_of_its_answer_ends() {
+        let client = client();
+        let mut calls = EarlyCalls::default();
+        calls.begin(1);
+        calls.begin(1);
+        calls.end(1);
+        assert!(calls.has(1) && !calls.has(2));
+        assert_eq!(calls.caller(client), None);
+        calls.answer(client, Some(1), 7);
+        // Another 2xx in the same transaction: its caller is the first one's.
+        calls.answer(client, None, 8);
+        assert_eq!(calls.caller(client), Some(7));
+        assert!(calls.has(1));
+        calls.forget(client);
+        assert!(!calls.has(1) && calls.caller(client).is_none());
+        assert!(calls.names.is_empty() && calls.answered.is_empty());
+    }
+}
