@@ -11,6 +11,7 @@ mod exit;
 mod job;
 mod media;
 mod page;
+mod perform;
 mod population;
 mod records;
 mod register;
@@ -19,6 +20,7 @@ mod results;
 mod scenarios;
 mod schedule;
 mod screen;
+mod show;
 mod signals;
 mod sipp;
 mod tables;
@@ -34,6 +36,7 @@ pub(crate) use sipp::spelled_out;
 
 use crate::logging;
 use crate::perf::output::is_cut;
+use crate::terminal::complain;
 
 /// Emulate SIP users by the hundred thousand, and measure how a server copes.
 ///
@@ -103,7 +106,7 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
 fn fail(error: &anyhow::Error) -> ExitCode {
     crate::fail(error.as_ref());
     if let Some(advice) = advice(&format!("{error:#}")) {
-        eprintln!("tandem: {advice}");
+        complain!("tandem: {advice}");
     }
     exit::of_error(error)
 }

@@ -1,8 +1,5 @@
-//! What a run measured, and how it is shown and written.
+//! What a run measured.
 
-use std::fmt::Write as _;
-use std::path::Path;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use load::arrivals::{Pattern, Validity};
@@ -10,17 +7,15 @@ use load::driver::{BackgroundTotal, MediaTotal, Pace, ProcessorTime};
 use load::engine::Counters;
 use load::statistics::{ArrivalCounts, Delays, Ends, Statistics};
 
-use report::{Document, Machine, Page, Provenance, Section, Table, format_count, format_number};
+use report::{Machine, Page, Provenance, Section, Table, format_count, format_number};
 use serde::Serialize;
 use sip_net::WireStatistics;
 
-use super::common::Outputs;
-use super::document::Run;
 use super::exit::Ending;
 use super::job::{Done, Job};
 use super::{background, media, page, tables};
 use crate::demo::command_line;
-use crate::perf::output::{print, width, write};
+use crate::terminal::complain;
 
 /// What a run measured.
 #[derive(Debug)]
@@ -28,7 +23,7 @@ pub(super) struct Results {
     title: String,
     noun: &'static str,
     users: u64,
-    seed: u64,
+    pub(super) seed: u64,
     /// Attempts a second that were asked for, where they were the same all the time.
     asked: Option<f64>,
     is_serving: bool,
@@ -46,9 +41,9 @@ pub(super) struct Results {
     background: Option<BackgroundTotal>,
     media: Option<Box<MediaTotal>>,
     /// Why not all was done, where something went wrong.
-    failure: Option<anyhow::Error>,
+    pub(super) failure: Option<anyhow::Error>,
     /// Whether the file of attempts could be written.
-    records: anyhow::Result<()>,
+    pub(super) records: anyhow::Result<()>,
     /// What the scenario calls its timers, by their numbers.
     timer_names: Vec<String>,
 }
@@ -147,58 +142,6 @@ impl Results {
         }
     }
 
-    /// Shows the tables, and writes the files that are asked for. A file that cannot be written is no reason to
-    /// keep the tables back, nor the other files; nor is it that not all was done, which is told in the end.
-    pub(super) fn show_and_write(
-        mut self,
-        outputs: &Outputs,
-        parameters: &impl Serialize,
-    ) -> anyhow::Result<ExitCode> {
-        let mut text = self.in_short().join("\n");
-        text.push('\n');
-        for table in self.tables() {
-            text.push('\n');
-            text.push_str(&table.to_terminal(width()));
-        }
-        let machine = Machine::detect();
-        let mut troubles = Vec::new();
-        let mut note = |written: anyhow::Result<()>, what: &str, path: &Path| match written {
-            Ok(()) => {
-                let _ = write!(text, "\n{what}: {}", path.display());
-            }
-            Err(trouble) => troubles.push(trouble),
-        };
-        if let Some(path) = &outputs.json {
-            let run = self.run();
-            let document = Document::new(machine.clone(), self.seed, parameters, vec![run]);
-            let written = document.to_json().map_err(anyhow::Error::from);
-            let written = written.and_then(|text| write(path, &text));
-            note(written, "Results as JSON", path);
-        }
-        if let Some(path) = &outputs.html {
-            let page = self.page(machine, parameters);
-            let written = page.and_then(|text| write(path, &text));
-            note(written, "Page with plots", path);
-        }
-        if let Some(path) = &outputs.csv {
-            let written = std::mem::replace(&mut self.records, Ok(()));
-            note(written, "A line for each attempt", path);
-        }
-        if outputs.json.is_some() || outputs.html.is_some() || outputs.csv.is_some() {
-            text.push('\n');
-        }
-        print(&text);
-        first_of(self.failure.take().into_iter().chain(troubles))?;
-        let ending = self.ending();
-        if ending == Ending::Invalid {
-            eprintln!(
-                "tandem: the run is {}: lower the rate, or give the generator more processors",
-                self.validity
-            );
-        }
-        Ok(ending.into())
-    }
-
     /// How the program is to end.
     pub(super) fn ending(&self) -> Ending {
         let statistics = &self.statistics;
@@ -222,13 +165,8 @@ impl Results {
         }
     }
 
-    /// The run for a document.
-    pub(super) fn run(&self) -> Run {
-        Run::new(self)
-    }
-
     /// The most important in a few lines.
-    fn in_short(&self) -> Vec<String> {
+    pub(super) fn in_short(&self) -> Vec<String> {
         let statistics = &self.statistics;
         let arrivals = &statistics.arrivals;
         let mut lines = vec![self.title.clone()];
@@ -327,14 +265,18 @@ impl Results {
     }
 
     /// All that was measured, as tables.
-    fn tables(&self) -> Vec<Table> {
+    pub(super) fn tables(&self) -> Vec<Table> {
         let timers: Vec<_> = self.timers().collect();
         let mut tables = tables::all(&self.statistics, &timers, self.time);
         tables.extend(self.media.as_deref().and_then(media::table));
         tables
     }
 
-    fn page(&self, machine: Machine, parameters: &impl Serialize) -> anyhow::Result<String> {
+    pub(super) fn page(
+        &self,
+        machine: Machine,
+        parameters: &impl Serialize,
+    ) -> anyhow::Result<String> {
         let mut page = Page::new(self.title.clone());
         for line in self.in_short().iter().skip(1) {
             // The words stand in columns in a terminal.
@@ -422,7 +364,7 @@ pub(super) fn first_of(troubles: impl IntoIterator<Item = anyhow::Error>) -> any
         return Ok(());
     };
     for other in troubles {
-        eprintln!("tandem: {other:#}");
+        complain!("tandem: {other:#}");
     }
     Err(first)
 }

@@ -7,6 +7,7 @@ use anyhow::Context;
 use load::scenario::{Options, Scenario};
 
 use crate::perf::output::print;
+use crate::terminal::complain;
 
 /// A scenario by the name of one that is built in, or from a file.
 pub(super) fn load_scenario(file: &Path, options: &Options) -> anyhow::Result<Scenario> {
@@ -34,7 +35,7 @@ pub(super) fn load_scenario(file: &Path, options: &Options) -> anyhow::Result<Sc
     }
     let scenario = Scenario::load(file, options).context("the scenario cannot be used")?;
     for remark in &scenario.remarks {
-        eprintln!(
+        complain!(
             "tandem: {}: line {}: {}",
             file.display(),
             remark.line,

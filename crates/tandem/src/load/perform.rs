@@ -1,0 +1,241 @@
+//! A run from its beginning to its end: users are started and registered, do what the plan says, and what
+//! was measured is handed on.
+
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use load::driver::{LoadRun, Outcome, Pace, Snapshot};
+
+use super::common::Outputs;
+use super::display::{Display, Phase};
+use super::job::{Done, Job, Registration};
+use super::records::RecordFile;
+use super::results::Results;
+use super::tables;
+use super::view::Planned;
+use crate::terminal::complain;
+
+impl Job {
+    /// Does it.
+    pub(super) async fn run(mut self, outputs: &Outputs) -> anyhow::Result<Results> {
+        let origin = Instant::now();
+        let mut records = None;
+        if let Some(path) = &outputs.csv {
+            let (file, sender) = RecordFile::create(path, origin)?;
+            self.config.records = Some(sender);
+            records = Some(file);
+        }
+        let users = self.users();
+        let mut load = LoadRun::start(self.config.clone()).await?;
+        // What is sent is read until the last sender is gone.
+        self.config.records = None;
+        let mut display = Display::open(
+            self.title.clone(),
+            if self.registration.is_some() {
+                users
+            } else {
+                0
+            },
+            !outputs.no_screen,
+            outputs.progress,
+        )?;
+        for address in load.listening() {
+            display.say(&format!("listening on {}:{address}", self.config.transport));
+        }
+        // No line says what an earlier one has said.
+        load.show_every(outputs.progress.min(self.config.interval));
+        let mut done = Done::default();
+        let performed = self.perform(&mut load, &mut display, &mut done).await;
+        load.shutdown().await;
+        // What was attempted is written although the run failed: it tells why.
+        let records = records.map_or(Ok(()), RecordFile::finish);
+        let is_interrupted = display.is_interrupted();
+        // Gives the terminal back.
+        drop(display);
+        match performed {
+            // Nothing is known that could be written.
+            Err(error) if done.registered.is_none() && done.outcome.is_none() => {
+                if let Err(trouble) = records {
+                    complain!("tandem: {trouble:#}");
+                }
+                Err(error)
+            }
+            performed => Ok(Results::new(
+                self,
+                done,
+                performed.err(),
+                is_interrupted,
+                records,
+            )),
+        }
+    }
+
+    /// Registers the users, does what the plan says, and removes their bindings. What came of it is in `done`
+    /// although something goes wrong later.
+    async fn perform(
+        &self,
+        load: &mut LoadRun,
+        display: &mut Display,
+        done: &mut Done,
+    ) -> anyhow::Result<()> {
+        let users = self.users();
+        let control = load.control();
+        let live = load.live();
+        if let Some(registration) = self.registration {
+            let phase = Phase {
+                name: "registering",
+                planned: Planned::Unlimited,
+            };
+            let mut patience = Patience::new(registration, users);
+            let registering = load.register(registration.per_second, patience.longest);
+            let outcome = display
+                .watch(
+                    phase,
+                    &control,
+                    &live,
+                    |snapshot| patience.is_over(snapshot),
+                    registering,
+                )
+                .await?;
+            let outcome = done.registered.insert(outcome);
+            if !display.is_ending() {
+                check_registered(outcome, users, display)?;
+            }
+        }
+        if !display.is_ending() {
+            let phase = Phase {
+                name: match self.plan.pace {
+                    Pace::Serve { .. } => "answering",
+                    _ => self.noun,
+                },
+                planned: self.planned(),
+            };
+            let running = load.run(self.plan.clone());
+            let outcome = display
+                .watch(phase, &control, &live, |_| false, running)
+                .await?;
+            done.outcome = Some(outcome);
+        }
+        if self.unregisters && !display.is_interrupted() {
+            let phase = Phase {
+                name: "unregistering",
+                planned: Planned::Unlimited,
+            };
+            let unregistering = load.unregister(load.time_to_unregister());
+            let left = display
+                .watch(phase, &control, &live, |_| false, unregistering)
+                .await?
+                .registered;
+            if left > 0 {
+                display.say(&format!(
+                    "{left} of {users} users remain registered until their bindings expire"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn planned(&self) -> Planned {
+        match self.plan.pace {
+            Pace::Open(plan) => match (plan.count, plan.time) {
+                (Some(count), _) => Planned::Attempts(count),
+                (None, Some(time)) => Planned::Time(time),
+                (None, None) => Planned::Unlimited,
+            },
+            Pace::Closed { count, time } => match (count, time) {
+                (Some(count), _) => Planned::Attempts(count),
+                (None, Some(time)) => Planned::Time(time),
+                (None, None) => Planned::Unlimited,
+            },
+            Pace::Serve { time } => time.map_or(Planned::Unlimited, Planned::Time),
+        }
+    }
+}
+
+/// How long registrations are waited for. Users who were refused or not answered try again after a while,
+/// which need not be waited for.
+#[derive(Debug)]
+struct Patience {
+    /// At the very most.
+    longest: Duration,
+    /// Before this they may not all have begun.
+    shortest: Duration,
+    users: u64,
+    /// How many had ended when it was looked last.
+    ended: u64,
+}
+
+impl Patience {
+    /// How long the last registrations may take to be answered: 64·T1 (RFC 3261 section 17.1.2.2), and a
+    /// second attempt of those that timed out.
+    const LONGEST: Duration = Duration::from_secs(70);
+    const SHORTEST: Duration = Duration::from_secs(2);
+
+    fn new(registration: Registration, users: u64) -> Patience {
+        let beginning = registration
+            .per_second
+            .and_then(|rate| Duration::try_from_secs_f64(users as f64 / rate).ok())
+            .unwrap_or_default();
+        Patience {
+            longest: beginning.saturating_add(Self::LONGEST),
+            shortest: beginning.saturating_add(Self::SHORTEST),
+            users,
+            ended: 0,
+        }
+    }
+
+    /// Whether all have been answered or given up, and nothing has changed since it was asked last.
+    fn is_over(&mut self, snapshot: &Snapshot) -> bool {
+        let statistics = &snapshot.statistics;
+        let ended = statistics.registrations.decided();
+        let has_changed = std::mem::replace(&mut self.ended, ended) != ended;
+        snapshot.time > self.shortest
+            && u64::from(snapshot.registered) < self.users
+            && !has_changed
+            && ended >= statistics.arrivals.started
+    }
+}
+
+/// Nobody who is not registered can be called: without any user there is nothing to do.
+fn check_registered(outcome: &Outcome, users: u64, display: &Display) -> anyhow::Result<()> {
+    let registered = u64::from(outcome.registered);
+    if registered >= users {
+        return Ok(());
+    }
+    let codes = &outcome.statistics.register_codes;
+    let answers: Vec<String> = tables::named(codes)
+        .filter(|(name, _)| name != "200")
+        .map(|(name, count)| format!("{name}: {count}"))
+        .collect();
+    let answers = match answers.is_empty() {
+        true => "no answers".to_owned(),
+        false => format!("answers {}", answers.join(", ")),
+    };
+    let advice = match codes.responses() {
+        [] if outcome.unconnected > 0 => {
+            "the server refuses connections: check --via and --transport"
+        }
+        [] => {
+            "no answer: check --via and --transport, or give --no-register if it is not a registrar"
+        }
+        [(401 | 403 | 407, _), ..] if outcome.statistics.authentications > 0 => {
+            "the registrar rejects their credentials: check names, passwords, and --domain"
+        }
+        [(401 | 403 | 407, _), ..] => {
+            "the registrar requires authentication: give --auth USER-PATTERN:PASS or --users-file"
+        }
+        [(200, _)] => {
+            "the registrar answered 200, but the scenario expects something else, such as a challenge"
+        }
+        _ => "check --domain, or give --no-register if it is not a registrar",
+    };
+    ensure!(
+        registered > 0,
+        "none of {users} users could register ({answers}): {advice}"
+    );
+    display.say(&format!(
+        "{} of {users} users are not registered ({answers}); calls to them will fail",
+        users - registered
+    ));
+    Ok(())
+}
