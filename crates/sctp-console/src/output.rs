@@ -2,7 +2,10 @@
 //! those who print.
 
 use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 
@@ -15,13 +18,19 @@ const MAX_WAITING: usize = 64;
 #[derive(Clone, Debug)]
 pub(crate) struct Output {
     records: mpsc::Sender<Record>,
+    progress: Progress,
 }
 
 /// The thread that writes.
 #[derive(Debug)]
 pub(crate) struct Writer {
     thread: JoinHandle<()>,
+    progress: Progress,
 }
+
+/// How many lines have been written.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Progress(Arc<AtomicU64>);
 
 impl Output {
     /// Starts to write: errors to one place, all else to the other.
@@ -30,6 +39,8 @@ impl Output {
         mut errors: impl Write + Send + 'static,
     ) -> io::Result<(Output, Writer)> {
         let (records, mut waiting) = mpsc::channel::<Record>(MAX_WAITING);
+        let progress = Progress::default();
+        let written_lines = progress.clone();
         let thread = std::thread::Builder::new()
             .name("output".into())
             .spawn(move || {
@@ -54,9 +65,14 @@ impl Output {
                     if written.is_err() {
                         return;
                     }
+                    written_lines.0.fetch_add(1, Ordering::Relaxed);
                 }
             })?;
-        Ok((Output { records }, Writer { thread }))
+        let output = Output {
+            records,
+            progress: progress.clone(),
+        };
+        Ok((output, Writer { thread, progress }))
     }
 
     /// Prints a line; waits while many wait to be written. A line for which there is no reader any
@@ -65,13 +81,37 @@ impl Output {
         let _ = self.records.send(record).await;
     }
 
+    /// What has been written of it.
+    pub(crate) fn progress(&self) -> Progress {
+        self.progress.clone()
+    }
+
     /// Waits until nobody reads any more, as when the program is piped into one that has ended.
     pub(crate) async fn closed(&self) {
         self.records.closed().await;
     }
 }
 
+impl Progress {
+    /// Waits until no line was written for so long: there is none, or nobody reads them.
+    pub(crate) async fn stalled(&self, time: Duration) {
+        let mut seen = None;
+        loop {
+            let now = Some(self.0.load(Ordering::Relaxed));
+            if std::mem::replace(&mut seen, now) == now {
+                return;
+            }
+            tokio::time::sleep(time).await;
+        }
+    }
+}
+
 impl Writer {
+    /// What has been written.
+    pub(crate) fn progress(&self) -> Progress {
+        self.progress.clone()
+    }
+
     /// Waits until everything is written, after the last [`Output`] has been dropped.
     pub(crate) async fn finish(self) {
         // A thread that panicked has told so itself.

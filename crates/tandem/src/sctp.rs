@@ -127,6 +127,10 @@ struct Common {
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "200ms")]
     linger: Duration,
 
+    /// After SIGINT or SIGTERM, abort the associations that have not been shut down within this time
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
+    linger_limit: Duration,
+
     /// With --over ip on a kernel with SCTP: confirm that a packet-filter rule hides the packets from it
     #[arg(long)]
     kernel_kept_away: bool,
@@ -196,13 +200,15 @@ Lines of output, each with key=value after it:
 Values of more than one word are quoted, with escapes for control characters.
 
 At the end of the input, associations are shut down when the peer has been quiet for --linger and
-everything is acknowledged. Ctrl-C or SIGTERM shuts them down at once; a second one aborts them.
+everything is acknowledged. Ctrl-C or SIGTERM shuts them down at once. After --linger-limit, or at
+a second one, those that are left are aborted, and each message that was not delivered is shown as
+SEND_FAILED_EVENT.
 Input from /dev/null, as in background jobs of scripts, is ignored, and the program runs on,
 except for connect with the service print and without --reconnect.";
 
 const LISTEN_STATUS: &str = "\
-Exit status: 0 all associations established at the end were shut down, 1 one of them was lost, or
-the program could not start, 2 usage error.";
+Exit status: 0 all associations established at the end were shut down, 1 one of them was lost or
+aborted, or the program could not start, 2 usage error.";
 
 const CONNECT_STATUS: &str = "\
 Exit status: 0 the association was shut down, by either side, 1 it was lost, aborted or never
@@ -353,6 +359,7 @@ impl Common {
             },
             ppid: self.ppid,
             linger: self.linger,
+            linger_limit: self.linger_limit,
             connect: None,
             reconnect: false,
         }

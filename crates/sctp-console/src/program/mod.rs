@@ -40,6 +40,9 @@ pub struct Options {
     /// How long the peers must have been quiet, after the end of the input, before associations are
     /// shut down.
     pub linger: Duration,
+    /// How long associations may take to be shut down once the program is told to end. Then they are
+    /// aborted.
+    pub linger_limit: Duration,
     /// Whom to associate with; nobody: wait for peers.
     pub connect: Option<Target>,
     /// Whether to associate again when an association has ended, for ever.
@@ -53,7 +56,8 @@ pub enum Outcome {
     Graceful,
     /// An association was lost or aborted.
     Lost,
-    /// It was told twice to end, and did not wait any longer.
+    /// Associations were aborted at the end: they took longer than [`Options::linger_limit`], or the
+    /// program was told twice to end.
     Aborted,
 }
 
@@ -111,17 +115,18 @@ pub async fn run(options: Options, terminal: Terminal) -> Result<Outcome, Error>
         }
         Err(error) => Err(error),
     };
-    if !matches!(result, Ok(Outcome::Aborted)) {
-        tokio::select! {
-            () = writer.finish() => {}
-            // Nobody reads what is still to be written.
-            Some(()) = stops.recv() => {}
-        }
+    let progress = writer.progress();
+    let is_aborted = matches!(result, Ok(Outcome::Aborted));
+    tokio::select! {
+        () = writer.finish() => {}
+        // Nobody reads what is still to be written.
+        () = progress.stalled(ABORT_TIME), if is_aborted => {}
+        Some(()) = stops.recv() => {}
     }
     result
 }
 
-/// How long associations that are aborted may take to tell of their end.
+/// How long it is waited for each line about associations that are aborted.
 const ABORT_TIME: Duration = Duration::from_secs(1);
 
 type Task<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -149,7 +154,9 @@ struct Program {
     /// After the end of the input: ends when the peers have been quiet for long enough.
     quiet: Option<Task<()>>,
     activity: Arc<Notify>,
-    /// Once everything is being aborted: ends when that has taken long enough.
+    /// Once the program was told to end: ends when that has taken long enough.
+    limit: Option<Task<()>>,
+    /// Once everything is being aborted: ends when nothing more is told of it.
     patience: Option<Task<()>>,
     phase: Phase,
     lost: bool,
@@ -186,6 +193,7 @@ enum Happening {
     Quiet,
     OutputClosed,
     Stop,
+    LimitReached,
     PatienceEnded,
 }
 
@@ -230,6 +238,7 @@ impl Program {
             work: None,
             quiet: None,
             activity: Arc::default(),
+            limit: None,
             patience: None,
             phase: Phase::Running,
             lost: false,
@@ -257,14 +266,18 @@ impl Program {
                 Happening::Input(input) => self.take_input(input),
                 Happening::WorkDone => self.work = None,
                 Happening::Quiet | Happening::OutputClosed => self.stop(),
-                Happening::Stop if self.phase < Phase::Stopping => self.interrupt(),
-                Happening::Stop => self.abort(),
-                Happening::PatienceEnded => break,
+                Happening::Stop if self.limit.is_none() => self.interrupt(),
+                Happening::Stop if self.phase < Phase::Aborting => self.abort(),
+                Happening::LimitReached => self.abort_at_limit(),
+                Happening::Stop | Happening::PatienceEnded => break,
             }
             self.look_at_input_end();
         }
+        let progress = self.output.progress();
+        let is_aborting = self.phase == Phase::Aborting;
         tokio::select! {
             () = self.close() => {}
+            () = progress.stalled(ABORT_TIME), if is_aborting => {}
             Some(()) = stops.recv() => {}
         }
         match self.failure {
@@ -287,6 +300,7 @@ impl Program {
             result = poll_some(attempt) => Happening::Connected(result),
             input = receive(&mut self.input), if takes_input => Happening::Input(input),
             () = poll(&mut self.quiet) => Happening::Quiet,
+            () = poll(&mut self.limit), if self.phase < Phase::Aborting => Happening::LimitReached,
             () = poll(&mut self.patience) => Happening::PatienceEnded,
             () = self.output.closed(), if is_open => Happening::OutputClosed,
         }
@@ -372,10 +386,16 @@ impl Program {
         }
     }
 
-    /// Prints a line before more is read.
+    /// Prints a line before more is read, and after what is being done.
     fn tell(&mut self, record: Record) {
         let output = self.output.clone();
-        self.work = Some(Box::pin(async move { output.print(record).await }));
+        let before = self.work.take();
+        self.work = Some(Box::pin(async move {
+            if let Some(before) = before {
+                before.await;
+            }
+            output.print(record).await;
+        }));
     }
 
     fn end_input(&mut self) {
@@ -408,7 +428,6 @@ impl Program {
         }
         self.phase = Phase::Stopping;
         self.input = None;
-        self.work = None;
         self.quiet = None;
         if let Some(connection) = &mut self.connection {
             connection.give_up();
@@ -420,6 +439,8 @@ impl Program {
 
     /// The person or the system wants it to end.
     fn interrupt(&mut self) {
+        let limit = self.options.linger_limit;
+        self.limit = Some(Box::pin(tokio::time::sleep(limit)));
         if self.is_connecting() && !self.options.reconnect {
             self.failure.get_or_insert(Error::Interrupted);
         }
@@ -427,10 +448,21 @@ impl Program {
         self.tell(Record::report("stopping"));
     }
 
+    /// It has taken too long to shut everything down.
+    fn abort_at_limit(&mut self) {
+        self.abort();
+        let limit = self.options.linger_limit;
+        let text = format!(
+            "associations are aborted: they have not ended within {limit:?} (--linger-limit)"
+        );
+        self.tell(Record::error(text));
+    }
+
     /// Ends everything at once.
     fn abort(&mut self) {
         self.phase = Phase::Aborting;
-        self.patience = Some(Box::pin(tokio::time::sleep(ABORT_TIME)));
+        let progress = self.output.progress();
+        self.patience = Some(Box::pin(async move { progress.stalled(ABORT_TIME).await }));
         for served in self.associations.values() {
             served.association.abort(b"interrupted");
         }

@@ -66,6 +66,7 @@ async fn who_reads_nothing_can_still_end_it() {
         service: Service::Print,
         ppid: 0,
         linger: Duration::ZERO,
+        linger_limit: Duration::MAX,
         connect: Some("127.0.0.1:9000".parse().unwrap()),
         reconnect: false,
     };

@@ -19,12 +19,12 @@ fn arguments_that_make_no_sense_are_named() {
         (&["sctp", "listen", "--streams", "0"], "--streams"),
         (&["sctp", "listen", "--address", "localhost"], "--address"),
         (&["sctp", "listen", "--linger", "5"], "--linger"),
+        (&["sctp", "listen", "--linger-limit", "5"], "--linger-limit"),
         (&["sctp", "listen", "--reconnect"], "--reconnect"),
         (
             &["sctp", "listen", "--peer-encapsulation-port", "0"],
             "--peer-encapsulation-port",
         ),
-        (&["sctp", "listen", "--set", "rto_min"], "name=value"),
         (
             &[
                 "sctp",
@@ -66,6 +66,7 @@ fn arguments_that_make_no_sense_are_named() {
         ),
         (&["sctp", "connect", "[2001:db8::1%lo]:9000"], "link-local"),
         (&["sctp", "listen", "--address", "fe80::1"], "fe80::1%eth0"),
+        (&["sctp", "listen", "--set", "rto_min"], "name=value"),
         (
             &["sctp", "listen", "--set", "rto_minn=1s"],
             "did you mean rto_min",
@@ -123,6 +124,8 @@ fn help_explains_lines_and_exit_status() {
             "Exit status: 0 ",
             "CAP_NET_RAW",
             "--reconnect",
+            "--linger-limit",
+            "[default: 10s]",
         ] {
             assert!(text.contains(wanted), "{wanted} in {text}");
         }

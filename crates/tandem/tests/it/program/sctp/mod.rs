@@ -1,11 +1,13 @@
 //! `tandem sctp` as people and scripts use it, two programs on loopback.
 
+mod accepted;
 mod arguments;
 mod carriers;
 mod endings;
 mod kernel;
 mod lines;
 mod parameters;
+mod relay;
 mod services;
 mod usrsctp;
 
