@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use lab::demo::{Associations, End, Options};
 use sip::Transport;
 
+use crate::terminal::complain;
 use crate::values::{count, duration, percentage, positive, transport};
 use crate::{fail, logging, pcap};
 
@@ -125,7 +126,7 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
     // Found out before minutes of work, not after.
     for path in std::iter::once(&arguments.html).chain(&arguments.json) {
         if let Err(error) = OpenOptions::new().append(true).create(true).open(path) {
-            eprintln!("tandem: cannot write {}: {error}", path.display());
+            complain!("tandem: cannot write {}: {error}", path.display());
             return ExitCode::FAILURE;
         }
     }
@@ -170,11 +171,11 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
     if failed.is_empty() {
         return ExitCode::SUCCESS;
     }
-    eprintln!("tandem: calls or registrations failed although no packet was lost:");
+    complain!("tandem: calls or registrations failed although no packet was lost:");
     for line in &failed {
-        eprintln!("  {line}");
+        complain!("  {line}");
     }
-    eprintln!(
+    complain!(
         "A busy machine may be the reason: the proxy answers 503 if messages wait too long. If it happens on an \
          idle machine, too, please report it; --verbose logs each call."
     );

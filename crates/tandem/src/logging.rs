@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::IsTerminal;
 
+use crate::terminal::complain;
 use ::proxy::config::{LOG_LEVELS, LogFormat, LogSettings, is_log_level};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
@@ -75,7 +76,7 @@ impl Drop for LogGuard {
         drop(self.worker.take());
         let dropped = self.dropped.dropped_lines();
         if dropped > 0 {
-            eprintln!("tandem: {dropped} lines of the log were dropped: their reader was too slow");
+            complain!("tandem: {dropped} lines of the log were dropped: their reader was too slow");
         }
     }
 }
@@ -148,7 +149,7 @@ fn complain_about_variable() {
     if let Some(value) = std::env::var_os(VARIABLE)
         && !value.to_str().is_some_and(is_log_level)
     {
-        eprintln!(
+        complain!(
             "tandem: {VARIABLE} is ignored: {value:?} is not a level; levels are {LOG_LEVELS}"
         );
     }

@@ -16,6 +16,7 @@ mod perf;
 mod proxy;
 mod proxy_users;
 mod sctp;
+mod terminal;
 mod traffic;
 mod usage;
 mod values;
@@ -23,6 +24,7 @@ mod values;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use terminal::complain;
 
 /// A proxy allocates dozens of times a message, and frees on other threads than it has allocated on.
 #[global_allocator]
@@ -133,6 +135,6 @@ fn fail(error: &dyn std::error::Error) -> ExitCode {
         }
         source = cause.source();
     }
-    eprintln!("tandem: {line}");
+    complain!("tandem: {line}");
     ExitCode::FAILURE
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::terminal::complain;
 use anyhow::Context;
 use sctp_net::Tap;
 
@@ -19,7 +20,7 @@ pub(crate) fn finish(tap: Option<&Tap>) -> anyhow::Result<()> {
     tap.flush().context("the capture is not complete")?;
     match tap.statistics().dropped {
         0 => {}
-        dropped => eprintln!("tandem: the capture lacks {dropped} packets: the file was too slow"),
+        dropped => complain!("tandem: the capture lacks {dropped} packets: the file was too slow"),
     }
     Ok(())
 }

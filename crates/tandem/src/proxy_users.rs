@@ -21,6 +21,7 @@ use tokio::task::spawn_blocking;
 
 use crate::fail;
 use crate::perf::output::print;
+use crate::terminal::complain;
 
 /// Add, list and remove the users who may authenticate.
 ///
@@ -138,7 +139,7 @@ impl Name {
 pub(crate) fn run(arguments: Arguments, store: &Url, realms: &BTreeSet<String>) -> ExitCode {
     let realm = match arguments.command.name().map(|name| name.realm(realms)) {
         Some(Err(error)) => {
-            eprintln!("tandem: {error}");
+            complain!("tandem: {error}");
             return ExitCode::from(2);
         }
         Some(Ok(realm)) => realm,
@@ -147,7 +148,7 @@ pub(crate) fn run(arguments: Arguments, store: &Url, realms: &BTreeSet<String>) 
     match execute(arguments, store, realm) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_interruption(error.as_ref()) => {
-            eprintln!("\ntandem: interrupted; no user has changed");
+            complain!("\ntandem: interrupted; no user has changed");
             ExitCode::from(INTERRUPTED)
         }
         Err(error) => fail(error.as_ref()),

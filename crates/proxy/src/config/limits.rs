@@ -114,6 +114,14 @@ fn connections(section: &Section<'_, '_>, proxy: &mut ProxyConfig) {
     limits.half_closed_timeout = time("half_closed_timeout", limits.half_closed_timeout);
     limits.stalled_write_timeout = time("stalled_write_timeout", limits.stalled_write_timeout);
     let count = |name, default| section.within(name, default, 1.., "1 or more");
+    limits.all_partial_messages_bytes = count(
+        "all_partial_messages_octets",
+        limits.all_partial_messages_bytes,
+    );
+    limits.partial_messages_bytes_per_source = count(
+        "partial_messages_octets_per_source",
+        limits.partial_messages_bytes_per_source,
+    );
     limits.max_handshakes = count("maximum_handshakes", limits.max_handshakes);
     limits.max_handshakes_per_source = count(
         "maximum_handshakes_per_source",

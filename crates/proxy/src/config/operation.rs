@@ -11,6 +11,8 @@ use super::reader::Section;
 pub struct MetricsSettings {
     /// The address of the HTTP listener; `None` opens none.
     pub listen: Option<SocketAddr>,
+    /// The names by which it may be asked (`Host`), beside addresses and `localhost`.
+    pub hosts: Vec<String>,
 }
 
 /// Where call detail records go.
@@ -87,6 +89,7 @@ impl Default for ShutdownSettings {
 pub(super) fn metrics(file: &Section<'_, '_>) -> MetricsSettings {
     file.section("metrics", |section| MetricsSettings {
         listen: section.optional("listen"),
+        hosts: section.get("hosts", Vec::new()),
     })
 }
 

@@ -119,7 +119,7 @@ fn unknown_keys_are_named_with_what_was_meant() {
     };
     assert_eq!(
         line,
-        "tandem.toml:2: unknown key \"metrics.colour\": [metrics] knows listen"
+        "tandem.toml:2: unknown key \"metrics.colour\": [metrics] knows listen, hosts"
     );
 }
 

@@ -21,7 +21,8 @@
 //!   `forward` makes the copy; `contexts` keeps those that wait and counts what they hold.
 //! - `responses`: what comes back (section 16.7); `best_response` chooses.
 //!
-//! Before all that `overload` says whether a request is taken at all.
+//! Before all that `overload` says whether a request is taken at all. `unproved` bounds what is sent to where a datagram says
+//! that it comes from.
 //!
 //! - `routing`: where settings lead, and who is not listened to; `dispatch` puts it to work.
 //!
@@ -79,6 +80,7 @@ mod statistics;
 mod target;
 mod target_set;
 mod trust;
+mod unproved;
 mod update;
 mod uri;
 mod validation;

@@ -95,6 +95,8 @@ pub struct Proxy {
     pub(super) closed: BTreeSet<ConnectionId>,
     pub(super) dispatch: Dispatch,
     pub(super) defence: Defence,
+    /// Connections whose peers are known, until somebody asks.
+    pub(super) known_connections: Vec<ConnectionId>,
     pub(super) keep_alives: KeepAlives,
     pub(super) keep_alive_walk: KeepAliveWalk,
     pub(super) drafts: Drafts,
@@ -223,6 +225,7 @@ impl Proxy {
             closed: BTreeSet::from([FORMER_CONNECTION]),
             dispatch,
             defence,
+            known_connections: Vec::new(),
             keep_alives: KeepAlives::default(),
             keep_alive_walk,
             drafts: Drafts::default(),
@@ -522,6 +525,10 @@ impl Proxy {
             Some(100) => response,
             _ => self.tagged(response),
         };
+        if !self.may_respond(now, server, &response) {
+            self.transactions.forget(server);
+            return;
+        }
         self.transactions.respond(now, server, response);
     }
 
@@ -669,7 +676,7 @@ impl Proxy {
     /// Answers a request that breaks a rule, without a transaction: its parts may not be fit for one.
     fn reject(&mut self, now: Instant, flow: &Flow, message: &Message, violation: &Violation) {
         self.statistics.malformed += 1;
-        if !message.is_request() {
+        if !message.is_request() || !self.may_refuse_stateless(now, flow, message) {
             return;
         }
         let Some(mut response) = Message::rejection(message, violation) else {

@@ -9,11 +9,16 @@ use super::binding::Binding;
 
 /// The 302 that sends a client to the bindings of a user, the most preferred first, each with its
 /// preference and how long it is valid. `None` where nothing would be left to try: a client is never
-/// sent to the URI that it has asked for.
+/// sent to the URI that it has asked for. Those that would make it longer than it may be are left out, but the first.
 ///
 /// Every binding is named by the scheme that it was registered with, whatever that of the request is
 /// (RFC 5630 section 5.4). What else its Contact said is for us, not for the client.
-pub(crate) fn moved(now: Instant, request: &Message, bindings: &[Binding]) -> Option<Message> {
+pub(crate) fn moved(
+    now: Instant,
+    request: &Message,
+    bindings: &[Binding],
+    longest: usize,
+) -> Option<Message> {
     let asked = request.parse_request_uri();
     let is_asked_for = |binding: &Binding| match (&asked, Uri::parse(binding.contact())) {
         (Some(asked), Ok(contact)) => asked.is_equivalent(&contact),
@@ -36,10 +41,14 @@ pub(crate) fn moved(now: Instant, request: &Message, bindings: &[Binding]) -> Op
             1000.. => "1".to_owned(),
             thousandths => format!("0.{thousandths:03}"),
         };
-        response.push_back(
+        let longer = response.clone().with(
             Name::Contact,
             format!("<{contact}>;q={q};expires={seconds}"),
         );
+        if longer.wire_length() > longest && response.contains(Name::Contact) {
+            break;
+        }
+        response = longer;
     }
     Some(response)
 }

@@ -266,6 +266,9 @@ impl Proxy {
             });
         }
         self.keep_alive(now, &flow, &address, &bindings);
+        if !bindings.is_empty() {
+            self.note_known(&flow);
+        }
         let tag = match &request {
             Asked::Message(request) => self.tag_for(request),
             Asked::Plain(register) => {

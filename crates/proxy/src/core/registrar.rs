@@ -243,8 +243,9 @@ impl RegistrarConfig {
             .collect()
     }
 
-    /// Step 2: the extensions that a client requires have to be known here.
-    fn check_extensions(&self, request: &Message) -> Result<(), Rejection> {
+    /// The extensions that a client requires of whoever answers have to be known here (RFC 3261 sections 8.2.2.3 and 10.3
+    /// step 2).
+    pub(crate) fn check_extensions(&self, request: &Message) -> Result<(), Rejection> {
         if !request.contains(Name::Require) {
             return Ok(());
         }

@@ -74,6 +74,7 @@ impl Proxy {
             self.cancel(now, server, &request, cancels);
             return;
         }
+        self.note_source(server, &request, &arrival);
         if !self.policy.authentication.register && self.is_familiar(&request, &arrival) {
             self.register(now, now, server, arrival, request, None);
             return;
@@ -146,6 +147,7 @@ impl Proxy {
             Addressee::Requested(target) => {
                 let mut context = context(request);
                 context.begin_only(target);
+                self.transactions.set_taken_on(server);
                 self.begin(now, server, &context);
                 self.drive(now, server, context);
             }
@@ -164,6 +166,7 @@ impl Proxy {
         };
         self.begin(now, server, &context);
         if !is_redirected {
+            self.transactions.set_taken_on(server);
             let target = Target::by_route(uri, routed.next_hops);
             context.is_responsible = self.is_responsible(&context.request, &context.arrival);
             context.is_routed = true;
@@ -210,6 +213,7 @@ impl Proxy {
                     return;
                 };
                 let targets = self.targets(now, &context.request, &bindings);
+                self.transactions.set_taken_on(server);
                 let policy = &self.policy.forwarding;
                 let is_watched = context.is_invite() && self.watch_interval().is_some();
                 // Where one is tried after the other, nobody runs beside another.
@@ -238,7 +242,9 @@ impl Proxy {
         context: &Context,
         bindings: &[Binding],
     ) {
-        let Some(response) = redirect::moved(now, &context.request, bindings) else {
+        let longest = self.longest_answer(&context.request, &context.arrival);
+        let moved = redirect::moved(now, &context.request, bindings, longest);
+        let Some(response) = moved else {
             let is_known = bindings.iter().any(|binding| binding.expires() > now);
             // The only places are the one that was asked for.
             let rejection = match is_known {
@@ -419,10 +425,14 @@ impl Proxy {
         })
     }
 
-    /// Answers a request to this element itself (RFC 3261 sections 8.2.1 and 11.2).
+    /// Answers a request to this element itself (RFC 3261 sections 8.2.1, 8.2.2.3 and 11.2).
     fn answer(&mut self, now: Instant, server: ServerId, request: &Message) {
         if request.method() != Some(&Method::Options) {
             self.refuse(now, server, request, &Rejection::method_not_allowed());
+            return;
+        }
+        if let Err(rejection) = self.registrar.check_extensions(request) {
+            self.refuse(now, server, request, &rejection);
             return;
         }
         // No body that we would read, no encoding, no language to choose.

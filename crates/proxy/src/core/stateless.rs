@@ -359,6 +359,9 @@ impl Proxy {
             return;
         }
         self.statistics.refused += 1;
+        if !self.may_refuse_stateless(now, &passing.arrival, &passing.request) {
+            return;
+        }
         let response = self.tagged(rejection.response(&passing.request));
         self.transactions
             .respond_stateless(now, passing.arrival, response);

@@ -267,6 +267,9 @@ impl Service {
             Some(transmit)
         });
         self.surroundings.transports.send_all(transmits);
+        while let Some(connection) = self.core.poll_known_connection() {
+            self.surroundings.transports.known(connection);
+        }
         while let Some(event) = self.core.poll_event() {
             self.log.write(now, &event);
             if let Some(recorder) = &self.surroundings.recorder {

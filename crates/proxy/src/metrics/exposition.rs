@@ -266,6 +266,19 @@ impl Snapshot {
             "tandem_connection_timeouts",
             "Connections closed after timeouts of their peers",
             used(causes),
+        )?;
+        let causes = self.wire.iter().flat_map(|(transport, wire)| {
+            let transport = transport_name(*transport);
+            let cause = move |name| vec![("transport", transport), ("cause", name)];
+            [
+                (cause("connections"), wire.connections_displaced),
+                (cause("partial_messages"), wire.partial_messages_given_up),
+            ]
+        });
+        page.counters(
+            "tandem_connections_given_up",
+            "Connections closed because all of them, or the messages that they had not finished, took too much room",
+            used(causes),
         )
     }
 

@@ -1,6 +1,5 @@
 //! The HTTP listener of those who watch: `/metrics`, `/healthz`, `/readyz`.
 
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,23 +7,19 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
+use http_listener::{HttpListener, Limits, host, is_address_or_localhost};
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
-use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 
 use super::snapshot::Observer;
 
-/// How many connections are served at a time; others wait.
-const MAXIMUM_CONNECTIONS: usize = 16;
-
-/// How long a connection may stay open, and a request take to arrive: whoever holds one must not shut
-/// out others.
-const CONNECTION_TIME: Duration = Duration::from_secs(60);
-const REQUEST_TIME: Duration = Duration::from_secs(10);
+const LIMITS: Limits = Limits {
+    connections: 16,
+    connections_per_peer: 8,
+    header_time: Duration::from_secs(10),
+    connection_time: Duration::from_secs(60),
+};
 
 /// The media type of OpenMetrics text, which Prometheus reads.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -40,67 +35,54 @@ pub struct BindError {
 /// A listening socket that serves nobody yet.
 #[derive(Debug)]
 pub struct MetricsListener {
-    listener: TcpListener,
-    address: SocketAddr,
+    listener: HttpListener,
+    /// The names by which it may be asked, beside addresses and `localhost`.
+    hosts: Vec<String>,
 }
 
 impl MetricsListener {
-    /// Listens.
+    /// Listens, for requests to an address, to `localhost`, or to one of these names.
     ///
     /// # Errors
     /// The address is in use, is none of this host's, or needs a privilege.
-    pub async fn bind(address: SocketAddr) -> Result<MetricsListener, BindError> {
+    pub async fn bind(
+        address: SocketAddr,
+        hosts: Vec<String>,
+    ) -> Result<MetricsListener, BindError> {
         let failed = |error| BindError { address, error };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        Ok(MetricsListener { listener, address })
+        let listener = HttpListener::bind(address).await.map_err(failed)?;
+        Ok(MetricsListener { listener, hosts })
     }
 
     /// The address, with the port that the system chose.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.listener.address()
     }
 
     /// Serves until it is dropped.
     pub async fn serve(self, observer: Observer) {
-        let free = Arc::new(Semaphore::new(MAXIMUM_CONNECTIONS));
-        loop {
-            let Ok(place) = Arc::clone(&free).acquire_owned().await else {
-                return;
-            };
-            match self.listener.accept().await {
-                Ok((stream, _)) => {
-                    let observer = observer.clone();
-                    tokio::spawn(async move {
-                        // It is closed in any case; why is of no interest.
-                        let _ =
-                            tokio::time::timeout(CONNECTION_TIME, converse(stream, observer)).await;
-                        drop(place);
-                    });
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection for metrics");
-                    // Out of descriptors: some will be free soon.
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                }
-            }
-        }
+        let hosts: Arc<[String]> = self.hosts.into();
+        let answer = move |request: Request<Incoming>| {
+            let (observer, hosts) = (observer.clone(), hosts.clone());
+            async move { answer(&request, &hosts, &observer).await }
+        };
+        self.listener.serve(LIMITS, answer).await;
     }
 }
 
-async fn converse(stream: TcpStream, observer: Observer) -> Result<(), hyper::Error> {
-    let service = service_fn(move |request| {
-        let observer = observer.clone();
-        async move { Ok::<_, Infallible>(answer(&request, &observer).await) }
-    });
-    hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(REQUEST_TIME)
-        .serve_connection(TokioIo::new(stream), service)
-        .await
-}
-
-async fn answer(request: &Request<Incoming>, observer: &Observer) -> Response<Full<Bytes>> {
+async fn answer(
+    request: &Request<Incoming>,
+    hosts: &[String],
+    observer: &Observer,
+) -> Response<Full<Bytes>> {
+    let is_own = |name: &str| {
+        is_address_or_localhost(name) || hosts.iter().any(|own| own.eq_ignore_ascii_case(name))
+    };
+    // Who sends no Host is no browser.
+    if !host(request).is_none_or(is_own) {
+        let what = "this Host is not served: ask by address, by localhost, or by a name in metrics.hosts\n";
+        return text(StatusCode::FORBIDDEN, what);
+    }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "only GET is allowed\n");
         let allowed = HeaderValue::from_static("GET, HEAD");

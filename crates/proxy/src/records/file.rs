@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// A file that grows to a length, then becomes `FILE.1`, the one of that name `FILE.2`, and so on.
@@ -98,7 +99,12 @@ impl RotatedFile {
 }
 
 fn append_to(path: &Path) -> io::Result<(BufWriter<File>, u64)> {
-    let file = OpenOptions::new().append(true).create(true).open(path)?;
+    // For its owner alone: it says who calls whom.
+    let file = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(path)?;
     let octets = file.metadata()?.len();
     Ok((BufWriter::new(file), octets))
 }
@@ -126,6 +132,20 @@ mod tests {
         assert_eq!(read("calls.1").as_deref(), Some("four\n"));
         assert_eq!(read("calls.2").as_deref(), Some("three\n"));
         assert_eq!(read("calls.3"), None);
+    }
+
+    #[test]
+    fn its_owner_alone_may_read_it() {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("calls");
+        let mut file = RotatedFile::open(&path, 1, 1).expect("it opens");
+        file.write_line(b"one\n").expect("written");
+        file.make_room(1).expect("set aside");
+        for name in ["calls", "calls.1"] {
+            let metadata = std::fs::metadata(directory.path().join(name)).expect("there");
+            assert_eq!(metadata.permissions().mode() & 0o777, 0o600, "{name}");
+        }
     }
 
     #[test]

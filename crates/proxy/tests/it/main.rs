@@ -30,5 +30,6 @@ mod silence;
 mod stateless;
 mod together;
 mod trust;
+mod unproved;
 mod workers;
 mod world;

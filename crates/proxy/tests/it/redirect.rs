@@ -42,7 +42,9 @@ fn the_client_is_told_every_place_the_preferred_ones_first() {
         "<sip:bob@192.0.2.23>;q=0.5;expires=200",
     ]);
     bench.pass(Duration::from_secs(40));
-    bench.receive(alice(), invite("sip:bob@example.com"));
+    // Long enough for what is repeated over UDP.
+    let long = invite("sip:bob@example.com").with(Name::Other("X"), "x".repeat(2_000));
+    bench.receive(alice(), long);
     let moved = bench.one();
     moved.answers(302);
     let default = bench.proxy.statistics();

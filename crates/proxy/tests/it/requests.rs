@@ -107,6 +107,29 @@ fn required_extensions_are_refused_by_name() {
     answer(&mut bench, demanding).is(Method::Invite, "sip:x@192.0.2.77");
 }
 
+/// RFC 3261 section 8.2.2.3, also where the request goes no further (section 16.3 step 3).
+#[test]
+fn options_for_this_element_may_require_what_it_knows_alone() {
+    let mut bench = bench();
+    let options = |uri: &str, call: &str, tags: &str| {
+        request(Method::Options, uri, call).with(Name::Require, tags)
+    };
+    let demanding = options("sip:example.com", "c1", "path, foo, Outbound, bar");
+    assert_eq!(
+        answer(&mut bench, demanding)
+            .answers(420)
+            .values(Name::Unsupported),
+        ["foo", "bar"]
+    );
+    answer(&mut bench, options("sip:example.com", "c2", "path")).answers(200);
+    let mut last_hop = options("sip:x@192.0.2.77", "c3", "foo");
+    last_hop.replace(Name::MaxForwards, "0");
+    answer(&mut bench, last_hop).answers(420);
+    // The methods come first (section 8.2.1).
+    let message = request(Method::Message, "sip:example.com", "c4").with(Name::Require, "foo");
+    answer(&mut bench, message).answers(405);
+}
+
 #[test]
 fn this_element_answers_options_and_takes_nothing_else() {
     let mut bench = bench();

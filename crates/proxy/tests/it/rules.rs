@@ -93,3 +93,38 @@ fn each_row_says_where_it_stands() {
         assert_eq!(is_proved, status.starts_with("done"), "{}", cells[0]);
     }
 }
+
+/// `docs/security.md` names tests: with their files, and below a file that was named before.
+#[test]
+fn what_the_page_of_security_names_exists() {
+    let page = fs::read_to_string(repository().join("docs/security.md")).expect("the page");
+    let mut missing = Vec::new();
+    let mut named = 0;
+    for paragraph in page.split("\n\n").filter(|text| text.starts_with("Tests")) {
+        let below = paragraph.split('`').nth(1).unwrap_or_default();
+        let below = match paragraph.starts_with("Tests (") {
+            true => below,
+            false => "",
+        };
+        let mut text = None;
+        for quoted in paragraph.split('`').skip(1).step_by(2) {
+            let (file, test) = match quoted.split_once("::") {
+                Some((file, test)) => (Some(file), Some(test)),
+                None if quoted.ends_with(".rs") => (Some(quoted), None),
+                None if quoted == below => continue,
+                None => (None, Some(quoted)),
+            };
+            if let Some(file) = file {
+                text = text_of(file, below);
+            }
+            let is_there = text
+                .as_ref()
+                .is_some_and(|text| test.is_none_or(|test| text.contains(&format!("fn {test}("))));
+            named += 1;
+            if !is_there {
+                missing.push(quoted);
+            }
+        }
+    }
+    assert!(missing.is_empty() && named > 30, "{named}, {missing:#?}");
+}

@@ -1,9 +1,11 @@
 //! Several workers under several sources: nobody is forgotten.
 
 use std::net::UdpSocket;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use proxy::core::Policy;
 use proxy::{ProxyConfig, Server};
 use sip_net::SipNetConfig;
 
@@ -21,12 +23,16 @@ const ASKED_BY_THE_BUSY: usize = 6_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_busy_source_does_not_keep_others_waiting() {
+    let mut policy = Policy::default();
+    policy.overload.unauthenticated_per_second_per_source = None;
     let server = Server::start(ProxyConfig {
         transports: SipNetConfig {
             listeners: vec!["udp:127.0.0.1:0".parse().expect("a listener")],
             ..SipNetConfig::default()
         },
         workers: 2,
+        // All that is asked is refused, and each refusal is waited for.
+        policy: Arc::new(policy),
         ..ProxyConfig::default()
     })
     .await

@@ -33,7 +33,7 @@ mod timers;
 
 use std::collections::VecDeque;
 use std::hint::black_box;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -255,6 +255,34 @@ impl Transactions {
         let common = &mut self.common;
         self.servers.respond(common, now, transaction, response);
         self.sweep_timers();
+    }
+
+    /// Notes that it is not known who has sent a request of this length, as of a datagram. An INVITE is refused (400 to 699)
+    /// once, without retransmissions, unless a provisional response was sent: where it comes again, it is another one (RFC
+    /// 3261 section 26.3.2.4). Other responses are repeated as long as all of them are no more than three times what came.
+    pub fn set_unproved(&mut self, transaction: ServerId, length: usize) {
+        self.servers.set_unproved(transaction, length);
+    }
+
+    /// Notes that it is known who has sent a request.
+    pub fn set_proved(&mut self, transaction: ServerId) {
+        self.servers.set_proved(transaction);
+    }
+
+    /// Notes that a request is taken on: it is brought to somebody else, whose answer is not ours, or its credentials were
+    /// looked at. Whatever answers it is as reliable as three times what came permits.
+    pub fn set_taken_on(&mut self, transaction: ServerId) {
+        self.servers.set_taken_on(transaction);
+    }
+
+    /// Where the answer to a request goes of which it is [not known](Transactions::set_unproved) who has sent it.
+    pub fn unproved(&self, transaction: ServerId) -> Option<IpAddr> {
+        self.servers.unproved(transaction)
+    }
+
+    /// Ends a transaction without a response.
+    pub fn forget(&mut self, transaction: ServerId) {
+        self.servers.end(&mut self.common, transaction);
     }
 
     /// [Answers](Transactions::respond) a request other than INVITE with a response that is written where it is kept.

@@ -113,6 +113,19 @@ impl ServerInvite {
         }
     }
 
+    /// The user refuses the INVITE, and whoever has sent it is not known: the response is sent once and the transaction
+    /// ends, as in an element without state (RFC 3261 sections 16.11 and 26.3.2.4). Where the client has had a
+    /// provisional response it does not repeat the INVITE, so that the response is [repeated](ServerInvite::respond).
+    pub(super) fn refuse_once(&mut self, status: u16, config: &TransactionConfig) -> Actions {
+        match self.state {
+            State::Unanswered if status >= 400 && !self.is_reliable => {
+                self.state = State::Terminated;
+                [Action::SendResponse, Action::Terminate].into()
+            }
+            _ => self.respond(status, config),
+        }
+    }
+
     /// A timer fired.
     pub(super) fn handle_timer(&mut self, timer: Timer, config: &TransactionConfig) -> Actions {
         match (self.state, timer) {
@@ -185,6 +198,25 @@ mod tests {
         machine.handle_ack(&config());
         assert_eq!(machine.state, State::Confirmed);
         machine
+    }
+
+    #[test]
+    fn a_refusal_of_a_stranger_is_sent_once() {
+        let mut machine = after(&[]);
+        let actions = machine.refuse_once(407, &config());
+        assert_eq!(actions, [Action::SendResponse, Action::Terminate]);
+        // Whoever has had a provisional response waits for the final one.
+        let mut machine = after(&[100]);
+        let actions = machine.refuse_once(407, &config());
+        let as_always = after(&[100]).respond(407, &config());
+        assert!(actions.iter().eq(as_always.iter()));
+        let (mut machine, _) = ServerInvite::start(&config(), true);
+        let actions = machine.refuse_once(407, &config());
+        assert!(
+            !actions
+                .iter()
+                .any(|action| matches!(action, Action::Terminate))
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The server transactions of a layer: finding them, and doing what their machines ask for.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
@@ -37,6 +37,10 @@ pub(super) struct Server {
     rules: Rules,
     /// Whether `unusual` is there.
     is_unusual: bool,
+    /// It is not known who has sent the request, and it is nobody else's yet: a refusal is sent once.
+    is_unproved: bool,
+    /// How many octets may be sent to where the request came from before responses are not repeated any more.
+    credit: u32,
     /// The request as it came, where a 100 may have to be built from it, until a response is sent; then the last
     /// response, for as long as it can be sent again.
     message: Bytes,
@@ -46,6 +50,16 @@ pub(super) struct Server {
     /// retransmission.
     answered: Option<NonZeroU64>,
     unusual: Option<Box<Unusual>>,
+}
+
+/// Responses are repeated whatever came.
+const NO_LIMIT: u32 = u32::MAX;
+
+/// How many octets may be sent for so many that have come from a source that is not proved. Whoever forges it draws no
+/// more than that on somebody else, as in QUIC (RFC 9000 section 8).
+fn credit(length: usize) -> u32 {
+    const TIMES: usize = 3;
+    u32::try_from(length.saturating_mul(TIMES)).unwrap_or(NO_LIMIT)
 }
 
 /// What most have not got.
@@ -164,6 +178,9 @@ impl Servers {
             return;
         };
         if let Some((number, server)) = self.table.find() {
+            if server.credit != NO_LIMIT {
+                server.credit = server.credit.saturating_add(credit(request.wire_length()));
+            }
             let actions = server.handle_retransmission();
             self.perform(common, now, number, actions, Subject::None);
             return;
@@ -226,10 +243,44 @@ impl Servers {
         if let Some(server) = self.table.get_mut(id.0)
             && let Some(status) = response.status()
         {
-            let actions = server.machine.respond(status, common);
+            let actions = match &mut server.machine {
+                Machine::Invite(invite) if server.is_unproved => {
+                    invite.refuse_once(status, &common.config)
+                }
+                machine => machine.respond(status, common),
+            };
             let subject = Subject::Response(response);
             self.perform(common, now, id.0, actions, subject);
         }
+    }
+
+    /// Notes that it is not known who has sent a request.
+    pub(super) fn set_unproved(&mut self, id: ServerId, length: usize) {
+        if let Some(server) = self.table.get_mut(id.0) {
+            server.is_unproved = true;
+            server.credit = credit(length);
+        }
+    }
+
+    /// Notes that it is known who has sent a request.
+    pub(super) fn set_proved(&mut self, id: ServerId) {
+        if let Some(server) = self.table.get_mut(id.0) {
+            server.is_unproved = false;
+            server.credit = NO_LIMIT;
+        }
+    }
+
+    /// Notes that a request is taken on.
+    pub(super) fn set_taken_on(&mut self, id: ServerId) {
+        if let Some(server) = self.table.get_mut(id.0) {
+            server.is_unproved = false;
+        }
+    }
+
+    /// Where the answer to a request goes of which it was noted that it is not known who has sent it.
+    pub(super) fn unproved(&self, id: ServerId) -> Option<IpAddr> {
+        let server = self.table.get(id.0).filter(|server| server.is_unproved)?;
+        Some(server.route.target().remote().ip())
     }
 
     /// The user answers a request other than INVITE, or an INVITE provisionally.
@@ -371,8 +422,11 @@ impl Servers {
                     }
                 }
                 Action::RetransmitResponse => {
-                    common.statistics.response_retransmissions += 1;
                     let payload = server.message.clone();
+                    if payload.len() > server.credit as usize {
+                        continue;
+                    }
+                    common.statistics.response_retransmissions += 1;
                     common.transmits.push_back(server.transmit(id, payload));
                 }
                 Action::PassUp => {
@@ -441,6 +495,8 @@ impl Server {
             machine,
             rules,
             is_unusual: false,
+            is_unproved: false,
+            credit: NO_LIMIT,
             message,
             route,
             call,
@@ -530,7 +586,11 @@ impl Server {
         is_known
     }
 
-    pub(super) fn transmit(&self, id: ServerId, payload: Bytes) -> Transmit {
+    pub(super) fn transmit(&mut self, id: ServerId, payload: Bytes) -> Transmit {
+        if self.credit != NO_LIMIT {
+            let length = u32::try_from(payload.len()).unwrap_or(NO_LIMIT);
+            self.credit = self.credit.saturating_sub(length);
+        }
         Transmit {
             target: self.route.target(),
             peer: None,

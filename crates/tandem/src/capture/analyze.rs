@@ -13,6 +13,7 @@ use super::options::{Inputs, Outputs, add_keys, analysis};
 use super::sessions::{Sessions, written_over};
 use crate::fail;
 use crate::perf::output::{check_writable, print, width};
+use crate::terminal::complain;
 
 /// Analyse the SIP calls in capture files: timestamps, delays, losses, the metrics of RFC 6076.
 ///
@@ -158,7 +159,7 @@ fn show(arguments: &Arguments, output: &Output, chunks: Option<&ChunkArrows>) {
 fn judge(arguments: &Arguments, output: &Output, found: &Found) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
     let mut complain = |complaint: &str| {
-        eprintln!("tandem: {complaint}");
+        complain!("tandem: {complaint}");
         code = ExitCode::FAILURE;
     };
     if found.is_damaged {

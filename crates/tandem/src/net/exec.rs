@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
+use crate::terminal::complain;
 use clap::Args;
 use testbed::remote::Remote;
 use testbed::state::Directory;
@@ -45,7 +46,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut remote = Remote::find(&Directory::of_user()?, arguments.net.as_deref())?;
     let mut command = remote.command(&arguments.host, program)?;
     let error = command.args(rest).exec();
-    eprintln!("tandem: cannot run {}: {error}", program.display());
+    complain!("tandem: cannot run {}: {error}", program.display());
     Ok(ExitCode::from(match error.kind() {
         io::ErrorKind::NotFound => 127,
         _ => 126,

@@ -15,6 +15,7 @@ use serde::Serialize;
 use super::output::{Progress, check_writable, print, print_line, usage_error, write};
 use super::{Carrier, interrupts};
 use crate::pcap;
+use crate::terminal::complain;
 use crate::values::{count, positive};
 
 /// Measure against a server.
@@ -159,7 +160,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         write(path, &document(&config, &run)?)?;
     }
     for error in &run.errors {
-        eprintln!("tandem: {error}");
+        complain!("tandem: {error}");
     }
     Ok(match run.errors.is_empty() {
         true => ExitCode::SUCCESS,

@@ -5,6 +5,7 @@ use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::terminal::{complain, escaped};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Progress on standard error: lines, and in a terminal a bar beneath them.
@@ -29,6 +30,7 @@ impl Progress {
 
     /// A line.
     pub(super) fn line(&self, line: &str) {
+        let line = &*escaped(line);
         match &self.bar {
             Some(bar) => bar.println(line),
             // Nobody may be reading any more; the measurement goes on.
@@ -59,18 +61,18 @@ fn style(template: &str) -> ProgressStyle {
 /// Whether something that was to be printed could not be.
 static IS_CUT: AtomicBool = AtomicBool::new(false);
 
-/// Prints to standard output. Whoever closes the pipe has read enough; a disk that is full is told, once, and the
+/// Prints to standard output, [escaped]. Whoever closes the pipe has read enough; a disk that is full is told, once, and the
 /// program [fails](is_cut) in the end.
 pub(crate) fn print(text: &str) {
     let mut output = std::io::stdout().lock();
     let printed = output
-        .write_all(text.as_bytes())
+        .write_all(escaped(text).as_bytes())
         .and_then(|()| output.flush());
     if let Err(error) = printed
         && error.kind() != ErrorKind::BrokenPipe
         && !IS_CUT.swap(true, Ordering::Relaxed)
     {
-        eprintln!("tandem: cannot write to standard output: {error}");
+        complain!("tandem: cannot write to standard output: {error}");
     }
 }
 

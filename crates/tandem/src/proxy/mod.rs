@@ -17,6 +17,7 @@ use clap::{Args, Subcommand};
 use sip_net::Listen;
 
 use crate::perf::output::print_line;
+use crate::terminal::complain;
 use crate::{fail, logging, proxy_users};
 
 /// Run a SIP proxy, registrar and redirect server, until it is interrupted.
@@ -176,7 +177,7 @@ pub(crate) fn run(mut arguments: Arguments) -> ExitCode {
 
 fn check(arguments: &Check) -> ExitCode {
     let Some(path) = &arguments.file.config else {
-        eprintln!("tandem: no configuration file: give --config FILE, or set TANDEM_CONFIG");
+        complain!("tandem: no configuration file: give --config FILE, or set TANDEM_CONFIG");
         return ExitCode::from(2);
     };
     match Settings::load(path) {
@@ -194,7 +195,7 @@ fn check(arguments: &Check) -> ExitCode {
         }
         Err(LoadError::Config(error)) => {
             // Lines as compilers have them, so that editors find the places.
-            eprintln!("{error}");
+            complain!("{error}");
             ExitCode::FAILURE
         }
         Err(error) => fail(&error),

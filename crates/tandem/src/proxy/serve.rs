@@ -14,6 +14,7 @@ use super::reload::Reloader;
 use super::signals::{Asked, Signals};
 use crate::fail;
 use crate::logging::LogHandle;
+use crate::terminal::complain;
 
 /// Serves until it is told to end.
 pub(super) async fn serve(
@@ -26,7 +27,7 @@ pub(super) async fn serve(
         match SipTap::create(path, "sip") {
             Ok(opened) => tap = Some(opened),
             Err(error) => {
-                eprintln!(
+                complain!(
                     "tandem: cannot write the capture {}: {error}",
                     path.display()
                 );
@@ -55,7 +56,7 @@ pub(super) async fn serve(
     }
     match tap.map(|tap| finish(&tap)) {
         Some(Err(error)) => {
-            eprintln!("tandem: the capture is not complete: {error}");
+            complain!("tandem: the capture is not complete: {error}");
             ExitCode::FAILURE
         }
         _ => exit,
@@ -70,7 +71,10 @@ async fn start(
         None => info!("registrations are kept in memory, and end with this program"),
     }
     let metrics = match settings.metrics.listen {
-        Some(address) => Some(MetricsListener::bind(address).await?),
+        Some(address) => {
+            let hosts = settings.metrics.hosts.clone();
+            Some(MetricsListener::bind(address, hosts).await?)
+        }
         None => None,
     };
     let server = Server::start(settings.proxy.clone()).await?;

@@ -22,6 +22,7 @@ use crate::demo::command_line;
 use crate::pcap;
 use crate::perf::output::{check_writable, print, print_line, width, write};
 use crate::perf::{Carrier, interrupts};
+use crate::terminal::complain;
 use crate::values::{count, positive};
 
 /// Send packets to a receiver, and show losses and delays.
@@ -215,7 +216,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     // Who may not be tested, or is not there, is not told of what would have been.
     let sender = Sender::connect(&config).await?;
     if arguments.encryption.contains(&Encryption::DesCfb) {
-        eprintln!("tandem: des-cfb is insecure; it is offered only to measure its cost");
+        complain!("tandem: des-cfb is insecure; it is offered only to measure its cost");
     }
     print_line(&plan_line(&config));
     let labels: Vec<String> = config.runs.iter().map(label).collect();
@@ -223,7 +224,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let runs = sender
         .send(stop, move |progress| {
             let label = labels.get(progress.run.saturating_sub(1));
-            eprintln!(
+            complain!(
                 "{}",
                 progress_line(&progress, count, label.map_or("", |label| label))
             );

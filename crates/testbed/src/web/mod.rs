@@ -18,7 +18,6 @@
 mod api;
 mod page;
 
-use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -26,29 +25,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::Full;
+use http_listener::{HttpListener, Limits, host};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue};
-use hyper::service::service_fn;
+use hyper::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
 use subtle::ConstantTimeEq;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 
-/// How many connections are served at a time; others wait.
-const MAXIMUM_CONNECTIONS: usize = 32;
+const LIMITS: Limits = Limits {
+    connections: 32,
+    connections_per_peer: 16,
+    header_time: REQUEST_TIME,
+    // A page that is open makes a new one.
+    connection_time: Duration::from_secs(600),
+};
 
 /// How long the header of a request may take to arrive, and how long its body.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
 
-/// How long a connection may last: a page that is open makes a new one.
-const CONNECTION_TIME: Duration = Duration::from_secs(600);
-
 /// The page of a network, ready to be served.
 #[derive(Debug)]
 pub struct Web {
-    listener: TcpListener,
-    address: SocketAddr,
+    listener: HttpListener,
     site: Arc<Site>,
 }
 
@@ -91,29 +88,30 @@ impl Web {
             return Err(WebError::NotLoopback(address));
         }
         let failed = |error| WebError::Bind { address, error };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
+        let listener = HttpListener::bind(address).await.map_err(failed)?;
         let random: u128 = rand::random();
         let token = format!("{random:032x}");
         Ok(Web {
             listener,
-            address,
             site: Arc::new(Site {
                 control,
                 token,
-                host: host(address.ip()),
+                host: match address.ip() {
+                    IpAddr::V4(address) => address.to_string(),
+                    IpAddr::V6(address) => format!("[{address}]"),
+                },
             }),
         })
     }
 
     /// Where the page is, with the token: who knows this address may change the network.
     pub fn url(&self) -> String {
-        format!("http://{}/?token={}", self.address, self.site.token)
+        format!("http://{}/?token={}", self.address(), self.site.token)
     }
 
     /// The address that is listened on.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.listener.address()
     }
 
     /// What a program sends as `Authorization: Bearer TOKEN`.
@@ -123,37 +121,13 @@ impl Web {
 
     /// Serves until it is dropped.
     pub async fn serve(self) {
-        let free = Arc::new(Semaphore::new(MAXIMUM_CONNECTIONS));
-        loop {
-            let Ok(place) = Arc::clone(&free).acquire_owned().await else {
-                return;
-            };
-            match self.listener.accept().await {
-                Ok((stream, _)) => {
-                    let site = Arc::clone(&self.site);
-                    tokio::spawn(async move {
-                        // It is closed in any case; why is of no interest.
-                        let _ = tokio::time::timeout(CONNECTION_TIME, converse(stream, site)).await;
-                        drop(place);
-                    });
-                }
-                // Out of descriptors: some will be free soon.
-                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
-            }
-        }
+        let site = self.site;
+        let answer = move |request| {
+            let site = Arc::clone(&site);
+            async move { site.answer(request).await }
+        };
+        self.listener.serve(LIMITS, answer).await;
     }
-}
-
-async fn converse(stream: TcpStream, site: Arc<Site>) -> Result<(), hyper::Error> {
-    let service = service_fn(move |request| {
-        let site = Arc::clone(&site);
-        async move { Ok::<_, Infallible>(site.answer(request).await) }
-    });
-    hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(REQUEST_TIME)
-        .serve_connection(TokioIo::new(stream), service)
-        .await
 }
 
 impl Site {
@@ -192,21 +166,8 @@ impl Site {
     /// Whether a request was meant for this machine by its name: a page of somebody else whose name leads here says
     /// another one.
     fn is_named(&self, request: &Request<Incoming>) -> bool {
-        let host = request.headers().get(HOST);
-        let host = host.and_then(|host| host.to_str().ok()).unwrap_or_default();
-        let name = match host.rsplit_once(':') {
-            Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
-            _ => host,
-        };
-        ["127.0.0.1", "localhost", "[::1]", &self.host].contains(&name)
-    }
-}
-
-/// An address as the host of a URL (RFC 3986 section 3.2.2).
-fn host(address: IpAddr) -> String {
-    match address {
-        IpAddr::V4(address) => address.to_string(),
-        IpAddr::V6(address) => format!("[{address}]"),
+        let own = ["127.0.0.1", "localhost", "[::1]", &self.host];
+        host(request).is_some_and(|name| own.contains(&name))
     }
 }
 

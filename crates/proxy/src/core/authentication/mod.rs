@@ -194,6 +194,8 @@ impl Proxy {
         answer: Answer,
     ) {
         let Authenticating { taken, demand } = authenticating;
+        // Wrong credentials are counted by themselves.
+        self.transactions.set_taken_on(taken.server);
         self.authenticating.remove(&taken.server);
         let stored = match answer {
             Answer::Credentials(stored) => stored,
@@ -237,6 +239,8 @@ impl Proxy {
             return;
         }
         self.statistics.authenticated += 1;
+        self.transactions.set_proved(taken.server);
+        self.note_known(&taken.arrival);
         self.note_credentials(now, &taken, true);
         let confirmation = (self.policy.authentication.confirm && demand.is_registrar)
             .then(|| given.confirmation(&credentials))
@@ -394,6 +398,7 @@ impl Proxy {
         self.statistics.challenged += 1;
         let (status, reason, field) = demand.asks();
         let mut response = Message::response_to(&taken.request, status, reason);
+        let longest = self.longest_answer(&taken.request, &taken.arrival);
         let algorithms = &self.policy.authentication.algorithms;
         for realm in std::iter::once(&demand.realm).chain(&demand.others) {
             let nonce = self.authentication.nonces.give_out(now, realm);
@@ -406,7 +411,11 @@ impl Proxy {
                     is_stale,
                     offers_auth: true,
                 };
-                response.push_back(field, challenge.to_string());
+                // The first ones are the best, and one there has to be.
+                let longer = response.clone().with(field, challenge.to_string());
+                if longer.wire_length() <= longest || !response.contains(field) {
+                    response = longer;
+                }
             }
         }
         self.respond(now, taken.server, response);

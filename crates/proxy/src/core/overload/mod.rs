@@ -50,8 +50,8 @@ pub struct OverloadStatistics {
     pub over_rate: u64,
     /// Requests dropped because their source sent more than its rate.
     pub over_source_rate: u64,
-    /// OPTIONS and REGISTERs without credentials, and attempts at passwords, dropped: their source sent more than its
-    /// rate.
+    /// OPTIONS and REGISTERs without credentials, attempts at passwords, and what was to be refused, dropped: their source
+    /// sent more than its rate.
     pub scans_ignored: u64,
     /// Requests refused because messages waited too long for the core.
     pub over_queue_delay: u64,
@@ -173,6 +173,8 @@ pub(crate) struct Defence {
     sources: Sources,
     unauthenticated: Option<Rate>,
     scanners: Sources,
+    /// Sources that are not proved, and whose requests were refused. A scanner beside them does not shut them out.
+    refused_sources: Sources,
     queue: QueueDelay,
     is_draining: bool,
     /// When a request was refused last.
@@ -194,6 +196,7 @@ impl Defence {
         let mut defence = Defence {
             sources: table(),
             scanners: table(),
+            refused_sources: table(),
             policy: policy.clone(),
             all: None,
             by_source: None,
@@ -215,6 +218,7 @@ impl Defence {
         self.unauthenticated = rate(policy.unauthenticated_per_second_per_source);
         self.sources.set_maximum(policy.maximum_sources);
         self.scanners.set_maximum(policy.maximum_sources);
+        self.refused_sources.set_maximum(policy.maximum_sources);
         self.policy = policy.clone();
     }
 
@@ -225,7 +229,11 @@ impl Defence {
 
     pub(crate) fn statistics(&self) -> OverloadStatistics {
         OverloadStatistics {
-            sources: self.sources.len().max(self.scanners.len()) as u64,
+            sources: [&self.sources, &self.scanners, &self.refused_sources]
+                .map(Sources::len)
+                .into_iter()
+                .max()
+                .unwrap_or(0) as u64,
             queue_delay: self.queue.waited(),
             is_overloaded: self.queue.is_standing(),
             ..self.statistics
@@ -261,8 +269,8 @@ impl Defence {
 
     /// Takes notice of whether the credentials of a request from a source that is not trusted are right.
     ///
-    /// An OPTIONS or REGISTER outside of our dialogs has been counted when it was [judged](Defence::judge); any other
-    /// request counts now, if its credentials are wrong.
+    /// An OPTIONS or REGISTER outside of our dialogs has been counted when it was [judged](Defence::judge), any other
+    /// request when it was challenged; it counts once more now, if its credentials are wrong.
     pub(crate) fn note_credentials(
         &mut self,
         now: Instant,
@@ -277,13 +285,26 @@ impl Defence {
         let is_counted = matches!(method, Method::Options | Method::Register) && !is_in_dialog;
         match (is_counted, are_right) {
             (true, true) => self.scanners.give_back(now, from, rate),
+            // Its challenge has counted.
+            (false, true) => self.refused_sources.give_back(now, from, rate),
             (false, false) => {
                 // Deeper than what is let in: others may be under way.
                 let deepest = 2.0 * attempts(rate);
                 self.scanners.owe(now, from, rate, deepest);
             }
-            _ => {}
+            (true, false) => {}
         }
+    }
+
+    /// Whether a request from a source that is not proved may be refused, which counts. Beyond the rate it is not
+    /// answered: what answers draw on somebody else whose address was forged is bounded.
+    pub(crate) fn take_refusal(&mut self, now: Instant, from: IpAddr) -> bool {
+        let Some(rate) = &self.unauthenticated else {
+            return true;
+        };
+        let may = self.refused_sources.take(now, from, rate, 0.0);
+        self.statistics.scans_ignored += u64::from(!may);
+        may
     }
 
     /// Judges a request, the cheapest tests first.

@@ -27,6 +27,7 @@ use super::options::{Inputs, Outputs, analysis};
 use super::sessions::Sessions;
 use crate::fail;
 use crate::perf::output::{check_writable, print, width};
+use crate::terminal::complain;
 use crate::values::{count, duration};
 use listener::{Heard, Listener};
 use screen::{Besides, Screen, Wish};
@@ -140,7 +141,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             }
         }
     } else {
-        eprintln!("tandem: listening on {}; SIGINT ends", arguments.interface);
+        complain!("tandem: listening on {}; SIGINT ends", arguments.interface);
         while !is_over() && failure.is_none() {
             std::thread::sleep(TICK);
             failure = live.take(&listener, usize::MAX, false).map(deaf);

@@ -105,7 +105,7 @@ impl Network {
 
 async fn get(address: SocketAddr) -> String {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
-    let request = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     stream.write_all(request.as_bytes()).await.expect("sent");
     let mut answer = String::new();
     let read = stream.read_to_string(&mut answer);

@@ -219,3 +219,33 @@ fn topologies_and_presets_are_shown() {
     let presets = presets.as_array().unwrap();
     assert!(presets.iter().any(|one| one["name"] == "wifi-25"));
 }
+
+/// What a file says does not steer the terminal of who reads it.
+#[test]
+fn escape_sequences_in_a_topology_stay_text() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("evil.toml");
+    let router = testbed::ready_made("router").expect("it is ours").text;
+    let (_, rest) = router.split_once('\n').expect("a description in a line");
+    let evil = "description = \"a\\u001b[2Jb\\u009bc\"\n";
+    let path = file.to_str().expect("a name");
+    std::fs::write(
+        &file,
+        format!("{evil}\"\\u001b]0;title\\u0007\" = 1\n{rest}"),
+    )
+    .expect("written");
+    let Some(networks) = Networks::none() else {
+        return;
+    };
+    let error = networks.error(&["up", path]);
+    assert!(!error.contains(['\u{1b}', '\u{7}', '\u{9b}']), "{error:?}");
+
+    std::fs::write(&file, format!("{evil}{rest}")).expect("written");
+    let Some(networks) = Networks::up(&[path]) else {
+        return;
+    };
+    let text = networks.text(&["show"]);
+    assert!(text.contains(r"a\u001b[2Jb\u009bc"), "{text:?}");
+    let description = &networks.json(&["show"])["description"];
+    assert_eq!(*description, "a\u{1b}[2Jb\u{9b}c");
+}

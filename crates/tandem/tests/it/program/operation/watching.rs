@@ -9,7 +9,12 @@ use crate::program::support::{Proxy, tandem};
 
 /// Asks the proxy's HTTP listener; gives status and body.
 pub(super) fn get(proxy: &Proxy, path: &str) -> (u16, String) {
-    let answer = ask(proxy, &format!("GET {path} HTTP/1.1"));
+    get_as(proxy, path, "localhost")
+}
+
+/// The same, by a name.
+fn get_as(proxy: &Proxy, path: &str, host: &str) -> (u16, String) {
+    let answer = ask(proxy, &format!("GET {path} HTTP/1.1\r\nHost: {host}"));
     let (head, body) = answer.split_once("\r\n\r\n").expect("a whole answer");
     let status = head.split(' ').nth(1).expect("a status");
     (status.parse().expect("a number"), body.to_owned())
@@ -21,7 +26,7 @@ fn ask(proxy: &Proxy, line: &str) -> String {
     let (address, _) = rest.split_once('/').expect("a path");
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
-    let request = format!("{line}\r\nHost: x\r\nConnection: close\r\n\r\n");
+    let request = format!("{line}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("sent");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
@@ -111,4 +116,30 @@ fn all_sip_is_written_to_a_file() {
         let is_capture = written.starts_with(&[0x0a, 0x0d, 0x0d, 0x0a]);
         is_capture && has(b"REGISTER sip:") && has(b"SIP/2.0 200 OK")
     });
+}
+
+/// A page of somebody else whose name leads here (DNS rebinding) has a browser ask by that name.
+#[test]
+fn metrics_are_for_those_who_ask_by_a_name_of_ours() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("tandem.toml");
+    let more = "[metrics]\nlisten = \"127.0.0.1:0\"\nhosts = [\"watch.example.org\"]\n";
+    std::fs::write(&file, configuration(more)).expect("written");
+    let mut proxy = start(&file);
+    proxy.peer.wait_for_output("metrics on http://", PATIENCE);
+    for path in ["/metrics", "/healthz", "/readyz"] {
+        for own in [
+            "127.0.0.1",
+            "localhost:9090",
+            "[::1]",
+            "watch.example.org:9090",
+        ] {
+            assert_eq!(get_as(&proxy, path, own).0, 200, "{own}");
+        }
+        let (status, body) = get_as(&proxy, path, "rebound.example.net");
+        assert_eq!(status, 403);
+        assert!(body.contains("metrics.hosts"), "{body}");
+    }
+    // Probes that send no Host are no browsers.
+    assert!(ask(&proxy, "GET /healthz HTTP/1.0").starts_with("HTTP/1.0 200"));
 }
