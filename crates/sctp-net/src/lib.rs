@@ -58,6 +58,7 @@ mod ports;
 mod stack;
 mod statistics;
 mod team;
+mod unix_sockets;
 
 pub use association::{Association, AssociationId, Departure};
 pub use carrier::{interface_mtu, kernel_has_sctp};
