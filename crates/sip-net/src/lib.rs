@@ -28,6 +28,7 @@ pub mod resolve;
 mod routes;
 mod sctp;
 mod shared;
+mod start_error;
 mod statistics;
 mod stream;
 mod tasks;
@@ -43,7 +44,8 @@ mod unread;
 pub use ::tap::SipTap;
 pub use config::{Limits, SipNetConfig};
 pub use incoming::{CloseReason, Incoming, MalformedReason, SendError};
-pub use listen::{Listen, ListenParseError, StartError, StartProblem};
+pub use listen::{Listen, ListenParseError};
+pub use start_error::{StartError, StartProblem};
 pub use sctp::{SctpAssociation, SctpOver, StreamPolicy, UnknownSctpOver, UnknownStreamPolicy};
 pub use sctp_net::Tap;
 pub use sctp_net::{

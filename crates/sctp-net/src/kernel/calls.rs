@@ -5,17 +5,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use tokio::io::unix::AsyncFd;
-
 use super::layout::{SCTP_SOCKOPT_CONNECTX3, SCTP_SOCKOPT_PEELOFF_FLAGS};
-use super::socket::Socket;
-
-/// Lets the runtime tell when a socket is ready.
-pub(super) fn register(socket: Socket) -> io::Result<AsyncFd<Socket>> {
-    // SAFETY: the socket owns its file descriptor, which stays open and the same until the socket is dropped,
-    // and nobody can take it out.
-    unsafe { AsyncFd::register(socket) }.map_err(io::Error::from)
-}
 
 /// Sets an option of SCTP.
 pub(super) fn set_option(socket: BorrowedFd<'_>, name: i32, value: &[u8]) -> io::Result<()> {

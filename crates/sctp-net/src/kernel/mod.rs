@@ -6,12 +6,14 @@
 mod calls;
 mod driver;
 mod establish;
+mod got;
 mod known;
 mod layout;
 mod notification;
 mod options;
 mod port;
 mod receive;
+mod register;
 mod socket;
 mod status;
 mod watch;

@@ -13,9 +13,9 @@ use sctp::{
 };
 use tokio::sync::oneshot;
 
+use super::got::Got;
 use super::known::{Connecting, Known};
 use super::options;
-use super::receive::Got;
 use super::socket::{RECEIVE_BUFFER, Socket};
 use super::status::Asked;
 use super::watch::{Direction, Owner, Ready, Watched, Watches};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use sctp::{AssociationId, ReceivedMessage};
 
+use super::got::Got;
 use super::known::TooLarge;
 use super::notification::{Content, KernelNotification};
 use super::port::Port;
@@ -20,14 +21,6 @@ use crate::outbox::Ending;
 
 /// How often a socket is read before others have their turn.
 const TURN: usize = 256;
-
-/// What was received.
-pub(super) enum Got {
-    Message(AssociationId, ReceivedMessage),
-    Notification(Option<SocketAddr>, KernelNotification),
-    /// Nothing to go on with, but there may be more.
-    Nothing,
-}
 
 impl Port {
     /// Reads the socket of all associations.

@@ -13,7 +13,7 @@ use tokio::io::unix::AsyncFd;
 
 use sctp::AssociationId;
 
-use super::calls::register;
+use super::register::register;
 use super::socket::Socket;
 
 /// Whose socket it is.

@@ -9,7 +9,8 @@ use sip::Transport;
 
 use crate::config::SipNetConfig;
 use crate::impairments::Impairments;
-use crate::listen::{Listen, StartProblem};
+use crate::listen::Listen;
+use crate::start_error::StartProblem;
 use crate::shared::Shared;
 use crate::statistics::WireStatistics;
 

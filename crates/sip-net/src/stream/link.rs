@@ -5,7 +5,7 @@ use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::{Buf, Bytes};
+use bytes::Buf;
 use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use tungstenite::WebSocket;
 
 use super::octets::{Octets, with_room_to_read, would_block};
+use super::received::Received;
 use super::websocket::{self, CloseCode};
 use crate::connections::Outgoing;
 
@@ -38,19 +39,6 @@ enum Wire {
         /// What the peer is to be told of the rule that it has broken.
         complaint: Option<CloseCode>,
     },
-}
-
-/// What a read brought.
-#[derive(Debug)]
-pub(super) enum Received {
-    /// So many octets, which are at the beginning of the room.
-    Octets(usize),
-    /// One whole message, or a keep-alive in its place.
-    Message(Bytes),
-    /// A ping or pong of the WebSocket.
-    Ping,
-    /// The peer sends no more.
-    End,
 }
 
 /// How much of the messages that were to be written is on its way.

@@ -13,6 +13,7 @@ mod open;
 mod outbox;
 mod partial;
 mod reader;
+mod received;
 mod websocket;
 mod writer;
 

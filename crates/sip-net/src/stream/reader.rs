@@ -10,10 +10,11 @@ use bytes::{Buf, Bytes, BytesMut};
 use sip::{Flow, Frame, FramingLimits, Message, StreamReader, Transport};
 use tokio::time::sleep_until;
 
-use super::link::{Link, Received};
+use super::link::Link;
 use super::octets::{with_room_to_read, would_block};
 use super::outbox::Outbox;
 use super::partial::PartialMessage;
+use super::received::Received;
 use crate::activity::Activity;
 use crate::connections::{Connection, OpenedBy, Outgoing};
 use crate::incoming::{CloseReason, MalformedReason};

@@ -17,8 +17,8 @@ use tungstenite::protocol::WebSocketConfig as ProtocolConfig;
 use tungstenite::protocol::frame::coding;
 use tungstenite::{Error, Message, Utf8Bytes, WebSocket};
 
-use super::link::Received;
 use super::octets::Octets;
+use super::received::Received;
 use crate::config::{Limits, SipNetConfig};
 use crate::connections::Connection;
 use crate::incoming::SendError;

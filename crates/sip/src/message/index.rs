@@ -10,6 +10,7 @@ use crate::{Method, Name};
 
 use super::fields::Fields;
 use super::usual::{Findings, Seen, read_usual_start_line};
+use super::version::is_version;
 use super::{Contents, Edits, Field, Flaws, Message, Source, Span, Start};
 
 /// How many header fields a message may have.
@@ -351,20 +352,6 @@ pub(super) fn read_start_line(line: &[u8]) -> Option<Start> {
         uri: received_span(uri_start, uri_end),
         places: None,
     })
-}
-
-/// Whether a text is `SIP-Version` of any number (section 25.1).
-pub(super) fn is_version(text: &[u8]) -> bool {
-    if text == b"SIP/2.0" {
-        return true;
-    }
-    let Some((name, number)) = text.split_at_checked(4) else {
-        return false;
-    };
-    let is_number = |digits: &[u8]| !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
-    name.eq_ignore_ascii_case(b"SIP/")
-        && find(b'.', number)
-            .is_some_and(|dot| is_number(&number[..dot]) && is_number(&number[dot + 1..]))
 }
 
 /// The value of Content-Length, where there is one such field.

@@ -15,6 +15,7 @@ mod top_via;
 mod usual;
 mod validate;
 mod values;
+mod version;
 mod write;
 
 use std::fmt;

@@ -6,10 +6,10 @@ use crate::name_addr::{is_plain_address, is_plain_uri};
 use crate::syntax;
 use crate::{Message, Method, Name, NameAddr, Uri, Via};
 
-use super::index::is_version;
 use super::plain_via::PlainVia;
 use super::top_via::TopVia;
 use super::values::value_length;
+use super::version::is_version;
 use super::{Edits, Start, split_cseq};
 
 /// What is wrong with a message that could be read, and how a request is to be answered. A response
