@@ -304,7 +304,8 @@ async fn call(alice: &mut Agent, proxy: &str, callee: &mut Agent, uri: &str, id:
     let (flow, _) = callee.request_of(Method::Ack).await;
 
     let mut bye = callee.request(Method::Bye, &alice.contact(), from, &to, id);
-    for route in routes {
+    // The callee's route set is that of the request.
+    for route in invite.values(Name::RecordRoute) {
         bye.push_back(Name::Route, route);
     }
     callee.send(Target::Flow(flow), None, &bye);
