@@ -44,7 +44,7 @@ fn baresip_calls_baresip_from_udp_to_tcp() {
 }
 
 fn baresip_calls_baresip(caller_transport: &str, callee_transport: &str) {
-    let mut proxy = Proxy::start_with_md5();
+    let mut proxy = Proxy::start_for_users();
     let callee = Account::new("bob", callee_transport, proxy.port(callee_transport));
     let caller = Account::new("alice", caller_transport, proxy.port(caller_transport));
     let Some(mut bob) = Baresip::start(&callee, true) else {
@@ -84,7 +84,7 @@ fn sipp_proves_who_it_is_over_tcp() {
 
 /// bob registers, alice calls him a hundred times; each is asked for a password.
 fn sipp_proves_who_it_is(transport: &str) {
-    let mut proxy = Proxy::start_with_md5();
+    let mut proxy = Proxy::start_for_users();
     let port = proxy.port(transport);
     let answers = scenario("callee.xml");
     let answers = answers.to_str().expect("a UTF-8 path");
@@ -114,7 +114,7 @@ fn sipp_proves_who_it_is(transport: &str) {
 
 #[test]
 fn linphone_and_baresip_call_each_other() {
-    let mut proxy = Proxy::start_with_md5();
+    let mut proxy = Proxy::start_for_users();
     let bob = Account::new("bob", "udp", proxy.port("udp"));
     let carol = Account::new("carol", "udp", proxy.port("udp"));
     let Some(mut baresip) = Baresip::start(&bob, true) else {

@@ -21,6 +21,9 @@ const USERS: [&str; 3] = ["alice", "bob", "carol"];
 /// The transports that are listened on, each on a port that the system chooses.
 const TRANSPORTS: [&str; 6] = ["udp", "tcp", "tls", "sctp", "ws", "wss"];
 
+/// What offers MD5 alone.
+const MD5: &str = "algorithms = [\"MD5\"]\n";
+
 /// A running `tandem proxy`.
 #[derive(Debug)]
 pub(crate) struct Proxy {
@@ -37,7 +40,13 @@ impl Proxy {
     /// Starts it offering MD5 alone: a phone that stumbles over any other algorithm, as baresip 1.0 does
     /// although RFC 8760 section 2.4 has it ignored, can register then.
     pub(crate) fn start_with_md5() -> Proxy {
-        Proxy::start_with("algorithms = [\"MD5\"]\n")
+        Proxy::start_with(MD5)
+    }
+
+    /// [`start_with_md5`](Proxy::start_with_md5) for users who call each other and nobody else: their requests within a
+    /// dialog arrive only if the phone has sent back the mark that shows that they belong to it.
+    pub(crate) fn start_for_users() -> Proxy {
+        Proxy::start_with(&format!("{MD5}[forwarding]\nrelay = \"neighbours\"\n"))
     }
 
     fn start_with(authentication: &str) -> Proxy {
