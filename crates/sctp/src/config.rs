@@ -140,8 +140,8 @@ pub struct EndpointConfig {
     /// [`LostCause::OutOfResource`]: crate::LostCause::OutOfResource
     pub max_received_bytes: usize,
     /// Bytes of received user data that each association may hold whatever the others do, so that
-    /// users who do not read cannot bring them to a halt. All together never hold more than
-    /// `max_received_bytes` and this for each of `max_associations`.
+    /// users who do not read cannot bring them to a halt, nor can peers whose messages need more. All
+    /// together never hold more than `max_received_bytes` and this for each of `max_associations`.
     pub guaranteed_receive_bytes: usize,
     /// Associations of this endpoint, in any state. Above it a COOKIE ECHO is answered with ABORT
     /// and `connect` refuses.

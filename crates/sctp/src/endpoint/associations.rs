@@ -8,12 +8,9 @@ use std::time::Instant;
 
 use ahash::RandomState;
 
-use super::timer_wheel::TimerWheel;
+use super::timer_wheel::{Index, TimerWheel};
 use crate::association::Association;
 use crate::{AssociationId, EndpointConfig, PathAddress};
-
-/// A place in the table.
-pub(crate) type Index = u32;
 
 /// What tells peers apart when a packet carries no verification tag of ours: their address, their
 /// SCTP port, and their encapsulation port.

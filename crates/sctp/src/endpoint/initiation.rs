@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use rand::Rng;
 
-use super::associations::{Index, PeerKey};
+use super::associations::PeerKey;
+use super::timer_wheel::Index;
 use super::{Arrived, Endpoint};
 use crate::association::Association;
 use crate::association::addresses::{AddressRules, Families, as_parameters, write_own};

@@ -22,9 +22,10 @@ use rand_chacha::ChaCha12Rng;
 pub use icmp::{IcmpError, IcmpKind};
 pub use out_of_the_blue::answer_out_of_the_blue;
 
-use associations::{Associations, Index, PeerKey, Settled};
+use associations::{Associations, PeerKey, Settled};
 use rates::Rates;
 use remembered_tags::RememberedTags;
+use timer_wheel::Index;
 
 use crate::association::addresses::{is_link_local, is_unicast as is_unicast_address};
 use crate::association::cookie::CookieSigner;
@@ -603,8 +604,10 @@ impl Endpoint {
     /// back takes the room, and the associations that hold it may well wait for each other. What is
     /// out of order is taken back first, since it will be sent again. Then the association that holds
     /// back most gives up a message that is not whole (section 6.9). So a peer waits for the room that
-    /// others hold back until it sends the chunk again, and no longer.
+    /// others hold back until it sends the chunk again, and no longer. None that holds less than the
+    /// starved one has to give up anything, for that one wants more than what each is guaranteed.
     fn end_starvation(&mut self, now: Instant, index: Index, needed: usize) {
+        self.settle(now, index);
         for _ in 0..MAX_YIELDS {
             let held = self.held_back_bytes + needed;
             if held + self.config.mtu <= self.config.max_received_bytes {
@@ -624,13 +627,17 @@ impl Endpoint {
                 self.settle(now, most);
                 continue;
             }
+            let is_own = most == index;
             // Room for a packet more is worth the end of another one, not its own.
-            if most == index && held <= self.config.max_received_bytes {
+            if is_own && held <= self.config.max_received_bytes {
                 return;
             }
             self.with(now, most, |association, context| {
                 association.yield_held_back(context);
             });
+            if is_own {
+                return;
+            }
         }
     }
 

@@ -8,7 +8,8 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use super::associations::Index;
+/// An association's place in the table of all of them.
+pub(crate) type Index = u32;
 
 /// Slots of a level, as a power of two.
 const SLOT_BITS: u32 = 6;

@@ -345,6 +345,32 @@ fn peers_that_fall_silent_do_not_keep_the_room() {
     assert_eq!(world.served(), 2);
 }
 
+/// All together hold more than `max_received_bytes`, each within what it is guaranteed. Whoever wants
+/// more than that does not take it from them.
+#[test]
+fn what_is_guaranteed_is_not_taken_for_one_that_wants_more() {
+    let config = EndpointConfig {
+        max_message_size: 20_000,
+        ..room_for(50_000)
+    };
+    let mut world = World::new(config, 50_000, 0.0, 1);
+    for _ in 0..20 {
+        let modest = world.add_peer(EndpointConfig::default(), &[(ordered(0), 20_000)]);
+        world.peers[modest].silent_from = Some(world.now + Duration::from_millis(150));
+    }
+    while world.took() < Duration::from_secs(10) {
+        world.step();
+    }
+    let held: usize = world.peers.iter().map(|peer| peer.progress.0).sum();
+    assert!(held > 60_000, "{held}");
+    let greedy = world.add_peer(EndpointConfig::default(), &[(ordered(0), 20_000)]);
+    world.run(Duration::from_secs(10));
+    assert_eq!(world.peers[greedy].lost, Some(LostCause::OutOfResource));
+    for peer in &world.peers[..greedy] {
+        assert_eq!(peer.lost, None);
+    }
+}
+
 /// What no honest peer can bring about, a user can: by a smaller window in the middle of a message.
 #[test]
 fn an_association_that_can_never_go_on_ends() {
