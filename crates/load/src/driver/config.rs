@@ -23,7 +23,7 @@ pub struct RunConfig {
     /// The transport.
     pub transport: Transport,
     /// What is put under load: a proxy or registrar, or, with [`direct`](RunConfig::direct), whoever is called.
-    /// Whether that may be is for the caller to check: [`consent::check`].
+    /// Whether that may be is for the caller to check: [`allowed_targets::check`].
     pub target: SocketAddr,
     /// Where requests go that the target does not answer, or with 503, or to which they cannot be sent (RFC 3263
     /// section 4.3). Users whose connection to the target cannot be opened begin with this one.
@@ -164,6 +164,6 @@ pub struct MediaPlan {
     /// What callees do.
     pub callees: Mode,
     /// Hosts whose owners have agreed to be tested, beside the server. A description may name any address:
-    /// media goes only to those, this host, and private networks ([`consent::check`]).
+    /// media goes only to those, this host, and private networks ([`allowed_targets::check`]).
     pub agreed: Vec<String>,
 }

@@ -159,7 +159,7 @@ impl Calls {
     fn may_send(&self, side: Side, remote: &Remote) -> bool {
         let ip = remote.rtp.ip();
         let is_own = |party: &Party| party.port.address() == remote.rtp;
-        consent::check(&ip.to_string(), ip, &self.agreed).is_ok()
+        allowed_targets::check(&ip.to_string(), ip, &self.agreed).is_ok()
             && !self.party(side).is_some_and(is_own)
     }
 

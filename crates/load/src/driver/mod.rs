@@ -43,7 +43,7 @@
 //! # Safety
 //!
 //! Nothing here asks whether the target's owner has agreed: a program does so before it starts a run, by
-//! [`consent::check`].
+//! [`allowed_targets::check`].
 
 mod background;
 mod carrier;

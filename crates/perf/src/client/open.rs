@@ -1,4 +1,4 @@
-//! Reaching a server: names, consent, and the control connection.
+//! Reaching a server: names, whether the target may be tested, and the control connection.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub(crate) async fn connect(config: &ClientConfig) -> anyhow::Result<Connection>
     let mut peer = Vec::new();
     for host in &target.hosts {
         let address = resolve(host).await?;
-        consent::check(host, address, &config.may_test)?;
+        allowed_targets::check(host, address, &config.may_test)?;
         peer.push(address);
     }
     let connected = async {

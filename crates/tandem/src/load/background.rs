@@ -45,7 +45,7 @@ impl Traffic {
             return Ok(None);
         };
         let to = self.background_to;
-        consent::check(&to.ip().to_string(), to.ip(), i_may_test)
+        allowed_targets::check(&to.ip().to_string(), to.ip(), i_may_test)
             .context("the background traffic has no destination")?;
         let from = match self.background_from {
             Some(from) => from,

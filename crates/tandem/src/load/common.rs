@@ -159,7 +159,7 @@ impl Network {
     /// The address of a server that may be put under load.
     async fn resolve(&self, server: &Server, transport: Transport) -> anyhow::Result<SocketAddr> {
         let address = server.resolve(transport, self.local_address).await?;
-        consent::check(&server.host, address.ip(), &self.i_may_test)?;
+        allowed_targets::check(&server.host, address.ip(), &self.i_may_test)?;
         Ok(address)
     }
 

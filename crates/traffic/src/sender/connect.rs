@@ -29,7 +29,7 @@ pub(super) async fn open(config: &SenderConfig) -> anyhow::Result<(Path, IpAddr)
             true => resolve_ipv6(host).await?,
             false => resolve(host).await?,
         };
-        consent::check(host, address, &config.may_test)?;
+        allowed_targets::check(host, address, &config.may_test)?;
         peer.push(address);
     }
     let first = *peer.first().context("no host was given")?;

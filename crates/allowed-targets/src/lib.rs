@@ -1,15 +1,15 @@
-//! Who may be put under load: this host, private networks, and hosts whose owner has agreed.
+//! The targets that may be tested: this host, private networks, and hosts whose owner has agreed.
 #![forbid(unsafe_code)]
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// A target that may not be tested: whose it is, and how to say that its owner has agreed.
+/// The target may not be tested. The message says how to state that its owner has agreed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{name} is neither loopback nor in a private network; a test without consent is an attack: add --i-may-test \
      {host} if its owner has agreed"
 )]
-pub struct Stranger {
+pub struct NotAllowed {
     name: String,
     host: String,
 }
@@ -19,22 +19,22 @@ pub struct Stranger {
 ///
 /// # Errors
 ///
-/// When `address`, to which `host` resolved, is a stranger's.
-pub fn check(host: &str, address: IpAddr, allowed: &[String]) -> Result<(), Stranger> {
-    let agreed = allowed.iter().any(|allowed| {
+/// When `address`, to which `host` resolved, may not be tested.
+pub fn check(host: &str, address: IpAddr, allowed: &[String]) -> Result<(), NotAllowed> {
+    let is_allowed = allowed.iter().any(|allowed| {
         allowed.eq_ignore_ascii_case(host)
             || allowed
                 .parse::<IpAddr>()
                 .is_ok_and(|allowed| allowed == address)
     });
-    if agreed || is_ours(address) {
+    if is_allowed || is_ours(address) {
         return Ok(());
     }
     let name = match host.parse::<IpAddr>() {
         Ok(_) => host.to_owned(),
         Err(_) => format!("{host} ({address})"),
     };
-    Err(Stranger {
+    Err(NotAllowed {
         name,
         host: host.to_owned(),
     })
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_and_private_networks_need_no_consent() {
+    fn loopback_and_private_networks_need_no_permission() {
         for ours in [
             "127.0.0.1",
             "127.9.9.9",
@@ -102,16 +102,14 @@ mod tests {
     }
 
     #[test]
-    fn consent_is_for_one_host() {
+    fn permission_is_for_one_host() {
         assert!(allowed("192.0.2.1", &["192.0.2.1"]));
         assert!(!allowed("192.0.2.2", &["192.0.2.1"]));
-        let stranger = "192.0.2.1".parse().unwrap();
-        assert!(check("peer.example", stranger, &["peer.example".into()]).is_ok());
+        let address = "192.0.2.1".parse().unwrap();
+        assert!(check("peer.example", address, &["peer.example".into()]).is_ok());
         // Names are the same whatever their case (RFC 4343).
-        assert!(check("Peer.example", stranger, &["peer.EXAMPLE".into()]).is_ok());
-        let error = check("peer.example", stranger, &[])
-            .unwrap_err()
-            .to_string();
+        assert!(check("Peer.example", address, &["peer.EXAMPLE".into()]).is_ok());
+        let error = check("peer.example", address, &[]).unwrap_err().to_string();
         assert!(error.contains("peer.example (192.0.2.1)"), "{error}");
         assert!(error.contains("--i-may-test peer.example"), "{error}");
     }
