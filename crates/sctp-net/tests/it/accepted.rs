@@ -109,25 +109,28 @@ const MESSAGE: usize = 30_000;
 
 /// Sends until all buffers are full: how many messages that takes.
 async fn fill(client: &Association) -> u32 {
-    let mut number = 0_u32;
-    loop {
+    for number in 0.. {
         let mut payload = BytesMut::zeroed(MESSAGE - 4);
         payload.put_u32(number);
+        let payload = payload.freeze();
         let info = SendInfo {
             context: number,
             ..on_stream(0)
         };
         // What goes out and what comes back takes a moment.
-        let send = client.send(info, payload.freeze());
+        let send = client.send(info, payload.clone());
         match tokio::time::timeout(Duration::from_millis(300), send).await {
             Ok(sent) => sent.unwrap(),
-            Err(_) => break,
+            Err(_) => match client.try_send(info, payload) {
+                Ok(()) => {}
+                Err(error) => {
+                    assert_eq!(error, SendError::BufferFull);
+                    return number;
+                }
+            },
         }
-        number += 1;
     }
-    let refused = client.try_send(on_stream(0), vec![0; MESSAGE].into());
-    assert_eq!(refused, Err(SendError::BufferFull));
-    number
+    unreachable!("buffers are finite")
 }
 
 /// The numbers of all messages that arrive until the end.
