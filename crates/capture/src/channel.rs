@@ -5,7 +5,7 @@ use sip::{Frame, FramingError, FramingLimits, StreamReader};
 
 use crate::start_line::{LONGEST_LINE, begins_message, may_become_message, without_line_ends};
 use crate::websocket::WebSocket;
-use crate::{Carrier, Trouble};
+use crate::{Carrier, Warning};
 
 /// The longest head of an HTTP message that is waited for.
 const LONGEST_HTTP_HEAD: usize = 32 * 1024;
@@ -19,7 +19,7 @@ pub(crate) enum Found {
         /// Whether the rest of it was not captured.
         cut: bool,
     },
-    Trouble(Trouble),
+    Warning(Warning),
     /// A TLS connection whose secrets are not known.
     NoSecrets,
     /// A TLS connection whose cipher suite, of this number, is not known here in its version.
@@ -151,7 +151,7 @@ impl Channel {
                     Err(reason) => {
                         // A client that was refused its WebSocket goes on with HTTP.
                         if !self.received.starts_with(b"GET ") {
-                            found(Found::Trouble(Trouble::StreamLost(reason)));
+                            found(Found::Warning(Warning::StreamLost(reason)));
                             self.received.clear();
                         }
                         self.state = State::Undecided;
@@ -256,7 +256,7 @@ impl Channel {
                 cut: error != FramingError::ContentLength,
             });
         }
-        found(Found::Trouble(Trouble::StreamLost(reason)));
+        found(Found::Warning(Warning::StreamLost(reason)));
         self.state = State::Searching;
     }
 }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use sctp::packet::Chunk;
 
-use crate::{Endpoint, Seen, Time, What};
+use crate::{Endpoint, Event, EventKind, Time};
 
 /// A packet of SCTP with control chunks, as an arrow.
 #[derive(Clone, Debug)]
@@ -66,8 +66,8 @@ impl ChunkArrows {
     }
 
     /// Takes note of an SCTP packet with control chunks, of one of the calls; everything else is passed over.
-    pub fn see(&mut self, seen: &Seen<'_>) {
-        let What::Sctp(sctp) = &seen.what else {
+    pub fn observe(&mut self, event: &Event<'_>) {
+        let EventKind::Sctp(sctp) = &event.kind else {
             return;
         };
         let sets_up = sctp.packet.chunks().flatten().any(|chunk| sets_up(&chunk));
@@ -76,9 +76,13 @@ impl ChunkArrows {
                 true => wanted.from.moved(-Self::BEFORE_NANOSECONDS),
                 false => wanted.from,
             };
-            from <= seen.time
-                && seen.time <= wanted.until
-                && is_between(&wanted.ends, seen.source.address, seen.destination.address)
+            from <= event.time
+                && event.time <= wanted.until
+                && is_between(
+                    &wanted.ends,
+                    event.source.address,
+                    event.destination.address,
+                )
         };
         if let Some(wanted) = &self.wanted
             && (self.arrows.len() >= Self::MOST || !wanted.iter().any(is_wanted))
@@ -99,10 +103,10 @@ impl ChunkArrows {
                 self.arrows.pop_front();
             }
             self.arrows.push_back(ChunkArrow {
-                time: seen.time,
-                source: seen.source,
-                destination: seen.destination,
-                packet: seen.packet,
+                time: event.time,
+                source: event.source,
+                destination: event.destination,
+                packet: event.packet,
                 sets_up,
                 label,
             });

@@ -7,7 +7,7 @@
 use ahash::RandomState;
 use hashbrown::HashMap;
 
-use crate::{Endpoint, Seen, SummaryStart, Time, What};
+use crate::{Endpoint, Event, EventKind, SummaryStart, Time};
 
 /// Compares the clocks of files by what they have in common. Its memory does not grow with the files.
 #[derive(Debug)]
@@ -66,20 +66,20 @@ impl Clocks {
     }
 
     /// Takes note of a SIP message; everything else is passed over.
-    pub fn see(&mut self, seen: &Seen<'_>) {
-        let ends = (seen.source, seen.destination);
-        let fingerprint = match &seen.what {
-            What::Sip { octets, .. } => self.hasher.hash_one((ends, octets)),
-            What::SipSummary { summary, .. } => match summary.start {
+    pub fn observe(&mut self, event: &Event<'_>) {
+        let ends = (event.source, event.destination);
+        let fingerprint = match &event.kind {
+            EventKind::Sip { octets, .. } => self.hasher.hash_one((ends, octets)),
+            EventKind::SipSummary { summary, .. } => match summary.start {
                 SummaryStart::Request { method, uri } => self.hasher.hash_one((ends, method, uri)),
                 SummaryStart::Response { status, reason, .. } => {
                     self.hasher.hash_one((ends, status, reason))
                 }
             },
-            What::Sctp(_) | What::Trouble(_) => return,
+            EventKind::Sctp(_) | EventKind::Warning(_) => return,
         };
-        if let Some(sample) = self.files.get_mut(seen.file) {
-            sample.add(fingerprint, seen.time, is_upward(ends));
+        if let Some(sample) = self.files.get_mut(event.file) {
+            sample.add(fingerprint, event.time, is_upward(ends));
         }
     }
 
@@ -225,13 +225,13 @@ mod tests {
     }
 
     fn see(clocks: &mut Clocks, file: usize, time: i64, (from, to): (u8, u8), text: &str) {
-        clocks.see(&Seen {
+        clocks.observe(&Event {
             time: Time(time),
             file,
             packet: 1,
             source: endpoint(from),
             destination: endpoint(to),
-            what: What::Sip {
+            kind: EventKind::Sip {
                 carrier: Carrier::Udp,
                 octets: text.as_bytes(),
                 cut: false,

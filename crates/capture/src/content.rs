@@ -1,6 +1,6 @@
 //! What a TCP connection carries: SIP and WebSockets in the clear, or in TLS.
 
-use crate::Trouble;
+use crate::Warning;
 use crate::channel::{Channel, Found, Security};
 use crate::tls::{KeyLog, Opened, Tls};
 
@@ -60,7 +60,7 @@ impl Content {
                 Part::Gap(octets) => {
                     channel.gap(found);
                     if octets > 0 {
-                        found(Found::Trouble(Trouble::StreamGap { octets }));
+                        found(Found::Warning(Warning::StreamGap { octets }));
                     }
                 }
             }
@@ -70,7 +70,7 @@ impl Content {
             Opened::Octets(octets) => channel.push(&octets, found),
             Opened::NoSecrets => found(Found::NoSecrets),
             Opened::OtherSuite(suite) => found(Found::OtherSuite(suite)),
-            Opened::Lost(reason) => found(Found::Trouble(Trouble::StreamLost(reason))),
+            Opened::Lost(reason) => found(Found::Warning(Warning::StreamLost(reason))),
         };
         match part {
             Part::Octets(octets) => tls.push(from, octets, keys, &mut opened),

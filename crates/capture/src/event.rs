@@ -1,4 +1,4 @@
-//! What is seen in a capture: the interface between the half that reads and the half that judges.
+//! The events of a capture: the interface between the reader and the analysis.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -102,9 +102,9 @@ pub struct UserMessage {
     pub encapsulated: bool,
 }
 
-/// Something that was seen in a capture.
+/// A message, a packet or a warning, with its place in the capture.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
+pub struct Event<'a> {
     /// When the packet was captured that it is in, or that completed it.
     pub time: Time,
     /// The number of the file, as the reader was told.
@@ -115,13 +115,13 @@ pub struct Seen<'a> {
     pub source: Endpoint,
     /// Whom it was sent to.
     pub destination: Endpoint,
-    /// What it is.
-    pub what: What<'a>,
+    /// The message, packet or warning.
+    pub kind: EventKind<'a>,
 }
 
-/// What was seen.
+/// What an [`Event`] is about.
 #[derive(Clone, Copy, Debug)]
-pub enum What<'a> {
+pub enum EventKind<'a> {
     /// A SIP message, whole unless the capture has only its beginning.
     Sip {
         /// What carried it.
@@ -140,16 +140,15 @@ pub enum What<'a> {
     },
     /// An SCTP packet. The user messages that it completes are seen after it.
     Sctp(SctpPacket<'a>),
-    /// Something could not be read, or is missing. Where no packet is concerned, the addresses are
-    /// unspecified.
-    Trouble(Trouble),
+    /// Something could not be read, or is missing. If it concerns no packet, the addresses are unspecified.
+    Warning(Warning),
 }
 
 /// An SCTP packet.
 #[derive(Clone, Copy, Debug)]
 pub struct SctpPacket<'a> {
-    /// The packet from its common header on; its ports are those of [`Seen::source`] and
-    /// [`Seen::destination`].
+    /// The packet from its common header on; its ports are those of [`Event::source`] and
+    /// [`Event::destination`].
     pub packet: Packet<'a>,
     /// The source and the destination port of the UDP datagram that it was in (RFC 6951).
     pub udp: Option<(u16, u16)>,
@@ -189,7 +188,7 @@ pub enum SummaryStart<'a> {
 
 /// What could not be read, or is missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Trouble {
+pub enum Warning {
     /// The file is damaged: nothing of it is read from here on.
     #[error("the file is damaged at octet {offset}: {reason}")]
     FileBroken {

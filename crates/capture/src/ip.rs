@@ -12,7 +12,7 @@ use etherparse::{
 use lru::LruCache;
 
 use crate::settings::Settings;
-use crate::{Endpoint, Trouble};
+use crate::{Endpoint, Warning};
 
 /// What an IP packet carries.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -156,11 +156,11 @@ impl Fragments {
     pub(crate) fn read<'p>(
         &mut self,
         packet: &'p [u8],
-        trouble: &mut dyn FnMut(Trouble),
+        warn: &mut dyn FnMut(Warning),
     ) -> Option<Datagram<'p>> {
         match packet.first()? >> 4 {
-            4 => self.read_ipv4(packet, trouble),
-            6 => self.read_ipv6(packet, trouble),
+            4 => self.read_ipv4(packet, warn),
+            6 => self.read_ipv6(packet, warn),
             _ => None,
         }
     }
@@ -168,7 +168,7 @@ impl Fragments {
     fn read_ipv4<'p>(
         &mut self,
         packet: &'p [u8],
-        trouble: &mut dyn FnMut(Trouble),
+        warn: &mut dyn FnMut(Warning),
     ) -> Option<Datagram<'p>> {
         let header = Ipv4HeaderSlice::from_slice(packet).ok()?;
         let header_length = header.slice().len();
@@ -197,7 +197,7 @@ impl Fragments {
                 protocol,
                 payload,
             };
-            return self.add(fragment, trouble);
+            return self.add(fragment, warn);
         }
         Some(Datagram {
             source,
@@ -211,7 +211,7 @@ impl Fragments {
     fn read_ipv6<'p>(
         &mut self,
         packet: &'p [u8],
-        trouble: &mut dyn FnMut(Trouble),
+        warn: &mut dyn FnMut(Warning),
     ) -> Option<Datagram<'p>> {
         let header = Ipv6HeaderSlice::from_slice(packet).ok()?;
         let length = match usize::from(header.payload_length()) {
@@ -242,7 +242,7 @@ impl Fragments {
                     protocol: header.next_header(),
                     payload,
                 };
-                let mut datagram = self.add(fragment, trouble)?;
+                let mut datagram = self.add(fragment, warn)?;
                 let (protocol, payload) = extensions(datagram.protocol, &datagram.payload)?;
                 if payload.len() < datagram.payload.len() {
                     datagram.payload = Cow::Owned(payload.to_vec());
@@ -266,7 +266,7 @@ impl Fragments {
     fn add(
         &mut self,
         fragment: Fragment<'_>,
-        trouble: &mut dyn FnMut(Trouble),
+        warn: &mut dyn FnMut(Warning),
     ) -> Option<Datagram<'static>> {
         let Fragment { key, protocol, .. } = fragment;
         let waiting = self.waiting.get_or_insert_mut(key, || Waiting {
@@ -299,7 +299,7 @@ impl Fragments {
                 break;
             };
             self.held = self.held.saturating_sub(octets_of(&oldest.parts));
-            trouble(Trouble::Dropped(
+            warn(Warning::Dropped(
                 "an IP packet without all of its fragments",
             ));
         }

@@ -10,7 +10,7 @@ use sip::{Message, Name};
 
 use crate::chunks::ChunkArrows;
 use crate::output::Columns;
-use crate::{Carrier, Endpoint, Seen, Time, What};
+use crate::{Carrier, Endpoint, Event, EventKind, Time};
 
 /// Calls, registrations and everything else that SIP does, each under its Call-ID, with all messages whole.
 /// Where a bound is reached the oldest one goes.
@@ -122,10 +122,10 @@ impl Journal {
     }
 
     /// Takes note of a SIP message; everything else is passed over, and so is what has no Call-ID.
-    pub fn see(&mut self, seen: &Seen<'_>) {
-        let What::Sip {
+    pub fn observe(&mut self, event: &Event<'_>) {
+        let EventKind::Sip {
             carrier, octets, ..
-        } = seen.what
+        } = event.kind
         else {
             return;
         };
@@ -145,10 +145,10 @@ impl Journal {
         };
         dialog.advance(&message);
         let recorded = Recorded {
-            time: seen.time,
-            packet: seen.packet,
-            source: seen.source,
-            destination: seen.destination,
+            time: event.time,
+            packet: event.packet,
+            source: event.source,
+            destination: event.destination,
             carrier,
             octets: Bytes::copy_from_slice(octets),
             label: label(&message),
@@ -432,13 +432,13 @@ mod tests {
             address: IpAddr::V4(Ipv4Addr::new(10, 0, 0, host)),
             port: 5060,
         };
-        journal.see(&Seen {
+        journal.observe(&Event {
             time: Time(time * 1_000_000),
             file: 0,
             packet: time as u64,
             source: end(from),
             destination: end(to),
-            what: What::Sip {
+            kind: EventKind::Sip {
                 carrier: Carrier::Udp,
                 octets: text.as_bytes(),
                 cut: false,

@@ -4,6 +4,7 @@ use etherparse::{TcpSlice, UdpSlice, ip_number};
 use sctp::packet::{Chunk, CommonHeader, Packet};
 
 use crate::channel::Found;
+use crate::event_sink::EventSink;
 use crate::file::Captured;
 use crate::filter::{Addressed, Filter};
 use crate::ip::{Datagram, Fragments, UsualUdp};
@@ -12,7 +13,6 @@ use crate::sctp::Associations;
 use crate::secure_streams::{Part, SecureStreams};
 use crate::start_line::begins_message;
 use crate::tcp::{Connections, Segment};
-use crate::teller::Teller;
 use crate::{Carrier, Endpoint, SctpPacket, Settings, UserMessage, pdu};
 
 /// What is known of packets that have been seen, and is needed for those to come.
@@ -55,22 +55,22 @@ impl Layers {
     }
 
     /// Takes in a packet.
-    pub(crate) fn read(&mut self, packet: Captured<'_>, teller: &mut Teller<'_>) {
+    pub(crate) fn read(&mut self, packet: Captured<'_>, sink: &mut EventSink<'_>) {
         match link::payload(packet.link, packet.octets) {
             Payload::Ip(ip) => {
                 let fragments = &mut self.fragments;
-                let datagram = fragments.read(ip, &mut |trouble| {
-                    teller.trouble(trouble);
+                let datagram = fragments.read(ip, &mut |warning| {
+                    sink.warn(warning);
                 });
                 if let Some(datagram) = datagram {
-                    self.read_datagram(&datagram, teller);
+                    self.read_datagram(&datagram, sink);
                 }
             }
             Payload::UpperPdu(octets) => {
                 if let Some(pdu) = pdu::read(octets, packet.comment)
                     && begins_message(pdu.octets, false)
                 {
-                    teller.sip(pdu.source, pdu.destination, pdu.carrier, pdu.octets, false);
+                    sink.sip(pdu.source, pdu.destination, pdu.carrier, pdu.octets, false);
                 }
             }
             Payload::Other => {}
@@ -84,30 +84,30 @@ impl Layers {
     }
 
     /// Tells what waits for packets that will not come any more.
-    pub(crate) fn finish(&mut self, teller: &mut Teller<'_>) {
+    pub(crate) fn finish(&mut self, sink: &mut EventSink<'_>) {
         self.connections.finish(&mut |source, destination, found| {
-            tell(found, source, destination, teller);
+            emit(found, source, destination, sink);
         });
     }
 
-    fn read_datagram(&mut self, datagram: &Datagram<'_>, teller: &mut Teller<'_>) {
+    fn read_datagram(&mut self, datagram: &Datagram<'_>, sink: &mut EventSink<'_>) {
         if let Some(filter) = &self.filter
             && !filter.matches(&addressed(datagram))
         {
             return;
         }
         match datagram.protocol {
-            ip_number::UDP => self.read_udp(datagram, teller),
-            ip_number::TCP => self.read_tcp(datagram, teller),
+            ip_number::UDP => self.read_udp(datagram, sink),
+            ip_number::TCP => self.read_tcp(datagram, sink),
             ip_number::SCTP => {
                 let is_cut = datagram.missing > 0;
-                self.read_sctp(datagram, &datagram.payload, None, is_cut, teller);
+                self.read_sctp(datagram, &datagram.payload, None, is_cut, sink);
             }
             _ => {}
         }
     }
 
-    fn read_udp(&mut self, datagram: &Datagram<'_>, teller: &mut Teller<'_>) {
+    fn read_udp(&mut self, datagram: &Datagram<'_>, sink: &mut EventSink<'_>) {
         let Ok(udp) = UdpSlice::from_slice_lax(&datagram.payload) else {
             return;
         };
@@ -115,10 +115,10 @@ impl Layers {
         let is_cut = datagram.missing > 0;
         if begins_message(payload, !is_cut) {
             let (source, destination) = ends(datagram, udp.source_port(), udp.destination_port());
-            teller.sip(source, destination, Carrier::Udp, payload, is_cut);
+            sink.sip(source, destination, Carrier::Udp, payload, is_cut);
         } else if self.is_sctp(&udp, payload, is_cut) {
             let ports = (udp.source_port(), udp.destination_port());
-            self.read_sctp(datagram, payload, Some(ports), is_cut, teller);
+            self.read_sctp(datagram, payload, Some(ports), is_cut, sink);
         }
     }
 
@@ -139,13 +139,13 @@ impl Layers {
             })
     }
 
-    fn read_tcp(&mut self, datagram: &Datagram<'_>, teller: &mut Teller<'_>) {
+    fn read_tcp(&mut self, datagram: &Datagram<'_>, sink: &mut EventSink<'_>) {
         let Ok(tcp) = TcpSlice::from_slice(&datagram.payload) else {
             return;
         };
         let (source, destination) = ends(datagram, tcp.source_port(), tcp.destination_port());
         let segment = Segment {
-            time: teller.time(),
+            time: sink.time(),
             source,
             destination,
             tcp: &tcp,
@@ -153,7 +153,7 @@ impl Layers {
         };
         self.connections
             .read(segment, &mut |source, destination, found| {
-                tell(found, source, destination, teller);
+                emit(found, source, destination, sink);
             });
     }
 
@@ -163,7 +163,7 @@ impl Layers {
         octets: &[u8],
         udp: Option<(u16, u16)>,
         is_cut: bool,
-        teller: &mut Teller<'_>,
+        sink: &mut EventSink<'_>,
     ) {
         let Ok(packet) = Packet::read(octets) else {
             return;
@@ -175,7 +175,7 @@ impl Layers {
             udp,
             cut: is_cut,
         };
-        teller.sctp(source, destination, seen);
+        sink.sctp(source, destination, seen);
         self.secure_streams.learn(&packet);
         let has_data = packet
             .chunks()
@@ -183,12 +183,12 @@ impl Layers {
         if !has_data {
             return;
         }
-        let mut troubles = Vec::new();
+        let mut warnings = Vec::new();
         let secure_streams = &mut self.secure_streams;
         let mut found = |message: UserMessage, ssn, octets: &[u8]| {
             if begins_message(octets, true) {
                 let carrier = Carrier::Sctp(Some(message));
-                teller.sip(source, destination, carrier, octets, false);
+                sink.sip(source, destination, carrier, octets, false);
             } else if !message.unordered {
                 let part = Part {
                     source,
@@ -198,15 +198,15 @@ impl Layers {
                     ssn,
                     octets,
                 };
-                secure_streams.read(&part, &mut |found| tell(found, source, destination, teller));
+                secure_streams.read(&part, &mut |found| emit(found, source, destination, sink));
             }
         };
         self.associations
-            .read(packet, udp.is_some(), &mut found, &mut |trouble| {
-                troubles.push(trouble);
+            .read(packet, udp.is_some(), &mut found, &mut |warning| {
+                warnings.push(warning);
             });
-        for trouble in troubles {
-            teller.trouble(trouble);
+        for warning in warnings {
+            sink.warn(warning);
         }
     }
 }
@@ -239,20 +239,20 @@ fn ends(datagram: &Datagram<'_>, source_port: u16, destination_port: u16) -> (En
 }
 
 /// Tells what was found in a connection.
-fn tell(found: Found, source: Endpoint, destination: Endpoint, teller: &mut Teller<'_>) {
+fn emit(found: Found, source: Endpoint, destination: Endpoint, sink: &mut EventSink<'_>) {
     match found {
         Found::Message {
             octets,
             carrier,
             cut,
         } => {
-            teller.sip(source, destination, carrier, &octets, cut);
+            sink.sip(source, destination, carrier, &octets, cut);
         }
-        Found::Trouble(trouble) => teller.trouble_between(source, destination, trouble),
-        Found::NoSecrets => teller.counts.connections_without_secrets += 1,
+        Found::Warning(warning) => sink.warn_between(source, destination, warning),
+        Found::NoSecrets => sink.counts.connections_without_secrets += 1,
         Found::OtherSuite(suite) => {
-            teller.counts.connections_of_other_suites += 1;
-            teller.counts.other_suite = Some(suite);
+            sink.counts.connections_of_other_suites += 1;
+            sink.counts.other_suite = Some(suite);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Capture files to SIP messages and SCTP packets, and from there to calls, delays and losses.
 //!
-//! A [`Reader`] goes through one file, packet by packet, and hands over what it sees.
+//! A [`Reader`] goes through one file, packet by packet, and hands over its events.
 #![forbid(unsafe_code)]
 
 mod analysis;
@@ -9,6 +9,7 @@ mod chunks;
 mod clock;
 mod content;
 mod event;
+mod event_sink;
 mod file;
 mod filter;
 mod input;
@@ -28,18 +29,18 @@ mod secure_streams;
 mod settings;
 mod start_line;
 mod tcp;
-mod teller;
 mod tls;
 mod websocket;
 
 pub use analysis::{
-    Analysis, Codes, Count, DelaySummary, Delayed, Delays, Event, Loss, Losses, Metrics,
-    MetricsSummary, Options, Outcome, Results, Session, Step, Timeline, Timestamps, Transactions,
+    Analysis, Codes, Count, DelaySummary, Delayed, Delays, Loss, Losses, Metrics, MetricsSummary,
+    Milestone, Options, Outcome, Results, Session, Step, Timeline, Timestamps, Transactions,
 };
 pub use chunks::ChunkArrows;
 pub use clock::{ClockOffset, Clocks};
 pub use event::{
-    Carrier, Endpoint, SctpPacket, Seen, SipSummary, SummaryStart, Time, Trouble, UserMessage, What,
+    Carrier, Endpoint, Event, EventKind, SctpPacket, SipSummary, SummaryStart, Time, UserMessage,
+    Warning,
 };
 pub use filter::{Filter, FilterError};
 pub use journal::{Dialog, DialogState, Journal, JournalBounds, Recorded};

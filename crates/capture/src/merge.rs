@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use crate::{Counts, Reader, Seen, Time};
+use crate::{Counts, Event, Reader, Time};
 
 /// The files of one experiment, read as one capture.
 pub struct Merge<R> {
@@ -40,23 +40,23 @@ impl<R: Read> Merge<R> {
         }
     }
 
-    /// Reads the earliest packet that is left and hands over what is seen in it, at the time of the first
+    /// Reads the earliest packet that is left and hands over its events, at the time of the first
     /// file's clock. False at the end of all files.
     ///
     /// # Errors
     ///
     /// When a file cannot be read on. It has ended then; the others can be read on.
-    pub fn step(&mut self, see: &mut dyn FnMut(Seen<'_>)) -> Result<bool, MergeError> {
+    pub fn step(&mut self, on_event: &mut dyn FnMut(Event<'_>)) -> Result<bool, MergeError> {
         let Some(at) = self.earliest()? else {
             return Ok(false);
         };
         let one = &mut self.files[at];
         let offset = one.offset;
         let stepped = match offset {
-            0 => one.reader.step(see),
-            _ => one.reader.step(&mut |mut seen| {
-                seen.time = seen.time.moved(offset.saturating_neg());
-                see(seen);
+            0 => one.reader.step(on_event),
+            _ => one.reader.step(&mut |mut event| {
+                event.time = event.time.moved(offset.saturating_neg());
+                on_event(event);
             }),
         };
         one.next = None;
@@ -73,19 +73,19 @@ impl<R: Read> Merge<R> {
     pub fn steps(
         &mut self,
         most: usize,
-        see: &mut impl FnMut(Seen<'_>),
+        on_event: &mut impl FnMut(Event<'_>),
     ) -> Result<bool, MergeError> {
         // One file need not be compared to others, and its clock is what others are compared to.
         if let [one] = &mut self.files[..]
             && one.offset == 0
             && !one.is_finished
         {
-            let stepped = one.reader.steps(most, see);
+            let stepped = one.reader.steps(most, on_event);
             one.is_finished = !matches!(stepped, Ok(true));
             return stepped.map_err(|source| MergeError { file: 0, source });
         }
         for _ in 0..most {
-            if !self.step(see)? {
+            if !self.step(on_event)? {
                 return Ok(false);
             }
         }

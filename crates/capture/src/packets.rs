@@ -1,9 +1,9 @@
 //! Packets that come one by one, from an interface and not from a file.
 
+use crate::event_sink::EventSink;
 use crate::file::{Captured, LinkType};
 use crate::layers::Layers;
-use crate::teller::Teller;
-use crate::{Counts, Seen, Settings, Time};
+use crate::{Counts, Event, Settings, Time};
 
 /// Reads packets as an interface hands them over: with the header of Linux cooked capture v2.
 pub struct Packets {
@@ -22,8 +22,8 @@ impl Packets {
         }
     }
 
-    /// Reads a packet and hands over what is seen in it.
-    pub fn read(&mut self, time: Time, octets: &[u8], see: &mut dyn FnMut(Seen<'_>)) {
+    /// Reads a packet and hands over its events.
+    pub fn read(&mut self, time: Time, octets: &[u8], on_event: &mut dyn FnMut(Event<'_>)) {
         self.last_time = time;
         self.counts.packets += 1;
         self.counts.octets += octets.len() as u64;
@@ -32,14 +32,14 @@ impl Packets {
             octets,
             comment: &[],
         };
-        let mut teller = Teller {
+        let mut sink = EventSink {
             file: 0,
             packet: self.counts.packets,
             time,
             counts: &mut self.counts,
-            see,
+            on_event,
         };
-        self.layers.read(packet, &mut teller);
+        self.layers.read(packet, &mut sink);
     }
 
     /// Adds secrets of TLS connections, as lines of a key log.
@@ -48,15 +48,15 @@ impl Packets {
     }
 
     /// Hands over what waits for packets that will not come any more.
-    pub fn finish(&mut self, see: &mut dyn FnMut(Seen<'_>)) {
-        let mut teller = Teller {
+    pub fn finish(&mut self, on_event: &mut dyn FnMut(Event<'_>)) {
+        let mut sink = EventSink {
             file: 0,
             packet: self.counts.packets,
             time: self.last_time,
             counts: &mut self.counts,
-            see,
+            on_event,
         };
-        self.layers.finish(&mut teller);
+        self.layers.finish(&mut sink);
     }
 
     /// What was counted so far.

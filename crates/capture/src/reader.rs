@@ -2,11 +2,11 @@
 
 use std::io::{self, Read};
 
+use crate::event_sink::EventSink;
 use crate::file::{Captured, File, Item};
 use crate::input::Input;
 use crate::layers::Layers;
-use crate::teller::Teller;
-use crate::{Carrier, Seen, Settings, Time, What};
+use crate::{Carrier, Event, EventKind, Settings, Time};
 
 /// Why a file cannot be read at all.
 #[derive(Debug, thiserror::Error)]
@@ -43,8 +43,8 @@ pub struct Counts {
     pub connections_of_other_suites: u64,
     /// The number of the cipher suite of the last of these, as IANA has it.
     pub other_suite: Option<u16>,
-    /// What could not be read, or is missing: each a [`Trouble`](crate::Trouble) that was seen.
-    pub troubles: u64,
+    /// What could not be read, or is missing: each one a [`Warning`](crate::Warning).
+    pub warnings: u64,
 }
 
 /// Reads one capture file. Its memory is bounded by what waits for its other parts (fragments,
@@ -63,7 +63,7 @@ pub struct Reader<R> {
 
 impl<R: Read> Reader<R> {
     /// Looks at the beginning of a file to see what it is, to read it with the ordinary settings. `file` is
-    /// the number that [`Seen::file`] will have.
+    /// the number that [`Event::file`] will have.
     ///
     /// # Errors
     ///
@@ -114,23 +114,22 @@ impl<R: Read> Reader<R> {
         Ok(self.ahead.as_ref().map(|item| match item {
             Item::Packet(packet) => packet.time,
             Item::Summary(summary) => summary.time,
-            Item::Secrets(_) | Item::Trouble(_) => self.last_time,
+            Item::Secrets(_) | Item::Warning(_) => self.last_time,
         }))
     }
 
-    /// Reads the next packet and hands over what is seen in it: nothing, or several things. False at the
-    /// end of the file.
+    /// Reads the next packet and hands over its events, if it has any. False at the end of the file.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read. What is damaged is no error but a [`Trouble`](crate::Trouble) that is
-    /// seen.
-    pub fn step(&mut self, see: &mut dyn FnMut(Seen<'_>)) -> io::Result<bool> {
-        let mut see = see;
-        if self.step_ready(&mut see) {
+    /// When the file cannot be read. A damaged file is no error: it leads to a
+    /// [`Warning`](crate::Warning).
+    pub fn step(&mut self, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<bool> {
+        let mut on_event = on_event;
+        if self.step_ready(&mut on_event) {
             return Ok(true);
         }
-        self.step_any(see)
+        self.step_any(on_event)
     }
 
     /// The same for so many packets, one after the other. False at the end of the file.
@@ -138,19 +137,19 @@ impl<R: Read> Reader<R> {
     /// # Errors
     ///
     /// As [`step`](Reader::step).
-    pub fn steps(&mut self, most: usize, see: &mut impl FnMut(Seen<'_>)) -> io::Result<bool> {
+    pub fn steps(&mut self, most: usize, on_event: &mut impl FnMut(Event<'_>)) -> io::Result<bool> {
         for _ in 0..most {
-            if !self.step_ready(see) && !self.step_any(see)? {
+            if !self.step_ready(on_event) && !self.step_any(on_event)? {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// Hands over what is seen in the next packet where that is read already, as nearly all of a file are: nothing is made of
-    /// it on the way. False where it has to be read first, or is no packet.
+    /// Hands over the events of the next packet if that is in the buffer already, as nearly all packets of a file are, so that
+    /// it is not copied. False where it has to be read first, or is no packet.
     #[inline(always)]
-    fn step_ready(&mut self, see: &mut impl FnMut(Seen<'_>)) -> bool {
+    fn step_ready(&mut self, on_event: &mut impl FnMut(Event<'_>)) -> bool {
         if self.ahead.is_some() {
             return false;
         }
@@ -163,27 +162,27 @@ impl<R: Read> Reader<R> {
         if let Some(udp) = self.layers.usual_message(&packet) {
             let (source, destination) = udp.ends();
             self.counts.sip_messages += 1;
-            see(Seen {
+            on_event(Event {
                 time,
                 file: self.file,
                 packet: number,
                 source,
                 destination,
-                what: What::Sip {
+                kind: EventKind::Sip {
                     carrier: Carrier::Udp,
                     octets: udp.payload,
                     cut: false,
                 },
             });
         } else {
-            let mut teller = Teller {
+            let mut sink = EventSink {
                 file: self.file,
                 packet: number,
                 time,
                 counts: &mut self.counts,
-                see,
+                on_event,
             };
-            self.layers.read(packet, &mut teller);
+            self.layers.read(packet, &mut sink);
         }
         self.counts.octets = self.input.offset();
         true
@@ -191,7 +190,7 @@ impl<R: Read> Reader<R> {
 
     /// The same for whatever comes next.
     #[inline(never)]
-    fn step_any(&mut self, see: &mut dyn FnMut(Seen<'_>)) -> io::Result<bool> {
+    fn step_any(&mut self, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<bool> {
         let item = match self.ahead.take() {
             Some(item) => Some(item),
             None => self.format.next(&mut self.input)?,
@@ -211,12 +210,12 @@ impl<R: Read> Reader<R> {
             }
             _ => {}
         }
-        let mut teller = Teller {
+        let mut sink = EventSink {
             file: self.file,
             packet: number,
             time: self.last_time,
             counts: &mut self.counts,
-            see,
+            on_event,
         };
         match item {
             Some(Item::Packet(packet)) => {
@@ -225,15 +224,15 @@ impl<R: Read> Reader<R> {
                     octets: self.input.octets(packet.octets),
                     comment: &packet.comment,
                 };
-                self.layers.read(packet, &mut teller);
+                self.layers.read(packet, &mut sink);
             }
-            Some(Item::Summary(summary)) => summary.tell(&mut teller),
+            Some(Item::Summary(summary)) => summary.emit(&mut sink),
             Some(Item::Secrets(lines)) => self.layers.add_keys(&lines),
-            Some(Item::Trouble(trouble)) => teller.trouble(trouble),
+            Some(Item::Warning(warning)) => sink.warn(warning),
             None => {
                 if !self.finished {
                     self.finished = true;
-                    self.layers.finish(&mut teller);
+                    self.layers.finish(&mut sink);
                 }
                 return Ok(false);
             }

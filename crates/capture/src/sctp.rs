@@ -8,7 +8,7 @@ use lru::LruCache;
 use sctp::packet::{Chunk, Data, Packet, Ssn, Tsn};
 
 use crate::settings::Settings;
-use crate::{Trouble, UserMessage};
+use crate::{UserMessage, Warning};
 
 /// How many runs of TSNs with others missing between them are remembered.
 const MOST_RUNS: usize = 64;
@@ -73,7 +73,7 @@ impl Associations {
         packet: Packet<'_>,
         encapsulated: bool,
         found: &mut dyn FnMut(UserMessage, Ssn, &[u8]),
-        trouble: &mut dyn FnMut(Trouble),
+        warn: &mut dyn FnMut(Warning),
     ) {
         let header = packet.header();
         let key = DirectionKey {
@@ -100,7 +100,7 @@ impl Associations {
             };
             self.held = self.held.saturating_sub(direction.held);
             if direction.held > 0 {
-                trouble(Trouble::Dropped("an unfinished user message of SCTP"));
+                warn(Warning::Dropped("an unfinished user message of SCTP"));
             }
         }
     }

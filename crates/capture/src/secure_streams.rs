@@ -228,7 +228,7 @@ fn tell(opened: Opened, channel: Option<&mut Channel>, found: &mut dyn FnMut(Fou
         (Opened::NoSecrets, _) => found(Found::NoSecrets),
         (Opened::OtherSuite(suite), _) => found(Found::OtherSuite(suite)),
         (Opened::Lost(reason), _) => {
-            found(Found::Trouble(crate::Trouble::StreamLost(reason)));
+            found(Found::Warning(crate::Warning::StreamLost(reason)));
         }
     }
 }

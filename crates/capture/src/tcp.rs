@@ -9,7 +9,7 @@ use crate::channel::Found;
 use crate::content::{Content, Part};
 use crate::settings::Settings;
 use crate::tls::KeyLog;
-use crate::{Endpoint, Time, Trouble};
+use crate::{Endpoint, Time, Warning};
 
 /// A segment so far from where the connection was is of another connection between the same ports.
 const FARTHEST: u32 = 64 << 20;
@@ -172,8 +172,8 @@ impl Connections {
             self.held = self.held.saturating_sub(connection.held());
             if connection.held() > 0 {
                 let [source, destination] = key;
-                let dropped = Trouble::Dropped("the unfinished message of a TCP connection");
-                found(source, destination, Found::Trouble(dropped));
+                let dropped = Warning::Dropped("the unfinished message of a TCP connection");
+                found(source, destination, Found::Warning(dropped));
             }
         }
     }

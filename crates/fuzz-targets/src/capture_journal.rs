@@ -1,7 +1,7 @@
 //! A filter and messages that it chooses from: whatever the filter's text, the packets that it takes and those that
 //! its opposite takes are all packets, and a journal of them keeps its bounds and can be looked at.
 
-use capture::{Filter, Journal, JournalBounds, Reader, Settings, What};
+use capture::{Filter, Journal, JournalBounds, Reader, Settings, EventKind};
 
 const BOUNDS: JournalBounds = JournalBounds {
     dialogs: 4,
@@ -40,9 +40,9 @@ fn journal(file: &[u8], filter: Option<Filter>) -> u64 {
     let mut journal = Journal::new(BOUNDS, 1);
     let mut messages = 0;
     while reader
-        .step(&mut |seen| {
-            messages += u64::from(matches!(seen.what, What::Sip { .. }));
-            journal.see(&seen);
+        .step(&mut |event| {
+            messages += u64::from(matches!(event.kind, EventKind::Sip { .. }));
+            journal.observe(&event);
         })
         .expect("reading from memory does not fail")
     {}

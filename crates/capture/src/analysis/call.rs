@@ -2,7 +2,7 @@
 
 use super::message::Entry;
 use super::method_code::MethodCode;
-use super::session::{Event, Outcome, Session, Timestamps};
+use super::session::{Milestone, Outcome, Session, Timestamps};
 use super::thread::Thread;
 use crate::Time;
 
@@ -38,16 +38,16 @@ pub(crate) fn judge(thread: &Thread, now: Time) -> Option<Judged> {
     let mut timestamps = set_up.timestamps(entries);
     let [caller, callee] = &thread.registrations;
     if let Some(registered) = caller {
-        timestamps.set(Event::Register1, Some(registered.request));
-        timestamps.set(Event::Ok1, registered.ok);
+        timestamps.set(Milestone::Register1, Some(registered.request));
+        timestamps.set(Milestone::Ok1, registered.ok);
     }
     if let Some(registered) = callee {
-        timestamps.set(Event::Register2, Some(registered.request));
-        timestamps.set(Event::Ok2, registered.ok);
+        timestamps.set(Milestone::Register2, Some(registered.request));
+        timestamps.set(Milestone::Ok2, registered.ok);
     }
 
     let final_response = set_up.final_response(entries);
-    let has_ack = timestamps.get(Event::Ack).is_some();
+    let has_ack = timestamps.get(Milestone::Ack).is_some();
     let goodbye = Goodbye::of(entries, set_up.caller_depth);
     let outcome = match final_response.and_then(Entry::status) {
         Some(status @ 300..) => Outcome::Refused(status),
@@ -159,12 +159,12 @@ impl<'t> SetUp<'t> {
     /// on the caller's side, and the reverse on the callee's.
     fn timestamps(&self, entries: &[Entry]) -> Timestamps {
         let mut timestamps = Timestamps::default();
-        timestamps.set(Event::Invite1, Some(self.last.received));
+        timestamps.set(Milestone::Invite1, Some(self.last.received));
         let ringing = response(entries, self.last, 180..=180)
             .or_else(|| response(entries, self.last, 181..=199));
-        timestamps.set(Event::Ringing, ringing.map(|entry| entry.sent));
+        timestamps.set(Milestone::Ringing, ringing.map(|entry| entry.sent));
         let ok = response(entries, self.last, 200..=299);
-        timestamps.set(Event::SdpOk2, ok.map(|entry| entry.sent));
+        timestamps.set(Milestone::SdpOk2, ok.map(|entry| entry.sent));
         // An ACK for a 2xx is a transaction of its own; one for a refusal has the INVITE's branch.
         let ack = entries.iter().find(|entry| {
             entry.is_request(MethodCode::Ack)
@@ -172,11 +172,11 @@ impl<'t> SetUp<'t> {
                 && entry.branch != self.last.branch
                 && entry.depth == self.caller_depth
         });
-        timestamps.set(Event::Ack, ack.map(|entry| entry.received));
+        timestamps.set(Milestone::Ack, ack.map(|entry| entry.received));
         if let Some(forwarded) = self.forwarded {
-            timestamps.set(Event::Invite2, Some(forwarded.sent));
+            timestamps.set(Milestone::Invite2, Some(forwarded.sent));
             let ok = response(entries, forwarded, 200..=299);
-            timestamps.set(Event::SdpOk1, ok.map(|entry| entry.received));
+            timestamps.set(Milestone::SdpOk1, ok.map(|entry| entry.received));
         }
         timestamps
     }

@@ -1,6 +1,6 @@
 //! Which messages of sessions were lost.
 
-use super::session::{Event, Session};
+use super::session::{Milestone, Session};
 
 /// How often each message of Adnan 2012's table is missing.
 ///
@@ -19,7 +19,7 @@ pub struct Losses {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Loss {
     /// The message.
-    pub event: Event,
+    pub milestone: Milestone,
     /// Sessions that have it.
     pub seen: u64,
     /// Sessions that lack it.
@@ -32,10 +32,10 @@ impl Losses {
     pub(crate) fn add(&mut self, session: &Session) {
         self.sessions += 1;
         let mut pattern = 0;
-        for event in Event::ALL {
-            match session.timestamps.get(event) {
-                Some(_) => self.seen[event as usize] += 1,
-                None => pattern |= 1 << event as u16,
+        for milestone in Milestone::ALL {
+            match session.timestamps.get(milestone) {
+                Some(_) => self.seen[milestone as usize] += 1,
+                None => pattern |= 1 << milestone as u16,
             }
         }
         *self.patterns.entry(pattern).or_default() += 1;
@@ -47,8 +47,8 @@ impl Losses {
     }
 
     /// Whether any session has this message.
-    pub fn is_captured(&self, event: Event) -> bool {
-        self.seen[event as usize] > 0
+    pub fn is_captured(&self, milestone: Milestone) -> bool {
+        self.seen[milestone as usize] > 0
     }
 
     /// Sessions that lack a message that others have.
@@ -70,11 +70,11 @@ impl Losses {
     pub fn by_message(&self) -> Vec<Loss> {
         let mut before = 0;
         let mut losses = Vec::new();
-        for event in Event::IN_TIME {
-            if !self.is_captured(event) {
+        for milestone in Milestone::IN_TIME {
+            if !self.is_captured(milestone) {
                 continue;
             }
-            let bit = 1 << event as u16;
+            let bit = 1 << milestone as u16;
             let first = self
                 .patterns
                 .iter()
@@ -83,9 +83,9 @@ impl Losses {
                 .sum();
             before |= bit;
             losses.push(Loss {
-                event,
-                seen: self.seen[event as usize],
-                missing: self.sessions - self.seen[event as usize],
+                milestone,
+                seen: self.seen[milestone as usize],
+                missing: self.sessions - self.seen[milestone as usize],
                 first,
             });
         }
@@ -93,9 +93,9 @@ impl Losses {
     }
 
     fn captured(&self) -> u16 {
-        Event::ALL
+        Milestone::ALL
             .into_iter()
-            .filter(|event| self.is_captured(*event))
-            .fold(0, |captured, event| captured | 1 << event as u16)
+            .filter(|milestone| self.is_captured(*milestone))
+            .fold(0, |captured, milestone| captured | 1 << milestone as u16)
     }
 }

@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use ahash::RandomState;
 
 use crate::sctp_view::SctpView;
-use crate::{Seen, Time, What};
+use crate::{Event, EventKind, Time};
 
 pub use codes::{Codes, Count, Transactions};
 pub(crate) use kept::KeptCall;
@@ -36,7 +36,7 @@ pub(crate) use labels::Labels;
 pub use losses::{Loss, Losses};
 pub use measures::{DelaySummary, Delays, Metrics, MetricsSummary};
 pub use results::{Delayed, Results};
-pub use session::{Event, Outcome, Session, Timestamps};
+pub use session::{Milestone, Outcome, Session, Timestamps};
 pub use timeline::{Step, Timeline};
 
 use sip_threads::SipThreads;
@@ -104,27 +104,27 @@ impl Analysis {
         }
     }
 
-    /// Takes the next thing that was seen; `each` gets the sessions that are over now.
+    /// Takes the next event; `each` gets the sessions that are over now.
     #[inline]
-    pub fn see(&mut self, seen: &Seen<'_>, each: &mut dyn FnMut(&Session)) {
-        if let What::Trouble(_) = seen.what {
+    pub fn observe(&mut self, event: &Event<'_>, each: &mut dyn FnMut(&Session)) {
+        if let EventKind::Warning(_) = event.kind {
             return;
         }
-        self.origin.get_or_insert(match seen.what {
+        self.origin.get_or_insert(match event.kind {
             // Its times count from the beginning of the capture already.
-            What::SipSummary { .. } => Time(0),
-            _ => seen.time,
+            EventKind::SipSummary { .. } => Time(0),
+            _ => event.time,
         });
-        self.last = self.last.max(seen.time);
-        match &seen.what {
-            What::Sip {
+        self.last = self.last.max(event.time);
+        match &event.kind {
+            EventKind::Sip {
                 carrier, octets, ..
-            } => self.sip.see(seen, carrier, octets, self.last, each),
-            What::SipSummary { summary, .. } => {
-                self.summaries.see(seen, summary, &mut self.sip);
+            } => self.sip.observe(event, carrier, octets, self.last, each),
+            EventKind::SipSummary { summary, .. } => {
+                self.summaries.observe(event, summary, &mut self.sip);
             }
-            What::Sctp(packet) => self.sctp.see(seen, packet),
-            What::Trouble(_) => {}
+            EventKind::Sctp(packet) => self.sctp.observe(event, packet),
+            EventKind::Warning(_) => {}
         }
     }
 

@@ -4,9 +4,9 @@ use serde::{Serialize, Serializer};
 
 use crate::Time;
 
-/// The messages of a session that Adnan 2012 keeps the times of, in the order of its table.
+/// A message of a session whose time Adnan 2012 keeps, in the order of its table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Event {
+pub enum Milestone {
     /// REGISTER of the caller, at the registrar.
     Register1,
     /// Its 200.
@@ -29,48 +29,48 @@ pub enum Event {
     SdpOk1,
 }
 
-impl Event {
+impl Milestone {
     /// All, in the order of Adnan 2012's table.
-    pub const ALL: [Event; 10] = [
-        Event::Register1,
-        Event::Ok1,
-        Event::Invite1,
-        Event::Ringing,
-        Event::SdpOk2,
-        Event::Ack,
-        Event::Register2,
-        Event::Ok2,
-        Event::Invite2,
-        Event::SdpOk1,
+    pub const ALL: [Milestone; 10] = [
+        Milestone::Register1,
+        Milestone::Ok1,
+        Milestone::Invite1,
+        Milestone::Ringing,
+        Milestone::SdpOk2,
+        Milestone::Ack,
+        Milestone::Register2,
+        Milestone::Ok2,
+        Milestone::Invite2,
+        Milestone::SdpOk1,
     ];
 
     /// All, in the order in which they happen.
-    pub const IN_TIME: [Event; 10] = [
-        Event::Register1,
-        Event::Ok1,
-        Event::Register2,
-        Event::Ok2,
-        Event::Invite1,
-        Event::Invite2,
-        Event::Ringing,
-        Event::SdpOk1,
-        Event::SdpOk2,
-        Event::Ack,
+    pub const IN_TIME: [Milestone; 10] = [
+        Milestone::Register1,
+        Milestone::Ok1,
+        Milestone::Register2,
+        Milestone::Ok2,
+        Milestone::Invite1,
+        Milestone::Invite2,
+        Milestone::Ringing,
+        Milestone::SdpOk1,
+        Milestone::SdpOk2,
+        Milestone::Ack,
     ];
 
     /// The name of its column.
     pub fn name(self) -> &'static str {
         match self {
-            Event::Register1 => "REGISTER1",
-            Event::Ok1 => "200OK1",
-            Event::Invite1 => "INVITE1",
-            Event::Ringing => "RINGING",
-            Event::SdpOk2 => "SDP_OK2",
-            Event::Ack => "ACK",
-            Event::Register2 => "REGISTER2",
-            Event::Ok2 => "200OK2",
-            Event::Invite2 => "INVITE2",
-            Event::SdpOk1 => "SDP_OK1",
+            Milestone::Register1 => "REGISTER1",
+            Milestone::Ok1 => "200OK1",
+            Milestone::Invite1 => "INVITE1",
+            Milestone::Ringing => "RINGING",
+            Milestone::SdpOk2 => "SDP_OK2",
+            Milestone::Ack => "ACK",
+            Milestone::Register2 => "REGISTER2",
+            Milestone::Ok2 => "200OK2",
+            Milestone::Invite2 => "INVITE2",
+            Milestone::SdpOk1 => "SDP_OK1",
         }
     }
 }
@@ -81,18 +81,18 @@ pub struct Timestamps([Option<Time>; 10]);
 
 impl Timestamps {
     /// When a message was seen.
-    pub fn get(&self, event: Event) -> Option<Time> {
-        self.0[event as usize]
+    pub fn get(&self, milestone: Milestone) -> Option<Time> {
+        self.0[milestone as usize]
     }
 
     /// Notes when a message was seen; only the first time counts.
-    pub fn set(&mut self, event: Event, time: Option<Time>) {
-        let known = &mut self.0[event as usize];
+    pub fn set(&mut self, milestone: Milestone, time: Option<Time>) {
+        let known = &mut self.0[milestone as usize];
         *known = known.or(time);
     }
 
     /// Nanoseconds from one message to another.
-    pub fn between(&self, from: Event, to: Event) -> Option<i64> {
+    pub fn between(&self, from: Milestone, to: Milestone) -> Option<i64> {
         Some(self.get(to)? - self.get(from)?)
     }
 }
@@ -194,24 +194,27 @@ pub struct Session {
 impl Session {
     /// Time that the registrar took for the caller's REGISTER.
     pub fn register_delay_1(&self) -> Option<i64> {
-        self.timestamps.between(Event::Register1, Event::Ok1)
+        self.timestamps
+            .between(Milestone::Register1, Milestone::Ok1)
     }
 
     /// Time that the registrar took for the callee's REGISTER.
     pub fn register_delay_2(&self) -> Option<i64> {
-        self.timestamps.between(Event::Register2, Event::Ok2)
+        self.timestamps
+            .between(Milestone::Register2, Milestone::Ok2)
     }
 
     /// Time that the proxy took for the INVITE: from receiving to forwarding it.
     pub fn invite_delay(&self) -> Option<i64> {
-        self.timestamps.between(Event::Invite1, Event::Invite2)
+        self.timestamps
+            .between(Milestone::Invite1, Milestone::Invite2)
     }
 
     /// Whether the call was declined: refused, redirected or given up. What it lacks was never sent, so that nothing of it was
     /// lost. A 408 for a call that did not ring declines nothing: whoever sends it has waited in vain.
     pub fn is_declined(&self) -> bool {
         match self.outcome {
-            Outcome::Refused(408) => self.timestamps.get(Event::Ringing).is_some(),
+            Outcome::Refused(408) => self.timestamps.get(Milestone::Ringing).is_some(),
             Outcome::Refused(_) => true,
             _ => false,
         }
@@ -224,6 +227,6 @@ impl Session {
 
     /// Call set-up delay: from the INVITE to the ACK, at the proxy.
     pub fn call_setup_delay(&self) -> Option<i64> {
-        self.timestamps.between(Event::Invite1, Event::Ack)
+        self.timestamps.between(Milestone::Invite1, Milestone::Ack)
     }
 }

@@ -28,7 +28,7 @@ use super::thread::{Added, LegKeys, Thread};
 use super::threads::Threads;
 use super::timeline::Timeline;
 use super::users::Users;
-use crate::{Carrier, Endpoint, Seen, Time};
+use crate::{Carrier, Endpoint, Event, Time};
 
 /// Everything that is known of the SIP messages of a capture.
 #[derive(Debug)]
@@ -96,9 +96,9 @@ impl SipThreads {
     }
 
     /// Takes a message. `now` is the latest time seen.
-    pub(crate) fn see(
+    pub(crate) fn observe(
         &mut self,
-        seen: &Seen<'_>,
+        event: &Event<'_>,
         carrier: &Carrier,
         octets: &[u8],
         now: Time,
@@ -121,8 +121,8 @@ impl SipThreads {
             Kind::Request => None,
             Kind::Response(status) => Some(status),
         };
-        self.timeline.message(seen.time, status);
-        let Some((key, leg)) = self.thread_of(seen, octets, &glance) else {
+        self.timeline.message(event.time, status);
+        let Some((key, leg)) = self.thread_of(event, octets, &glance) else {
             return;
         };
         if glance.kind == Kind::Request && glance.method != MethodCode::Ack {
@@ -132,7 +132,7 @@ impl SipThreads {
             return;
         };
         let is_first_invite = !thread.is_call;
-        let Some((added, at)) = thread.add(seen, carrier, &glance, leg) else {
+        let Some((added, at)) = thread.add(event, carrier, &glance, leg) else {
             return;
         };
         if added == Added::New {
@@ -150,7 +150,7 @@ impl SipThreads {
         }
         self.codes.added(glance.kind, glance.method, added);
         if added == Added::Retransmission {
-            self.timeline.at(seen.time).retransmissions += 1;
+            self.timeline.at(event.time).retransmissions += 1;
         }
         self.threads.schedule(key);
     }
@@ -178,7 +178,7 @@ impl SipThreads {
     /// The thread of a message; a new one where there is none.
     fn thread_of(
         &mut self,
-        seen: &Seen<'_>,
+        event: &Event<'_>,
         octets: &[u8],
         glance: &Glance<'_>,
     ) -> Option<(usize, usize)> {
@@ -191,7 +191,7 @@ impl SipThreads {
         let mut leg_keys = LegKeys::default();
         if is_call {
             let carried_on;
-            (carried_on, leg_keys) = self.carried_on(seen.source, octets, glance);
+            (carried_on, leg_keys) = self.carried_on(event.source, octets, glance);
             if let Some(key) = carried_on
                 && let Some(leg) = self.threads.join(key, glance.call_id)
             {
@@ -204,7 +204,7 @@ impl SipThreads {
         };
         let key = self
             .threads
-            .open(Thread::new(glance.call_id, seen.time, number))?;
+            .open(Thread::new(glance.call_id, event.time, number))?;
         if is_call {
             self.next_number += 1;
             self.threads.offer_leg(leg_keys, key);

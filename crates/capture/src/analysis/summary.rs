@@ -8,9 +8,9 @@ use hashbrown::HashMap;
 
 use super::message::Kind;
 use super::method_code::MethodCode;
-use super::session::{Event, Outcome, Session, Timestamps};
+use super::session::{Milestone, Outcome, Session, Timestamps};
 use super::sip_threads::SipThreads;
-use crate::{Endpoint, Seen, SipSummary, SummaryStart, Time};
+use crate::{Endpoint, Event, SipSummary, SummaryStart, Time};
 
 /// The port that servers have: how to tell them from users.
 const SIP_PORT: u16 = 5060;
@@ -67,7 +67,12 @@ impl Summaries {
         self.unplaced
     }
 
-    pub(crate) fn see(&mut self, seen: &Seen<'_>, summary: &SipSummary<'_>, sip: &mut SipThreads) {
+    pub(crate) fn observe(
+        &mut self,
+        event: &Event<'_>,
+        summary: &SipSummary<'_>,
+        sip: &mut SipThreads,
+    ) {
         let (kind, method) = match summary.start {
             SummaryStart::Request { method, .. } => (
                 Kind::Request,
@@ -85,10 +90,10 @@ impl Summaries {
             Kind::Request => None,
             Kind::Response(status) => Some(status),
         };
-        sip.timeline.message(seen.time, status);
+        sip.timeline.message(event.time, status);
         let from_user = match (
-            seen.source.port == SIP_PORT,
-            seen.destination.port == SIP_PORT,
+            event.source.port == SIP_PORT,
+            event.destination.port == SIP_PORT,
         ) {
             (false, true) => true,
             (true, false) => false,
@@ -98,40 +103,40 @@ impl Summaries {
             }
         };
         let endpoint = match from_user {
-            true => seen.source,
-            false => seen.destination,
+            true => event.source,
+            false => event.destination,
         };
-        let Some(at) = self.user_at(endpoint, seen.time) else {
+        let Some(at) = self.user_at(endpoint, event.time) else {
             self.unplaced += 1;
             return;
         };
         let user = &mut self.users[at];
         user.messages += 1;
         let has_session = summary.has_session_description;
-        let event = match (kind, method, from_user) {
-            (Kind::Request, MethodCode::Register, true) => Some(Event::Register1),
-            (Kind::Request, MethodCode::Invite, true) => Some(Event::Invite1),
-            (Kind::Request, MethodCode::Invite, false) => Some(Event::Invite2),
-            (Kind::Request, MethodCode::Ack, true) => Some(Event::Ack),
-            (Kind::Response(180), _, false) => Some(Event::Ringing),
-            (Kind::Response(200), _, false) if has_session => Some(Event::SdpOk2),
-            (Kind::Response(200), _, true) if has_session => Some(Event::SdpOk1),
+        let milestone = match (kind, method, from_user) {
+            (Kind::Request, MethodCode::Register, true) => Some(Milestone::Register1),
+            (Kind::Request, MethodCode::Invite, true) => Some(Milestone::Invite1),
+            (Kind::Request, MethodCode::Invite, false) => Some(Milestone::Invite2),
+            (Kind::Request, MethodCode::Ack, true) => Some(Milestone::Ack),
+            (Kind::Response(180), _, false) => Some(Milestone::Ringing),
+            (Kind::Response(200), _, false) if has_session => Some(Milestone::SdpOk2),
+            (Kind::Response(200), _, true) if has_session => Some(Milestone::SdpOk1),
             // Summaries do not tell what a 200 is for. What comes after a REGISTER is its own.
             (Kind::Response(200), MethodCode::Other | MethodCode::Register, false)
-                if user.times.get(Event::Register1).is_some() =>
+                if user.times.get(Milestone::Register1).is_some() =>
             {
-                Some(Event::Ok1)
+                Some(Milestone::Ok1)
             }
             _ => None,
         };
-        let Some(event) = event else { return };
-        user.times.set(event, Some(seen.time));
-        let vote = match event {
-            Event::Invite1 | Event::Ack | Event::Ringing | Event::SdpOk2 => Sides {
+        let Some(milestone) = milestone else { return };
+        user.times.set(milestone, Some(event.time));
+        let vote = match milestone {
+            Milestone::Invite1 | Milestone::Ack | Milestone::Ringing | Milestone::SdpOk2 => Sides {
                 caller: 1,
                 callee: 0,
             },
-            Event::Invite2 | Event::SdpOk1 => Sides {
+            Milestone::Invite2 | Milestone::SdpOk1 => Sides {
                 caller: 0,
                 callee: 1,
             },
@@ -140,7 +145,7 @@ impl Summaries {
         user.sides.add(vote);
         self.hosts.entry(endpoint.address).or_default().add(vote);
         if let SummaryStart::Request { uri, .. } = summary.start {
-            self.follow_invite(event, uri, seen.time, sip);
+            self.follow_invite(milestone, uri, event.time, sip);
         }
     }
 
@@ -171,7 +176,7 @@ impl Summaries {
             for delay in delays.into_iter().flatten() {
                 sip.delays.register.record_nanoseconds(delay);
             }
-            if session.timestamps.get(Event::Invite1).is_some() {
+            if session.timestamps.get(Milestone::Invite1).is_some() {
                 sip.timeline.at(session.began).calls += 1;
             }
             sip.add_paired_session(&session);
@@ -198,15 +203,15 @@ impl Summaries {
     }
 
     /// The time that the server takes for an INVITE: both have the same user in the Request-URI.
-    fn follow_invite(&mut self, event: Event, uri: &str, time: Time, sip: &mut SipThreads) {
+    fn follow_invite(&mut self, milestone: Milestone, uri: &str, time: Time, sip: &mut SipThreads) {
         let Some(callee) = super::addresses::user_of(uri) else {
             return;
         };
-        match event {
-            Event::Invite1 if self.invited.len() < self.most => {
+        match milestone {
+            Milestone::Invite1 if self.invited.len() < self.most => {
                 self.invited.entry(callee.into()).or_insert(time);
             }
-            Event::Invite2 => {
+            Milestone::Invite2 => {
                 if let Some(invited) = self.invited.remove(callee) {
                     sip.delays.invite.record_nanoseconds(time - invited);
                 }
@@ -226,23 +231,23 @@ impl Sides {
 fn row(number: u64, caller: Option<User>, callee: Option<User>) -> Session {
     let mut timestamps = Timestamps::default();
     if let Some(caller) = &caller {
-        for event in [
-            Event::Register1,
-            Event::Ok1,
-            Event::Invite1,
-            Event::Ringing,
-            Event::SdpOk2,
-            Event::Ack,
+        for milestone in [
+            Milestone::Register1,
+            Milestone::Ok1,
+            Milestone::Invite1,
+            Milestone::Ringing,
+            Milestone::SdpOk2,
+            Milestone::Ack,
         ] {
-            timestamps.set(event, caller.times.get(event));
+            timestamps.set(milestone, caller.times.get(milestone));
         }
     }
     if let Some(callee) = &callee {
         // What both sides do alike is kept as the caller's.
-        timestamps.set(Event::Register2, callee.times.get(Event::Register1));
-        timestamps.set(Event::Ok2, callee.times.get(Event::Ok1));
-        timestamps.set(Event::Invite2, callee.times.get(Event::Invite2));
-        timestamps.set(Event::SdpOk1, callee.times.get(Event::SdpOk1));
+        timestamps.set(Milestone::Register2, callee.times.get(Milestone::Register1));
+        timestamps.set(Milestone::Ok2, callee.times.get(Milestone::Ok1));
+        timestamps.set(Milestone::Invite2, callee.times.get(Milestone::Invite2));
+        timestamps.set(Milestone::SdpOk1, callee.times.get(Milestone::SdpOk1));
     }
     let name = |user: &Option<User>| match user {
         Some(user) => user.endpoint.to_string().into_boxed_str(),
@@ -256,12 +261,15 @@ fn row(number: u64, caller: Option<User>, callee: Option<User>) -> Session {
         to: name(&callee),
         transport: None,
         began: users().map(|user| user.began).min().unwrap_or_default(),
-        outcome: match timestamps.get(Event::Ack).or(timestamps.get(Event::SdpOk2)) {
+        outcome: match timestamps
+            .get(Milestone::Ack)
+            .or(timestamps.get(Milestone::SdpOk2))
+        {
             Some(_) => Outcome::Standing,
             None => Outcome::Unanswered,
         },
         timestamps,
-        session_request_delay: timestamps.between(Event::Invite1, Event::Ringing),
+        session_request_delay: timestamps.between(Milestone::Invite1, Milestone::Ringing),
         session_disconnect_delay: None,
         session_duration: None,
         messages: users().map(|user| user.messages).sum(),

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use super::message::{Entry, Flags, Glance, Kind};
 use super::method_code::MethodCode;
 use super::users::UserKey;
-use crate::{Carrier, Endpoint, Seen, Time};
+use crate::{Carrier, Endpoint, Event, Time};
 
 /// What was seen of a call, a registration, or other requests with one Call-ID.
 #[derive(Debug)]
@@ -97,24 +97,24 @@ impl Thread {
     /// from the hundreds of addresses that one Call-ID does not have.
     pub(crate) fn add(
         &mut self,
-        seen: &Seen<'_>,
+        event: &Event<'_>,
         carrier: &Carrier,
         glance: &Glance<'_>,
         leg: usize,
     ) -> Option<(Added, usize)> {
         let mut entry = Entry {
-            sent: seen.time,
-            received: seen.time,
-            packet: seen.packet,
-            files: file_bit(seen.file),
+            sent: event.time,
+            received: event.time,
+            packet: event.packet,
+            files: file_bit(event.file),
             branch: glance.branch,
             detail: glance.detail,
             cseq: glance.cseq,
             kind: glance.kind,
             method: glance.method,
             label: glance.label,
-            source: self.end(seen.source)?,
-            destination: self.end(seen.destination)?,
+            source: self.end(event.source)?,
+            destination: self.end(event.destination)?,
             depth: glance.depth + 64 * leg.min(2) as u8,
             transport: carrier.transport(),
             flags: Flags {
@@ -123,7 +123,7 @@ impl Thread {
                 is_retransmission: false,
             },
         };
-        self.latest = self.latest.max(seen.time);
+        self.latest = self.latest.max(event.time);
         let bit = entry.files;
         // Whether this file has seen the message, and another file has one that this one lacks: the
         // nth time here is the nth time there.
@@ -141,7 +141,7 @@ impl Thread {
         // Streams are read once by the reader, however often their packets come.
         if let Some(at) = last_here
             && *carrier == Carrier::Udp
-            && (seen.time - self.entries[at].received).abs() < Self::COPY_NANOSECONDS
+            && (event.time - self.entries[at].received).abs() < Self::COPY_NANOSECONDS
         {
             self.copies += 1;
             return Some((Added::SeenAgain, at));
@@ -149,8 +149,8 @@ impl Thread {
         if let Some(at) = elsewhere {
             let known = &mut self.entries[at];
             known.files |= bit;
-            known.sent = known.sent.min(seen.time);
-            known.received = known.received.max(seen.time);
+            known.sent = known.sent.min(event.time);
+            known.received = known.received.max(event.time);
             return Some((Added::SeenAgain, at));
         }
         entry.flags.is_retransmission = last_here.is_some();

@@ -10,7 +10,7 @@ mod text;
 use std::io::{self, Read};
 
 use crate::input::{Input, Piece};
-use crate::{Time, Trouble};
+use crate::{Time, Warning};
 
 use pcap::Pcap;
 use pcapng::Pcapng;
@@ -61,7 +61,7 @@ pub(crate) enum Item {
     Summary(Box<Summary>),
     /// Lines of a TLS key log.
     Secrets(Box<[u8]>),
-    Trouble(Trouble),
+    Warning(Warning),
 }
 
 /// A file of one of the formats.
@@ -157,7 +157,7 @@ fn skip_damage<R: Read>(
     input: &mut Input<R>,
     reason: &'static str,
     mut plausible: impl FnMut(&mut Input<R>, usize) -> io::Result<bool>,
-) -> io::Result<Trouble> {
+) -> io::Result<Warning> {
     /// How far is looked before what was looked at is let go.
     const WINDOW: usize = 64 * 1024;
 
@@ -166,7 +166,7 @@ fn skip_damage<R: Read>(
     while input.fill(at + 1)? {
         if plausible(input, at)? {
             input.drop_ready(at);
-            return Ok(Trouble::FileSkipped {
+            return Ok(Warning::FileSkipped {
                 offset,
                 octets: input.offset() - offset,
                 reason,
@@ -179,7 +179,7 @@ fn skip_damage<R: Read>(
         }
     }
     input.drop_ready(usize::MAX);
-    Ok(Trouble::FileBroken { offset, reason })
+    Ok(Warning::FileBroken { offset, reason })
 }
 
 /// Tells of a last packet or block that is not whole; `None` when there is none.
@@ -187,5 +187,5 @@ fn broken_end<R: Read>(input: &mut Input<R>, reason: &'static str) -> Option<Ite
     let offset = input.offset();
     let is_broken = !input.ready().is_empty();
     input.drop_ready(usize::MAX);
-    is_broken.then_some(Item::Trouble(Trouble::FileBroken { offset, reason }))
+    is_broken.then_some(Item::Warning(Warning::FileBroken { offset, reason }))
 }

@@ -62,10 +62,10 @@ impl Pcap {
             return Ok(broken_end(input, CUT));
         };
         if length > LONGEST_PACKET {
-            let trouble = skip_damage(input, "no packet begins here", |input, at| {
+            let warning = skip_damage(input, "no packet begins here", |input, at| {
                 self.is_plausible(input, at)
             })?;
-            return Ok(Some(Item::Trouble(trouble)));
+            return Ok(Some(Item::Warning(warning)));
         }
         if !input.fill(self.record_header_length + length as usize)? {
             return Ok(broken_end(input, CUT));

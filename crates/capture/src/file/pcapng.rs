@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use super::{Item, LONGEST_PACKET, LinkType, Order, Placed, broken_end, skip_damage};
 use crate::input::{Input, Piece};
-use crate::{Time, Trouble};
+use crate::{Time, Warning};
 
 /// What is wrong with a file that was cut off.
 const CUT: &str = "it ends within a block";
@@ -85,7 +85,7 @@ impl Pcapng {
             if !is_wanted || length > LONGEST_BLOCK {
                 let offset = input.offset();
                 if !input.skip(u64::from(length))? {
-                    return Ok(Some(Item::Trouble(Trouble::FileBroken {
+                    return Ok(Some(Item::Warning(Warning::FileBroken {
                         offset,
                         reason: "it ends within a block",
                     })));
@@ -108,7 +108,7 @@ impl Pcapng {
                 Ok(Some(item)) => return Ok(Some(item)),
                 Ok(None) => {}
                 Err(reason) => {
-                    return Ok(Some(Item::Trouble(Trouble::FileSkipped {
+                    return Ok(Some(Item::Warning(Warning::FileSkipped {
                         offset,
                         octets: u64::from(length),
                         reason,
@@ -241,8 +241,8 @@ impl Pcapng {
         reason: &'static str,
     ) -> io::Result<Option<Item>> {
         let order = self.order;
-        let trouble = skip_damage(input, reason, |input, at| is_plausible(order, input, at))?;
-        Ok(Some(Item::Trouble(trouble)))
+        let warning = skip_damage(input, reason, |input, at| is_plausible(order, input, at))?;
+        Ok(Some(Item::Warning(warning)))
     }
 }
 

@@ -2,14 +2,14 @@
 
 use report::FixedPoint;
 
-use crate::{Event, Session, Time};
+use crate::{Milestone, Session, Time};
 
 /// The times and delays of a session as text, with points: written once for all files that a session goes to. Whole
 /// numbers of nanoseconds make them, for a floating-point number has fewer digits than a time.
 #[derive(Clone, Debug)]
 pub struct Figures {
-    /// Seconds since the capture began, in the order of [`Event::ALL`].
-    timestamps: [Option<FixedPoint>; Event::ALL.len()],
+    /// Seconds since the capture began, in the order of [`Milestone::ALL`].
+    timestamps: [Option<FixedPoint>; Milestone::ALL.len()],
     /// Seconds since 1970.
     pub(super) began: FixedPoint,
     /// Milliseconds, as are those that follow.
@@ -30,8 +30,8 @@ impl Figures {
         let milliseconds =
             |delay: Option<i64>| delay.map(|nanoseconds| FixedPoint::new(nanoseconds, 6, b'.'));
         Figures {
-            timestamps: Event::ALL.map(|event| {
-                let time = session.timestamps.get(event)?;
+            timestamps: Milestone::ALL.map(|milestone| {
+                let time = session.timestamps.get(milestone)?;
                 Some(seconds(time - origin))
             }),
             began: seconds(session.began.0),
@@ -45,7 +45,7 @@ impl Figures {
         }
     }
 
-    pub(super) fn timestamp(&self, event: Event) -> Option<&FixedPoint> {
-        self.timestamps[event as usize].as_ref()
+    pub(super) fn timestamp(&self, milestone: Milestone) -> Option<&FixedPoint> {
+        self.timestamps[milestone as usize].as_ref()
     }
 }

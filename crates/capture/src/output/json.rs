@@ -148,7 +148,7 @@ impl Output {
                 .by_message()
                 .into_iter()
                 .map(|loss| JsonLoss {
-                    message: loss.event.name(),
+                    message: loss.milestone.name(),
                     seen: loss.seen,
                     missing: loss.missing,
                     lost_here_first: loss.first,

@@ -4,7 +4,7 @@
 use report::FixedPoint;
 
 use super::{Figures, session_table};
-use crate::{Event, Session};
+use crate::{Milestone, Session};
 
 /// Appends a session as an object.
 pub(super) fn push(session: &Session, figures: &Figures, out: &mut Vec<u8>) {
@@ -31,25 +31,25 @@ pub(super) fn push(session: &Session, figures: &Figures, out: &mut Vec<u8>) {
     }
     object
         .name(b",\"timestamps_s\":{\"REGISTER1\":")
-        .figure(figures.timestamp(Event::Register1))
+        .figure(figures.timestamp(Milestone::Register1))
         .name(b",\"200OK1\":")
-        .figure(figures.timestamp(Event::Ok1))
+        .figure(figures.timestamp(Milestone::Ok1))
         .name(b",\"INVITE1\":")
-        .figure(figures.timestamp(Event::Invite1))
+        .figure(figures.timestamp(Milestone::Invite1))
         .name(b",\"RINGING\":")
-        .figure(figures.timestamp(Event::Ringing))
+        .figure(figures.timestamp(Milestone::Ringing))
         .name(b",\"SDP_OK2\":")
-        .figure(figures.timestamp(Event::SdpOk2))
+        .figure(figures.timestamp(Milestone::SdpOk2))
         .name(b",\"ACK\":")
-        .figure(figures.timestamp(Event::Ack))
+        .figure(figures.timestamp(Milestone::Ack))
         .name(b",\"REGISTER2\":")
-        .figure(figures.timestamp(Event::Register2))
+        .figure(figures.timestamp(Milestone::Register2))
         .name(b",\"200OK2\":")
-        .figure(figures.timestamp(Event::Ok2))
+        .figure(figures.timestamp(Milestone::Ok2))
         .name(b",\"INVITE2\":")
-        .figure(figures.timestamp(Event::Invite2))
+        .figure(figures.timestamp(Milestone::Invite2))
         .name(b",\"SDP_OK1\":")
-        .figure(figures.timestamp(Event::SdpOk1))
+        .figure(figures.timestamp(Milestone::SdpOk1))
         .name(b"},\"register_delay_1_ms\":")
         .figure(figures.register_delay_1.as_ref())
         .name(b",\"register_delay_2_ms\":")
@@ -145,8 +145,8 @@ mod tests {
     #[test]
     fn a_session_is_an_object() {
         let mut timestamps = Timestamps::default();
-        timestamps.set(Event::Invite1, Some(Time(1_500_000_000)));
-        timestamps.set(Event::Ack, Some(Time(1_502_500_001)));
+        timestamps.set(Milestone::Invite1, Some(Time(1_500_000_000)));
+        timestamps.set(Milestone::Ack, Some(Time(1_502_500_001)));
         let session = Session {
             number: 7,
             call_ids: vec!["a\"b\n\u{1}ä".into(), "c".into()],

@@ -46,12 +46,13 @@ pub struct FileSummary {
     /// Messages by which the clocks were compared.
     pub clock_messages: usize,
     /// What of it could not be read, and where.
-    pub troubles: Vec<String>,
+    #[serde(rename = "troubles")]
+    pub warnings: Vec<String>,
 }
 
 impl FileSummary {
     /// Of a file that was read to its end.
-    pub fn new(name: String, counts: Counts, clock: ClockOffset, troubles: Vec<String>) -> Self {
+    pub fn new(name: String, counts: Counts, clock: ClockOffset, warnings: Vec<String>) -> Self {
         FileSummary {
             name,
             packets: counts.packets,
@@ -64,7 +65,7 @@ impl FileSummary {
             clock_offset_nanoseconds: clock.nanoseconds,
             clock_uncertainty_nanoseconds: clock.uncertainty,
             clock_messages: clock.messages,
-            troubles,
+            warnings,
         }
     }
 

@@ -5,7 +5,7 @@ use report::{Cell, Column, CsvRecord, Decimal, Row, Table};
 use sip::Transport;
 
 use super::Figures;
-use crate::{Event, Session, Time};
+use crate::{Milestone, Session, Time};
 
 /// How sessions become rows: seconds since the capture began, as in Adnan 2012, and the delays.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +33,8 @@ impl SessionTable {
             .column(Column::text("outcome"))
             .column(Column::number("status"));
         // As Adnan 2012 names them, without their unit.
-        for event in Event::ALL {
-            table = table.column(Column::number(event.name()));
+        for milestone in Milestone::ALL {
+            table = table.column(Column::number(milestone.name()));
         }
         for (name, unit) in [
             ("REGISTER delay 1", "ms"),
@@ -73,8 +73,8 @@ impl SessionTable {
             Some(status) => record.count(status.into()),
             None => record.absent(),
         };
-        for event in Event::ALL {
-            record.written(figures.timestamp(event));
+        for milestone in Milestone::ALL {
+            record.written(figures.timestamp(milestone));
         }
         for delay in [
             &figures.register_delay_1,
@@ -99,12 +99,14 @@ impl SessionTable {
         let mut table = Table::new("Timestamps of sessions")
             .column(Column::number("Session").key())
             .column(Column::text("Outcome").key());
-        for event in Event::ALL {
-            let group = match event {
-                Event::Register2 | Event::Ok2 | Event::Invite2 | Event::SdpOk1 => "Receiver",
+        for milestone in Milestone::ALL {
+            let group = match milestone {
+                Milestone::Register2 | Milestone::Ok2 | Milestone::Invite2 | Milestone::SdpOk1 => {
+                    "Receiver"
+                }
                 _ => "Sender",
             };
-            table = table.column(Column::number(event.name()).unit("s").group(group));
+            table = table.column(Column::number(milestone.name()).unit("s").group(group));
         }
         for session in sessions {
             let outcome = match session.outcome.status() {
@@ -112,8 +114,8 @@ impl SessionTable {
                 None => session.outcome.text().to_owned(),
             };
             let mut cells = vec![Cell::Count(session.number), outcome.into()];
-            for event in Event::ALL {
-                let time = session.timestamps.get(event);
+            for milestone in Milestone::ALL {
+                let time = session.timestamps.get(milestone);
                 let seconds = time.map(|time| (time - self.origin) as f64 / 1e9);
                 cells.push(Cell::number(seconds, 6));
             }
@@ -136,9 +138,9 @@ fn missing_first(session: &Session) -> &'static str {
     if !session.can_be_lost() {
         return "";
     }
-    let lacks = |event: &Event| session.timestamps.get(*event).is_none();
-    let first = Event::IN_TIME.into_iter().find(lacks);
-    first.map_or("", Event::name)
+    let lacks = |milestone: &Milestone| session.timestamps.get(*milestone).is_none();
+    let first = Milestone::IN_TIME.into_iter().find(lacks);
+    first.map_or("", Milestone::name)
 }
 
 pub(super) fn transport(session: &Session) -> &'static str {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use report::{Cell, Column, Decimal, Row, Table, format_count, format_number};
 
 use super::{Output, SessionTable, sctp_tables};
-use crate::{Analysis, Codes, DelaySummary, Delayed, Event, Losses, Metrics, Time};
+use crate::{Analysis, Codes, DelaySummary, Delayed, Losses, Metrics, Milestone, Time};
 
 impl Output {
     /// All tables, in the order in which they are to be read. Those that would be empty are left out.
@@ -76,8 +76,8 @@ impl Output {
             table.push(Row::new(cells));
         }
         for file in &self.files {
-            for trouble in &file.troubles {
-                table.note(format!("{}: {trouble}", file.name));
+            for warning in &file.warnings {
+                table.note(format!("{}: {warning}", file.name));
             }
             for note in file.unseen_connections() {
                 table.note(format!("{}: {note}", file.name));
@@ -198,7 +198,7 @@ fn losses(losses: &Losses) -> Option<Table> {
         .column(Column::number("lost here first").group("Sessions"));
     for loss in losses.by_message() {
         table.push(Row::new([
-            loss.event.name().into(),
+            loss.milestone.name().into(),
             loss.seen.into(),
             loss.missing.into(),
             loss.first.into(),
@@ -211,10 +211,10 @@ fn losses(losses: &Losses) -> Option<Table> {
         format_count(losses.sessions()),
         format_count(losses.missing_messages()),
     ));
-    let absent: Vec<&str> = Event::IN_TIME
+    let absent: Vec<&str> = Milestone::IN_TIME
         .into_iter()
-        .filter(|event| !losses.is_captured(*event))
-        .map(Event::name)
+        .filter(|milestone| !losses.is_captured(*milestone))
+        .map(Milestone::name)
         .collect();
     if !absent.is_empty() {
         table.note(format!(

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use sctp::packet::{Chunk, ChunkType};
 
 use super::flight::Flight;
-use crate::{Endpoint, SctpPacket, Seen, Time};
+use crate::{Endpoint, Event, SctpPacket, Time};
 
 /// An association.
 #[derive(Debug)]
@@ -167,14 +167,14 @@ const MOST_PATHS: usize = 64;
 const MOST_HEARTBEATS: usize = 64;
 
 impl Association {
-    pub(super) fn new(seen: &Seen<'_>, udp: Option<(u16, u16)>) -> Association {
+    pub(super) fn new(event: &Event<'_>, udp: Option<(u16, u16)>) -> Association {
         Association {
-            source: seen.source,
-            destination: seen.destination,
+            source: event.source,
+            destination: event.destination,
             udp,
-            file: seen.file,
-            began: seen.time,
-            latest: seen.time,
+            file: event.file,
+            began: event.time,
+            latest: event.time,
             beginning: Beginning::Before,
             ending: Ending::Open,
             forward: Direction::default(),
@@ -201,15 +201,15 @@ impl Association {
         self.backward.flight = Flight::default();
     }
 
-    pub(super) fn see(
+    pub(super) fn observe(
         &mut self,
-        seen: &Seen<'_>,
+        event: &Event<'_>,
         sctp: &SctpPacket<'_>,
         chunks: &[Chunk<'_>],
         is_forward: bool,
     ) {
-        self.latest = self.latest.max(seen.time);
-        let Some(at) = self.path(seen, is_forward) else {
+        self.latest = self.latest.max(event.time);
+        let Some(at) = self.path(event, is_forward) else {
             self.unplaced_packets += 1;
             return;
         };
@@ -221,11 +221,11 @@ impl Association {
         direction.packets += 1;
         direction.octets += sctp.packet.bytes().len() as u64;
         for chunk in chunks {
-            self.see_chunk(seen.time, chunk, is_forward, at);
+            self.observe_chunk(event.time, chunk, is_forward, at);
         }
     }
 
-    fn see_chunk(&mut self, time: Time, chunk: &Chunk<'_>, is_forward: bool, at: usize) {
+    fn observe_chunk(&mut self, time: Time, chunk: &Chunk<'_>, is_forward: bool, at: usize) {
         let (here, there) = match is_forward {
             true => (&mut self.forward, &mut self.backward),
             false => (&mut self.backward, &mut self.forward),
@@ -290,8 +290,8 @@ impl Association {
         }
     }
 
-    fn path(&mut self, seen: &Seen<'_>, is_forward: bool) -> Option<usize> {
-        let (source, destination) = (seen.source.address, seen.destination.address);
+    fn path(&mut self, event: &Event<'_>, is_forward: bool) -> Option<usize> {
+        let (source, destination) = (event.source.address, event.destination.address);
         let is_it = |path: &Path| {
             path.source == source
                 && path.destination == destination

@@ -11,7 +11,7 @@ use ahash::RandomState;
 use hashbrown::HashMap;
 use sctp::packet::{Chunk, ChunkType};
 
-use crate::{Endpoint, SctpPacket, Seen};
+use crate::{Endpoint, Event, SctpPacket};
 
 use later::{Followed, Later};
 
@@ -141,7 +141,7 @@ impl SctpView {
         self.repeated_elsewhere
     }
 
-    pub(crate) fn see(&mut self, seen: &Seen<'_>, sctp: &SctpPacket<'_>) {
+    pub(crate) fn observe(&mut self, event: &Event<'_>, sctp: &SctpPacket<'_>) {
         self.packets += 1;
         self.octets += sctp.packet.bytes().len() as u64;
         // An interface that computes checksums leaves 0 in packets that it is about to send.
@@ -163,7 +163,7 @@ impl SctpView {
                 }
             }
         }
-        let Some(place) = self.place(seen, sctp, &chunks) else {
+        let Some(place) = self.place(event, sctp, &chunks) else {
             self.unplaced += 1;
             return;
         };
@@ -175,26 +175,26 @@ impl SctpView {
         let Some(association) = found else {
             return;
         };
-        if association.file != seen.file {
+        if association.file != event.file {
             self.repeated_elsewhere += 1;
             return;
         }
         let before = association.outstanding();
-        association.see(seen, sctp, &chunks, place.is_forward);
+        association.observe(event, sctp, &chunks, place.is_forward);
         self.outstanding = self.outstanding - before + association.outstanding();
         if self.outstanding > MOST_OUTSTANDING {
             self.outstanding -= association.outstanding();
             association.forget_outstanding();
         }
         if let Some(key) = later {
-            self.later.note(key, seen.time);
+            self.later.note(key, event.time);
         }
     }
 
     /// Finds the association of a packet, or begins one.
     fn place(
         &mut self,
-        seen: &Seen<'_>,
+        event: &Event<'_>,
         sctp: &SctpPacket<'_>,
         chunks: &[Chunk<'_>],
     ) -> Option<Place> {
@@ -205,8 +205,8 @@ impl SctpView {
             destination_port: header.destination_port,
         };
         let ends = EndsKey(
-            seen.source.min(seen.destination),
-            seen.source.max(seen.destination),
+            event.source.min(event.destination),
+            event.source.max(event.destination),
         );
         // What answers carry.
         let back = |tag: u32| TagKey {
@@ -224,7 +224,7 @@ impl SctpView {
                         is_forward: !known.is_forward,
                     });
                 }
-                let association = self.begin(seen, sctp, ends)?;
+                let association = self.begin(event, sctp, ends)?;
                 let place = |is_forward| Place {
                     association,
                     is_forward,
@@ -265,10 +265,10 @@ impl SctpView {
                 let place = match known {
                     Some((at, association)) => Place {
                         association: at,
-                        is_forward: association.source == seen.source,
+                        is_forward: association.source == event.source,
                     },
                     None => {
-                        let association = self.begin(seen, sctp, ends)?;
+                        let association = self.begin(event, sctp, ends)?;
                         self.by_ends.insert(ends, association);
                         Place {
                             association,
@@ -289,13 +289,13 @@ impl SctpView {
         }
     }
 
-    fn begin(&mut self, seen: &Seen<'_>, sctp: &SctpPacket<'_>, ends: EndsKey) -> Option<usize> {
-        let association = Association::new(seen, sctp.udp);
+    fn begin(&mut self, event: &Event<'_>, sctp: &SctpPacket<'_>, ends: EndsKey) -> Option<usize> {
+        let association = Association::new(event, sctp.udp);
         if self.associations.len() < self.most {
             self.associations.push(association);
             return Some(self.associations.len() - 1);
         }
-        while let Some((key, over)) = self.later.pop(seen.time) {
+        while let Some((key, over)) = self.later.pop(event.time) {
             self.release(self.most + key, over);
         }
         let key = self.later.push(association, ends)?;
@@ -361,7 +361,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{Time, What};
+    use crate::{EventKind, Time};
 
     fn new_view() -> SctpView {
         SctpView::new(RandomState::with_seeds(1, 2, 3, 4), 10)
@@ -391,15 +391,15 @@ mod tests {
                 udp: None,
                 cut: false,
             };
-            let seen = Seen {
+            let event = Event {
                 time: time.moved(number as i64),
                 file: 0,
                 packet: number as u64 + 1,
                 source,
                 destination,
-                what: What::Sctp(sctp),
+                kind: EventKind::Sctp(sctp),
             };
-            view.see(&seen, &sctp);
+            view.observe(&event, &sctp);
         }
     }
 

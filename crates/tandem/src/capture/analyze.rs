@@ -88,20 +88,20 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         ..analysis(inputs, outputs, seed)
     });
     let mut sessions = Sessions::new(outputs, &arguments, written_over)?;
-    let found = files.read("analyzing", &mut |seen| {
-        analysis.see(seen, &mut |session| sessions.add(session));
+    let found = files.read("analyzing", &mut |event| {
+        analysis.observe(event, &mut |session| sessions.add(session));
         if let Some(origin) = analysis.origin() {
             sessions.set_origin(origin);
         }
     })?;
     let results = analysis.finish(&mut |session| sessions.add(session));
     sessions.finish();
-    let mut troubles = Vec::new();
+    let mut errors = Vec::new();
     let mut chunks = None;
     if outputs.chunks {
         match chunk_arrows(&files, &results) {
             Ok(arrows) => chunks = Some(arrows),
-            Err(trouble) => troubles.push(trouble.context("cannot look for SCTP control chunks")),
+            Err(error) => errors.push(error.context("cannot look for SCTP control chunks")),
         }
     }
     let output = Output {
@@ -112,23 +112,21 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     };
     // What was found is shown although a file cannot be written, and so are the other files.
     show(&arguments, &output, chunks.as_ref());
-    troubles.extend(sessions.end(&output));
+    errors.extend(sessions.end(&output));
     let names: Vec<String> = files.names().collect();
     let page = outputs.write_page(&output, ("files", names.join(", ")), chunks.as_ref());
-    troubles.extend(page.err());
+    errors.extend(page.err());
     let code = judge(&arguments, &output, &found);
-    Ok(troubles
-        .iter()
-        .fold(code, |_, trouble| fail(trouble.as_ref())))
+    Ok(errors.iter().fold(code, |_, error| fail(error.as_ref())))
 }
 
 fn summaries(files: &Files, found: &Found) -> Vec<FileSummary> {
-    let told = found.counts.iter().zip(&found.troubles).zip(&files.clocks);
+    let of_files = found.counts.iter().zip(&found.warnings).zip(&files.clocks);
     files
         .names()
-        .zip(told)
-        .map(|(name, ((counts, troubles), clock))| {
-            FileSummary::new(name, *counts, *clock, troubles.clone())
+        .zip(of_files)
+        .map(|(name, ((counts, warnings), clock))| {
+            FileSummary::new(name, *counts, *clock, warnings.clone())
         })
         .collect()
 }
@@ -137,7 +135,7 @@ fn summaries(files: &Files, found: &Found) -> Vec<FileSummary> {
 fn chunk_arrows(files: &Files, results: &Results) -> anyhow::Result<ChunkArrows> {
     let mut arrows = ChunkArrows::of_calls(results.drawn_calls());
     if results.drawn_calls().next().is_some() {
-        files.read("looking for chunks", &mut |seen| arrows.see(seen))?;
+        files.read("looking for chunks", &mut |event| arrows.observe(event))?;
     }
     Ok(arrows)
 }
@@ -163,9 +161,9 @@ fn judge(arguments: &Arguments, output: &Output, found: &Found) -> ExitCode {
         code = ExitCode::FAILURE;
     };
     if found.is_damaged {
-        for file in output.files.iter().filter(|file| !file.troubles.is_empty()) {
-            for trouble in &file.troubles {
-                complain(&format!("{}: {trouble}", file.name));
+        for file in output.files.iter().filter(|file| !file.warnings.is_empty()) {
+            for warning in &file.warnings {
+                complain(&format!("{}: {warning}", file.name));
             }
         }
     }

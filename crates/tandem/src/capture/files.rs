@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use capture::{ClockOffset, Clocks, Counts, Merge, Reader, Seen, Settings, What};
+use capture::{ClockOffset, Clocks, Counts, Event, EventKind, Merge, Reader, Settings};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// The files of one experiment.
@@ -23,7 +23,7 @@ pub(super) struct Found {
     /// Of each file.
     pub(super) counts: Vec<Counts>,
     /// Of each file, what could not be read: the first few.
-    pub(super) troubles: Vec<Vec<String>>,
+    pub(super) warnings: Vec<Vec<String>>,
     /// Whether a file is damaged, or could not be read to its end.
     pub(super) is_damaged: bool,
 }
@@ -31,8 +31,8 @@ pub(super) struct Found {
 /// What is read from: a file, or standard input.
 type Source = Box<dyn Read>;
 
-/// Troubles told of one file.
-const MOST_TROUBLES: u64 = 10;
+/// Warnings shown of one file.
+const MOST_WARNINGS: u64 = 10;
 
 /// Packets between two looks at the bar.
 const STEPS: usize = 4096;
@@ -84,7 +84,7 @@ impl Files {
             return Ok(());
         }
         let mut clocks = Clocks::new(self.paths.len(), seed);
-        self.read("comparing clocks", &mut |seen| clocks.see(seen))?;
+        self.read("comparing clocks", &mut |event| clocks.observe(event))?;
         self.clocks = clocks.offsets();
         Ok(())
     }
@@ -94,43 +94,43 @@ impl Files {
     pub(super) fn read(
         &self,
         what: &'static str,
-        see: &mut impl FnMut(&Seen<'_>),
+        on_event: &mut impl FnMut(&Event<'_>),
     ) -> anyhow::Result<Found> {
         let readers = self.open()?;
         let offsets = self.clocks.iter().map(|clock| clock.nanoseconds);
         let mut merge = Merge::new(readers.into_iter().zip(offsets));
         let mut found = Found {
-            troubles: vec![Vec::new(); self.paths.len()],
+            warnings: vec![Vec::new(); self.paths.len()],
             ..Found::default()
         };
-        let mut untold = vec![0_u64; self.paths.len()];
+        let mut omitted = vec![0_u64; self.paths.len()];
         let bar = self.bar(what);
         loop {
-            let stepped = merge.steps(STEPS, &mut |seen: Seen<'_>| match &seen.what {
-                What::Trouble(trouble) => {
-                    found.is_damaged |= is_damage(trouble);
-                    let told = &mut found.troubles[seen.file];
-                    match told.len() as u64 {
-                        MOST_TROUBLES.. => untold[seen.file] += 1,
-                        _ => told.push(format!("packet {}: {trouble}", seen.packet)),
+            let stepped = merge.steps(STEPS, &mut |event: Event<'_>| match &event.kind {
+                EventKind::Warning(warning) => {
+                    found.is_damaged |= is_damage(warning);
+                    let shown = &mut found.warnings[event.file];
+                    match shown.len() as u64 {
+                        MOST_WARNINGS.. => omitted[event.file] += 1,
+                        _ => shown.push(format!("packet {}: {warning}", event.packet)),
                     }
                 }
-                _ => see(&seen),
+                _ => on_event(&event),
             });
             match stepped {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(error) => {
                     found.is_damaged = true;
-                    found.troubles[error.file].push(error.to_string());
+                    found.warnings[error.file].push(error.to_string());
                 }
             }
             bar.set_position(merge.counts().map(|counts| counts.octets).sum());
         }
         bar.finish_and_clear();
-        for (told, untold) in found.troubles.iter_mut().zip(untold) {
-            if untold > 0 {
-                told.push(format!("and {untold} more of this kind"));
+        for (shown, omitted) in found.warnings.iter_mut().zip(omitted) {
+            if omitted > 0 {
+                shown.push(format!("and {omitted} more of this kind"));
             }
         }
         found.counts = merge.counts().collect();
@@ -171,11 +171,11 @@ impl Files {
     }
 }
 
-/// Whether a trouble is one of the file, not of the network.
-fn is_damage(trouble: &capture::Trouble) -> bool {
+/// Whether a warning is about the file, not about the network.
+fn is_damage(warning: &capture::Warning) -> bool {
     matches!(
-        trouble,
-        capture::Trouble::FileBroken { .. } | capture::Trouble::FileSkipped { .. }
+        warning,
+        capture::Warning::FileBroken { .. } | capture::Warning::FileSkipped { .. }
     )
 }
 

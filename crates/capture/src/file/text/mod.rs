@@ -7,9 +7,9 @@ mod line;
 use std::io::{self, Read};
 
 use super::Item;
+use crate::event_sink::EventSink;
 use crate::input::Input;
-use crate::teller::Teller;
-use crate::{Carrier, Endpoint, Time, Trouble};
+use crate::{Carrier, Endpoint, Time, Warning};
 
 use line::{Columns, SummaryLine};
 
@@ -59,7 +59,7 @@ impl Summaries {
         Ok(is_one.then(Summaries::default))
     }
 
-    /// The next packet, or trouble with a line; `None` at the end.
+    /// The next packet, or a warning about a line; `None` at the end.
     pub(crate) fn next<R: Read>(&mut self, input: &mut Input<R>) -> io::Result<Option<Item>> {
         loop {
             let offset = input.offset();
@@ -87,7 +87,7 @@ impl Summaries {
                     }
                 }
                 None if after_columns => {
-                    return Ok(Some(Item::Trouble(Trouble::FileSkipped {
+                    return Ok(Some(Item::Warning(Warning::FileSkipped {
                         offset,
                         octets: input.offset() - offset,
                         reason: "a summary without number, time, addresses and protocol",
@@ -160,7 +160,7 @@ impl Summary {
     }
 
     /// Tells of a SIP message, when it is one.
-    pub(crate) fn tell(&self, teller: &mut Teller<'_>) {
+    pub(crate) fn emit(&self, sink: &mut EventSink<'_>) {
         let (Some(source), Some(destination)) = (self.source, self.destination) else {
             return;
         };
@@ -172,7 +172,7 @@ impl Summary {
             let at = |endpoint: Endpoint, port| Endpoint { port, ..endpoint };
             let source = at(source, source_port);
             let destination = at(destination, destination_port);
-            teller.summary(source, destination, self.carrier, summary);
+            sink.summary(source, destination, self.carrier, summary);
         }
     }
 }

@@ -1,12 +1,12 @@
 //! What becomes of single calls.
 
-use capture::{Event, Options, Outcome, Time};
+use capture::{Milestone, Options, Outcome, Time};
 
 use crate::analysis::script::*;
 
-/// When an event was, in milliseconds of the script.
-fn at(session: &capture::Session, event: Event) -> Option<i64> {
-    let time = session.timestamps.get(event)?;
+/// When a milestone was, in milliseconds of the script.
+fn at(session: &capture::Session, milestone: Milestone) -> Option<i64> {
+    let time = session.timestamps.get(milestone)?;
     Some((time - Time(1_000_000_000_000)) / MS)
 }
 
@@ -19,7 +19,7 @@ fn a_call_has_all_of_the_documents_timestamps() {
     let (sessions, results) = script.finish();
     assert_eq!(sessions.len(), 1);
     let session = &sessions[0];
-    let times = Event::ALL.map(|event| at(session, event));
+    let times = Milestone::ALL.map(|milestone| at(session, milestone));
     assert_eq!(
         times,
         [5, 6, 1000, 1012, 1101, 1105, 15, 16, 1003, 1100].map(Some)
@@ -57,7 +57,7 @@ fn what_is_sent_again_is_no_second_message() {
     // From the first INVITE, whatever is sent again (RFC 6076 section 4).
     assert_eq!(sessions[0].session_request_delay, Some(1600 * MS));
     assert_eq!(
-        sessions[0].timestamps.get(Event::Ack),
+        sessions[0].timestamps.get(Milestone::Ack),
         None,
         "an ACK of a refusal"
     );
@@ -86,10 +86,10 @@ fn a_b2bua_carries_a_call_on_under_another_call_id() {
     let (sessions, _) = script.finish();
     assert_eq!(sessions.len(), 1, "{sessions:?}");
     assert_eq!(sessions[0].call_ids.len(), 2);
-    assert_eq!(at(&sessions[0], Event::Invite2), Some(4));
-    assert_eq!(at(&sessions[0], Event::SdpOk1), Some(20));
-    assert_eq!(at(&sessions[0], Event::SdpOk2), Some(22));
-    assert_eq!(at(&sessions[0], Event::Ack), Some(25));
+    assert_eq!(at(&sessions[0], Milestone::Invite2), Some(4));
+    assert_eq!(at(&sessions[0], Milestone::SdpOk1), Some(20));
+    assert_eq!(at(&sessions[0], Milestone::SdpOk2), Some(22));
+    assert_eq!(at(&sessions[0], Milestone::Ack), Some(25));
 }
 
 /// A B2BUA (hosts 2 and 5) that makes other users of both, and writes `onward` into the INVITE that it sends where the caller
@@ -145,10 +145,10 @@ fn a_b2bua_that_rewrites_users_is_known_by_what_it_leaves() {
         if calls == 1 {
             let session = &sessions[0];
             assert_eq!(session.call_ids.len(), 2);
-            assert_eq!(at(session, Event::Invite1), Some(3));
-            assert_eq!(at(session, Event::Invite2), Some(5));
-            assert_eq!(at(session, Event::SdpOk1), Some(6));
-            assert_eq!(at(session, Event::SdpOk2), Some(8));
+            assert_eq!(at(session, Milestone::Invite1), Some(3));
+            assert_eq!(at(session, Milestone::Invite2), Some(5));
+            assert_eq!(at(session, Milestone::SdpOk1), Some(6));
+            assert_eq!(at(session, Milestone::SdpOk2), Some(8));
         }
     }
 }
@@ -191,8 +191,8 @@ fn a_fork_counts_the_branch_that_answers() {
     script.see(31, 2, 1, &CALL.response(200, "INVITE", 1, &["a1"]));
     let (sessions, _) = script.finish();
     assert_eq!(sessions[0].outcome, Outcome::Standing);
-    assert_eq!(at(&sessions[0], Event::Invite2), Some(3));
-    assert_eq!(at(&sessions[0], Event::SdpOk1), Some(30));
+    assert_eq!(at(&sessions[0], Milestone::Invite2), Some(3));
+    assert_eq!(at(&sessions[0], Milestone::SdpOk1), Some(30));
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn a_lost_message_is_found() {
     let (_, results) = script.finish();
     assert_eq!(results.losses.lost_sessions(), 2);
     for loss in results.losses.by_message() {
-        let lost = matches!(loss.event, Event::Ack | Event::Ringing);
+        let lost = matches!(loss.milestone, Milestone::Ack | Milestone::Ringing);
         assert_eq!(
             (loss.missing, loss.first),
             (u64::from(lost), u64::from(lost))
@@ -286,7 +286,7 @@ fn a_call_that_was_declined_lost_nothing() {
         .by_message()
         .into_iter()
         .find(|loss| loss.first > 0);
-    assert_eq!(first.map(|loss| loss.event), Some(Event::Invite2));
+    assert_eq!(first.map(|loss| loss.milestone), Some(Milestone::Invite2));
 }
 
 #[test]

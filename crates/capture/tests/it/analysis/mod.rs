@@ -1,4 +1,4 @@
-//! From what is seen in captures to calls, delays and losses.
+//! From the events of captures to calls, delays and losses.
 
 mod bounds;
 mod calls;

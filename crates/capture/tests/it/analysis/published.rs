@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use capture::{Analysis, Event, Options, Reader, Results, Session};
+use capture::{Analysis, Milestone, Options, Reader, Results, Session};
 
 const SAMPLE: &str = include_str!("published/wireshark_summary_sample.txt");
 const TIMESTAMPS: &str = include_str!("published/timestamps_100_sessions.txt");
@@ -11,20 +11,20 @@ fn analyze(text: &str) -> (Vec<Session>, Results) {
     let mut reader = Reader::open(text.as_bytes(), 0).expect("a summary");
     let mut analysis = Analysis::new(&Options::default());
     let mut sessions = Vec::new();
-    let see = &mut |seen: capture::Seen<'_>| {
-        analysis.see(&seen, &mut |session| sessions.push(session.clone()));
+    let on_event = &mut |event: capture::Event<'_>| {
+        analysis.observe(&event, &mut |session| sessions.push(session.clone()));
     };
-    while reader.step(see).expect("it reads") {}
+    while reader.step(on_event).expect("it reads") {}
     let results = analysis.finish(&mut |session| sessions.push(session.clone()));
     (sessions, results)
 }
 
 /// The times of a session in microseconds, 0 for what was not seen, as in Adnan 2012.
 fn row(session: &Session) -> [i64; 10] {
-    Event::ALL.map(|event| {
+    Milestone::ALL.map(|milestone| {
         session
             .timestamps
-            .get(event)
+            .get(milestone)
             .map_or(0, |time| time.0 / 1000)
     })
 }
@@ -76,18 +76,18 @@ fn the_table_of_a_hundred_sessions() {
         "{setup:?}"
     );
     assert!((setup.max.unwrap() - 444.698).abs() < 1e-6, "{setup:?}");
-    let missing = |event| {
+    let missing = |milestone| {
         let losses = results.losses.by_message();
         losses
             .iter()
-            .find(|loss| loss.event == event)
+            .find(|loss| loss.milestone == milestone)
             .unwrap()
             .missing
     };
-    assert_eq!(missing(Event::Register1), 1);
-    assert_eq!(missing(Event::Ack), 4);
+    assert_eq!(missing(Milestone::Register1), 1);
+    assert_eq!(missing(Milestone::Ack), 4);
     // The first packet of the capture has the time 0: it is the REGISTER that the table seems to lack.
-    assert_eq!(missing(Event::Register2), 0);
+    assert_eq!(missing(Milestone::Register2), 0);
     assert_eq!(results.losses.missing_messages(), 9);
     assert_eq!(results.losses.lost_sessions(), 4);
 }

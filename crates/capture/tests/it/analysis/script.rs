@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use capture::{Analysis, Carrier, Endpoint, Options, Results, Seen, Session, Time, What};
+use capture::{Analysis, Carrier, Endpoint, Event, EventKind, Options, Results, Session, Time};
 
 /// Nanoseconds of a millisecond.
 pub(crate) const MS: i64 = 1_000_000;
@@ -38,13 +38,13 @@ impl Script {
     /// A message at so many nanoseconds.
     pub(crate) fn see_at(&mut self, time: i64, from: u8, to: u8, text: &str) {
         self.packet += 1;
-        let seen = Seen {
+        let event = Event {
             time: Time(1_000_000_000_000 + time),
             file: self.file,
             packet: self.packet,
             source: endpoint(from),
             destination: endpoint(to),
-            what: What::Sip {
+            kind: EventKind::Sip {
                 carrier: Carrier::Udp,
                 octets: text.as_bytes(),
                 cut: false,
@@ -52,7 +52,7 @@ impl Script {
         };
         let sessions = &mut self.sessions;
         self.analysis
-            .see(&seen, &mut |session| sessions.push(session.clone()));
+            .observe(&event, &mut |session| sessions.push(session.clone()));
     }
 
     pub(crate) fn finish(mut self) -> (Vec<Session>, Results) {

@@ -1,6 +1,6 @@
 //! One experiment seen at several hosts.
 
-use capture::Event;
+use capture::Milestone;
 
 use crate::analysis::script::*;
 
@@ -29,7 +29,9 @@ fn a_message_that_two_files_have_is_one() {
     assert_eq!(session.session_request_delay, Some(512 * MS));
     // At the proxy: from when the INVITE comes.
     assert_eq!(session.call_setup_delay(), Some((532 - 2) * MS));
-    let ringing = session.timestamps.between(Event::Invite1, Event::Ringing);
+    let ringing = session
+        .timestamps
+        .between(Milestone::Invite1, Milestone::Ringing);
     assert_eq!(ringing, Some((510 - 2) * MS));
     assert_eq!(results.codes.total().retransmissions, 1);
 }

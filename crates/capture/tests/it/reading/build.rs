@@ -1,8 +1,10 @@
-//! Captures made in code, and what is seen in them.
+//! Captures made in code, and their events.
 
 use std::net::{IpAddr, SocketAddr};
 
-use capture::{Carrier, Counts, KeyLog, Reader, Seen, Settings, SummaryStart, Time, Trouble, What};
+use capture::{
+    Carrier, Counts, Event, EventKind, KeyLog, Reader, Settings, SummaryStart, Time, Warning,
+};
 use etherparse::{IpNumber, PacketBuilder, PacketBuilderStep};
 
 /// LINKTYPE_RAW.
@@ -146,18 +148,18 @@ pub(crate) fn keys() -> KeyLog {
     keys
 }
 
-/// What was seen, kept.
+/// An event with octets of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kept {
     pub(crate) time: Time,
     pub(crate) packet: u64,
     pub(crate) source: String,
     pub(crate) destination: String,
-    pub(crate) what: KeptWhat,
+    pub(crate) kind: KeptKind,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum KeptWhat {
+pub(crate) enum KeptKind {
     Sip {
         carrier: Carrier,
         octets: Vec<u8>,
@@ -172,22 +174,22 @@ pub(crate) enum KeptWhat {
         chunks: usize,
         udp: Option<(u16, u16)>,
     },
-    Trouble(Trouble),
+    Warning(Warning),
 }
 
 impl Kept {
-    pub(crate) fn new(seen: Seen<'_>) -> Kept {
-        let what = match seen.what {
-            What::Sip {
+    pub(crate) fn new(event: Event<'_>) -> Kept {
+        let kind = match event.kind {
+            EventKind::Sip {
                 carrier,
                 octets,
                 cut,
-            } => KeptWhat::Sip {
+            } => KeptKind::Sip {
                 carrier,
                 octets: octets.to_vec(),
                 cut,
             },
-            What::SipSummary { carrier, summary } => KeptWhat::Summary {
+            EventKind::SipSummary { carrier, summary } => KeptKind::Summary {
                 carrier,
                 start: match summary.start {
                     SummaryStart::Request { method, uri } => format!("{method} {uri}"),
@@ -195,40 +197,43 @@ impl Kept {
                 },
                 sdp: summary.has_session_description,
             },
-            What::Sctp(packet) => KeptWhat::Sctp {
+            EventKind::Sctp(packet) => KeptKind::Sctp {
                 chunks: packet.packet.chunks().count(),
                 udp: packet.udp,
             },
-            What::Trouble(trouble) => KeptWhat::Trouble(trouble),
+            EventKind::Warning(warning) => KeptKind::Warning(warning),
         };
         Kept {
-            time: seen.time,
-            packet: seen.packet,
-            source: seen.source.to_string(),
-            destination: seen.destination.to_string(),
-            what,
+            time: event.time,
+            packet: event.packet,
+            source: event.source.to_string(),
+            destination: event.destination.to_string(),
+            kind,
         }
     }
 }
 
-/// All that is seen in a file.
+/// All events of a file.
 pub(crate) fn read(file: &[u8]) -> Vec<Kept> {
     read_with(file, &Settings::default()).0
 }
 
-/// All that is seen in a file, and what was counted.
+/// All events of a file, and the counts.
 pub(crate) fn read_with(file: &[u8], settings: &Settings) -> (Vec<Kept>, Counts) {
     let mut reader = Reader::open_with(file, 0, settings).unwrap();
     let mut kept = Vec::new();
-    while reader.step(&mut |seen| kept.push(Kept::new(seen))).unwrap() {}
+    while reader
+        .step(&mut |event| kept.push(Kept::new(event)))
+        .unwrap()
+    {}
     (kept, reader.counts())
 }
 
-/// The SIP messages among what was seen: carrier and octets.
+/// The SIP messages among the events: carrier and octets.
 pub(crate) fn messages(kept: &[Kept]) -> Vec<(Carrier, Vec<u8>)> {
     kept.iter()
-        .filter_map(|kept| match &kept.what {
-            KeptWhat::Sip {
+        .filter_map(|kept| match &kept.kind {
+            KeptKind::Sip {
                 carrier, octets, ..
             } => Some((*carrier, octets.clone())),
             _ => None,
@@ -236,11 +241,11 @@ pub(crate) fn messages(kept: &[Kept]) -> Vec<(Carrier, Vec<u8>)> {
         .collect()
 }
 
-/// The troubles among what was seen.
-pub(crate) fn troubles(kept: &[Kept]) -> Vec<Trouble> {
+/// The warnings among the events.
+pub(crate) fn warnings(kept: &[Kept]) -> Vec<Warning> {
     kept.iter()
-        .filter_map(|kept| match kept.what {
-            KeptWhat::Trouble(trouble) => Some(trouble),
+        .filter_map(|kept| match kept.kind {
+            KeptKind::Warning(warning) => Some(warning),
             _ => None,
         })
         .collect()

@@ -1,6 +1,6 @@
 //! SIP in TCP connections, and in WebSockets in them.
 
-use capture::{Carrier, Limits, Settings, Trouble};
+use capture::{Carrier, Limits, Settings, Warning};
 
 use crate::reading::build::*;
 
@@ -78,7 +78,7 @@ fn tls_of_other_suites_is_counted() {
         ..Settings::default()
     };
     let (kept, counts) = read_with(&file, &settings);
-    assert_eq!((messages(&kept).len(), troubles(&kept)), (1, vec![]));
+    assert_eq!((messages(&kept).len(), warnings(&kept)), (1, vec![]));
     assert_eq!(counts.connections_of_other_suites, 1);
     assert_eq!(counts.other_suite, Some(TLS_RSA_WITH_AES_128_CCM));
     assert_eq!(counts.connections_without_secrets, 0);
@@ -101,7 +101,7 @@ fn segments_out_of_order_and_repeated_over_the_end_of_the_numbers() {
     packets.insert(0, tcp(ALICE, BOB, first.wrapping_sub(1), SYN, b""));
     let kept = read(&pcap(RAW, &packets));
     assert_eq!(messages(&kept), expected);
-    assert!(troubles(&kept).is_empty());
+    assert!(warnings(&kept).is_empty());
 }
 
 #[test]
@@ -113,8 +113,8 @@ fn a_gap_is_told_and_the_next_message_found() {
     packets.remove(stream.chunks(50).position(in_body).unwrap());
     packets.insert(0, tcp(ALICE, BOB, 99, SYN, b""));
     let (kept, counts) = read_with(&pcap(RAW, &packets), &Settings::default());
-    assert_eq!(troubles(&kept), [Trouble::StreamGap { octets: 50 }]);
-    assert_eq!(counts.troubles, 1);
+    assert_eq!(warnings(&kept), [Warning::StreamGap { octets: 50 }]);
+    assert_eq!(counts.warnings, 1);
     let found = messages(&kept);
     // The one with the gap in it is there up to the gap.
     let damaged = found.iter().position(|message| !expected.contains(message));
@@ -141,7 +141,7 @@ fn what_the_receiver_has_is_not_waited_for() {
     let kept = read(&pcap(RAW, &packets));
     let gap = kept
         .iter()
-        .find(|kept| matches!(kept.what, KeptWhat::Trouble(_)))
+        .find(|kept| matches!(kept.kind, KeptKind::Warning(_)))
         .unwrap();
     assert!(gap.packet < 60, "{}", gap.packet);
     assert_eq!((&*gap.source, &*gap.destination), (ALICE, BOB));
@@ -163,9 +163,9 @@ fn segments_that_were_captured_in_part() {
     }
     let kept = read(&file);
     assert_eq!(messages(&kept).len(), 3, "{kept:?}");
-    let are_cut = kept.iter().all(|kept| match &kept.what {
-        KeptWhat::Sip { cut, octets, .. } => *cut && octets.len() == 80,
-        KeptWhat::Trouble(trouble) => matches!(trouble, Trouble::StreamGap { .. }),
+    let are_cut = kept.iter().all(|kept| match &kept.kind {
+        KeptKind::Sip { cut, octets, .. } => *cut && octets.len() == 80,
+        KeptKind::Warning(warning) => matches!(warning, Warning::StreamGap { .. }),
         _ => false,
     });
     assert!(are_cut, "{kept:?}");
@@ -202,7 +202,7 @@ fn a_message_without_a_length_is_given_and_the_next_one_found() {
     let kept = read(&pcap(RAW, &segments(&stream, 1, 1000)));
     let expected = [(Carrier::Tcp, lost.to_vec()), (Carrier::Tcp, next)];
     assert_eq!(messages(&kept), expected);
-    assert!(matches!(troubles(&kept)[..], [Trouble::StreamLost(_)]));
+    assert!(matches!(warnings(&kept)[..], [Warning::StreamLost(_)]));
 }
 
 #[test]
@@ -262,11 +262,11 @@ fn connections_beyond_the_bounds_are_let_go() {
         .collect();
     let (kept, counts) = read_with(&pcap(RAW, &packets), &settings);
     assert!(messages(&kept).is_empty());
-    assert!(counts.troubles > 800, "{counts:?}");
+    assert!(counts.warnings > 800, "{counts:?}");
     assert!(
-        troubles(&kept)
+        warnings(&kept)
             .iter()
-            .all(|trouble| matches!(trouble, Trouble::Dropped(_)))
+            .all(|warning| matches!(warning, Warning::Dropped(_)))
     );
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use capture::{Limits, Merge, Reader, Seen, Settings};
+use capture::{Event, Limits, Merge, Reader, Settings};
 use proptest::prelude::*;
 
 use crate::reading::build::*;
@@ -143,7 +143,7 @@ fn read_hostile(file: &[u8]) {
         let reader_again = Reader::open_with(file, 0, &settings).unwrap();
         let mut several = Merge::new([(reader_again, clock)]);
         let mut seen_again = Vec::new();
-        let mut see = |one: Seen<'_>| seen_again.push(Kept::new(one));
+        let mut see = |one: Event<'_>| seen_again.push(Kept::new(one));
         while several.steps(3, &mut see).unwrap() {}
         assert!(!several.steps(3, &mut see).unwrap());
         assert_eq!(seen_again, expected.collect::<Vec<Kept>>());

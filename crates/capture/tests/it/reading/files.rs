@@ -1,6 +1,6 @@
 //! pcap and pcapng, in every order and unit, whole and broken.
 
-use capture::{Carrier, OpenError, Reader, Time, Trouble};
+use capture::{Carrier, OpenError, Reader, Time, Warning};
 
 use crate::reading::build::*;
 
@@ -104,7 +104,7 @@ fn pcap_of_every_order_and_unit() {
             }
             let kept = read(&file);
             assert_eq!(messages(&kept), expected());
-            assert!(troubles(&kept).is_empty());
+            assert!(warnings(&kept).is_empty());
             assert_eq!(kept[2].time, Time(START + 7 * unit));
             assert_eq!(kept[2].packet, 3);
             assert_eq!((&*kept[2].source, &*kept[2].destination), (ALICE, BOB));
@@ -179,7 +179,7 @@ fn a_file_that_ends_within_a_packet() {
         assert_eq!(messages(&kept), expected()[..2]);
         let reason = "it ends within a packet";
         let offset = last as u64;
-        assert_eq!(troubles(&kept), [Trouble::FileBroken { offset, reason }]);
+        assert_eq!(warnings(&kept), [Warning::FileBroken { offset, reason }]);
     }
 }
 
@@ -198,8 +198,8 @@ fn damage_is_stepped_over_and_told_by_its_place() {
         [&expected()[..1], &expected()[2..], &expected()[1..2]].concat()
     );
     assert_eq!(
-        troubles(&kept),
-        [Trouble::FileSkipped {
+        warnings(&kept),
+        [Warning::FileSkipped {
             offset: second as u64,
             octets: 16 + packets[1].len() as u64,
             reason: "no packet begins here",
@@ -223,7 +223,7 @@ fn a_damaged_block_is_stepped_over() {
         messages(&kept),
         [&expected()[..1], &expected()[2..]].concat()
     );
-    let [Trouble::FileSkipped { offset, octets, .. }] = troubles(&kept)[..] else {
+    let [Warning::FileSkipped { offset, octets, .. }] = warnings(&kept)[..] else {
         panic!("{kept:?}");
     };
     assert_eq!(offset, starts[1] as u64);
@@ -238,7 +238,7 @@ fn a_damaged_block_is_stepped_over() {
     .concat();
     let kept = read(&stranger);
     assert_eq!(messages(&kept), expected());
-    assert_eq!(troubles(&kept).len(), 1);
+    assert_eq!(warnings(&kept).len(), 1);
 }
 
 #[test]
@@ -279,7 +279,7 @@ fn a_datagram_that_was_captured_in_part() {
     let kept = read(&file);
     let [
         Kept {
-            what: KeptWhat::Sip { cut, octets, .. },
+            kind: KeptKind::Sip { cut, octets, .. },
             ..
         },
     ] = &kept[..]

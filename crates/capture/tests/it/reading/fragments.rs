@@ -1,6 +1,6 @@
 //! IP packets in fragments.
 
-use capture::{Carrier, Limits, Settings, Trouble};
+use capture::{Carrier, Limits, Settings, Warning};
 
 use crate::reading::build::*;
 
@@ -114,13 +114,13 @@ fn packets_whose_fragments_never_all_come_are_let_go() {
         };
         let (kept, counts) = read_with(&pcap(RAW, &packets), &settings);
         assert_eq!(messages(&kept), [(Carrier::Udp, message.clone())]);
-        let dropped = troubles(&kept);
+        let dropped = warnings(&kept);
         assert!(dropped.len() > 80, "{}", dropped.len());
         assert!(
             dropped
                 .iter()
-                .all(|trouble| matches!(trouble, Trouble::Dropped(_)))
+                .all(|warning| matches!(warning, Warning::Dropped(_)))
         );
-        assert_eq!(counts.troubles, dropped.len() as u64);
+        assert_eq!(counts.warnings, dropped.len() as u64);
     }
 }

@@ -1,4 +1,4 @@
-//! From capture files to what is seen in them.
+//! From capture files to their events.
 
 mod build;
 mod connections;

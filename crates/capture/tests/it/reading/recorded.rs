@@ -139,9 +139,9 @@ fn what_tcpdump_and_dumpcap_record() {
 fn check(file: &[u8], mut sent: Vec<(Carrier, Vec<u8>)>, kind: &[&str]) {
     let kept = read(file);
     assert!(
-        troubles(&kept).is_empty(),
+        warnings(&kept).is_empty(),
         "{kind:?}: {:?}",
-        troubles(&kept)
+        warnings(&kept)
     );
     let mut seen = messages(&kept);
     assert_eq!(seen.len(), sent.len(), "{kind:?}");
@@ -260,7 +260,7 @@ fn read_tls_with_a_key_log(suites: &[&[&str]]) {
         let (kept, counts) = read_with(&file, &settings);
         let expected =
             [from_client, from_server, after_update].map(|octets| (Carrier::Tls, octets));
-        assert_eq!(messages(&kept), expected, "{suite:?} {:?}", troubles(&kept));
+        assert_eq!(messages(&kept), expected, "{suite:?} {:?}", warnings(&kept));
         assert_eq!(counts.connections_without_secrets, 0);
 
         // With the secrets in the file itself.

@@ -1,6 +1,6 @@
 //! What Wireshark prints, in the forms that the published sample has, and as newer versions print it.
 
-use capture::{Carrier, Time, Trouble};
+use capture::{Carrier, Time, Warning};
 
 use crate::reading::build::*;
 
@@ -27,8 +27,8 @@ No.     Time        Source                Destination           Protocol Info
 
 ";
 
-fn summary(start: &str, sdp: bool) -> KeptWhat {
-    KeptWhat::Summary {
+fn summary(start: &str, sdp: bool) -> KeptKind {
+    KeptKind::Summary {
         carrier: Carrier::Udp,
         start: start.to_owned(),
         sdp,
@@ -49,14 +49,14 @@ fn both_forms_of_the_old_version() {
                 packet: 35,
                 source: "192.168.1.2:5060".to_owned(),
                 destination: "192.168.1.4:56329".to_owned(),
-                what: summary("180 Ringing", false),
+                kind: summary("180 Ringing", false),
             },
             Kept {
                 time: Time(3_868_161_000),
                 packet: 808,
                 source: "192.168.1.4:60596".to_owned(),
                 destination: "192.168.1.2:5060".to_owned(),
-                what: summary("INVITE sip:c@192.168.1.2", true),
+                kind: summary("INVITE sip:c@192.168.1.2", true),
             },
         ];
         assert_eq!(kept, expected);
@@ -69,7 +69,7 @@ fn a_summary_that_cannot_be_read_is_told_by_its_place() {
     let broken = OLD.replace("    808 3.868161", "    8o8 3.868161");
     let kept = read(broken.as_bytes());
     assert_eq!(kept.len(), 2);
-    let [Trouble::FileSkipped { offset, octets, .. }] = troubles(&kept)[..] else {
+    let [Warning::FileSkipped { offset, octets, .. }] = warnings(&kept)[..] else {
         panic!("{kept:?}");
     };
     let line = &broken[offset as usize..(offset + octets) as usize];
@@ -113,12 +113,12 @@ fn what_tshark_prints() {
             .output()
             .unwrap();
         let kept = read(&output.stdout);
-        let whats: Vec<_> = kept.iter().map(|kept| kept.what.clone()).collect();
+        let kinds: Vec<_> = kept.iter().map(|kept| kept.kind.clone()).collect();
         let expected = [
             summary("INVITE sip:bob@example.org", true),
             summary("486 Busy Here", false),
         ];
-        assert_eq!(whats, expected, "{arguments:?}");
+        assert_eq!(kinds, expected, "{arguments:?}");
         assert_eq!(kept[1].time, Time(1_000_000));
         let source = if has_ports { BOB } else { "192.0.2.2:0" };
         assert_eq!(kept[1].source, source);

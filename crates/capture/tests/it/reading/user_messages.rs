@@ -1,7 +1,7 @@
 //! SIP in the user messages of SCTP, right over IP and in UDP.
 
 use bytes::BytesMut;
-use capture::{Carrier, Limits, Settings, Trouble, UserMessage};
+use capture::{Carrier, Limits, Settings, UserMessage, Warning};
 use sctp::packet::{Data, PacketWriter, Ssn, Tsn};
 
 use crate::reading::build::*;
@@ -82,8 +82,8 @@ fn bundled_and_repeated_chunks() {
     assert_eq!(messages(&kept), expected);
     let packets_seen: Vec<_> = kept
         .iter()
-        .filter_map(|kept| match kept.what {
-            KeptWhat::Sctp { chunks, udp } => Some((kept.packet, chunks, udp)),
+        .filter_map(|kept| match kept.kind {
+            KeptKind::Sctp { chunks, udp } => Some((kept.packet, chunks, udp)),
             _ => None,
         })
         .collect();
@@ -92,7 +92,7 @@ fn bundled_and_repeated_chunks() {
         [(1, 2, None), (2, 2, None), (3, 4, None), (4, 1, None)]
     );
     // The packet is seen before the messages in it, with the ports of SCTP.
-    assert!(matches!(kept[0].what, KeptWhat::Sctp { .. }));
+    assert!(matches!(kept[0].kind, KeptKind::Sctp { .. }));
     assert_eq!(
         (&*kept[3].source, &*kept[3].destination),
         ("198.51.100.1:5060", "198.51.100.2:5070")
@@ -131,8 +131,8 @@ fn in_udp_on_the_port_of_the_standard_and_on_any_other() {
     assert_eq!(messages(&kept), expected);
     let ports = Some((4000, 4001));
     assert_eq!(
-        kept[0].what,
-        KeptWhat::Sctp {
+        kept[0].kind,
+        KeptKind::Sctp {
             chunks: 1,
             udp: ports
         }
@@ -181,12 +181,12 @@ fn user_messages_beyond_the_bounds_are_let_go() {
         };
         let (kept, _) = read_with(&pcap(RAW, &packets), &settings);
         assert_eq!(messages(&kept).len(), 1);
-        let dropped = troubles(&kept);
+        let dropped = warnings(&kept);
         assert!(dropped.len() > 80);
         assert!(
             dropped
                 .iter()
-                .all(|trouble| matches!(trouble, Trouble::Dropped(_)))
+                .all(|warning| matches!(warning, Warning::Dropped(_)))
         );
     }
 }

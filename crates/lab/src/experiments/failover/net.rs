@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use capture::{Reader, What};
+use capture::{EventKind, Reader};
 use link::LinkConfig;
 use rand::Rng;
 use sctp::packet::Chunk;
@@ -193,15 +193,15 @@ fn chunks(capture: &Path, began: SystemTime, server: &[IpAddr]) -> anyhow::Resul
     let mut reader = Reader::open(File::open(capture)?, 0)?;
     let mut last_path = BTreeMap::new();
     let mut chunks = Vec::new();
-    let mut see = |seen: capture::Seen<'_>| {
-        let What::Sctp(sctp) = &seen.what else {
+    let mut see = |event: capture::Event<'_>| {
+        let EventKind::Sctp(sctp) = &event.kind else {
             return;
         };
-        let to = seen.destination.address;
+        let to = event.destination.address;
         let Some(path) = server.iter().position(|address| *address == to) else {
             return;
         };
-        let at = Duration::from_nanos(u64::try_from(seen.time.0).unwrap_or(0));
+        let at = Duration::from_nanos(u64::try_from(event.time.0).unwrap_or(0));
         let tsns = sctp
             .packet
             .chunks()

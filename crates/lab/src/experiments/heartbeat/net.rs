@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
-use capture::{Reader, What};
+use capture::{EventKind, Reader};
 use link::LinkConfig;
 use rand::Rng;
 use sctp::EndpointConfig;
@@ -227,28 +227,28 @@ impl Capture<'_> {
         let mut first: BTreeMap<u16, Duration> = BTreeMap::new();
         let mut last = Duration::ZERO;
         let path = |address: IpAddr| self.server.iter().position(|other| *other == address);
-        let mut see = |seen: capture::Seen<'_>| {
-            let What::Sctp(sctp) = &seen.what else {
+        let mut see = |event: capture::Event<'_>| {
+            let EventKind::Sctp(sctp) = &event.kind else {
                 return;
             };
-            let at = Duration::from_nanos(u64::try_from(seen.time.0).unwrap_or(0));
+            let at = Duration::from_nanos(u64::try_from(event.time.0).unwrap_or(0));
             let at = at.saturating_sub(began);
             last = last.max(at);
             // Each association begins with its first packet.
-            let port = match path(seen.destination.address) {
-                Some(_) => seen.source.port,
-                None => seen.destination.port,
+            let port = match path(event.destination.address) {
+                Some(_) => event.source.port,
+                None => event.destination.port,
             };
             let first = *first.entry(port).or_insert(at);
             let at = at.saturating_sub(first) * HURRY;
-            if let Some(path) = path(seen.destination.address)
+            if let Some(path) = path(event.destination.address)
                 && let Some(info) = info(&sctp.packet, false)
             {
                 let (from, way) = heard.entry((port, path)).or_default();
-                *from = Some(seen.source.address);
+                *from = Some(event.source.address);
                 way.sent.push((at, info));
             }
-            if let Some(path) = path(seen.source.address)
+            if let Some(path) = path(event.source.address)
                 && let Some(info) = info(&sctp.packet, true)
             {
                 let (_, way) = heard.entry((port, path)).or_default();

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use capture::{
-    Analysis, ChunkArrows, ClockOffset, FileSummary, Journal, JournalBounds, Output, Packets, Seen,
-    Time, What,
+    Analysis, ChunkArrows, ClockOffset, Event, EventKind, FileSummary, Journal, JournalBounds,
+    Output, Packets, Time,
 };
 use clap::Args;
 use serde::Serialize;
@@ -160,7 +160,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     Ok(unwritten
         .iter()
         .chain(&failure)
-        .fold(ExitCode::SUCCESS, |_, trouble| fail(trouble.as_ref())))
+        .fold(ExitCode::SUCCESS, |_, error| fail(error.as_ref())))
 }
 
 /// Everything that is made of the packets.
@@ -260,13 +260,13 @@ impl<'a> Live<'a> {
             sessions,
             ..
         } = self;
-        packets.read(time, &heard.octets, &mut |seen| {
-            see(analysis, sessions, &seen);
+        packets.read(time, &heard.octets, &mut |event| {
+            observe(analysis, sessions, &event);
             if let Some(chunks) = chunks {
-                chunks.see(&seen);
+                chunks.observe(&event);
             }
             if !is_paused {
-                journal.see(&seen);
+                journal.observe(&event);
             }
         });
     }
@@ -276,13 +276,13 @@ impl<'a> Live<'a> {
     fn finish(mut self, arguments: &'a Arguments) -> Vec<anyhow::Error> {
         let (analysis, sessions) = (&mut self.analysis, &mut self.sessions);
         self.packets
-            .finish(&mut |seen| see(analysis, sessions, &seen));
+            .finish(&mut |event| observe(analysis, sessions, &event));
         let mut sessions = self.sessions;
         let results = self.analysis.finish(&mut |session| sessions.add(session));
         sessions.finish();
-        let mut troubles = Vec::new();
+        let mut warnings = Vec::new();
         if self.heard.1 > 0 {
-            troubles.push(format!(
+            warnings.push(format!(
                 "{} packets were lost: they came faster than they could be read, or exceeded --memory",
                 report::format_count(self.heard.1)
             ));
@@ -291,7 +291,7 @@ impl<'a> Live<'a> {
             arguments.interface.clone(),
             self.packets.counts(),
             ClockOffset::default(),
-            troubles,
+            warnings,
         );
         let output = Output {
             results,
@@ -316,11 +316,11 @@ fn time_of(time: SystemTime) -> Time {
     Time(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX))
 }
 
-fn see(analysis: &mut Analysis, sessions: &mut Sessions<&Arguments>, seen: &Seen<'_>) {
-    if let What::Trouble(_) = seen.what {
+fn observe(analysis: &mut Analysis, sessions: &mut Sessions<&Arguments>, event: &Event<'_>) {
+    if let EventKind::Warning(_) = event.kind {
         return;
     }
-    analysis.see(seen, &mut |session| sessions.add(session));
+    analysis.observe(event, &mut |session| sessions.add(session));
     if let Some(origin) = analysis.origin() {
         sessions.set_origin(origin);
     }

@@ -2,7 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use capture::{Carrier, Endpoint, JournalBounds, Options, Packets, Seen, Settings, Time, What};
+use capture::{
+    Carrier, Endpoint, Event, EventKind, JournalBounds, Options, Packets, Settings, Time,
+};
 
 use super::*;
 
@@ -42,20 +44,20 @@ impl Fixture {
             address: IpAddr::V4(Ipv4Addr::new(10, 0, 0, host)),
             port: 5060,
         };
-        let seen = Seen {
+        let event = Event {
             time: Time(1_000_000_000),
             file: 0,
             packet: 1,
             source: end(from),
             destination: end(to),
-            what: What::Sip {
+            kind: EventKind::Sip {
                 carrier: Carrier::Udp,
                 octets: text.as_bytes(),
                 cut: false,
             },
         };
-        self.analysis.see(&seen, &mut |_| {});
-        self.journal.see(&seen);
+        self.analysis.observe(&event, &mut |_| {});
+        self.journal.observe(&event);
     }
 
     fn press(&mut self, keys: &[Key]) {
@@ -150,7 +152,9 @@ fn chunks_are_shown_between_the_messages() {
     let mut packets = Packets::new(&Settings::default());
     // One of this call, and one between others.
     for octets in [way([1, 2], &octets), way([4, 3], &octets)] {
-        packets.read(Time(1_000_000_000), &octets, &mut |seen| chunks.see(&seen));
+        packets.read(Time(1_000_000_000), &octets, &mut |event| {
+            chunks.observe(&event)
+        });
     }
     fixture.chunks = Some(chunks);
     let ladder = fixture.picture(140, 30);
@@ -200,7 +204,7 @@ fn a_selection_is_saved_and_read_again() {
     let mut reader = capture::Reader::open(file, 0).expect("a capture");
     let mut again = Journal::new(JournalBounds::default(), 1);
     while reader
-        .step(&mut |seen| again.see(&seen))
+        .step(&mut |event| again.observe(&event))
         .expect("it is whole")
     {}
     let dialogs: Vec<&Dialog> = again.dialogs().collect();

@@ -1,25 +1,25 @@
-//! Telling what was seen, and counting it.
+//! Hands events over, and counts them.
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use crate::{Carrier, Counts, Endpoint, SctpPacket, Seen, SipSummary, Time, Trouble, What};
+use crate::{Carrier, Counts, Endpoint, Event, EventKind, SctpPacket, SipSummary, Time, Warning};
 
-/// Tells what is seen in one packet.
-pub(crate) struct Teller<'a> {
+/// Takes the events of one packet, counts them, and hands them to the caller.
+pub(crate) struct EventSink<'a> {
     pub(crate) file: usize,
     pub(crate) packet: u64,
     pub(crate) time: Time,
     pub(crate) counts: &'a mut Counts,
-    pub(crate) see: &'a mut dyn FnMut(Seen<'_>),
+    pub(crate) on_event: &'a mut dyn FnMut(Event<'_>),
 }
 
-impl Teller<'_> {
+impl EventSink<'_> {
     /// When the packet was captured.
     pub(crate) fn time(&self) -> Time {
         self.time
     }
 
-    /// A SIP message was seen.
+    /// A SIP message.
     #[inline]
     pub(crate) fn sip(
         &mut self,
@@ -30,15 +30,15 @@ impl Teller<'_> {
         cut: bool,
     ) {
         self.counts.sip_messages += 1;
-        let what = What::Sip {
+        let kind = EventKind::Sip {
             carrier,
             octets,
             cut,
         };
-        self.tell(source, destination, what);
+        self.emit(source, destination, kind);
     }
 
-    /// The summary of a SIP message was seen.
+    /// The summary of a SIP message.
     pub(crate) fn summary(
         &mut self,
         source: Endpoint,
@@ -47,44 +47,48 @@ impl Teller<'_> {
         summary: SipSummary<'_>,
     ) {
         self.counts.sip_messages += 1;
-        self.tell(source, destination, What::SipSummary { carrier, summary });
+        self.emit(
+            source,
+            destination,
+            EventKind::SipSummary { carrier, summary },
+        );
     }
 
-    /// An SCTP packet was seen.
+    /// An SCTP packet.
     pub(crate) fn sctp(&mut self, source: Endpoint, destination: Endpoint, packet: SctpPacket<'_>) {
         self.counts.sctp_packets += 1;
-        self.tell(source, destination, What::Sctp(packet));
+        self.emit(source, destination, EventKind::Sctp(packet));
     }
 
-    /// Something went wrong that concerns nobody's packets.
-    pub(crate) fn trouble(&mut self, trouble: Trouble) {
+    /// A warning that concerns no packet in particular.
+    pub(crate) fn warn(&mut self, warning: Warning) {
         const NOBODY: Endpoint = Endpoint {
             address: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             port: 0,
         };
-        self.trouble_between(NOBODY, NOBODY, trouble);
+        self.warn_between(NOBODY, NOBODY, warning);
     }
 
-    /// Something went wrong with what one sent to another.
-    pub(crate) fn trouble_between(
+    /// A warning about what `source` sent to `destination`.
+    pub(crate) fn warn_between(
         &mut self,
         source: Endpoint,
         destination: Endpoint,
-        trouble: Trouble,
+        warning: Warning,
     ) {
-        self.counts.troubles += 1;
-        self.tell(source, destination, What::Trouble(trouble));
+        self.counts.warnings += 1;
+        self.emit(source, destination, EventKind::Warning(warning));
     }
 
     #[inline]
-    fn tell(&mut self, source: Endpoint, destination: Endpoint, what: What<'_>) {
-        (self.see)(Seen {
+    fn emit(&mut self, source: Endpoint, destination: Endpoint, kind: EventKind<'_>) {
+        (self.on_event)(Event {
             time: self.time,
             file: self.file,
             packet: self.packet,
             source,
             destination,
-            what,
+            kind,
         });
     }
 }
